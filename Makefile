@@ -5,6 +5,7 @@ GOLANGCI_LINT ?= v2.15.0
 GOVULNCHECK   ?= v1.8.0
 SOAK          ?= 10m
 CHAOS         ?= 10m
+OIDC          ?= 2m
 SEED          ?= 0
 VERSION       ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo dev)
 TOOLS         := $(CURDIR)/.tools
@@ -54,7 +55,7 @@ layers: go-present ## Layers, documents, API, citations, style and words, not ca
 	$(GO) test -count=1 ./internal/archtest
 
 .PHONY: e2e
-e2e: go-present chromium node build ## Tests of the binary: kill -9, a cluster, Chromium, the AI SDK.
+e2e: go-present chromium node python build ## Tests of the binary: kill -9, a cluster, Chromium, the AI SDK, clients of other languages.
 	CGO_ENABLED=1 $(GO) test -race -tags e2e -count=1 -p 1 -timeout 20m ./e2e/... ./internal/demo/page
 
 .PHONY: mixed
@@ -68,6 +69,10 @@ soak: go-present build ## 10,000 open streams on one edge for ten minutes (SOAK=
 .PHONY: chaos
 chaos: go-present build ## A random fault every ten seconds while 500 clients follow, for ten minutes (CHAOS=1m for one).
 	$(GO) test -tags e2e,chaos -count=1 -timeout 60m -run '^TestChaos$$' -v ./e2e -chaos $(CHAOS) -seed $(SEED)
+
+.PHONY: oidc
+oidc: go-present build ## 500 clients with tokens of seven seconds for two minutes (OIDC=2m), and a provider that is away for one.
+	$(GO) test -tags e2e -count=1 -timeout 60m -run '^TestOIDC$$' -v ./e2e -oidc-load $(OIDC) -oidc-away 1m
 
 .PHONY: vuln
 vuln: go-present ## Search known vulnerabilities of the dependencies, if the database is reachable.
@@ -101,6 +106,10 @@ chromium:
 .PHONY: node
 node:
 	@scripts/node.sh >/dev/null
+
+.PHONY: python
+python:
+	@scripts/python.sh
 
 $(LINT):
 	@echo "installing golangci-lint $(GOLANGCI_LINT) into .tools (once, a minute or two)"

@@ -293,6 +293,12 @@ func oidcAttacks(p *provider, evilURL string) (list []attack) {
 		add("HS256 with the public key as "+name, sign(with(oidcHeader, "alg", `"HS256"`), good, secret), ReasonAlgorithm, "")
 	}
 	header("alg of another kind of key", "alg", `"EdDSA"`, ReasonKey, "")
+	for _, kid := range []string{
+		"r9", "R1", "r1 ", "../../../../dev/null", "/dev/null", "file:///proc/self/environ", evilURL + "/key", "r1?x=" + evilURL, "r1#" + evilURL, "r1' OR '1'='1", "r1\\u0000",
+	} {
+		header("kid "+kid, "kid", `"`+kid+`"`, ReasonKey, "")
+	}
+	header("kid a list", "kid", `["r1"]`, ReasonHeader, "kid")
 	add("a key of an attacker", sign(oidcHeader, good, evilRSA()), ReasonSignature, "")
 	for member, value := range map[string]string{
 		"jku": `"` + evilURL + `/keys"`, "x5u": `"` + evilURL + `/cert"`, "jwk": fmt.Sprintf(`{"kty":"RSA","n":%q,"e":"AQAB"}`, b64(evilRSA().N.Bytes())),
@@ -401,15 +407,20 @@ func TestSecretAttacks(t *testing.T) {
 
 // TestClockSkew moves the clock over the borders of a token: it is valid from 30 seconds before iat and nbf until 30 seconds after exp.
 func TestClockSkew(t *testing.T) {
+	p := newProvider(t)
 	for name, token := range map[string]func() string{
 		"iat": func() string { return sign(sessionHeader, sessionClaimsAt(start), edKey()) },
 		"nbf": func() string {
 			return sign(sessionHeader, with(sessionClaimsAt(start), "nbf", fmt.Sprint(start.Unix())), edKey())
 		},
+		"iat of a provider": func() string { return sign(oidcHeader, oidcClaimsAt(start, p.URL), rsaKey()) },
+		"nbf of a provider": func() string {
+			return sign(oidcHeader, with(without(oidcClaimsAt(start, p.URL), "iat"), "nbf", fmt.Sprint(start.Unix())), rsaKey())
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			clock := newClock()
-			chain := newChain(t, clock, ChainConfig{Verifiers: []Verifier{newSessionTokens(t, clock)}})
+			chain := newChain(t, clock, ChainConfig{Verifiers: []Verifier{newSessionTokens(t, clock), p.oidc(t, clock)}})
 			text := token()
 			for _, c := range []struct {
 				after  int64

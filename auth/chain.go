@@ -31,12 +31,20 @@ type ChainConfig struct {
 	// not read.
 	Verifiers []Verifier
 
-	// Fallbacks are asked in their order for a request without the header Authorization, until one does not return ErrNoCredential. A request with that header is
-	// decided by it alone: a bad token does not fall back. Here is the place of Proxy, of None, and of cookies.
+	// Cookie accepts tokens of the Verifiers in a cookie, from a request without the header Authorization. A request with the cookie is decided by it alone.
+	// Defaults to none.
+	Cookie *Cookie
+
+	// Fallbacks are asked in their order for a request without the header Authorization and without a Cookie, until one does not return ErrNoCredential. A request
+	// with that header is decided by it alone: a bad token does not fall back. Here is the place of Proxy, of ClientCertificates and of None.
 	Fallbacks []Authenticator
 
 	// CacheSize bounds the verified tokens that are kept. Defaults to 16384; they take about 0.5 KiB each.
 	CacheSize int
+
+	// Revocations are refused, also for requests with a verified token in the cache and for those of Fallbacks. Until they are loaded, every credential is
+	// answered with ErrUnavailable. Defaults to nil: nothing is revoked.
+	Revocations *Revocations
 
 	// Now is the clock. Defaults to time.Now.
 	Now func() time.Time
@@ -45,14 +53,16 @@ type ChainConfig struct {
 // Chain authenticates requests with several Authenticators. It implements Authenticator.
 type Chain struct {
 	verifiers map[string]Verifier // by issuer
+	cookie    *Cookie             // nil without
 	fallbacks []Authenticator
 	cache     *cache
+	revoked   *Revocations
 	now       func() time.Time
 }
 
 // NewChain returns a Chain. None must be the only Authenticator: with it, a request without a credential would have more rights than one with a credential.
 func NewChain(cfg ChainConfig) (*Chain, error) {
-	c := &Chain{verifiers: map[string]Verifier{}, now: cfg.Now}
+	c := &Chain{verifiers: map[string]Verifier{}, cookie: cfg.Cookie, revoked: cfg.Revocations, now: cfg.Now}
 	if c.now == nil {
 		c.now = time.Now
 	}
@@ -77,6 +87,9 @@ func NewChain(cfg ChainConfig) (*Chain, error) {
 	if len(c.verifiers)+len(c.fallbacks) == 0 {
 		return nil, errors.New("Verifiers is empty, and Fallbacks too: every request would be refused")
 	}
+	if c.cookie != nil && len(c.verifiers) == 0 {
+		return nil, errors.New("Cookie needs Verifiers")
+	}
 	size := cfg.CacheSize
 	if size == 0 {
 		size = 16384
@@ -94,10 +107,17 @@ func (c *Chain) Authenticate(r *http.Request) (*Grant, error) {
 		return nil, ErrTokenInQuery
 	}
 	if len(c.verifiers) > 0 {
-		switch token, err := bearer(r.Header); {
+		switch token, err := BearerToken(r.Header); {
 		case err != nil:
 			return nil, err
 		case token != "":
+			return c.verify(r.Context(), token)
+		}
+	}
+	if c.cookie != nil {
+		if token, present, err := c.cookie.token(r); err != nil {
+			return nil, err
+		} else if present {
 			return c.verify(r.Context(), token)
 		}
 	}
@@ -131,8 +151,27 @@ func (c *Chain) checked(g *Grant) (*Grant, error) {
 	case g.Check() != nil:
 		return nil, invalidMember(ReasonClaim, "grant")
 	default:
-		return g, nil
+		return c.revoked.unrevoked(g)
 	}
+}
+
+// limitAge makes a verified token expire when the revocation of it could, or refuses it.
+func limitAge(g *Grant, now time.Time) error {
+	issued := g.IssuedAt
+	if issued.IsZero() {
+		issued = now
+	}
+	end := issued.Add(MaxTokenAge)
+	switch {
+	case !g.ExpiresAt.After(end):
+	case g.IssuedAt.IsZero(): // nothing says when it was issued, so it could be accepted again and again
+		return invalidMember(ReasonClaim, "exp")
+	case !now.Before(end):
+		return invalid(ReasonExpired)
+	default:
+		g.ExpiresAt = end
+	}
+	return nil
 }
 
 // verify takes a token of at most MaxToken bytes. A token in the cache is not read, only hashed.
@@ -140,7 +179,7 @@ func (c *Chain) verify(ctx context.Context, text string) (*Grant, error) {
 	now := c.now()
 	hash := sha256.Sum256([]byte(text))
 	if g := c.cache.get(&hash, now); g != nil {
-		return g, nil
+		return c.revoked.unrevoked(g)
 	}
 	if err := checkCompact(text); err != nil {
 		return nil, err
@@ -155,6 +194,9 @@ func (c *Chain) verify(ctx context.Context, text string) (*Grant, error) {
 	}
 	g, keys, err := v.verify(ctx, t)
 	if err != nil {
+		return nil, err
+	}
+	if err := limitAge(g, now); err != nil {
 		return nil, err
 	}
 	if g, err = c.checked(g); err != nil {

@@ -309,6 +309,7 @@ func TestChallenge(t *testing.T) {
 		{ErrNoCredential, "Bearer"},
 		{ErrTokenInQuery, `Bearer error="invalid_request", error_description="token in the query"`},
 		{invalid(ReasonExpired), `Bearer error="invalid_token", error_description="expired"`},
+		{invalid(ReasonRevoked), `Bearer error="invalid_token", error_description="revoked"`},
 		{invalid(ReasonSignature), `Bearer error="invalid_token"`},
 		{fmt.Errorf("edge: %w", invalid(ReasonRepeated)), `Bearer error="invalid_request"`},
 		{invalid(ReasonScheme), `Bearer error="invalid_request"`},

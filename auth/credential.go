@@ -40,8 +40,8 @@ func looksLikeToken(text string) bool {
 	return strings.HasPrefix(text, "eyJ") && strings.Count(text, ".") >= 2
 }
 
-// bearer returns the token of the header Authorization, "" for a request without that header. Of the token, it checks the size alone.
-func bearer(h http.Header) (string, error) {
+// BearerToken returns the token of the header Authorization, "" for a request without that header. Of the token, it checks the size alone.
+func BearerToken(h http.Header) (string, error) {
 	const scheme = "bearer "
 	switch values := h["Authorization"]; {
 	case len(values) == 0:

@@ -17,8 +17,8 @@ var (
 	// ErrInvalid reports a credential that is refused. An *InvalidError wraps it and has the reason. The response is 401.
 	ErrInvalid = errors.New("invalid credential")
 
-	// ErrUnavailable reports that a credential cannot be verified at present: the identity provider cannot be reached and there are no keys to verify with. An
-	// *UnavailableError wraps it. The response is 503 with Retry-After.
+	// ErrUnavailable reports that a credential cannot be verified at present: the identity provider cannot be reached and there are no keys to verify with, or the
+	// revocations are not loaded. An *UnavailableError wraps it. The response is 503 with Retry-After.
 	ErrUnavailable = errors.New("credentials cannot be verified at present")
 )
 
@@ -45,8 +45,12 @@ const (
 	ReasonEarly     Reason = "not_yet_valid" // nbf or iat is in the future
 	ReasonClaim     Reason = "claim"         // a claim is missing or malformed, see Member
 	ReasonForbidden Reason = "forbidden"     // the issuer may not grant this, see Member
+	ReasonRevoked   Reason = "revoked"       // the token, or the credentials of its subject, were revoked
 
-	ReasonProxy Reason = "proxy_header" // a header of a trusted proxy is missing, repeated or malformed, see Member
+	ReasonTicket Reason = "ticket" // a ticket that was not issued, has expired, or was spent
+
+	ReasonProxy       Reason = "proxy_header" // a header of a trusted proxy is missing, repeated or malformed, see Member
+	ReasonCertificate Reason = "certificate"  // the name in a client certificate cannot be a subject
 )
 
 // InvalidError reports why a credential is refused. It is ErrInvalid. It contains nothing of the credential.
@@ -74,14 +78,17 @@ func invalidMember(reason Reason, member string) error {
 
 // UnavailableError reports why credentials of an issuer cannot be verified at present. It is ErrUnavailable.
 type UnavailableError struct {
-	Issuer     string
+	Issuer     string // "" for all
 	RetryAfter time.Duration
 	Cause      error // for logs
 }
 
 // Error returns the issuer and the cause. It is for logs: the cause can contain internal addresses.
 func (e *UnavailableError) Error() string {
-	if e.Cause == nil {
+	switch {
+	case e.Issuer == "":
+		return fmt.Sprintf("%v: %v", ErrUnavailable, e.Cause)
+	case e.Cause == nil:
 		return fmt.Sprintf("%v: issuer %s", ErrUnavailable, e.Issuer)
 	}
 	return fmt.Sprintf("%v: issuer %s: %v", ErrUnavailable, e.Issuer, e.Cause)
@@ -98,6 +105,8 @@ func Challenge(err error) string {
 	switch bad, isInvalid := errors.AsType[*InvalidError](err); {
 	case isInvalid && bad.Reason == ReasonExpired:
 		return `Bearer error="invalid_token", error_description="expired"` // clients look for it to get a fresh one
+	case isInvalid && bad.Reason == ReasonRevoked:
+		return `Bearer error="invalid_token", error_description="revoked"`
 	case isInvalid && (bad.Reason == ReasonRepeated || bad.Reason == ReasonScheme):
 		return `Bearer error="invalid_request"`
 	case errors.Is(err, ErrTokenInQuery):

@@ -10,6 +10,7 @@ import (
 	"unicode"
 	"unicode/utf8"
 
+	"github.com/tailrace/tailrace/internal/revocation"
 	"github.com/tailrace/tailrace/subjects"
 )
 
@@ -93,6 +94,9 @@ type Grant struct {
 	// ExpiresAt is the time from which the credential is refused: the exp of a token and the leeway. Zero is never.
 	ExpiresAt time.Time
 
+	// IssuedAt is when the credential was issued: the iat of a token. Zero is not known.
+	IssuedAt time.Time
+
 	TokenID string // jti of the token, "" for a credential without one
 	Issuer  string // iss of the token, "" for a credential that is not a token
 }
@@ -156,6 +160,14 @@ func (g *Grant) Check() error {
 	return nil
 }
 
+// checkConfigured checks what a configuration grants to all clients of an authenticator.
+func checkConfigured(scopes Scope, sessions Sessions, views []string) error {
+	if s := sessions; !s.All && !s.Own && len(s.IDs) == 0 && s.Prefix == "" {
+		return errors.New("Sessions is empty, want all, own ones, ids or a prefix")
+	}
+	return (&Grant{Tenant: "t", Subject: "s", Scopes: scopes, Sessions: sessions, Views: views}).Check()
+}
+
 func (s Sessions) check() error {
 	if len(s.IDs) > MaxSessionIDs {
 		return fmt.Errorf("sessions: %d ids, want at most %d", len(s.IDs), MaxSessionIDs)
@@ -172,9 +184,9 @@ func (s Sessions) check() error {
 }
 
 const (
-	maxSubject = 255 // OpenID Connect Core, section 2
+	maxSubject = revocation.MaxSubject
 	maxView    = 64
-	maxTokenID = 128
+	maxTokenID = revocation.MaxTokenID
 )
 
 var errText = errors.New("want printable UTF-8 without control and format characters")

@@ -83,7 +83,7 @@ func (k *keyring) keys() *keySet {
 // find returns the keys for a token, and the set that they are of. It waits for a load if one is needed.
 func (k *keyring) find(ctx context.Context, kid, alg string) ([]key, *keySet, error) {
 	set := k.keys()
-	if found := set.findIn(kid, alg); found != nil {
+	if found := set.find(kid, alg); found != nil {
 		return found, set, nil
 	}
 	if k.load == nil {
@@ -93,15 +93,23 @@ func (k *keyring) find(ctx context.Context, kid, alg string) ([]key, *keySet, er
 	if set == nil {
 		interval = k.retryInterval
 	}
-	if loading := k.reload(interval); loading != nil {
-		select {
-		case <-loading:
-		case <-ctx.Done():
-			return nil, nil, k.unavailable(ctx.Err())
+	// Twice, because the load that runs may have started long ago: the process was suspended since, and the keys of that load are old.
+	for range 2 {
+		loading := k.reload(interval)
+		if loading != nil {
+			select {
+			case <-loading:
+			case <-ctx.Done():
+				return nil, nil, k.unavailable(ctx.Err())
+			}
 		}
+		// Also without a load to wait for: the reload of old keys may have ended between the first look and this one.
 		set = k.keys()
-		if found := set.findIn(kid, alg); found != nil {
+		if found := set.find(kid, alg); found != nil {
 			return found, set, nil
+		}
+		if set != nil || loading == nil || k.failure() != nil {
+			break
 		}
 	}
 	// Without an answer of the issuer it is not known whether the key exists: the token may be signed with the next one.
@@ -109,13 +117,6 @@ func (k *keyring) find(ctx context.Context, kid, alg string) ([]key, *keySet, er
 		return nil, nil, k.unavailable(err)
 	}
 	return nil, nil, invalid(ReasonKey)
-}
-
-func (s *keySet) findIn(kid, alg string) []key {
-	if s == nil {
-		return nil
-	}
-	return s.find(kid, alg)
 }
 
 func (k *keyring) unavailable(cause error) error {

@@ -60,8 +60,12 @@ var (
 	errKeyMismatch = errors.New("alg does not fit the key")
 )
 
-// find returns the keys that may have signed a token with this key id and algorithm. A token without a key id matches if only one key has its algorithm.
+// find returns the keys that may have signed a token with this key id and algorithm. A token without a key id matches if only one key has its algorithm. The nil
+// *keySet has none.
 func (s *keySet) find(kid, alg string) (found []key) {
+	if s == nil {
+		return nil
+	}
 	for _, k := range s.keys {
 		if slices.Contains(k.algorithms, alg) && (kid == "" || k.id == kid) {
 			found = append(found, k)

@@ -159,8 +159,6 @@ func (m *Mapping) validate() error {
 		return errors.New("Mapping.Tenant and Mapping.TenantClaim: want one of them")
 	case m.Tenants != nil && m.TenantClaim == "":
 		return errors.New("Mapping.Tenants needs Mapping.TenantClaim")
-	case m.Sessions.isEmpty():
-		return errors.New("Mapping.Sessions is empty, want all, own ones, ids or a prefix")
 	}
 	if m.Tenant != "" {
 		if err := checkTenant(m.Tenant); err != nil {
@@ -172,8 +170,7 @@ func (m *Mapping) validate() error {
 			return fmt.Errorf("Mapping.Tenants[%q]: %w", value, err)
 		}
 	}
-	probe := Grant{Tenant: "t", Subject: "s", Scopes: m.Scopes, Sessions: m.Sessions, Views: m.Views}
-	if err := probe.Check(); err != nil {
+	if err := checkConfigured(m.Scopes, m.Sessions, m.Views); err != nil {
 		return fmt.Errorf("Mapping: %w", err)
 	}
 	return nil
@@ -335,7 +332,7 @@ func (o *OIDC) verify(ctx context.Context, t *token) (*Grant, *keySet, error) {
 	if err := t.verify(keys); err != nil {
 		return nil, nil, err
 	}
-	expires, _, err := t.claims.checkTimes(o.cfg.Now())
+	expires, issued, err := t.claims.checkTimes(o.cfg.Now())
 	if err != nil {
 		return nil, nil, err
 	}
@@ -349,7 +346,7 @@ func (o *OIDC) verify(ctx context.Context, t *token) (*Grant, *keySet, error) {
 	if err != nil {
 		return nil, nil, err
 	}
-	g.ExpiresAt = expires.Add(leeway)
+	g.ExpiresAt, g.IssuedAt = expires.Add(Leeway), issued
 	return g, set, nil
 }
 

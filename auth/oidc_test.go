@@ -45,7 +45,7 @@ func TestOIDC(t *testing.T) {
 			continue
 		}
 		want := Grant{
-			Tenant: "acme", Subject: "ann", Scopes: ScopeRead | ScopeAnswer, Sessions: Sessions{Own: true}, ExpiresAt: start.Add(930 * time.Second), TokenID: "t7", Issuer: p.URL,
+			Tenant: "acme", Subject: "ann", Scopes: ScopeRead | ScopeAnswer, Sessions: Sessions{Own: true}, ExpiresAt: start.Add(930 * time.Second), IssuedAt: start, TokenID: "t7", Issuer: p.URL,
 		}
 		if got, want := fmt.Sprintf("%+v", *g), fmt.Sprintf("%+v", want); got != want {
 			t.Errorf("%s: got %s, want %s", c.header, got, want)
@@ -126,7 +126,7 @@ func TestMapping(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			c.want.Issuer, c.want.ExpiresAt = p.URL, start.Add(930*time.Second)
+			c.want.Issuer, c.want.ExpiresAt, c.want.IssuedAt = p.URL, start.Add(930*time.Second), time.Unix(start.Unix(), 0)
 			if got, want := fmt.Sprintf("%+v", *g), fmt.Sprintf("%+v", c.want); got != want {
 				t.Errorf("got %s, want %s", got, want)
 			}

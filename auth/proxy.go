@@ -62,16 +62,13 @@ func NewProxy(cfg ProxyConfig) (*Proxy, error) {
 		return nil, errors.New("ScopeHeader is empty and Scopes too, or both are set: want one of them")
 	case len(cfg.Views) > 0 && cfg.ViewHeader != "":
 		return nil, errors.New("ViewHeader is set, and Views too: want one of them")
-	case cfg.Sessions.isEmpty():
-		return nil, errors.New("Sessions is empty, want all, own ones, ids or a prefix")
 	}
 	if cfg.Tenant != "" {
 		if err := subjects.CheckToken("Tenant", cfg.Tenant); err != nil {
 			return nil, err
 		}
 	}
-	probe := Grant{Tenant: "t", Subject: "s", Scopes: cfg.Scopes, Sessions: cfg.Sessions, Views: cfg.Views}
-	if err := probe.Check(); err != nil {
+	if err := checkConfigured(cfg.Scopes, cfg.Sessions, cfg.Views); err != nil {
 		return nil, err
 	}
 	cfg.Proxies, cfg.Views = slices.Clone(cfg.Proxies), slices.Clone(cfg.Views)
@@ -80,8 +77,6 @@ func NewProxy(cfg ProxyConfig) (*Proxy, error) {
 	}
 	return &Proxy{cfg}, nil
 }
-
-func (s Sessions) isEmpty() bool { return !s.All && !s.Own && len(s.IDs) == 0 && s.Prefix == "" }
 
 // Authenticate returns the Grant of a request of a proxy, and ErrNoCredential for one of another peer or without a user.
 func (p *Proxy) Authenticate(r *http.Request) (*Grant, error) {

@@ -229,7 +229,7 @@ func (s *SessionTokens) grant(c claims) (*Grant, error) {
 	if err := c.checkBound(); err != nil {
 		return nil, err
 	}
-	g := &Grant{Issuer: s.cfg.Issuer, ExpiresAt: expires.Add(leeway)}
+	g := &Grant{Issuer: s.cfg.Issuer, ExpiresAt: expires.Add(Leeway), IssuedAt: issued}
 	var scope string
 	for _, claim := range []struct {
 		name string
@@ -262,8 +262,8 @@ func (c claims) sessions(missing Sessions, path ...string) (Sessions, error) {
 	if err != nil || !present {
 		return missing, err
 	}
-	s, ok := parseSessions(list)
-	if !ok {
+	s, err := ParseSessions(list)
+	if err != nil {
 		return s, invalidMember(ReasonClaim, path[len(path)-1])
 	}
 	return s, nil

@@ -48,7 +48,7 @@ func TestMinter(t *testing.T) {
 				t.Errorf("%s: %+v: %v", name, g, err)
 				continue
 			}
-			g.TokenID, g.Issuer, g.ExpiresAt = minted.ID, "app", minted.ExpiresAt.Add(leeway)
+			g.TokenID, g.Issuer, g.ExpiresAt, g.IssuedAt = minted.ID, "app", minted.ExpiresAt.Add(Leeway), time.Unix(start.Unix(), 0)
 			if got, want := fmt.Sprintf("%+v", *got), fmt.Sprintf("%+v", g); got != want {
 				t.Errorf("%s: got %s, want %s", name, got, want)
 			}

@@ -2,6 +2,7 @@ package auth
 
 import (
 	"encoding/base64"
+	"errors"
 	"slices"
 	"strconv"
 	"strings"
@@ -162,8 +163,8 @@ func (c claims) time(name string) (at time.Time, present bool, err error) {
 	return time.Unix(int64(seconds), 0), true, nil
 }
 
-// leeway is how far the clocks of the issuer and of this machine may differ.
-const leeway = 30 * time.Second
+// Leeway is how far the clocks of the issuer and of this machine may differ: Grant.ExpiresAt is that much later than exp.
+const Leeway = 30 * time.Second
 
 // checkTimes checks exp, nbf and iat, and returns exp and iat. iat is zero if it is missing.
 func (c claims) checkTimes(now time.Time) (expires, issued time.Time, err error) {
@@ -173,7 +174,7 @@ func (c claims) checkTimes(now time.Time) (expires, issued time.Time, err error)
 		return expires, issued, err
 	case !present:
 		return expires, issued, invalidMember(ReasonClaim, "exp")
-	case !now.Before(expires.Add(leeway)):
+	case !now.Before(expires.Add(Leeway)):
 		return expires, issued, invalid(ReasonExpired)
 	}
 	for _, name := range []string{"nbf", "iat"} {
@@ -181,7 +182,7 @@ func (c claims) checkTimes(now time.Time) (expires, issued time.Time, err error)
 		switch {
 		case err != nil:
 			return expires, issued, err
-		case present && from.After(now.Add(leeway)):
+		case present && from.After(now.Add(Leeway)):
 			return expires, issued, invalid(ReasonEarly)
 		}
 		issued = from // iat is the last one
@@ -213,18 +214,18 @@ func (c claims) checkBound() error {
 	return nil
 }
 
-// parseSessions reads a set of sessions: "*" for all, "p*" for those with the prefix p, or ids.
-func parseSessions(list []string) (Sessions, bool) {
+// ParseSessions reads the sessions of a token: "*" for all, "p*" for those with the prefix p, or at most MaxSessionIDs ids.
+func ParseSessions(list []string) (Sessions, error) {
 	var s Sessions
 	if len(list) == 0 {
-		return s, false
+		return s, errors.New("sessions: want at least one")
 	}
 	if len(list) == 1 {
 		if prefix, ok := strings.CutSuffix(list[0], "*"); ok {
 			s.All, s.Prefix = prefix == "", prefix
-			return s, s.check() == nil
+			return s, s.check()
 		}
 	}
 	s.IDs = list
-	return s, s.check() == nil
+	return s, s.check()
 }

@@ -271,9 +271,14 @@ type RunStarted struct {
 
 // Principal is the user or program that made a request. The one that requested the first run of a session is its owner.
 type Principal struct {
-	Subject string   `json:"subject"`
-	Issuer  *string  `json:"issuer"` // of the credential; nil for one that is not a token
-	Extra   []Member `json:"-"`      // members that the schema does not have, in their order
+	Subject string  `json:"subject"`
+	Issuer  *string `json:"issuer"` // of the credential; nil for one that is not a token
+
+	// TokenID is the id of the token, "" for a credential without one. It is not a member of records, which clients can read: commands, the inbox and the audit
+	// log have it.
+	TokenID string `json:"-"`
+
+	Extra []Member `json:"-"` // members that the schema does not have, in their order
 }
 
 // Parent identifies the caller of a sub-agent.

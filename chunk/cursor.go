@@ -46,8 +46,41 @@ func (c Cursor) Append(dst []byte) []byte {
 	if c.Anchor == 0 {
 		return dst
 	}
-	return strconv.AppendInt(append(dst, '-'), int64(c.Anchor), anchorBase)
+	return appendAnchor(append(dst, '-'), c.Anchor)
 }
+
+// appendAnchor is strconv.AppendInt with two digits for each division: every event of a stream has a cursor, and without it a third of the time of a writer was
+// spent on its digits.
+func appendAnchor(dst []byte, a Anchor) []byte {
+	if a < 0 {
+		return strconv.AppendInt(dst, int64(a), anchorBase)
+	}
+	var buf [14]byte
+	i, n := len(buf), uint64(a)
+	for n >= anchorBase {
+		pair := n % (anchorBase * anchorBase) * 2
+		n /= anchorBase * anchorBase
+		i -= 2
+		buf[i], buf[i+1] = anchorDigits[pair], anchorDigits[pair+1]
+	}
+	if n > 0 || i == len(buf) {
+		i--
+		buf[i] = anchorDigits[2*n+1]
+	}
+	if buf[i] == '0' && i < len(buf)-1 { // of a pair
+		i++
+	}
+	return append(dst, buf[i:]...)
+}
+
+// anchorDigits has the two digits of each number below anchorBase squared.
+var anchorDigits = func() (digits [2 * anchorBase * anchorBase]byte) {
+	const one = "0123456789abcdefghijklmnopqrstuvwxyz"
+	for n := range anchorBase * anchorBase {
+		digits[2*n], digits[2*n+1] = one[n/anchorBase], one[n%anchorBase]
+	}
+	return digits
+}()
 
 func (c Cursor) String() string { return string(c.Append(nil)) }
 

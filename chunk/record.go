@@ -55,6 +55,15 @@ type Position struct {
 	Ordinal Ordinal
 }
 
+// Before returns the position directly before the record at p: the After of a Range that begins with that record. It is the zero position before the first record
+// of a session, because a position without an ordinal must be that of a record.
+func (p Position) Before() Position {
+	if p.Ordinal <= 1 {
+		return Position{}
+	}
+	return Position{Seq: p.Seq - 1, Ordinal: p.Ordinal - 1}
+}
+
 // Range selects records of the log: those of one session, or of a tree, between two positions. The zero fields are the whole session up to the present end.
 // A method that does not support a field returns an error if it is set.
 type Range struct {

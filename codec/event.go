@@ -68,6 +68,16 @@ func (ev *event) readOwnHeaders(header map[string][]string) bool {
 	if _, ok := header[headerExpected]; ok {
 		found++
 	}
+	if values, ok := header[headerInput]; ok {
+		if len(values) != 1 {
+			return false
+		}
+		if _, ok := ParseInputPosition(headerText(values[0])); !ok {
+			return false
+		}
+		ev.binary = true
+		found++
+	}
 	for at, name := range ourHeaders {
 		values, ok := header[name]
 		if !ok {

@@ -12,13 +12,13 @@ import (
 	"regexp"
 	"strconv"
 	"strings"
-	"sync"
 	"syscall"
 	"testing"
 	"time"
 
 	"github.com/tailrace/tailrace/e2e/fleet"
 	"github.com/tailrace/tailrace/internal/testkit/natstest"
+	"github.com/tailrace/tailrace/internal/testkit/outputtest"
 )
 
 // built is the path of the command from `make build`; `make e2e` builds it
@@ -48,7 +48,7 @@ type up struct {
 	args             []string
 	cmd              *exec.Cmd
 	url              string
-	log              *syncBuffer
+	log              *outputtest.Buffer
 	done             chan struct{}
 }
 
@@ -80,7 +80,7 @@ var urlLine = regexp.MustCompile(`http://[0-9.:]+`)
 func (u *up) start(t *testing.T) {
 	t.Helper()
 	if u.log == nil {
-		u.log = &syncBuffer{}
+		u.log = new(outputtest.Buffer)
 	}
 	args := append([]string{
 		"up", "--data-dir", u.dir, "--listen", u.listen, "--nats-port", strconv.Itoa(u.natsPort), "--drain", "2s",
@@ -170,22 +170,4 @@ func (u *up) tailrace(t *testing.T, stdin string, args ...string) result {
 		t.Fatal(err)
 	}
 	return result{out: out.String(), err: stderr.String(), code: cmd.ProcessState.ExitCode()}
-}
-
-// syncBuffer is a strings.Builder that is safe for concurrent use.
-type syncBuffer struct {
-	mu  sync.Mutex
-	buf strings.Builder
-}
-
-func (b *syncBuffer) Write(p []byte) (int, error) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.buf.Write(p)
-}
-
-func (b *syncBuffer) String() string {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.buf.String()
 }

@@ -14,7 +14,9 @@ import (
 
 	"github.com/chromedp/chromedp"
 
+	"github.com/tailrace/tailrace/auth"
 	"github.com/tailrace/tailrace/chunk"
+	"github.com/tailrace/tailrace/internal/testkit/authtest"
 	"github.com/tailrace/tailrace/internal/testkit/browsertest"
 )
 
@@ -66,6 +68,74 @@ func TestBrowserOpensEndedSession(t *testing.T) {
 			t.Errorf("agent %s: the page shows\n%q\nwant the text in the log\n%q", agent, got, want)
 		}
 	}
+}
+
+// The demo page of a deployment with authenticators: it asks for a token, trades it for a cookie, which Chromium stores for loopback without TLS, and keeps no
+// token that a script could read.
+func TestBrowserSignsIn(t *testing.T) {
+	issuer := authtest.NewIssuer(t)
+	token := func(subject string, age time.Duration) string { // valid for an hour from its issue, and the leeway
+		t.Helper()
+		grant := auth.Grant{Tenant: "default", Subject: subject, Scopes: auth.ScopeRead | auth.ScopeChat, Sessions: auth.Sessions{Own: true}}
+		return issuer.Token(grant, time.Hour, func(c *auth.MinterConfig) { c.Now = func() time.Time { return time.Now().Add(-age) } })
+	}
+	u := newUp(t, "--demo-pace", "0.05", "--auth", issuer.File())
+	u.start(t)
+	browser := browsertest.Start(t)
+	tab := openTab(t, browser, u.url)
+	await := func(tab context.Context, expression string) {
+		t.Helper()
+		run(t, tab, chromedp.Poll[bool](expression, chromedp.WithPollingTimeout(30*time.Second)))
+	}
+	signIn := func(tab context.Context, token string) {
+		t.Helper()
+		await(tab, `!document.querySelector('#login').hidden`)
+		run(t, tab, chromedp.Evaluate[bool](fmt.Sprintf(`(() => {
+			document.querySelector('#token').value = %q;
+			document.querySelector('#login').requestSubmit();
+			return true;
+		})()`, token)))
+	}
+	signIn(tab, "eyJ.eyJ.x")
+	await(tab, `document.querySelector('#login .failure').textContent.includes('refused')`)
+	ann := token("ann", 0)
+	signIn(tab, ann)
+	await(tab, `document.querySelector('#login').hidden`)
+	const click = `[data-scenario="subagents"]`
+	await(tab, fmt.Sprintf(`document.querySelector(%q) !== null`, click))
+	run(t, tab, chromedp.Evaluate[bool](fmt.Sprintf(`document.querySelector(%q).click() === undefined`, click)))
+	awaitStatus(t, tab, "ended")
+	session := run(t, tab, chromedp.Evaluate[string](`location.hash.slice(1)`))
+	for agent, want := range awaitLog(t, u, session) {
+		if got := textOf(t, tab, agent); got != want {
+			t.Errorf("agent %s: the page shows\n%q\nwant the text in the log\n%q", agent, got, want)
+		}
+	}
+	seen := run(t, tab, chromedp.Evaluate[string](`document.cookie + location.href + JSON.stringify(localStorage) + JSON.stringify(sessionStorage) + document.documentElement.outerHTML`))
+	if strings.Contains(seen, "eyJ") || strings.Contains(seen, auth.CookieName) {
+		t.Error("a script can read the token or the cookie")
+	}
+	run(t, tab, chromedp.Reload())
+	awaitStatus(t, tab, "ended")
+	if !run(t, tab, chromedp.Evaluate[bool](`document.querySelector('#login').hidden`)) {
+		t.Error("the page asks again after a reload")
+	}
+
+	byName := openTab(t, browser, strings.Replace(u.url, "127.0.0.1", "localhost", 1))
+	signIn(byName, ann)
+	await(byName, `document.querySelector('#login').hidden && document.querySelector('[data-scenario]') !== null`)
+
+	// Another user, in the same browser after a cookie that is shorter: the session is unknown.
+	signed := run(t, tab, chromedp.Evaluate[int](`fetch('/v1/session-cookie', { method: 'DELETE' }).then((r) => r.status)`, chromedp.EvalAwaitPromise))
+	if signed != http.StatusNoContent {
+		t.Errorf("DELETE: %d", signed)
+	}
+	run(t, tab, chromedp.Reload())
+	signIn(tab, token("bob", time.Hour+25*time.Second)) // the edge accepts it for five more seconds
+	await(tab, `document.querySelector('#login').hidden`)
+	await(tab, `document.body.dataset.connection !== 'done' && document.querySelectorAll('.agent').length === 0`)
+	signIn(tab, ann) // the cookie of bob ends after four seconds, and the page asks again
+	awaitStatus(t, tab, "ended")
 }
 
 func startDemo(t *testing.T, url, scenario string) string {

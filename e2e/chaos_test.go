@@ -21,6 +21,7 @@ import (
 	"github.com/tailrace/tailrace/internal/natsauth"
 	"github.com/tailrace/tailrace/internal/testkit/natstest"
 	"github.com/tailrace/tailrace/internal/testkit/roletest"
+	"github.com/tailrace/tailrace/internal/testkit/seedtest"
 	"github.com/tailrace/tailrace/internal/testkit/stack"
 	"github.com/tailrace/tailrace/internal/testkit/streamtest"
 	"github.com/tailrace/tailrace/topology"
@@ -51,7 +52,7 @@ const (
 // unready without a fault of its own process. After all sessions have ended, the roles need no more goroutines and memory than
 // after a short load without a fault.
 func TestChaos(t *testing.T) {
-	random := newGenerator(t)
+	random := seedtest.Rand(t)
 	c := newChaosEnv(t)
 	pace := c.measurePace(t)
 	before := c.idleUsage(t)

@@ -56,7 +56,7 @@ func TestPublishReportsInvalidLines(t *testing.T) {
 	bad := map[string]string{
 		"no object":          `[1]`,
 		"unknown field type": `{"type":"text_delta","agentId":"a","agentType":"t","timestamp":1,"step":0,"delta":7}`,
-		"no agent":           `{"type":"text_delta","agentType":"t","timestamp":1,"step":0,"delta":"x"}`,
+		"another agent":      `{"type":"text_delta","agentId":"b","agentType":"t","timestamp":1,"step":0,"delta":"x"}`,
 		"oversized":          huge,
 	}
 	n := 0

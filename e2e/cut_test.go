@@ -15,6 +15,7 @@ import (
 
 	"github.com/tailrace/tailrace/chunk"
 	"github.com/tailrace/tailrace/internal/testkit/natstest"
+	"github.com/tailrace/tailrace/internal/testkit/seedtest"
 	"github.com/tailrace/tailrace/sseedge"
 )
 
@@ -56,7 +57,7 @@ const cutMemory = 1 << 20
 // records.
 func (w *edgeEnv) runCuts(t *testing.T, faults int, fault func()) {
 	t.Helper()
-	generator := newGenerator(t)
+	generator := seedtest.Rand(t)
 	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
 	defer cancel()
 	var emitted atomic.Int64

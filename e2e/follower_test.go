@@ -49,6 +49,9 @@ type follower struct {
 	// dial connects to addr. Defaults to a TCP dialer.
 	dial func(ctx context.Context) (net.Conn, error)
 
+	// token returns the bearer token of the next connection; nil for none. An error ends the follower.
+	token func(ctx context.Context) (string, error)
+
 	// onEvent receives each event. If it is nil, the events are kept in got.
 	onEvent func(sseEvent)
 
@@ -58,6 +61,8 @@ type follower struct {
 	silence         time.Duration // the longest time between two events or heartbeats, across connections
 	silenceActivity string        // what happened during the longest silence
 	at              atomic.Uint64 // sequence of the last event
+
+	authorization string // header of the connection
 
 	lastID   string
 	pause    time.Duration // before the next connection
@@ -94,6 +99,13 @@ func (f *follower) run(ctx context.Context) error {
 // connect opens one stream and reads it to its end. A connection that fails
 // before a response is not an error for a browser either.
 func (f *follower) connect(ctx context.Context) (over bool, err error) {
+	if f.token != nil {
+		token, err := f.token(ctx)
+		if err != nil {
+			return false, fmt.Errorf("%s: %w", f.root.ID, err)
+		}
+		f.authorization = "Authorization: Bearer " + token + "\r\n"
+	}
 	conn, err := f.reach(ctx)
 	if err != nil {
 		f.notef("no connection")
@@ -138,7 +150,7 @@ func (f *follower) request() string {
 		last = "Last-Event-ID: " + f.lastID + "\r\n"
 	}
 	return "GET /v1/sessions/" + f.root.ID + "/events HTTP/1.1\r\nHost: " + f.addr +
-		"\r\nAccept: text/event-stream\r\nCache-Control: no-cache\r\n" + last + "\r\n"
+		"\r\nAccept: text/event-stream\r\nCache-Control: no-cache\r\n" + f.authorization + last + "\r\n"
 }
 
 // livelyReader fails if nothing arrives for limit, unless that is 0.

@@ -17,13 +17,14 @@ import (
 
 	"github.com/tailrace/tailrace/chunk"
 	"github.com/tailrace/tailrace/internal/testkit/natstest"
+	"github.com/tailrace/tailrace/internal/testkit/seedtest"
 	"github.com/tailrace/tailrace/producers"
 )
 
 // Messages from the server to the edge are lost, duplicated or reordered, in the feed and in reads of history, while session trees are written. Every client
 // has received the log at the end: the consumer sequences reveal the gap, and the ordered reader resumes after the last message.
 func TestDroppedLiveMessages(t *testing.T) {
-	generator := newGenerator(t)
+	generator := seedtest.Rand(t)
 	for _, tt := range []struct {
 		name string
 		rule func(natstest.Delivery) natstest.Fault
@@ -47,7 +48,7 @@ func TestDroppedLiveMessages(t *testing.T) {
 // sequences. The next message of the stream, of any session, reveals the gap in the stream sequences. So
 // the ends of sessions are not dropped here, because no message follows the last of them.
 func TestFeedWithoutConsumerGap(t *testing.T) {
-	generator := newGenerator(t)
+	generator := seedtest.Rand(t)
 	server := natstest.Start(t, natstest.Listen())
 	w, proxy := newFaultyEnv(t, server, edgeEnvConfig{history: server.Conn(t)})
 	rule := oncePer(20, generator, natstest.DropSilently)

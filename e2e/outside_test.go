@@ -5,16 +5,8 @@ package e2e
 import (
 	"bytes"
 	"context"
-	"crypto/ecdsa"
-	"crypto/elliptic"
-	"crypto/rand"
-	"crypto/x509"
-	"crypto/x509/pkix"
 	"encoding/json"
-	"encoding/pem"
 	"fmt"
-	"math/big"
-	"net"
 	"net/http"
 	"os"
 	"os/exec"
@@ -23,13 +15,13 @@ import (
 	"strings"
 	"syscall"
 	"testing"
-	"time"
 
 	"github.com/nats-io/jwt/v2"
 	"github.com/nats-io/nkeys"
 
 	"github.com/tailrace/tailrace/e2e/fleet"
 	"github.com/tailrace/tailrace/internal/natsauth"
+	"github.com/tailrace/tailrace/internal/testkit/certtest"
 	"github.com/tailrace/tailrace/internal/testkit/natstest"
 	"github.com/tailrace/tailrace/internal/testkit/roletest"
 )
@@ -169,9 +161,8 @@ type security struct {
 
 func newSecurity(t *testing.T, dir string) security {
 	t.Helper()
-	s := security{creds: make(map[natsauth.Role]string), ca: filepath.Join(dir, "server.pem")}
-	keyFile := filepath.Join(dir, "server.key")
-	writeCertificate(t, s.ca, keyFile)
+	ca := certtest.New(t)
+	s, pair := security{creds: make(map[natsauth.Role]string), ca: ca.File}, ca.Server()
 
 	operator, system, account := newKey(t, nkeys.CreateOperator), newKey(t, nkeys.CreateAccount), newKey(t, nkeys.CreateAccount)
 	operatorClaims := jwt.NewOperatorClaims(public(t, operator))
@@ -187,7 +178,7 @@ operator: %q
 resolver: MEMORY
 system_account: %s
 resolver_preload: { %s: %q, %s: %q }
-`, s.ca, keyFile, encode(t, operatorClaims, operator), public(t, system),
+`, pair.Cert, pair.Key, encode(t, operatorClaims, operator), public(t, system),
 		public(t, system), encode(t, jwt.NewAccountClaims(public(t, system)), operator),
 		public(t, account), encode(t, accountClaims, operator))
 	return s
@@ -244,36 +235,4 @@ func encode(t *testing.T, claims interface {
 		t.Fatal(err)
 	}
 	return token
-}
-
-// writeCertificate writes a self-signed certificate for 127.0.0.1.
-func writeCertificate(t *testing.T, certFile, keyFile string) {
-	t.Helper()
-	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	if err != nil {
-		t.Fatal(err)
-	}
-	template := &x509.Certificate{
-		SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: "test"}, IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)},
-		NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(time.Hour),
-		IsCA: true, BasicConstraintsValid: true, KeyUsage: x509.KeyUsageDigitalSignature | x509.KeyUsageCertSign,
-		ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth},
-	}
-	der, err := x509.CreateCertificate(rand.Reader, template, template, key.Public(), key)
-	if err != nil {
-		t.Fatal(err)
-	}
-	keyDER, err := x509.MarshalPKCS8PrivateKey(key)
-	if err != nil {
-		t.Fatal(err)
-	}
-	writePEM(t, certFile, "CERTIFICATE", der)
-	writePEM(t, keyFile, "PRIVATE KEY", keyDER)
-}
-
-func writePEM(t *testing.T, file, kind string, der []byte) {
-	t.Helper()
-	if err := os.WriteFile(file, pem.EncodeToMemory(&pem.Block{Type: kind, Bytes: der}), 0o600); err != nil {
-		t.Fatal(err)
-	}
 }

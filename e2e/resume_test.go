@@ -6,7 +6,6 @@ import (
 	"bufio"
 	"cmp"
 	"context"
-	"flag"
 	"fmt"
 	"io"
 	"math/rand/v2"
@@ -20,35 +19,23 @@ import (
 
 	"github.com/tailrace/tailrace/chunk"
 	"github.com/tailrace/tailrace/internal/testkit/natstest"
+	"github.com/tailrace/tailrace/internal/testkit/seedtest"
 	"github.com/tailrace/tailrace/producers"
 	"github.com/tailrace/tailrace/sseedge"
 )
-
-var seed = flag.Uint64("seed", 0, "seed of the random tests; 0 selects a random one and logs it")
-
-// newGenerator returns the random generator of a test with the seed of the
-// flag.
-func newGenerator(t *testing.T) *rand.Rand {
-	t.Helper()
-	if *seed == 0 {
-		*seed = rand.Uint64()
-	}
-	t.Logf("repeat with: -seed %d", *seed)
-	return rand.New(rand.NewPCG(*seed, 0))
-}
 
 // Random session trees are written while clients with random scopes follow them
 // with a real server. Each connection is cut after a random number of bytes,
 // also within events, and the client resumes with the last complete id. At the
 // end each client has received the log once and in order.
 func TestResumeIsExact(t *testing.T) {
-	newGenerator(t)
+	seed := seedtest.Seed(t)
 	w := newResumeEnv(t)
 	for round := range 8 {
 		t.Run(fmt.Sprintf("round %d", round), func(t *testing.T) {
 			ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 			defer cancel()
-			tree, err := w.writeTree(ctx, chunk.RootSession("default", fmt.Sprintf("s%d", round)), treeOptions{clients: 12}, rand.New(rand.NewPCG(*seed, uint64(round))))
+			tree, err := w.writeTree(ctx, chunk.RootSession("default", fmt.Sprintf("s%d", round)), treeOptions{clients: 12}, rand.New(rand.NewPCG(seed, uint64(round))))
 			if err != nil {
 				t.Fatal(err)
 			}

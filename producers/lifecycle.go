@@ -133,7 +133,7 @@ func (r *Run) prepareMove(m transition, c chunk.Chunk) (*item, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &item{typ: c.Type(), timestamp: c.Timestamp, c: c, body: body, transition: &m, at: time.Now()}, nil
+	return &item{typ: c.Type(), timestamp: c.Timestamp, c: c, body: body, input: r.input.Load().whole(), transition: &m, at: time.Now()}, nil
 }
 
 // fit returns c and its JSON without the parts that make it too large.

@@ -74,7 +74,7 @@ func (r *Run) prepareWhole(c chunk.Chunk) (*item, error) {
 	if len(body) > r.cfg.MaxChunk {
 		return nil, fmt.Errorf("%w: %d bytes of JSON, want at most %d", chunk.ErrTooLarge, len(body), r.cfg.MaxChunk)
 	}
-	return &item{typ: c.Type(), timestamp: c.Timestamp, c: c, body: body}, nil
+	return &item{typ: c.Type(), timestamp: c.Timestamp, c: c, body: body, input: r.input.Load().whole()}, nil
 }
 
 // headerReserve is the largest size of the headers of a message.
@@ -86,10 +86,10 @@ func (r *Run) prepareDelta(c chunk.Chunk, text string) (*item, error) {
 		return nil, err
 	}
 	if limit := min(r.cfg.MaxChunk, r.log.maxMessageSize()-headerReserve); len(body) > limit {
-		return splitDelta(c, limit)
+		return splitDelta(c, limit, r.input.Load())
 	}
 	it := newDelta(c, text)
-	it.body = body
+	it.body, it.input = body, r.input.Load().whole()
 	return it, nil
 }
 
@@ -97,16 +97,20 @@ func newDelta(c chunk.Chunk, text string) *item {
 	return &item{typ: c.Type(), timestamp: c.Timestamp, c: c, delta: true, size: len(text), at: time.Now()}
 }
 
-func splitDelta(c chunk.Chunk, limit int) (*item, error) {
+func splitDelta(c chunk.Chunk, limit int, input *input) (*item, error) {
 	parts := chunk.Split(c, limit)
 	if parts == nil {
 		return nil, fmt.Errorf("%w: members other than the text exceed %d bytes", chunk.ErrTooLarge, limit)
 	}
 	var last *item
-	for _, c := range parts {
+	var size int64
+	for i, c := range parts {
 		text, _ := deltaText(c.Body)
 		it := newDelta(c, text)
-		it.prevPart = last
+		it.prevPart, it.input = last, input.whole()
+		if size += int64(len(text)); input != nil && i < len(parts)-1 {
+			it.input = input.part(size)
+		}
 		last = it
 	}
 	return last, nil

@@ -123,6 +123,9 @@ func (r *Run) onStored(it *item, seq chunk.Seq, err error) (chunk.Seq, error) {
 	}
 	r.mu.Lock()
 	r.pos = chunk.Position{Seq: seq, Ordinal: r.pos.Ordinal + 1}
+	if it.input != nil {
+		r.storedInput = *it.input
+	}
 	r.mu.Unlock()
 	r.pendingDeletes = it.deletes
 	return seq, r.runDeletes()
@@ -138,6 +141,9 @@ func (r *Run) encode(it *item) (outgoing, error) {
 	m, err := encode(codec.Envelope{Session: r.session, Epoch: r.epoch, Ordinal: ordinal, Format: r.cfg.Format}, it)
 	if err != nil {
 		return outgoing{}, err
+	}
+	if it.input != nil {
+		m.SetInput(*it.input)
 	}
 	out := guarded(m, at.Seq)
 	out.number = number

@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"github.com/tailrace/tailrace/chunk"
+	"github.com/tailrace/tailrace/codec"
 )
 
 // item is a record that is queued or in flight. The mutex of the Run guards it until it is taken from the queue; the result fields are final once done is
@@ -12,7 +13,8 @@ type item struct {
 	typ       chunk.Type
 	timestamp int64
 	c         chunk.Chunk
-	body      []byte // its JSON; nil for a merged delta
+	body      []byte               // its JSON; nil for a merged delta
+	input     *codec.InputPosition // nil for none
 
 	delta  bool
 	size   int       // bytes of the text of a delta
@@ -88,7 +90,7 @@ func (q *queue) merge(it *item) bool {
 		return false
 	}
 	q.bytes += it.size - len(t.body)
-	t.c, t.body = c, nil
+	t.c, t.body, t.input = c, nil, it.input // all of the input up to the end of the merged text is stored with it
 	t.size += it.size
 	t.reportLater = t.reportLater || it.reportLater
 	return true

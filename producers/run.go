@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/tailrace/tailrace/chunk"
+	"github.com/tailrace/tailrace/codec"
 )
 
 // Run is the writer of one run of a session. Its methods may be called concurrently: the chunks of one goroutine keep their order, and all readers see the
@@ -27,6 +28,7 @@ type Run struct {
 	slog     *slog.Logger
 	producer *Producer
 	step     atomic.Int64
+	input    atomic.Pointer[input] // of later records, see SetInput; nil for none
 
 	ctx     context.Context //nolint:containedctx // the lifetime of the pump, which exceeds that of a call
 	cancel  context.CancelFunc
@@ -46,10 +48,11 @@ type Run struct {
 	pendingTransition *item          // the change of state that is queued or in flight
 	state             state          // according to the log
 	pos               chunk.Position // last stored record
-	number            uint64         // of the last message
-	unreported        lostChunks     // emitted chunks that were not stored and not reported yet
-	fatal             error          // fenced or unknown outcome
-	fatalReported     bool           // a call has returned fatal
+	storedInput       codec.InputPosition
+	number            uint64     // of the last message
+	unreported        lostChunks // emitted chunks that were not stored and not reported yet
+	fatal             error      // fenced or unknown outcome
+	fatalReported     bool       // a call has returned fatal
 	closed            bool
 	spaceFreed        chan struct{} // closed when the queue is no longer full; nil if no call waits for it
 }

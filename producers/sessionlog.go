@@ -68,6 +68,7 @@ const (
 	headerID          = "ce-id"
 	headerType        = "ce-type"
 	headerWriter      = "ce-writer" // of run_started only, see writeStart
+	headerInput       = "ce-inputposition"
 	headerExpectedSeq = "Nats-Expected-Last-Subject-Sequence"
 )
 
@@ -83,6 +84,7 @@ func headerOf(h map[string][]string, name string) string {
 func (o outgoing) is(m message) bool {
 	return headerOf(o.header, headerID) == headerOf(m.header, headerID) &&
 		headerOf(o.header, headerWriter) == headerOf(m.header, headerWriter) &&
+		headerOf(o.header, headerInput) == headerOf(m.header, headerInput) &&
 		bytes.Equal(o.data, m.data)
 }
 

@@ -24,6 +24,7 @@ type startOptions struct {
 	takeOver  bool
 	behind    *chunk.Position
 	announced chunk.SubagentStart
+	input     *codec.InputPosition // nil for none
 }
 
 // defaultAgentType is the AgentType of runs without the option.
@@ -100,7 +101,7 @@ func (p *Producer) Start(ctx context.Context, s chunk.Session, run chunk.RunStar
 // newRun returns a Run that is not started.
 func newRun(cfg Config, s chunk.Session, log sessionLog, o startOptions) *Run {
 	ctx, cancel := context.WithCancel(context.Background())
-	return &Run{
+	r := &Run{
 		session:   s,
 		agentType: o.agentType,
 		announced: o.announced,
@@ -118,6 +119,10 @@ func newRun(cfg Config, s chunk.Session, log sessionLog, o startOptions) *Run {
 			maxBytes: cfg.MaxQueueBytes,
 		},
 	}
+	if o.input != nil {
+		r.SetInput(*o.input)
+	}
+	return r
 }
 
 // newID returns a new id: 128 random bits as a token of a subject.
@@ -133,7 +138,9 @@ type logEnd struct {
 	epoch chunk.Epoch
 	typ   chunk.Type   // "" if the log has no record
 	mark  *chunk.Chunk // the last record if it is a truncation record, otherwise nil
-	next  chunk.Seq    // the sequence that a writer must expect: differs from pos.Seq after a malformed message
+	rec   chunk.Record // the last record
+	input codec.InputPosition
+	next  chunk.Seq // the sequence that a writer must expect: differs from pos.Seq after a malformed message
 }
 
 // idle reports whether no run is open.
@@ -199,6 +206,9 @@ func (r *Run) writeStart(ctx context.Context, h logEnd, run chunk.RunStarted, no
 		return r.wrapError(it, err)
 	}
 	r.pos = chunk.Position{Seq: seq, Ordinal: h.pos.Ordinal + 1}
+	if it.input != nil {
+		r.storedInput = *it.input
+	}
 	return nil
 }
 
@@ -225,11 +235,12 @@ func (r *Run) readHeadOnce(ctx context.Context) (logEnd, error) {
 		r.slog.LogAttrs(ctx, slog.LevelWarn, "last message malformed, session scanned", slog.Any("error", err))
 		return r.scanLogEnd(ctx, m.seq)
 	}
-	return headAt(rec)
+	return headAt(rec, m)
 }
 
-func headAt(rec chunk.Record) (logEnd, error) {
-	h := logEnd{pos: rec.Position(), epoch: rec.Epoch, typ: rec.Type, next: rec.Seq}
+func headAt(rec chunk.Record, m message) (logEnd, error) {
+	h := logEnd{pos: rec.Position(), epoch: rec.Epoch, typ: rec.Type, rec: rec, next: rec.Seq}
+	h.input, _ = codec.InputOf(m.header, m.data)
 	if rec.Type == chunk.TypeTruncated {
 		c, err := rec.Decode()
 		if err != nil {
@@ -252,7 +263,7 @@ func (r *Run) scanLogEnd(ctx context.Context, through chunk.Seq) (logEnd, error)
 		if err != nil || rec.Epoch < h.epoch {
 			continue
 		}
-		if h, err = headAt(rec); err != nil {
+		if h, err = headAt(rec, m); err != nil {
 			return logEnd{}, err
 		}
 	}

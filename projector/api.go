@@ -82,6 +82,14 @@ type Store interface {
 	Save(ctx context.Context, snap fold.Snapshot, after Revision) (Revision, error)
 }
 
+// OwnerIndex is implemented by a Store that has the owners of root sessions in an index of its own. Calls may overlap.
+type OwnerIndex interface {
+	// OwnedByOther reports whether the index has the owner of a root session, or that it has none, and not subject. It takes the same time whether another
+	// subject owns the session or it does not exist. False says nothing: an earlier build may have saved the head, or the session may not be saved yet, or may
+	// have been deleted and started again. The owner is that of the head.
+	OwnedByOther(ctx context.Context, s chunk.Session, subject string) (bool, error)
+}
+
 // DeadLetterSink receives records that cannot be folded, before they are skipped. It may receive a record more than once. After
 // an error the Runner retries the session; after several failures it skips the record anyway and records a fault in the
 // snapshot.

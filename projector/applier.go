@@ -31,6 +31,9 @@ const maxCatchUpRounds = 1000
 
 // apply folds one delivered record. Afterwards the folder is at the record or later.
 func (a *applier) apply(ctx context.Context, f *fold.Folder, rec chunk.Record) error {
+	if expired, err := a.hasExpired(ctx, f, rec); err != nil || expired {
+		return err
+	}
 	restarted, err := a.hasRestarted(ctx, f, rec)
 	if err == nil && !restarted {
 		err = a.step(ctx, f, rec)
@@ -48,6 +51,25 @@ func (a *applier) apply(ctx context.Context, f *fold.Folder, rec chunk.Record) e
 		return a.fillGap(ctx, f, rec)
 	}
 	return err
+}
+
+// hasExpired reports whether rec was stored before the position of f, and the log does not have it any more. Its ordinal does not show that:
+//  1. the records 2 to 12 are in flight to this process, whose f is at record 1,
+//  2. they expire, and a writer that knows only the saved record 1 writes other records 2 to 8, which arrive and are folded,
+//  3. the earlier record 9 arrives: it is the next one of f by its ordinal alone.
+func (a *applier) hasExpired(ctx context.Context, f *fold.Folder, rec chunk.Record) (bool, error) {
+	at := f.Position()
+	if rec.Seq > at.Seq || rec.Ordinal <= at.Ordinal {
+		return false, nil
+	}
+	first, err := a.first(ctx, rec.Session)
+	switch {
+	case errors.Is(err, chunk.ErrUnknownSession):
+		return true, nil
+	case errors.Is(err, chunk.ErrTruncated):
+		return false, nil // an earlier state of the log
+	}
+	return err == nil && first.Seq > rec.Seq, err
 }
 
 // hasRestarted reports whether rec has the next ordinal only by chance: all records of f have expired, and the writer of rec has numbered without them. Such

@@ -137,6 +137,34 @@ func TestRedeliveryAfterStartingAgain(t *testing.T) {
 	}
 }
 
+// TestLateDeliveryAfterStartingAgain delivers a record that has expired to a Runner that continues with the next run: it has the next ordinal, or a later one, because
+// the writer of that run knew only the first record, which was saved.
+func TestLateDeliveryAfterStartingAgain(t *testing.T) {
+	for known, epoch := range map[chunk.Ordinal]chunk.Epoch{1: 1, 0: 0} { // the second writer knows the stored head, or nothing
+		for late := 2; late < 12; late++ {
+			log, store, q := storetest.NewLog(), storetest.NewMemory(), newQueue()
+			first := []chunk.Record{log.Append(t, s1, 0, chunk.RunStarted{RunID: "r", Epoch: 1, Mode: "execute"})}
+			stored(t, store, log, s1)
+			for i := range 12 {
+				first = append(first, log.Append(t, s1, 1, chunk.TextDelta{Delta: storetest.Word(i)}))
+			}
+			log.Expire(s1, 13)
+			log.Restart(s1, known, epoch)
+			_, stop := start(t, q, store, log, projector.Config{SaveAfter: time.Millisecond})
+			q.put(writeWords(t, log, s1, 12, 3)...)
+			q.drained(t)
+			q.put(first[late])
+			q.drained(t)
+			q.put(writeWords(t, log, s1, 15, 7)...)
+			q.drained(t)
+			stop()
+			if got := storetest.Words(storetest.Stored(t, store, s1)); !slices.Equal(got, wordRange(12, 22)) {
+				t.Errorf("the writer knows %d records, record %d is late: words %v", known, late+1, got)
+			}
+		}
+	}
+}
+
 // TestAnOrdinalTwiceIsNoRestart checks that a message with the ordinal of an earlier record, which the log still has, changes nothing.
 func TestAnOrdinalTwiceIsNoRestart(t *testing.T) {
 	log, store, q := storetest.NewLog(), storetest.NewMemory(), newQueue()

@@ -125,6 +125,14 @@ func (r *Reader) StoredPosition(ctx context.Context, s chunk.Session) (chunk.Pos
 	return head.Position, head.Epoch, err
 }
 
+// OwnedByOther implements OwnerIndex with that of the store; without one it returns false.
+func (r *Reader) OwnedByOther(ctx context.Context, s chunk.Session, subject string) (bool, error) {
+	if index, ok := r.store.(OwnerIndex); ok {
+		return index.OwnedByOther(ctx, s, subject)
+	}
+	return false, nil
+}
+
 // load returns the stored head, or the snapshot before the first record.
 func (r *Reader) load(ctx context.Context, s chunk.Session) (fold.Snapshot, Revision, error) {
 	head, revision, err := r.store.Load(ctx, s)

@@ -23,6 +23,7 @@ import (
 
 	"github.com/tailrace/tailrace/chunk"
 	"github.com/tailrace/tailrace/consumers"
+	"github.com/tailrace/tailrace/internal/audit"
 	"github.com/tailrace/tailrace/internal/control"
 	"github.com/tailrace/tailrace/internal/conversation"
 	"github.com/tailrace/tailrace/internal/jscontrol"
@@ -54,6 +55,17 @@ type Config struct {
 	// ReasonNoStorage then, before they are stored.
 	Storage func(chunk.Session) error
 
+	// Audit writes an event into the audit log for each message, answer and stop of the Client, before the method returns. Defaults to false: a program
+	// with access to NATS can write any event, so its events are only as reliable as the program.
+	Audit bool
+
+	// AuditLog is for the edge of this module, which records what it serves without a wait. Defaults to nil.
+	AuditLog *audit.Log
+
+	// MaxRuns, if not nil, returns how many runs a tenant may have at a time, queued and in progress, of all workers and with those of sub-agents; 0 is
+	// unlimited. Another one is refused with ReasonTooManyRuns; sub-agents and runs that continue are not. Requests at the same time may exceed it.
+	MaxRuns func(tenant string) int
+
 	// Log receives errors of the server. Defaults to none.
 	Log *slog.Logger
 }
@@ -66,7 +78,7 @@ type Client struct {
 
 // New returns a Client over js. It sends nothing to the server; the streams and buckets must exist when the Client is used (package topology creates them).
 func New(js jetstream.JetStream, cfg Config) (*Client, error) {
-	queue, err := jscontrol.NewQueue(js, jscontrol.QueueConfig{Layout: cfg.Layout, Log: cfg.Log})
+	queue, err := jscontrol.NewQueue(js, jscontrol.QueueConfig{Layout: cfg.Layout, MaxRuns: cfg.MaxRuns, Log: cfg.Log})
 	if err != nil {
 		return nil, fmt.Errorf("runs: %w", err)
 	}
@@ -88,13 +100,27 @@ func New(js jetstream.JetStream, cfg Config) (*Client, error) {
 			return nil, fmt.Errorf("runs: %w", err)
 		}
 	}
+	log := cfg.AuditLog
+	if log == nil && cfg.Audit {
+		store, err := jscontrol.NewAudit(js, cfg.Layout)
+		if err != nil {
+			return nil, fmt.Errorf("runs: %w", err)
+		}
+		log = audit.New(audit.Config{Store: store, Mode: audit.Sync, Log: cfg.Log})
+	}
 	snapshots := projector.NewReader(store, reader)
 	service, err := conversation.New(conversation.Ports{Snapshots: snapshots, Queue: queue, Inbox: inbox, Reaper: reaper},
-		conversation.Config{AgentTypes: cfg.AgentTypes, RequestTimeout: cfg.RequestTimeout, Storage: cfg.Storage, Log: cfg.Log})
+		conversation.Config{AgentTypes: cfg.AgentTypes, RequestTimeout: cfg.RequestTimeout, Storage: cfg.Storage, Audit: log, Log: cfg.Log})
 	if err != nil {
 		return nil, fmt.Errorf("runs: %w", err)
 	}
 	return &Client{service: service, snapshots: snapshots}, nil
+}
+
+// As returns a Client whose requests are made by a user or program: the log, the inbox and the audit log have it with each message, answer and stop. The
+// first one that starts a session is its owner. It does not limit what the Client may do.
+func (c *Client) As(by chunk.Principal) *Client {
+	return &Client{service: c.service.As(conversation.Caller{By: &by}), snapshots: c.snapshots}
 }
 
 // Service returns the logic of the Client, for packages chat and agentserver of sseedge.
@@ -136,6 +162,9 @@ type Answer struct {
 	Approved   bool
 	Reason     string
 
+	// ShownInput, if not empty, is the input of the call that the user was shown. The approval is refused with ReasonWrongInput if the call has another one.
+	ShownInput chunk.Value
+
 	// Result is that of a client tool, Error why there is none. One of them is set; the zero Result is null.
 	Result chunk.Value
 	Error  *string
@@ -149,6 +178,9 @@ func (c *Client) Answer(ctx context.Context, id chunk.Session, a Answer) error {
 	}
 	if a.ApprovalID != "" {
 		submitted.Kind = control.Approval
+		if len(a.ShownInput) > 0 {
+			submitted.InputHash = conversation.ShownHash(a.ShownInput)
+		}
 	}
 	return errorOf(id, c.service.Answer(ctx, id, "", submitted))
 }
@@ -206,9 +238,11 @@ const (
 	ReasonStillRunning  = conversation.ReasonStillRunning  // the call is not waiting yet
 	ReasonWrongKind     = conversation.ReasonWrongKind     // the call waits for another kind of answer
 	ReasonWrongApproval = conversation.ReasonWrongApproval // the call waits for another approval
+	ReasonWrongInput    = conversation.ReasonWrongInput    // the call has another input than ShownInput
 	ReasonAnswered      = conversation.ReasonAnswered      // First is the answer that counts
 	ReasonExpired       = conversation.ReasonExpired       // First is the answer that counts: the deadline passed
 	ReasonContended     = conversation.ReasonContended     // other requests changed the session in every round; repeat the call
+	ReasonTooManyRuns   = conversation.ReasonTooManyRuns   // the tenant has as many runs as it may have; repeat the call later
 	ReasonNoStorage     = conversation.ReasonNoStorage     // the server cannot store messages: a limit is reached or its disk is full
 	ReasonUnavailable   = conversation.ReasonUnavailable   // the log, the queue or the inbox cannot be reached; repeat the call
 )

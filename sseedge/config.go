@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"net/http"
 	"net/netip"
 	"slices"
 	"time"
@@ -11,7 +12,9 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/tailrace/tailrace/auth"
+	"github.com/tailrace/tailrace/codec/aisdk"
 	"github.com/tailrace/tailrace/codec/helix"
+	"github.com/tailrace/tailrace/internal/audit"
 	"github.com/tailrace/tailrace/internal/httpkit"
 	"github.com/tailrace/tailrace/internal/hub"
 	"github.com/tailrace/tailrace/projector"
@@ -27,6 +30,23 @@ type Config struct {
 	// Authenticator finds out who makes a request, and what it may do: its Grant has the tenant, the rights and the sessions. It is asked for every request of
 	// the Edge and its surfaces, except /healthz. Required; an auth.None is for a listener on loopback.
 	Authenticator auth.Authenticator
+
+	// Revocations are those that Authenticator consults. Run closes the streams whose credentials are revoked. Defaults to none.
+	Revocations *auth.Revocations
+
+	// Revoker revokes credentials, for clients with auth.ScopeAdmin. Defaults to none: nothing can be revoked over HTTP.
+	Revoker Revoker
+
+	// Tickets are accepted in the query of GET /v1/sessions/{id}/events. Defaults to none.
+	Tickets *auth.Tickets
+
+	// Tenants returns the Edge, with its surfaces, that serves the requests of a tenant instead of this one: its sessions are in another NATS account. It returns
+	// nil for the other tenants. This Edge finds out who makes a request; requests without a credential and public paths are its own. Defaults to none.
+	Tenants func(tenant string) http.Handler
+
+	// LimitsOf is an Edge of the same process whose limits of streams and whose memory for bodies and pages are also those of this one. Limits, BodyBytes,
+	// ReadBytes and Rates are not used then. It also closes the streams of revoked credentials of both. It must not serve yet. Defaults to none.
+	LimitsOf *Edge
 
 	// Heartbeat is the time without an event after which a stream sends a comment. Defaults to 15 seconds.
 	Heartbeat time.Duration
@@ -52,8 +72,15 @@ type Config struct {
 	// DrainPeriod is the time over which Drain closes the open streams. Defaults to 10 seconds.
 	DrainPeriod time.Duration
 
+	// MaxStreamAge is the largest age of a stream. It ends as if the credential of its client expired, at a random time in the last eighth, so that the clients
+	// spread over all edges that there are by then. Defaults to unlimited.
+	MaxStreamAge time.Duration
+
 	// Limits bound the streams that are open at once.
 	Limits Limits
+
+	// Rates bound the requests that open no stream.
+	Rates Rates
 
 	// HubBytes bounds the memory for live and recent records, which all streams share. Defaults to 256 MiB.
 	HubBytes int64
@@ -67,6 +94,9 @@ type Config struct {
 
 	// Views are the audience views, for streams and pages alike. Defaults to none: every client gets everything.
 	Views *view.Views
+
+	// AISDK selects the form of events in the dialect of the AI SDK. Its ClientTool is for all dialects in which a response ends at the call of such a tool.
+	AISDK aisdk.Options
 
 	// Sessions lists sessions. Defaults to none: they are not listed.
 	Sessions projector.Lister
@@ -83,6 +113,9 @@ type Config struct {
 	// Host reports whether a host, without its port, is served here. Defaults to every host; LoopbackHost is the rule for an edge without an authenticating
 	// proxy.
 	Host func(host string) bool
+
+	// Audit, if not nil, is the audit log of the edge of this module: it gets deletions and refused accesses. Its owner runs and drains it.
+	Audit *audit.Log
 
 	// Metrics is the registry of the metrics of the Edge and its surfaces, all tailrace_*. Defaults to nil: no metrics are registered.
 	Metrics prometheus.Registerer
@@ -149,6 +182,7 @@ func (c Config) validate() error {
 		{"HistoryTimeout", c.HistoryTimeout},
 		{"RetryDelay", c.RetryDelay},
 		{"DrainPeriod", c.DrainPeriod},
+		{"MaxStreamAge", c.MaxStreamAge},
 	} {
 		if d.value < 0 {
 			return fmt.Errorf("%s is %s, want more than 0", d.name, d.value)

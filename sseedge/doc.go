@@ -7,6 +7,8 @@
 //	GET /v1/sessions/{id}/tree       its sub-agents
 //	GET /v1/sessions                 the sessions, if Config.Sessions is set
 //	DELETE /v1/sessions/{id}         deletes a session, if Config.Eraser is set
+//	DELETE /v1/tokens/{id}           revokes a token, if Config.Revoker is set
+//	DELETE /v1/subjects/{id}/tokens  revokes all credentials of a subject, if Config.Revoker is set
 //	GET /healthz                     the process responds
 //
 // The caller provides the log and the snapshots, and runs the Edge:

@@ -5,10 +5,13 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"sync"
 	"sync/atomic"
 
+	"github.com/tailrace/tailrace/chunk"
 	"github.com/tailrace/tailrace/internal/httpkit"
 	"github.com/tailrace/tailrace/internal/hub"
+	"github.com/tailrace/tailrace/projector"
 )
 
 // Log is the log of the sessions: their history and their live records.
@@ -31,7 +34,9 @@ type Edge struct {
 	respond   *httpkit.Responder
 	router    *httpkit.Router
 	surfaces  []Surface
+	sharers   []*Edge // whose LimitsOf this is
 	limiter   *httpkit.StreamLimiter
+	rates     *httpkit.RateLimiter
 	bodies    *httpkit.BodyLimiter
 	metrics   *metrics
 	streams   httpkit.Drain
@@ -64,13 +69,31 @@ func newEdge(log Log, snapshots Snapshots, cfg Config, hubConfig hub.Config) (*E
 		limiter:   httpkit.NewStreamLimiter(cfg.Limits, cfg.TrustedProxies, cfg.Log),
 		bodies:    httpkit.NewBodyLimiter(cfg.BodyBytes),
 		reads:     newReadBudget(cfg.ReadBytes),
+		streams:   httpkit.Drain{Revocations: cfg.Revocations},
+	}
+	if e.rates, err = httpkit.NewRateLimiter(cfg.Rates, cfg.TrustedProxies); err != nil {
+		return nil, err
+	}
+	if of := cfg.LimitsOf; of != nil {
+		e.limiter, e.bodies, e.reads, e.rates = of.limiter, of.bodies, of.reads, of.rates
 	}
 	e.past, _ = snapshots.(History)
 	e.access = &httpkit.Access{Owner: e.owner}
+	if index, ok := snapshots.(projector.OwnerIndex); ok {
+		e.access.OwnedByOther = func(ctx context.Context, root chunk.Session, subject string) (bool, error) {
+			ctx, cancel := context.WithTimeout(ctx, cfg.AttachTimeout)
+			defer cancel()
+			return index.OwnedByOther(ctx, root, subject)
+		}
+	}
 	e.respond = &httpkit.Responder{RetryAfter: e.retry, Log: cfg.Log}
-	e.router, err = httpkit.NewRouter(e.routes(), httpkit.Options{OtherName: "other", Head: true, BadID: badSession, HasBody: hasBody,
-		Authenticator: cfg.Authenticator, Access: e.access, Unknown: noStream,
-		Unreachable: cfg.Unreachable, NoLog: unavailable, Respond: e.respond})
+	options := httpkit.Options{OtherName: "other", Head: true, BadID: badSession, HasBody: hasBody,
+		Authenticator: cfg.Authenticator, Rates: e.rates, Access: e.access, Tenants: cfg.Tenants, Unknown: noStream, Audit: e.auditor(),
+		Unreachable: cfg.Unreachable, NoLog: unavailable, Respond: e.respond}
+	if cfg.Tickets != nil { // a nil *auth.Tickets would be an Authenticator that is not nil
+		options.Tickets = cfg.Tickets
+	}
+	e.router, err = httpkit.NewRouter(e.routes(), options)
 	if err != nil {
 		return nil, err
 	}
@@ -79,6 +102,9 @@ func newEdge(log Log, snapshots Snapshots, cfg Config, hubConfig hub.Config) (*E
 			return nil, err
 		}
 	}
+	if cfg.LimitsOf != nil {
+		cfg.LimitsOf.sharers = append(cfg.LimitsOf.sharers, e)
+	}
 	return e, nil
 }
 
@@ -86,6 +112,11 @@ func newEdge(log Log, snapshots Snapshots, cfg Config, hubConfig hub.Config) (*E
 func (e *Edge) Run(ctx context.Context) error {
 	e.running.Store(true)
 	defer e.running.Store(false)
+	closing, stop := context.WithCancel(ctx)
+	var closer sync.WaitGroup
+	closer.Go(func() { e.closeRevoked(closing) })
+	defer closer.Wait()
+	defer stop()
 	return e.hub.Run(ctx)
 }
 
@@ -106,4 +137,11 @@ func (e *Edge) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	e.router.ServeHTTP(w, r)
+}
+
+func (e *Edge) auditor() *httpkit.Auditor {
+	if e.cfg.Audit == nil {
+		return nil
+	}
+	return &httpkit.Auditor{Log: e.cfg.Audit, Proxies: e.cfg.TrustedProxies}
 }

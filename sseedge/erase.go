@@ -16,6 +16,12 @@ type Eraser interface {
 	Delete(ctx context.Context, s chunk.Session) error
 }
 
+// AttributedEraser is an Eraser that stores who has requested a deletion.
+type AttributedEraser interface {
+	// DeleteBy is Delete for a client.
+	DeleteBy(ctx context.Context, s chunk.Session, by *chunk.Principal) error
+}
+
 // erase serves DELETE /v1/sessions/{id}.
 func (e *Edge) erase(w http.ResponseWriter, r *http.Request, id string) *httpkit.Problem {
 	q, p := readQuery(r.URL, "root")
@@ -41,7 +47,7 @@ func (e *Edge) erase(w http.ResponseWriter, r *http.Request, id string) *httpkit
 func (e *Edge) eraseNow(ctx context.Context, s chunk.Session) *httpkit.Problem {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), e.cfg.HistoryTimeout)
 	defer cancel()
-	err := e.cfg.Eraser.Delete(ctx, s)
+	err := e.deleteSession(ctx, s)
 	switch {
 	case err == nil:
 		e.cfg.Log.Info("session deleted", "session", s.String())
@@ -51,4 +57,11 @@ func (e *Edge) eraseNow(ctx context.Context, s chunk.Session) *httpkit.Problem {
 	}
 	e.cfg.Log.Warn("session not deleted", "session", s.String(), "error", err)
 	return notErased
+}
+
+func (e *Edge) deleteSession(ctx context.Context, s chunk.Session) error {
+	if eraser, ok := e.cfg.Eraser.(AttributedEraser); ok {
+		return eraser.DeleteBy(ctx, s, httpkit.PrincipalOf(httpkit.GrantOf(ctx)))
+	}
+	return e.cfg.Eraser.Delete(ctx, s)
 }

@@ -11,12 +11,14 @@ import (
 	"sync"
 	"testing"
 	"testing/synctest"
+	"time"
 
 	"github.com/tailrace/tailrace/auth"
 	"github.com/tailrace/tailrace/chunk"
 	"github.com/tailrace/tailrace/internal/testkit/memlog"
 	"github.com/tailrace/tailrace/internal/testkit/storetest"
 	"github.com/tailrace/tailrace/projector"
+	"github.com/tailrace/tailrace/projector/fold"
 	"github.com/tailrace/tailrace/sseedge"
 )
 
@@ -117,6 +119,36 @@ func TestHiddenSessionsCostTheSameWork(t *testing.T) {
 			}
 			stop()
 			running.Wait()
+		}
+	})
+}
+
+// unreachable is a store of snapshots that does not respond.
+type unreachable struct{ sseedge.Snapshots }
+
+func (unreachable) MessagePage(ctx context.Context, _ chunk.Session, _ fold.PageQuery) (*fold.MessagePage, error) {
+	<-ctx.Done()
+	return nil, ctx.Err()
+}
+
+// The owner of a session is found out within AttachTimeout, also for a client that lacks the right of the route: it must not wait as long as it likes.
+func TestOwnerIsFoundInTime(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		log := memlog.New()
+		grant := &auth.Grant{Tenant: "default", Subject: "bob", Scopes: auth.ScopeRead, Sessions: auth.Sessions{Own: true}}
+		edge, err := sseedge.New(log, unreachable{}, sseedge.Config{Authenticator: granted{grant}, Eraser: &eraser{log: log}, AttachTimeout: 2 * time.Second})
+		if err != nil {
+			t.Fatal(err)
+		}
+		for method, want := range map[string]int{http.MethodGet: http.StatusServiceUnavailable, http.MethodDelete: http.StatusNotFound} {
+			path := map[string]string{http.MethodGet: "/v1/sessions/s1/snapshot", http.MethodDelete: "/v1/sessions/s1"}[method]
+			ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+			began, w := time.Now(), httptest.NewRecorder()
+			edge.ServeHTTP(w, httptest.NewRequestWithContext(ctx, method, path, nil))
+			cancel()
+			if took := time.Since(began); w.Code != want || took != 2*time.Second {
+				t.Errorf("%s: %d after %s, want %d after 2s", method, w.Code, took, want)
+			}
 		}
 	})
 }

@@ -27,7 +27,7 @@ import (
 // error for its client and does not affect the others.
 func TestHTTP2(t *testing.T) {
 	pair := newPair(t, "first")
-	config, err := sseedge.ReloadingTLSConfig(pair.cert, pair.key, nil)
+	config, err := sseedge.ReloadingTLSConfig(pair.Cert, pair.Key, nil)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/tailrace/tailrace/chunk"
+	"github.com/tailrace/tailrace/internal/audit"
 	"github.com/tailrace/tailrace/internal/testkit/authtest"
 	"github.com/tailrace/tailrace/sseedge"
 )
@@ -76,8 +77,46 @@ func TestLimits(t *testing.T) {
 	}
 }
 
-// checkFull checks the rejection of a limit, in both of its forms.
+// An address with too many refused requests for streams opens no stream until later. An EventSource gets that in the form that it understands.
+func TestRefusedStreamsOfAddress(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newPeerEnv(t, sseedge.Config{Rates: sseedge.Rates{Address: sseedge.Rate{PerSecond: 1, Burst: 3}}})
+		w.log.Append(s1, chunk.TypeRunStarted, "")
+		for range 3 {
+			resp := w.get(soon(t), "/v1/sessions/unknown/events", from(alice))
+			resp.Body.Close()
+			if resp.StatusCode != http.StatusNotFound {
+				t.Errorf("an unknown session: %d", resp.StatusCode)
+			}
+		}
+		checkRejected(t, w, "/v1/sessions/s1/events", alice, http.StatusTooManyRequests, "TOO_MANY_REQUESTS_OF_ADDRESS")
+		open(t, w, "/v1/sessions/s1/events", bob)()
+		time.Sleep(3 * time.Second)
+		open(t, w, "/v1/sessions/s1/events", alice)()
+	})
+}
+
+// A refused request is in the audit log once, for a stream as for a page.
+func TestRefusedStreamsAreAudited(t *testing.T) {
+	log := audit.New(audit.Config{})
+	w := newEnv(t, envConfig{edge: sseedge.Config{Audit: log}})
+	for i, path := range []string{"/v1/sessions/unknown/snapshot", "/v1/sessions/unknown/events", "/v1/events?session=unknown"} {
+		if code := w.record(http.MethodGet, path, nil).Code; code != http.StatusNotFound {
+			t.Fatalf("%s: %d", path, code)
+		}
+		if n := log.Queued(); n != i+1 {
+			t.Errorf("after %s: %d events, want %d", path, n, i+1)
+		}
+	}
+}
+
+// checkFull checks the rejection of a limit of streams, in both of its forms.
 func checkFull(t *testing.T, w *env, path, peer, code string) {
+	t.Helper()
+	checkRejected(t, w, path, peer, http.StatusServiceUnavailable, code)
+}
+
+func checkRejected(t *testing.T, w *env, path, peer string, status int, code string) {
 	t.Helper()
 	resp := w.get(soon(t), path, from(peer))
 	defer resp.Body.Close()
@@ -87,7 +126,7 @@ func checkFull(t *testing.T, w *env, path, peer, code string) {
 	if err := json.NewDecoder(resp.Body).Decode(&problem); err != nil {
 		t.Fatal(err)
 	}
-	if resp.StatusCode != http.StatusServiceUnavailable || problem.Code != code || resp.Header.Get("Retry-After") == "" {
+	if resp.StatusCode != status || problem.Code != code || resp.Header.Get("Retry-After") == "" {
 		t.Errorf("a typed client: %d %s, %v", resp.StatusCode, problem.Code, resp.Header)
 	}
 

@@ -50,7 +50,10 @@ func newMetrics(reg prometheus.Registerer, e *Edge) (*metrics, error) {
 		delivery: httpkit.Histogram("edge_delivery_seconds", "Time from the storage of the newest record of a batch to the end of its write. Live batches only; compares the clocks of two machines."),
 		catchup:  httpkit.Histogram("edge_catchup_seconds", "Time from the opening of a stream to the end of its backlog; not of streams without one."),
 	}
-	all := httpkit.Collectors{m.connections, m.connects, m.disconnects, m.resumes, m.requests, m.readBytes, m.rejected, m.events, m.bytes, m.delivery, m.catchup, hubMetrics{e.hub}}
+	all := httpkit.Collectors{m.connections, m.connects, m.disconnects, m.resumes, m.requests, m.rejected, m.events, m.bytes, m.delivery, m.catchup, hubMetrics{e.hub}}
+	if e.cfg.LimitsOf == nil { // these are of both
+		all = append(all, m.readBytes, e.rates.Metrics())
+	}
 	if err := reg.Register(all); err != nil {
 		return nil, fmt.Errorf("metrics: %w", err)
 	}

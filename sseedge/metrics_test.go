@@ -349,6 +349,7 @@ func TestMetricsOfRequests(t *testing.T) {
 		w.record(http.MethodDelete, "/v1/sessions/s1/events", nil)
 		w.record(http.MethodHead, "/v1/sessions/s1/events", nil)
 		checkMetrics(t, reg, `edge_connects_total{outcome="bad_cursor"} 1
+edge_connects_total{outcome="bad_session_id"} 1
 edge_connects_total{outcome="ended"} 1
 edge_connects_total{outcome="not_acceptable"} 1
 edge_connects_total{outcome="stream_not_found"} 1

@@ -26,8 +26,10 @@ const maxSessions = 32
 // was deleted, after the truncated event that reports this: one deleted chat must not end the others. The response ends when no session has further events.
 func (e *Edge) multiSessionEvents(w http.ResponseWriter, r *http.Request, _ string) *httpkit.Problem {
 	s, p := e.newMultiSessionStream(r)
-	e.open(w, r, p, s)
-	return nil
+	if p != nil {
+		return p
+	}
+	return e.open(w, r, s)
 }
 
 // newMultiSessionStream is separate for the reason of newStream.
@@ -35,17 +37,23 @@ func (e *Edge) multiSessionEvents(w http.ResponseWriter, r *http.Request, _ stri
 //go:noinline
 func (e *Edge) newMultiSessionStream(r *http.Request) (*stream, *httpkit.Problem) {
 	reqs, p := readStreams(r, e.cfg.Views)
+	if p != nil {
+		return nil, p
+	}
 	s := &stream{edge: e, named: true}
 	for _, req := range reqs {
 		name := req.Session.ID
 		if p := e.permit(r.Context(), &req.Session); p != nil {
-			return s, p
+			return nil, p
 		}
-		v := newSubscription(e, req)
+		v, p := e.subscribe(r, req)
+		if p != nil {
+			return nil, p
+		}
 		v.multiplexed, v.name = true, name
 		s.subscriptions = append(s.subscriptions, v)
 	}
-	return s, p
+	return s, nil
 }
 
 // readStreams parses a request for several sessions. The parameters scope, types, exclude and view are those of readStream and apply to all sessions.
@@ -92,17 +100,29 @@ func (s *stream) sendNamedEvent(v *subscription, batch hub.Batch) error {
 	for rest := batch.Frames; len(rest) > 0; {
 		var frame []byte
 		frame, rest, _ = bytes.Cut(rest, endOfFrame)
-		place, fields, _ := bytes.Cut(bytes.TrimPrefix(frame, startOfFrame), []byte("\n"))
-		v.at = string(place)
-		dst = append(dst, "event: session:"...)
-		dst = append(dst, v.name...) // a token: letters, digits, - and _
-		dst = append(dst, "\nid: "...)
-		dst = append(dst, before...)
-		dst = append(dst, place...)
-		dst = append(dst, after...)
+		fields, hasID := bytes.CutPrefix(frame, startOfFrame)
+		var place []byte
+		if hasID {
+			place, fields, _ = bytes.Cut(fields, []byte("\n"))
+			v.at = string(place)
+		}
+		if len(fields) > 0 {
+			dst = append(dst, "event: session:"...)
+			dst = append(dst, v.name...) // a token: letters, digits, - and _
+			dst = append(dst, '\n')
+		}
+		if hasID {
+			dst = append(dst, startOfFrame...)
+			dst = append(dst, before...)
+			dst = append(dst, place...)
+			dst = append(dst, after...)
+			dst = append(dst, '\n')
+		}
+		if len(fields) > 0 {
+			dst = append(dst, fields...)
+			dst = append(dst, '\n')
+		}
 		dst = append(dst, '\n')
-		dst = append(dst, fields...)
-		dst = append(dst, endOfFrame...)
 	}
 	s.scratch = dst
 	id := ""
@@ -113,7 +133,7 @@ func (s *stream) sendNamedEvent(v *subscription, batch hub.Batch) error {
 	return s.out.Send(dst, id)
 }
 
-// A native frame is "id: <cursor>\ndata: <one line>\n\n".
+// A native frame is "id: <cursor>\ndata: <one line>\n\n". In other dialects, frames may have no id, or nothing else.
 var (
 	startOfFrame = []byte("id: ")
 	endOfFrame   = []byte("\n\n")

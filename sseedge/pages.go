@@ -9,6 +9,7 @@ import (
 
 	"github.com/tailrace/tailrace/chunk"
 	"github.com/tailrace/tailrace/codec/aisdk"
+	"github.com/tailrace/tailrace/internal/dialects"
 	"github.com/tailrace/tailrace/internal/httpkit"
 	"github.com/tailrace/tailrace/projector/fold"
 )
@@ -28,14 +29,18 @@ type messagePage struct {
 }
 
 // snapshot serves GET /v1/sessions/{id}/snapshot. The message in flight is included only with ?partial=1; a chat cannot resume from such a snapshot.
-// ?messages=N returns only the last N messages, and the member "before" is the parameter with which messages returns those before them. With
+// ?dialect=NAME returns the state in the form of that dialect; that of aisdk is the native one. ?messages=N returns only the last N messages, and the member "before" is the parameter with which messages returns those before them. With
 // ?parts=N it returns at most the last N parts of these, so that it is small during a turn of any length.
 func (e *Edge) snapshot(w http.ResponseWriter, r *http.Request, id string) *httpkit.Problem {
-	q, p := readQuery(r.URL, append(momentParameters, "root", "view")...)
+	q, p := readQuery(r.URL, append(momentParameters, "root", "view", "dialect")...)
 	if p != nil {
 		return p
 	}
 	m, p := q.parseSnapshotQuery()
+	if p != nil {
+		return p
+	}
+	form, p := q.readDialect(r.Header)
 	if p != nil {
 		return p
 	}
@@ -49,6 +54,9 @@ func (e *Edge) snapshot(w http.ResponseWriter, r *http.Request, id string) *http
 	}
 	if p := e.lastPosition(r.Context(), &key); p != nil {
 		return p
+	}
+	if dialects.HasSnapshot(form) {
+		return e.dialectSnapshot(w, r, key, dialectQuery{m, form})
 	}
 	return e.servePage(w, r, key, func(ctx context.Context) (page, *httpkit.Problem) {
 		snap, hold, p := e.loadSnapshot(ctx, s, m)

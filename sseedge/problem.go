@@ -15,6 +15,7 @@ const (
 	codeNoCheckpoint   = "CHECKPOINT_NOT_FOUND"
 	codeBadCursor      = "BAD_CURSOR" // bad_event_id of the specification, wherever the request has the cursor
 	codeBadSession     = "BAD_SESSION_ID"
+	codeBadToken       = "BAD_TOKEN_ID"
 	codeBadParameter   = "BAD_PARAMETER"
 	codeNotAcceptable  = "NOT_ACCEPTABLE"
 	codeMisdirected    = "MISDIRECTED"
@@ -41,24 +42,27 @@ var (
 	noCheckpoint  = httpkit.NewProblem(http.StatusNotFound, codeNoCheckpoint, "no such checkpoint in this session", "")
 	inFuture      = badRequest(codeFuture, "sequence is beyond the end of the log", "at: want the sequence of a record that was written")
 	hasExpired    = httpkit.NewProblem(http.StatusGone, codeExpired, "sequence has expired", "ask for a later state, or for the present one")
+	hasMoved      = httpkit.NewProblem(http.StatusGone, codeExpired, "the cursor cannot be served", "load the snapshot and continue after its sequence")
 	busy          = unavailableProblem(codeBusy, "historical snapshot already in progress", "retry later")
 	takesTooLong  = unavailableProblem(codeTooLong, "this earlier state takes longer to make than it may", "ask for a later one")
+	badToken      = badRequest(codeBadToken, "invalid token id or subject", "want at most 128 bytes of UTF-8 for a token, 255 for a subject")
+	notRevoked    = unavailableProblem(httpkit.CodeUnavailable, "the credential could not be revoked, or only later", "revoke it once more")
 	notErased     = unavailableProblem(httpkit.CodeUnavailable, "the session could not be deleted, or not all of it", "delete it once more")
 	unavailable   = unavailableProblem(httpkit.CodeUnavailable, "log unavailable", "retry later")
 	draining      = unavailableProblem(httpkit.CodeDraining, "this edge is being stopped", "retry later; another one answers")
 )
 
-// rejectStream responds to a request for an event stream with a problem. An EventSource never retries after a 503; it gets a retry time, and the connection is
-// aborted.
+// rejectStream responds to a request for an event stream with a problem. An EventSource never retries after a 503 or a 429; it gets a retry time, and the
+// connection is aborted.
 func (e *Edge) rejectStream(w http.ResponseWriter, r *http.Request, p *httpkit.Problem) {
 	e.metrics.connected(p.Label())
-	if p.Status != http.StatusServiceUnavailable || !sse.IsEventSource(r.Header) {
+	if later := p.Status == http.StatusServiceUnavailable || p.Status == http.StatusTooManyRequests; !later || !sse.IsEventSource(r.Header) {
 		e.respond.Problem(w, p)
 		return
 	}
 	out := sse.NewWriter(w, e.cfg.WriteTimeout)
 	if err := out.Open(0); err == nil {
-		if err := out.Event(sse.Event{Retry: e.retry()}); err != nil {
+		if err := out.Event(sse.Event{Retry: max(e.retry(), p.RetryAfter)}); err != nil {
 			e.cfg.Log.Debug("problem not delivered", "code", p.Code, "error", err)
 		}
 	}

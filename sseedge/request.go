@@ -42,6 +42,7 @@ func readQuery(u *url.URL, known ...string) (query, *httpkit.Problem) {
 //	?exclude=a,b       no chunks of these types
 //	?agent=ID          only records of this session
 //	?view=NAME         the view of this audience
+//	?dialect=NAME      the dialect of the events, see readDialect
 func readStream(r *http.Request, s chunk.Session, views *view.Views) (hub.Request, *httpkit.Problem) {
 	req := hub.Request{Session: s}
 	q, p := readQuery(r.URL, streamParameters...)

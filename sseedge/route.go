@@ -6,6 +6,7 @@ import (
 
 	"github.com/tailrace/tailrace/auth"
 	"github.com/tailrace/tailrace/chunk"
+	"github.com/tailrace/tailrace/internal/audit"
 	"github.com/tailrace/tailrace/internal/httpkit"
 	"github.com/tailrace/tailrace/projector/fold"
 )
@@ -22,28 +23,30 @@ func (e *Edge) routes() []httpkit.Route {
 	}
 	stream := func(path string, serve func(http.ResponseWriter, *http.Request, string) *httpkit.Problem) httpkit.Route {
 		rt := get("events", path, serve)
-		rt.Refuse = e.rejectStream
+		rt.Stream, rt.Refuse = true, e.rejectStream
 		rt.WithoutLog = true // the records of the hub are served, and the rejection of an EventSource has to be its own
 		return rt
 	}
+	events := stream(sessionPath+"/events", e.events)
+	events.Tickets = true
 	list := get("sessions", sessionsPath, e.sessions)
 	list.Disabled = e.cfg.Sessions == nil
 	return []httpkit.Route{
 		{Name: "healthz", Method: http.MethodGet, Path: "/healthz", Public: true, Serve: e.healthz},
 		stream("/v1/events", e.multiSessionEvents),
-		stream(sessionPath+"/events", e.events),
+		events,
 		get("snapshot", sessionPath+"/snapshot", e.snapshot),
 		get("messages", sessionPath+"/messages", e.messages),
 		get("tree", sessionPath+"/tree", e.tree),
 		list,
-		{Name: "session", Method: http.MethodDelete, Path: sessionPath, Scope: auth.ScopeDelete, Serve: e.erase, Disabled: e.cfg.Eraser == nil},
+		{Name: "session", Method: http.MethodDelete, Path: sessionPath, Scope: auth.ScopeDelete, Act: audit.Delete, Serve: e.erase, Disabled: e.cfg.Eraser == nil},
+		{Name: "token", Method: http.MethodDelete, Path: "/v1/tokens/{id}", Scope: auth.ScopeAdmin, Act: audit.RevokeToken, Serve: e.revokeToken, OtherID: true, Disabled: e.cfg.Revoker == nil},
+		{Name: "subject", Method: http.MethodDelete, Path: "/v1/subjects/{id}/tokens", Scope: auth.ScopeAdmin, Act: audit.RevokeToken, Serve: e.revokeSubject, OtherID: true, Disabled: e.cfg.Revoker == nil},
 	}
 }
 
 // permit sets the session that the client may use, see httpkit.Access. s has the ids of the request.
 func (e *Edge) permit(ctx context.Context, s *chunk.Session) *httpkit.Problem {
-	ctx, cancel := context.WithTimeout(ctx, e.cfg.AttachTimeout)
-	defer cancel()
 	permitted, err := e.access.Session(ctx, s.Root, s.ID)
 	if err != nil {
 		return e.loadProblem(*s, err)
@@ -54,6 +57,8 @@ func (e *Edge) permit(ctx context.Context, s *chunk.Session) *httpkit.Problem {
 
 // owner returns the subject of the owner of a root session, "" if it is not known.
 func (e *Edge) owner(ctx context.Context, root chunk.Session) (string, error) {
+	ctx, cancel := context.WithTimeout(ctx, e.cfg.AttachTimeout)
+	defer cancel()
 	owner, hold, err := readWithin(ctx, e.reads, func(ctx context.Context) (*chunk.Principal, error) {
 		page, err := e.snapshots.MessagePage(ctx, root, fold.PageQuery{Limit: 1, Parts: 1})
 		if err != nil {

@@ -31,6 +31,13 @@ func ReloadingTLSConfig(certFile, keyFile string, log *slog.Logger) (*tls.Config
 	return httpkit.ReloadingTLSConfig(certFile, keyFile, log)
 }
 
+// VerifyClients returns a TLS configuration like cfg that asks clients for a certificate, and verifies it against the authorities in a PEM file. A client without
+// a certificate is accepted; the handshake with an invalid one fails. The file is read now, and again at the first handshake after it has changed. An invalid
+// file is an error now; later it is logged, and the previous authorities stay in use.
+func VerifyClients(cfg *tls.Config, caFile string, log *slog.Logger) (*tls.Config, error) {
+	return httpkit.VerifyClients(cfg, caFile, log)
+}
+
 // CORS allows pages of these origins, and of no others, to read the responses of next with the credentials of their user. An origin is as browsers send it,
 // "https://app.example" or "http://localhost:3000".
 func CORS(origins []string, next http.Handler) (http.Handler, error) {
@@ -46,3 +53,12 @@ const Off = -1
 
 // Limits bound the event streams that are open at the same time on one edge.
 type Limits = httpkit.Limits
+
+// Rates bound the requests to one edge that open no stream.
+type Rates = httpkit.Rates
+
+// Rate is a number of requests per second, and how many may come at once.
+type Rate = httpkit.Rate
+
+// Unlimited is a Rate without a limit, also where the default has one.
+var Unlimited = httpkit.Unlimited

@@ -34,11 +34,11 @@ type stream struct {
 // events serves GET /v1/sessions/{id}/events.
 func (e *Edge) events(w http.ResponseWriter, r *http.Request, id string) *httpkit.Problem {
 	one, p := e.newStream(r, id)
-	if p == nil {
-		w.Header().Set("X-Session-Id", id)
+	if p != nil {
+		return p
 	}
-	e.open(w, r, p, one)
-	return nil
+	w.Header().Set("X-Session-Id", id)
+	return e.open(w, r, one)
 }
 
 // newStream is separate from events to keep the stack of idle clients small, see serve.
@@ -49,60 +49,69 @@ func (e *Edge) newStream(r *http.Request, id string) (*stream, *httpkit.Problem)
 	if p == nil {
 		p = e.permit(r.Context(), &req.Session)
 	}
-	return &stream{edge: e, subscriptions: []*subscription{newSubscription(e, req)}}, p
+	if p != nil {
+		return nil, p
+	}
+	v, p := e.subscribe(r, req)
+	if p != nil {
+		return nil, p
+	}
+	return &stream{edge: e, subscriptions: []*subscription{v}}, nil
 }
 
 // open serves a stream, or returns the problem of its request.
-func (e *Edge) open(w http.ResponseWriter, r *http.Request, p *httpkit.Problem, s *stream) {
-	if p == nil && !sse.Accepts(r.Header) {
-		p = notAcceptable
-	}
-	if p != nil {
-		e.rejectStream(w, r, p)
-		return
+func (e *Edge) open(w http.ResponseWriter, r *http.Request, s *stream) *httpkit.Problem {
+	if !sse.Accepts(r.Header) {
+		return notAcceptable
 	}
 	if r.Method == http.MethodHead {
 		e.head(w)
-		return
+		return nil
 	}
 	ctx, leave, ok := e.streams.Enter(r.Context())
 	if !ok {
 		// In HTTP/2 this header sends GOAWAY. Otherwise a client would reconnect on the same connection, to the edge that is being stopped.
 		w.Header().Set("Connection", "close")
-		e.rejectStream(w, r, draining)
-		return
+		return draining
 	}
 	defer leave()
 	release, p := e.limiter.Acquire(r, s.sessions()...)
 	if p != nil {
-		e.rejectStream(w, r, p)
-		return
+		return p
 	}
 	defer release()
 	defer s.detach()
-	if e.attach(ctx, w, r, s) {
-		s.serve(ctx, w, r.ProtoMajor)
+	if ended, p := e.attach(ctx, r, s); p != nil || ended {
+		if ended {
+			e.metrics.connected("ended")
+			w.WriteHeader(http.StatusNoContent)
+		}
+		return p
 	}
+	s.serve(ctx, w, r.ProtoMajor)
+	return nil
 }
 
-// attach subscribes the stream to its sessions, or writes the response that rejects it.
+// attach subscribes the stream to its sessions, or returns the problem. ended: all of them are complete and delivered.
 //
 //go:noinline
-func (e *Edge) attach(ctx context.Context, w http.ResponseWriter, r *http.Request, s *stream) bool {
+func (e *Edge) attach(ctx context.Context, r *http.Request, s *stream) (ended bool, p *httpkit.Problem) {
 	switch err := s.attach(ctx); {
 	case errors.Is(err, hub.ErrEnded):
-		e.metrics.connected("ended")
-		w.WriteHeader(http.StatusNoContent)
+		return true, nil
 	case errors.Is(err, chunk.ErrUnknownSession):
-		e.rejectStream(w, r, noStream)
+		return false, noStream
+	case errors.Is(err, errMovedPosition):
+		return false, hasMoved
+	case errors.Is(err, errBusy):
+		return false, busy
 	case err != nil:
 		e.cfg.Log.Warn("stream rejected", "session", s.subscriptions[0].req.Session.String(), "error", err)
-		e.rejectStream(w, r, unavailable)
-	default:
-		s.expiry = httpkit.NewExpiry(ctx)
-		return true
+		return false, unavailable
 	}
-	return false
+	s.expiry = httpkit.NewExpiry(ctx, e.cfg.MaxStreamAge)
+	httpkit.DropCredential(r)
+	return false, nil
 }
 
 // head responds as GET does, without a stream.
@@ -136,6 +145,10 @@ func (s *stream) attach(ctx context.Context) error {
 		case errors.Is(err, chunk.ErrUnknownSession):
 			if unknown++; unknown == len(s.subscriptions) {
 				return err
+			}
+			if v.translation != nil { // its dialect has no event for this
+				v.done = true
+				continue
 			}
 			v.writeDeleted(&chunk.TruncatedError{Session: v.target(), Reason: chunk.TruncatedExpired, After: v.req.After.Seq})
 		case err != nil:
@@ -177,6 +190,9 @@ func (s *stream) serve(ctx context.Context, w http.ResponseWriter, protocol int)
 //go:noinline
 func (s *stream) begin(w http.ResponseWriter, protocol int) error {
 	w.Header().Set("X-Stream-Epoch", s.epochs())
+	if t := s.subscriptions[0].translation; t != nil {
+		t.setHeader(w.Header())
+	}
 	s.out = sse.NewWriter(w, s.edge.cfg.WriteTimeout)
 	if protocol > 1 {
 		s.out.SetMultiplexed()
@@ -218,7 +234,7 @@ func (s *stream) relay(ctx context.Context) error {
 		}
 		if sent {
 			if s.expiry.Reached(s.out.LastWrite()) { // a stream that is never idle is not woken
-				return httpkit.ErrExpired
+				return s.expiry.Err()
 			}
 			continue
 		}
@@ -229,7 +245,7 @@ func (s *stream) relay(ctx context.Context) error {
 			return context.Cause(ctx)
 		}
 		if s.expiry.Reached(time.Now()) {
-			return httpkit.ErrExpired
+			return s.expiry.Err()
 		}
 		s.stats.silent()
 		if err := s.heartbeat(); err != nil {
@@ -275,7 +291,7 @@ func (s *stream) heartbeat() error {
 		if v.cur == nil {
 			continue
 		}
-		if hidden := v.cur.FlushHidden(); hidden.SkipTo.Seq != 0 {
+		if hidden := v.flushHidden(); hidden.SkipTo.Seq != 0 {
 			if err := s.send(v, hidden); err != nil {
 				return err
 			}

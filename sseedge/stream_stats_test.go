@@ -6,6 +6,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
+	"github.com/tailrace/tailrace/internal/httpkit"
 	"github.com/tailrace/tailrace/internal/hub"
 )
 
@@ -26,7 +27,11 @@ func TestCountingABatchAllocatesNothing(t *testing.T) {
 
 func someMetrics(tb testing.TB) *metrics {
 	tb.Helper()
-	m, err := newMetrics(prometheus.NewRegistry(), &Edge{})
+	rates, err := httpkit.NewRateLimiter(Rates{}, nil)
+	if err != nil {
+		tb.Fatal(err)
+	}
+	m, err := newMetrics(prometheus.NewRegistry(), &Edge{rates: rates})
 	if err != nil {
 		tb.Fatal(err)
 	}

@@ -4,8 +4,10 @@ import (
 	"context"
 	"errors"
 	"io"
+	"net/http"
 
 	"github.com/tailrace/tailrace/chunk"
+	"github.com/tailrace/tailrace/internal/httpkit"
 	"github.com/tailrace/tailrace/internal/hub"
 )
 
@@ -16,12 +18,29 @@ type subscription struct {
 	cur     *hub.Cursor // nil when the session is complete and there is nothing to follow
 	at      string      // the position as a cursor, for a connection with several sessions
 	pending []byte      // a truncated event that is sent first
-	resyncs int         // since the last frame
+
+	translation *translation // nil for the native dialect
+
+	resyncs int // since the last frame
 
 	multiplexed bool   // the connection has other sessions
 	name        string // the id in the request, if multiplexed
 	complete    bool   // without a cursor: the session is complete
 	done        bool   // the session is complete and was delivered
+}
+
+// subscribe returns the subscription of a request, in the dialect that its client reads.
+func (e *Edge) subscribe(r *http.Request, req hub.Request) (*subscription, *httpkit.Problem) {
+	t, p := e.newTranslation(r, &req)
+	if p != nil {
+		return nil, p
+	}
+	v := newSubscription(e, req)
+	if t != nil {
+		t.session = v.target()
+		v.translation = t
+	}
+	return v, nil
 }
 
 func newSubscription(e *Edge, req hub.Request) *subscription {
@@ -30,6 +49,9 @@ func newSubscription(e *Edge, req hub.Request) *subscription {
 
 // attach opens the cursor at the requested position. A position that cannot be served results in a truncated event, not in an error.
 func (v *subscription) attach(ctx context.Context) error {
+	if v.translation != nil {
+		return v.translation.attach(ctx, v)
+	}
 	cur, err := v.edge.hub.Subscribe(ctx, v.req)
 	truncated, isTruncated := errors.AsType[*chunk.TruncatedError](err)
 	switch {
@@ -59,6 +81,9 @@ func (v *subscription) poll(ctx context.Context) (hub.Batch, <-chan struct{}, er
 	if v.cur == nil {
 		return hub.Batch{}, nil, v.finalEvents()
 	}
+	if v.translation != nil {
+		return v.translation.poll(ctx, v.cur)
+	}
 	batch, wait, err := v.cur.Poll(ctx)
 	if truncated, ok := errors.AsType[*chunk.TruncatedError](err); ok {
 		return hub.Batch{}, nil, v.resyncLive(ctx, truncated)
@@ -67,6 +92,14 @@ func (v *subscription) poll(ctx context.Context) (hub.Batch, <-chan struct{}, er
 		v.resyncs = 0
 	}
 	return batch, wait, err
+}
+
+// flushHidden returns the position of records without frames that is not sent yet, or the zero Batch.
+func (v *subscription) flushHidden() hub.Batch {
+	if v.translation != nil {
+		return v.translation.skipped()
+	}
+	return v.cur.FlushHidden()
 }
 
 // resyncLive is resync within a stream, with its own bound for the log and the snapshots.

@@ -23,6 +23,9 @@ type Surface interface {
 
 	// Drain rejects new streams, closes the open ones and returns when the last one has ended, or when ctx ends.
 	Drain(ctx context.Context) error
+
+	// CloseRevoked closes the streams whose credentials are revoked, see Config.Revocations.
+	CloseRevoked()
 }
 
 // Mount makes the Edge serve a Surface for the hosts that it serves itself. Requests of the Surface are counted with those of the Edge, and Drain drains it.
@@ -41,8 +44,9 @@ func (e *Edge) Policies() []httpkit.Policy {
 // Shared returns the settings, the limits and the live records that the surfaces of this module take from the Edge.
 func (e *Edge) Shared() *httpkit.Shared {
 	return &httpkit.Shared{
-		Auth: e.cfg.Authenticator, Access: e.access, Origins: e.cfg.Origins, Unreachable: e.cfg.Unreachable, Heartbeat: e.cfg.Heartbeat, WriteTimeout: e.cfg.WriteTimeout, DrainPeriod: e.cfg.DrainPeriod,
-		Streams: e.limiter, Bodies: e.bodies, Pages: surfacePages{e}, Hub: e.hub, Metrics: e.cfg.Metrics, Log: e.cfg.Log,
+		Auth: e.cfg.Authenticator, Access: e.access, Tenants: e.cfg.Tenants, Audit: e.auditor(), Origins: e.cfg.Origins, Unreachable: e.cfg.Unreachable, Heartbeat: e.cfg.Heartbeat, WriteTimeout: e.cfg.WriteTimeout, DrainPeriod: e.cfg.DrainPeriod,
+		MaxStreamAge: e.cfg.MaxStreamAge, Revocations: e.cfg.Revocations, Views: e.cfg.Views,
+		Streams: e.limiter, Rates: e.rates, Bodies: e.bodies, Pages: surfacePages{e}, Hub: e.hub, Metrics: e.cfg.Metrics, Log: e.cfg.Log,
 	}
 }
 

@@ -35,6 +35,8 @@ func (b beside) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 
 var errStillOpen = errors.New("still open")
 
+func (b beside) CloseRevoked() {}
+
 func (b beside) Drain(context.Context) error {
 	close(b.drained)
 	return errStillOpen

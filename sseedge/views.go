@@ -9,13 +9,9 @@ import (
 	"github.com/tailrace/tailrace/sseedge/view"
 )
 
-// readView returns the view for the request, "" for none: the requested one, if the Grant and the edge allow it, or the default one. The response does not
-// reveal which views exist.
+// readView returns the view for the request, see httpkit.View.
 func (q query) readView(g *auth.Grant, views *view.Views) (string, *httpkit.Problem) {
-	name, allowed := g.View(q.values.Get("view"))
-	if allowed {
-		name, allowed = views.Select(name)
-	}
+	name, allowed := httpkit.View(g, views, q.values.Get("view"))
 	if !allowed {
 		return "", badRequest(codeBadParameter, "there is no such view", "view: want the name of a view that is offered here")
 	}

@@ -6,6 +6,10 @@
 //	<tenant>.<root>.<session>.<run>.answer.<call>  an answer to a run  bucket TR_INBOX
 //	<tenant>.<root>.<session>.<run>.stop           a stop request      bucket TR_INBOX
 //	tr.inbox.<key of the inbox>                  a hint about it    no stream
+//	revoked.<tenant>.token.<id>                  a revoked token    bucket TR_CREDENTIALS
+//	revoked.<tenant>.subject.<subject>           revoked tokens of a subject  bucket TR_CREDENTIALS
+//	ticket.<id>                                  a one-time ticket  bucket TR_CREDENTIALS
+//	<tenant>.<day>                               tokens used        bucket TR_USAGE
 //	tr.deadletters.<tenant>.<root>.<session>.<id> a dead letter     stream TR_DEADLETTERS
 //	h.<tenant>.<root>.<session>                  snapshot head      bucket TR_SNAPSHOTS
 //	m.<tenant>.<root>.<session>.<n>              finished message   bucket TR_SNAPSHOTS

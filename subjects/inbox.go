@@ -1,11 +1,6 @@
 package subjects
 
-import (
-	"crypto/sha256"
-	"encoding/hex"
-
-	"github.com/tailrace/tailrace/chunk"
-)
+import "github.com/tailrace/tailrace/chunk"
 
 const inboxToken = ".inbox."
 
@@ -19,8 +14,7 @@ func InboxAnswerKey(s chunk.Session, run, call string) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	sum := sha256.Sum256([]byte(call))
-	return prefix + ".answer." + hex.EncodeToString(sum[:len(sum)/2]), nil
+	return prefix + ".answer." + hashToken(call), nil
 }
 
 // InboxAnswerKeys returns the filter <tenant>.<root>.<session>.<run>.answer.* of all answers to a run. The error is a *TokenError.

@@ -11,6 +11,7 @@ const (
 	headKey    = "h."
 	messageKey = "m."
 	objectKey  = "o."
+	ownerKey   = "owner."
 	turnKey    = "turn."
 )
 
@@ -82,6 +83,25 @@ func SnapshotObjectOf(key string) (string, bool) {
 	return key[i+1:], strings.HasPrefix(key, objectKey) && i >= len(objectKey)
 }
 
+// SnapshotOwnerKey returns the key that records that the root session s has an owner: owner.<tenant>.<root>.<name>. The error is a *TokenError.
+func SnapshotOwnerKey(s chunk.Session, name string) (string, error) {
+	if err := CheckSession(s.Tree()); err != nil {
+		return "", err
+	}
+	if err := CheckToken("owner", name); err != nil {
+		return "", err
+	}
+	return ownerKey + s.Tenant + "." + s.Root + "." + name, nil
+}
+
+// SnapshotOwnerKeys returns the filter owner.<tenant>.<root>.* of the keys of SnapshotOwnerKey of s. The error is a *TokenError.
+func SnapshotOwnerKeys(s chunk.Session) (string, error) {
+	if err := CheckSession(s.Tree()); err != nil {
+		return "", err
+	}
+	return ownerKey + s.Tenant + "." + s.Root + ".*", nil
+}
+
 // LeaseKey returns the key turn.<name> of the lease of a periodic task over all sessions. The error is a *TokenError.
 func LeaseKey(name string) (string, error) {
 	if err := CheckToken("turn", name); err != nil {
@@ -111,8 +131,12 @@ func ParseSnapshotKey(key string) (chunk.Session, error) {
 		if i := strings.LastIndexByte(rest, '.'); i >= 0 {
 			return parseKeySession(key, rest[:i])
 		}
+	case ownerKey:
+		if tenant, root, name, ok := threeTokens(rest); ok && CheckToken("owner", name) == nil {
+			return parseKeySession(key, tenant+"."+root+"."+root)
+		}
 	}
-	return chunk.Session{}, newParseError(key, "want a key of a head, a message or an object", nil)
+	return chunk.Session{}, newParseError(key, "want a key of a head, a message, an object or an owner", nil)
 }
 
 // ParseSnapshotHeadKey is the inverse of SnapshotHeadKey. The error is a *ParseError.

@@ -37,6 +37,13 @@ func TestKeysAreReversible(t *testing.T) {
 		if _, ok := SnapshotObjectOf(message); ok || IsLeaseKey(message) || !IsLeaseKey(must(LeaseKey("sweep"))) {
 			t.Fatalf("%q is a message's", message)
 		}
+		owner := must(SnapshotOwnerKey(s, "0af1"))
+		if !kvKey.MatchString(owner) || !matches(must(SnapshotOwnerKeys(s)), owner) || !matches(must(SnapshotTreeKeys(s)), owner) {
+			t.Fatalf("%q is no key, or a filter misses it", owner)
+		}
+		if got, err := ParseSnapshotKey(owner); err != nil || got != s.Tree() {
+			t.Fatalf("ParseSnapshotKey(%q) = %v, %v", owner, got, err)
+		}
 		if !matches(must(SnapshotTenantHeadKeys(s.Tenant)), head) {
 			t.Fatalf("the filter of the tenant misses %q", head)
 		}
@@ -57,7 +64,7 @@ func TestKeysRefuse(t *testing.T) {
 			t.Errorf("ParseSnapshotHeadKey(%q) = %v, want an error", key, s)
 		}
 	}
-	for _, key := range []string{"", "h", "h.a.b", "m.a.b.c", "o.a.b", "x.a.b.c", "o.a.b.c.d.e", "m"} {
+	for _, key := range []string{"", "h", "h.a.b", "m.a.b.c", "o.a.b", "x.a.b.c", "o.a.b.c.d.e", "m", "owner.a.b", "owner.a.b.c.d", "owner.a.*.c"} {
 		if s, err := ParseSnapshotKey(key); err == nil {
 			t.Errorf("ParseSnapshotKey(%q) = %v, want an error", key, s)
 		}
@@ -71,6 +78,9 @@ func TestKeysRefuse(t *testing.T) {
 		"object":     func() (string, error) { return SnapshotObjectKey(bad, "x") },
 		"no object":  func() (string, error) { return SnapshotObjectKey(chunk.RootSession("a", "b"), "a.b") },
 		"objects":    func() (string, error) { return SnapshotObjectKeys(bad) },
+		"owner":      func() (string, error) { return SnapshotOwnerKey(bad, "x") },
+		"no owner":   func() (string, error) { return SnapshotOwnerKey(chunk.RootSession("a", "b"), "a.b") },
+		"owners":     func() (string, error) { return SnapshotOwnerKeys(bad) },
 		"tree":       func() (string, error) { return SnapshotTreeKeys(bad) },
 		"turn":       func() (string, error) { return LeaseKey("a.b") },
 		"tenant":     func() (string, error) { return SnapshotTenantHeadKeys("*") },

@@ -16,6 +16,8 @@ func TestNames(t *testing.T) {
 		"Other_2":            Layout{SnapshotBucket: "Other_2"}.Snapshots(),
 		"TR_OBJECTS":         Layout{}.Objects(),
 		"TR_DEADLETTERS":     Layout{}.DeadLetterStream(),
+		"TR_AUDIT":           Layout{}.AuditStream(),
+		"TR_USAGE":           Layout{}.Usage(),
 		"tr.chunks.0.*.*.*":  Layout{}.AllFilter(0),
 		"tr.chunks.*.*.*.*":  Layout{}.AllChunks(),
 		"tr.commands.*.*.*":  Layout{}.AllCommands(),

@@ -68,6 +68,14 @@ type Config struct {
 	InboxMaxAge   time.Duration
 	InboxMaxBytes int64
 
+	// CredentialMaxBytes is the maximum size of the bucket of revocations and tickets, beyond which they are refused. A revocation takes about 300 bytes for 30
+	// days. Defaults to Off: limited by the disk only.
+	CredentialMaxBytes int64
+
+	// UsageMaxBytes is the maximum size of the bucket of used tokens, beyond which they are not stored. A tenant takes about 300 bytes a day, and 13 KiB if 256
+	// processes or more work for it, for 40 days. Defaults to Off: limited by the disk only.
+	UsageMaxBytes int64
+
 	// SnapshotMaxBytes is the maximum size of the bucket of snapshots, beyond which writes are refused. Defaults to Off: limited by the disk only. There
 	// is no maximum age: the messages of a session are written once and would expire before its head.
 	SnapshotMaxBytes int64
@@ -80,6 +88,11 @@ type Config struct {
 
 	// DeadLetterMaxBytes is the maximum size of their stream, which the server reserves at once; beyond it the oldest are removed. Defaults to 64 MiB.
 	DeadLetterMaxBytes int64
+
+	// AuditMaxAge is the retention of the audit log, and AuditMaxBytes the maximum size of its stream, beyond which events are refused. They default to 90 days
+	// and Off: limited by the disk only.
+	AuditMaxAge   time.Duration
+	AuditMaxBytes int64
 
 	// OnDifferences, if not nil, gets the differences of all classes each time that Ensure or Check has compared the streams, also if there are none.
 	OnDifferences func([]Difference)
@@ -101,8 +114,11 @@ func byteLimits(c *Config) []byteLimit {
 		{"CommandMaxBytes", &c.CommandMaxBytes},
 		{"DeadlineMaxBytes", &c.DeadlineMaxBytes},
 		{"InboxMaxBytes", &c.InboxMaxBytes},
+		{"CredentialMaxBytes", &c.CredentialMaxBytes},
+		{"UsageMaxBytes", &c.UsageMaxBytes},
 		{"SnapshotMaxBytes", &c.SnapshotMaxBytes},
 		{"ObjectMaxBytes", &c.ObjectMaxBytes},
+		{"AuditMaxBytes", &c.AuditMaxBytes},
 	}
 }
 
@@ -145,6 +161,9 @@ func (c Config) withDefaults() Config {
 	if c.DeadLetterMaxBytes == 0 {
 		c.DeadLetterMaxBytes = 64 << 20
 	}
+	if c.AuditMaxAge == 0 {
+		c.AuditMaxAge = 90 * 24 * time.Hour
+	}
 	if c.MaxSnapshot == 0 {
 		c.MaxSnapshot = 1 << 20
 	}
@@ -175,6 +194,8 @@ func (c Config) validate() error {
 		return fmt.Errorf("DeadLetterMaxAge is %s, want at least 1m", c.DeadLetterMaxAge)
 	case c.DeadLetterMaxBytes < 1<<20:
 		return fmt.Errorf("DeadLetterMaxBytes is %d, want at least %d", c.DeadLetterMaxBytes, 1<<20)
+	case c.AuditMaxAge < commandWindow:
+		return fmt.Errorf("AuditMaxAge is %s, want at least %s", c.AuditMaxAge, commandWindow)
 	case c.MaxSnapshot < HeaderReserve:
 		return fmt.Errorf("MaxSnapshot is %d, want at least %d", c.MaxSnapshot, HeaderReserve)
 	}

@@ -256,7 +256,7 @@ func TestChangedPartitions(t *testing.T) {
 	wantDifference(t, fewer, "TR_CHUNKS_0: number of partitions is 2, want 1; set Layout.Partitions to 2, or move the sessions as the documentation of package topology describes")
 	more := Ensure(t.Context(), js, of(3))
 	wantDifference(t, more, "TR_CHUNKS_1: number of partitions is 2, want 3; set Layout.Partitions to 2, or move the sessions as the documentation of package topology describes")
-	wantStreams(t, js, "KV_TR_INBOX", "KV_TR_SNAPSHOTS", "OBJ_TR_OBJECTS", "TR_CHUNKS_0", "TR_CHUNKS_1", "TR_COMMANDS", "TR_DEADLETTERS", "TR_DEADLINES")
+	wantStreams(t, js, "KV_TR_CREDENTIALS", "KV_TR_INBOX", "KV_TR_SNAPSHOTS", "KV_TR_USAGE", "OBJ_TR_OBJECTS", "TR_AUDIT", "TR_CHUNKS_0", "TR_CHUNKS_1", "TR_COMMANDS", "TR_DEADLETTERS", "TR_DEADLINES")
 }
 
 // A stream of another program that takes subjects of the layout is reported.
@@ -284,7 +284,7 @@ func TestTwoLayoutsOneName(t *testing.T) {
 // An operator may bound and tune a stream: only what breaks a guarantee is an error.
 func TestClasses(t *testing.T) {
 	log, commands, deadlines := "TR_CHUNKS_0", "TR_COMMANDS", "TR_DEADLINES"
-	inbox, snapshots, objects := "KV_TR_INBOX", "KV_TR_SNAPSHOTS", "OBJ_TR_OBJECTS"
+	inbox, snapshots, objects, credentials, usage := "KV_TR_INBOX", "KV_TR_SNAPSHOTS", "OBJ_TR_OBJECTS", "KV_TR_CREDENTIALS", "KV_TR_USAGE"
 	tests := map[string]struct {
 		stream string
 		change func(*jetstream.StreamConfig)
@@ -313,6 +313,12 @@ func TestClasses(t *testing.T) {
 		}, Breaks},
 		"memory":                         {log, func(c *jetstream.StreamConfig) { c.Storage = jetstream.MemoryStorage }, Breaks},
 		"roll-ups":                       {log, func(c *jetstream.StreamConfig) { c.AllowRollup = true }, Breaks},
+		"revocations that expire early":  {credentials, func(c *jetstream.StreamConfig) { c.MaxAge = 24 * time.Hour }, Breaks},
+		"bounded credentials":            {credentials, func(c *jetstream.StreamConfig) { c.MaxBytes = 1 << 20 }, Stricter},
+		"tickets from any replica":       {credentials, func(c *jetstream.StreamConfig) { c.AllowDirect = true }, Breaks},
+		"usage that expires early":       {usage, func(c *jetstream.StreamConfig) { c.MaxAge = time.Hour }, Breaks},
+		"usage from any replica":         {usage, func(c *jetstream.StreamConfig) { c.AllowDirect = true }, Breaks},
+		"bounded usage":                  {usage, func(c *jetstream.StreamConfig) { c.MaxBytes = 1 << 20 }, Stricter},
 		"bounded commands":               {commands, func(c *jetstream.StreamConfig) { c.MaxBytes = 1 << 30 }, Stricter},
 		"commands that are dropped":      {commands, func(c *jetstream.StreamConfig) { c.Discard = jetstream.DiscardOld }, Breaks},
 		"commands that expire early":     {commands, func(c *jetstream.StreamConfig) { c.MaxAge = time.Hour }, Breaks},

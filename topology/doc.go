@@ -4,6 +4,8 @@
 //	TR_COMMANDS      commands to workers, a work queue
 //	TR_DEADLINES     deadlines of suspended runs
 //	TR_INBOX         answers and stop requests to runs, a key-value bucket
+//	TR_CREDENTIALS   revocations and tickets of clients, a key-value bucket
+//	TR_USAGE         tokens that tenants have used, a key-value bucket
 //	TR_SNAPSHOTS     snapshots, a key-value bucket
 //	TR_OBJECTS       values that are too large for it, an object bucket
 //	TR_DEADLETTERS   messages of the log that could not be folded

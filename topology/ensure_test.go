@@ -46,9 +46,12 @@ func TestVerifyOnAnEmptyServer(t *testing.T) {
 		"TR_COMMANDS: is missing, want a stream that listens on tr.commands.*.*.*; run `tailrace setup`\n" +
 		"TR_DEADLINES: is missing, want a stream that listens on tr.deadlines.*.*.*.*.*.*; run `tailrace setup`\n" +
 		"KV_TR_INBOX: is missing, want a stream that listens on $KV.TR_INBOX.>; run `tailrace setup`\n" +
+		"KV_TR_CREDENTIALS: is missing, want a stream that listens on $KV.TR_CREDENTIALS.>; run `tailrace setup`\n" +
+		"KV_TR_USAGE: is missing, want a stream that listens on $KV.TR_USAGE.>; run `tailrace setup`\n" +
 		"KV_TR_SNAPSHOTS: is missing, want a stream that listens on $KV.TR_SNAPSHOTS.>; run `tailrace setup`\n" +
 		"OBJ_TR_OBJECTS: is missing, want a stream that listens on $O.TR_OBJECTS.C.>; run `tailrace setup`\n" +
-		"TR_DEADLETTERS: is missing, want a stream that listens on tr.deadletters.*.*.*.*; run `tailrace setup`"
+		"TR_DEADLETTERS: is missing, want a stream that listens on tr.deadletters.*.*.*.*; run `tailrace setup`\n" +
+		"TR_AUDIT: is missing, want a stream that listens on tr.audit.*.*.*; run `tailrace setup`"
 	if err == nil || err.Error() != want {
 		t.Errorf("got  %v\nwant %s", err, want)
 	}
@@ -89,8 +92,8 @@ func TestCheckEach(t *testing.T) {
 	}
 	states := check(t.Context())
 	for stream, want := range map[string]string{
-		"TR_CHUNKS_0": "", "TR_CHUNKS_1": "direct get is off, want on", "TR_COMMANDS": "is missing", "TR_DEADLINES": "", "KV_TR_INBOX": "",
-		"KV_TR_SNAPSHOTS": "", "OBJ_TR_OBJECTS": "", "TR_DEADLETTERS": "",
+		"TR_CHUNKS_0": "", "TR_CHUNKS_1": "direct get is off, want on", "TR_COMMANDS": "is missing", "TR_DEADLINES": "", "KV_TR_INBOX": "", "KV_TR_CREDENTIALS": "",
+		"KV_TR_USAGE": "", "KV_TR_SNAPSHOTS": "", "OBJ_TR_OBJECTS": "", "TR_DEADLETTERS": "", "TR_AUDIT": "",
 	} {
 		err, reported := states[stream]
 		_, different := errors.AsType[*DiffError](err)
@@ -180,7 +183,7 @@ func TestEnsureAfterAnInterruptedOne(t *testing.T) {
 	if err := Ensure(t.Context(), js, cfg); err != nil {
 		t.Fatalf("Ensure: %v", err)
 	}
-	wantStreams(t, js, "KV_TR_INBOX", "KV_TR_SNAPSHOTS", "OBJ_TR_OBJECTS", "TR_CHUNKS_0", "TR_CHUNKS_1", "TR_CHUNKS_2", "TR_COMMANDS", "TR_DEADLETTERS", "TR_DEADLINES")
+	wantStreams(t, js, "KV_TR_CREDENTIALS", "KV_TR_INBOX", "KV_TR_SNAPSHOTS", "KV_TR_USAGE", "OBJ_TR_OBJECTS", "TR_AUDIT", "TR_CHUNKS_0", "TR_CHUNKS_1", "TR_CHUNKS_2", "TR_COMMANDS", "TR_DEADLETTERS", "TR_DEADLINES")
 }
 
 // The largest chunk with large headers is stored; a message one byte over the limit of the stream is rejected.

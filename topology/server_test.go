@@ -49,7 +49,7 @@ func TestMissingServerFeatures(t *testing.T) {
 		"an account that wants limits": {
 			server: []natstest.Option{accounts},
 			client: []nats.Option{nats.UserInfo("bounded", "p")},
-			want:   "this account wants a size limit for every stream: set MaxBytes, CommandMaxBytes, DeadlineMaxBytes, InboxMaxBytes, SnapshotMaxBytes, ObjectMaxBytes",
+			want:   "this account wants a size limit for every stream: set MaxBytes, CommandMaxBytes, DeadlineMaxBytes, InboxMaxBytes, CredentialMaxBytes, UsageMaxBytes, SnapshotMaxBytes, ObjectMaxBytes, AuditMaxBytes",
 		},
 		"three replicas on one server": {
 			cfg:  Config{Replicas: 3},
@@ -126,7 +126,7 @@ func TestConfigIsRefused(t *testing.T) {
 func TestConfigOff(t *testing.T) {
 	want := Config{}.withDefaults()
 	for _, off := range []int64{Off, -7} {
-		got := Config{MaxBytes: off, CommandMaxBytes: off, DeadlineMaxBytes: off, InboxMaxBytes: off, SnapshotMaxBytes: off, ObjectMaxBytes: off}.withDefaults()
+		got := Config{MaxBytes: off, CommandMaxBytes: off, DeadlineMaxBytes: off, InboxMaxBytes: off, CredentialMaxBytes: off, UsageMaxBytes: off, SnapshotMaxBytes: off, ObjectMaxBytes: off, AuditMaxBytes: off}.withDefaults()
 		if !reflect.DeepEqual(got, want) {
 			t.Errorf("%d: got %+v, want %+v", off, got, want)
 		}
@@ -159,7 +159,8 @@ func TestLimitsOfAllStreams(t *testing.T) {
 		accounts { BOUNDED { jetstream: {max_file: 1G, max_bytes_required: true}, users: [{user: bounded, password: p}] } }`)).JetStream(t, nats.UserInfo("bounded", "p"))
 	cfg := Config{
 		MaxBytes: 21 << 20, CommandMaxBytes: 22 << 20, DeadlineMaxBytes: 23 << 20, InboxMaxBytes: 24 << 20,
-		SnapshotMaxBytes: 25 << 20, ObjectMaxBytes: 26 << 20, DeadLetterMaxBytes: 27 << 20, Placement: &jetstream.Placement{Tags: []string{"ssd"}},
+		CredentialMaxBytes: 25 << 20, UsageMaxBytes: 26 << 20, SnapshotMaxBytes: 27 << 20, ObjectMaxBytes: 28 << 20, DeadLetterMaxBytes: 29 << 20, AuditMaxBytes: 30 << 20,
+		Placement: &jetstream.Placement{Tags: []string{"ssd"}},
 	}
 	streams, err := Streams(cfg)
 	if err != nil {

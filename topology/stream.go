@@ -18,6 +18,9 @@ const (
 	// deadlineAge is the retention of deadlines: the longest delay (commands.MaxDelay), and two days for a worker to take it.
 	deadlineAge = 32 * 24 * time.Hour
 
+	// usageAge is the retention of the tokens of a day: a month, and some days for its bill.
+	usageAge = 40 * 24 * time.Hour
+
 	// partitionsKey is the metadata key of the number of partitions, in each stream of the log.
 	partitionsKey = "tailrace.partitions"
 
@@ -39,7 +42,7 @@ func (c Config) streams() []streamSpec {
 	for p := range c.Layout.PartitionCount() {
 		all = append(all, c.chunks(p))
 	}
-	all = append(all, c.commands(), c.deadlines(), c.inbox(), c.snapshots(), c.objects(), c.deadLetters())
+	all = append(all, c.commands(), c.deadlines(), c.inbox(), c.credentials(), c.usage(), c.snapshots(), c.objects(), c.deadLetters(), c.audit())
 	reserved := []string{c.Layout.AllInboxHints()}
 	for _, stream := range all {
 		reserved = append(reserved, stream.Subjects...)
@@ -156,6 +159,32 @@ func (c Config) inbox() streamSpec {
 	return s
 }
 
+// credentials is the stream of the bucket of revocations and tickets, each of which has a TTL. Like the inbox it has no direct reads, which a lagging replica
+// may answer: a ticket that is spent must be spent for every later read. If it is full it refuses revocations; it does not drop one.
+func (c Config) credentials() streamSpec {
+	s := c.values(c.Layout.Credentials(), "Tailrace: revoked credentials and tickets", map[string]string{
+		maxBytesSetting:   "CredentialMaxBytes",
+		maxMsgSizeSetting: "MaxMsgSize",
+	})
+	s.exact = append(s.exact, maxAgeSetting) // a revocation that is removed early makes a token valid again
+	s.MaxBytes = c.CredentialMaxBytes
+	s.AllowMsgTTL = true
+	return s
+}
+
+// usage is the stream of the bucket of the tokens that tenants have used, one message for each tenant and day. It is not a stream of message counters: an increment
+// is repeated without harm only while the server knows its id, see ADR 0031. Like the inbox it has no direct reads.
+func (c Config) usage() streamSpec {
+	s := c.values(c.Layout.Usage(), "Tailrace: tokens that tenants have used", map[string]string{
+		maxBytesSetting:   "UsageMaxBytes",
+		maxMsgSizeSetting: "MaxMsgSize",
+	})
+	s.exact = append(s.exact, maxAgeSetting) // a number that is removed within its day would be the whole budget again
+	s.MaxAge = usageAge
+	s.MaxBytes = c.UsageMaxBytes
+	return s
+}
+
 // snapshots is the stream of the bucket of heads and messages. The head of a deleted session has a TTL.
 func (c Config) snapshots() streamSpec {
 	s := c.values(c.Layout.Snapshots(), "Tailrace: snapshots of sessions", map[string]string{
@@ -196,5 +225,21 @@ func (c Config) deadLetters() streamSpec {
 	s.MaxBytes = c.DeadLetterMaxBytes
 	s.MaxMsgSize = c.MaxMsgSize + HeaderReserve
 	s.Duplicates = chunkWindow
+	return s
+}
+
+// audit is the stream of the audit log. It is append only: the server refuses to delete or purge its messages, and does not let an update allow that again.
+// If it is full it refuses events; it does not drop those of earlier acts for new ones.
+func (c Config) audit() streamSpec {
+	s := c.stream(c.Layout.AuditStream(), "Tailrace: acts and refused accesses", map[string]string{
+		maxAgeSetting:     "AuditMaxAge",
+		maxBytesSetting:   "AuditMaxBytes",
+		maxMsgSizeSetting: "MaxMsgSize",
+	}, c.Layout.AllAudit())
+	s.Discard = jetstream.DiscardNew
+	s.MaxAge = c.AuditMaxAge
+	s.MaxBytes = c.AuditMaxBytes
+	s.DenyDelete = true
+	s.DenyPurge = true
 	return s
 }

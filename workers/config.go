@@ -66,13 +66,22 @@ type Config struct {
 	MaxSessionChunks int64
 	MaxRunBytes      int64
 
+	// TokensPerDay, if not nil, returns the number of tokens that a tenant may use in a day in UTC, in all processes; 0 is
+	// unlimited. A run of a tenant that has used as many fails with CodeTokenBudget before its next step. It is a limit for
+	// steps that begin: those that are running, and those that begin within about a second in other processes, may exceed it.
+	// While the usage cannot be read, what is known of it counts. TokensPerDay may be called concurrently.
+	//
+	// The tokens of Step.Usage are counted for all tenants, input and output, also those of steps that fail or are repeated.
+	TokensPerDay func(tenant string) int64
+
 	// Format is the encoding of stored chunks. Defaults to JSON.
 	Format codec.Format
 
 	// Log gets the failures, takeovers and retries of runs. Nil disables logging.
 	Log *slog.Logger
 
-	maxDelta int // of the producer; set by tests to keep deltas apart
+	maxDelta int              // of the producer; set by tests to keep deltas apart
+	now      func() time.Time // decides about the day of used tokens; set by tests
 }
 
 // Off switches off the limit or the delay of a Config field that supports it.

@@ -29,6 +29,8 @@ type env struct {
 	maxDelta int // of the workers' producers; 1 keeps deltas apart
 
 	maxSessionChunks int64
+	tokensPerDay     func(tenant string) int64
+	now              func() time.Time
 }
 
 func newEnv(t *testing.T) *env {
@@ -53,6 +55,7 @@ func (w *env) worker(agents map[string]Agent) *process {
 	made, err := New(p.JS, Config{
 		Agents: agents, ShutdownTimeout: 2 * time.Second, MaxTakeovers: Off,
 		Lease: 250 * time.Millisecond, RetryDelay: 20 * time.Millisecond, RetryTimeout: 10 * time.Second, maxDelta: w.maxDelta, MaxSessionChunks: w.maxSessionChunks,
+		TokensPerDay: w.tokensPerDay, now: w.now,
 		Log: slog.New(slog.NewTextHandler(w.t.Output(), &slog.HandlerOptions{Level: slog.LevelWarn})),
 	})
 	if err != nil {

@@ -38,12 +38,18 @@ const (
 	// CodeSessionLimit fails a run whose chunk was over a limit of producers.Config.
 	CodeSessionLimit = "framework_session_limit_exceeded"
 
+	// CodeTokenBudget fails a run of a tenant that has used the tokens of Config.TokensPerDay.
+	CodeTokenBudget = "framework_token_budget_exceeded"
+
 	CodeToolFailed  = "tool_execution_failed"
 	CodeInvalidTool = "validation_error"
 	CodeAborted     = "aborted"
 	CodeDenied      = "client_tool_denied"
 	CodeAbandoned   = control.CodeAbandoned
-	CodeDeadline    = "client_tool_deadline_exceeded"
+
+	// CodeInputMismatch is the outcome of a call whose approval was given for another input, so it counts as not given: the model may call again.
+	CodeInputMismatch = "approval_input_mismatch"
+	CodeDeadline      = "client_tool_deadline_exceeded"
 )
 
 // Error is an error that is shown to users. All fields except Cause are stored in the log.

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/tailrace/tailrace/chunk"
+	"github.com/tailrace/tailrace/internal/audit"
 	"github.com/tailrace/tailrace/internal/control"
 	"github.com/tailrace/tailrace/projector/fold"
 )
@@ -89,6 +90,7 @@ type outcome struct {
 	code    *string
 	decided *bool // of an approval
 	reason  *string
+	by      *chunk.Principal // the client that answered; nil if it is not known
 }
 
 func outcomeError(code, text string) outcome { return outcome{err: &text, code: &code} }
@@ -113,6 +115,7 @@ func outcomeOf(a control.Answer) outcome {
 	default:
 		o.result = a.Result
 	}
+	o.by = a.By
 	return o
 }
 
@@ -123,7 +126,7 @@ func (t *Turn) completeCall(ctx context.Context, step int64, c fold.Call, o outc
 	if c.ApprovalID != "" && !c.Approved && o.decided != nil {
 		if err := t.emit(ctx, step, chunk.ToolApprovalResponse{
 			ToolCallID: c.ID, ToolName: c.ToolName, ApprovalID: c.ApprovalID, Approved: *o.decided, Reason: o.reason,
-		}); err != nil || *o.decided {
+		}, control.ByMember(o.by)...); err != nil || *o.decided {
 			return err
 		}
 		reason := ""
@@ -144,7 +147,7 @@ func (t *Turn) completeCall(ctx context.Context, step int64, c fold.Call, o outc
 	}
 	return t.emit(ctx, step, chunk.ToolEnd{
 		ToolCallID: c.ID, ToolName: c.ToolName, Result: o.result, Error: o.err, ErrorCode: o.code, ProviderExecuted: &providerExecuted,
-	})
+	}, control.ByMember(o.by)...)
 }
 
 // parentAnswer returns the result for subagent_end: a failure is an object with a member "error" (helix.md,
@@ -193,7 +196,7 @@ func (t *Turn) writeAnswers(ctx context.Context, resumes string) error {
 		if c.Approved || isPending(t.snap, c, t.cmd.RunID) {
 			continue
 		}
-		if err := t.completeCall(ctx, t.step, c, outcomeFor(answers, c.ID)); err != nil {
+		if err := t.completeCall(ctx, t.step, c, t.outcomeFor(ctx, answers, c)); err != nil {
 			return err
 		}
 		written++
@@ -204,12 +207,19 @@ func (t *Turn) writeAnswers(ctx context.Context, resumes string) error {
 	return t.refresh(ctx)
 }
 
-// outcomeFor returns the answer to a call, or CodeAbandoned if there is none.
-func outcomeFor(answers map[string]control.Answer, call string) outcome {
-	if a, ok := answers[call]; ok {
-		return outcomeOf(a)
+// outcomeFor returns the answer to a call, or CodeAbandoned if there is none. An approval counts if it is for the input that the log has, which is the one that
+// is executed.
+func (t *Turn) outcomeFor(ctx context.Context, answers map[string]control.Answer, c fold.Call) outcome {
+	a, ok := answers[c.ID]
+	switch {
+	case !ok:
+		return outcomeError(CodeAbandoned, "no answer to the call")
+	case a.Approved && a.InputHash != "" && a.InputHash != control.InputHash(c.Input):
+		t.log.WarnContext(ctx, "approval not used", "call", c.ID, "reason", "input mismatch")
+		t.w.audit.Record(ctx, audit.Event{Act: audit.RejectAnswer, By: a.By, Session: a.Session, Run: a.RunID, Call: a.CallID}, audit.Refused)
+		return outcomeError(CodeInputMismatch, "the approval was given for another input")
 	}
-	return outcomeError(CodeAbandoned, "no answer to the call")
+	return outcomeOf(a)
 }
 
 // answers returns the answers to a run by call id.

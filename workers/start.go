@@ -337,7 +337,7 @@ func (t *Turn) conclude(ctx context.Context, err error) error {
 		}
 		return fmt.Errorf("run %s: %w", t.cmd.RunID, ErrStopping)
 	case errors.Is(t.outcome, ErrAborted), t.stopped() == control.StopAbort:
-		err = t.fail(ctx, abortError(t.reason()))
+		err = t.fail(ctx, abortError(t.stopRequest().Reason))
 	case errors.Is(t.outcome, ErrInterrupted):
 		err = t.interrupt(ctx)
 	case errors.Is(t.outcome, ErrSuspended):

@@ -132,10 +132,13 @@ func (t *Turn) checkStop(ctx context.Context) error {
 	return nil
 }
 
-func (t *Turn) stopped() control.StopKind {
+func (t *Turn) stopped() control.StopKind { return t.stopRequest().Kind }
+
+// stopRequest returns the stop request that was read last, the zero Stop if there is none.
+func (t *Turn) stopRequest() control.Stop {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	return t.stop.Kind
+	return t.stop
 }
 
 // commitInterrupted commits the output of a step that was interrupted.
@@ -190,10 +193,10 @@ func (t *Turn) interrupt(ctx context.Context) error {
 		return err
 	}
 	b := chunk.RunInterrupted{RunID: t.cmd.RunID, CheckpointID: t.snap.CheckpointID}
-	if reason := t.reason(); reason != "" {
+	if reason := t.stopRequest().Reason; reason != "" {
 		b.Reason = &reason
 	}
-	if err := t.emit(ctx, t.step, b); err != nil {
+	if err := t.emit(ctx, t.step, b, control.ByMember(t.stopRequest().By)...); err != nil {
 		return err
 	}
 	return t.recordWriteErr(t.run.End(ctx, nil))
@@ -206,12 +209,6 @@ func abortError(reason string) *Error {
 		text += ": " + reason
 	}
 	return &Error{Message: text, Code: CodeAborted}
-}
-
-func (t *Turn) reason() string {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	return t.stop.Reason
 }
 
 // fail fails the run. Its open calls get an outcome first, because models reject a history with a call that

@@ -425,7 +425,7 @@ func (j *commandJob) conclude(ctx context.Context, snap fold.Snapshot) error {
 		if call.Approved {
 			continue // the agent runs it in the next turn
 		}
-		if err := t.completeCall(ctx, t.step, call, outcomeFor(answers, call.ID)); isRejected(err) {
+		if err := t.completeCall(ctx, t.step, call, t.outcomeFor(ctx, answers, call)); isRejected(err) {
 			return t.fail(ctx, err)
 		} else if err != nil {
 			return err

@@ -24,6 +24,9 @@ const subagentPrefix = "subagent__"
 //	Delegate     another agent runs it
 //	Reject       the arguments are invalid
 //
+// An agent that learns only later who completes a call, because another program runs its tools, calls Start and then
+// AwaitClient or AwaitApproval instead of End or Fail.
+//
 // A step with a call that is not decided, or with a Start without End or Fail, cannot be committed.
 type Call struct {
 	step     *Step
@@ -60,8 +63,8 @@ func (s *Step) Tool(id, name string) *Call {
 	return c
 }
 
-// ClientTool creates a call that the browser runs. It is needed only with Args: browsers decide by the first
-// piece of the arguments whether they run the call.
+// ClientTool creates a call that the browser runs, or may run. It is needed only with Args, because browsers decide
+// by the first piece of the arguments whether they run the call, and with AwaitClient.
 func (s *Step) ClientTool(id, name string) *Call {
 	c := s.Tool(id, name)
 	c.client = true
@@ -141,7 +144,24 @@ func (c *Call) clientMember() []chunk.Member {
 // Start writes the arguments, which must encode as a JSON object, of a call that the agent runs.
 func (c *Call) Start(ctx context.Context, input any) error {
 	return c.submit(ctx, input, pendingOwn, func(v chunk.Value) error {
-		return c.step.queue(ctx, chunk.ToolStart{ToolCallID: c.id, ToolName: c.name, Arguments: v})
+		return c.step.queue(ctx, chunk.ToolStart{ToolCallID: c.id, ToolName: c.name, Arguments: v}, c.clientMember()...)
+	})
+}
+
+// AwaitClient hands a call of ClientTool that was started to the browser, as AskClient does.
+func (c *Call) AwaitClient(ctx context.Context, deadline time.Time) error {
+	if !c.client {
+		return fmt.Errorf("call %q: %w: want a call of ClientTool", c.id, chunk.ErrInvalid)
+	}
+	return c.transition(pendingOwn, pendingOther, func(callState) error {
+		return c.step.queue(ctx, suspensionMarker(suspendedClient, []string{c.id}, deadline, nil))
+	})
+}
+
+// AwaitApproval requests a user's approval of a call that was started, as AskApproval does.
+func (c *Call) AwaitApproval(ctx context.Context, deadline time.Time) error {
+	return c.transition(pendingOwn, pendingOther, func(callState) error {
+		return c.requestApproval(ctx, c.input, deadline)
 	})
 }
 
@@ -164,15 +184,17 @@ func (c *Call) AskClient(ctx context.Context, input any, deadline time.Time) err
 // decision or the deadline; a zero deadline never expires. Step.ApprovedCalls of the next step returns
 // approved calls; denied calls have their outcome in the history.
 func (c *Call) AskApproval(ctx context.Context, input any, deadline time.Time) error {
-	return c.submit(ctx, input, pendingOther, func(v chunk.Value) error {
-		var extra []chunk.Member
-		if !deadline.IsZero() {
-			extra = []chunk.Member{{Name: "deadline", Value: strconv.AppendInt(nil, deadline.UnixMilli(), 10)}}
-		}
-		return c.step.queue(ctx, chunk.ToolApprovalRequest{
-			ToolCallID: c.id, ToolName: c.name, ApprovalID: approvalID(c.step.turn.cmd.RunID, c.id), Input: v,
-		}, extra...)
-	})
+	return c.submit(ctx, input, pendingOther, func(v chunk.Value) error { return c.requestApproval(ctx, v, deadline) })
+}
+
+func (c *Call) requestApproval(ctx context.Context, input chunk.Value, deadline time.Time) error {
+	var extra []chunk.Member
+	if !deadline.IsZero() {
+		extra = []chunk.Member{{Name: "deadline", Value: strconv.AppendInt(nil, deadline.UnixMilli(), 10)}}
+	}
+	return c.step.queue(ctx, chunk.ToolApprovalRequest{
+		ToolCallID: c.id, ToolName: c.name, ApprovalID: approvalID(c.step.turn.cmd.RunID, c.id), Input: input,
+	}, extra...)
 }
 
 // Delegate calls the agent of the type in the tool's name (SubagentTool). The sub-agent runs in a session of

@@ -118,6 +118,10 @@ func (t *Turn) Steps() int {
 	return int(t.step)
 }
 
+// TakenOver reports whether another worker had this run and did not end it: it died, or shut down. What it wrote after
+// the last committed step is removed.
+func (t *Turn) TakenOver() bool { return t.committed != nil }
+
 // Parent returns the call that started a sub-agent, nil in a root session.
 func (t *Turn) Parent() *chunk.Parent {
 	t.mu.Lock()
@@ -139,7 +143,7 @@ func (t *Turn) Step(ctx context.Context, f func(ctx context.Context, s *Step) er
 	defer cancel(nil)
 	s := t.openStep(cancel)
 	t.exitSDK()
-	err := f(ctx, s)
+	err := s.call(ctx, f)
 	if abandoned := t.enterSDK(); abandoned != nil {
 		return abandoned
 	}
@@ -192,6 +196,9 @@ func (t *Turn) checkReady(ctx context.Context) error {
 	t.stopChecked = false
 	if n := t.w.cfg.maxSteps(); t.step >= n {
 		return &Error{Message: fmt.Sprintf("step limit of %d exceeded", n), Code: CodeStepLimit}
+	}
+	if err := t.checkBudget(ctx); err != nil {
+		return err
 	}
 	return t.rollBackStep()
 }

@@ -13,9 +13,11 @@ import (
 
 	"github.com/tailrace/tailrace/chunk"
 	"github.com/tailrace/tailrace/consumers"
+	"github.com/tailrace/tailrace/internal/audit"
 	"github.com/tailrace/tailrace/internal/control"
 	"github.com/tailrace/tailrace/internal/jscontrol"
 	"github.com/tailrace/tailrace/internal/jssnapshots"
+	"github.com/tailrace/tailrace/internal/jsusage"
 	"github.com/tailrace/tailrace/internal/wait"
 	"github.com/tailrace/tailrace/producers"
 	"github.com/tailrace/tailrace/projector"
@@ -32,9 +34,11 @@ type Workers struct {
 	reader       snapshotReader
 	log          recordLog
 	last         lastReader
-	abandonAfter time.Duration // abandonTimeout, shorter in tests
-	stopPoll     time.Duration // stopPoll, shorter in tests
-	restart      wait.Backoff  // restartBackoff, shorter in tests
+	audit        *audit.Log     // nil in tests
+	usage        *jsusage.Meter // nil in tests
+	abandonAfter time.Duration  // abandonTimeout, shorter in tests
+	stopPoll     time.Duration  // stopPoll, shorter in tests
+	restart      wait.Backoff   // restartBackoff, shorter in tests
 	suspects     *suspects
 }
 
@@ -98,6 +102,14 @@ func open(js jetstream.JetStream, cfg Config) (*Workers, error) {
 	if w.producer, err = producers.New(js, cfg.producer()); err != nil {
 		return nil, err
 	}
+	events, err := jscontrol.NewAudit(js, cfg.Layout)
+	if err != nil {
+		return nil, err
+	}
+	if w.usage, err = jsusage.NewMeter(js, jsusage.Config{Layout: cfg.Layout, Now: cfg.now, Log: cfg.Log}); err != nil {
+		return nil, err
+	}
+	w.audit = audit.New(audit.Config{Store: events, Mode: audit.Sync, Log: cfg.Log})
 	w.queue, w.inbox, w.reader, w.log, w.last = queue, box, projector.NewReader(store, reader), reader, reader
 	return w, nil
 }
@@ -110,8 +122,16 @@ func (w *Workers) Run(ctx context.Context) error {
 	return errors.Join(w.queue.Serve(ctx, types, w.Handle), w.Close())
 }
 
-// Close releases the resources of New. It is needed only if Run is not called.
-func (w *Workers) Close() error { return w.producer.Close() }
+// Close releases the resources of New, and stores the usage of tokens within three seconds. It is needed only if Run is not
+// called.
+func (w *Workers) Close() error {
+	w.usage.Close()
+	return w.producer.Close()
+}
+
+// UnstoredTokens returns the number of used tokens that are not stored yet, for a metric: they are stored within seconds, unless
+// the server is unavailable. They are lost if the process crashes. See Config.TokensPerDay.
+func (w *Workers) UnstoredTokens() int64 { return w.usage.Unstored() }
 
 const (
 	busyDelay   = time.Second // before a retry if the session has another active run

@@ -108,7 +108,7 @@ const maxOutputReminders = 2
 // handleAnswer executes the calls of a response. If the structured output is missing or invalid, reminder is
 // what to add to the history before the model is called again.
 func (a *Agent) handleAnswer(ctx context.Context, t *workers.Turn, s *workers.Step, p *stepWriter, end result) (reminder []entry, over bool, err error) {
-	if i := slices.IndexFunc(p.calls, func(c *call) bool { return c.name == finishTool && a.find(finishTool) != nil }); i >= 0 {
+	if i := slices.IndexFunc(p.calls, func(c *call) bool { return c.Name == finishTool && a.find(finishTool) != nil }); i >= 0 {
 		return a.finish(ctx, s, p, p.calls[i])
 	}
 	if len(p.calls) > 0 {
@@ -127,9 +127,9 @@ func (a *Agent) handleAnswer(ctx context.Context, t *workers.Turn, s *workers.St
 // finish completes the run with the arguments of a __finish__ call. Other calls of the response are not run
 // (helix.md, RL-15).
 func (a *Agent) finish(ctx context.Context, s *workers.Step, p *stepWriter, last *call) (reminder []entry, over bool, err error) {
-	output, _, invalid := a.find(finishTool).read(last.args.String())
+	output, _, invalid := a.find(finishTool).read(last.Arguments())
 	for i, c := range p.calls {
-		if c.name == finishTool {
+		if c.Name == finishTool {
 			continue
 		}
 		text := "not run: the same response contains the final output"
@@ -141,7 +141,7 @@ func (a *Agent) finish(ctx context.Context, s *workers.Step, p *stepWriter, last
 		}
 	}
 	if invalid != nil {
-		e := entry{role: modelRole, text: p.answer.String(), reasoning: p.reasoning.String(), calls: []historyCall{{id: p.idOf(last), name: finishTool, args: last.args.String()}}}
+		e := entry{role: modelRole, text: p.answer.String(), reasoning: p.reasoning.String(), calls: []historyCall{{id: p.idOf(last), name: finishTool, args: last.Arguments()}}}
 		return []entry{e, {role: outcomeRole, call: p.idOf(last), text: "error: " + invalid.Error()}}, false, nil //nolint:nilerr // reported to the model
 	}
 	return nil, true, errors.Join(s.SetFinishReason(finishStop), s.Output(ctx, output))
@@ -166,11 +166,11 @@ func (a *Agent) dispatch(ctx context.Context, t *workers.Turn, s *workers.Step, 
 // last.
 func (a *Agent) decide(ctx context.Context, c *call, p *stepWriter) (run bool, err error) {
 	stepCall := p.toStepCall(c)
-	t := a.find(c.name)
+	t := a.find(c.Name)
 	if t == nil {
-		return false, p.record(stepCall.Reject(ctx, fmt.Sprintf("unknown tool %.80q", c.name), nil))
+		return false, p.record(stepCall.Reject(ctx, fmt.Sprintf("unknown tool %.80q", c.Name), nil))
 	}
-	input, partial, invalid := t.read(c.args.String())
+	input, partial, invalid := t.read(c.Arguments())
 	if invalid != nil {
 		return false, p.record(stepCall.Reject(ctx, invalid.Error(), partial))
 	}

@@ -2,12 +2,10 @@ package openai
 
 import (
 	"context"
-	"encoding/json"
 	"net/http"
 
 	oai "github.com/openai/openai-go/v3"
 	"github.com/openai/openai-go/v3/option"
-	"github.com/openai/openai-go/v3/packages/respjson"
 	"github.com/openai/openai-go/v3/shared"
 )
 
@@ -29,85 +27,7 @@ func (w chatWire) ask(ctx context.Context, q request, p *stepWriter) (result, er
 	if err := stream.Err(); err != nil {
 		return result{}, err
 	}
-	var (
-		end  result
-		done bool
-	)
-	for piece, err := range events[oai.ChatCompletionChunk](res, &done) {
-		switch {
-		case err != nil && end.finish != "":
-			return end, nil // the answer is complete; at most the usage is missing
-		case err != nil:
-			return result{}, err
-		}
-		if piece.JSON.Usage.Valid() {
-			u := piece.Usage // cumulative: some servers send it with every piece
-			end.usage = tokens{in: u.PromptTokens, out: u.CompletionTokens, cached: u.PromptTokensDetails.CachedTokens, written: u.PromptTokensDetails.CacheWriteTokens, known: true}
-		}
-		for _, choice := range piece.Choices {
-			if choice.Index != 0 {
-				continue // only one choice was requested
-			}
-			if err := w.handleEvent(ctx, choice.Delta, p); err != nil {
-				return result{}, err
-			}
-			if choice.FinishReason != "" {
-				end.finish = chatFinish(choice.FinishReason)
-			}
-		}
-	}
-	switch {
-	case end.finish != "":
-	case done && len(p.calls) > 0:
-		end.finish = finishCalls // the server names no finish reason
-	case done && p.emitted:
-		end.finish = finishStop
-	default:
-		return result{}, errStreamCut
-	}
-	return end, nil
-}
-
-func (w chatWire) handleEvent(ctx context.Context, d oai.ChatCompletionChunkChoiceDelta, p *stepWriter) error {
-	if err := p.think(ctx, reasoning(d.JSON.ExtraFields)); err != nil {
-		return err
-	}
-	// A refusal is written like text.
-	if err := p.text(ctx, d.Content+d.Refusal); err != nil {
-		return err
-	}
-	for _, t := range d.ToolCalls {
-		c := p.call(t.Index, t.ID, t.Function.Name)
-		if err := p.addArgs(ctx, c, t.Function.Arguments); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-// reasoning returns a piece of reasoning. The API does not define it; servers use two names.
-func reasoning(extra map[string]respjson.Field) string {
-	for _, name := range []string{"reasoning_content", "reasoning"} {
-		var text string
-		if f, ok := extra[name]; ok && json.Unmarshal([]byte(f.Raw()), &text) == nil && text != "" {
-			return text
-		}
-	}
-	return ""
-}
-
-func chatFinish(reason string) string {
-	switch reason {
-	case "stop":
-		return finishStop
-	case "length":
-		return finishLength
-	case "tool_calls", "function_call":
-		return finishCalls
-	case "content_filter":
-		return finishFiltered
-	}
-	return finishOther
+	return p.read(ctx, res)
 }
 
 func (w chatWire) params(q request) oai.ChatCompletionNewParams {

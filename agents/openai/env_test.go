@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"log/slog"
 	"strings"
-	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -15,6 +14,7 @@ import (
 	"github.com/tailrace/tailrace/internal/natsauth"
 	"github.com/tailrace/tailrace/internal/testkit/natstest"
 	"github.com/tailrace/tailrace/internal/testkit/openaitest"
+	"github.com/tailrace/tailrace/internal/testkit/outputtest"
 	"github.com/tailrace/tailrace/internal/testkit/stack"
 	"github.com/tailrace/tailrace/projector/fold"
 	"github.com/tailrace/tailrace/workers"
@@ -29,30 +29,12 @@ type env struct {
 	*stack.Stack
 
 	t         *testing.T
-	logOutput *logBuffer // log output of the workers
-}
-
-// logBuffer is a log output that can be read.
-type logBuffer struct {
-	mu   sync.Mutex
-	text strings.Builder
-}
-
-func (w *logBuffer) Write(p []byte) (int, error) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	return w.text.Write(p)
-}
-
-func (w *logBuffer) String() string {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	return w.text.String()
+	logOutput *outputtest.Buffer // log output of the workers
 }
 
 func newEnv(t *testing.T) *env {
 	t.Helper()
-	w := &env{Stack: stack.Start(t, stack.Options{}), t: t, logOutput: &logBuffer{}}
+	w := &env{Stack: stack.Start(t, stack.Options{}), t: t, logOutput: new(outputtest.Buffer)}
 	t.Cleanup(func() {
 		if t.Failed() {
 			t.Log(w.logOutput.String())

@@ -1,41 +1,91 @@
 package openai
 
 import (
-	"bytes"
-	"encoding/json"
+	"context"
 	"iter"
 	"net/http"
+	"slices"
+	"strings"
 
 	"github.com/openai/openai-go/v3/packages/ssestream"
+
+	"github.com/tailrace/tailrace/internal/openaistream"
 )
 
-// events returns the events of a stream up to its end or an error; done is set if [DONE] ended it. The library's own loop treats every member
-// "error" as an error, including the null that some servers send with every piece.
-func events[T any](res *http.Response, done *bool) iter.Seq2[T, error] {
-	return func(yield func(T, error) bool) {
-		var none T
+// events yields the data of the events of a stream, up to its end or an error. The library's own loop treats every member "error" as an error, including the
+// null that some servers send with every piece.
+func events(res *http.Response) iter.Seq2[[]byte, error] {
+	return func(yield func([]byte, error) bool) {
 		stream := ssestream.NewDecoder(res)
 		for stream.Next() {
-			data := stream.Event().Data
-			if bytes.HasPrefix(data, []byte("[DONE]")) {
-				*done = true
-				return
-			}
-			if p, ok := endpointErrorIn(data); ok {
-				yield(none, &eventError{p})
-				return
-			}
-			var event T
-			if err := json.Unmarshal(data, &event); err != nil {
-				yield(none, err)
-				return
-			}
-			if !yield(event, nil) {
+			if !yield(stream.Event().Data, nil) {
 				return
 			}
 		}
 		if err := stream.Err(); err != nil {
-			yield(none, err)
+			yield(nil, err)
 		}
 	}
+}
+
+// read writes a response to the step. The error is of the endpoint or the connection, unless p has one.
+func (p *stepWriter) read(ctx context.Context, res *http.Response) (result, error) {
+	var r openaistream.Reader
+	err := p.readAll(ctx, res, &r)
+	switch {
+	case p.err != nil:
+		return result{}, p.err
+	case r.Finish != "": // the answer is complete; after an error, at most its usage is missing
+		slices.SortFunc(p.calls, func(a, b *call) int { return a.Index - b.Index })
+		end := result{finish: r.Finish}
+		if u := r.Usage; u != nil {
+			end.usage = tokens{in: u.In, out: u.Out, cached: u.Cached, written: u.Written, known: true}
+		}
+		return end, nil
+	case r.Failure != nil:
+		return result{}, r.Failure
+	case err != nil:
+		return result{}, err
+	}
+	return result{}, errStreamCut
+}
+
+func (p *stepWriter) readAll(ctx context.Context, res *http.Response, r *openaistream.Reader) error {
+	for data, err := range events(res) {
+		if err != nil {
+			return err
+		}
+		parts, err := r.Read(data)
+		if err != nil {
+			return err
+		}
+		for _, e := range parts {
+			if err := p.write(ctx, e); err != nil {
+				return err
+			}
+		}
+		if r.Over {
+			return nil
+		}
+	}
+	return nil
+}
+
+// write writes a part of the response. Halves of characters that a server has cut become U+FFFD.
+func (p *stepWriter) write(ctx context.Context, e openaistream.Event) error {
+	piece := strings.ToValidUTF8(e.Text, "\uFFFD")
+	switch e.Kind {
+	case openaistream.Text: // also of a refusal
+		return p.text(ctx, piece)
+	case openaistream.Reasoning:
+		return p.think(ctx, piece)
+	case openaistream.ReasoningEnd:
+		return p.thought(ctx)
+	case openaistream.Arguments:
+		return p.writeArgs(ctx, p.call(e.Call), piece)
+	case openaistream.CallDone:
+		p.call(e.Call)
+	default: // the agent asks for nothing else
+	}
+	return nil
 }

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/tailrace/tailrace/chunk"
+	"github.com/tailrace/tailrace/internal/openaistream"
 	"github.com/tailrace/tailrace/internal/testkit/openaitest"
 	"github.com/tailrace/tailrace/internal/testkit/stack"
 	"github.com/tailrace/tailrace/projector/fold"
@@ -156,7 +157,7 @@ func TestFailures(t *testing.T) {
 				s := w.ask("clerk", "And?")
 				snap := w.AwaitStatus(s, fold.Failed)
 				d := snap.Failure.Detail
-				if *d.Code != c.code || *d.Retryable != c.retryable || *d.Category != "provider" || snap.Failure.Message != userMessages[c.code] {
+				if *d.Code != c.code || *d.Retryable != c.retryable || *d.Category != "provider" || snap.Failure.Message != openaistream.UserMessage(c.code) {
 					t.Errorf("%s: failed with %q, %q, %v, %q", name, *d.Code, *d.Category, *d.Retryable, snap.Failure.Message)
 				}
 				if got := len(end.Requests()) - before; got != c.attempts {
@@ -238,52 +239,8 @@ func TestKeyIsNotLogged(t *testing.T) {
 	}
 }
 
-// An event has an error if its member "error" has content, in any form.
-func TestProblemIn(t *testing.T) {
-	for data, want := range map[string]endpointError{
-		`{"error":{"message":"x","type":"y","code":"z"}}`:           {Message: "x", Type: "y", Code: "z"},
-		`{"error":{"message":"x","code":503}}`:                      {Message: "x", Code: "503"},
-		`{"error":{"message":"x","code":429,"metadata":{}},"id":1}`: {Message: "x", Code: "429"},
-		`{"error":{"message":"x","code":null}}`:                     {Message: "x"},
-		`{"error":"the context window is full"}`:                    {Message: "the context window is full"},
-		`{"error":{"message":7}}`:                                   {Message: `{"message":7}`},
-		`{"error":true}`:                                            {Message: "true"},
-		`{"error":[1]}`:                                             {Message: "[1]"},
-		`{"error":null}`:                                            {},
-		`{"error":false}`:                                           {},
-		`{"error":""}`:                                              {},
-		`{"error":{}}`:                                              {},
-		`{"choices":[{"error":{"message":"x"}}]}`:                   {},
-		`{}`:              {},
-		`[{"error":"x"}]`: {},
-		`no JSON`:         {},
-	} {
-		if got, ok := endpointErrorIn([]byte(data)); got != want || ok != (want != endpointError{}) {
-			t.Errorf("%s: got %+v, %v; want %+v", data, got, ok, want)
-		}
-	}
-}
-
-// Names take precedence over status codes.
-func TestClassify(t *testing.T) {
-	for _, c := range []struct {
-		status int
-		p      endpointError
-		code   string
-	}{
-		{0, endpointError{Message: "x", Code: "503"}, CodeOverloaded},
-		{0, endpointError{Message: "x", Code: "429"}, CodeRateLimited},
-		{0, endpointError{Message: "the context window is full"}, CodeContextExceeded},
-		{0, endpointError{Message: "x"}, CodeUnknown},
-		{418, endpointError{}, CodeInvalidRequest},
-		{599, endpointError{}, CodeUnavailable},
-		{408, endpointError{}, CodeTimeout},
-		{413, endpointError{}, CodeContextExceeded},
-	} {
-		if code, _ := c.p.classify(c.status); code != c.code {
-			t.Errorf("%d %+v: %s, want %s", c.status, c.p, code, c.code)
-		}
-	}
+// The endpoint decides when it is asked again.
+func TestRetryAfterHeader(t *testing.T) {
 	now := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
 	for header, want := range map[string]time.Duration{
 		"Retry-After: 2": 2 * time.Second, "Retry-After: 0.5": time.Second / 2, "Retry-After-Ms: 30": 30 * time.Millisecond,

@@ -27,65 +27,7 @@ func (w responsesWire) ask(ctx context.Context, q request, p *stepWriter) (resul
 	if err := stream.Err(); err != nil {
 		return result{}, err
 	}
-	for e, err := range events[responses.ResponseStreamEventUnion](res, new(bool)) {
-		if err != nil {
-			return result{}, err
-		}
-		switch e.Type {
-		case "response.completed":
-			end := result{finish: finishStop, usage: responsesTokens(e.Response)}
-			if len(p.calls) > 0 {
-				end.finish = finishCalls
-			}
-			return end, nil
-		case "response.incomplete":
-			return result{finish: incomplete(e.Response), usage: responsesTokens(e.Response)}, nil
-		case "response.failed":
-			r := e.Response.Error
-			return result{}, &eventError{endpointError{Message: r.Message, Code: string(r.Code)}}
-		case "error":
-			return result{}, &eventError{endpointError{Message: e.Message, Code: e.Code}}
-		default:
-			if err := w.handleEvent(ctx, e, p); err != nil {
-				return result{}, err
-			}
-		}
-	}
-	return result{}, errStreamCut
-}
-
-func (w responsesWire) handleEvent(ctx context.Context, e responses.ResponseStreamEventUnion, p *stepWriter) error {
-	switch e.Type {
-	case "response.output_text.delta", "response.refusal.delta":
-		return p.text(ctx, e.Delta)
-	case "response.reasoning_summary_text.delta", "response.reasoning_text.delta":
-		return p.think(ctx, e.Delta)
-	case "response.reasoning_summary_part.done", "response.reasoning_text.done":
-		return p.thought(ctx)
-	case "response.output_item.added":
-		if e.Item.Type == "function_call" {
-			p.call(e.OutputIndex, e.Item.CallID, e.Item.Name)
-		}
-	case "response.function_call_arguments.delta":
-		return p.addArgs(ctx, p.call(e.OutputIndex, "", ""), e.Delta)
-	case "response.function_call_arguments.done":
-		return p.completeArgs(ctx, p.call(e.OutputIndex, "", ""), e.Arguments)
-	case "response.output_item.done":
-		if e.Item.Type == "function_call" {
-			return p.completeArgs(ctx, p.call(e.OutputIndex, e.Item.CallID, e.Item.Name), e.Item.Arguments.OfString)
-		}
-	}
-	return nil // without content, or repeated by another event
-}
-
-func incomplete(r responses.Response) string {
-	switch r.IncompleteDetails.Reason {
-	case "max_output_tokens", "max_tokens":
-		return finishLength
-	case "content_filter":
-		return finishFiltered
-	}
-	return finishOther
+	return p.read(ctx, res)
 }
 
 func (w responsesWire) params(q request) responses.ResponseNewParams {
@@ -149,12 +91,4 @@ func responsesItems(e entry) responses.ResponseInputParam {
 		}
 	}
 	return responses.ResponseInputParam{responses.ResponseInputItemParamOfMessage(parts, responses.EasyInputMessageRoleUser)}
-}
-
-func responsesTokens(r responses.Response) tokens {
-	if !r.JSON.Usage.Valid() {
-		return tokens{}
-	}
-	u := r.Usage
-	return tokens{in: u.InputTokens, out: u.OutputTokens, cached: u.InputTokensDetails.CachedTokens, written: u.InputTokensDetails.CacheWriteTokens, known: true}
 }

@@ -14,6 +14,7 @@ import (
 	"github.com/santhosh-tekuri/jsonschema/v6"
 
 	"github.com/tailrace/tailrace/chunk"
+	"github.com/tailrace/tailrace/internal/openaistream"
 	"github.com/tailrace/tailrace/workers"
 )
 
@@ -22,7 +23,7 @@ const finishTool = "__finish__"
 
 // maxValue is the maximum size in bytes of the input or result of a tool. It leaves space for the other
 // members of the chunk.
-const maxValue = 256 << 10
+const maxValue = openaistream.MaxArguments
 
 // Tool is a tool of the model. Either Run or RunsInBrowser is set.
 type Tool struct {

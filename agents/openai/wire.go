@@ -9,6 +9,7 @@ import (
 	"github.com/openai/openai-go/v3/option"
 
 	"github.com/tailrace/tailrace/chunk"
+	"github.com/tailrace/tailrace/internal/openaistream"
 )
 
 // wire is one of the two APIs.
@@ -32,13 +33,11 @@ type result struct {
 	usage  tokens
 }
 
-// The finish reasons.
+// The finish reasons that the agent decides by.
 const (
-	finishStop     = "stop"
-	finishLength   = "length"
-	finishCalls    = "tool-calls"
-	finishFiltered = "content-filter"
-	finishOther    = "other"
+	finishStop     = openaistream.FinishStop
+	finishCalls    = openaistream.FinishCalls
+	finishFiltered = openaistream.FinishFiltered
 )
 
 // options returns the options of every request.

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -15,17 +14,18 @@ import (
 
 	"github.com/tailrace/tailrace/agents/openai"
 	"github.com/tailrace/tailrace/chunk"
+	"github.com/tailrace/tailrace/internal/metrics"
 	"github.com/tailrace/tailrace/subjects"
 	"github.com/tailrace/tailrace/workers"
 )
 
-// hasModel reports whether model agents are served instead of the demo.
-func (c config) hasModel() bool { return c.ModelURL != "" || c.ModelKey != "" }
+// hasAgents reports whether configured agents are served instead of the demo.
+func (c config) hasAgents() bool { return c.ModelURL != "" || c.ModelKey != "" || c.Agents != "" }
 
-// withoutDemo returns the configuration in which chats use the model agent instead of the demo, unless the
+// withoutDemo returns the configuration in which chats use the configured agent instead of the demo, unless the
 // setting is explicit.
 func (c config) withoutDemo() config {
-	if c.hasModel() && slices.Equal(c.ChatAgents, stringList{"demo"}) {
+	if c.hasAgents() && slices.Equal(c.ChatAgents, stringList{"demo"}) {
 		c.ChatAgents = stringList{c.Agent}
 	}
 	return c
@@ -63,6 +63,7 @@ type agentEntry struct {
 	Reasoning bool              `json:"sendReasoning"`
 	Tools     []toolEntry       `json:"tools"`
 	Subagents map[string]string `json:"subagents"` // type to description
+	HTTP      *httpEntry        `json:"http"`      // nil for an agent with a model
 }
 
 // toolEntry is a tool of the browser or behind a URL.
@@ -77,20 +78,15 @@ type toolEntry struct {
 	Timeout     string            `json:"timeout"` // of the user, the browser or the URL
 }
 
-// models returns the agents of the configuration by type.
-func (b *app) models() (map[string]workers.Agent, error) {
+// agents returns the agents of the configuration by type.
+func (b *app) agents() (map[string]workers.Agent, error) {
 	file, err := readAgents(b.cfg)
 	if err != nil {
 		return nil, err
 	}
 	made := make(map[string]workers.Agent, len(file.Agents))
 	for _, name := range slices.Sorted(maps.Keys(file.Agents)) {
-		cfg, err := file.Agents[name].config(b.cfg)
-		if err != nil {
-			return nil, fmt.Errorf("agent %q: %w", name, err)
-		}
-		cfg.Log = b.log
-		agent, err := openai.New(cfg)
+		agent, err := file.Agents[name].agent(b.cfg, b.log)
 		if err != nil {
 			return nil, fmt.Errorf("agent %q: %w", name, err)
 		}
@@ -138,6 +134,11 @@ func (e agentEntry) config(c config) (openai.Config, error) {
 		BaseURL: string(c.ModelURL), Key: openai.Secret(c.ModelKey), Model: c.Model, API: openai.API(c.ModelAPI), System: c.ModelSystem, IdleTimeout: c.ModelIdleTimeout,
 		Output: e.Output, ExtraBody: e.Body, MaxSteps: e.MaxSteps, SendReasoning: e.Reasoning,
 	}
+	if e.HTTP != nil {
+		if err := e.HTTP.modelEndpoint(&cfg); err != nil {
+			return cfg, err
+		}
+	}
 	if e.Model != "" {
 		cfg.Model = e.Model
 	}
@@ -176,13 +177,9 @@ func (e toolEntry) tool() (openai.Tool, error) {
 	case e.Execute == "client" && e.URL == "":
 		t.RunsInBrowser = true
 	case e.Execute == "" && e.URL != "":
-		headers := make(map[string]string, len(e.Headers))
-		for name, value := range e.Headers {
-			expanded, err := expandEnv(value)
-			if err != nil {
-				return t, fmt.Errorf("header %s: %w", name, err)
-			}
-			headers[name] = expanded
+		headers, err := expandHeaders(e.Headers)
+		if err != nil {
+			return t, err
 		}
 		run, err := openai.Webhook(openai.WebhookConfig{URL: e.URL, Headers: headers, Timeout: t.Deadline})
 		if err != nil {
@@ -196,12 +193,34 @@ func (e toolEntry) tool() (openai.Tool, error) {
 }
 
 // serving returns the configuration of workers. An unset Linger means the default there and "off" in the settings.
-func (c config) serving(agents map[string]workers.Agent, log *slog.Logger) workers.Config {
+func (c config) serving(agents map[string]workers.Agent, log *slog.Logger) (workers.Config, error) {
+	limits, err := c.limits()
 	w := c.producerConfig()
 	return workers.Config{
 		Agents: agents, Layout: c.layout(), Tenant: c.WorkerTenant, Linger: w.Linger, RetryTimeout: w.RetryTimeout, Format: w.Format,
-		MaxTakeovers: c.MaxTakeovers, MaxSessionChunks: c.MaxSessionChunks, MaxRunBytes: c.MaxRunBytes, Log: log,
+		MaxTakeovers: c.MaxTakeovers, MaxSessionChunks: c.MaxSessionChunks, MaxRunBytes: c.MaxRunBytes, TokensPerDay: limits.tokensPerDay, Log: log,
+	}, err
+}
+
+// newWorkers returns workers with their metric.
+func (b *app) newWorkers(cfg workers.Config) (*workers.Workers, error) {
+	served, err := workers.New(b.js, cfg)
+	if err != nil {
+		return nil, err
 	}
+	return served, metrics.RegisterUsage(b.metrics, served.UnstoredTokens)
+}
+
+// expandHeaders replaces the environment variables in the values of headers.
+func expandHeaders(headers map[string]string) (map[string]string, error) {
+	expanded := make(map[string]string, len(headers))
+	for name, value := range headers {
+		var err error
+		if expanded[name], err = expandEnv(value); err != nil {
+			return nil, fmt.Errorf("header %s: %w", name, err)
+		}
+	}
+	return expanded, nil
 }
 
 // expandEnv replaces environment variables. A missing or empty one is an error: with it, requests would go out
@@ -221,20 +240,15 @@ func expandEnv(value string) (string, error) {
 	return expanded, nil
 }
 
-// modelAgents serves the agents that have a model.
-type modelAgents struct{ served *workers.Workers }
-
-func (b *app) newModelAgents() (*modelAgents, error) {
-	agents, err := b.models()
+// newAgents returns the workers of the configured agents.
+func (b *app) newAgents() (*workers.Workers, error) {
+	agents, err := b.agents()
 	if err != nil {
 		return nil, err
 	}
-	served, err := workers.New(b.js, b.cfg.serving(agents, b.log))
+	cfg, err := b.cfg.serving(agents, b.log)
 	if err != nil {
 		return nil, err
 	}
-	return &modelAgents{served: served}, nil
+	return b.newWorkers(cfg)
 }
-
-// run serves the agents until ctx ends.
-func (m *modelAgents) run(ctx context.Context) error { return m.served.Run(ctx) }

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -9,10 +8,7 @@ import (
 	"io"
 	"net/http"
 	"net/http/httptest"
-	"os"
-	"path/filepath"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
@@ -24,49 +20,15 @@ import (
 	"github.com/tailrace/tailrace/internal/testkit/streamtest"
 )
 
-// transcript collects the output of a command and can be read while the command runs.
-type transcript struct {
-	mu   sync.Mutex
-	text bytes.Buffer
-}
-
-func (w *transcript) Write(p []byte) (int, error) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	return w.text.Write(p)
-}
-
-func (w *transcript) String() string {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	return w.text.String()
-}
-
 // startWorker runs `tailrace worker` until the test ends.
-func startWorker(t *testing.T, server *natstest.Server, args ...string) *transcript {
+func startWorker(t *testing.T, server *natstest.Server, args ...string) *process {
 	t.Helper()
 	cfg, _, err := load(nil, io.Discard, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
 	streamtest.Ensure(t, server.JetStream(t), cfg.topology())
-	ctx, cancel := context.WithCancel(t.Context())
-	var output transcript
-	ended := make(chan int, 1)
-	go func() {
-		ended <- run(ctx, terminal{in: strings.NewReader(""), out: io.Discard, err: &output}, append([]string{"worker", "--log-level", "debug", "--nats-url", server.URL}, args...))
-	}()
-	t.Cleanup(func() {
-		http.DefaultClient.CloseIdleConnections()
-		cancel()
-		if code := <-ended; code != exitOK {
-			t.Errorf("worker exit code is %d, want 0", code)
-		}
-		if t.Failed() {
-			t.Logf("worker log: %s", output.String())
-		}
-	})
-	return &output
+	return startProcess(t, append([]string{"worker", "--log-level", "debug", "--nats-url", server.URL}, args...)...)
 }
 
 // ask publishes a command, as a chat does.
@@ -89,21 +51,19 @@ func ask(t *testing.T, server *natstest.Server, session, agent, text string) {
 // not repeated, because it would keep failing until the test times out.
 func tailed(t *testing.T, server *natstest.Server, session string) string {
 	t.Helper()
-	var out bytes.Buffer
+	var shown string
 	natstest.Eventually(t, "tail "+session, func(context.Context) error { // not the context of the attempt: a tail may take longer
-		var errs bytes.Buffer
-		out.Reset()
-		args := []string{"tail", session, "--nats-url", server.URL}
-		code := run(t.Context(), terminal{in: strings.NewReader(""), out: &out, err: &errs}, args)
-		if code != exitOK && !strings.Contains(errs.String(), "no such session") {
-			t.Fatalf("tail %s: exit code %d: %s%s", session, code, &out, &errs)
+		code, out, errs := runCommand(t, "", "tail", session, "--nats-url", server.URL)
+		if code != exitOK && !strings.Contains(errs, "no such session") {
+			t.Fatalf("tail %s: exit code %d: %s%s", session, code, out, errs)
 		}
 		if code != exitOK {
-			return errors.New(errs.String())
+			return errors.New(errs)
 		}
+		shown = out
 		return nil
 	})
-	return out.String()
+	return shown
 }
 
 // tailText returns the text deltas in the output of tail.
@@ -132,13 +92,13 @@ func TestWorkerWithAModel(t *testing.T) {
 				return openaitest.StreamReply(openaitest.Text("Hello "), openaitest.Text("from the "), openaitest.Text("model."))
 			})
 			server := streamtest.Start(t, natstest.Listen())
-			output := startWorker(t, server, "--model-url", end.URL, "--model-key", openaitest.Key, "--model", "m1", "--model-api", api, "--model-system", "Be brief.")
+			worker := startWorker(t, server, "--model-url", end.URL, "--model-key", openaitest.Key, "--model", "m1", "--model-api", api, "--model-system", "Be brief.")
 			ask(t, server, "s1", "assistant", "Hi")
 			shown := tailed(t, server, "s1")
 			if got := tailText(t, shown); got != "Hello from the model." {
 				t.Errorf("tail shows %q: %s", got, shown)
 			}
-			if strings.Contains(shown+output.String(), openaitest.Key) {
+			if strings.Contains(shown+worker.out.String(), openaitest.Key) {
 				t.Error("the key was printed")
 			}
 			if req := end.Requests()[0]; req.System != "Be brief." || req.Model != "m1" || req.API != api {
@@ -153,15 +113,15 @@ func TestRejectedKey(t *testing.T) {
 	end := openaitest.Start(t, func(openaitest.Request) openaitest.Reply { return openaitest.StreamReply(openaitest.Text("never")) })
 	server := streamtest.Start(t, natstest.Listen())
 	const key = "sk-not-the-right-one-0123"
-	output := startWorker(t, server, "--model-url", end.URL, "--model-key", key, "--model", "m1")
+	worker := startWorker(t, server, "--model-url", end.URL, "--model-key", key, "--model", "m1")
 	ask(t, server, "s1", "assistant", "Hi")
 	natstest.Eventually(t, "the end of the run", func(context.Context) error {
-		if text := output.String(); !strings.Contains(text, "run failed") {
+		if text := worker.out.String(); !strings.Contains(text, "run failed") {
 			return fmt.Errorf("worker log: %s", text)
 		}
 		return nil
 	})
-	all := output.String() + tailrace(t, exitError, "tail", "s1", "--nats-url", server.URL)
+	all := worker.out.String() + tailrace(t, exitError, "tail", "s1", "--nats-url", server.URL)
 	if strings.Contains(all, key) || !strings.Contains(all, "provider_auth_failed") || !strings.Contains(all, "rejected the credentials") {
 		t.Errorf("want the code and the message without the key: %s", all)
 	}
@@ -194,7 +154,6 @@ func TestFileOfAgents(t *testing.T) {
 		}
 		return openaitest.StreamReply(openaitest.Text("It was sent: " + r.Outcome("c2")))
 	})
-	file := filepath.Join(t.TempDir(), "agents.json")
 	text, err := json.Marshal(map[string]any{"agents": map[string]any{
 		"front": map[string]any{"system": "You greet.", "subagents": map[string]string{"orders": "Knows orders."}},
 		"orders": map[string]any{"system": "You know orders.", "model": "m2", "tools": []any{map[string]any{
@@ -205,11 +164,8 @@ func TestFileOfAgents(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := os.WriteFile(file, text, 0o600); err != nil {
-		t.Fatal(err)
-	}
 	server := streamtest.Start(t, natstest.Listen())
-	output := startWorker(t, server, "--model-url", end.URL, "--model-key", openaitest.Key, "--model", "m1", "--agents", file)
+	worker := startWorker(t, server, "--model-url", end.URL, "--model-key", openaitest.Key, "--model", "m1", "--agents", writeFile(t, "agents.json", string(text)))
 	ask(t, server, "s1", "front", "Where is order 7?")
 	var shown string
 	natstest.Eventually(t, "the end of the answer", func(context.Context) error {
@@ -221,7 +177,7 @@ func TestFileOfAgents(t *testing.T) {
 	if len(orders) != 1 || orders[0] != `Bearer shop-secret {"id":"7"}` {
 		t.Errorf("requests of the shop: %q", orders)
 	}
-	if strings.Contains(shown+output.String(), "shop-secret") {
+	if strings.Contains(shown+worker.out.String(), "shop-secret") {
 		t.Error("the shop's token was printed")
 	}
 }
@@ -233,23 +189,26 @@ func TestInvalidFilesOfAgents(t *testing.T) {
 		`{}`:                                "at least one",
 		`{"agents":{"a b":{}}}`:             "agent type",
 		`{"agents":{"a":{"colour":"red"}}}`: "colour",
-		`{"agents":{"a":{"tools":[{"name":"x"}]}}}`:                                     `want "execute": "client" or a "url"`,
-		`{"agents":{"a":{"tools":[{"name":"x","execute":"client","timeout":"soon"}]}}}`: "timeout",
-		`{"agents":{"a":{"tools":[{"name":"x","url":"ftp://x"}]}}}`:                     "want an http or https URL",
-		`{"agents":{"a":{"tools":[{"name":"x y","execute":"client"}]}}}`:                "invalid name",
-		`{"agents":{"a":{"output":{"type":"array"}}}}`:                                  "want object",
+		`{"agents":{"a":{"tools":[{"name":"x"}]}}}`:                                                   `want "execute": "client" or a "url"`,
+		`{"agents":{"a":{"tools":[{"name":"x","execute":"client","timeout":"soon"}]}}}`:               "timeout",
+		`{"agents":{"a":{"tools":[{"name":"x","url":"ftp://x"}]}}}`:                                   "want an http or https URL",
+		`{"agents":{"a":{"tools":[{"name":"x y","execute":"client"}]}}}`:                              "invalid name",
+		`{"agents":{"a":{"output":{"type":"array"}}}}`:                                                "want object",
+		`{"agents":{"a":{"http":{"url":"ftp://x"}}}}`:                                                 "URL is invalid",
+		`{"agents":{"a":{"http":{"url":"http://h","dialect":"morse"}}}}`:                              "Dialect is \"morse\"",
+		`{"agents":{"a":{"http":{"url":"http://h"},"system":"x"}}}`:                                   "no other member",
+		`{"agents":{"a":{"http":{"url":"http://h","idleTimeout":"-1s"}}}}`:                            "idleTimeout",
+		`{"agents":{"a":{"http":{"url":"http://h","headers":{"A":"${TAILRACE_TEST_NO_TOKEN}"}}}}}`:    "environment variable TAILRACE_TEST_NO_TOKEN",
+		`{"agents":{"a":{"http":{"url":"http://h/v1/completions","dialect":"openai"}}}}`:              "/chat/completions",
+		`{"agents":{"a":{"http":{"url":"http://h/v1/responses","dialect":"openai","timeout":"1s"}}}}`: "only",
 		// A call without its credentials would be sent, and rejected with 401 at the first call of a model.
 		`{"agents":{"a":{"tools":[{"name":"x","url":"http://h","headers":{"Authorization":"Bearer ${TAILRACE_TEST_NO_TOKEN}"}}]}}}`: "header Authorization: environment variable TAILRACE_TEST_NO_TOKEN",
 	} {
-		file := filepath.Join(t.TempDir(), "agents.json")
-		if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
-		cfg, _, err := load([]string{"--model-key", "k", "--model", "m", "--agents", file}, io.Discard, nil)
+		cfg, _, err := load([]string{"--model-key", "k", "--model", "m", "--agents", writeFile(t, "agents.json", text)}, io.Discard, nil)
 		if err != nil {
 			t.Fatal(err)
 		}
-		_, err = (&app{cfg: cfg, log: cfg.logger(io.Discard)}).models()
+		_, err = (&app{cfg: cfg, log: cfg.logger(io.Discard)}).agents()
 		if err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: err = %v, want one with %q", text, err, want)
 		}
@@ -273,6 +232,7 @@ func TestKeyIsNotPrinted(t *testing.T) {
 func TestChatAgentDefaults(t *testing.T) {
 	for args, want := range map[string]string{
 		"": "demo", "--model-key k": "assistant", "--model-url http://h/v1 --agent clerk": "clerk", "--model-key k --chat-agent a,b": "a,b",
+		"--agents a.json --agent support": "support",
 	} {
 		cfg, _, err := load(strings.Fields(args), io.Discard, nil)
 		if err != nil {
@@ -280,6 +240,44 @@ func TestChatAgentDefaults(t *testing.T) {
 		}
 		if got := cfg.ChatAgents.String(); got != want {
 			t.Errorf("%q: chat agents %q, want %q", args, got, want)
+		}
+	}
+}
+
+// An agent in the file may be an HTTP endpoint, without any setting of a model.
+func TestHTTPAgent(t *testing.T) {
+	t.Setenv("APP_TOKEN", "app-secret")
+	var got http.Header
+	app := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		got = r.Header
+		w.Header().Set("Content-Type", "text/event-stream")
+		fmt.Fprint(w, `data: {"type":"start"}`+"\n\n"+`data: {"type":"text-start","id":"1"}`+"\n\n"+`data: {"type":"text-delta","id":"1","delta":"Hello."}`+"\n\n"+
+			`data: {"type":"text-end","id":"1"}`+"\n\n"+`data: {"type":"finish"}`+"\n\n"+"data: [DONE]\n\n")
+	}))
+	t.Cleanup(app.Close)
+	server := streamtest.Start(t, natstest.Listen())
+	file := writeFile(t, "agents.json", fmt.Sprintf(`{"agents":{"support":{"http":{"url":%q,"dialect":"aisdk","headers":{"Authorization":"Bearer ${APP_TOKEN}"}}}}}`, app.URL+"/api/chat"))
+	worker := startWorker(t, server, "--agents", file)
+	ask(t, server, "s1", "support", "Hi")
+	shown := tailed(t, server, "s1")
+	if text := tailText(t, shown); text != "Hello." || got.Get("Authorization") != "Bearer app-secret" {
+		t.Errorf("tail shows %q, the endpoint got %v", text, got)
+	}
+	if strings.Contains(shown+worker.out.String(), "app-secret") {
+		t.Error("the token was printed")
+	}
+}
+
+// The dialect openai is a model behind the URL of its API.
+func TestHTTPAgentOfAModel(t *testing.T) {
+	end := openaitest.Start(t, func(openaitest.Request) openaitest.Reply { return openaitest.StreamReply(openaitest.Text("Hello.")) })
+	server := streamtest.Start(t, natstest.Listen())
+	for i, path := range []string{"/chat/completions", "/responses"} {
+		file := writeFile(t, "agents.json", fmt.Sprintf(`{"agents":{"m%d":{"model":"m1","system":"Be brief.","http":{"url":%q,"dialect":"openai"}}}}`, i, end.URL+path))
+		startWorker(t, server, "--agents", file, "--model-key", openaitest.Key)
+		ask(t, server, fmt.Sprintf("s%d", i), fmt.Sprintf("m%d", i), "Hi")
+		if text := tailText(t, tailed(t, server, fmt.Sprintf("s%d", i))); text != "Hello." {
+			t.Errorf("%s: tail shows %q", path, text)
 		}
 	}
 }

@@ -20,7 +20,7 @@ func TestAgentServerIsDisabledByDefault(t *testing.T) {
 		"default": {[]string{"--agent-server", "--agent-server-path", "/a/b"}, "/agents/status", http.StatusNotFound},
 	} {
 		t.Run(name, func(t *testing.T) {
-			if got, body := get(t, runEdgeFor(t, c.args...).url+c.path, ""); got != c.want || !strings.Contains(body, `"code":`) {
+			if got, body := get(t, startEdge(t, c.args...).url+c.path, ""); got != c.want || !strings.Contains(body, `"code":`) {
 				t.Errorf("%d %s, want %d", got, body, c.want)
 			}
 		})

@@ -10,21 +10,15 @@ import (
 
 // runArchive archives, once, the sessions that ended at least --archive-after ago; without that flag, a day ago.
 func runArchive(ctx context.Context, t terminal, args []string) error {
-	cfg, rest, err := arguments(t, "archive", args, nil)
+	cfg, err := flagsOnly(t, "archive", args, nil)
 	if err != nil {
 		return err
 	}
-	if len(rest) > 0 {
-		return usageError{fmt.Errorf("unexpected argument %q", rest[0])}
-	}
-	b, err := connect(natsauth.Projector, cfg, cfg.logger(t.err))
+	b, err := connectCommand(ctx, t, natsauth.Projector, cfg)
 	if err != nil {
 		return err
 	}
 	defer b.close()
-	if err := b.ensureTopology(ctx); err != nil {
-		return err
-	}
 	archiver, err := b.archiver()
 	if err != nil {
 		return err

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"strings"
 	"testing"
 
@@ -36,21 +35,12 @@ func TestArchive(t *testing.T) {
 		must(writing.Emit(t.Context(), chunk.Chunk{Body: chunk.SourceURL{SourceID: fmt.Sprint(i), URL: "https://example.com"}}))
 	}
 	must(writing.End(t.Context(), nil))
-	archive := func(args ...string) string {
-		t.Helper()
-		var out, errs strings.Builder
-		args = append([]string{"archive", "--nats-url", server.URL}, args...)
-		if code := run(t.Context(), terminal{out: &out, err: &errs}, args); code != exitOK {
-			t.Fatalf("exit code %d: %s", code, errs.String())
-		}
-		return out.String()
-	}
 	for _, step := range []struct{ args, want string }{
 		{"", "0 sessions archived, 0 cannot be, 0 archives removed\n"}, // not a day old
 		{"--archive-after=1ns", "1 sessions archived, 0 cannot be, 0 archives removed\n"},
 		{"--archive-after=1ns", "0 sessions archived, 0 cannot be, 0 archives removed\n"},
 	} {
-		if got := archive(strings.Fields(step.args)...); got != step.want {
+		if got := tailrace(t, exitOK, append([]string{"archive", "--nats-url", server.URL}, strings.Fields(step.args)...)...); got != step.want {
 			t.Fatalf("archive %s: got %q, want %q", step.args, got, step.want)
 		}
 	}
@@ -76,20 +66,11 @@ func TestArchive(t *testing.T) {
 	if archived() {
 		t.Fatal("an archive is read that is not there")
 	}
-	ctx, cancel := context.WithCancel(t.Context())
-	ended := make(chan int, 1)
-	go func() {
-		args := []string{"projector", "--nats-url", server.URL, "--ops-listen", "", "--archive-after", "1ns"}
-		ended <- run(ctx, terminal{in: strings.NewReader(""), out: io.Discard, err: io.Discard}, args)
-	}()
+	startProcess(t, "projector", "--nats-url", server.URL, "--ops-listen", "", "--archive-after", "1ns")
 	natstest.Eventually(t, "the projector to archive", func(context.Context) error {
 		if !archived() {
 			return errors.New("not yet")
 		}
 		return nil
 	})
-	cancel()
-	if code := <-ended; code != exitOK {
-		t.Errorf("exit code %d", code)
-	}
 }

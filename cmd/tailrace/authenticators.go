@@ -13,6 +13,7 @@ import (
 	"github.com/go-json-experiment/json"
 
 	"github.com/tailrace/tailrace/auth"
+	"github.com/tailrace/tailrace/sseedge/credentials"
 )
 
 // authFile is the file of authenticators, see docs/security.md.
@@ -20,6 +21,8 @@ type authFile struct {
 	OIDC          []oidcIssuer  `json:"oidc"`
 	SessionTokens []tokenIssuer `json:"sessionTokens"`
 	Proxies       []proxyIssuer `json:"proxies"`
+
+	ClientCertificates []certificateIssuer `json:"clientCertificates"`
 }
 
 type oidcIssuer struct {
@@ -45,6 +48,7 @@ type tokenIssuer struct {
 	Audience    string   `json:"audience"`
 	KeysFile    string   `json:"keysFile"`
 	SecretFile  string   `json:"secretFile"`
+	SigningKeys []string `json:"signingKeys"` // files; the first one signs the tokens of POST /v1/tokens
 	Tenants     []string `json:"tenants"`
 	Scopes      scope    `json:"scopes"`
 	MaxLifetime duration `json:"maxLifetime"`
@@ -61,6 +65,16 @@ type proxyIssuer struct {
 	Sessions      sessionSet       `json:"sessions"`
 	Views         []string         `json:"views"`
 	ViewHeader    string           `json:"viewHeader"`
+}
+
+type certificateIssuer struct {
+	URIs        []string   `json:"uris"`
+	DNSNames    []string   `json:"dnsNames"`
+	CommonNames []string   `json:"commonNames"`
+	Tenant      string     `json:"tenant"`
+	Scopes      scope      `json:"scopes"`
+	Sessions    sessionSet `json:"sessions"`
+	Views       []string   `json:"views"`
 }
 
 // scope is "read chat" in the file.
@@ -127,15 +141,23 @@ func (d *duration) UnmarshalText(text []byte) error {
 type authenticators struct {
 	auth.Authenticator
 
+	revocations *auth.Revocations   // of the Authenticator, nil if it has none
+	routes      *credentials.Config // of the routes for credentials, nil if requests are not authenticated
+
 	oidc   []*auth.OIDC
 	tokens []*auth.SessionTokens
 	names  []any // of the log line at the start
+
+	certificates int // entries for client certificates
 }
 
 // newAuthenticators reads the file of authenticators. Without one, every client has all rights in the tenant of the settings: listen guarantees a loopback
 // address, or an operator that has asked for it.
 func (c config) newAuthenticators(log *slog.Logger) (*authenticators, error) {
 	if c.Auth == "" {
+		if c.TLSClientCA != "" {
+			return nil, usageError{errors.New("tls-client-ca is set and auth is empty: every client would have all rights, with and without a certificate")}
+		}
 		none, err := auth.NewNone(c.Tenant)
 		return &authenticators{Authenticator: none}, err
 	}
@@ -143,29 +165,50 @@ func (c config) newAuthenticators(log *slog.Logger) (*authenticators, error) {
 	if err != nil {
 		return nil, usageError{fmt.Errorf("auth: %w", err)}
 	}
-	a, err := parseAuthenticators(text, log)
+	a, err := parseAuthenticators(text, c.CORSOrigins, log)
 	if err != nil {
 		return nil, usageError{fmt.Errorf("%s: %w", c.Auth, err)}
+	}
+	if hasCertificates := a.certificates > 0; hasCertificates != (c.TLSClientCA != "") {
+		a.close()
+		return nil, usageError{fmt.Errorf("%s: %d entries in clientCertificates, and tls-client-ca is %q: they go together", c.Auth, a.certificates, c.TLSClientCA)}
 	}
 	return a, nil
 }
 
-func parseAuthenticators(text []byte, log *slog.Logger) (*authenticators, error) {
+// parseAuthenticators takes the origins whose pages may use a cookie.
+func parseAuthenticators(text []byte, origins []string, log *slog.Logger) (*authenticators, error) {
 	var file authFile
 	if err := json.Unmarshal(text, &file, json.RejectUnknownMembers(true)); err != nil {
 		return nil, err
 	}
-	a := &authenticators{names: []any{"oidc", len(file.OIDC), "sessionTokens", len(file.SessionTokens), "proxies", len(file.Proxies)}}
-	var chain auth.ChainConfig
-	err := a.add(&chain, file, log)
-	if err == nil {
-		a.Authenticator, err = auth.NewChain(chain)
-	}
-	if err != nil {
+	a := &authenticators{routes: &credentials.Config{}, revocations: auth.NewRevocations(), certificates: len(file.ClientCertificates), names: []any{
+		"oidc", len(file.OIDC), "sessionTokens", len(file.SessionTokens), "proxies", len(file.Proxies), "clientCertificates", len(file.ClientCertificates),
+	}}
+	if err := a.newChain(file, origins, log); err != nil {
 		a.close()
 		return nil, err
 	}
 	return a, nil
+}
+
+func (a *authenticators) newChain(file authFile, origins []string, log *slog.Logger) error {
+	cfg := auth.ChainConfig{Revocations: a.revocations}
+	if err := a.add(&cfg, file, log); err != nil {
+		return err
+	}
+	if len(cfg.Verifiers) > 0 {
+		var err error
+		if cfg.Cookie, err = auth.NewCookie(origins...); err != nil {
+			return err
+		}
+	}
+	chain, err := auth.NewChain(cfg)
+	if err != nil {
+		return err
+	}
+	a.Authenticator, a.routes.Verify, a.routes.Cookies = chain, chain.Verify, cfg.Cookie != nil
+	return nil
 }
 
 func (a *authenticators) add(chain *auth.ChainConfig, file authFile, log *slog.Logger) error {
@@ -179,6 +222,9 @@ func (a *authenticators) add(chain *auth.ChainConfig, file authFile, log *slog.L
 	}
 	for i, f := range file.SessionTokens {
 		cfg, err := f.config(log)
+		if err == nil {
+			err = a.addSigningKeys(f, &cfg)
+		}
 		if err != nil {
 			return fmt.Errorf("sessionTokens %d: %w", i, err)
 		}
@@ -195,6 +241,13 @@ func (a *authenticators) add(chain *auth.ChainConfig, file authFile, log *slog.L
 			return fmt.Errorf("proxies %d: %w", i, err)
 		}
 		chain.Fallbacks = append(chain.Fallbacks, p)
+	}
+	for i, f := range file.ClientCertificates {
+		c, err := auth.NewClientCertificates(f.config())
+		if err != nil {
+			return fmt.Errorf("clientCertificates %d: %w", i, err)
+		}
+		chain.Fallbacks = append(chain.Fallbacks, c)
 	}
 	return nil
 }
@@ -224,6 +277,32 @@ func (f tokenIssuer) config(log *slog.Logger) (auth.SessionTokensConfig, error) 
 	return cfg, err
 }
 
+// addSigningKeys makes the edge an issuer: the first key signs, and all of them verify, so that the key of a fleet can be replaced one edge at a time.
+func (a *authenticators) addSigningKeys(f tokenIssuer, cfg *auth.SessionTokensConfig) error {
+	for i, file := range f.SigningKeys {
+		text, err := os.ReadFile(file) //nolint:gosec // the operator names the file
+		if err != nil {
+			return err
+		}
+		key, err := auth.ParseSigningKey(text)
+		if err != nil {
+			return fmt.Errorf("signingKeys: %s: %w", file, err)
+		}
+		cfg.Keys = append(cfg.Keys, key.Public())
+		if i > 0 {
+			continue
+		}
+		if a.routes.Minter != nil {
+			return errors.New("signingKeys: another entry has some, want one issuer that signs")
+		}
+		a.routes.MaxLifetime = cfg.MaxLifetime
+		if a.routes.Minter, err = auth.NewMinter(auth.MinterConfig{Issuer: f.Issuer, Audience: f.Audience, KeyID: key.ID, Key: key.Key}); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
 func (f proxyIssuer) config() auth.ProxyConfig {
 	networks := make([]netip.Prefix, len(f.Networks))
 	for i, n := range f.Networks {
@@ -233,6 +312,13 @@ func (f proxyIssuer) config() auth.ProxyConfig {
 		Proxies: networks, SubjectHeader: f.SubjectHeader, Tenant: f.Tenant, TenantHeader: f.TenantHeader,
 		Scopes: auth.Scope(f.Scopes), ScopeHeader: f.ScopeHeader, ScopeValues: scopesOf(f.ScopeValues),
 		Sessions: auth.Sessions(f.Sessions), Views: f.Views, ViewHeader: f.ViewHeader,
+	}
+}
+
+func (f certificateIssuer) config() auth.ClientCertificatesConfig {
+	return auth.ClientCertificatesConfig{
+		URIs: f.URIs, DNSNames: f.DNSNames, CommonNames: f.CommonNames, Tenant: f.Tenant, Scopes: auth.Scope(f.Scopes),
+		Sessions: auth.Sessions(f.Sessions), Views: f.Views,
 	}
 }
 

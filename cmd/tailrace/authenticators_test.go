@@ -1,10 +1,8 @@
 package main
 
 import (
-	"bytes"
 	"crypto/ed25519"
 	"errors"
-	"io"
 	"log/slog"
 	"net/http"
 	"net/http/httptest"
@@ -59,6 +57,7 @@ func TestAuthFile(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer a.close()
+	a.revocations.Loaded()
 	grant := auth.Grant{Tenant: "acme", Subject: "ann", Scopes: auth.ScopeRead, Sessions: auth.Sessions{Own: true}}
 	try := func(change func(*http.Request)) (*auth.Grant, error) {
 		r := httptest.NewRequest(http.MethodGet, "/v1/sessions", nil)
@@ -109,9 +108,8 @@ func TestAuthFileIsChecked(t *testing.T) {
 		`{"proxies":[{"networks":["0.0.0.0/0"],"subjectHeader":"X","tenant":"acme","scopes":"read","sessions":"own"}]}`: "proxies 0",
 	} {
 		args := []string{"edge", "--listen", "127.0.0.1:0", "--ops-listen", "", "--nats-url", "nats://127.0.0.1:1", "--auth", writeFile(t, "auth.json", text)}
-		var errs bytes.Buffer
-		if code := run(t.Context(), terminal{in: strings.NewReader(""), out: io.Discard, err: &errs}, args); code != exitUsage || !strings.Contains(errs.String(), want) {
-			t.Errorf("%s: exit code %d, %s", text, code, errs.String())
+		if out := tailrace(t, exitUsage, args...); !strings.Contains(out, want) {
+			t.Errorf("%s: %s", text, out)
 		}
 	}
 }

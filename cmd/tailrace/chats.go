@@ -29,18 +29,21 @@ func (s *subAgentContent) UnmarshalText(text []byte) error {
 // String returns the name of the setting.
 func (s subAgentContent) String() string { return subAgentContents[s] }
 
+// aisdkOptions returns the form of the AI SDK's events.
+func (c config) aisdkOptions() aisdk.Options {
+	tools := c.ChatClientTools
+	return aisdk.Options{
+		Major: c.ChatMajor, SubAgents: aisdk.SubAgentContent(c.ChatSubAgents),
+		ClientTool: func(name string) bool { return slices.Contains(tools, name) },
+	}
+}
+
 // mountAgents adds the surfaces that start agents to the edge: the chats of the
 // AI SDK, and the HTTP API for other systems. Both are disabled if no agents are
-// configured, or if there are views: a chat shows everything, so a client with a
-// restricted view could read everything through a chat.
+// configured.
 func (f *httpServer) mountAgents() error {
 	b := f.b
-	chats := len(b.cfg.ChatAgents) > 0
-	if chats && b.cfg.Views != "" {
-		b.log.Warn("chats disabled: views configured")
-		chats = false
-	}
-	if !chats {
+	if len(b.cfg.ChatAgents) == 0 {
 		if b.cfg.AgentServer {
 			return usageError{errors.New("chat-agent is empty, want the agents that agent-server may start")}
 		}
@@ -51,17 +54,13 @@ func (f *httpServer) mountAgents() error {
 		return err
 	}
 	client, err := runs.New(b.js, runs.Config{
-		AgentTypes: b.cfg.ChatAgents, Layout: b.cfg.layout(), UseArchives: b.cfg.ArchiveAfter > 0, Reaper: reaper, Storage: b.storage, Log: b.log,
-		RequestTimeout: requestTimeout,
+		AgentTypes: b.cfg.ChatAgents, Layout: b.cfg.layout(), UseArchives: b.cfg.ArchiveAfter > 0, Reaper: reaper, Storage: b.storage, AuditLog: f.audit, Log: b.log,
+		RequestTimeout: requestTimeout, MaxRuns: f.limits.runs,
 	})
 	if err != nil {
 		return err
 	}
-	tools := b.cfg.ChatClientTools
-	_, err = chat.New(f.edge, client.Service(), chat.Config{WaitNotice: b.cfg.ChatWaitNotice, Dialect: aisdk.Options{
-		Major: b.cfg.ChatMajor, SubAgents: aisdk.SubAgentContent(b.cfg.ChatSubAgents),
-		ClientTool: func(name string) bool { return slices.Contains(tools, name) },
-	}})
+	_, err = chat.New(f.edge, client.Service(), chat.Config{WaitNotice: b.cfg.ChatWaitNotice, Dialect: b.cfg.aisdkOptions()})
 	if err != nil || !b.cfg.AgentServer {
 		return err
 	}

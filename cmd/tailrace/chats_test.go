@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"io"
 	"net/http"
 	"strings"
 	"testing"
@@ -10,22 +9,10 @@ import (
 
 // Chats and the agent server share the limits and the metrics of the edge.
 func TestLimitsAreShared(t *testing.T) {
-	edge := runEdgeFor(t, "--agent-server", "--max-streams-per-address", "1")
+	edge := startEdge(t, "--agent-server", "--max-streams-per-address", "1")
 	ask := func(ctx context.Context, method, path, body string) (int, string, error) {
-		req, err := http.NewRequestWithContext(ctx, method, edge.url+path, strings.NewReader(body))
-		if err != nil {
-			return 0, "", err
-		}
-		if body != "" {
-			req.Header.Set("Content-Type", "application/json")
-		}
-		resp, err := http.DefaultClient.Do(req)
-		if err != nil {
-			return 0, "", err
-		}
-		defer resp.Body.Close()
-		text, err := io.ReadAll(resp.Body)
-		return resp.StatusCode, string(text), err
+		status, _, text, err := read(ctx, method, edge.url+path, body, nil)
+		return status, text, err
 	}
 	refused := func(what string, status int, text string, err error) {
 		t.Helper()

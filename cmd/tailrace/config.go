@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"encoding"
 	"errors"
 	"flag"
@@ -39,6 +40,8 @@ type config struct {
 	NATSInboxPrefix string `envconfig:"NATS_INBOX_PREFIX" desc:"first tokens of the inboxes; if empty, _INBOX_ and the role: setup, edge, projector, worker (also publish), analytics (firehose, tail) or operator (up and other commands)"`
 	Instance        string `envconfig:"INSTANCE" desc:"name of this process in the name of its NATS connection, tailrace-<role>-<instance>; if empty, host name and process id"`
 
+	Accounts string `envconfig:"ACCOUNTS" desc:"JSON file of the tenants with a NATS account of their own, which 'edge' serves too (docs/security.md); if empty, all tenants are in the account of the other settings"`
+
 	DataDir  string `envconfig:"DATA_DIR" default:"data" desc:"data directory of the built-in NATS server"`
 	NATSPort int    `envconfig:"NATS_PORT" default:"4422" desc:"loopback port of the built-in NATS server"`
 
@@ -47,13 +50,17 @@ type config struct {
 
 	Listen       string        `envconfig:"LISTEN" default:"127.0.0.1:4480" desc:"address of the HTTP edge"`
 	OpsListen    string        `envconfig:"OPS_LISTEN" default:"127.0.0.1:4481" desc:"address of probes and metrics; empty disables"`
-	Auth         string        `envconfig:"AUTH" desc:"JSON file of authenticators (docs/security.md): identity providers, session tokens, trusted proxies; if empty, requests are not authenticated and have all rights of TENANT, on loopback or with TRUST_NETWORK"`
+	Auth         string        `envconfig:"AUTH" desc:"JSON file of authenticators (docs/security.md): identity providers, session tokens, trusted proxies, client certificates; if empty, requests are not authenticated and have all rights of TENANT, on loopback or with TRUST_NETWORK"`
+	OpsTLSCert   string        `envconfig:"OPS_TLS_CERT" desc:"PEM file of the certificate chain of OPS_LISTEN, reloaded when it changes; empty disables TLS there"`
+	OpsTLSKey    string        `envconfig:"OPS_TLS_KEY" desc:"PEM file of the key of that certificate"`
+	OpsClientCA  string        `envconfig:"OPS_TLS_CLIENT_CA" desc:"PEM file of authorities, reloaded when it changes: metrics and profiles are for clients with a certificate of one of them; probes are for all"`
 	AllowDelete  bool          `envconfig:"ALLOW_DELETE" default:"false" desc:"allow clients with the right delete, or all if AUTH is empty, to delete sessions"`
 	TrustNetwork bool          `envconfig:"TRUST_NETWORK" default:"false" desc:"allow non-loopback LISTEN addresses although AUTH is empty: every client that can reach the edge has all rights"`
 	Tenant       string        `envconfig:"TENANT" default:"default" desc:"tenant of the commands that name a session, and of all clients if AUTH is empty; otherwise the credential of a client has its tenant"`
 	Heartbeat    time.Duration `envconfig:"HEARTBEAT" default:"15s" desc:"send a comment on an event stream after this long without an event"`
 	WriteTimeout time.Duration `envconfig:"WRITE_TIMEOUT" default:"10s" desc:"close a stream when the client accepts no data for this long"`
 	Drain        time.Duration `envconfig:"DRAIN" default:"10s" desc:"period over which open streams are closed at shutdown; a process ends at most 5s after it, or 20s after the signal if that is later"`
+	MaxStreamAge time.Duration `envconfig:"MAX_STREAM_AGE" default:"4h" desc:"largest age of an open stream, which ends at a random time in the last eighth of it, so that clients spread over all edges; 0s is unlimited"`
 	HubBytes     int64         `envconfig:"HUB_BYTES" default:"268435456" desc:"memory for recent frames of followed sessions, in bytes; a process has up to 3 times as much resident, unless GOMEMLIMIT is set"`
 	Views        string        `envconfig:"VIEWS" desc:"JSON file of audience views and the default one; if empty, every client is shown everything"`
 
@@ -66,9 +73,13 @@ type config struct {
 	AgentServer     bool   `envconfig:"AGENT_SERVER" default:"false" desc:"serve the HTTP API through which other systems start the agents in CHAT_AGENT, with the rights chat, read, answer and stop"`
 	AgentServerPath string `envconfig:"AGENT_SERVER_PATH" default:"/agents" desc:"path prefix of /start, /resume, /sse, /status, /submit-tool-result, /interrupt and /abort; / for no prefix"`
 
+	Ingest string `envconfig:"INGEST" desc:"serve the paths through which agents write runs over HTTP, with the right ingest (docs/ingest.md): on or off; if empty, on for 'up' and off for 'edge'; with on, print the NATS permissions of the edge again"`
+
 	MaxStreams           int      `envconfig:"MAX_STREAMS" default:"20000" desc:"open streams per edge; -1 is unlimited"`
 	MaxStreamsPerAddress int      `envconfig:"MAX_STREAMS_PER_ADDRESS" default:"0" desc:"open streams per client address (IPv6: per /64 network); -1 is unlimited, 0 is 1000 for public addresses and unlimited for private ones"`
 	MaxStreamsPerSession int      `envconfig:"MAX_STREAMS_PER_SESSION" default:"10000" desc:"open streams per session; -1 is unlimited"`
+	Limits               string   `envconfig:"LIMITS" desc:"JSON file of the limits of tenants (docs/security.md): rates of requests, open streams, runs, tokens per day; if empty, tenants have none"`
+	RatePerAddress       rate     `envconfig:"RATE_PER_ADDRESS" desc:"requests per second of a client address (IPv6: per /64 network) to an edge and how many may come at once, such as 50/500, without event streams; unlimited for none; if empty, 100/1000 for public addresses and unlimited for private ones"`
 	TrustedProxies       prefixes `envconfig:"TRUSTED_PROXIES" desc:"comma-separated addresses and networks of proxies whose X-Forwarded-For is used"`
 
 	BodyBytes int64 `envconfig:"BODY_BYTES" default:"268435456" desc:"memory for request bodies that are being read (chats and agent server), in bytes; -1 is unlimited; over the limit a request gets 503"`
@@ -78,6 +89,7 @@ type config struct {
 	MaxConnections int        `envconfig:"MAX_CONNECTIONS" default:"0" desc:"connections per edge; further ones wait to be accepted; 0 is the limit of open files less 256"`
 	TLSCert        string     `envconfig:"TLS_CERT" desc:"PEM file of the certificate chain of the edge, reloaded when it changes; empty disables TLS"`
 	TLSKey         string     `envconfig:"TLS_KEY" desc:"PEM file of the key of the edge's certificate"`
+	TLSClientCA    string     `envconfig:"TLS_CLIENT_CA" desc:"PEM file of the authorities of client certificates, reloaded when it changes; AUTH maps certificates to rights; empty asks for none"`
 	H2C            bool       `envconfig:"H2C" default:"false" desc:"accept HTTP/2 without TLS from a proxy that starts with it"`
 	CORSOrigins    stringList `envconfig:"CORS_ORIGINS" desc:"comma-separated origins whose pages may read with credentials, such as https://app.example"`
 	Pprof          bool       `envconfig:"PPROF" default:"false" desc:"serve profiles of the process on OPS_LISTEN"`
@@ -87,14 +99,16 @@ type config struct {
 	Replicas   int           `envconfig:"REPLICAS" default:"1" desc:"replicas of every stream and bucket: 1 or 3"`
 	MaxAge     time.Duration `envconfig:"MAX_AGE" default:"72h" desc:"retention of chunks in the log"`
 
-	MaxBytes         int64      `envconfig:"MAX_BYTES" default:"-1" desc:"size of each chunk stream, in bytes; the oldest chunks are deleted first; -1 is unlimited"`
-	CommandMaxBytes  int64      `envconfig:"COMMAND_MAX_BYTES" default:"-1" desc:"size of the work queue, in bytes, beyond which commands are refused; -1 is unlimited"`
-	DeadlineMaxBytes int64      `envconfig:"DEADLINE_MAX_BYTES" default:"-1" desc:"size of the stream of deadlines, in bytes; the oldest are lost; -1 is unlimited"`
-	InboxMaxBytes    int64      `envconfig:"INBOX_MAX_BYTES" default:"-1" desc:"size of the bucket of answers and stop requests, in bytes, beyond which they are refused; -1 is unlimited"`
-	SnapshotMaxBytes int64      `envconfig:"SNAPSHOT_MAX_BYTES" default:"-1" desc:"size of the bucket of snapshots, in bytes, beyond which none is saved; -1 is unlimited"`
-	ObjectMaxBytes   int64      `envconfig:"OBJECT_MAX_BYTES" default:"-1" desc:"size of the bucket of large values and archives, in bytes, beyond which none is saved; -1 is unlimited"`
-	PlacementCluster string     `envconfig:"PLACEMENT_CLUSTER" desc:"NATS cluster in which streams and buckets are created; empty lets the server choose"`
-	PlacementTags    stringList `envconfig:"PLACEMENT_TAGS" desc:"comma-separated tags of the NATS servers on which streams and buckets are created"`
+	MaxBytes           int64      `envconfig:"MAX_BYTES" default:"-1" desc:"size of each chunk stream, in bytes; the oldest chunks are deleted first; -1 is unlimited"`
+	CommandMaxBytes    int64      `envconfig:"COMMAND_MAX_BYTES" default:"-1" desc:"size of the work queue, in bytes, beyond which commands are refused; -1 is unlimited"`
+	DeadlineMaxBytes   int64      `envconfig:"DEADLINE_MAX_BYTES" default:"-1" desc:"size of the stream of deadlines, in bytes; the oldest are lost; -1 is unlimited"`
+	InboxMaxBytes      int64      `envconfig:"INBOX_MAX_BYTES" default:"-1" desc:"size of the bucket of answers and stop requests, in bytes, beyond which they are refused; -1 is unlimited"`
+	CredentialMaxBytes int64      `envconfig:"CREDENTIAL_MAX_BYTES" default:"-1" desc:"size of the bucket of revocations and tickets, in bytes, beyond which they are refused; -1 is unlimited"`
+	UsageMaxBytes      int64      `envconfig:"USAGE_MAX_BYTES" default:"-1" desc:"size of the bucket of used tokens, in bytes, beyond which they are not stored and budgets not enforced; -1 is unlimited"`
+	SnapshotMaxBytes   int64      `envconfig:"SNAPSHOT_MAX_BYTES" default:"-1" desc:"size of the bucket of snapshots, in bytes, beyond which none is saved; -1 is unlimited"`
+	ObjectMaxBytes     int64      `envconfig:"OBJECT_MAX_BYTES" default:"-1" desc:"size of the bucket of large values and archives, in bytes, beyond which none is saved; -1 is unlimited"`
+	PlacementCluster   string     `envconfig:"PLACEMENT_CLUSTER" desc:"NATS cluster in which streams and buckets are created; empty lets the server choose"`
+	PlacementTags      stringList `envconfig:"PLACEMENT_TAGS" desc:"comma-separated tags of the NATS servers on which streams and buckets are created"`
 
 	CheckStreams bool `envconfig:"CHECK_STREAMS" default:"false" desc:"'up' only checks streams and buckets, as the roles do, and creates none; run 'setup' before"`
 
@@ -111,6 +125,11 @@ type config struct {
 	DeadLetterMaxAge   time.Duration `envconfig:"DEADLETTER_MAX_AGE" default:"0s" desc:"retention of dead letters; 0s is 30 days"`
 	DeadLetterMaxBytes int64         `envconfig:"DEADLETTER_MAX_BYTES" default:"0" desc:"size of all dead letters, in bytes; the oldest are deleted first; 0 is 64 MiB"`
 
+	Audit         string        `envconfig:"AUDIT" default:"on" desc:"audit log of acts and refused accesses: on (the event is stored after the act; while the store is away it waits in memory), required (the event is stored before the act, which is refused otherwise) or off"`
+	AuditMaxAge   time.Duration `envconfig:"AUDIT_MAX_AGE" default:"0s" desc:"retention of the audit log; 0s is 90 days"`
+	AuditRefusals int           `envconfig:"AUDIT_REFUSALS" default:"10" desc:"events of refused accesses per second and edge, with bursts of 5 times as many; further ones are counted in one event a second"`
+	AuditMaxBytes int64         `envconfig:"AUDIT_MAX_BYTES" default:"-1" desc:"size of the audit log, in bytes, beyond which events are refused; -1 is unlimited"`
+
 	ArchiveAfter time.Duration `envconfig:"ARCHIVE_AFTER" default:"0s" desc:"archive a session this long after its end (projector), and read archives (edge); 0s disables"`
 
 	Linger           time.Duration `envconfig:"LINGER" default:"10ms" desc:"longest delay of a delta to merge it with the next; 0s disables"`
@@ -126,7 +145,7 @@ type config struct {
 	ModelSystem      string        `envconfig:"MODEL_SYSTEM" desc:"system prompt of the model"`
 	ModelIdleTimeout time.Duration `envconfig:"MODEL_IDLE_TIMEOUT" default:"5m" desc:"abort and retry a model request that sends no data for this long"`
 	Agent            string        `envconfig:"AGENT" default:"assistant" desc:"agent type of the model, and the default of CHAT_AGENT; with AGENTS, one of the agents in that file"`
-	Agents           string        `envconfig:"AGENTS" desc:"JSON file of agents, their tools and sub-agents (docs/workers.md); the settings are the defaults"`
+	Agents           string        `envconfig:"AGENTS" desc:"JSON file of agents (docs/workers.md): models with their tools and sub-agents, whose defaults are the settings, and HTTP endpoints (docs/bring-your-agent.md); with it, 'up' and 'worker' run these agents instead of the demo"`
 
 	WorkerTenant string `envconfig:"WORKER_TENANT" desc:"tenant whose commands 'worker' takes, through consumers of its own; if empty, those of all tenants. All workers of an agent type have a tenant, or none has"`
 
@@ -200,6 +219,12 @@ func (c config) validate() error {
 		return fmt.Errorf("replicas is %d, want 1 or 3", c.Replicas)
 	case c.Partitions < 1 || c.Partitions > 1024:
 		return fmt.Errorf("partitions is %d, want 1 to 1024", c.Partitions)
+	case c.Audit != auditOn && c.Audit != auditRequired && c.Audit != auditOff:
+		return fmt.Errorf("audit is %q, want on, required or off", c.Audit)
+	case c.Ingest != "" && c.Ingest != ingestOn && c.Ingest != ingestOff:
+		return fmt.Errorf("ingest is %q, want on or off", c.Ingest)
+	case c.AuditRefusals < 1 || c.AuditRefusals > 10_000:
+		return fmt.Errorf("audit-refusals is %d, want 1 to 10000", c.AuditRefusals)
 	case c.LogFormat != "text" && c.LogFormat != "json":
 		return fmt.Errorf("log-format is %q, want text or json", c.LogFormat)
 	case (c.NATSCert == "") != (c.NATSKey == ""):
@@ -208,6 +233,12 @@ func (c config) validate() error {
 		return errors.New("nats-nkey and nats-creds are both set, want one")
 	case (c.TLSCert == "") != (c.TLSKey == ""):
 		return errors.New("tls-cert and tls-key go together")
+	case c.TLSClientCA != "" && c.TLSCert == "":
+		return errors.New("tls-client-ca needs tls-cert and tls-key")
+	case (c.OpsTLSCert == "") != (c.OpsTLSKey == ""):
+		return errors.New("ops-tls-cert and ops-tls-key go together")
+	case c.OpsClientCA != "" && c.OpsTLSCert == "":
+		return errors.New("ops-tls-client-ca needs ops-tls-cert and ops-tls-key")
 	case c.ChatMajor != 6 && c.ChatMajor != 7:
 		return fmt.Errorf("chat-major is %d, want 6 or 7", c.ChatMajor)
 	case c.MaxConnections < 0:
@@ -233,24 +264,22 @@ func (c config) validate() error {
 			return fmt.Errorf("%s is %s, want more than 0", name, d)
 		}
 	}
-	if c.Linger < 0 || c.Drain < 0 || c.MaxAge < 0 || c.SyncInterval < 0 || c.ArchiveAfter < 0 || c.RunTimeout < 0 {
-		return errors.New("linger, drain, max-age, sync-interval, archive-after and run-timeout are durations of 0 or more")
+	if c.Linger < 0 || c.Drain < 0 || c.MaxStreamAge < 0 || c.MaxAge < 0 || c.SyncInterval < 0 || c.ArchiveAfter < 0 || c.RunTimeout < 0 {
+		return errors.New("linger, drain, max-stream-age, max-age, sync-interval, archive-after and run-timeout are durations of 0 or more")
 	}
 	if err := natsauth.CheckInboxPrefix(c.NATSInboxPrefix); err != nil {
 		return fmt.Errorf("nats-inbox-prefix: %w", err)
 	}
-	for name, token := range map[string]string{"nats-domain": c.NATSDomain, "worker-tenant": c.WorkerTenant} {
-		if token == "" {
-			continue
-		}
-		if err := subjects.CheckToken(name, token); err != nil {
-			return err
-		}
+	return cmp.Or(checkIfSet("nats-domain", c.NATSDomain), checkIfSet("worker-tenant", c.WorkerTenant),
+		subjects.CheckToken("agent", c.Agent), subjects.CheckToken("tenant", c.Tenant))
+}
+
+// checkIfSet checks a token that may be missing.
+func checkIfSet(name, token string) error {
+	if token == "" {
+		return nil
 	}
-	if err := subjects.CheckToken("agent", c.Agent); err != nil {
-		return err
-	}
-	return subjects.CheckToken("tenant", c.Tenant)
+	return subjects.CheckToken(name, token)
 }
 
 // topology returns the configuration of the streams and buckets.
@@ -258,9 +287,10 @@ func (c config) topology() topology.Config {
 	t := topology.Config{
 		Layout: c.layout(), Replicas: c.Replicas, MaxAge: c.MaxAge, MaxBytes: c.MaxBytes,
 		CommandMaxAge: c.CommandMaxAge, CommandMaxBytes: c.CommandMaxBytes, DeadlineMaxBytes: c.DeadlineMaxBytes,
-		InboxMaxAge: c.InboxMaxAge, InboxMaxBytes: c.InboxMaxBytes,
+		InboxMaxAge: c.InboxMaxAge, InboxMaxBytes: c.InboxMaxBytes, CredentialMaxBytes: c.CredentialMaxBytes, UsageMaxBytes: c.UsageMaxBytes,
 		SnapshotMaxBytes: c.SnapshotMaxBytes, ObjectMaxBytes: c.ObjectMaxBytes,
 		DeadLetterMaxAge: c.DeadLetterMaxAge, DeadLetterMaxBytes: c.DeadLetterMaxBytes,
+		AuditMaxAge: c.AuditMaxAge, AuditMaxBytes: c.AuditMaxBytes,
 	}
 	if c.PlacementCluster != "" || len(c.PlacementTags) > 0 {
 		t.Placement = &jetstream.Placement{Cluster: c.PlacementCluster, Tags: c.PlacementTags}

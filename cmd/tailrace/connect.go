@@ -29,7 +29,8 @@ type app struct {
 	cfg    config
 	log    *slog.Logger
 
-	metrics *prometheus.Registry // of the whole process
+	metrics registry             // of the whole process
+	more    prometheus.Gatherers // metrics of the accounts of tenants
 	monitor *health.Monitor      // of its dependencies
 
 	conditions     conditions
@@ -44,7 +45,29 @@ type app struct {
 // connect opens the connection. It does not wait for the server: a role starts,
 // logs that NATS is unavailable, and works as soon as the server is available.
 func connect(role natsauth.Role, cfg config, log *slog.Logger, extra ...nats.Option) (*app, error) {
-	metrics := newMetrics()
+	return connectWith(newMetrics(), role, cfg, log, extra...)
+}
+
+// connectCommand connects for a command that ends by itself, and waits until the streams are as required.
+func connectCommand(ctx context.Context, t terminal, role natsauth.Role, cfg config) (*app, error) {
+	b, err := connect(role, cfg, cfg.logger(t.err))
+	if err != nil {
+		return nil, err
+	}
+	if err := b.ensureTopology(ctx); err != nil {
+		b.close()
+		return nil, err
+	}
+	return b, nil
+}
+
+// registry registers and gathers metrics.
+type registry interface {
+	prometheus.Registerer
+	prometheus.Gatherer
+}
+
+func connectWith(metrics registry, role natsauth.Role, cfg config, log *slog.Logger, extra ...nats.Option) (*app, error) {
 	nc, closed, err := dialNATS(role, cfg, log, newNATSErrors(metrics), extra...)
 	if err != nil {
 		return nil, err
@@ -70,7 +93,7 @@ func connect(role natsauth.Role, cfg config, log *slog.Logger, extra ...nats.Opt
 // retries while the server is unavailable; a stream that is missing or has another
 // configuration ends the process with the difference.
 func (b *app) ensureTopology(ctx context.Context) error {
-	return b.waitForNATS(ctx, "streams", b.ensureTopologyOnce)
+	return b.waitForNATS(ctx, b.ensureTopologyOnce)
 }
 
 func (b *app) ensureTopologyOnce(ctx context.Context) error {
@@ -81,17 +104,20 @@ func (b *app) ensureTopologyOnce(ctx context.Context) error {
 }
 
 // waitForNATS repeats do while the server is unavailable or has no leader, at
-// most twice per second, and logs that once.
-func (b *app) waitForNATS(ctx context.Context, what string, do func(context.Context) error) error {
+// most twice per second, and logs that once. The error is that of do, or that of ctx.
+func (b *app) waitForNATS(ctx context.Context, do func(context.Context) error) error {
 	for logged := false; ; {
 		attempt, cancel := context.WithTimeout(ctx, 5*time.Second)
 		err := do(attempt)
 		cancel()
-		if err == nil || ctx.Err() != nil || !isUnavailable(err) {
+		switch {
+		case err == nil || !isUnavailable(err):
 			return err
+		case ctx.Err() != nil:
+			return ctx.Err() // the process stops just when an attempt has timed out: a regular end, which the timeout is not
 		}
 		if !logged {
-			b.log.Warn("nats unavailable, waiting", "op", what, "server", b.cfg.natsURL(), "error", err)
+			b.log.Warn("nats unavailable, waiting", "server", b.cfg.natsURL(), "error", err)
 			logged = true
 		}
 		if err := wait.Sleep(ctx, 500*time.Millisecond); err != nil {

@@ -16,7 +16,6 @@ import (
 	"unicode/utf8"
 
 	"github.com/tailrace/tailrace/chunk"
-	"github.com/tailrace/tailrace/internal/jssnapshots"
 	"github.com/tailrace/tailrace/internal/natsauth"
 	"github.com/tailrace/tailrace/internal/retention"
 )
@@ -56,14 +55,11 @@ func runDeadLetters(ctx context.Context, t terminal, args []string) error {
 	if err := f.check(do, numbers); err != nil {
 		return usageError{err}
 	}
-	b, err := connect(natsauth.Operator, cfg, cfg.logger(t.err))
+	b, err := connectCommand(ctx, t, natsauth.Operator, cfg)
 	if err != nil {
 		return err
 	}
 	defer b.close()
-	if err := b.ensureTopology(ctx); err != nil {
-		return err
-	}
 	box, err := retention.NewDeadLetters(b.js, retention.DeadLetterConfig{Layout: cfg.layout()})
 	if err != nil {
 		return err
@@ -261,7 +257,7 @@ func (b *app) replay(ctx context.Context, out io.Writer, box *retention.DeadLett
 	if err != nil {
 		return err
 	}
-	store, err := jssnapshots.New(b.js, jssnapshots.Config{Layout: b.cfg.layout()})
+	store, err := b.store()
 	if err != nil {
 		return err
 	}

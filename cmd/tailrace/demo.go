@@ -14,19 +14,24 @@ import (
 
 func runWorker(ctx context.Context, t terminal, args []string) error {
 	return runRole(ctx, t, natsauth.Worker, args, func(ctx context.Context, b *app) error {
-		if b.cfg.hasModel() {
-			agents, err := b.newModelAgents()
-			if err != nil {
-				return err
-			}
-			return errors.Join(b.withStreams(ctx, agents.run), agents.served.Close())
-		}
-		agent, err := b.newDemo()
+		served, err := b.agentWorkers()
 		if err != nil {
 			return err
 		}
-		return errors.Join(b.withStreams(ctx, agent.run), agent.served.Close())
+		return errors.Join(b.withStreams(ctx, served.Run), served.Close())
 	})
+}
+
+// agentWorkers returns the workers of the configured agents, or else of the demo agent.
+func (b *app) agentWorkers() (*workers.Workers, error) {
+	if b.cfg.hasAgents() {
+		return b.newAgents()
+	}
+	demo, err := b.newDemo()
+	if err != nil {
+		return nil, err
+	}
+	return demo.served, nil
 }
 
 // demoAgent is the workers of the demo agents, and the queue on which the page requests their runs.
@@ -41,17 +46,17 @@ func (b *app) newDemo() (*demoAgent, error) {
 	if err != nil {
 		return nil, err
 	}
-	cfg := b.cfg.serving(demo.Agents(demo.ScaledPace(b.cfg.DemoPace)), b.log)
+	cfg, err := b.cfg.serving(demo.Agents(demo.ScaledPace(b.cfg.DemoPace)), b.log)
+	if err != nil {
+		return nil, err
+	}
 	cfg.ShutdownTimeout = workers.Off // steps of the demo take many seconds; the next worker plays them again
-	served, err := workers.New(b.js, cfg)
+	served, err := b.newWorkers(cfg)
 	if err != nil {
 		return nil, err
 	}
 	return &demoAgent{served: served, queue: queue, log: b.log}, nil
 }
-
-// run serves the agents until ctx ends.
-func (d *demoAgent) run(ctx context.Context) error { return d.served.Run(ctx) }
 
 // page returns the page, its files and its API as a surface of an edge.
 func (d *demoAgent) page(edge *sseedge.Edge) (sseedge.Surface, error) {

@@ -16,14 +16,11 @@ import (
 // runDoctor checks what this system needs of its NATS server and prints what it finds. It changes nothing.
 func runDoctor(ctx context.Context, t terminal, args []string) error {
 	var asJSON bool
-	cfg, rest, err := arguments(t, "doctor", args, func(flags *flag.FlagSet) {
+	cfg, err := flagsOnly(t, "doctor", args, func(flags *flag.FlagSet) {
 		flags.BoolVar(&asJSON, "json", false, "print a JSON line per finding")
 	})
 	if err != nil {
 		return err
-	}
-	if len(rest) > 0 {
-		return usageError{fmt.Errorf("unexpected argument %q", rest[0])}
 	}
 	b, err := connect(natsauth.Operator, cfg, cfg.logger(t.err))
 	if err != nil {

@@ -1,12 +1,10 @@
 package main
 
 import (
-	"context"
 	"encoding/json"
 	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/nats-io/nats.go/jetstream"
 
@@ -17,14 +15,12 @@ import (
 // examine runs doctor and returns its findings, without those that are OK, as "level check object text".
 func examine(t *testing.T, wantCode int, args ...string) []string {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
-	defer cancel()
-	var out, errs strings.Builder
-	if code := run(ctx, terminal{in: strings.NewReader(""), out: &out, err: &errs}, append([]string{"doctor", "--json"}, args...)); code != wantCode {
-		t.Errorf("exit code %d, want %d: %s%s", code, wantCode, out.String(), errs.String())
+	code, out, errs := runCommand(t, "", append([]string{"doctor", "--json"}, args...)...)
+	if code != wantCode {
+		t.Errorf("exit code %d, want %d: %s%s", code, wantCode, out, errs)
 	}
 	var found []string
-	for line := range strings.Lines(out.String()) {
+	for line := range strings.Lines(out) {
 		var f finding
 		if err := json.Unmarshal([]byte(line), &f); err != nil {
 			t.Fatalf("%s: %v", line, err)
@@ -116,13 +112,10 @@ func TestDoctorPrintsText(t *testing.T) {
 	if err := topology.Ensure(t.Context(), server.JetStream(t), topology.Config{}); err != nil {
 		t.Fatal(err)
 	}
-	var out, errs strings.Builder
-	if code := run(t.Context(), terminal{out: &out, err: &errs}, []string{"doctor", "--nats-url", server.URL}); code != exitOK {
-		t.Fatalf("exit code %d: %s", code, errs.String())
-	}
+	out := tailrace(t, exitOK, "doctor", "--nats-url", server.URL)
 	for _, want := range []string{"ok       connection", "ok       account", "ok       space       TR_CHUNKS_0       0 messages, 0 bytes in use, no limit\n"} {
-		if !strings.Contains(out.String(), want) {
-			t.Errorf("got\n%swant %s", out.String(), want)
+		if !strings.Contains(out, want) {
+			t.Errorf("got\n%swant %s", out, want)
 		}
 	}
 }

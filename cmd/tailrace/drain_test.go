@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"context"
 	"errors"
-	"io"
 	"net/http"
 	"runtime"
 	"strings"
@@ -18,11 +17,9 @@ import (
 // A message that was accepted before the drain gets its response, although it takes longer than the drain period.
 func TestDrainWaitsForMessages(t *testing.T) {
 	server := streamtest.Start(t, natstest.Listen())
-	p := startProcess(t, "edge", "--nats-url", server.URL, "--listen", "127.0.0.1:0", "--ops-listen", "127.0.0.1:0", "--drain", "0s", "--chat-agent", "demo")
-	ops := p.await(t, `msg="ops server started" url=(\S+)`)
-	url := p.await(t, `Tailrace edge: (\S+)`)
-	awaitReady(t, ops)
-	awaitDependencies(t, ops)
+	p := startEdge(t, "--nats-url", server.URL, "--chat-agent", "demo")
+	awaitReady(t, p.ops)
+	awaitDependencies(t, p.ops)
 	server.Shutdown() // the message waits for it
 	type response struct {
 		status int
@@ -32,14 +29,8 @@ func TestDrainWaitsForMessages(t *testing.T) {
 	got := make(chan response, 1)
 	begun := time.Now()
 	go func() {
-		resp, err := http.Post(url+"/api/chat", "application/json", strings.NewReader(chatPost))
-		if err != nil {
-			got <- response{err: err}
-			return
-		}
-		defer resp.Body.Close()
-		text, err := io.ReadAll(resp.Body)
-		got <- response{resp.StatusCode, string(text), err}
+		status, _, text, err := read(t.Context(), http.MethodPost, p.url+"/api/chat", chatPost, nil)
+		got <- response{status, text, err}
 	}()
 	natstest.Eventually(t, "the accepted message", func(context.Context) error {
 		stacks := make([]byte, 1<<20)
@@ -52,7 +43,7 @@ func TestDrainWaitsForMessages(t *testing.T) {
 	if r := <-got; r.err != nil || r.status != http.StatusServiceUnavailable || !strings.Contains(r.text, `"code":"UNAVAILABLE"`) {
 		t.Errorf("after %s: %d %s %v", time.Since(begun), r.status, r.text, r.err)
 	}
-	if code := <-p.code; code != exitOK {
+	if code := p.end(); code != exitOK {
 		t.Errorf("exit code %d", code)
 	}
 	t.Logf("response after %s", time.Since(begun))

@@ -2,8 +2,10 @@ package main
 
 import (
 	"context"
+	"crypto/tls"
 	"errors"
 	"fmt"
+	"log/slog"
 	"net"
 	"net/http"
 	"time"
@@ -11,8 +13,11 @@ import (
 	"golang.org/x/net/netutil"
 	"golang.org/x/sync/errgroup"
 
+	"github.com/tailrace/tailrace/internal/audit"
+	"github.com/tailrace/tailrace/internal/jscredentials"
 	"github.com/tailrace/tailrace/internal/natsauth"
 	"github.com/tailrace/tailrace/internal/retention"
+	"github.com/tailrace/tailrace/producers"
 	"github.com/tailrace/tailrace/sseedge"
 )
 
@@ -40,10 +45,12 @@ type httpServer struct {
 	listener net.Listener
 	ops      *ops
 	auth     *authenticators
-}
+	audit    *audit.Log // nil if it is off
+	limits   limitsFile
+	accounts accounts
 
-func (c config) limits() sseedge.Limits {
-	return sseedge.Limits{Streams: c.MaxStreams, PerAddress: c.MaxStreamsPerAddress, PerSession: c.MaxStreamsPerSession}
+	credentials *jscredentials.Store
+	writers     []*producers.Producer // of the ingest
 }
 
 // newHTTPServer returns the server of an edge, with the demo page if there is a demo agent.
@@ -70,8 +77,13 @@ func (b *app) newHTTPServerWith(ctx context.Context, authenticators *authenticat
 	if err != nil {
 		return nil, errors.Join(err, listener.Close())
 	}
-	f := &httpServer{b: b, listener: listener, ops: ops, auth: authenticators}
+	accounts, err := b.newAccounts()
+	if err != nil {
+		return nil, errors.Join(err, listener.Close(), ops.close())
+	}
+	f := &httpServer{b: b, listener: listener, ops: ops, auth: authenticators, accounts: accounts}
 	if err := f.build(demo); err != nil {
+		accounts.close()
 		return nil, errors.Join(err, listener.Close(), ops.close())
 	}
 	return f, nil
@@ -94,19 +106,35 @@ func (f *httpServer) build(demo *demoAgent) error {
 	if err != nil {
 		return err
 	}
+	if f.audit, err = f.b.newAudit(); err != nil {
+		return err
+	}
+	if f.limits, err = f.b.cfg.limits(); err != nil {
+		return err
+	}
 	layout := f.b.cfg.layout()
 	cfg := sseedge.Config{
 		Layout: layout, Authenticator: f.auth, Heartbeat: f.b.cfg.Heartbeat, WriteTimeout: f.b.cfg.WriteTimeout, DrainPeriod: f.b.cfg.Drain, Log: f.b.log,
-		Limits:         f.b.cfg.limits(),
+		Limits:         f.limits.streams(f.b.cfg),
+		Rates:          f.limits.rates(f.b.cfg),
 		HubBytes:       f.b.cfg.HubBytes,
 		BodyBytes:      f.b.cfg.BodyBytes,
 		ReadBytes:      f.b.cfg.ReadBytes,
 		TrustedProxies: f.b.cfg.TrustedProxies,
 		Origins:        f.b.cfg.CORSOrigins,
 		Views:          views,
+		AISDK:          f.b.cfg.aisdkOptions(),
 		Sessions:       store,
+		Audit:          f.audit,
 		Metrics:        f.b.metrics,
 		Unreachable:    f.b.unreachable,
+		MaxStreamAge:   f.b.cfg.MaxStreamAge,
+	}
+	if f.credentials, err = f.b.credentials(); err != nil {
+		return err
+	}
+	if f.auth.revocations != nil {
+		cfg.Revocations, cfg.Revoker = f.auth.revocations, f.credentials
 	}
 	if f.loopback() {
 		cfg.Host = sseedge.LoopbackHost
@@ -118,12 +146,25 @@ func (f *httpServer) build(demo *demoAgent) error {
 			return err
 		}
 	}
+	if cfg.Tickets, err = f.newTickets(); err != nil {
+		return err
+	}
+	f.accounts.configure(&cfg)
 	if f.edge, err = sseedge.New(reader, snapshots, cfg); err != nil {
+		return err
+	}
+	if err := f.accounts.build(f, cfg); err != nil {
 		return err
 	}
 	f.addHealth()
 	f.ops.assemble(f.b)
+	if err := f.mountCredentials(cfg.Tickets); err != nil {
+		return err
+	}
 	if err := f.mountAgents(); err != nil {
+		return err
+	}
+	if err := f.mountIngest(); err != nil {
 		return err
 	}
 	if demo != nil {
@@ -138,11 +179,9 @@ func (f *httpServer) build(demo *demoAgent) error {
 
 func (f *httpServer) assembleServer() error {
 	cfg := sseedge.ServerConfig{H2C: f.b.cfg.H2C, HTTP2Timeout: f.b.cfg.WriteTimeout, Log: f.b.log}
-	if f.b.cfg.TLSCert != "" {
-		var err error
-		if cfg.TLS, err = sseedge.ReloadingTLSConfig(f.b.cfg.TLSCert, f.b.cfg.TLSKey, f.b.log); err != nil {
-			return err
-		}
+	var err error
+	if cfg.TLS, err = tlsConfig(f.b.cfg.TLSCert, f.b.cfg.TLSKey, f.b.cfg.TLSClientCA, f.b.log); err != nil {
+		return err
 	}
 	handler, err := sseedge.CORS(f.b.cfg.CORSOrigins, f.edge)
 	if err != nil {
@@ -150,6 +189,18 @@ func (f *httpServer) assembleServer() error {
 	}
 	f.server = sseedge.NewServer(cfg, handler)
 	return nil
+}
+
+// tlsConfig returns the configuration of a listener, nil for one without TLS.
+func tlsConfig(cert, key, clientCA string, log *slog.Logger) (*tls.Config, error) {
+	if cert == "" {
+		return nil, nil //nolint:nilnil // as http.Server has it
+	}
+	cfg, err := sseedge.ReloadingTLSConfig(cert, key, log)
+	if err != nil || clientCA == "" {
+		return cfg, err
+	}
+	return sseedge.VerifyClients(cfg, clientCA, log)
 }
 
 // hostAllowed is the rule for listeners on loopback.
@@ -201,11 +252,11 @@ func (f *httpServer) url() string {
 	return scheme + f.listener.Addr().String()
 }
 
-func (f *httpServer) serve() error {
-	if f.server.TLSConfig != nil {
-		return f.server.ServeTLS(f.listener, "", "")
+func serve(server *http.Server, listener net.Listener) error {
+	if server.TLSConfig != nil {
+		return server.ServeTLS(listener, "", "")
 	}
-	return f.server.Serve(f.listener)
+	return server.Serve(listener)
 }
 
 // run serves until ctx ends, then drains: it reports not ready, rejects new
@@ -216,13 +267,19 @@ func (f *httpServer) run(ctx context.Context) error {
 	edgeCtx, stopEdge := context.WithCancel(context.WithoutCancel(ctx))
 	defer stopEdge()
 	defer f.auth.close()
+	defer f.accounts.close()
+	group.Go(func() error { return f.accounts.run(edgeCtx) })
 	group.Go(func() error {
 		f.auth.load(ctx, f.b.log)
 		return nil
 	})
 	group.Go(func() error { return f.edge.Run(edgeCtx) })
+	group.Go(func() error { return f.audit.Run(edgeCtx) })
+	if f.auth.revocations != nil {
+		group.Go(func() error { return ignoreCanceled(edgeCtx, f.credentials.Follow(edgeCtx, f.auth.revocations)) })
+	}
 	group.Go(func() error {
-		if err := f.serve(); !errors.Is(err, http.ErrServerClosed) {
+		if err := serve(f.server, f.listener); !errors.Is(err, http.ErrServerClosed) {
 			return err
 		}
 		return nil
@@ -236,7 +293,8 @@ func (f *httpServer) run(ctx context.Context) error {
 		defer stopEdge()
 		ending, cancel := context.WithTimeout(context.WithoutCancel(ctx), max(f.b.cfg.Drain, requestTimeout)+5*time.Second)
 		defer cancel()
-		return errors.Join(f.edge.Drain(ending), f.server.Shutdown(ending), f.ops.close())
+		// The last requests may have acts, so their events are waited for at the end.
+		return errors.Join(f.accounts.drain(ending, f.edge), f.server.Shutdown(ending), closeProducers(f.writers), f.audit.Drain(ending), f.ops.close())
 	})
 	return group.Wait()
 }

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -11,7 +12,6 @@ import (
 	"github.com/tailrace/tailrace/chunk"
 	"github.com/tailrace/tailrace/consumers"
 	"github.com/tailrace/tailrace/internal/natsauth"
-	"github.com/tailrace/tailrace/subjects"
 )
 
 // firehoseFlags holds the flags of `tailrace firehose`.
@@ -34,29 +34,18 @@ func (f *firehoseFlags) register(flags *flag.FlagSet) {
 
 func runFirehose(ctx context.Context, t terminal, args []string) error {
 	var f firehoseFlags
-	cfg, rest, err := arguments(t, "firehose", args, f.register)
+	cfg, err := flagsOnly(t, "firehose", args, f.register)
 	if err != nil {
 		return err
 	}
-	if len(rest) > 0 {
-		return usageError{errors.New("want no arguments")}
+	if err := cmp.Or(checkIfSet("durable", f.durable), checkIfSet("tenant", f.tenant)); err != nil {
+		return usageError{err}
 	}
-	for name, token := range map[string]string{"durable": f.durable, "tenant": f.tenant} {
-		if token == "" {
-			continue
-		}
-		if err := subjects.CheckToken(name, token); err != nil {
-			return usageError{err}
-		}
-	}
-	b, err := connect(natsauth.Analytics, cfg, cfg.logger(t.err))
+	b, err := connectCommand(ctx, t, natsauth.Analytics, cfg)
 	if err != nil {
 		return err
 	}
 	defer b.close()
-	if err := b.ensureTopology(ctx); err != nil {
-		return err
-	}
 	return f.run(ctx, t, b)
 }
 

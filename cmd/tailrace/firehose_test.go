@@ -41,9 +41,8 @@ func TestFirehoseOfTwoPartitions(t *testing.T) {
 		for i := range each {
 			fmt.Fprintf(&in, `{"type":"custom","agentId":"a","agentType":"t","timestamp":1,"step":0,"eventName":"n","data":%d}`+"\n", i)
 		}
-		args := []string{"publish", "--session", fmt.Sprint("s", s), "--nats-url", server.URL, "--partitions", "2"}
-		if code := run(t.Context(), terminal{in: strings.NewReader(in.String()), out: io.Discard, err: io.Discard}, args); code != exitOK {
-			t.Fatalf("publish: exit code %d", code)
+		if code, _, errs := runCommand(t, in.String(), "publish", "--session", fmt.Sprint("s", s), "--nats-url", server.URL, "--partitions", "2"); code != exitOK {
+			t.Fatalf("publish: exit code %d: %s", code, errs)
 		}
 	}
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute) // mixed lines may be fewer than there are records
@@ -64,9 +63,8 @@ func TestFirehoseOfTwoPartitions(t *testing.T) {
 func TestFirehosePrintsGaps(t *testing.T) {
 	server := streamtest.Start(t, natstest.Listen())
 	in := strings.Repeat(`{"type":"custom","agentId":"a","agentType":"t","timestamp":1,"step":0,"eventName":"n","data":1}`+"\n", 5)
-	args := []string{"publish", "--session", "s", "--nats-url", server.URL}
-	if code := run(t.Context(), terminal{in: strings.NewReader(in), out: io.Discard, err: io.Discard}, args); code != exitOK {
-		t.Fatalf("publish: exit code %d", code)
+	if code, _, errs := runCommand(t, in, "publish", "--session", "s", "--nats-url", server.URL); code != exitOK {
+		t.Fatalf("publish: exit code %d: %s", code, errs)
 	}
 	stream, err := server.JetStream(t).Stream(t.Context(), "TR_CHUNKS_0")
 	if err != nil {
@@ -92,7 +90,7 @@ func TestFirehosePrintsGaps(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
 	out := &lineCount{want: 7, ended: cancel} // run_started, five chunks without one, stream_end, the gap
-	args = []string{"firehose", "--from-start", "--json", "--nats-url", server.URL}
+	args := []string{"firehose", "--from-start", "--json", "--nats-url", server.URL}
 	if code := run(ctx, terminal{in: strings.NewReader(""), out: out, err: io.Discard}, args); code != exitOK {
 		t.Fatalf("firehose: exit code %d", code)
 	}

@@ -10,6 +10,7 @@ import (
 	"github.com/nats-io/nats.go"
 
 	"github.com/tailrace/tailrace/internal/health"
+	"github.com/tailrace/tailrace/sseedge"
 	"github.com/tailrace/tailrace/topology"
 )
 
@@ -44,10 +45,18 @@ func (f *httpServer) addHealth() {
 		health.Condition{Name: "hub", Met: func() bool { return f.edge.Status().Running }},
 		health.Condition{Name: "draining", Met: func() bool { return !f.edge.Status().Draining }},
 	)
-	f.b.monitor.Add(health.Check{
+	if revocations := f.auth.revocations; revocations != nil {
+		c.add("revocations", revocations.IsLoaded)
+	}
+	f.b.watchFeeds(f.edge)
+}
+
+// watchFeeds adds the feeds of an edge as a dependency.
+func (b *app) watchFeeds(edge *sseedge.Edge) {
+	b.monitor.Add(health.Check{
 		Dependencies: []string{"feeds"}, Interval: 2 * time.Second, // reads memory only
 		Probe: func(_ context.Context, report func(string, error)) {
-			if status := f.edge.Status(); status.Started { // before that it is /startupz that reports them
+			if status := edge.Status(); status.Started { // before that it is /startupz that reports them
 				report("feeds", status.Feeds)
 			}
 		},

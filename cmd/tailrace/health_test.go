@@ -30,15 +30,27 @@ func readiness(t *testing.T, ops string) map[string]health.State {
 	return body.Dependencies
 }
 
-// awaitReady waits until the process is ready for the first time.
-func awaitReady(t *testing.T, ops string) {
+// awaitProbe waits until a probe succeeds for the first time.
+func awaitProbe(t *testing.T, url string) {
 	t.Helper()
-	natstest.Eventually(t, "a process that is ready", func(context.Context) error {
-		if status, body := get(t, ops+"/readyz", ""); status != http.StatusOK {
+	natstest.Eventually(t, url, func(context.Context) error {
+		if status, body := get(t, url, ""); status != http.StatusOK {
 			return errors.New(body)
 		}
 		return nil
 	})
+}
+
+// awaitReady waits until the process is ready.
+func awaitReady(t *testing.T, ops string) {
+	t.Helper()
+	awaitProbe(t, ops+"/readyz")
+}
+
+// awaitStart waits until the process has started completely.
+func awaitStart(t *testing.T, ops string) {
+	t.Helper()
+	awaitProbe(t, ops+"/startupz")
 }
 
 // awaitDependencies waits until the process reports these dependencies as failed and all others as working.
@@ -65,14 +77,9 @@ func awaitDependencies(t *testing.T, ops string, failed ...string) {
 // streams were checked, and stays so. A thousand probes send no request to the server.
 func TestReadyWithoutDependencies(t *testing.T) {
 	server := streamtest.Start(t, natstest.Listen())
-	p := startProcess(t, "edge", "--nats-url", server.URL, "--listen", "127.0.0.1:0", "--ops-listen", "127.0.0.1:0", "--drain", "0s")
-	ops := p.await(t, `msg="ops server started" url=(\S+)`)
-	natstest.Eventually(t, "the start", func(context.Context) error {
-		if status, body := get(t, ops+"/startupz", ""); status != http.StatusOK {
-			return errors.New(body)
-		}
-		return nil
-	})
+	p := startEdge(t, "--nats-url", server.URL)
+	ops := p.ops
+	awaitStart(t, ops)
 	awaitDependencies(t, ops)
 
 	js := server.JetStream(t)
@@ -151,8 +158,7 @@ func TestStartWithoutAStream(t *testing.T) {
 		}
 		return nil
 	})
-	p := startProcess(t, "edge", "--nats-url", cluster.URL(), "--partitions", "2", "--listen", "127.0.0.1:0", "--ops-listen", "127.0.0.1:0", "--drain", "0s")
-	ops := p.await(t, `msg="ops server started" url=(\S+)`)
+	ops := startEdge(t, "--nats-url", cluster.URL(), "--partitions", "2").ops
 	awaitReady(t, ops)
 	natstest.Eventually(t, "the report of the stream", func(context.Context) error {
 		if states := readiness(t, ops); states["TR_CHUNKS_1"] != health.Failed || states["TR_CHUNKS_0"] != health.OK {

@@ -11,6 +11,8 @@ import (
 	"os"
 	"os/signal"
 	"syscall"
+
+	"golang.org/x/term"
 )
 
 // Exit codes.
@@ -27,6 +29,12 @@ type terminal struct {
 	in  io.Reader
 	out io.Writer
 	err io.Writer
+}
+
+// isInteractive reports whether the output is a terminal.
+func (t terminal) isInteractive() bool {
+	file, ok := t.out.(*os.File)
+	return ok && term.IsTerminal(int(file.Fd()))
 }
 
 // command is one subcommand. run gets the arguments after its name.
@@ -49,10 +57,13 @@ func subcommands() []command {
 		{"publish", "--session ID", "write chunks from standard input (JSON lines) to a session", runPublish},
 		{"tail", "SESSION", "follow a session in the terminal", runTail},
 		{"firehose", "", "follow all sessions", runFirehose},
+		{"audit", "[--no-follow]", "follow the audit log of acts and refused accesses", runAudit},
+		{"usage", "[--tenant T] [--days N]", "print the tokens that tenants have used, by day", runUsage},
 		{"verify", "--session ID|--all", "compare stored snapshots with a fold of the log; exit code 1 if any differs", runVerify},
 		{"rebuild", "--session ID|--all|--drop BUCKET", "refold sessions from the log, in place or into another bucket", runRebuild},
 		{"archive", "", "archive sessions that have ended, once; the projector does so with --archive-after", runArchive},
 		{"deadletters", "list|show N…|replay N…|drop N…", "manage log messages that could not be folded", runDeadLetters},
+		{"revoke", "--token ID|--subject S|--list", "revoke a token, or all credentials of a user, on all edges", runRevoke},
 		{"version", "", "print the version", runVersion},
 	}
 }
@@ -121,6 +132,15 @@ func arguments(t terminal, name string, args []string, extra func(*flag.FlagSet)
 		return cfg, nil, usageError{err}
 	}
 	return cfg, rest, nil
+}
+
+// flagsOnly is arguments for a command that has flags and no other arguments.
+func flagsOnly(t terminal, name string, args []string, extra func(*flag.FlagSet)) (config, error) {
+	cfg, rest, err := arguments(t, name, args, extra)
+	if err == nil && len(rest) > 0 {
+		err = usageError{fmt.Errorf("unexpected argument %q", rest[0])}
+	}
+	return cfg, err
 }
 
 func printCommandHelp(w io.Writer, name string, extra func(*flag.FlagSet)) error {

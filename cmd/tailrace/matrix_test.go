@@ -15,6 +15,7 @@ import (
 
 	"github.com/tailrace/tailrace/auth"
 	"github.com/tailrace/tailrace/chunk"
+	"github.com/tailrace/tailrace/codec"
 	"github.com/tailrace/tailrace/internal/httpkit"
 	"github.com/tailrace/tailrace/internal/jssnapshots"
 	"github.com/tailrace/tailrace/internal/natsauth"
@@ -22,6 +23,7 @@ import (
 	"github.com/tailrace/tailrace/internal/testkit/natstest"
 	"github.com/tailrace/tailrace/internal/testkit/stack"
 	"github.com/tailrace/tailrace/producers"
+	"github.com/tailrace/tailrace/sseedge/credentials"
 )
 
 // matrix is an edge with all surfaces and an issuer of tokens. No worker runs.
@@ -35,44 +37,57 @@ type matrix struct {
 	writer *producers.Producer
 }
 
-func newMatrix(t *testing.T) *matrix {
+// newMatrix returns a matrix whose issuer accepts cookies from pages of these origins.
+func newMatrix(t *testing.T, origins ...string) *matrix {
 	t.Helper()
-	m := &matrix{Stack: stack.Start(t, stack.Options{Server: []natstest.Option{natstest.Listen()}}), t: t, issuer: authtest.NewIssuer(t)}
-	args := []string{"--nats-url", m.Server.URL, "--listen", "127.0.0.1:0", "--ops-listen", "", "--allow-delete", "--agent-server", "--drain", "0s", "--heartbeat", "1h"}
+	m := &matrix{Stack: stack.Start(t, stack.Options{Server: []natstest.Option{natstest.Listen()}}), t: t, issuer: authtest.NewIssuer(t, origins...)}
+	m.edge, m.url = m.newEdge(origins...)
+	m.writer = m.NewWriter(producers.Config{Linger: producers.Off})
+	return m
+}
+
+// newEdge starts an edge with a connection of its own.
+func (m *matrix) newEdge(origins ...string) (edge *httpServer, url string) {
+	m.t.Helper()
+	args := []string{"--nats-url", m.Server.URL, "--listen", "127.0.0.1:0", "--ops-listen", "", "--allow-delete", "--agent-server", "--ingest", "on", "--audit-refusals", "10000", "--drain", "0s", "--heartbeat", "1h"}
+	if len(origins) > 0 {
+		args = append(args, "--cors-origins", strings.Join(origins, ","))
+	}
 	cfg, _, err := load(args, io.Discard, nil)
 	if err != nil {
-		t.Fatal(err)
+		m.t.Fatal(err)
 	}
 	b, err := connect(natsauth.Edge, cfg, slog.New(slog.DiscardHandler))
 	if err != nil {
-		t.Fatal(err)
+		m.t.Fatal(err)
 	}
-	t.Cleanup(b.close)
-	m.edge, err = b.newHTTPServerWith(t.Context(), &authenticators{Authenticator: m.issuer}, &demoAgent{queue: m.Queue, log: b.log})
+	m.t.Cleanup(b.close)
+	edge, err = b.newHTTPServerWith(m.t.Context(), &authenticators{Authenticator: m.issuer, revocations: m.issuer.Revocations, routes: &credentials.Config{
+		Minter: m.issuer.Minter(nil), Verify: m.issuer.Verify, Cookies: true,
+	}}, &demoAgent{queue: m.Queue, log: b.log})
 	if err != nil {
-		t.Fatal(err)
+		m.t.Fatal(err)
 	}
-	m.url = m.edge.url()
-	ctx, cancel := context.WithCancel(t.Context())
+	url = edge.url() // before it serves: net/http changes the configuration that this reads
+	ctx, cancel := context.WithCancel(m.t.Context())
 	ended := make(chan error, 1)
-	go func() { ended <- m.edge.run(ctx) }()
-	t.Cleanup(func() {
+	go func() { ended <- edge.run(ctx) }()
+	m.t.Cleanup(func() {
 		http.DefaultClient.CloseIdleConnections()
 		cancel()
 		if err := <-ended; err != nil {
-			t.Error(err)
+			m.t.Error(err)
 		}
 	})
-	m.writer = m.NewWriter(producers.Config{Linger: producers.Off})
-	return m
+	return edge, url
 }
 
 // session writes a complete session of ann, and returns its id.
 func (m *matrix) session(id string) string {
 	m.t.Helper()
 	run, err := m.writer.Start(m.t.Context(), chunk.RootSession("acme", id), chunk.RunStarted{
-		Mode: "execute", Input: []chunk.InputMessage{{Content: "the secret of ann"}}, By: &chunk.Principal{Subject: "ann"},
-	}, producers.AgentType("demo"))
+		Mode: "execute", Input: []chunk.InputMessage{{Content: "the secret of ann"}}, By: &chunk.Principal{Subject: "ann"}, RunID: "r1",
+	}, producers.AgentType("demo"), producers.InputAt(codec.InputPosition{Run: "r1"}))
 	if err != nil {
 		m.t.Fatal(err)
 	}
@@ -89,12 +104,13 @@ type reply struct {
 	body   string
 }
 
-// send sends a request of a route for a session. Of a stream it reads the header alone.
-func (m *matrix) send(t *testing.T, p httpkit.Policy, id, token string) reply {
-	t.Helper()
-	ctx, cancel := context.WithCancel(t.Context())
-	defer cancel()
-	url := m.url + strings.ReplaceAll(p.Path, "{id}", id)
+// request returns a request of a route for a session.
+func (m *matrix) request(ctx context.Context, p httpkit.Policy, id, token string) *http.Request {
+	m.t.Helper()
+	url := m.url + strings.NewReplacer("{id}", id, "{run}", "r1").Replace(p.Path)
+	if strings.Contains(p.Path, "/runs/{run}") {
+		url += "?epoch=1"
+	}
 	body := strings.NewReader("")
 	switch {
 	case p.Method == http.MethodPost:
@@ -106,15 +122,26 @@ func (m *matrix) send(t *testing.T, p httpkit.Policy, id, token string) reply {
 	}
 	req, err := http.NewRequestWithContext(ctx, p.Method, url, body)
 	if err != nil {
-		t.Fatal(err)
+		m.t.Fatal(err)
 	}
 	if p.Method == http.MethodPost {
 		req.Header.Set("Content-Type", "application/json")
+		for name, value := range map[string]string{"Specversion": "1.0", "Id": "e1", "Source": "test", "Type": "text_delta"} {
+			req.Header.Set("Ce-"+name, value)
+		}
 	}
 	if token != "" {
 		req.Header.Set("Authorization", "Bearer "+token)
 	}
-	resp, err := http.DefaultClient.Do(req)
+	return req
+}
+
+// send sends a request of a route for a session. Of a stream it reads the header alone.
+func (m *matrix) send(t *testing.T, p httpkit.Policy, id, token string) reply {
+	t.Helper()
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	resp, err := http.DefaultClient.Do(m.request(ctx, p, id, token))
 	if err != nil {
 		t.Fatalf("%s %s: %v", p.Method, p.Path, err)
 	}
@@ -142,12 +169,30 @@ func bodyOf(path, id string) string {
 	switch path {
 	case "/api/chat", "/api/chat/{id}":
 		return fmt.Sprintf(`{"id":%q,"trigger":"submit-message","messages":[{"id":"u1","role":"user","parts":[{"type":"text","text":"hi"}]}]}`, id)
+	case "/api/agui":
+		return fmt.Sprintf(`{"threadId":%q,"runId":"r1","messages":[{"id":"u1","role":"user","content":"hi"}],"tools":[],"context":[]}`, id)
 	case "/api/chat/{id}/answers":
 		return `{"toolCallId":"c1","result":1}`
 	case "/api/chat/{id}/stop":
 		return `{}`
+	case "/v1/tokens":
+		return `{"subject":"bob","scopes":"read"}`
+	case "/v1/session-cookie":
+		return ""
+	case "/v1/tickets":
+		return fmt.Sprintf(`{"session":%q}`, id)
 	case "/v1/demo/runs":
 		return fmt.Sprintf(`{"scenario":"plain","session":%q}`, id)
+	case "/v1/sessions/{id}/runs":
+		return `{"runId":"r1"}`
+	case "/v1/sessions/{id}/runs/{run}/chunks", "/v1/sessions/{id}/runs/{run}/events":
+		return `{"type":"text_delta","delta":"hi"}`
+	case "/v1/sessions/{id}/runs/{run}/end", "/v1/sessions/{id}/runs/{run}/pause":
+		return `{}`
+	case "/v1/sessions/{id}/runs/{run}/fail":
+		return `{"error":"failed"}`
+	case "/v1/sessions/{id}/runs/{run}/cleanup":
+		return `{"step":1}`
 	case "/agents/start":
 		return fmt.Sprintf(`{"sessionId":%q,"agentType":"demo","message":"hi"}`, id)
 	}
@@ -156,12 +201,12 @@ func bodyOf(path, id string) string {
 
 // starts reports whether a route starts a session with an id that is not in use.
 func starts(p httpkit.Policy) bool {
-	return slices.Contains([]string{"/api/chat", "/api/chat/{id}", "/agents/start", "/v1/demo/runs"}, p.Path) && p.Method == http.MethodPost
+	return slices.Contains([]string{"/api/agui", "/api/chat", "/api/chat/{id}", "/agents/start", "/v1/demo/runs", "/v1/sessions/{id}/runs"}, p.Path) && p.Method == http.MethodPost
 }
 
 // ofSession reports whether a request of a route is for one session.
 func ofSession(p httpkit.Policy) bool {
-	return p.NamesSessions || p.Path == "/v1/events" || strings.HasPrefix(p.Path, "/agents/") || p.Path == "/api/chat" || p.Path == "/v1/demo/runs"
+	return p.NamesSessions || p.Path == "/v1/events" || strings.HasPrefix(p.Path, "/agents/") || p.Path == "/api/chat" || p.Path == "/api/agui" || p.Path == "/v1/demo/runs" || p.Path == "/v1/tickets"
 }
 
 // TestCrossMatrix sends each request of the route tables with each kind of credential. A session that the client must not know gives the response of one that
@@ -178,6 +223,7 @@ func TestCrossMatrix(t *testing.T) {
 	expired := m.issuer.Token(ann, time.Minute, func(c *auth.MinterConfig) { c.Now = func() time.Time { return time.Now().Add(-time.Hour) } })
 	audience := m.issuer.Token(ann, time.Hour, func(c *auth.MinterConfig) { c.Audience = "another service" })
 	key := authtest.NewIssuer(t).Token(ann, time.Hour, nil)
+	revoked := m.revoked(t, all, ann)
 	otherTenant := token(func(g *auth.Grant) { g.Tenant = "umbrella" })
 	otherSession := token(func(g *auth.Grant) { g.Sessions = auth.Sessions{IDs: []string{"another"}} })
 	otherPrefix := token(func(g *auth.Grant) { g.Sessions = auth.Sessions{Prefix: "z-"} })
@@ -192,16 +238,17 @@ func TestCrossMatrix(t *testing.T) {
 		t.Run(p.Method+" "+p.Path, func(t *testing.T) {
 			known, unknown := m.session(fmt.Sprintf("s-known%d", i)), fmt.Sprintf("s-other%d", i)
 			if p.Public {
-				if r := m.send(t, p, known, ""); r.status != http.StatusOK {
+				logout := p.Method == http.MethodDelete && p.Path == "/v1/session-cookie" // removes a cookie of the browser that asks
+				if r := m.send(t, p, known, ""); r.status != http.StatusOK && (!logout || r.status != http.StatusNoContent) {
 					t.Errorf("public: %d %s", r.status, r.body)
 				}
-				if !strings.HasPrefix(p.Path, "/healthz") && strings.Contains(p.Path[1:], "/") {
+				if !logout && !strings.HasPrefix(p.Path, "/healthz") && strings.Contains(p.Path[1:], "/") {
 					t.Error("only the liveness page and files of the page may be public")
 				}
 				return
 			}
 			before := m.Snapshot(chunk.RootSession("acme", known)).Position
-			for name, bad := range map[string]string{"no credential": "", "expired": expired, "wrong audience": audience, "wrong key": key} {
+			for name, bad := range map[string]string{"no credential": "", "expired": expired, "wrong audience": audience, "wrong key": key, "revoked": revoked} {
 				r := m.send(t, p, known, bad)
 				if r.status != http.StatusUnauthorized || !strings.Contains(r.body, "UNAUTHENTICATED") || !strings.Contains(r.header, "Www-Authenticate: Bearer") {
 					t.Errorf("%s: %+v", name, r)
@@ -209,13 +256,16 @@ func TestCrossMatrix(t *testing.T) {
 				if again := m.send(t, p, unknown, bad); again != r {
 					t.Errorf("%s: unknown session %+v, known %+v", name, again, r)
 				}
+				if strings.Contains(r.body, "revoked") != (name == "revoked") {
+					t.Errorf("%s: the reason is %s", name, r.body)
+				}
 				if bad != "" && strings.Contains(r.body+r.header, bad[:20]) {
 					t.Errorf("%s: the response has the token", name)
 				}
 			}
 			m.missingScopes(t, p, known, unknown, token)
 			if !ofSession(p) {
-				if r := m.send(t, p, known, all); r.status != http.StatusOK && r.status != http.StatusAccepted {
+				if r := m.send(t, p, known, all); r.status != http.StatusOK && r.status != http.StatusAccepted && r.status != http.StatusNoContent {
 					t.Errorf("right: %+v", r)
 				}
 				return
@@ -258,6 +308,26 @@ func TestCrossMatrix(t *testing.T) {
 	}
 }
 
+// revoked returns a token that was revoked with another one.
+func (m *matrix) revoked(t *testing.T, admin string, g auth.Grant) string {
+	t.Helper()
+	g.TokenID = "revoked-token"
+	token, list := m.issuer.Token(g, time.Hour, nil), httpkit.Policy{Method: http.MethodGet, Path: "/v1/sessions"}
+	if r := m.send(t, list, "", token); r.status != http.StatusOK {
+		t.Fatalf("before the revocation: %+v", r)
+	}
+	if r := m.send(t, httpkit.Policy{Method: http.MethodDelete, Path: "/v1/tokens/{id}"}, g.TokenID, admin); r.status != http.StatusNoContent {
+		t.Fatalf("the revocation: %+v", r)
+	}
+	natstest.Eventually(t, "the revocation", func(context.Context) error {
+		if r := m.send(t, list, "", token); r.status != http.StatusUnauthorized {
+			return fmt.Errorf("%+v", r)
+		}
+		return nil
+	})
+	return token
+}
+
 // isRight reports whether a response to a request with all rights shows that the session was found.
 func isRight(p httpkit.Policy, r reply) bool {
 	want, code := http.StatusOK, ""
@@ -280,6 +350,8 @@ func isRight(p httpkit.Policy, r reply) bool {
 		want, code = http.StatusConflict, "ALREADY_COMPLETED"
 	case "/v1/demo/runs":
 		want = http.StatusAccepted
+	case "/v1/sessions/{id}/runs/{run}/chunks", "/v1/sessions/{id}/runs/{run}/events", "/v1/sessions/{id}/runs/{run}/fail", "/v1/sessions/{id}/runs/{run}/pause", "/v1/sessions/{id}/runs/{run}/cleanup":
+		want, code = http.StatusConflict, "RUN_ENDED"
 	}
 	return r.status == want && strings.Contains(r.body, code)
 }
@@ -301,7 +373,11 @@ func (m *matrix) missingScopes(t *testing.T, p httpkit.Policy, known, unknown st
 			if r := m.send(t, p, known, lacks); r.status != want {
 				t.Errorf("without %s, sessions %s: %+v, want %d", missing, name, r, want)
 			}
-			nothing := token(func(g *auth.Grant) { g.Scopes, g.Sessions = auth.ScopeAdmin, sessions })
+			other := auth.ScopeAdmin
+			if missing == other {
+				other = auth.ScopeIngest
+			}
+			nothing := token(func(g *auth.Grant) { g.Scopes, g.Sessions = other, sessions })
 			if a, b := m.send(t, p, known, nothing), m.send(t, p, unknown, nothing); a != b || a.status != cmp.Or(map[bool]int{true: http.StatusNotFound}[p.NamesSessions], http.StatusForbidden) {
 				t.Errorf("without rights, sessions %s: unknown\n%+v\nknown\n%+v", name, b, a)
 			}

@@ -47,7 +47,7 @@ func dialNATS(role natsauth.Role, cfg config, log *slog.Logger, errs natsErrors,
 
 // natsAuth describes the deployment for the permissions of its roles.
 func (c config) natsAuth() natsauth.Config {
-	return natsauth.Config{Layout: c.layout(), Domain: c.NATSDomain, AllowDelete: c.AllowDelete, InboxPrefix: c.NATSInboxPrefix}
+	return natsauth.Config{Layout: c.layout(), Domain: c.NATSDomain, AllowDelete: c.AllowDelete, AllowIngest: c.Ingest == ingestOn, InboxPrefix: c.NATSInboxPrefix}
 }
 
 // inboxPrefix returns the prefix of the inboxes of a role.
@@ -83,21 +83,28 @@ func (c config) natsURL() redactedURL {
 func natsOptions(role natsauth.Role, cfg config, log *slog.Logger, errs natsErrors) []nats.Option {
 	var resubscribing atomic.Bool
 	var repeated lastError
+	failed := &connectErrors{log: log}
 	opts := []nats.Option{
 		nats.Name("tailrace-" + string(role) + "-" + cfg.instance()),
 		nats.CustomInboxPrefix(cfg.inboxPrefix(role)),
 		nats.RetryOnFailedConnect(true),
 		nats.MaxReconnects(-1),
 		nats.IgnoreAuthErrorAbort(), // otherwise the second authorization error closes the connection permanently
-		nats.CustomReconnectDelay(reconnectBackoff.Delay),
+		nats.CustomReconnectDelay(func(attempts int) time.Duration {
+			failed.check()
+			return reconnectBackoff.Delay(attempts)
+		}),
 		nats.PingInterval(3 * time.Second),
 		nats.MaxPingsOutstanding(2),
 		nats.ConnectHandler(func(nc *nats.Conn) { log.Debug("nats connected", "server", nc.ConnectedUrlRedacted()) }),
 		nats.ReconnectHandler(func(nc *nats.Conn) {
 			repeated.reset()
+			failed.last.reset()
 			log.Info("nats reconnected", "server", nc.ConnectedUrlRedacted())
 		}),
-		nats.DisconnectErrHandler(func(_ *nats.Conn, err error) {
+		nats.ReconnectErrHandler(func(nc *nats.Conn, _ error) { failed.conn.Store(nc) }), // of TCP: the server is away
+		nats.DisconnectErrHandler(func(nc *nats.Conn, err error) {
+			failed.conn.Store(nc)
 			if err != nil {
 				log.Warn("nats disconnected", "error", err)
 			}
@@ -136,6 +143,30 @@ func natsOptions(role natsauth.Role, cfg config, log *slog.Logger, errs natsErro
 // reconnects.
 func lostInbox(err error, prefix string) bool {
 	return errors.Is(err, nats.ErrPermissionViolation) && strings.Contains(err.Error(), `Subscription to "`+prefix+".")
+}
+
+// connectErrors logs why the process cannot connect to a server that is there, such as a certificate that the server refuses: requests fail only with the error
+// that there is no connection. The client library reports the errors of handshakes to no handler; they are its last error while it waits to try again.
+type connectErrors struct {
+	log  *slog.Logger
+	conn atomic.Pointer[nats.Conn] // nil before the first error
+	last lastError
+}
+
+func (c *connectErrors) check() {
+	nc := c.conn.Load()
+	if nc == nil {
+		return
+	}
+	err := nc.LastError()
+	if err == nil {
+		return
+	}
+	level := slog.LevelWarn
+	if c.last.is(err) {
+		level = slog.LevelDebug
+	}
+	c.log.Log(context.Background(), level, "nats connect failed", "error", err)
 }
 
 // lastError is the last error since the process connected. Without it each refused attempt to connect would be a log line.

@@ -25,8 +25,8 @@ type natsAuthFlags struct {
 }
 
 func (f *natsAuthFlags) register(flags *flag.FlagSet) {
-	flags.StringVar(&f.role, "role", "", "setup, edge, projector, worker, analytics, operator, or all")
-	flags.StringVar(&f.tenant, "tenant", "", "only this tenant may be written, by an edge or worker; if empty, all tenants")
+	flags.StringVar(&f.role, "role", "", "setup, edge, projector, worker, analytics, operator, or all; if empty, all with tenant and account")
+	flags.StringVar(&f.tenant, "tenant", "", "only this tenant may be written, by an edge or worker; if empty, all tenants. With account, that is the account of this tenant, and all roles have a user there")
 	flags.Func("agent-type", "comma-separated agent types whose commands a worker takes; if empty, all", func(s string) error {
 		return f.agentTypes.UnmarshalText([]byte(s))
 	})
@@ -47,7 +47,7 @@ func runNATSAuth(_ context.Context, t terminal, args []string) error {
 		return usageError{errors.New("want print")}
 	}
 	roles := natsauth.Roles()
-	if f.role != "all" {
+	if f.role != "all" && (f.role != "" || !f.ofTenant()) {
 		role, err := natsauth.ParseRole(f.role)
 		if err != nil {
 			return usageError{fmt.Errorf("%w, or all", err)}
@@ -67,14 +67,33 @@ func runNATSAuth(_ context.Context, t terminal, args []string) error {
 		users = append(users, user)
 		fmt.Fprintf(&header, "# %s: %s\n", user.Name, settings)
 	}
-	text := natsauth.NSC(f.account, users)
+	if f.ofTenant() && len(users) > 1 {
+		header.WriteString(f.accountEntry(cfg))
+	}
+	var text string
 	if f.format == "conf" {
-		if text, err = natsauth.Conf(f.account, users); err != nil {
-			return err
-		}
+		text, err = natsauth.Conf(f.account, users)
+	} else {
+		text, err = nscCommands(f.account, users)
+	}
+	if err != nil {
+		return err
 	}
 	_, err = fmt.Fprint(t.out, header.String()+text)
 	return err
+}
+
+// nscCommands returns the commands of nsc, with the setting that a server needs to accept the credentials.
+func nscCommands(account string, users []natsauth.User) (string, error) {
+	line, err := natsauth.ControlLine(users)
+	if err != nil {
+		return "", err
+	}
+	limit := ""
+	if line > 4<<10 { // the default
+		limit = fmt.Sprintf("# in the configuration of nats-server: max_control_line: %d\n", line)
+	}
+	return limit + natsauth.NSC(account, users), nil
 }
 
 func (f *natsAuthFlags) check(roles int) error {
@@ -89,43 +108,62 @@ func (f *natsAuthFlags) check(roles int) error {
 		return fmt.Errorf("public-key is %q, want an nkey that begins with U", f.publicKey)
 	case f.format == "conf" && f.keys == "" && f.publicKey == "":
 		return errors.New("want --keys DIR or --public-key KEY: the server knows a user by the public key")
-	case (f.tenant != "" || len(f.agentTypes) > 0) && roles > 1:
-		return errors.New("tenant and agent-type: want one role")
+	case (f.tenant != "" && !f.ofTenant() || len(f.agentTypes) > 0) && roles > 1:
+		return errors.New("tenant and agent-type: want one role; tenant: or an account")
 	}
 	return nil
+}
+
+// ofTenant reports whether the account is that of the tenant.
+func (f *natsAuthFlags) ofTenant() bool { return f.tenant != "" && f.account != "" }
+
+// accountEntry returns a comment with the entry of the tenant in the file of accounts.
+func (f *natsAuthFlags) accountEntry(cfg config) string {
+	user := natsauth.UserName(natsauth.Edge, f.tenant)
+	member, file := "creds", user+".creds"
+	if f.keys != "" {
+		member, file = "nkey", filepath.Join(f.keys, user+".nk")
+	}
+	inboxes := ""
+	if cfg.NATSInboxPrefix != "" {
+		inboxes = fmt.Sprintf(`, "inboxPrefix": %q`, cfg.NATSInboxPrefix)
+	}
+	return fmt.Sprintf("# in the file TAILRACE_ACCOUNTS of the edge: {%q: {%q: %q%s}}\n", f.tenant, member, file, inboxes)
 }
 
 // user returns the user of a role, and the settings with which its process connects.
 func (f *natsAuthFlags) user(cfg natsauth.Config, role natsauth.Role) (user natsauth.User, settings string, err error) {
 	cfg.Tenant, cfg.AgentTypes = f.tenant, f.agentTypes
+	if f.ofTenant() && !natsauth.HasTenant(role) {
+		cfg.Tenant = "" // it works for all tenants of the account, which has one
+	}
 	user = natsauth.User{Name: natsauth.UserName(role, f.tenant), PublicKey: f.publicKey}
 	if user.Permissions, err = natsauth.Of(role, cfg); err != nil {
 		return user, "", usageError{err}
 	}
-	connectWith := "TAILRACE_NATS_NKEY=<seed file>"
+	settings = "TAILRACE_NATS_NKEY=<seed file>"
 	switch {
 	case f.keys != "":
 		file := filepath.Join(f.keys, user.Name+".nk")
 		if user.PublicKey, err = publicKey(file); err != nil {
 			return user, "", err
 		}
-		connectWith = "TAILRACE_NATS_NKEY=" + file
+		settings = "TAILRACE_NATS_NKEY=" + file
 	case f.publicKey == "": // nsc creates the key
-		connectWith = "TAILRACE_NATS_CREDS=" + user.Name + ".creds"
+		settings = "TAILRACE_NATS_CREDS=" + user.Name + ".creds"
 	}
-	var more []string
 	if cfg.Domain != "" {
-		more = append(more, "TAILRACE_NATS_DOMAIN="+cfg.Domain)
+		settings += " TAILRACE_NATS_DOMAIN=" + cfg.Domain
 	}
-	if prefix := cfg.InboxPrefix; prefix != "" {
-		more = append(more, "TAILRACE_NATS_INBOX_PREFIX="+prefix)
-	} else if f.tenant != "" {
-		more = append(more, "TAILRACE_NATS_INBOX_PREFIX="+natsauth.InboxPrefix(role, f.tenant))
+	if cfg.InboxPrefix != "" {
+		settings += " TAILRACE_NATS_INBOX_PREFIX=" + cfg.InboxPrefix
+	} else if cfg.Tenant != "" {
+		settings += " TAILRACE_NATS_INBOX_PREFIX=" + natsauth.InboxPrefix(role, f.tenant)
 	}
 	if f.tenant != "" && role == natsauth.Worker {
-		more = append(more, "TAILRACE_WORKER_TENANT="+f.tenant)
+		settings += " TAILRACE_WORKER_TENANT=" + f.tenant
 	}
-	return user, strings.Join(append([]string{connectWith}, more...), " "), nil
+	return user, settings, nil
 }
 
 // publicKey returns the public key of the seed in a file. It creates a missing file, which only its owner can read.

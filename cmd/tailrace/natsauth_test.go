@@ -18,21 +18,53 @@ import (
 	"github.com/tailrace/tailrace/internal/testkit/roletest"
 )
 
-// Each role does its work with the permissions of its role and no others, on one server and on a cluster with three replicas: the server refuses nothing, and
-// without streams a role names the command that creates them.
+// Each role does its work with the permissions of its role and no others: on one server, on a cluster with three replicas, and with a JetStream domain, which
+// all requests name, on the server of the domain and on a leaf node without JetStream. The server refuses nothing, and without streams a role names the
+// command that creates them.
 func TestRolesHaveTheirPermissions(t *testing.T) {
-	for name, replicas := range map[string]string{"R1": "1", "R3": "3"} {
+	const domain = `jetstream: {domain: "hub"}` + "\n"
+	for name, start := range map[string]func(*testing.T, *roletest.Users, ...natstest.Option) (url string){
+		"R1": func(t *testing.T, _ *roletest.Users, options ...natstest.Option) string {
+			t.Helper()
+			return natstest.Start(t, options...).URL
+		},
+		"R3": func(t *testing.T, _ *roletest.Users, options ...natstest.Option) string {
+			t.Helper()
+			return natstest.StartCluster(t, 3, options...).URL()
+		},
+		"domain": func(t *testing.T, users *roletest.Users, options ...natstest.Option) string {
+			t.Helper()
+			return natstest.Start(t, append(options, natstest.ServerConfig(domain+users.Conf))...).URL
+		},
+		"leaf": func(t *testing.T, users *roletest.Users, options ...natstest.Option) string {
+			t.Helper()
+			port := natstest.ReservePort(t)
+			hub := natstest.Start(t, append(options, natstest.ServerConfig(fmt.Sprintf("%sleafnodes: {host: 127.0.0.1, port: %d}\n%s", domain, port, users.Conf)))...)
+			leaf := natstest.Start(t, append(options, natstest.WithoutJetStream(),
+				natstest.ServerConfig(fmt.Sprintf("leafnodes: {remotes: [{url: \"nats://127.0.0.1:%d\"}]}\n%s", port, users.Conf)))...)
+			natstest.Eventually(t, "the leaf node", func(context.Context) error {
+				if n := hub.NATS().NumLeafNodes(); n != 1 {
+					return fmt.Errorf("%d leaf nodes", n)
+				}
+				return nil
+			})
+			return leaf.URL
+		},
+	} {
 		t.Run(name, func(t *testing.T) {
-			users := roletest.New(t, natsauth.Config{AllowDelete: true})
-			options := []natstest.Option{users.Server(), natstest.FailOnViolation(), natstest.Listen()}
-			var url string
-			if replicas == "1" {
-				url = natstest.Start(t, options...).URL
-			} else {
-				url = natstest.StartCluster(t, 3, options...).URL()
+			cfg := natsauth.Config{AllowDelete: true}
+			settings := []string{"--replicas", "1"}
+			switch name {
+			case "R3":
+				settings[1] = "3"
+			case "domain", "leaf":
+				cfg.Domain = "hub"
+				settings = append(settings, "--nats-domain", cfg.Domain)
 			}
+			users := roletest.New(t, cfg)
+			url := start(t, users, users.Server(), natstest.FailOnViolation(), natstest.Listen())
 			as := func(role natsauth.Role, args ...string) []string {
-				return append(args, "--nats-url", url, "--nats-nkey", users.Seed(role), "--replicas", replicas)
+				return append(append(args, "--nats-url", url, "--nats-nkey", users.Seed(role)), settings...)
 			}
 			for _, role := range []natsauth.Role{natsauth.Edge, natsauth.Projector, natsauth.Worker} {
 				if out := tailrace(t, exitError, as(role, string(role), "--listen", "127.0.0.1:0", "--ops-listen", "127.0.0.1:0")...); !strings.Contains(out, "is missing") || !strings.Contains(out, "run `tailrace setup`") {
@@ -44,9 +76,7 @@ func TestRolesHaveTheirPermissions(t *testing.T) {
 			}
 			startProcess(t, as(natsauth.Projector, "projector", "--ops-listen", "", "--save-after", "10ms")...)
 			startProcess(t, as(natsauth.Worker, "worker", "--demo-pace", "0")...)
-			edge := startProcess(t, as(natsauth.Edge, "edge", "--listen", "127.0.0.1:0", "--ops-listen", "127.0.0.1:0", "--drain", "0s",
-				"--allow-delete", "--agent-server", "--archive-after", "1h")...)
-			workAsRoles(t, edge.await(t, `Tailrace edge: (\S+)`), as)
+			workAsRoles(t, startEdge(t, as(natsauth.Edge, "--allow-delete", "--agent-server", "--archive-after", "1h")...).url, as)
 		})
 	}
 }
@@ -56,9 +86,8 @@ func workAsRoles(t *testing.T, edge string, as func(natsauth.Role, ...string) []
 	t.Helper()
 	wantAnswer(t, edge, "chat") // an answer, and its saved snapshot in the list
 	line := `{"type":"text_delta","agentId":"a","agentType":"t","timestamp":1,"step":0,"delta":"published"}` + "\n"
-	var errs strings.Builder
-	if code := run(t.Context(), terminal{in: strings.NewReader(line), out: io.Discard, err: &errs}, as(natsauth.Worker, "publish", "--session", "s1")); code != exitOK {
-		t.Fatalf("publish: exit code %d: %s", code, errs.String())
+	if code, _, errs := runCommand(t, line, as(natsauth.Worker, "publish", "--session", "s1")...); code != exitOK {
+		t.Fatalf("publish: exit code %d: %s", code, errs)
 	}
 	natstest.Eventually(t, "the saved session", func(context.Context) error {
 		if _, list := get(t, edge+"/v1/sessions", ""); !strings.Contains(list, `"s1"`) {
@@ -91,16 +120,8 @@ func workAsRoles(t *testing.T, edge string, as func(natsauth.Role, ...string) []
 	for _, args := range [][]string{{"verify", "--all"}, {"rebuild", "--all"}, {"rebuild", "--all", "--to", "OTHER"}, {"rebuild", "--drop", "OTHER"}, {"deadletters", "list"}, {"doctor"}} {
 		tailrace(t, exitOK, as(natsauth.Operator, args...)...)
 	}
-	req, err := http.NewRequestWithContext(t.Context(), http.MethodDelete, edge+"/v1/sessions/s1", nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	resp, err := http.DefaultClient.Do(req)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := resp.Body.Close(); err != nil || resp.StatusCode != http.StatusNoContent {
-		t.Errorf("delete: %d, %v", resp.StatusCode, err)
+	if status, _, text := sendAs(t, http.MethodDelete, edge+"/v1/sessions/s1", "", nil); status != http.StatusNoContent {
+		t.Errorf("delete: %d %s", status, text)
 	}
 }
 
@@ -134,6 +155,15 @@ func TestNATSAuthPrint(t *testing.T) {
 	} {
 		if !strings.Contains(acme, want) {
 			t.Errorf("the commands of nsc lack %q:\n%s", want, acme)
+		}
+	}
+	ofTenant := printed(exitOK, "--tenant", "acme", "--account", "ACME", "--keys", dir)
+	for _, want := range []string{
+		fmt.Sprintf("# in the file TAILRACE_ACCOUNTS of the edge: {\"acme\": {\"nkey\": %q}}\n", filepath.Join(dir, "tailrace-edge-acme.nk")),
+		"{ # tailrace-setup-acme\n", "{ # tailrace-operator-acme\n", `"tr.chunks.0.acme.*.*"`, `"_INBOX_edge_acme.>"`, `"_INBOX_projector.>"`,
+	} {
+		if !strings.Contains(ofTenant, want) {
+			t.Errorf("the account of a tenant lacks %q:\n%s", want, ofTenant)
 		}
 	}
 	for want, args := range map[string][]string{

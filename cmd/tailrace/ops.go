@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -28,6 +29,7 @@ const opsConnections = 64
 type ops struct {
 	server   *http.Server
 	listener net.Listener
+	tls      *tls.Config // nil without TLS
 }
 
 // newOps returns nil if the setting is empty.
@@ -38,12 +40,21 @@ func (b *app) newOps(ctx context.Context) (*ops, error) {
 	if _, _, err := net.SplitHostPort(b.cfg.OpsListen); err != nil {
 		return nil, usageError{fmt.Errorf("ops-listen is %q, want host:port", b.cfg.OpsListen)}
 	}
+	secure, err := tlsConfig(b.cfg.OpsTLSCert, b.cfg.OpsTLSKey, b.cfg.OpsClientCA, b.log)
+	if err != nil {
+		return nil, fmt.Errorf("ops-tls: %w", err)
+	}
 	listener, err := sseedge.Listen(ctx, b.cfg.OpsListen, b.cfg.WriteTimeout)
 	if err != nil {
 		return nil, fmt.Errorf("%w; choose another address with --ops-listen, or none with --ops-listen=", err)
 	}
-	b.log.Info("ops server started", "url", "http://"+listener.Addr().String())
-	return &ops{listener: &opsListener{Listener: listener, limit: opsConnections}}, nil
+	o := &ops{listener: &opsListener{Listener: listener, limit: opsConnections}, tls: secure}
+	scheme := "http://"
+	if secure != nil {
+		scheme = "https://"
+	}
+	b.log.Info("ops server started", "url", scheme+listener.Addr().String())
+	return o, nil
 }
 
 // assemble registers the handlers. All conditions must have been added.
@@ -51,18 +62,33 @@ func (o *ops) assemble(b *app) {
 	if o == nil {
 		return
 	}
+	certified := certifiedOnly(b.cfg.OpsClientCA != "")
 	mux := http.NewServeMux()
 	mux.Handle("/", b.probes().Handler())
-	mux.Handle("GET /metrics", promhttp.HandlerFor(b.metrics, promhttp.HandlerOpts{
+	mux.Handle("GET /metrics", certified(promhttp.HandlerFor(append(prometheus.Gatherers{b.metrics}, b.more...), promhttp.HandlerOpts{
 		ErrorLog: slog.NewLogLogger(b.log.Handler(), slog.LevelWarn), MaxRequestsInFlight: 4,
-	}))
+	})))
 	if b.cfg.Pprof {
 		// The command line is not served: it may contain a password.
-		mux.HandleFunc("GET /debug/pprof/", pprof.Index)
-		mux.HandleFunc("GET /debug/pprof/profile", pprof.Profile)
-		mux.HandleFunc("GET /debug/pprof/trace", pprof.Trace)
+		mux.Handle("GET /debug/pprof/", certified(http.HandlerFunc(pprof.Index)))
+		mux.Handle("GET /debug/pprof/profile", certified(http.HandlerFunc(pprof.Profile)))
+		mux.Handle("GET /debug/pprof/trace", certified(http.HandlerFunc(pprof.Trace)))
 	}
-	o.server = sseedge.NewServer(sseedge.ServerConfig{Log: b.log}, ownHosts(o.listener, mux))
+	o.server = sseedge.NewServer(sseedge.ServerConfig{TLS: o.tls, Log: b.log}, ownHosts(o.listener, mux))
+}
+
+// certifiedOnly rejects requests of clients without a verified certificate, if it is required. The listener accepts such clients, because those that probe a
+// process, such as the kubelet, have no certificate.
+func certifiedOnly(required bool) func(http.Handler) http.Handler {
+	return func(next http.Handler) http.Handler {
+		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			if required && (r.TLS == nil || len(r.TLS.VerifiedChains) == 0) {
+				http.Error(w, "client certificate required", http.StatusForbidden)
+				return
+			}
+			next.ServeHTTP(w, r)
+		})
+	}
 }
 
 // ownHosts rejects requests to a listener on loopback from web pages that
@@ -85,7 +111,7 @@ func (o *ops) run() error {
 	if o == nil {
 		return nil
 	}
-	if err := o.server.Serve(o.listener); !errors.Is(err, http.ErrServerClosed) {
+	if err := serve(o.server, o.listener); !errors.Is(err, http.ErrServerClosed) {
 		return err
 	}
 	return nil

@@ -3,91 +3,21 @@ package main
 import (
 	"bufio"
 	"context"
-	"crypto/ecdsa"
-	"crypto/elliptic"
-	"crypto/rand"
-	"crypto/tls"
-	"crypto/x509"
-	"encoding/pem"
 	"fmt"
 	"io"
-	"math/big"
 	"net"
 	"net/http"
-	"os"
-	"path/filepath"
-	"regexp"
 	"strings"
 	"testing"
 	"time"
 
+	"github.com/tailrace/tailrace/internal/testkit/certtest"
 	"github.com/tailrace/tailrace/internal/testkit/natstest"
 )
 
-// running is an edge in this process without a NATS server.
-type running struct{ url, ops string }
-
-var opsLine = regexp.MustCompile(`msg="ops server started" url=(\S+)`)
-
-// runEdgeFor starts the edge and stops it when the test ends.
-func runEdgeFor(t *testing.T, args ...string) running {
-	t.Helper()
-	ctx, cancel := context.WithCancel(t.Context())
-	output, out := io.Pipe()
-	logged, errs := io.Pipe()
-	code := make(chan int, 1)
-	go func() {
-		args := append([]string{"edge", "--listen", "127.0.0.1:0", "--ops-listen", "127.0.0.1:0", "--nats-url", "nats://127.0.0.1:1", "--drain", "0s"}, args...)
-		code <- run(ctx, terminal{in: strings.NewReader(""), out: out, err: errs}, args)
-		out.Close()
-		errs.Close()
-	}()
-	var r running
-	log := bufio.NewScanner(logged)
-	for r.ops == "" && log.Scan() {
-		if match := opsLine.FindStringSubmatch(log.Text()); match != nil {
-			r.ops = match[1]
-		}
-	}
-	go io.Copy(io.Discard, logged)
-	line, err := bufio.NewReader(output).ReadString('\n')
-	if err != nil {
-		t.Fatal(err)
-	}
-	go io.Copy(io.Discard, output)
-	r.url = strings.TrimSpace(strings.TrimPrefix(line, "Tailrace edge: "))
-	t.Cleanup(func() {
-		http.DefaultClient.CloseIdleConnections()
-		cancel()
-		if got := <-code; got != exitOK {
-			t.Errorf("edge: exit code %d", got)
-		}
-	})
-	return r
-}
-
-func get(t *testing.T, url, host string) (int, string) {
-	t.Helper()
-	req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, url, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	req.Host = host
-	resp, err := http.DefaultClient.Do(req)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer resp.Body.Close()
-	body, err := io.ReadAll(resp.Body)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return resp.StatusCode, string(body)
-}
-
 // Without NATS the process is alive and ready and its start is not complete, and its metrics show that. The clients' listener has no probe but /healthz.
 func TestOps(t *testing.T) {
-	edge := runEdgeFor(t)
+	edge := startEdge(t)
 	for path, want := range map[string]int{
 		"/livez": 200, "/healthz": 200, "/readyz": 200, "/startupz": 503, "/metrics": 200, "/debug/pprof/": 404, "/debug/pprof/heap": 404, "/v1/sessions/s1/events": 404,
 	} {
@@ -124,7 +54,7 @@ func TestOps(t *testing.T) {
 }
 
 func TestOpsServesProfilesIfEnabled(t *testing.T) {
-	edge := runEdgeFor(t, "--pprof")
+	edge := startEdge(t, "--pprof")
 	for path, want := range map[string]int{"/debug/pprof/": 200, "/debug/pprof/heap": 200, "/debug/pprof/cmdline": 404} {
 		if status, _ := get(t, edge.ops+path, ""); status != want {
 			t.Errorf("%s: %d, want %d", path, status, want)
@@ -134,7 +64,7 @@ func TestOpsServesProfilesIfEnabled(t *testing.T) {
 
 // If every connection is taken, the next client waits, the probes respond, and the waiting client is served when a connection is free.
 func TestFullEdge(t *testing.T) {
-	edge := runEdgeFor(t, "--max-connections", "2")
+	edge := startEdge(t, "--max-connections", "2")
 	dial := func() net.Conn {
 		conn, err := net.Dial("tcp", strings.TrimPrefix(edge.url, "http://"))
 		if err != nil {
@@ -172,7 +102,7 @@ func TestFullEdge(t *testing.T) {
 
 // Connections that send nothing, or nothing after a probe, do not keep the probes from being answered, however many there are.
 func TestIdleConnectionsToOps(t *testing.T) {
-	edge := runEdgeFor(t)
+	edge := startEdge(t)
 	get(t, edge.ops+"/livez", "") // the edge serves after it has waited for NATS
 	for _, sent := range []string{"", "GET /livez HTTP/1.1\r\nHost: localhost\r\n\r\n"} {
 		for range 2 * opsConnections {
@@ -206,10 +136,8 @@ func TestTakenPortsAreNamed(t *testing.T) {
 	defer taken.Close()
 	for _, name := range []string{"--listen", "--ops-listen"} {
 		args := []string{"edge", "--listen", "127.0.0.1:0", "--ops-listen", "127.0.0.1:0", "--nats-url", "nats://127.0.0.1:1", name, taken.Addr().String()}
-		var errs strings.Builder
-		code := run(t.Context(), terminal{out: io.Discard, err: &errs}, args)
-		if code != exitError || !strings.Contains(errs.String(), "another address with "+name) {
-			t.Errorf("%s is taken: exit %d: %s", name, code, errs.String())
+		if out := tailrace(t, exitError, args...); !strings.Contains(out, "another address with "+name) {
+			t.Errorf("%s is taken: %s", name, out)
 		}
 	}
 }
@@ -226,19 +154,19 @@ func TestInvalidServerSettingsAreNamed(t *testing.T) {
 		"no such file":          {"--tls-cert", "x", "--tls-key", "y"},
 		"want a loopback":       {"--listen", "0.0.0.0:0"},
 	} {
-		var errs strings.Builder
 		all := append([]string{"edge", "--listen", "127.0.0.1:0", "--ops-listen", "127.0.0.1:0", "--nats-url", "nats://127.0.0.1:1"}, args...)
-		if code := run(t.Context(), terminal{out: io.Discard, err: &errs}, all); code == exitOK || !strings.Contains(errs.String(), want) {
-			t.Errorf("%v: exit %d: %s, want %q", args, code, errs.String(), want)
+		if code, _, errs := runCommand(t, "", all...); code == exitOK || !strings.Contains(errs, want) {
+			t.Errorf("%v: exit %d: %s, want %q", args, code, errs, want)
 		}
 	}
 }
 
 // The edge serves TLS and HTTP/2 with the configured files; every response has the CORS headers.
 func TestEdgeOverTLS(t *testing.T) {
-	cert, key := writePair(t)
-	edge := runEdgeFor(t, "--tls-cert", cert, "--tls-key", key, "--cors-origins", "https://app.example")
-	transport := &http.Transport{ForceAttemptHTTP2: true, TLSClientConfig: &tls.Config{InsecureSkipVerify: true}}
+	ca := certtest.New(t)
+	pair := ca.Server()
+	edge := startEdge(t, "--tls-cert", pair.Cert, "--tls-key", pair.Key, "--cors-origins", "https://app.example")
+	transport := &http.Transport{ForceAttemptHTTP2: true, TLSClientConfig: ca.ClientConfig()}
 	defer transport.CloseIdleConnections()
 	req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, edge.url+"/nowhere", nil)
 	if err != nil {
@@ -253,31 +181,6 @@ func TestEdgeOverTLS(t *testing.T) {
 	if resp.ProtoMajor != 2 || resp.StatusCode != http.StatusNotFound || resp.Header.Get("Access-Control-Allow-Origin") != "https://app.example" {
 		t.Errorf("%s: %s %s %v", edge.url, resp.Proto, resp.Status, resp.Header)
 	}
-}
-
-func writePair(t *testing.T) (cert, key string) {
-	t.Helper()
-	private, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	if err != nil {
-		t.Fatal(err)
-	}
-	template := &x509.Certificate{SerialNumber: big.NewInt(1), NotAfter: time.Now().Add(time.Hour)}
-	der, err := x509.CreateCertificate(rand.Reader, template, template, private.Public(), private)
-	if err != nil {
-		t.Fatal(err)
-	}
-	secret, err := x509.MarshalPKCS8PrivateKey(private)
-	if err != nil {
-		t.Fatal(err)
-	}
-	dir := t.TempDir()
-	cert, key = filepath.Join(dir, "tls.crt"), filepath.Join(dir, "tls.key")
-	for path, block := range map[string]*pem.Block{cert: {Type: "CERTIFICATE", Bytes: der}, key: {Type: "PRIVATE KEY", Bytes: secret}} {
-		if err := os.WriteFile(path, pem.EncodeToMemory(block), 0o600); err != nil {
-			t.Fatal(err)
-		}
-	}
-	return cert, key
 }
 
 // The reserve is kept if there are enough descriptors, and is never all of them.

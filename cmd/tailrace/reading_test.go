@@ -11,8 +11,6 @@ import (
 	"maps"
 	"net/http"
 	"net/http/httptest"
-	"os"
-	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -20,8 +18,10 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 	"github.com/prometheus/client_golang/prometheus"
 
+	"github.com/tailrace/tailrace/auth"
 	"github.com/tailrace/tailrace/chunk"
 	"github.com/tailrace/tailrace/internal/health"
+	"github.com/tailrace/tailrace/internal/jscredentials"
 	"github.com/tailrace/tailrace/internal/natsauth"
 	"github.com/tailrace/tailrace/internal/testkit/authtest"
 	"github.com/tailrace/tailrace/internal/testkit/memlog"
@@ -48,31 +48,10 @@ type env struct {
 func newEnv(t *testing.T) *env {
 	t.Helper()
 	h := &env{Stack: stack.Start(t, stack.Options{Server: []natstest.Option{natstest.Listen()}}), t: t, doc: openapitest.Load(t)}
-	views := filepath.Join(t.TempDir(), "views.json")
-	if err := os.WriteFile(views, []byte(`{"views":{"customer":{"preset":"public"}}}`), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	h.running = runEdgeFor(t, "--nats-url", h.Server.URL, "--nats-nkey", h.Users.Seed(natsauth.Edge), "--views", views, "--allow-delete")
-	ctx, cancel := context.WithCancel(t.Context())
-	ended := make(chan int, 1)
-	go func() {
-		args := []string{
-			"projector", "--nats-url", h.Server.URL, "--nats-nkey", h.Users.Seed(natsauth.Projector), "--ops-listen", "", "--save-after", "10ms",
-		}
-		ended <- run(ctx, terminal{in: strings.NewReader(""), out: io.Discard, err: io.Discard}, args)
-	}()
-	t.Cleanup(func() {
-		cancel()
-		if code := <-ended; code != exitOK {
-			t.Errorf("projector: exit code %d", code)
-		}
-	})
-	natstest.Eventually(t, "an edge that has started", func(context.Context) error {
-		if status, body := get(t, h.ops+"/startupz", ""); status != http.StatusOK {
-			return errors.New(body)
-		}
-		return nil
-	})
+	views := writeFile(t, "views.json", `{"views":{"customer":{"preset":"public"}}}`)
+	h.running = startEdge(t, "--nats-url", h.Server.URL, "--nats-nkey", h.Users.Seed(natsauth.Edge), "--views", views, "--allow-delete")
+	startProcess(t, "projector", "--nats-url", h.Server.URL, "--nats-nkey", h.Users.Seed(natsauth.Projector), "--ops-listen", "", "--save-after", "10ms")
+	awaitStart(t, h.ops)
 	h.producer = h.NewWriter(producers.Config{Linger: producers.Off})
 	return h
 }
@@ -147,24 +126,6 @@ func (h *env) ask(method, url string, header http.Header) (status int, answered 
 	}
 	h.doc.Check(h.t, resp, body)
 	return resp.StatusCode, resp.Header, string(body)
-}
-
-// firstEvent reads up to the end of the next event with data.
-func firstEvent(r *bufio.Reader) (string, error) {
-	var event strings.Builder
-	for {
-		line, err := r.ReadString('\n')
-		event.WriteString(line)
-		if err != nil {
-			return event.String(), err
-		}
-		if line == "\n" {
-			if strings.Contains(event.String(), "data:") {
-				return event.String(), nil
-			}
-			event.Reset()
-		}
-	}
 }
 
 // firstID returns the id of an event.
@@ -269,9 +230,11 @@ func TestDocumentCoversReads(t *testing.T) {
 	h.readSessions()
 	h.readEvents()
 	h.erase()
+	h.revoke()
 	h.readOps()
 	h.refusedEverywhere()
 	h.refusedWhileDraining()
+	h.refusedOverRate()
 	h.notReady()
 	for _, tag := range []string{"edge", "ops"} {
 		for _, what := range h.doc.Unseen(tag) {
@@ -300,6 +263,7 @@ func (h *env) readSnapshots(early, late chunk.Seq) {
 	if page := h.get("/v1/sessions/busy/snapshot", `"status":"active"`, `"text":"wait"`); strings.Contains(page, "working") {
 		h.t.Errorf("without partial=1 the message in flight is in %s", page)
 	}
+	h.get(talk+"?dialect=aisdk", `"status":"ended"`)
 	h.get("/v1/sessions/busy/snapshot?partial=1", "working", `"kind":"approval"`)
 	h.get("/v1/sessions/failed/snapshot", `"status":"failed"`, `"detail":{"message":"no more"}`)
 
@@ -403,13 +367,17 @@ func (h *env) readSessions() {
 func (h *env) readEvents() {
 	h.t.Helper()
 	const talk = "/v1/sessions/talk/events"
-	h.get(talk+"?after=0&scope=tree&types=text_delta,tool_start&exclude=thinking&view=customer", "Let me see.")
+	h.get(talk+"?after=0&scope=tree&types=text_delta,tool_start&exclude=thinking&view=customer&ticket=unused", "Let me see.")
 	h.get(talk+"?scope=tree&agent=kid-1", `"agentId":"kid-1"`)
 	h.get("/v1/sessions/kid-1/events?root=talk", "run_started")
 	h.want(http.StatusNotFound, http.MethodGet, "/v1/sessions/unknown/events", nil)
+	h.get(talk+"?dialect=aisdk", `{"type":"start","messageId":"msg-`)
+	h.want(http.StatusGone, http.MethodGet, "/v1/sessions/old/events?dialect=aisdk&after=1", nil, "HISTORY_EXPIRED")
+	h.want(http.StatusBadRequest, http.MethodGet, talk+"?dialect=latin", nil, "BAD_PARAMETER")
 	h.want(http.StatusBadRequest, http.MethodGet, talk+"?after=x", nil)
 	h.want(http.StatusNotAcceptable, http.MethodGet, talk, http.Header{"Accept": {"application/json"}})
 	h.get("/v1/events?session=talk&session=late&after=0.0&scope=session&types=text_delta&exclude=thinking&view=customer", "event: session:")
+	h.get("/v1/events?session=talk&session=late&dialect=aisdk", "event: session:", `{"type":"start","messageId":"msg-`)
 	h.want(http.StatusNotFound, http.MethodGet, "/v1/events?session=unknown", nil)
 	h.want(http.StatusBadRequest, http.MethodGet, "/v1/events", nil)
 	h.want(http.StatusNotAcceptable, http.MethodGet, "/v1/events?session=talk", http.Header{"Accept": {"application/json"}})
@@ -464,6 +432,33 @@ func (h *env) erase() {
 	h.want(http.StatusNotFound, http.MethodGet, "/v1/sessions/kid-1/snapshot?root=talk", nil)
 }
 
+// revoke revokes credentials on an edge that has a Revoker; that of h authenticates nothing, so it has none.
+func (h *env) revoke() {
+	h.t.Helper()
+	store, err := jscredentials.New(h.JS, jscredentials.Config{})
+	if err != nil {
+		h.t.Fatal(err)
+	}
+	edge, err := sseedge.New(memlog.New(), unavailable{}, sseedge.Config{Authenticator: authtest.None(h.t, "default"), Revoker: store, Host: sseedge.LoopbackHost})
+	if err != nil {
+		h.t.Fatal(err)
+	}
+	server := httptest.NewServer(edge)
+	defer server.Close()
+	for path, id := range map[string]string{server.URL + "/v1/tokens/ID": "t1", server.URL + "/v1/subjects/ID/tokens": "auth0%7C1"} {
+		h.want(http.StatusNotFound, http.MethodDelete, strings.TrimPrefix(strings.Replace(path, "ID", id, 1), server.URL), nil)
+		h.want(http.StatusNoContent, http.MethodDelete, strings.Replace(path, "ID", id, 1), nil)
+		h.want(http.StatusBadRequest, http.MethodDelete, strings.Replace(path, "ID", strings.Repeat("x", 256), 1), nil, "BAD_TOKEN_ID")
+		h.want(http.StatusForbidden, http.MethodDelete, strings.Replace(path, "ID", id, 1), http.Header{"Origin": {"https://evil.example"}}, "CROSS_ORIGIN")
+		h.want(http.StatusMethodNotAllowed, http.MethodPut, strings.Replace(path, "ID", id, 1), nil, "METHOD_NOT_ALLOWED")
+		h.want(http.StatusMisdirectedRequest, http.MethodDelete, strings.Replace(path, "ID", id, 1), http.Header{"Host": {"evil.example"}}, "MISDIRECTED")
+	}
+	list, err := store.List(h.t.Context(), "default")
+	if err != nil || len(list) != 2 {
+		h.t.Errorf("the revocations are %+v, %v", list, err)
+	}
+}
+
 func (h *env) readOps() {
 	h.t.Helper()
 	for _, url := range []string{"/healthz", h.ops + "/livez", h.ops + "/healthz", h.ops + "/readyz", h.ops + "/startupz", h.ops + "/metrics"} {
@@ -476,7 +471,7 @@ func (h *env) refusedEverywhere() {
 	h.t.Helper()
 	for _, operation := range h.doc.Operations("edge") {
 		method, path, _ := strings.Cut(operation, " ")
-		if !strings.HasPrefix(path, "/v1/") {
+		if !strings.HasPrefix(path, "/v1/") || strings.HasPrefix(path, "/v1/tokens") || strings.HasPrefix(path, "/v1/subjects") { // see revoke
 			continue
 		}
 		path = strings.Replace(path, "{id}", "old", 1)
@@ -504,12 +499,13 @@ func (unavailable) MessagePage(context.Context, chunk.Session, fold.PageQuery) (
 func (unavailable) Sessions(context.Context, string, projector.SessionQuery) (projector.SessionPage, error) {
 	return projector.SessionPage{}, errUnavailable
 }
-func (unavailable) Delete(context.Context, chunk.Session) error { return errUnavailable }
+func (unavailable) Delete(context.Context, chunk.Session) error   { return errUnavailable }
+func (unavailable) Revoke(context.Context, auth.Revocation) error { return errUnavailable }
 
 // refusedWhileDraining sends requests to a draining edge with an unavailable log.
 func (h *env) refusedWhileDraining() {
 	h.t.Helper()
-	edge, err := sseedge.New(memlog.New(), unavailable{}, sseedge.Config{Authenticator: authtest.None(h.t, "default"), Sessions: unavailable{}, Eraser: unavailable{}})
+	edge, err := sseedge.New(memlog.New(), unavailable{}, sseedge.Config{Authenticator: authtest.None(h.t, "default"), Sessions: unavailable{}, Eraser: unavailable{}, Revoker: unavailable{}})
 	if err != nil {
 		h.t.Fatal(err)
 	}
@@ -528,6 +524,27 @@ func (h *env) refusedWhileDraining() {
 			path += "?session=s1"
 		}
 		h.want(http.StatusServiceUnavailable, method, server.URL+path, nil)
+	}
+}
+
+// refusedOverRate sends requests to an edge that has admitted the one request of the client.
+func (h *env) refusedOverRate() {
+	h.t.Helper()
+	edge, err := sseedge.New(memlog.New(), unavailable{}, sseedge.Config{
+		Authenticator: authtest.NewIssuer(h.t), Sessions: unavailable{}, Eraser: unavailable{}, Revoker: unavailable{}, Rates: sseedge.Rates{Address: sseedge.Rate{PerSecond: 1e-4, Burst: 1}},
+	})
+	if err != nil {
+		h.t.Fatal(err)
+	}
+	server := httptest.NewServer(edge)
+	defer server.Close()
+	for _, path := range []string{"/v1/sessions", "/v1/sessions/s1/events"} { // refused requests for streams have a rate of their own
+		h.want(http.StatusUnauthorized, http.MethodGet, server.URL+path, nil)
+	}
+	for _, p := range edge.Policies() {
+		if !p.Public {
+			h.want(http.StatusTooManyRequests, p.Method, server.URL+strings.Replace(p.Path, "{id}", "s1", 1)+"?session=s1", nil, "TOO_MANY_REQUESTS_OF_ADDRESS")
+		}
 	}
 }
 

@@ -30,35 +30,32 @@ func (f *rebuildFlags) register(flags *flag.FlagSet) {
 // runRebuild refolds sessions from the log.
 func runRebuild(ctx context.Context, t terminal, args []string) error {
 	var f rebuildFlags
-	cfg, rest, err := arguments(t, "rebuild", args, f.register)
+	cfg, err := flagsOnly(t, "rebuild", args, f.register)
 	if err != nil {
 		return err
 	}
-	if err := f.check(rest, cfg.layout()); err != nil {
+	if err := f.check(cfg.layout()); err != nil {
 		return usageError{err}
 	}
-	b, err := connect(natsauth.Operator, cfg, cfg.logger(t.err))
+	b, err := connectCommand(ctx, t, natsauth.Operator, cfg)
 	if err != nil {
 		return err
 	}
 	defer b.close()
-	if err := b.ensureTopology(ctx); err != nil {
-		return err
-	}
 	if f.drop != "" {
 		return f.remove(ctx, t, b)
 	}
 	return f.run(ctx, t, b)
 }
 
-func (f *rebuildFlags) check(rest []string, live subjects.Layout) error {
+func (f *rebuildFlags) check(live subjects.Layout) error {
 	if f.drop != "" {
-		if f.sessionSelection != (sessionSelection{}) || f.to != "" || len(rest) > 0 {
-			return errors.New("--drop: want no other arguments")
+		if f.sessionSelection != (sessionSelection{}) || f.to != "" {
+			return errors.New("--drop: want no other flags")
 		}
 		return checkBucket("drop", f.drop, live)
 	}
-	if err := f.sessionSelection.check(rest); err != nil || f.to == "" {
+	if err := f.sessionSelection.check(); err != nil || f.to == "" {
 		return err
 	}
 	return checkBucket("to", f.to, live)

@@ -76,12 +76,11 @@ func (s *rebuildEnv) write(session chunk.Session, seed uint64, n int) {
 // run runs a command and returns its output.
 func (s *rebuildEnv) run(want int, args ...string) (out, errs string) {
 	s.t.Helper()
-	var o, e strings.Builder
-	args = append(args, "--nats-url", s.url, "--partitions", "2")
-	if code := run(s.t.Context(), terminal{in: strings.NewReader(""), out: &o, err: &e}, args); code != want {
-		s.t.Fatalf("%q: exit code %d, want %d:\n%s%s", args, code, want, o.String(), e.String())
+	code, out, errs := runCommand(s.t, "", append(args, "--nats-url", s.url, "--partitions", "2")...)
+	if code != want {
+		s.t.Fatalf("%q: exit code %d, want %d:\n%s%s", args, code, want, out, errs)
 	}
-	return o.String(), e.String()
+	return out, errs
 }
 
 // results runs a command with --json and counts its results.
@@ -207,12 +206,7 @@ func TestRebuildIntoAnotherBucket(t *testing.T) {
 
 	// A projector with the new bucket continues at the positions stored there.
 	s.write(chunk.RootSession("default", "late"), 99, 40)
-	ctx, stop := context.WithCancel(t.Context())
-	code := make(chan int, 1)
-	go func() {
-		args := []string{"projector", "--nats-url", s.url, "--partitions", "2", "--snapshot-bucket", "TR_SNAPSHOTS_2", "--ops-listen", "127.0.0.1:0"}
-		code <- run(ctx, terminal{in: strings.NewReader(""), out: &strings.Builder{}, err: &strings.Builder{}}, args)
-	}()
+	p := startProcess(t, "projector", "--nats-url", s.url, "--partitions", "2", "--snapshot-bucket", "TR_SNAPSHOTS_2", "--ops-listen", "127.0.0.1:0")
 	layout := siteLayout
 	layout.SnapshotBucket = "TR_SNAPSHOTS_2"
 	store, err := jssnapshots.New(s.js, jssnapshots.Config{Layout: layout})
@@ -226,8 +220,7 @@ func TestRebuildIntoAnotherBucket(t *testing.T) {
 		}
 		return err
 	})
-	stop()
-	if got := <-code; got != exitOK {
+	if got := p.end(); got != exitOK {
 		t.Errorf("projector: exit code %d", got)
 	}
 	s.expect(s.results(exitOK, "verify", "--all", "--snapshot-bucket", "TR_SNAPSHOTS_2"), "same:11 unprovable:2")

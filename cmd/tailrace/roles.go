@@ -20,12 +20,9 @@ type role func(ctx context.Context, b *app) error
 
 // runRole runs one role as a separate process.
 func runRole(ctx context.Context, t terminal, name natsauth.Role, args []string, work role) error {
-	cfg, rest, err := arguments(t, string(name), args, nil)
+	cfg, err := flagsOnly(t, string(name), args, nil)
 	if err != nil {
 		return err
-	}
-	if len(rest) > 0 {
-		return usageError{errors.New("want no arguments")}
 	}
 	b, err := connect(name, cfg, cfg.logger(t.err))
 	if err != nil {

@@ -61,10 +61,8 @@ func (c *sessionSelection) register(flags *flag.FlagSet) {
 	flags.BoolVar(&c.json, "json", false, "print a JSON line per session")
 }
 
-func (c *sessionSelection) check(rest []string) error {
+func (c *sessionSelection) check() error {
 	switch {
-	case len(rest) > 0:
-		return errors.New("want no arguments")
 	case c.all == (c.session != ""):
 		return errors.New("want --session or --all")
 	case c.all:
@@ -205,7 +203,7 @@ func (t *tally) add(l line) error {
 	case t.json:
 		err = json.NewEncoder(t.out).Encode(l.JSON)
 	case l.Notable || !t.all:
-		_, err = fmt.Fprintf(t.out, "%-10s  %s  %s\n", l.Result, l.Session, l.Text)
+		_, err = fmt.Fprintf(t.out, "%-10s  %s  %s\n", l.Result, l.Session, printable(l.Text))
 	}
 	t.err = errors.Join(t.err, err)
 	return t.err

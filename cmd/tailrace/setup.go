@@ -14,14 +14,11 @@ import (
 // prints what it would create, without a server.
 func runSetup(ctx context.Context, t terminal, args []string) error {
 	var printOnly bool
-	cfg, rest, err := arguments(t, "setup", args, func(flags *flag.FlagSet) {
+	cfg, err := flagsOnly(t, "setup", args, func(flags *flag.FlagSet) {
 		flags.BoolVar(&printOnly, "print", false, "print the configuration of each stream and bucket as one line of JSON, and connect to no server")
 	})
 	if err != nil {
 		return err
-	}
-	if len(rest) > 0 {
-		return usageError{fmt.Errorf("unexpected argument %q", rest[0])}
 	}
 	streams, err := topology.Streams(cfg.topology())
 	if err != nil {

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"context"
 	"encoding/json"
 	"reflect"
 	"strings"
@@ -22,14 +21,7 @@ func TestSetup(t *testing.T) {
 	server := natstest.Start(t, natstest.Listen())
 	tailrace := func(want int, args ...string) string {
 		t.Helper()
-		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
-		defer cancel()
-		var out, errs strings.Builder
-		args = append(args, "--nats-url", server.URL, "--partitions", "2")
-		if code := run(ctx, terminal{in: strings.NewReader(""), out: &out, err: &errs}, args); code != want {
-			t.Fatalf("%v: exit code %d, want %d: %s", args, code, want, errs.String())
-		}
-		return out.String() + errs.String()
+		return tailrace(t, want, append(args, "--nats-url", server.URL, "--partitions", "2")...)
 	}
 	if got := tailrace(exitError, "projector", "--ops-listen", ""); !strings.Contains(got, "TR_CHUNKS_0: is missing") || !strings.Contains(got, "`tailrace setup`") {
 		t.Errorf("without streams: %s", got)
@@ -39,7 +31,7 @@ func TestSetup(t *testing.T) {
 		t.Errorf("projector created %s", name)
 	}
 	for range 2 {
-		if got := tailrace(exitOK, "setup"); got != "8 streams exist with these settings\n" {
+		if got := tailrace(exitOK, "setup"); got != "11 streams exist with these settings\n" {
 			t.Errorf("setup: %s", got)
 		}
 	}
@@ -59,11 +51,7 @@ func TestSetup(t *testing.T) {
 
 // setup --print needs no server, and streams that are made of its lines pass the check.
 func TestSetupPrint(t *testing.T) {
-	var out, errs strings.Builder
-	args := []string{"setup", "--print", "--nats-url", "nats://127.0.0.1:1", "--partitions", "2", "--max-age", "5h"}
-	if code := run(t.Context(), terminal{out: &out, err: &errs}, args); code != exitOK {
-		t.Fatalf("exit code %d: %s", code, errs.String())
-	}
+	out := tailrace(t, exitOK, "setup", "--print", "--nats-url", "nats://127.0.0.1:1", "--partitions", "2", "--max-age", "5h")
 	cfg := config{Partitions: 2, MaxAge: 5 * time.Hour}.topology()
 	want, err := topology.Streams(cfg)
 	if err != nil {
@@ -71,7 +59,7 @@ func TestSetupPrint(t *testing.T) {
 	}
 	js := natstest.Start(t).JetStream(t)
 	var got []jetstream.StreamConfig
-	for line := range strings.Lines(out.String()) {
+	for line := range strings.Lines(out) {
 		var stream jetstream.StreamConfig
 		if err := json.Unmarshal([]byte(line), &stream); err != nil {
 			t.Fatalf("%s: %v", line, err)

@@ -3,7 +3,6 @@ package main
 import (
 	"context"
 	"fmt"
-	"io"
 	"net/http"
 	"strings"
 	"testing"
@@ -42,7 +41,7 @@ func TestStorageFailure(t *testing.T) {
 				t.Fatal(err)
 			}
 			streamtest.Ensure(t, js, topology.Config{DeadLetterMaxBytes: 1 << 20})
-			edge := runEdgeFor(t, "--nats-url", server.URL, "--deadletter-max-bytes", "1048576")
+			edge := startEdge(t, "--nats-url", server.URL, "--deadletter-max-bytes", "1048576")
 			metric := func(want int) {
 				t.Helper()
 				line := fmt.Sprintf("tailrace_stream_writable{stream=\"TR_CHUNKS_0\"} %d\n", want)
@@ -57,17 +56,8 @@ func TestStorageFailure(t *testing.T) {
 			fail(t, js, dir)
 			metric(0)
 			begun := time.Now()
-			resp, err := http.Post(edge.url+"/api/chat", "application/json", strings.NewReader(chatPost))
-			if err != nil {
-				t.Fatal(err)
-			}
-			defer resp.Body.Close()
-			body, err := io.ReadAll(resp.Body)
-			if err != nil {
-				t.Fatal(err)
-			}
-			if resp.StatusCode != http.StatusInsufficientStorage || !strings.Contains(string(body), `"code":"INSUFFICIENT_STORAGE"`) {
-				t.Errorf("a chat gets %d %s", resp.StatusCode, body)
+			if status, _, body := sendAs(t, http.MethodPost, edge.url+"/api/chat", chatPost, nil); status != http.StatusInsufficientStorage || !strings.Contains(body, `"code":"INSUFFICIENT_STORAGE"`) {
+				t.Errorf("a chat gets %d %s", status, body)
 			}
 			t.Logf("refused after %s", time.Since(begun))
 			if name == "full" {

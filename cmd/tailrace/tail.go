@@ -7,10 +7,7 @@ import (
 	"fmt"
 	"io"
 	"iter"
-	"os"
 	"strings"
-
-	"golang.org/x/term"
 
 	"github.com/tailrace/tailrace/chunk"
 	"github.com/tailrace/tailrace/consumers"
@@ -50,14 +47,11 @@ func runTail(ctx context.Context, t terminal, args []string) error {
 	if err := subjects.CheckToken("session", rest[0]); err != nil {
 		return usageError{err}
 	}
-	b, err := connect(natsauth.Analytics, cfg, cfg.logger(t.err))
+	b, err := connectCommand(ctx, t, natsauth.Analytics, cfg)
 	if err != nil {
 		return err
 	}
 	defer b.close()
-	if err := b.ensureTopology(ctx); err != nil {
-		return err
-	}
 	reader, err := b.reader()
 	if err != nil {
 		return err
@@ -104,7 +98,7 @@ func show(ctx context.Context, records iter.Seq2[chunk.Record, error], p printer
 }
 
 func printerFor(t terminal, asJSON bool, root chunk.Session) printer {
-	if file, ok := t.out.(*os.File); ok && !asJSON && term.IsTerminal(int(file.Fd())) {
+	if !asJSON && t.isInteractive() {
 		return &textPrinter{out: t.out, root: root}
 	}
 	return &jsonPrinter{out: t.out}

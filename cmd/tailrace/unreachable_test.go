@@ -18,23 +18,13 @@ import (
 // time as before. When NATS is back, requests are served again.
 func TestUnreachableNATS(t *testing.T) {
 	server := streamtest.Start(t, natstest.Listen())
-	edge := runEdgeFor(t, "--nats-url", server.URL, "--chat-agent", "demo", "--agent-server")
-	request := func(method, path, body string, header http.Header) (status int, retryAfter, text string, took time.Duration) {
+	edge := startEdge(t, "--nats-url", server.URL, "--chat-agent", "demo", "--agent-server")
+	request := func(method, path, body string, header map[string]string) (status int, retryAfter, text string, took time.Duration) {
 		t.Helper()
 		ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
 		defer cancel()
-		req, err := http.NewRequestWithContext(ctx, method, edge.url+path, strings.NewReader(body))
-		if err != nil {
-			t.Fatal(err)
-		}
-		if header != nil {
-			req.Header = header
-		}
-		if body != "" {
-			req.Header.Set("Content-Type", "application/json")
-		}
 		begun := time.Now()
-		resp, err := http.DefaultClient.Do(req)
+		resp, err := do(ctx, method, edge.url+path, body, header)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -89,7 +79,7 @@ func TestUnreachableNATS(t *testing.T) {
 	if status, _, text, _ := request("GET", "/healthz", "", nil); status != http.StatusOK {
 		t.Errorf("healthz: %d %s", status, text)
 	}
-	status, _, text, took := request("GET", "/v1/sessions/s3/events", "", http.Header{"Accept": {"text/event-stream"}, "Cache-Control": {"no-cache"}})
+	status, _, text, took := request("GET", "/v1/sessions/s3/events", "", map[string]string{"Accept": "text/event-stream", "Cache-Control": "no-cache"})
 	if status != http.StatusOK || took < time.Second {
 		t.Errorf("an EventSource: %d %s after %s", status, text, took)
 	}

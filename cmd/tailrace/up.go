@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -18,13 +19,14 @@ import (
 // runUp runs all roles in one process. With TAILRACE_NATS_URL it uses that
 // server, otherwise an embedded one.
 func runUp(ctx context.Context, t terminal, args []string) error {
-	cfg, rest, err := arguments(t, "up", args, nil)
+	cfg, err := flagsOnly(t, "up", args, nil)
 	if err != nil {
 		return err
 	}
-	if len(rest) > 0 {
-		return usageError{errors.New("want no arguments")}
+	if cfg.Accounts != "" {
+		return usageError{errors.New("accounts: only the command edge serves the accounts of tenants")}
 	}
+	cfg.Ingest = cmp.Or(cfg.Ingest, ingestOn)
 	log := cfg.logger(t.err)
 	var options []nats.Option
 	if cfg.NATSURL == "" {
@@ -55,34 +57,38 @@ func runUp(ctx context.Context, t terminal, args []string) error {
 func (b *app) up(ctx context.Context, t terminal) error {
 	var demo *demoAgent
 	services := []func(context.Context) error{b.project}
-	if b.cfg.hasModel() {
-		agents, err := b.newModelAgents()
+	if b.cfg.hasAgents() {
+		agents, err := b.newAgents()
 		if err != nil {
 			return err
 		}
-		services = append(services, agents.run)
+		services = append(services, agents.Run)
 	} else if b.cfg.Demo {
 		var err error
 		if demo, err = b.newDemo(); err != nil {
 			return err
 		}
-		services = append(services, demo.run)
+		services = append(services, demo.served.Run)
 	}
 	b.withProjector()
 	server, err := b.newHTTPServer(ctx, demo)
 	if err != nil {
 		return err
 	}
-	services = append(services, server.run)
-	fmt.Fprintf(t.out, "\n  Tailrace is running: %s\n%s\n", server.url(), b.usage())
-	fmt.Fprintf(t.err, "nats: %s   data: %s   stop: Ctrl-C\n", b.cfg.natsURL(), b.dataText())
-	return b.withStreams(ctx, services...)
+	// The services start after the streams were created: a user who reads the URL can run the other commands.
+	url := server.url()
+	announce := func(context.Context) error {
+		fmt.Fprintf(t.out, "\n  Tailrace is running: %s\n%s\n", url, b.usage())
+		fmt.Fprintf(t.err, "nats: %s   data: %s   stop: Ctrl-C\n", b.cfg.natsURL(), b.dataText())
+		return nil
+	}
+	return b.withStreams(ctx, append(services, server.run, announce)...)
 }
 
 // usage tells users what they find at the URL.
 func (b *app) usage() string {
 	switch {
-	case b.cfg.hasModel():
+	case b.cfg.hasAgents():
 		return "  There is no page. Chats are at POST /api/chat, see docs/chat.md.\n"
 	case b.cfg.Demo:
 		var names []string

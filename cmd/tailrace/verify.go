@@ -14,21 +14,18 @@ import (
 // runVerify compares stored snapshots with the log. It changes nothing.
 func runVerify(ctx context.Context, t terminal, args []string) error {
 	var c sessionSelection
-	cfg, rest, err := arguments(t, "verify", args, c.register)
+	cfg, err := flagsOnly(t, "verify", args, c.register)
 	if err != nil {
 		return err
 	}
-	if err := c.check(rest); err != nil {
+	if err := c.check(); err != nil {
 		return usageError{err}
 	}
-	b, err := connect(natsauth.Operator, cfg, cfg.logger(t.err))
+	b, err := connectCommand(ctx, t, natsauth.Operator, cfg)
 	if err != nil {
 		return err
 	}
 	defer b.close()
-	if err := b.ensureTopology(ctx); err != nil {
-		return err
-	}
 	f, err := b.newSessionWalker()
 	if err != nil {
 		return err

@@ -31,7 +31,7 @@ func TestViewsFile(t *testing.T) {
 			t.Errorf("%s: exit %d: %s, want %q", text, code, errs.String(), want)
 		}
 	}
-	edge := runEdgeFor(t, "--views", file(`{"views":{"customer":{"preset":"public"},"staff":{"types":["*"]}},"default":"customer"}`))
+	edge := startEdge(t, "--views", file(`{"views":{"customer":{"preset":"public"},"staff":{"types":["*"]}},"default":"customer"}`))
 	for path, want := range map[string]int{
 		"/v1/sessions/s1/messages":               http.StatusServiceUnavailable, // NATS is unavailable
 		"/v1/sessions/s1/messages?view=customer": http.StatusServiceUnavailable,

@@ -2,6 +2,7 @@ package aisdk
 
 import (
 	"github.com/tailrace/tailrace/chunk"
+	"github.com/tailrace/tailrace/internal/dialect"
 	"github.com/tailrace/tailrace/internal/rawjson"
 )
 
@@ -56,7 +57,7 @@ func (m *MessageWriter) childChunk(it *item) {
 		return
 	}
 	line := it.JSON()
-	if it.kind != noBlock {
+	if it.kind != dialect.NoBlock {
 		line = it.rec.Data
 	}
 	m.open("data-subagent-chunk")

@@ -39,6 +39,11 @@
 // Snapshot and Page return what a page loads before it follows the stream: the conversation with the parts that a client would have built from it. With
 // SnapshotOptions.SubAgents, Snapshot has the parts of a stream with Inline.
 //
+// # Hidden records
+//
+// A server that hides records from a client passes each of them to Hide instead of Append, and leaves it out of a Scan. Package sseedge/view determines what is
+// hidden.
+//
 // # Built and loaded
 //
 // The parts that a client builds are those of the snapshot, except for
@@ -74,4 +79,29 @@
 //
 // Another order of the frames would not help: with the end of a block after the part that ends it, that part would be shown twice instead of a visible
 // error. Frames of one write are separated only if a connection breaks within their few hundred bytes.
+//
+// # Reading a server of the AI SDK
+//
+// A Translator does the reverse: it reads the stream that a server of the AI SDK writes, and RequestMessages returns what is posted to it.
+//
+//	start-step, finish-step            step_start, step_end; the last one with the reason of finish
+//	text-delta                         text_delta
+//	reasoning-delta, reasoning-end     thinking
+//	tool-input-start, -delta           tool_arg_stream_start, _delta
+//	tool-input-available               tool_arg_stream_end if it streamed, tool_start
+//	tool-input-error                   tool_input_error
+//	tool-output-available, -error      tool_end
+//	tool-output-denied                 tool_approval_response
+//	tool-approval-request              tool_approval_request
+//	source-url, source-document, file  source_url, source_document, file
+//	data-<name>                        custom <name>
+//	error                              error, and the run fails
+//	abort                              run_interrupted
+//	finish                             the run ends, or pauses if a call is open
+//	start, text-start, text-end,
+//	reasoning-start, message-metadata  no chunk of their own
+//	everything else                    custom aisdk.<type>, its data the part
+//
+// Everything else covers preliminary outputs, the types of version 7 that have no counterpart, unknown types, and known ones that lack a required member. Metadata,
+// the ids of blocks and of data, and transient have no counterpart in the chunk schema.
 package aisdk

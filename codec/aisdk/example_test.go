@@ -2,9 +2,11 @@ package aisdk_test
 
 import (
 	"fmt"
+	"strings"
 
 	"github.com/tailrace/tailrace/chunk"
 	"github.com/tailrace/tailrace/codec/aisdk"
+	"github.com/tailrace/tailrace/internal/dialect"
 )
 
 func record(n int, body chunk.Body) chunk.Record {
@@ -75,4 +77,37 @@ func ExampleMessageWriter_Finish() {
 	// data: {"type":"finish","finishReason":"stop"}
 	//
 	// data: [DONE]
+}
+
+func ExampleTranslator() {
+	response := `{"type":"start"}
+{"type":"start-step"}
+{"type":"text-start","id":"1"}
+{"type":"text-delta","id":"1","delta":"Where are you? "}
+{"type":"text-end","id":"1"}
+{"type":"tool-input-available","toolCallId":"c1","toolName":"location","input":{}}
+{"type":"finish-step"}
+{"type":"finish","finishReason":"tool-calls"}`
+
+	tr := aisdk.NewTranslator(dialect.Run{Session: "s1", AgentType: "support", RunID: "r1"})
+	write := func(chunks []chunk.Chunk) {
+		for _, c := range chunks {
+			text, err := c.AppendJSON(nil)
+			fmt.Println(string(text), err)
+		}
+	}
+	for line := range strings.Lines(response) {
+		chunks, err := tr.Translate([]byte(line))
+		if err != nil {
+			fmt.Println(err)
+		}
+		write(chunks)
+	}
+	write(tr.End())
+	// Output:
+	// {"type":"step_start","agentId":"s1","agentType":"support","timestamp":0,"step":1} <nil>
+	// {"type":"text_delta","agentId":"s1","agentType":"support","timestamp":0,"step":1,"delta":"Where are you? "} <nil>
+	// {"type":"tool_start","agentId":"s1","agentType":"support","timestamp":0,"step":1,"toolCallId":"c1","toolName":"location","arguments":{}} <nil>
+	// {"type":"step_end","agentId":"s1","agentType":"support","timestamp":0,"step":1,"finishReason":"tool-calls"} <nil>
+	// {"type":"stream_paused","agentId":"s1","agentType":"support","timestamp":0,"step":1,"reason":"tool-calls"} <nil>
 }

@@ -94,6 +94,12 @@ func (m *MessageWriter) Advance(rec chunk.Record) {
 // before.
 func (m *MessageWriter) Continue() { m.started, m.ended = false, false }
 
+// Resume is Continue and Start.
+func (m *MessageWriter) Resume(dst []byte) []byte {
+	m.Continue()
+	return m.Start(dst)
+}
+
 // Done reports whether the response is over: its last frames, including [DONE], were appended. Another response may continue the message.
 func (m *MessageWriter) Done() bool { return m.ended }
 

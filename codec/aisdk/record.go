@@ -2,6 +2,7 @@ package aisdk
 
 import (
 	"github.com/tailrace/tailrace/chunk"
+	"github.com/tailrace/tailrace/internal/dialect"
 )
 
 // agentState is the state of an agent whose records are written: the message's own, or a sub-agent.
@@ -12,16 +13,16 @@ type agentState struct {
 	step    int64 // highest step it reached
 
 	// At most one block of text is open.
-	block   block
+	block   dialect.Block
 	blockAt chunk.Seq // of its first delta
-	pieces  deltaReader
+	pieces  dialect.DeltaReader
 	thought []byte // text of the open block of reasoning, escaped as in the records
 }
 
 func (sp *agentState) own() bool { return sp.agent == "" }
 
 // release frees the buffers of an agent without an open block: most sub-agents write nothing more after their end, and a turn may have thousands of them.
-func (sp *agentState) release() { sp.pieces, sp.thought = deltaReader{}, nil }
+func (sp *agentState) release() { sp.pieces, sp.thought = dialect.DeltaReader{}, nil }
 
 // item is a record with its parsed members.
 type item struct {
@@ -30,8 +31,8 @@ type item struct {
 	rec   chunk.Record
 	sp    *agentState
 	step  int64
-	kind  block  // of which it is a piece, noBlock for none
-	piece []byte // content of a JSON string
+	kind  dialect.Block // of which it is a piece, dialect.NoBlock for none
+	piece []byte        // content of a JSON string
 }
 
 // noMembers has the members of a piece.
@@ -133,7 +134,7 @@ func (m *MessageWriter) filtered(rec *chunk.Record) bool {
 
 // read parses the record. It reports false for a record that is malformed.
 func (m *MessageWriter) read(it *item) bool {
-	if it.kind, it.step, it.piece = it.sp.pieces.read(&it.rec); it.kind != noBlock {
+	if it.kind, it.step, it.piece = it.sp.pieces.Read(&it.rec); it.kind != dialect.NoBlock {
 		it.Members = &noMembers
 		return true
 	}
@@ -141,7 +142,7 @@ func (m *MessageWriter) read(it *item) bool {
 	if it.Read(it.rec.Data) != nil {
 		return false
 	}
-	it.step, _ = digits(it.Get("step"))
+	it.step, _ = dialect.Digits(it.Get("step"))
 	typ, _ := it.Type()
 	return typ == it.rec.Type
 }
@@ -152,7 +153,7 @@ func (m *MessageWriter) writeRecord(it *item) {
 		m.control(it)
 		return
 	}
-	if _, known := it.Type(); !known && it.kind == noBlock {
+	if _, known := it.Type(); !known && it.kind == dialect.NoBlock {
 		m.reportUnknown(it.rec.Type)
 		return
 	}
@@ -162,7 +163,7 @@ func (m *MessageWriter) writeRecord(it *item) {
 	}
 	switch {
 	case !it.sp.own() && !m.isShown(it):
-	case it.kind != noBlock:
+	case it.kind != dialect.NoBlock:
 		m.write(it, it.kind, it.piece)
 	default:
 		m.writeChunk(it)
@@ -172,7 +173,7 @@ func (m *MessageWriter) writeRecord(it *item) {
 func (m *MessageWriter) writeChunk(it *item) {
 	switch it.rec.Type {
 	case chunk.TypeTextDelta:
-		m.write(it, textBlock, it.content("delta"))
+		m.write(it, dialect.TextBlock, it.content("delta"))
 	case chunk.TypeThinking:
 		m.think(it)
 	case chunk.TypeToolArgStreamStart:

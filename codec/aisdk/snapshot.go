@@ -272,6 +272,9 @@ func appendList[T any](dst []byte, list []T, element func(T, []byte) []byte) []b
 	return append(dst, ']')
 }
 
+// MarshalJSON implements json.Marshaler.
+func (m UIMessage) MarshalJSON() ([]byte, error) { return m.AppendJSON(nil), nil }
+
 // AppendJSON appends m as one line of JSON.
 func (m UIMessage) AppendJSON(dst []byte) []byte {
 	o := rawjson.Begin(dst)

@@ -5,30 +5,22 @@ import (
 	"strconv"
 
 	"github.com/tailrace/tailrace/chunk"
+	"github.com/tailrace/tailrace/internal/dialect"
 	"github.com/tailrace/tailrace/internal/rawjson"
-)
-
-// block is the kind of an open block, and the letter that its id begins with.
-type block byte
-
-const (
-	noBlock        block = 0
-	textBlock      block = 't'
-	reasoningBlock block = 'r'
 )
 
 // kinds are the chunks of a block.
 type kinds struct{ start, delta, end string }
 
-func (b block) kinds() kinds {
-	if b == textBlock {
+func kindsOf(b dialect.Block) kinds {
+	if b == dialect.TextBlock {
 		return kinds{"text-start", "text-delta", "text-end"}
 	}
 	return kinds{"reasoning-start", "reasoning-delta", "reasoning-end"}
 }
 
 // write writes a piece of text, the content of a JSON string. An empty piece opens no block.
-func (m *MessageWriter) write(it *item, kind block, piece []byte) {
+func (m *MessageWriter) write(it *item, kind dialect.Block, piece []byte) {
 	if len(piece) == 0 {
 		return
 	}
@@ -38,19 +30,19 @@ func (m *MessageWriter) write(it *item, kind block, piece []byte) {
 		m.close(sp)
 		m.beginPart(it)
 		sp.block, sp.blockAt, sp.thought = kind, it.rec.Seq, sp.thought[:0]
-		m.open(kind.kinds().start)
+		m.open(kindsOf(kind).start)
 		m.blockID(sp)
 		m.shut()
 		key.at = sp.blockAt
 	}
 	m.markVisible(it)
-	if kind == reasoningBlock {
+	if kind == dialect.ReasoningBlock {
 		sp.thought = append(sp.thought, piece...)
 	}
 	if m.grow(key, piece) {
 		return
 	}
-	m.open(kind.kinds().delta)
+	m.open(kindsOf(kind).delta)
 	m.blockID(sp)
 	m.delta("delta", piece, key)
 }
@@ -59,24 +51,24 @@ func (m *MessageWriter) write(it *item, kind block, piece []byte) {
 // that Append would write without it.
 func (m *MessageWriter) more(dst []byte, rec *chunk.Record) ([]byte, bool) {
 	sp := &m.own
-	if sp.block == noBlock || rec.Ordinal != sp.ordinal+1 || rec.Epoch != sp.epoch || rec.Session != m.meta.Session ||
+	if sp.block == dialect.NoBlock || rec.Ordinal != sp.ordinal+1 || rec.Epoch != sp.epoch || rec.Session != m.meta.Session ||
 		!m.started || m.merge || m.opt.Filter != nil {
 		return dst, false
 	}
-	kind, step, piece := sp.pieces.read(rec)
+	kind, step, piece := sp.pieces.Read(rec)
 	if kind != sp.block || step > sp.step || len(piece) == 0 {
 		return dst, false
 	}
 	if m.headAt != sp.blockAt {
 		m.begin(m.head[:0], chunk.Cursor{})
 		m.json.Dst = append(m.json.Dst, '\n')
-		m.open(kind.kinds().delta)
+		m.open(kindsOf(kind).delta)
 		m.blockID(sp)
 		m.json.Dst = append(m.json.Dst, `,"delta":"`...)
 		m.head, m.headAt = m.end(), sp.blockAt
 	}
 	sp.ordinal, m.steps.producedAt, m.meta.LastAt = rec.Ordinal, rec.Ordinal, rec.StoredAt
-	if kind == reasoningBlock {
+	if kind == dialect.ReasoningBlock {
 		sp.thought = append(sp.thought, piece...)
 	}
 	dst = append(dst, "id: "...)
@@ -90,14 +82,14 @@ func (m *MessageWriter) more(dst []byte, rec *chunk.Record) ([]byte, bool) {
 func (m *MessageWriter) think(it *item) {
 	piece := it.content("content")
 	if !it.is("isComplete") {
-		m.write(it, reasoningBlock, piece)
+		m.write(it, dialect.ReasoningBlock, piece)
 		return
 	}
-	if it.sp.block == reasoningBlock {
+	if it.sp.block == dialect.ReasoningBlock {
 		piece = rest(it.sp.thought, piece)
 	}
-	m.write(it, reasoningBlock, piece)
-	if it.sp.block == reasoningBlock {
+	m.write(it, dialect.ReasoningBlock, piece)
+	if it.sp.block == dialect.ReasoningBlock {
 		m.close(it.sp)
 	}
 }
@@ -113,13 +105,13 @@ func rest(written, whole []byte) []byte {
 
 // close ends the open block of an agent.
 func (m *MessageWriter) close(sp *agentState) {
-	if sp.block == noBlock {
+	if sp.block == dialect.NoBlock {
 		return
 	}
-	m.open(sp.block.kinds().end)
+	m.open(kindsOf(sp.block).end)
 	m.blockID(sp)
 	m.shut()
-	sp.block = noBlock
+	sp.block = dialect.NoBlock
 }
 
 // closeAll ends every open block. finish-step makes clients of version 6 discard the open blocks of all agents.

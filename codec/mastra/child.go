@@ -4,7 +4,6 @@ import (
 	"strings"
 
 	"github.com/tailrace/tailrace/chunk"
-	"github.com/tailrace/tailrace/subjects"
 )
 
 // toolOutput is the output of a running tool: a chunk of a sub-agent, data of the application, or any other value.
@@ -20,11 +19,7 @@ func (t *Translator) toolOutput(a *agent, callID, toolName string, p object) boo
 		return true
 	}
 	if child := t.child(a, callID, toolName, inner); child != nil {
-		t.resume(child)
-		t.handleChunk(child, output)
-		if child.over && child.ending != waits {
-			t.conclude(child)
-		}
+		t.nested(child, output)
 		return true
 	}
 	data := append(chunk.Value(`{"toolCallId":`), p["toolCallId"]...)
@@ -34,36 +29,40 @@ func (t *Translator) toolOutput(a *agent, callID, toolName string, p object) boo
 	return true
 }
 
-// child returns the sub-agent of a chunk in a tool's output, nil if it has none: chunks of workflows have none, nor have those whose run id is not a valid
-// session id.
+// child returns the sub-agent of a chunk in a tool's output, nil if it has none. Agents, workflows and networks have one, and its chunks include those that its
+// tools and steps wrote.
 func (t *Translator) child(a *agent, callID, toolName string, chunkInside object) *agent {
 	kind, _ := chunkInside.text("type")
 	run, _ := chunkInside.text("runId")
-	from, _ := chunkInside.text("from")
-	if kind == "" || from != "AGENT" && kind != "tool-output" || subjects.CheckToken("session", run) != nil {
+	if kind == "" {
 		return nil
-	}
-	for up := a; up != nil; up = up.parent {
-		if up.session == run {
-			return nil
-		}
 	}
 	for _, c := range a.children {
 		if c.callID == callID && c.session == run {
 			return c
 		}
 	}
-	name := strings.TrimPrefix(toolName, "agent-")
-	if name == toolName && kind == "start" {
-		name = chunkInside.object("payload").or("id", name)
-	}
-	begin := chunk.SubagentStart{SubAgentType: name, SubSessionID: run, CallID: callID}
-	if (chunk.Chunk{AgentID: a.session, AgentType: a.kind, Step: a.step, Body: begin}).Validate() != nil {
+	name := toolName
+	switch from, _ := chunkInside.text("from"); {
+	case from == "AGENT", from == "NETWORK", kind == "tool-output":
+		name = strings.TrimPrefix(name, "agent-")
+	case from == "WORKFLOW":
+		name = strings.TrimPrefix(name, "workflow-")
+	default:
 		return nil
 	}
-	c := &agent{session: run, kind: name, run: run, parent: a, callID: callID}
-	a.children = append(a.children, c)
-	t.emit(a, begin)
+	if first := chunkInside.object("payload"); name == toolName {
+		switch kind {
+		case "start":
+			name = first.or("id", name)
+		case "workflow-start":
+			name = first.or("workflowId", name)
+		}
+	}
+	c := t.newChild(a, run, name, callID)
+	if c != nil {
+		t.addChild(a, c)
+	}
 	return c
 }
 

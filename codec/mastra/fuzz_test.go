@@ -8,7 +8,7 @@ import (
 )
 
 // FuzzTranslate checks for any lines that Translate and End return valid chunks that fold without a fault, that a sub-agent starts before its first chunk and
-// ends after its last one, and that the same lines give the same chunks.
+// ends after its last one, that the same lines give the same chunks, and that what a Writer makes of these reaches the client.
 func FuzzTranslate(f *testing.F) {
 	for _, r := range append(runs(f), cases(f)...) {
 		var lines [][]byte
@@ -23,6 +23,9 @@ func FuzzTranslate(f *testing.F) {
 	f.Fuzz(func(t *testing.T, text []byte) {
 		steps := fuzzed(t, text)
 		checkChildren(t, steps)
+		for _, frames := range write(WriterConfig{MessageID: "msg-1"}, tree(log(t, steps))).frames {
+			chunksIn(t, frames)
+		}
 		for _, records := range log(t, steps) {
 			if s := foldAll(t, records); s.Status == "active" && records[0].Session == root {
 				t.Fatal("the run is still running at the end of its body")
@@ -35,7 +38,7 @@ func FuzzTranslate(f *testing.F) {
 	})
 }
 
-func fuzzed(tb testing.TB, text []byte) []step {
+func fuzzed(tb fataler, text []byte) []step {
 	tb.Helper()
 	tr := New(Config{Session: "s1", RunID: "run-0"})
 	var steps []step
@@ -53,7 +56,7 @@ func fuzzed(tb testing.TB, text []byte) []step {
 	return append(steps, step{chunks: tr.End()})
 }
 
-func spell(tb testing.TB, steps []step) []byte {
+func spell(tb fataler, steps []step) []byte {
 	tb.Helper()
 	var out []byte
 	for _, s := range steps {
@@ -68,7 +71,7 @@ func spell(tb testing.TB, steps []step) []byte {
 }
 
 // checkChildren fails the test if a session has chunks before its start or after its end.
-func checkChildren(tb testing.TB, steps []step) {
+func checkChildren(tb fataler, steps []step) {
 	tb.Helper()
 	open := map[string]int{root.ID: 1}
 	for _, s := range steps {
@@ -89,4 +92,43 @@ func checkChildren(tb testing.TB, steps []step) {
 			tb.Fatalf("%s ended more often than it began", id)
 		}
 	}
+}
+
+// FuzzWrite checks for any records, one on each line, that a client gets every frame, from the beginning and after any record.
+func FuzzWrite(f *testing.F) {
+	for _, r := range append(runs(f), example(f, "network.jsonl"), example(f, "nested-workflow.jsonl")) {
+		var lines [][]byte
+		for _, rec := range tree(log(f, translate(f, r))) {
+			lines = append(lines, rec.Data)
+		}
+		f.Add(bytes.Join(lines, []byte("\n")), 3)
+	}
+	f.Fuzz(func(t *testing.T, text []byte, cut int) {
+		var records []chunk.Record
+		last := map[string]chunk.Ordinal{}
+		for line := range bytes.Lines(text) {
+			m := read(bytes.TrimSpace(line))
+			kind, _ := m.text("type")
+			agent, _ := m.text("agentId")
+			s := root
+			if agent != root.ID {
+				s = root.Child(agent)
+			}
+			last[agent]++
+			records = append(records, chunk.Record{
+				Seq: chunk.Seq(len(records) + 1), Session: s, Epoch: 1, Ordinal: last[agent], Type: chunk.Type(kind), Data: bytes.TrimSpace(line),
+			})
+		}
+		cfg := WriterConfig{MessageID: "msg-1", Carry: Carry(len(text) % 3)}
+		live := write(cfg, records)
+		for _, frames := range live.frames {
+			chunksIn(t, frames)
+		}
+		if len(records) == 0 {
+			return
+		}
+		if again := primed(cfg, records, int(uint(cut)%uint(len(records)))); !bytes.Equal(again.body(), live.body()) {
+			t.Fatalf("got %s\nwant %s", again.body(), live.body())
+		}
+	})
 }

@@ -93,6 +93,7 @@ type agent struct {
 	// Of a sub-agent: the call that started it, and its output, which is its result. An agent that continues after its end is opened again.
 	parent   *agent
 	callID   string
+	executes bool // a network runs it
 	text     []string
 	children []*agent // sub-agents that have not ended
 }
@@ -132,9 +133,17 @@ func (t *Translator) handleChunk(a *agent, whole chunk.Value) {
 		valid = append(valid, c)
 	}
 	t.out = valid
-	if !understood {
+	if !understood && !a.kept(valid[mark:], m) {
 		t.passThrough(a, m)
 	}
+}
+
+// kept reports whether a chunk is among its own translation.
+func (a *agent) kept(out []chunk.Chunk, m message) bool {
+	return slices.ContainsFunc(out, func(c chunk.Chunk) bool {
+		b, ok := chunk.As[chunk.Custom](c)
+		return ok && c.AgentID == a.session && b.EventName == keptPrefix+m.kind
+	})
 }
 
 // message is one of Mastra's chunks. The type is the outer one: payloads repeat the member, sometimes with another value.
@@ -146,9 +155,12 @@ type message struct {
 	whole   chunk.Value
 }
 
+// keptPrefix begins the names of the events that are chunks of Mastra.
+const keptPrefix = "mastra."
+
 // passThrough keeps a chunk unchanged.
 func (t *Translator) passThrough(a *agent, m message) {
-	name := "mastra." + m.kind
+	name := keptPrefix + m.kind
 	if strings.ContainsFunc(name, func(r rune) bool { return r < ' ' || r == 0x7F }) {
 		name = "mastra.unknown"
 	}

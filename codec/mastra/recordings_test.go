@@ -4,7 +4,6 @@ import (
 	"bufio"
 	"encoding/json"
 	"os"
-	"testing"
 
 	"github.com/tailrace/tailrace/chunk"
 	"github.com/tailrace/tailrace/projector/fold"
@@ -26,7 +25,7 @@ type recording struct {
 }
 
 // recordings reads a file and fails the test if it has not the expected number of lines.
-func recordings(tb testing.TB, name string, want int) []recording {
+func recordings(tb fataler, name string, want int) []recording {
 	tb.Helper()
 	file, err := os.Open("testdata/" + name)
 	if err != nil {
@@ -52,8 +51,8 @@ func recordings(tb testing.TB, name string, want int) []recording {
 	return all
 }
 
-func runs(tb testing.TB) []recording  { tb.Helper(); return recordings(tb, "mastra-runs.jsonl", 25) }
-func cases(tb testing.TB) []recording { tb.Helper(); return recordings(tb, "mastra-cases.jsonl", 183) }
+func runs(tb fataler) []recording  { tb.Helper(); return recordings(tb, "mastra-runs.jsonl", 25) }
+func cases(tb fataler) []recording { tb.Helper(); return recordings(tb, "mastra-cases.jsonl", 183) }
 
 // isSeparator reports whether a line of a run only separates two responses.
 func isSeparator(raw []byte) bool {
@@ -71,7 +70,7 @@ type step struct {
 }
 
 // translate translates a recording and checks each resulting chunk.
-func translate(tb testing.TB, r recording) []step {
+func translate(tb fataler, r recording) []step {
 	tb.Helper()
 	tr := New(Config{Session: "s1", RunID: "run-0"})
 	var steps []step
@@ -96,7 +95,7 @@ func translate(tb testing.TB, r recording) []step {
 }
 
 // checkChunk fails the test if c is invalid or has members that its type does not have.
-func checkChunk(tb testing.TB, c chunk.Chunk) {
+func checkChunk(tb fataler, c chunk.Chunk) {
 	tb.Helper()
 	line, err := c.AppendJSON(nil)
 	if err != nil {
@@ -113,7 +112,7 @@ func checkChunk(tb testing.TB, c chunk.Chunk) {
 var root = chunk.RootSession("acme", "s1")
 
 // log returns the records of each session that a writer would store, with run_started records.
-func log(tb testing.TB, steps []step) map[string][]chunk.Record {
+func log(tb fataler, steps []step) map[string][]chunk.Record {
 	tb.Helper()
 	var seq chunk.Seq
 	sessions := map[string][]chunk.Record{}
@@ -148,13 +147,13 @@ func log(tb testing.TB, steps []step) map[string][]chunk.Record {
 }
 
 // foldAll folds all records of a session.
-func foldAll(tb testing.TB, records []chunk.Record) fold.Snapshot {
+func foldAll(tb fataler, records []chunk.Record) fold.Snapshot {
 	tb.Helper()
 	return apply(tb, fold.New(records[0].Session).Snapshot(), records)
 }
 
 // apply folds records and fails the test if one of them is a fault.
-func apply(tb testing.TB, s fold.Snapshot, records []chunk.Record) fold.Snapshot {
+func apply(tb fataler, s fold.Snapshot, records []chunk.Record) fold.Snapshot {
 	tb.Helper()
 	folder := fold.From(s)
 	for _, rec := range records {
@@ -170,7 +169,7 @@ func apply(tb testing.TB, s fold.Snapshot, records []chunk.Record) fold.Snapshot
 }
 
 // snapshots returns the folds of all sessions.
-func snapshots(tb testing.TB, r recording) map[string]fold.Snapshot {
+func snapshots(tb fataler, r recording) map[string]fold.Snapshot {
 	tb.Helper()
 	all := map[string]fold.Snapshot{}
 	for id, records := range log(tb, translate(tb, r)) {

@@ -95,7 +95,7 @@ func stored(s fold.Snapshot) string {
 	return out
 }
 
-func reload(tb testing.TB, s fold.Snapshot) fold.Snapshot {
+func reload(tb fataler, s fold.Snapshot) fold.Snapshot {
 	tb.Helper()
 	back, err := fold.ParseHead(s.AppendHead(nil))
 	if err != nil {

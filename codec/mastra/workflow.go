@@ -16,7 +16,9 @@ func (t *Translator) translateOther(a *agent, m message) bool {
 		}
 		return has
 	}
-	a.network(m.kind)
+	if known, understood := t.translateNetwork(a, m); known {
+		return understood
+	}
 	id, known := m.payload.text("id")
 	switch {
 	case m.kind == "workflow-finish":
@@ -37,18 +39,6 @@ func (t *Translator) translateOther(a *agent, m message) bool {
 		return false
 	}
 	return true
-}
-
-// network records the state of a run from the chunks of a network of agents. They have no counterpart in the chunk schema, but without the state a
-// completed run would look interrupted.
-func (a *agent) network(kind string) {
-	switch kind {
-	case "network-execution-event-finish", "routing-agent-abort":
-		a.ending = finished
-	case "agent-execution-approval", "agent-execution-suspended", "workflow-execution-suspended",
-		"tool-execution-approval", "tool-execution-suspended":
-		a.ending, a.waitFor = waits, "network_suspended"
-	}
 }
 
 func (t *Translator) stepResult(a *agent, id string, m message) {

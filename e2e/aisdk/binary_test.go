@@ -33,11 +33,11 @@ func newBinaryEnv(t *testing.T) *env {
 		"TAILRACE_NATS_PORT="+port, "TAILRACE_LISTEN=127.0.0.1:0", "TAILRACE_OPS_LISTEN=127.0.0.1:0", "TAILRACE_DRAIN=1s", "TAILRACE_LOG_LEVEL=warn",
 		"TAILRACE_DATA_DIR="+t.TempDir(), "TAILRACE_DEMO=false", "TAILRACE_CHAT_AGENT=actor", "TAILRACE_CHAT_CLIENT_TOOLS=page_where",
 	)
-	for _, role := range []string{"up", "edge"} {
-		url, kill := start(t, role, env)
-		w.edges, w.killEdge = append(w.edges, url), kill
-	}
+	first, _ := start(t, "up", env)
 	w.Stack = stack.Start(t, stack.Options{On: address("nats://127.0.0.1:" + port)})
+	// An edge ends if a stream is missing. The URL of `up` is printed before its streams exist, and Start returns afterwards.
+	second, kill := start(t, "edge", env)
+	w.edges, w.killEdge = []string{first, second}, kill
 	return w
 }
 

@@ -12,12 +12,10 @@ import (
 
 	"github.com/tailrace/tailrace/chunk"
 	"github.com/tailrace/tailrace/internal/testkit/chunktest"
+	"github.com/tailrace/tailrace/internal/testkit/seedtest"
 )
 
-var (
-	seed = flag.Uint64("seed", 0, "seed of the random logs; 0 selects a random one")
-	logs = flag.Int("logs", 40, "number of random sessions; a third as many logs of arbitrary chunks")
-)
+var logs = flag.Int("logs", 40, "number of random sessions; a third as many logs of arbitrary chunks")
 
 // generator writes random logs.
 type generator struct {
@@ -29,6 +27,12 @@ type generator struct {
 	calls int
 	open  []string        // calls that await an answer of the user
 	asked map[string]bool // those of them that await an approval
+}
+
+// newGenerator returns the generator of the n-th log of a seed, which is empty.
+func newGenerator(t *testing.T, seed, n uint64) *generator {
+	t.Helper()
+	return &generator{Rand: rand.New(rand.NewPCG(seed, n)), w: newLog(t).root(), asked: make(map[string]bool)}
 }
 
 func of[T any](d *generator, list ...T) T { return list[d.IntN(len(list))] }
@@ -192,24 +196,18 @@ func (d *generator) pause() {
 
 // Random sessions of workers, live, cut and replayed, give the message of the snapshot in both majors.
 func TestGeneratedLogs(t *testing.T) {
-	first := *seed
-	if first == 0 {
-		first = rand.Uint64()
-	}
+	seed := seedtest.Seed(t)
 	bothMajors(t, func(t *testing.T, j *sdkClient) {
 		t.Helper()
-		t.Logf("-seed %d", first)
 		for n := range *logs {
-			d := &generator{Rand: rand.New(rand.NewPCG(first, uint64(n))), asked: make(map[string]bool)}
-			l := newLog(t)
-			d.w = l.root()
+			d := newGenerator(t, seed, uint64(n))
 			d.wellFormed()
 			some := func(n int) []int { return []int{1 + d.IntN(n), n} }
 			opt := dialect.Options{}
 			if j.major == 7 && n%2 == 1 {
 				opt.Major = 7
 			}
-			j.read(t, fmt.Sprintf("-seed %d, log %d", first, n), l, opt, some)
+			j.read(t, fmt.Sprintf("-seed %d, log %d", seed, n), d.w.log, opt, some)
 		}
 	})
 }
@@ -217,25 +215,19 @@ func TestGeneratedLogs(t *testing.T) {
 // Clients accept the stream of any log: chunks of every type in any order, with any text that the chunk schema allows
 // for names, ids and values.
 func TestClientsAcceptAnyLog(t *testing.T) {
-	first := *seed
-	if first == 0 {
-		first = rand.Uint64()
-	}
+	seed := seedtest.Seed(t)
 	bothMajors(t, func(t *testing.T, j *sdkClient) {
 		t.Helper()
-		t.Logf("-seed %d", first)
 		for n := range *logs / 3 {
-			d := &generator{Rand: rand.New(rand.NewPCG(first, uint64(n)))}
-			l := newLog(t)
-			d.w = l.root()
+			d := newGenerator(t, seed, uint64(n))
 			d.run("execute", nil)
 			for range 40 {
 				d.anything()
 			}
 			d.w.emit(chunk.StreamEnd{StreamID: root.ID})
-			name := fmt.Sprintf("anything, -seed %d, log %d", first, n)
+			name := fmt.Sprintf("anything, -seed %d, log %d", seed, n)
 			for _, opt := range []dialect.Options{{}, {Major: j.major}, {Major: j.major, SubAgents: dialect.Inline}} {
-				j.readAs(t, name, l, opt, func(n int) []int { return []int{1 + d.IntN(n), n} }, true)
+				j.readAs(t, name, d.w.log, opt, func(n int) []int { return []int{1 + d.IntN(n), n} }, true)
 			}
 		}
 	})

@@ -133,11 +133,17 @@ func copyFile(t *testing.T, path, dir string) {
 // buildAgent builds the example's agent, unless the environment names another program.
 func buildAgent(t *testing.T) string {
 	t.Helper()
-	path := filepath.Join(t.TempDir(), "agent")
 	if os.Getenv(fleet.Agent) != "" {
-		return path
+		return filepath.Join(t.TempDir(), "agent")
 	}
-	build := exec.CommandContext(t.Context(), "go", "build", "-o", path, "./agent")
+	return buildProgram(t, "agent")
+}
+
+// buildProgram builds a program of the example.
+func buildProgram(t *testing.T, name string) string {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), name)
+	build := exec.CommandContext(t.Context(), "go", "build", "-o", path, "./"+name)
 	build.Dir = example
 	if out, err := build.CombinedOutput(); err != nil {
 		t.Fatalf("go build: %v\n%s", err, out)

@@ -34,30 +34,40 @@ type scenario struct {
 }
 
 // TestChat runs user scenarios with both major versions of the AI SDK in the
-// portable dialect, and with the newer one in its own dialect where that differs.
+// portable dialect, and with the newer one in its own dialect where that differs;
+// and with an agent that is the stock route of an application with the AI SDK,
+// which the same page uses.
 func TestChat(t *testing.T) {
 	t.Parallel()
-	browser, apps := browsertest.Start(t), make(map[int]string)
+	browser, apps, built := browsertest.Start(t), make(map[int]app), make(map[int]string)
 	for major := range manifests {
-		apps[major] = newApp(t, major).build(t)
+		apps[major] = newApp(t, major)
+		built[major] = apps[major].build(t)
 	}
 	for name, test := range map[string]struct {
 		major, words int
 		scenes       []string // nil for all
+		route        bool
 	}{
+		"ai6 behind a route":     {major: 6, words: 6, route: true},
+		"ai7 behind a route":     {major: 7, words: 7, route: true},
 		"ai6":                    {major: 6, words: 6},
 		"ai7":                    {major: 7, words: 6},
 		"ai7 in its own dialect": {major: 7, words: 7, scenes: []string{"worker killed and taken over", "approval between snapshot and stream", "stop"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel() // each has a separate env
-			w := newEnv(t, test.words)
+			agent := exampleAgent
+			if test.route {
+				agent = apps[test.major].routeAgent
+			}
+			w := newEnvWith(t, test.words, agent)
 			for _, sc := range scenes {
 				if test.scenes != nil && !slices.Contains(test.scenes, sc.name) {
 					continue
 				}
 				t.Run(sc.name, func(t *testing.T) {
-					s := &scenario{env: w, front: w.newFront(t, apps[test.major]), t: t, browser: browser, chat: fmt.Sprintf("chat-%d", rand.Int64())}
+					s := &scenario{env: w, front: w.newFront(t, built[test.major], ""), t: t, browser: browser, chat: fmt.Sprintf("chat-%d", rand.Int64())}
 					s.startEdges() // a failed scenario may have left them stopped
 					sc.play(s)
 				})

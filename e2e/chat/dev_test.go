@@ -22,7 +22,7 @@ import (
 func TestDevServer(t *testing.T) {
 	t.Parallel()
 	w, app := newEnv(t, 6), newApp(t, 7)
-	s := &scenario{env: w, front: w.newFront(t, "."), t: t, browser: browsertest.Start(t), chat: fmt.Sprintf("chat-dev-%d", rand.Int64())}
+	s := &scenario{env: w, front: w.newFront(t, ".", ""), t: t, browser: browsertest.Start(t), chat: fmt.Sprintf("chat-dev-%d", rand.Int64())}
 	port := natstest.ReservePort(t)
 	dev := &process{name: "vite", path: filepath.Join(app.dir, "node_modules", ".bin", "vite"), dir: app.dir, addr: fmt.Sprintf("127.0.0.1:%d", port)}
 	dev.args = []string{"--host", "127.0.0.1", "--port", fmt.Sprint(port), "--strictPort"}

@@ -11,11 +11,11 @@ import (
 	"sync"
 	"syscall"
 	"testing"
-	"time"
 
 	"github.com/tailrace/tailrace/e2e/fleet"
 	"github.com/tailrace/tailrace/internal/natsauth"
 	"github.com/tailrace/tailrace/internal/testkit/natstest"
+	"github.com/tailrace/tailrace/internal/testkit/outputtest"
 	"github.com/tailrace/tailrace/internal/testkit/roletest"
 	"github.com/tailrace/tailrace/internal/testkit/stack"
 )
@@ -32,9 +32,15 @@ type env struct {
 	holds     string // directory: an answer continues when the file of its chat exists
 }
 
-// newEnv starts an env whose edges use the dialect of a major version of the AI
-// SDK.
-func newEnv(t *testing.T, words int) *env {
+// newEnv starts an env with the example's agent, whose edges use the dialect of a major version
+// of the AI SDK, with further arguments.
+func newEnv(t *testing.T, words int, args ...string) *env {
+	t.Helper()
+	return newEnvWith(t, words, exampleAgent, args...)
+}
+
+// newEnvWith is newEnv with another agent.
+func newEnvWith(t *testing.T, words int, agent func(*testing.T, *env) *process, args ...string) *env {
 	t.Helper()
 	w := &env{nats: natstest.StartProcess(t), holds: t.TempDir()}
 	w.Stack = stack.Start(t, stack.Options{On: w.nats})
@@ -42,19 +48,24 @@ func newEnv(t *testing.T, words int) *env {
 	w.projector.start(t)
 	for i := range w.edges {
 		addr, ops := fmt.Sprintf("127.0.0.1:%d", natstest.ReservePort(t)), fmt.Sprintf("127.0.0.1:%d", natstest.ReservePort(t))
-		w.edges[i] = w.tailrace(fleet.Edge, "edge", "--listen", addr, "--ops-listen", ops, "--chat-major", fmt.Sprint(words), "--chat-agent", "assistant")
+		w.edges[i] = w.tailrace(fleet.Edge, append([]string{"edge", "--listen", addr, "--ops-listen", ops, "--chat-major", fmt.Sprint(words), "--chat-agent", "assistant"}, args...)...)
 		w.edges[i].addr, w.edges[i].ops = addr, ops
 		w.edges[i].start(t)
 	}
-	// The lease is short, so that another worker takes over soon.
-	w.agent = &process{name: "agent", variable: fleet.Agent, path: buildAgent(t), env: roletest.Shared().Env(natsauth.Worker), args: []string{
-		"-nats", w.nats.URL, "-pace", "2ms", "-lease", "1s", "-hold", w.holds,
-	}}
+	w.agent = agent(t, w)
 	w.agent.start(t)
 	for _, e := range w.edges {
 		fleet.AwaitStarted(t, e.ops)
 	}
 	return w
+}
+
+// exampleAgent returns the example's agent. Its lease is short, so that another worker takes over soon.
+func exampleAgent(t *testing.T, w *env) *process {
+	t.Helper()
+	return &process{name: "agent", variable: fleet.Agent, path: buildAgent(t), env: roletest.Shared().Env(natsauth.Worker), args: []string{
+		"-nats", w.nats.URL, "-pace", "2ms", "-lease", "1s", "-hold", w.holds,
+	}}
 }
 
 // tailrace returns a role of the binary from `make build`, or of the programs listed in
@@ -78,7 +89,7 @@ type process struct {
 	args, env                            []string
 
 	cmd  *exec.Cmd
-	log  logTail
+	log  outputtest.Buffer
 	done chan struct{}
 	once sync.Once
 }
@@ -102,7 +113,7 @@ func (p *process) start(t *testing.T) {
 		t.Cleanup(func() {
 			p.kill()
 			if t.Failed() {
-				t.Logf("end of the log of %s:\n%s", p.name, p.log.String())
+				t.Logf("log of %s:\n%s", p.name, p.log.String())
 			}
 		})
 	})
@@ -122,27 +133,3 @@ func (p *process) ended() bool {
 		return false
 	}
 }
-
-// logTail keeps the end of the output of a process.
-type logTail struct {
-	mu   sync.Mutex // guards text
-	text string
-}
-
-func (l *logTail) Write(p []byte) (int, error) {
-	const maxText = 64 << 10
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.text += string(p)
-	l.text = l.text[max(0, len(l.text)-maxText):]
-	return len(p), nil
-}
-
-func (l *logTail) String() string {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return strings.TrimSpace(l.text)
-}
-
-// soon is the timeout of waits for a page.
-const soon = 30 * time.Second

@@ -32,6 +32,8 @@ type front struct {
 	last  int
 	cuts  []int         // numbers of bytes after which the next streams are cut
 	held  chan struct{} // reconnects wait until it is closed, if not nil
+
+	backend []string // paths of the requests to the backend of the app
 }
 
 // post is a POST to /api/chat.
@@ -39,7 +41,8 @@ type post struct {
 	Trigger string `json:"trigger"`
 }
 
-func (w *env) newFront(t *testing.T, app string) *front {
+// newFront serves an app. login is the address of its backend, "" for none.
+func (w *env) newFront(t *testing.T, app, login string) *front {
 	t.Helper()
 	f := &front{open: make(map[int]func())}
 	for _, e := range w.edges {
@@ -59,6 +62,17 @@ func (w *env) newFront(t *testing.T, app string) *front {
 	mux := http.NewServeMux()
 	mux.Handle("/", http.FileServer(http.Dir(app)))
 	mux.Handle("/api/", f.count(proxy))
+	mux.Handle("/v1/", proxy)
+	if login != "" {
+		backend := &httputil.ReverseProxy{Rewrite: func(r *httputil.ProxyRequest) {
+			r.Out.URL.Scheme, r.Out.URL.Host, r.Out.Host = "http", login, r.In.Host
+			f.mu.Lock()
+			defer f.mu.Unlock()
+			f.backend = append(f.backend, r.In.URL.Path)
+		}, Transport: transport}
+		mux.Handle("/login", backend)
+		mux.Handle("/token", backend)
+	}
 	server := httptest.NewUnstartedServer(mux)
 	server.Config.ErrorLog = log.New(io.Discard, "", 0) // it would log every cut
 	server.Start()

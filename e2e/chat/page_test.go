@@ -7,12 +7,11 @@ import (
 	"encoding/json"
 	"fmt"
 	"strings"
-	"sync"
 	"testing"
-	"time"
 
 	"github.com/chromedp/chromedp"
 
+	"github.com/tailrace/tailrace/internal/testkit/browsertest"
 	"github.com/tailrace/tailrace/internal/testkit/natstest"
 )
 
@@ -27,7 +26,15 @@ type page struct {
 // openPage opens a chat in a new tab. Every error on its console fails the test.
 func openPage(t *testing.T, browser context.Context, url, chat string) *page {
 	t.Helper()
-	tab, cancel := chromedp.NewContext(browser)
+	p := newPage(t, browser, url, chat)
+	// The status is "ready" at first, and "streaming" soon after in a chat whose answer is being written.
+	p.await(`document.querySelector('main')?.dataset.status !== undefined`)
+	return p
+}
+
+func newPage(t *testing.T, browser context.Context, url, chat string, opts ...chromedp.ContextOption) *page {
+	t.Helper()
+	tab, cancel := chromedp.NewContext(browser, opts...)
 	t.Cleanup(cancel)
 	p := &page{t: t, tab: tab, chat: chat, url: url + "/#" + chat}
 	// The context of the first action is the lifetime of the tab.
@@ -35,27 +42,13 @@ func openPage(t *testing.T, browser context.Context, url, chat string) *page {
 		t.Fatalf("chromium: %s: %v", p.url, err)
 	}
 	p.listen()
-	// The status is "ready" at first, and "streaming" soon after in a chat whose answer is being written.
-	p.await(`document.querySelector('main')?.dataset.status !== undefined`)
 	return p
 }
 
 func (p *page) listen() {
-	listening, stop := context.WithCancel(p.tab)
-	var listener sync.WaitGroup
-	p.t.Cleanup(func() {
-		stop()
-		listener.Wait()
-	})
-	messages := chromedp.Console(listening)
-	listener.Go(func() {
-		for message, err := range messages {
-			if err != nil {
-				return
-			}
-			if line := fmt.Sprint(message); isComplaint(line) {
-				p.t.Errorf("console error: %s", line)
-			}
+	browsertest.WatchConsole(p.tab, p.t, func(line string) {
+		if isComplaint(line) {
+			p.t.Errorf("console error: %s", line)
 		}
 	})
 }
@@ -170,35 +163,13 @@ func (p *page) awaitRest(f *front) {
 	p.t.Fatalf("the page is not idle: %d POSTs %v, %d GETs", len(posts), posts, gets)
 }
 
-// await evaluates an expression until it is true. An evaluation during a
-// navigation fails and is repeated.
+// await waits until an expression is true.
 func (p *page) await(expression string) {
 	p.t.Helper()
-	ctx, cancel := context.WithTimeout(p.tab, soon)
-	defer cancel()
-	tick := time.NewTicker(20 * time.Millisecond)
-	defer tick.Stop()
-	for {
-		yes, err := chromedp.Run(ctx, chromedp.Evaluate[bool](expression))
-		if yes {
-			return
-		}
-		select {
-		case <-tick.C:
-		case <-ctx.Done():
-			shown, _ := chromedp.Run(p.tab, chromedp.Evaluate[string](`document.body.innerText + '\n' + (document.querySelector('main')?.dataset.status ?? 'no main')`))
-			p.t.Fatalf("not in %s: %s: %v; the page shows\n%s", soon, expression, err, shown)
-		}
-	}
+	browsertest.Await(p.tab, p.t, expression, `document.body.innerText + '\n' + (document.querySelector('main')?.dataset.status ?? 'no main')`)
 }
 
 func eval[T any](p *page, expression string) T {
 	p.t.Helper()
-	ctx, cancel := context.WithTimeout(p.tab, soon)
-	defer cancel()
-	value, err := chromedp.Run(ctx, chromedp.Evaluate[T](expression, chromedp.EvalAwaitPromise))
-	if err != nil {
-		p.t.Fatalf("%s: %v", expression, err)
-	}
-	return value
+	return browsertest.Eval[T](p.tab, p.t, expression)
 }

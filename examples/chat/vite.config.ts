@@ -1,7 +1,7 @@
 import react from '@vitejs/plugin-react';
 import { defineConfig, type ProxyOptions } from 'vite';
 
-// Vite serves the pages and proxies /api to a Tailrace edge, such as `tailrace up`.
+// Vite serves the pages and proxies /api and /v1 to a Tailrace edge, such as `tailrace up`.
 const edge: ProxyOptions = {
   target: process.env.TAILRACE_EDGE ?? 'http://127.0.0.1:4480',
   configure: (proxy) => {
@@ -13,9 +13,12 @@ const edge: ProxyOptions = {
   },
 };
 
+const proxy: Record<string, ProxyOptions | string> = { '/api': edge, '/v1': edge };
+if (process.env.TAILRACE_LOGIN) proxy['/login'] = proxy['/token'] = process.env.TAILRACE_LOGIN; // ./login
+
 export default defineConfig({
   plugins: [react()],
   base: './', // so that the built files work below any path
-  server: { proxy: { '/api': edge } },
-  preview: { proxy: { '/api': edge } },
+  server: { proxy },
+  preview: { proxy },
 });

@@ -39,7 +39,7 @@ const fanoutClients = 1000
 
 // Names returns the benchmarks that take some minutes together.
 func Names() []string {
-	return []string{"publish", "follow", "replay", "fanout", "many", "catchup", "storm", "idle", "project", "snapshot", "history", "chat"}
+	return []string{"publish", "follow", "replay", "fanout", "many", "catchup", "storm", "idle", "project", "snapshot", "history", "chat", "auth", "dialects", "ingest"}
 }
 
 // Standalone returns the benchmarks that are run separately.
@@ -186,6 +186,12 @@ func (l *harness) pairs(ctx context.Context, name string) ([]pair, error) {
 		return l.history(ctx)
 	case "chat":
 		return l.chat()
+	case "dialects":
+		return l.dialects(ctx)
+	case "ingest":
+		return l.ingest(), nil
+	case "auth":
+		return l.auth(ctx)
 	}
 	return nil, fmt.Errorf("unknown benchmark %q: want one of %v", name, append(Names(), Standalone()...))
 }

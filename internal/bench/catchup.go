@@ -59,7 +59,7 @@ func (c catchUp) repeat() int { return max(3, 20/c.clients) }
 
 // hot has one client read everything first, so that the frames are in memory.
 func (c catchUp) hot(ctx context.Context, _ int) (figures, error) {
-	edge, err := c.harness.edge(ctx)
+	edge, err := c.harness.edge(ctx, nil)
 	if err != nil {
 		return nil, err
 	}
@@ -80,7 +80,7 @@ func (c catchUp) bareWrite(ctx context.Context, _ int) (figures, error) {
 }
 
 func (c catchUp) cold(ctx context.Context, _ int) (figures, error) {
-	edge, err := c.harness.edge(ctx)
+	edge, err := c.harness.edge(ctx, nil)
 	if err != nil {
 		return nil, err
 	}
@@ -132,7 +132,7 @@ func (s reconnectBurst) job(addr string) job {
 }
 
 func (s reconnectBurst) ours(ctx context.Context, _ int) (figures, error) {
-	edge, err := s.harness.edge(ctx)
+	edge, err := s.harness.edge(ctx, nil)
 	if err != nil {
 		return nil, err
 	}

@@ -20,7 +20,6 @@ import (
 	"github.com/tailrace/tailrace/codec/aisdk"
 	"github.com/tailrace/tailrace/codec/helix"
 	"github.com/tailrace/tailrace/runs"
-	"github.com/tailrace/tailrace/sseedge"
 	"github.com/tailrace/tailrace/sseedge/chat"
 	"github.com/tailrace/tailrace/subjects"
 )
@@ -69,16 +68,11 @@ const chunkCost = "processor us/chunk"
 func (f *folding) repeated(do func(i int, rec chunk.Record) error) (figures, error) {
 	const times = 20
 	all := &folding{session: f.session, records: slices.Repeat(f.records, times)}
-	before, err := processorTime()
-	if err != nil {
-		return nil, err
-	}
-	out, err := all.measured(do)
-	if err != nil {
-		return nil, err
-	}
-	after, err := processorTime()
-	each := float64((after - before).Nanoseconds()) / 1e3 / float64(len(all.records))
+	var out figures
+	each, err := costOf(len(all.records), func() (err error) {
+		out, err = all.measured(do)
+		return err
+	})
 	return append(figures{{chunkCost, each}}, out...), err
 }
 
@@ -112,7 +106,7 @@ func (f *folding) copyFrames(context.Context, int) (figures, error) {
 }
 
 // chats starts an edge that serves chats, with a hub with empty memory. No projector runs.
-func (l *harness) chats(ctx context.Context) (*httpSite, error) {
+func (l *harness) chats(ctx context.Context, authenticator auth.Authenticator) (*httpSite, error) {
 	client, err := runs.New(l.js, runs.Config{
 		AgentTypes:     []string{"bench"},
 		RequestTimeout: time.Minute, // a thousand concurrent starts are not the subject of the measurement
@@ -120,11 +114,7 @@ func (l *harness) chats(ctx context.Context) (*httpSite, error) {
 	if err != nil {
 		return nil, err
 	}
-	none, err := auth.NewNone("default")
-	if err != nil {
-		return nil, err
-	}
-	made, err := sseedge.New(l.reader, noSnapshots{}, sseedge.Config{Authenticator: none})
+	made, err := l.newEdge(authenticator)
 	if err != nil {
 		return nil, err
 	}
@@ -142,11 +132,16 @@ type firstByte struct {
 }
 
 func (f firstByte) ours(ctx context.Context, round int) (figures, error) {
-	site, err := f.harness.chats(ctx)
+	return f.measure(ctx, round, nil, nil)
+}
+
+// measure makes the POSTs to an edge with an authenticator, each with the token of the same number if there are tokens.
+func (f firstByte) measure(ctx context.Context, round int, authenticator auth.Authenticator, tokens []string) (figures, error) {
+	site, err := f.harness.chats(ctx, authenticator)
 	if err != nil {
 		return nil, err
 	}
-	out, err := f.post(ctx, site.addr, round)
+	out, err := f.post(ctx, site.addr, round, tokens)
 	return out, errors.Join(err, site.close())
 }
 
@@ -169,7 +164,7 @@ func (f firstByte) bare(ctx context.Context, round int) (figures, error) {
 	if err != nil {
 		return nil, err
 	}
-	out, err := f.post(ctx, site.addr, round)
+	out, err := f.post(ctx, site.addr, round, nil)
 	return out, errors.Join(err, site.close())
 }
 
@@ -183,7 +178,8 @@ func (l *harness) command(ctx context.Context, session string, body []byte) erro
 	return err
 }
 
-func (f firstByte) post(ctx context.Context, addr string, round int) (figures, error) {
+// post makes the POSTs, each with the token of the same number if there are tokens.
+func (f firstByte) post(ctx context.Context, addr string, round int, tokens []string) (figures, error) {
 	client := &http.Client{Transport: &http.Transport{DisableKeepAlives: true}}
 	took := make([]time.Duration, f.posts)
 	for i := range took {
@@ -191,7 +187,11 @@ func (f firstByte) post(ctx context.Context, addr string, round int) (figures, e
 		body := fmt.Sprintf(`{"id":%q,"trigger":"submit-message","messages":[{"id":"m-%s","role":"user","parts":[{"type":"text","text":%q}]}]}`, id, id, pad)
 		ctx, cancel := context.WithCancel(ctx)
 		var err error
-		took[i], err = f.one(ctx, client, "http://"+addr+"/api/chat/"+id, body)
+		bearer := ""
+		if len(tokens) > 0 {
+			bearer = tokens[i]
+		}
+		took[i], err = f.one(ctx, client, "http://"+addr+"/api/chat/"+id, body, bearer)
 		cancel()
 		if err != nil {
 			return nil, err
@@ -201,12 +201,15 @@ func (f firstByte) post(ctx context.Context, addr string, round int) (figures, e
 	return figures{{middle, ms(median(took))}, {slowest, ms(took[len(took)*99/100])}}, nil
 }
 
-func (f firstByte) one(ctx context.Context, client *http.Client, url, body string) (time.Duration, error) {
+func (f firstByte) one(ctx context.Context, client *http.Client, url, body, bearer string) (time.Duration, error) {
 	req, err := http.NewRequestWithContext(ctx, http.MethodPost, url, strings.NewReader(body))
 	if err != nil {
 		return 0, err
 	}
 	req.Header.Set("Content-Type", "application/json")
+	if bearer != "" {
+		req.Header.Set("Authorization", "Bearer "+bearer)
+	}
 	began := time.Now()
 	resp, err := client.Do(req)
 	if err != nil {
@@ -232,7 +235,7 @@ type liveChats struct{ live }
 const token = "word "
 
 func (c liveChats) ours(ctx context.Context, _ int) (figures, error) {
-	site, err := c.harness.chats(ctx)
+	site, err := c.harness.chats(ctx, nil)
 	if err != nil {
 		return nil, err
 	}

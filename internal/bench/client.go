@@ -14,6 +14,7 @@ import (
 // the number of each event.
 type client struct {
 	group     group
+	bearer    string // token of the header Authorization; empty for none
 	headRead  bool   // the response header was read
 	partial   []byte // incomplete header or size line of an HTTP chunk
 	remaining int    // remaining bytes of the current HTTP chunk
@@ -41,6 +42,9 @@ func (c *client) request() []byte {
 	request := "GET " + c.group.Path + " HTTP/1.1\r\nHost: 127.0.0.1\r\nAccept: text/event-stream\r\n"
 	if c.group.After != 0 {
 		request += "Last-Event-ID: " + strconv.FormatUint(c.group.After, 10) + "\r\n"
+	}
+	if c.bearer != "" {
+		request += "Authorization: Bearer " + c.bearer + "\r\n"
 	}
 	return []byte(request + "\r\n")
 }

@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"time"
+
+	"github.com/tailrace/tailrace/auth"
 )
 
 // live is a benchmark of clients that follow new chunks.
@@ -15,6 +17,9 @@ type live struct {
 	clients  int // of each session
 	events   int // of each session
 	pace     time.Duration
+
+	authenticator auth.Authenticator // of the edge; nil for none
+	tokens        []string           // of the clients; empty for none
 }
 
 // fanout measures one session with many clients, in two modes: 50 chunks per
@@ -95,12 +100,12 @@ func (b live) bare(ctx context.Context, _ int) (figures, error) {
 // watchEdge runs one round against the edge. It calls opened, if not nil, when
 // all clients are connected.
 func (b live) watchEdge(ctx context.Context, opened func() error) (outcome, error) {
-	edge, err := b.harness.edge(ctx)
+	edge, err := b.harness.edge(ctx, b.authenticator)
 	if err != nil {
 		return outcome{}, err
 	}
 	j := b.job(edge.addr, func(_ int, session string) string { return eventsOf(session) })
-	j.Writer = writerChunks
+	j.Writer, j.Tokens = writerChunks, b.tokens
 	out, err := b.harness.loadClients(ctx, j, opened)
 	return out, errors.Join(err, edge.close())
 }

@@ -28,6 +28,7 @@ func (l *harness) idle() []pair {
 // The figures of idle clients.
 const (
 	heap     = "heap+stacks KiB/client" // MemStats.HeapInuse + StackInuse
+	inUse    = "live KiB/client"        // HeapAlloc + StackInuse: without the free parts of pages, which the next clients use
 	resident = "resident KiB/client"    // of the process, as the kernel counts it
 )
 
@@ -44,10 +45,10 @@ func (i idle) measure(ctx context.Context, watch func(context.Context, func() er
 		return err
 	})
 	each := func(before, loaded int64) float64 { return float64(loaded-before) / 1024 / float64(i.clients) }
-	return figures{{heap, each(before.heap, loaded.heap)}, {resident, each(before.resident, loaded.resident)}}, err
+	return figures{{heap, each(before.heap, loaded.heap)}, {inUse, each(before.live, loaded.live)}, {resident, each(before.resident, loaded.resident)}}, err
 }
 
-type memory struct{ heap, resident int64 } // bytes
+type memory struct{ heap, live, resident int64 } // bytes
 
 // memoryInUse collects garbage, returns free memory to the system and reads the
 // memory in use.
@@ -56,7 +57,7 @@ func memoryInUse() (memory, error) {
 	debug.FreeOSMemory()
 	var stats runtime.MemStats
 	runtime.ReadMemStats(&stats)
-	m := memory{heap: int64(stats.HeapInuse + stats.StackInuse)}
+	m := memory{heap: int64(stats.HeapInuse + stats.StackInuse), live: int64(stats.HeapAlloc + stats.StackInuse)}
 	statm, err := os.ReadFile("/proc/self/statm")
 	if errors.Is(err, os.ErrNotExist) {
 		return m, nil // not Linux: the figure stays 0

@@ -31,6 +31,8 @@ type job struct {
 	First  int     `json:"first"`  // each client gets the events First …
 	Events int     `json:"events"` // … to First+Events-1 of its session, in order and once, or the job fails
 
+	Tokens []string `json:"tokens"` // bearer tokens, one for each client in the order of the groups; empty for none
+
 	// A burst has no writer. All clients connect at the same time; the time is
 	// measured from the first dial to the last event. It is repeated Repeat times;
 	// the median counts.

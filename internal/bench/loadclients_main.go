@@ -131,7 +131,11 @@ func (m *loadClientsMain) watch(ctx context.Context) (outcome, error) {
 		logs[i] = newDeliveryLog(m.base, m.job.Events, g.Clients)
 		onEvent := func(n int, read time.Time) { latencies = append(latencies, logs[i].recordDelivery(n, read)) }
 		for range g.Clients {
-			clients = append(clients, &client{group: g, token: []byte(m.job.Token), end: m.job.Events, onOpen: onOpen, onEvent: onEvent})
+			c := &client{group: g, token: []byte(m.job.Token), end: m.job.Events, onOpen: onOpen, onEvent: onEvent}
+			if len(m.job.Tokens) > 0 {
+				c.bearer = m.job.Tokens[len(clients)]
+			}
+			clients = append(clients, c)
 		}
 	}
 	group, ctx := errgroup.WithContext(ctx) // the first error ends the round for all

@@ -52,6 +52,19 @@ func rate(chunks int, took time.Duration) figures {
 	return figures{{chunksPerSecond, float64(chunks) / took.Seconds()}}
 }
 
+// costOf returns the processor time of each of n things that do does, in microseconds.
+func costOf(n int, do func() error) (float64, error) {
+	before, err := processorTime()
+	if err != nil {
+		return 0, err
+	}
+	if err := do(); err != nil {
+		return 0, err
+	}
+	after, err := processorTime()
+	return float64((after - before).Nanoseconds()) / 1e3 / float64(n), err
+}
+
 // target is the target of a figure. Fields that are 0 do not apply.
 type target struct {
 	figure                    string

@@ -242,18 +242,9 @@ func (b backlog) consume(ctx context.Context, _ int) (figures, error) {
 const costOfChunk = "processor us/chunk" // including the server
 
 func (b backlog) measured(do func() error) (figures, error) {
-	before, err := processorTime()
-	if err != nil {
-		return nil, err
-	}
 	start := time.Now()
-	if err := do(); err != nil {
-		return nil, err
-	}
-	took := time.Since(start)
-	after, err := processorTime()
-	each := float64((after - before).Nanoseconds()) / 1e3 / float64(b.chunks)
-	return append(rate(b.chunks, took), figure{costOfChunk, each}), err
+	each, err := costOf(b.chunks, do)
+	return append(rate(b.chunks, time.Since(start)), figure{costOfChunk, each}), err
 }
 
 // consume pulls n messages without Tailrace and acknowledges each after take.
@@ -327,24 +318,21 @@ func (d delay) project(ctx context.Context, _ int) (figures, error) {
 	}
 	handed, acked := newTimes(d.chunks), newTimes(d.chunks)
 	one, done := countdown(d.chunks)
-	before, err := processorTime()
+	each, err := costOf(d.chunks, func() error {
+		p, err := w.project(ctx, "ours", w, handed.since, func(stored time.Time) { acked.since(stored); one() })
+		if err != nil {
+			return err
+		}
+		defer p.stop() // no times are recorded from here on
+		if err := d.write(ctx, w); err != nil {
+			return err
+		}
+		return p.until(done)
+	})
 	if err != nil {
 		return nil, err
 	}
-	p, err := w.project(ctx, "ours", w, handed.since, func(stored time.Time) { acked.since(stored); one() })
-	if err != nil {
-		return nil, err
-	}
-	defer p.stop()
-	if err := d.write(ctx, w); err != nil {
-		return nil, err
-	}
-	if err := p.until(done); err != nil {
-		return nil, err
-	}
-	p.stop() // no times are recorded from here on
-	each, err := d.costSince(before)
-	return figures{{foldDelay, handed.p99()}, {ackDelay, acked.p99()}, {costOfChunk, each}}, err
+	return figures{{foldDelay, handed.p99()}, {ackDelay, acked.p99()}, {costOfChunk, each}}, nil
 }
 
 func (d delay) consume(ctx context.Context, _ int) (figures, error) {
@@ -353,33 +341,25 @@ func (d delay) consume(ctx context.Context, _ int) (figures, error) {
 		return nil, err
 	}
 	taken := newTimes(d.chunks)
-	before, err := processorTime()
+	each, err := costOf(d.chunks, func() error {
+		group, ctx := errgroup.WithContext(ctx)
+		group.Go(func() error { return d.write(ctx, w) })
+		group.Go(func() error {
+			return w.consume(ctx, d.chunks, func(m jetstream.Msg) error {
+				meta, err := m.Metadata()
+				if err == nil {
+					taken.since(meta.Timestamp)
+				}
+				return err
+			})
+		})
+		return group.Wait()
+	})
 	if err != nil {
 		return nil, err
 	}
-	group, ctx := errgroup.WithContext(ctx)
-	group.Go(func() error { return d.write(ctx, w) })
-	group.Go(func() error {
-		return w.consume(ctx, d.chunks, func(m jetstream.Msg) error {
-			meta, err := m.Metadata()
-			if err == nil {
-				taken.since(meta.Timestamp)
-			}
-			return err
-		})
-	})
-	if err := group.Wait(); err != nil {
-		return nil, err
-	}
-	each, err := d.costSince(before)
 	p99 := taken.p99()
-	return figures{{foldDelay, p99}, {ackDelay, p99}, {costOfChunk, each}}, err
-}
-
-// costSince returns the processor time per chunk of writer, reader and server.
-func (d delay) costSince(before time.Duration) (float64, error) {
-	after, err := processorTime()
-	return float64((after - before).Nanoseconds()) / 1e3 / float64(d.chunks), err
+	return figures{{foldDelay, p99}, {ackDelay, p99}, {costOfChunk, each}}, nil
 }
 
 // write publishes the chunks at the configured pace.

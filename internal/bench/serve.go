@@ -21,7 +21,8 @@ import (
 	"github.com/tailrace/tailrace/codec"
 	"github.com/tailrace/tailrace/codec/helix"
 	"github.com/tailrace/tailrace/internal/hub"
-	"github.com/tailrace/tailrace/projector/fold"
+	"github.com/tailrace/tailrace/internal/jssnapshots"
+	"github.com/tailrace/tailrace/projector"
 	"github.com/tailrace/tailrace/sseedge"
 	"github.com/tailrace/tailrace/subjects"
 )
@@ -61,12 +62,9 @@ type edge struct {
 	hub *hub.Hub
 }
 
-func (l *harness) edge(ctx context.Context) (*edge, error) {
-	none, err := auth.NewNone("default")
-	if err != nil {
-		return nil, err
-	}
-	made, err := sseedge.New(l.reader, noSnapshots{}, sseedge.Config{Authenticator: none})
+// edge starts an edge.
+func (l *harness) edge(ctx context.Context, authenticator auth.Authenticator) (*edge, error) {
+	made, err := l.newEdge(authenticator)
 	if err != nil {
 		return nil, err
 	}
@@ -75,6 +73,21 @@ func (l *harness) edge(ctx context.Context) (*edge, error) {
 		return nil, err
 	}
 	return &edge{httpSite: site, hub: made.Shared().Hub}, nil
+}
+
+// newEdge returns an edge. Without an authenticator it authenticates no request.
+func (l *harness) newEdge(authenticator auth.Authenticator) (*sseedge.Edge, error) {
+	if authenticator == nil {
+		var err error
+		if authenticator, err = auth.NewNone("default"); err != nil {
+			return nil, err
+		}
+	}
+	store, err := jssnapshots.New(l.js, jssnapshots.Config{})
+	if err != nil {
+		return nil, err
+	}
+	return sseedge.New(l.reader, projector.NewReader(store, l.reader), sseedge.Config{Authenticator: authenticator})
 }
 
 // serveEdge serves and runs an edge.
@@ -92,18 +105,6 @@ func serveEdge(ctx context.Context, made *sseedge.Edge) (*httpSite, error) {
 		return errors.Join(stop(), running.Wait())
 	}
 	return site, nil
-}
-
-// noSnapshots has no snapshots, because the clients of the benchmarks request
-// none.
-type noSnapshots struct{}
-
-func (noSnapshots) Snapshot(context.Context, chunk.Session) (fold.Snapshot, error) {
-	return fold.Snapshot{}, chunk.ErrUnknownSession
-}
-
-func (noSnapshots) MessagePage(context.Context, chunk.Session, fold.PageQuery) (*fold.MessagePage, error) {
-	return nil, chunk.ErrUnknownSession
 }
 
 // eventsOf returns the path of the events of a session on the edge.

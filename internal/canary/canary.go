@@ -190,15 +190,6 @@ func (c *Canary) Status(stream string) Status {
 	return s
 }
 
-// Statuses returns the status of each stream, in the order of Config.
-func (c *Canary) Statuses() []Status {
-	all := make([]Status, len(c.cfg.Streams))
-	for i, s := range c.cfg.Streams {
-		all[i] = c.Status(s.Name)
-	}
-	return all
-}
-
 // Err returns the chunk.ErrNoStorage of the first of the streams that stores no messages, nil if all do or it is not known.
 func (c *Canary) Err(streams ...string) error {
 	for _, name := range streams {

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"log/slog"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
@@ -16,12 +15,13 @@ import (
 	"github.com/tailrace/tailrace/chunk"
 	"github.com/tailrace/tailrace/internal/jsclient"
 	"github.com/tailrace/tailrace/internal/testkit/natstest"
+	"github.com/tailrace/tailrace/internal/testkit/outputtest"
 )
 
 func TestMain(m *testing.M) { natstest.Main(m) }
 
 // watch runs a Canary over the streams until the test ends.
-func watch(t *testing.T, js jetstream.JetStream, log *lines, names ...string) *Canary {
+func watch(t *testing.T, js jetstream.JetStream, log *outputtest.Buffer, names ...string) *Canary {
 	t.Helper()
 	cfg := Config{Interval: 20 * time.Millisecond, Log: slog.New(slog.NewTextHandler(log, nil))}
 	for _, name := range names {
@@ -38,25 +38,6 @@ func watch(t *testing.T, js jetstream.JetStream, log *lines, names ...string) *C
 		}
 	})
 	return c
-}
-
-// lines is a log.
-type lines struct {
-	mu   sync.Mutex
-	text strings.Builder
-}
-
-func (l *lines) Write(p []byte) (int, error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.text.Write(p)
-}
-
-// count returns the number of lines with a text.
-func (l *lines) count(text string) int {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return strings.Count(l.text.String(), text)
 }
 
 func await(t *testing.T, c *Canary, stream string, want State) {
@@ -82,7 +63,7 @@ func create(t *testing.T, js jetstream.JetStream, names ...string) {
 func TestFullServer(t *testing.T) {
 	js := natstest.Start(t, natstest.MaxStore(1<<20)).JetStream(t)
 	create(t, js, "A", "B")
-	var log lines
+	var log outputtest.Buffer
 	c := watch(t, js, &log, "A", "B")
 	await(t, c, "A", OK)
 	for err := error(nil); err == nil; {
@@ -102,7 +83,7 @@ func TestFullServer(t *testing.T) {
 		t.Errorf("Err: %v", err)
 	}
 	for text, want := range map[string]int{`msg="stream not writable" stream=A`: 1, "automatic when there is space": 2, `msg="stream writable again" stream=B`: 1} {
-		if got := log.count(text); got != want {
+		if got := strings.Count(log.String(), text); got != want {
 			t.Errorf("%d lines with %s, want %d", got, text, want)
 		}
 	}
@@ -123,20 +104,20 @@ func TestWriteError(t *testing.T) {
 	srv := natstest.Start(t, natstest.StoreDir(dir))
 	js := srv.JetStream(t)
 	create(t, js, "A", "B")
-	var log lines
+	var log outputtest.Buffer
 	c := watch(t, js, &log, "A", "B")
 	repair := natstest.BreakStream(t, js, dir, "A", "A.a")
 	await(t, c, "A", WriteError)
-	if s := c.Statuses(); len(s) != 2 || !errors.Is(s[0].Err, chunk.ErrNoStorage) || s[1].State != OK {
-		t.Errorf("statuses %+v", s)
+	if a, b := c.Status("A"), c.Status("B"); !errors.Is(a.Err, chunk.ErrNoStorage) || b.State != OK {
+		t.Errorf("statuses %+v, %+v", a, b)
 	}
 	repair()
-	if got := log.count("then restart nats-server"); got != 1 {
+	if got := strings.Count(log.String(), "then restart nats-server"); got != 1 {
 		t.Errorf("%d lines with the recovery, want 1", got)
 	}
 	srv.Restart(t)
 	await(t, c, "A", OK)
-	if got := log.count(`msg="stream writable again" stream=A`); got != 1 {
+	if got := strings.Count(log.String(), `msg="stream writable again" stream=A`); got != 1 {
 		t.Errorf("%d lines after the restart, want 1", got)
 	}
 }
@@ -149,23 +130,23 @@ func TestNoPermission(t *testing.T) {
 			{ user: "some", password: "x", permissions: { publish: { deny: "$JS.API.STREAM.PURGE.>" } } }
 		] }`))
 	create(t, srv.JetStream(t, nats.UserInfo("all", "x")), "A")
-	var errs lines
+	var errs outputtest.Buffer
 	js := srv.JetStream(t, nats.UserInfo("some", "x"), nats.ErrorHandler(func(_ *nats.Conn, _ *nats.Subscription, err error) {
 		fmt.Fprintln(&errs, err)
 	}))
-	var log lines
+	var log outputtest.Buffer
 	c := watch(t, js, &log, "A")
 	natstest.Eventually(t, "the missing permission", func(context.Context) error {
-		if err := c.Status("A").Err; !errors.Is(err, nats.ErrPermissionViolation) {
-			return err
+		if s := c.Status("A"); !errors.Is(s.Err, nats.ErrPermissionViolation) {
+			return fmt.Errorf("status %+v", s)
 		}
 		return nil
 	})
 	for range 3 {
 		c.Check(t.Context())
 	}
-	if n := errs.count("Permissions Violation"); n > 1 || log.count("storage not watched") != 1 {
-		t.Errorf("%d errors of the connection, %d lines", n, log.count("storage not watched"))
+	if n := strings.Count(errs.String(), "Permissions Violation"); n > 1 || strings.Count(log.String(), "storage not watched") != 1 {
+		t.Errorf("%d errors of the connection, %d lines", n, strings.Count(log.String(), "storage not watched"))
 	}
 	if err := c.Err("A"); err != nil {
 		t.Errorf("Err: %v", err)

@@ -60,13 +60,15 @@ type Answer struct {
 	ApprovalID string // 1 to MaxApprovalID characters
 	Approved   bool
 	Reason     string // the user's reason; at most MaxError bytes
+	InputHash  string // InputHash of the input that is approved; "" if it has none, or for an answer of an earlier build
 
 	// Of a ClientResult or a SubagentResult: one of Result and Error. An Approval has no Result, and an Error if it is not a decision.
 	Result    chunk.Value // at most MaxResult bytes; the zero Value is null
 	Error     string      // at most MaxError bytes
 	ErrorCode string      // as in tool_end, e.g. "client_tool_denied"; at most MaxAnswerID characters
 
-	At time.Time // when it was stored, to the millisecond; Answer sets it
+	By *chunk.Principal // the client that answered; nil if it is not known, or for an answer of a worker or of a deadline
+	At time.Time        // when it was stored, to the millisecond; Answer sets it
 }
 
 // ErrAnswered reports a call that has an answer. An *AnsweredError wraps it and holds the accepted answer.
@@ -115,6 +117,9 @@ func (a Answer) Validate() error {
 	if err := a.checkSizes(); err != nil {
 		return err
 	}
+	if err := checkPrincipal(a.By); err != nil {
+		return err
+	}
 	return a.checkResult()
 }
 
@@ -140,7 +145,7 @@ func (a Answer) checkSizes() error {
 		maxRunes    int
 	}{
 		{"CallID", a.CallID, MaxAnswerID}, {"ToolName", a.ToolName, MaxAnswerID}, {"ErrorCode", a.ErrorCode, MaxAnswerID},
-		{"ApprovalID", a.ApprovalID, MaxApprovalID},
+		{"ApprovalID", a.ApprovalID, MaxApprovalID}, {"InputHash", a.InputHash, 64},
 	} {
 		if n := utf8.RuneCountInString(id.text); n > id.maxRunes {
 			return invalid(id.field, fmt.Sprintf("has %d characters, want at most %d", n, id.maxRunes))

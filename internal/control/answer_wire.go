@@ -23,25 +23,28 @@ type answerValue struct {
 	ApprovalID string          `json:"approvalId,omitempty"`
 	Approved   *bool           `json:"approved,omitempty"` // of an approval
 	Reason     string          `json:"reason,omitempty"`
+	InputHash  string          `json:"inputHash,omitempty"`
 	Result     json.RawMessage `json:"result,omitempty"`
 	Error      string          `json:"error,omitempty"`
 	ErrorCode  string          `json:"errorCode,omitempty"`
+	By         *bodyPrincipal  `json:"by,omitempty"`
 	At         int64           `json:"at"` // Unix milliseconds
 }
 
 // stopValue is a Stop as JSON.
 type stopValue struct {
-	Version int      `json:"version"`
-	Kind    StopKind `json:"kind"`
-	Reason  string   `json:"reason,omitempty"`
-	At      int64    `json:"at"` // Unix milliseconds
+	Version int            `json:"version"`
+	Kind    StopKind       `json:"kind"`
+	Reason  string         `json:"reason,omitempty"`
+	By      *bodyPrincipal `json:"by,omitempty"`
+	At      int64          `json:"at"` // Unix milliseconds
 }
 
 // Encode returns a valid answer as the value of its key.
 func (a Answer) Encode() ([]byte, error) {
 	v := answerValue{
-		Version: inboxVersion, Kind: a.Kind, CallID: a.CallID, ToolName: a.ToolName, ApprovalID: a.ApprovalID, Reason: a.Reason,
-		Result: json.RawMessage(a.Result), Error: a.Error, ErrorCode: a.ErrorCode, At: a.At.UnixMilli(),
+		Version: inboxVersion, Kind: a.Kind, CallID: a.CallID, ToolName: a.ToolName, ApprovalID: a.ApprovalID, Reason: a.Reason, InputHash: a.InputHash,
+		Result: json.RawMessage(a.Result), Error: a.Error, ErrorCode: a.ErrorCode, By: byOf(a.By), At: a.At.UnixMilli(),
 	}
 	switch {
 	case a.Kind == Approval:
@@ -60,8 +63,8 @@ func DecodeAnswer(s chunk.Session, run, key string, data []byte) (Answer, error)
 	}
 	a := Answer{
 		Session: s, RunID: run, CallID: v.CallID, ToolName: v.ToolName, Kind: v.Kind,
-		ApprovalID: v.ApprovalID, Approved: v.Approved != nil && *v.Approved, Reason: v.Reason,
-		Result: chunk.Value(v.Result), Error: v.Error, ErrorCode: v.ErrorCode, At: time.UnixMilli(v.At),
+		ApprovalID: v.ApprovalID, Approved: v.Approved != nil && *v.Approved, Reason: v.Reason, InputHash: v.InputHash,
+		Result: chunk.Value(v.Result), Error: v.Error, ErrorCode: v.ErrorCode, By: v.By.principal(), At: time.UnixMilli(v.At),
 	}
 	if v.Kind == Approval && v.Approved == nil && !a.Failed() {
 		return Answer{}, fmt.Errorf("%w: neither approved nor an error", ErrMalformed)
@@ -78,7 +81,7 @@ func DecodeAnswer(s chunk.Session, run, key string, data []byte) (Answer, error)
 
 // Encode returns a valid stop request as the value of its key.
 func (s Stop) Encode() ([]byte, error) {
-	return marshal(stopValue{Version: inboxVersion, Kind: s.Kind, Reason: s.Reason, At: s.At.UnixMilli()})
+	return marshal(stopValue{Version: inboxVersion, Kind: s.Kind, Reason: s.Reason, By: byOf(s.By), At: s.At.UnixMilli()})
 }
 
 // DecodeStop reads the stop request of a run.
@@ -87,7 +90,7 @@ func DecodeStop(s chunk.Session, run string, data []byte) (Stop, error) {
 	if err := unmarshal(data, &v, &v.Version); err != nil {
 		return Stop{}, err
 	}
-	stop := Stop{Session: s, RunID: run, Kind: v.Kind, Reason: v.Reason, At: time.UnixMilli(v.At)}
+	stop := Stop{Session: s, RunID: run, Kind: v.Kind, Reason: v.Reason, By: v.By.principal(), At: time.UnixMilli(v.At)}
 	if err := stop.Validate(); err != nil {
 		return Stop{}, fmt.Errorf("%w: %w", ErrMalformed, err)
 	}

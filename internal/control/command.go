@@ -46,7 +46,7 @@ type Command struct {
 	Deadline time.Time // of an Expire, to the millisecond
 
 	Input  []chunk.InputMessage // of an Execute, and of a Resume with a message
-	By     *chunk.Principal     // the client that requested the run of an Execute or Resume; nil if it is not known
+	By     *chunk.Principal     // the client that requested an Execute, Resume or Abort; nil if it is not known
 	Params chunk.Value          // any JSON for the agent, at most MaxParams bytes; the zero Value is null
 	Issued time.Time            // when it was requested, to the millisecond; set when it is published
 }
@@ -82,6 +82,9 @@ var (
 
 	// ErrBusy reports a session whose command is not acknowledged yet. A *BusyError wraps it and holds that command.
 	ErrBusy = errors.New("session has another command")
+
+	// ErrTooManyRuns reports a tenant with as many commands on the queue as it may have runs.
+	ErrTooManyRuns = errors.New("tenant has too many runs")
 
 	// ErrNoCommand reports a session without a command.
 	ErrNoCommand = errors.New("session has no command")
@@ -179,6 +182,19 @@ func (c Command) checkParams() error {
 	return nil
 }
 
+// ByMember returns the member "by" of a record that shows the effect of a request, none if it is not known who made it. It is not part of the schema of these
+// records, so a view hides it unless it shows all such members. The token id is not in it.
+func ByMember(p *chunk.Principal) []chunk.Member {
+	if p == nil {
+		return nil
+	}
+	value, err := chunk.ValueOf(bodyPrincipal{Subject: p.Subject, Issuer: p.Issuer})
+	if err != nil { // unreachable: the texts were checked
+		return nil
+	}
+	return []chunk.Member{{Name: "by", Value: value}}
+}
+
 // checkPrincipal rejects a principal that a run_started record could not have.
 func checkPrincipal(p *chunk.Principal) error {
 	if p == nil {
@@ -187,7 +203,10 @@ func checkPrincipal(p *chunk.Principal) error {
 	if p.Subject == "" {
 		return fmt.Errorf("By has no subject: %w", chunk.ErrInvalid)
 	}
-	if err := checkText("By", p.Subject, MaxID); err != nil || p.Issuer == nil {
+	if err := checkText("By", p.Subject, MaxID); err != nil {
+		return err
+	}
+	if err := checkText("token id of By", p.TokenID, MaxID); err != nil || p.Issuer == nil {
 		return err
 	}
 	return checkText("issuer of By", *p.Issuer, MaxID)

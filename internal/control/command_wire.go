@@ -55,6 +55,7 @@ type bodyParent struct {
 type bodyPrincipal struct {
 	Subject string  `json:"subject"`
 	Issuer  *string `json:"issuer,omitempty"`
+	TokenID string  `json:"tokenId,omitempty"`
 }
 
 // bodyVersion returns the oldest version that can represent c.
@@ -78,7 +79,7 @@ func (c Command) toBody(input, params json.RawMessage) commandBody {
 	case Resume:
 		b.Resumes, b.Mode, b.By = c.Resumes, c.Mode, byOf(c.By)
 	case Abort:
-		b.Reason = c.Reason
+		b.Reason, b.By = c.Reason, byOf(c.By)
 	case Expire:
 		b.Deadline = c.Deadline.UnixMilli()
 	}
@@ -89,14 +90,14 @@ func byOf(p *chunk.Principal) *bodyPrincipal {
 	if p == nil {
 		return nil
 	}
-	return &bodyPrincipal{p.Subject, p.Issuer}
+	return &bodyPrincipal{p.Subject, p.Issuer, p.TokenID}
 }
 
 func (b *bodyPrincipal) principal() *chunk.Principal {
 	if b == nil {
 		return nil
 	}
-	return &chunk.Principal{Subject: b.Subject, Issuer: b.Issuer}
+	return &chunk.Principal{Subject: b.Subject, Issuer: b.Issuer, TokenID: b.TokenID}
 }
 
 func (b commandBody) command() Command {
@@ -114,7 +115,7 @@ func (b commandBody) command() Command {
 	case Resume:
 		c.Resumes, c.Mode, c.By = b.Resumes, b.Mode, b.By.principal()
 	case Abort:
-		c.Reason = b.Reason
+		c.Reason, c.By = b.Reason, b.By.principal()
 	case Expire:
 		c.Deadline = time.UnixMilli(b.Deadline)
 	}

@@ -24,14 +24,18 @@ type Stop struct {
 	Session chunk.Session
 	RunID   string // passes subjects.CheckToken
 	Kind    StopKind
-	Reason  string    // the reason; at most MaxError bytes
-	At      time.Time // when it was requested, to the millisecond; Stop sets it
+	Reason  string           // the reason; at most MaxError bytes
+	By      *chunk.Principal // the client that requested it; nil if it is not known, or for a worker
+	At      time.Time        // when it was requested, to the millisecond; Stop sets it
 }
 
 // Validate returns an error that names the invalid field.
 func (s Stop) Validate() error {
 	if s.Kind != StopInterrupt && s.Kind != StopAbort {
 		return invalid("Kind", fmt.Sprintf("is %.80q, want %q or %q", s.Kind, StopInterrupt, StopAbort))
+	}
+	if err := checkPrincipal(s.By); err != nil {
+		return err
 	}
 	return checkWords("Reason", s.Reason)
 }

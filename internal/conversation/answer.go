@@ -9,6 +9,7 @@ import (
 
 	"github.com/tailrace/tailrace/chunk"
 	"github.com/tailrace/tailrace/codec/aisdk"
+	"github.com/tailrace/tailrace/internal/audit"
 	"github.com/tailrace/tailrace/internal/control"
 	"github.com/tailrace/tailrace/projector/fold"
 )
@@ -22,11 +23,12 @@ type submission struct {
 	ApprovalID string             `json:"approvalId"`
 	Approved   *bool              `json:"approved"`
 	Reason     string             `json:"reason"`
+	InputHash  string             `json:"inputHash"`
 }
 
 // candidate checks what does not depend on the state of the chat, CS-13 and CS-15.
 func (b submission) candidate() (SubmittedAnswer, *Refusal) {
-	c := SubmittedAnswer{Kind: b.Kind, CallID: b.ToolCallID, ApprovalID: b.ApprovalID, Reason: b.Reason, Error: b.Error}
+	c := SubmittedAnswer{Kind: b.Kind, CallID: b.ToolCallID, ApprovalID: b.ApprovalID, Reason: b.Reason, InputHash: b.InputHash, Error: b.Error}
 	if b.Kind == "" {
 		c.Kind = control.ClientResult
 	}
@@ -98,7 +100,7 @@ func (s *Service) Answer(ctx context.Context, id chunk.Session, agentType string
 	if r != nil {
 		s.observe.refused(r)
 	}
-	return r
+	return s.caller.shown(r)
 }
 
 // store stores an answer. It does not request the resume: the next request that loads the state does.
@@ -117,10 +119,12 @@ func (s *Service) store(ctx context.Context, req Request, c SubmittedAnswer) *Re
 	if wait == nil {
 		return s.refuseUnawaited(ctx, &v, snap, c)
 	}
-	switch wait.mismatch(c) {
+	switch wait.mismatch(c, v.view) {
 	case "":
 	case KindMismatch:
 		return refusal(ReasonWrongKind)
+	case InputMismatch:
+		return refusal(ReasonWrongInput)
 	default:
 		return refusal(ReasonWrongApproval)
 	}
@@ -159,7 +163,7 @@ func (s *Service) refuseUnawaited(ctx context.Context, v *State, snap fold.Snaps
 		if err != nil && !errors.Is(err, chunk.ErrUnknownSession) {
 			return s.Failed(ctx, v.Session, "look", err)
 		}
-		addCalls(v.Calls, child.Messages(0), agent)
+		v.addCalls(child.Messages(0), agent)
 		snap = child
 	}
 	switch call, known := v.Calls[c.CallID]; {
@@ -220,7 +224,8 @@ func (s *Service) requestStop(ctx context.Context, session chunk.Session, agentT
 			run = c.RunID
 		case v.awaitsSubAgents():
 			abort := control.Command{Kind: control.Abort, Session: session, AgentType: v.AgentType, RunID: v.Run.ID, Reason: reason}
-			if err = s.request(ctx, abort, v.after()); errors.Is(err, control.ErrBusy) {
+			err = s.record(ctx, audit.Abort, session, v.Run.ID, "", func() error { return s.request(ctx, abort, v.after()) })
+			if errors.Is(err, control.ErrBusy) {
 				continue // its resume has just been requested
 			}
 			return v.Run.ID, v, err
@@ -229,6 +234,6 @@ func (s *Service) requestStop(ctx context.Context, session chunk.Session, agentT
 		default:
 			return "", v, nil
 		}
-		return run, v, s.ports.Inbox.Stop(ctx, control.Stop{Session: session, RunID: run, Kind: control.StopInterrupt, Reason: reason})
+		return run, v, s.storeStop(ctx, control.Stop{Session: session, RunID: run, Kind: control.StopInterrupt, Reason: reason})
 	}
 }

@@ -2,6 +2,7 @@ package conversation
 
 import (
 	"bytes"
+	"cmp"
 	"strings"
 
 	"github.com/go-json-experiment/json/jsontext"
@@ -9,6 +10,7 @@ import (
 	"github.com/tailrace/tailrace/chunk"
 	"github.com/tailrace/tailrace/codec/aisdk"
 	"github.com/tailrace/tailrace/internal/control"
+	"github.com/tailrace/tailrace/sseedge/view"
 )
 
 // answerSet has the answers of a request, sorted.
@@ -31,7 +33,7 @@ func (r Request) sort(v *State) answerSet {
 			s.completed(v, c)
 			continue
 		}
-		reason := w.mismatch(c)
+		reason := w.mismatch(c, v.view)
 		switch {
 		case reason != "":
 			s.reject(v, c, reason)
@@ -73,10 +75,11 @@ func (s *answerSet) completed(v *State, c SubmittedAnswer) {
 }
 
 func (s *answerSet) reject(v *State, c SubmittedAnswer, reason RejectionReason) {
-	s.rejected = append(s.rejected, Rejection{
-		Reason: reason, ToolCallID: c.CallID, ApprovalID: c.ApprovalID, Kind: c.Kind,
-		Message: RejectionTexts[reason], CurrentRunID: v.Run.ID,
-	})
+	r := Rejection{Reason: reason, ToolCallID: c.CallID, ApprovalID: c.ApprovalID, Kind: c.Kind, Message: RejectionTexts[reason]}
+	if v.view.RunIDs() {
+		r.CurrentRunID = v.Run.ID
+	}
+	s.rejected = append(s.rejected, r)
 }
 
 // addIntent adds the first answer to each call.
@@ -90,10 +93,12 @@ func (s *answerSet) addIntent(a control.Answer) {
 }
 
 // mismatch returns the reason why an answer does not match its call, CS-14, "" if it does.
-func (w *PendingCall) mismatch(c SubmittedAnswer) RejectionReason {
+func (w *PendingCall) mismatch(c SubmittedAnswer, shows *view.Chat) RejectionReason {
 	switch {
 	case w.Kind != c.Kind:
 		return KindMismatch
+	case w.Kind == control.Approval && w.Approval == c.ApprovalID && !w.isBound(c, shows):
+		return InputMismatch
 	case w.Kind != control.Approval || w.Approval == c.ApprovalID:
 		return ""
 	case runOf(c.ApprovalID) != runOf(w.Approval):
@@ -101,6 +106,19 @@ func (w *PendingCall) mismatch(c SubmittedAnswer) RejectionReason {
 	}
 	return ApprovalMismatch
 }
+
+// isBound reports whether an approval is for the present input of the call, as far as the client says what it was shown. A denial needs no such proof.
+//  1. a client shows the input of a call,
+//  2. the worker dies, and the next one repeats the step; the model makes the call with the same id and another input,
+//  3. the user approves what is shown.
+//
+// A client that must not see the input cannot approve it. Otherwise it could find the input out, too: each guess would be compared.
+func (w *PendingCall) isBound(c SubmittedAnswer, shows *view.Chat) bool {
+	return !c.Approved || shows.Inputs() && (c.InputHash == "" || c.InputHash == control.InputHash(w.Input))
+}
+
+// ShownHash returns the hash of an input that a client was shown. It is not that of any input if the client has none, or one without a canonical form.
+func ShownHash(input chunk.Value) string { return cmp.Or(control.InputHash(input), "none") }
 
 // runOf returns the run in an approval id.
 func runOf(approvalID string) string {
@@ -117,6 +135,9 @@ func (w *PendingCall) take(c SubmittedAnswer) control.Answer {
 	switch {
 	case c.Kind == control.Approval:
 		a.Approved, a.Reason = c.Approved, c.Reason
+		if a.Approved { // the worker compares it with the input that it would execute
+			a.InputHash = control.InputHash(w.Input)
+		}
 	case c.Error != nil:
 		a.Error, a.ErrorCode = *c.Error, CodeToolFailed
 	default:

@@ -3,6 +3,7 @@ package conversation
 import (
 	"github.com/tailrace/tailrace/chunk"
 	"github.com/tailrace/tailrace/internal/control"
+	"github.com/tailrace/tailrace/sseedge/view"
 )
 
 // Caller is the client for which a Service works. The zero Caller is the process itself, which has all rights.
@@ -13,11 +14,14 @@ import (
 //  2. the command of A is stored, the one of B is refused because there is a command,
 //  3. B loads the state again, which is that of the session of A.
 type Caller struct {
-	// By is written into the runs that are requested. It is the owner of a session that is started.
+	// By is written into the runs, answers and stops that are requested. It is the owner of a session that is started.
 	By *chunk.Principal
 
 	// Sees reports whether the caller may use a session. owner is the subject of its owner, "" if that is not known. nil: all sessions.
 	Sees func(exists bool, owner string) bool
+
+	// View, if not nil, hides parts of conversations from the caller. A call that it hides does not exist for the caller, and the caller gets only what it shows.
+	View *view.Chat
 
 	NoChat   bool // refuse messages
 	NoAnswer bool // refuse answers to calls
@@ -56,9 +60,27 @@ func (v *State) owner() string {
 	return by.Subject
 }
 
-// sign adds the caller to a command that starts a run.
+// sign adds the caller to a command that starts or aborts a run.
 func (c *Caller) sign(cmd *control.Command) {
-	if cmd.Kind == control.Execute || cmd.Kind == control.Resume {
+	if cmd.Kind == control.Execute || cmd.Kind == control.Resume || cmd.Kind == control.Abort {
 		cmd.By = c.By
 	}
+}
+
+// shown returns a refusal without the parts of the first answer that the caller must not see.
+func (c *Caller) shown(r *Refusal) *Refusal {
+	if c.View == nil || r == nil || r.First == nil {
+		return r
+	}
+	first := *r.First
+	if !c.View.Results() {
+		first.Result = nil
+	}
+	if !c.View.Errors() {
+		first.Error = ""
+	}
+	if !c.View.Reasons() {
+		first.Reason = ""
+	}
+	return &Refusal{Reason: r.Reason, Text: r.Text, First: &first}
 }

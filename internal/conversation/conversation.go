@@ -33,6 +33,7 @@ import (
 
 	"github.com/tailrace/tailrace/chunk"
 	"github.com/tailrace/tailrace/codec/aisdk"
+	"github.com/tailrace/tailrace/internal/audit"
 	"github.com/tailrace/tailrace/internal/control"
 	"github.com/tailrace/tailrace/projector/fold"
 	"github.com/tailrace/tailrace/subjects"
@@ -118,6 +119,9 @@ type Config struct {
 	// stored: without it a command could be accepted, and its run could not write.
 	Storage func(chunk.Session) error
 
+	// Audit, if not nil, records messages, answers and stops, of the caller with which the Service works.
+	Audit *audit.Log
+
 	// Log receives errors of the ports, never texts of users. Defaults to none.
 	Log *slog.Logger
 }
@@ -176,6 +180,7 @@ func (s *Service) Serve(ctx context.Context, req *Request) (Plan, State) {
 	}
 	if plan.Refusal != nil {
 		s.observe.refused(plan.Refusal)
+		plan.Refusal = s.caller.shown(plan.Refusal)
 	}
 	return plan, v
 }

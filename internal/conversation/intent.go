@@ -61,6 +61,9 @@ func (r Request) intentOf(v *State) intent {
 		return r.newMessageIntent(v)
 	case r.Trigger == Regenerate:
 		return r.regenerateIntent(v, v.known(r.Turn))
+	case r.MessageID == last.ID && !v.view.Contents():
+		// An edit that equals the message is a repetition: the response would tell whether a guess is right.
+		return intent{state: intentInvalid, problem: refusal(ReasonChanged)}
 	case r.MessageID == last.ID:
 		return r.editIntent(v, last, known)
 	}
@@ -128,12 +131,24 @@ func (r Request) regenerateIntent(v *State, turn []fold.Input) intent {
 		inputs[i] = Input{ID: idOf(in), Message: in.Message}
 		if i >= len(turn)-len(r.Turn) { // as the client has it now
 			sent := r.Turn[len(r.Turn)-len(turn)+i]
-			inputs[i].Message = sent.Message
+			inputs[i].Message = v.withHidden(sent.Message, in.Message)
 		}
 		inputs[i].Message.ClientMessageID = &inputs[i].ID
 	}
 	run := control.RegenerateRunID(v.Session, fold.MessageID(first.Index), v.TurnRun.ID)
 	return intent{state: newTurn, command: replacing(run, first.Index, inputs)}
+}
+
+// withHidden returns a message as the client has it, with the members that are hidden from the client as the log has them: a client that has loaded a page sends
+// it without them.
+func (v *State) withHidden(sent, stored chunk.InputMessage) chunk.InputMessage {
+	if !v.view.Contents() {
+		sent.Content, sent.Files = stored.Content, stored.Files
+	}
+	if !v.view.Metadata() && sent.Metadata == nil {
+		sent.Metadata = stored.Metadata
+	}
+	return sent
 }
 
 // replacing returns the command of a turn that replaces the messages from an index on. The index is sent twice: to the worker, and in the input, which it

@@ -102,7 +102,7 @@ func (s *Service) snapshot(ctx context.Context, session chunk.Session, d detail)
 }
 
 func (s *Service) newState(session chunk.Session, agentType string) State {
-	return State{Now: s.cfg.Clock(), Session: session, AgentType: agentType}
+	return State{Now: s.cfg.Clock(), Session: session, AgentType: agentType, view: s.caller.View}
 }
 
 // fillState sets the fields from a snapshot and its messages, or returns the error of loading them.
@@ -188,7 +188,7 @@ func (s *Service) readChildren(ctx context.Context, v *State, children []fold.Ch
 		}
 		v.MaxSeq = max(v.MaxSeq, w.MaxSeq)
 		if d.calls {
-			addCalls(v.Calls, list, child.Session)
+			v.addCalls(list, child.Session)
 		}
 		b, grandchildren := branchOf(snap, w.AgentType)
 		if b != nil {
@@ -226,7 +226,7 @@ func branchOf(snap fold.Snapshot, agentType string) (*SuspendedRun, []fold.Child
 	var children []fold.Child
 	b := &SuspendedRun{Session: snap.Session, AgentType: agentType, RunID: snap.Run.ID}
 	for _, c := range snap.OpenCalls() {
-		w := PendingCall{Session: snap.Session, RunID: snap.Run.ID, CallID: c.ID, ToolName: c.ToolName}
+		w := PendingCall{Session: snap.Session, RunID: snap.Run.ID, CallID: c.ID, ToolName: c.ToolName, Input: c.Input}
 		at := slices.IndexFunc(snap.Pending, func(p fold.Pending) bool { return p.CallID == c.ID && p.RunID == snap.Run.ID })
 		switch {
 		case c.Child != nil:

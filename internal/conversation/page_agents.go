@@ -32,7 +32,7 @@ type pageAgents struct {
 // the load.
 func (s *Service) showSubAgents(ctx context.Context, root chunk.Session, dialect *aisdk.Options, o *aisdk.SnapshotOptions) *pageAgents {
 	a := &pageAgents{service: s, root: root, messages: make(map[string][]fold.Message), loaded: map[string]bool{root.ID: true}}
-	if dialect.SubAgents == aisdk.Inline {
+	if s.inlines(dialect) {
 		o.ClientTool = dialect.ClientTool
 		o.SubAgents = func(list []fold.Message) map[string][]fold.Message {
 			a.err = a.load(ctx, list, maxPageDepth)
@@ -40,6 +40,11 @@ func (s *Service) showSubAgents(ctx context.Context, root chunk.Session, dialect
 		}
 	}
 	return a
+}
+
+// inlines reports whether pages show the output of sub-agents.
+func (s *Service) inlines(dialect *aisdk.Options) bool {
+	return dialect.SubAgents == aisdk.Inline && s.caller.View.SubAgents()
 }
 
 // load loads the sub-agents that the messages of a list called, and those that they called, the latest first.
@@ -95,7 +100,7 @@ func (a *pageAgents) read(ctx context.Context, session string) ([]fold.Message, 
 // that still runs two turns later, or below a sub-agent that has ended: requests that share a read may not get what it wrote during that read.
 func (s *Service) PageVersion(ctx context.Context, v *State, dialect *aisdk.Options) (PageVersion, error) {
 	version := v.pageVersion()
-	if dialect.SubAgents != aisdk.Inline {
+	if !s.inlines(dialect) {
 		return version, nil
 	}
 	var err error

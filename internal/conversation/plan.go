@@ -99,6 +99,7 @@ const (
 	AlreadyResolved  RejectionReason = "already-resolved"
 	KindMismatch     RejectionReason = "kind-mismatch"
 	ApprovalMismatch RejectionReason = "approval-id-mismatch"
+	InputMismatch    RejectionReason = "input-mismatch"
 	Expired          RejectionReason = "expired"
 )
 
@@ -109,5 +110,6 @@ var RejectionTexts = map[RejectionReason]string{
 	AlreadyResolved:  "this question was answered already",
 	KindMismatch:     "this question wants another kind of answer",
 	ApprovalMismatch: "this is not the approval that is waited for",
+	InputMismatch:    "the call has another input than the one that was shown",
 	Expired:          "the time for this answer is over",
 }

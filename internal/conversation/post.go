@@ -106,6 +106,7 @@ type SubmittedAnswer struct {
 	ApprovalID string
 	Approved   bool
 	Reason     string
+	InputHash  string // of the input that the user was shown, "" if the client does not say it; see control.InputHash
 	Result     chunk.Value
 	Error      *string
 }
@@ -141,6 +142,7 @@ type part struct {
 	ToolCallID       string         `json:"toolCallId"`
 	ToolName         string         `json:"toolName"`
 	State            string         `json:"state"`
+	Input            jsontext.Value `json:"input"`
 	Output           jsontext.Value `json:"output"`
 	ErrorText        *string        `json:"errorText"`
 	ProviderExecuted bool           `json:"providerExecuted"`
@@ -355,6 +357,9 @@ func readAssistant(m *message) (AssistantMessage, *Refusal) {
 		switch {
 		case p.State == "approval-responded" && p.Approval != nil && p.Approval.Approved != nil:
 			c.Kind, c.ApprovalID, c.Approved = control.Approval, p.Approval.ID, *p.Approval.Approved
+			if c.Approved && len(p.Input) > 0 {
+				c.InputHash = ShownHash(chunk.Value(p.Input))
+			}
 			if p.Approval.Reason != nil {
 				c.Reason = *p.Approval.Reason
 			}

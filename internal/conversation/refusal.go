@@ -29,9 +29,11 @@ const (
 	ReasonStillRunning  Reason = "still-running"  // the call is not waiting yet
 	ReasonWrongKind     Reason = "wrong-kind"     // the call waits for another kind of answer
 	ReasonWrongApproval Reason = "wrong-approval" // the call waits for another approval
+	ReasonWrongInput    Reason = "wrong-input"    // the call has another input than the one that was shown
 	ReasonAnswered      Reason = "answered"       // First is the accepted answer
 	ReasonExpired       Reason = "expired"        // First is the accepted answer: the deadline passed
 	ReasonContended     Reason = "contended"      // other requests changed the session in every round
+	ReasonTooManyRuns   Reason = "too-many-runs"  // the tenant has as many runs as it may have
 	ReasonNoStorage     Reason = "no-storage"     // the server cannot store messages
 	ReasonUnavailable   Reason = "unavailable"    // the log, the queue or the inbox is unavailable
 )

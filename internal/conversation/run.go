@@ -95,7 +95,7 @@ func (s *Service) decideResume(ctx context.Context, v *State, snap *fold.Snapsho
 		return nil, refusal(ReasonOver)
 	case v.isUnnamed():
 		return nil, refusal(ReasonRunning)
-	case req.Key != "" && v.resumedBy(req), req.Key == "" && (v.working() || v.isAborting()):
+	case req.Key != "" && v.view.Contents() && v.resumedBy(req), req.Key == "" && (v.working() || v.isAborting()):
 		return nil, nil
 	case v.working(), v.isAborting(): // an abort of an interrupted run is not part of working: the resume would be stored after it
 		return nil, refusal(ReasonRunning)
@@ -136,7 +136,7 @@ func (s *Service) Stop(ctx context.Context, id chunk.Session, kind control.StopK
 		}
 		run := v.stopTarget(kind)
 		if !stored[run] {
-			if err := s.ports.Inbox.Stop(ctx, control.Stop{Session: id, RunID: run, Kind: kind, Reason: reason}); err != nil {
+			if err := s.storeStop(ctx, control.Stop{Session: id, RunID: run, Kind: kind, Reason: reason}); err != nil {
 				return nil, s.Failed(ctx, id, "stop", err)
 			}
 			stored[run] = true
@@ -196,7 +196,7 @@ type Status struct {
 	Phase        Phase
 	Output       chunk.Value   // of PhaseCompleted: the structured output, or the last text of the answer as JSON
 	Failure      *fold.Failure // of PhaseFailed, nil if the log does not have it
-	Open         OpenCalls     // of PhaseClient and PhaseChildren
+	Open         OpenCalls     // of PhaseClient and PhaseChildren, as far as the caller may know
 	StreamStatus fold.Status
 	Sequence     chunk.Seq
 }
@@ -232,9 +232,12 @@ func (s *Service) Status(ctx context.Context, id chunk.Session) (Status, *Refusa
 	}
 	switch {
 	case snap.Status == fold.Ended:
-		st.Phase, st.Output = PhaseCompleted, outputOf(snap)
+		st.Phase, st.Output = PhaseCompleted, v.outputOf(snap)
 	case snap.Status == fold.Failed:
-		st.Phase, st.Failure = PhaseFailed, snap.Failure
+		st.Phase = PhaseFailed
+		if v.view.Failure() {
+			st.Failure = snap.Failure
+		}
 	case snap.Run.Status == fold.RunInterrupted:
 		st.Phase = PhaseInterrupted
 	case snap.Status == fold.Paused:
@@ -245,6 +248,11 @@ func (s *Service) Status(ctx context.Context, id chunk.Session) (Status, *Refusa
 		if len(st.Open.CallIDs) == 0 && len(st.Open.Children) > 0 {
 			st.Phase = PhaseChildren
 		}
+		if !v.view.Calls(false) {
+			st.Open = OpenCalls{}
+		} else if !v.view.SubAgents() {
+			st.Open.Children = nil
+		}
 	}
 	return st, nil
 }
@@ -252,15 +260,12 @@ func (s *Service) Status(ctx context.Context, id chunk.Session) (Status, *Refusa
 // Started reports whether the log has the session. If neither the log nor the queue has it, the refusal is ReasonNoSession.
 func (s *Service) Started(ctx context.Context, id chunk.Session) (bool, *Refusal) {
 	snap, err := s.ports.Snapshots.Head(ctx, id)
-	if err == nil {
-		v := State{Known: true, Owner: snap.Owner}
-		if !s.caller.sees(&v) {
-			return false, refusal(ReasonNoSession)
-		}
-		return true, nil
-	}
-	if !errors.Is(err, chunk.ErrUnknownSession) {
+	if err != nil && !errors.Is(err, chunk.ErrUnknownSession) {
 		return false, s.Failed(ctx, id, "look", err)
+	}
+	// A session that the caller must not know is looked up further, as an unknown one is, so that both take the same time.
+	if known := err == nil; s.caller.sees(&State{Known: known, Owner: snap.Owner}) && known {
+		return true, nil
 	}
 	v, _, err := s.loadState(ctx, id, s.cfg.AgentTypes, runOnly)
 	switch {
@@ -295,10 +300,13 @@ func (s *Service) openCalls(ctx context.Context, snap *fold.Snapshot) (OpenCalls
 	return open, nil
 }
 
-// outputOf returns the result of a run for its parent: its structured output, or else the last text of its answer.
-func outputOf(snap fold.Snapshot) chunk.Value {
-	if len(snap.Run.Output) > 0 {
+// outputOf returns the result of a run for its parent: its structured output, or else the last text of its answer; nil if the caller must not see it.
+func (v *State) outputOf(snap fold.Snapshot) chunk.Value {
+	switch {
+	case len(snap.Run.Output) > 0 && v.view.Output():
 		return snap.Run.Output
+	case len(snap.Run.Output) > 0, !v.view.Texts():
+		return nil
 	}
 	for _, m := range slices.Backward(snap.Messages(snap.TurnMessages())) {
 		if text := m.Text(); m.Role == fold.Assistant && text != "" {
@@ -379,7 +387,7 @@ func (s *Service) update(ctx context.Context, id chunk.Session, decide func(*Sta
 		s.caller.sign(c)
 		c.Session, c.AgentType = id, cmp.Or(c.AgentType, v.AgentType)
 		if err = s.storage(id); err == nil {
-			err = s.ports.Queue.Request(ctx, *c, v.after())
+			err = s.record(ctx, actOf(c), id, c.RunID, "", func() error { return s.ports.Queue.Request(ctx, *c, v.after()) })
 		}
 		switch {
 		case err == nil:

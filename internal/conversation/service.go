@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/tailrace/tailrace/chunk"
+	"github.com/tailrace/tailrace/internal/audit"
 	"github.com/tailrace/tailrace/internal/control"
 	"github.com/tailrace/tailrace/internal/wait"
 )
@@ -169,7 +170,14 @@ func (s *Service) carryOut(ctx context.Context, req *Request, plan Plan) (stored
 			return false, s.Failed(ctx, req.Session, "input", err)
 		}
 	}
-	err := s.request(ctx, *c, plan.After)
+	act := audit.Act("") // a Resume follows from the answers
+	if c.Kind == control.Execute {
+		act = audit.Message
+		if req.Trigger == Regenerate {
+			act = audit.Regenerate
+		}
+	}
+	err := s.record(ctx, act, c.Session, c.RunID, "", func() error { return s.request(ctx, *c, plan.After) })
 	switch {
 	case errors.Is(err, control.ErrBusy):
 		return false, nil
@@ -201,15 +209,60 @@ func (s *Service) storage(session chunk.Session) error {
 	return s.cfg.Storage(session)
 }
 
-// answer stores an answer if a record of the log can hold it.
+// answer stores an answer if a record of the log can hold it. It is that of the caller, unless its deadline has passed.
 func (s *Service) answer(ctx context.Context, a control.Answer) error {
+	if a.ErrorCode != CodeDeadline {
+		a.By = s.caller.By
+	}
 	if err := checkAnswer(&a); err != nil {
 		return err
 	}
 	if err := s.storage(a.Session); err != nil {
 		return err
 	}
-	return s.ports.Inbox.Answer(ctx, a)
+	return s.record(ctx, actOfAnswer(&a), a.Session, a.RunID, a.CallID, func() error { return s.ports.Inbox.Answer(ctx, a) })
+}
+
+// storeStop stores a stop request of the caller.
+func (s *Service) storeStop(ctx context.Context, stop control.Stop) error {
+	stop.By = s.caller.By
+	act := audit.Interrupt
+	if stop.Kind == control.StopAbort {
+		act = audit.Abort
+	}
+	return s.record(ctx, act, stop.Session, stop.RunID, "", func() error { return s.ports.Inbox.Stop(ctx, stop) })
+}
+
+// record carries out an act of the caller and records it. It does not record what follows from another act, for which act is "".
+func (s *Service) record(ctx context.Context, act audit.Act, session chunk.Session, run, call string, do func() error) error {
+	if act == "" {
+		return do()
+	}
+	return s.cfg.Audit.Do(ctx, audit.Event{Act: act, By: s.caller.By, Session: session, Run: run, Call: call}, do)
+}
+
+// actOf returns the act that a command of update is. An Abort follows from the stop request.
+func actOf(c *control.Command) audit.Act {
+	switch c.Kind {
+	case control.Execute:
+		return audit.Start
+	case control.Resume:
+		return audit.Resume
+	}
+	return ""
+}
+
+// actOfAnswer returns the act that an answer is: none if its deadline has passed, or if it was abandoned for a message.
+func actOfAnswer(a *control.Answer) audit.Act {
+	switch {
+	case a.ErrorCode == CodeDeadline || a.ErrorCode == control.CodeAbandoned:
+		return ""
+	case a.Kind != control.Approval:
+		return audit.Answer
+	case a.Approved:
+		return audit.Approve
+	}
+	return audit.Deny
 }
 
 // Failed logs an error and returns a refusal without its text.
@@ -222,6 +275,9 @@ func (s *Service) Failed(ctx context.Context, session chunk.Session, op string, 
 		return refusal(ReasonUnstorable)
 	case errors.Is(err, chunk.ErrTruncated):
 		return refusal(ReasonLost)
+	case errors.Is(err, control.ErrTooManyRuns):
+		s.cfg.Log.DebugContext(ctx, "run refused", "op", op, "session", session.String(), "error", err)
+		return refusal(ReasonTooManyRuns)
 	}
 	if errors.Is(err, context.Canceled) { // the client has disconnected
 		s.cfg.Log.DebugContext(ctx, "request canceled", "op", op, "session", session.String(), "error", err)

@@ -10,6 +10,7 @@ import (
 	"github.com/tailrace/tailrace/internal/control"
 	"github.com/tailrace/tailrace/internal/rawjson"
 	"github.com/tailrace/tailrace/projector/fold"
+	"github.com/tailrace/tailrace/sseedge/view"
 )
 
 // State is the input of Decide: the fold of the log, the pending command, and the answers. The parts are loaded one after the other: a change between them is
@@ -53,6 +54,8 @@ type State struct {
 	// Abandoned reports that the latest run is active and has no worker. It is loaded only for requests that send something.
 	Abandoned bool
 
+	view *view.Chat // see Caller.View
+
 	hidden          bool // the caller must not know the session: the state is that of one that does not exist
 	replaced        func(index int) bool
 	runningChildren []fold.Child // see fold.Snapshot.RunningChildren
@@ -80,7 +83,8 @@ type PendingCall struct {
 	ToolName string
 	Kind     control.AnswerKind
 	Approval string // its id, of an control.Approval
-	Deadline int64  // in milliseconds since 1970 UTC, 0 for none
+	Input    chunk.Value
+	Deadline int64 // in milliseconds since 1970 UTC, 0 for none
 
 	// Answer is the accepted answer, nil while there is none.
 	Answer *control.Answer
@@ -141,10 +145,13 @@ func (v *State) setSnapshot(snap fold.Snapshot) {
 	}
 }
 
-// setMessages sets the fields that come from the messages.
+// setMessages sets the fields that come from the messages. A hidden call, and the id of one, is like one that does not exist.
 func (v *State) setMessages(list []fold.Message) {
 	v.Calls, v.SubAgentSessions = make(map[string]Call), make(map[string]bool)
-	addCalls(v.Calls, list, "")
+	v.addCalls(list, "")
+	if !v.view.Calls(true) {
+		return
+	}
 	for _, m := range list {
 		for _, child := range m.Children {
 			v.SubAgentSessions[child.Session] = true
@@ -155,8 +162,11 @@ func (v *State) setMessages(list []fold.Message) {
 // isReplaced reports whether an edit or a regeneration has replaced a message.
 func (v *State) isReplaced(index int) bool { return v.replaced != nil && v.replaced(index) }
 
-// addCalls adds the calls in the messages; those of a sub-agent get its session in front.
-func addCalls(calls map[string]Call, list []fold.Message, agent string) {
+// addCalls adds the calls in the messages that the caller may know; those of a sub-agent get its session in front.
+func (v *State) addCalls(list []fold.Message, agent string) {
+	if !v.view.Calls(agent != "") {
+		return
+	}
 	for _, m := range list {
 		for _, p := range m.Calls() {
 			c := Call{State: p.State, Output: p.Output}
@@ -169,7 +179,7 @@ func addCalls(calls map[string]Call, list []fold.Message, agent string) {
 					c.Reason = validText(*p.Approval.Reason)
 				}
 			}
-			calls[clientCallID(agent, validText(p.ID))] = c
+			v.Calls[clientCallID(agent, validText(p.ID))] = c
 		}
 	}
 }
@@ -309,9 +319,12 @@ func (v *State) subAgentAwaitsUser() bool {
 // InFlight reports whether an answer is in flight.
 func (v *State) InFlight() bool { return v.working() || v.awaitsOnlySubAgents() }
 
-// wait returns the pending call of a client's answer, nil if no run waits for it.
+// wait returns the pending call of a client's answer, nil if no run waits for it or the caller must not know the call.
 func (v *State) wait(clientID string) *PendingCall {
 	for _, b := range v.Branches {
+		if !v.view.Calls(b.Session != v.Session) {
+			continue
+		}
 		for i := range b.PendingCalls {
 			if b.PendingCalls[i].UICallID == clientID {
 				return &b.PendingCalls[i]

@@ -10,6 +10,7 @@ import (
 
 	"github.com/tailrace/tailrace/auth"
 	"github.com/tailrace/tailrace/chunk"
+	"github.com/tailrace/tailrace/internal/audit"
 	"github.com/tailrace/tailrace/internal/control"
 	"github.com/tailrace/tailrace/internal/demo/page"
 	"github.com/tailrace/tailrace/internal/demo/script"
@@ -31,8 +32,9 @@ type CommandPublisher interface {
 
 // Handler is a surface of an edge.
 type Handler struct {
+	*httpkit.Surface
+
 	cfg     HandlerConfig
-	router  *httpkit.Router
 	respond *httpkit.Responder
 }
 
@@ -53,9 +55,9 @@ func NewHandler(cfg HandlerConfig) (*Handler, error) {
 	}
 	h := &Handler{cfg: cfg, respond: &httpkit.Responder{Log: cfg.Logger}}
 	var err error
-	h.router, err = httpkit.NewRouter(h.routes(), httpkit.Options{
-		OtherName: "demo_other", Head: true, Authenticator: cfg.Shared.Auth, Access: cfg.Shared.Access, Respond: h.respond,
-	})
+	shared := *cfg.Shared
+	shared.Origins = nil // the demo is for pages of the edge
+	h.Surface, err = shared.NewSurface(h.routes(), httpkit.Options{OtherName: "demo_other", Head: true, Respond: h.respond})
 	if err != nil {
 		return nil, fmt.Errorf("demo handler: %w", err)
 	}
@@ -64,7 +66,7 @@ func NewHandler(cfg HandlerConfig) (*Handler, error) {
 
 func (h *Handler) routes() []httpkit.Route {
 	routes := []httpkit.Route{
-		{Name: "demo_runs", Method: http.MethodPost, Path: "/v1/demo/runs", Scope: auth.ScopeChat, Serve: h.runs},
+		{Name: "demo_runs", Method: http.MethodPost, Path: "/v1/demo/runs", Scope: auth.ScopeChat, Act: audit.Start, Serve: h.runs},
 		{Name: "demo_scenarios", Method: http.MethodGet, Path: "/v1/demo/scenarios", Scope: auth.ScopeRead, Serve: h.scenarios},
 	}
 	files := page.Handler()
@@ -79,21 +81,6 @@ func (h *Handler) routes() []httpkit.Route {
 	}
 	return routes
 }
-
-// Policies implements sseedge.Surface.
-func (h *Handler) Policies() []httpkit.Policy { return h.router.Policies() }
-
-// Match implements sseedge.Surface.
-func (h *Handler) Match(path string) bool { return h.router.Match(path) }
-
-// RouteName implements sseedge.Surface.
-func (h *Handler) RouteName(r *http.Request) string { return h.router.Name(r) }
-
-// Drain implements sseedge.Surface. All requests are short.
-func (h *Handler) Drain(context.Context) error { return nil }
-
-// ServeHTTP serves one request.
-func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) { h.router.ServeHTTP(w, r) }
 
 // runs starts a run.
 func (h *Handler) runs(w http.ResponseWriter, r *http.Request, _ string) *httpkit.Problem {
@@ -111,6 +98,7 @@ func (h *Handler) runs(w http.ResponseWriter, r *http.Request, _ string) *httpki
 	}
 	g := httpkit.GrantOf(r.Context())
 	c.Session, c.By = session, httpkit.PrincipalOf(g)
+	audit.Describe(r.Context(), audit.Event{Session: session, Run: c.RunID})
 	if err := h.cfg.Queue.Publish(r.Context(), c); err != nil {
 		h.cfg.Logger.WarnContext(r.Context(), "run request failed", "error", err)
 		return problem(http.StatusServiceUnavailable, "QUEUE_UNAVAILABLE", "the work queue cannot be reached; try again")

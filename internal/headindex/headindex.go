@@ -18,10 +18,11 @@ type Index struct {
 	Owner     string        `json:"owner,omitempty"` // subject of the owner; "" in a head of a build that did not write it
 	Seq       chunk.Seq     `json:"seq"`
 	Ordinal   chunk.Ordinal `json:"ordinal"`
-	Epoch     chunk.Epoch   `json:"epoch,omitempty"`   // highest epoch so far; 0 in a head of a build that did not write it
-	Created   int64         `json:"created,omitempty"` // milliseconds
-	Began     int64         `json:"began,omitempty"`   // milliseconds
-	Deleted   bool          `json:"deleted,omitempty"` // the head is a tombstone
+	Epoch     chunk.Epoch   `json:"epoch,omitempty"`    // highest epoch so far; 0 in a head of a build that did not write it
+	Created   int64         `json:"created,omitempty"`  // milliseconds
+	Began     int64         `json:"began,omitempty"`    // milliseconds
+	Deleted   bool          `json:"deleted,omitempty"`  // the head is a tombstone
+	OwnerKey  bool          `json:"ownerKey,omitempty"` // the owner is in the index of owners, see jssnapshots; false in a head of a build that did not write it
 }
 
 // Encode returns the value of the header.

@@ -8,6 +8,7 @@ import (
 	"log/slog"
 	"net/http"
 	"net/http/httptest"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -15,6 +16,7 @@ import (
 	"github.com/tailrace/tailrace/auth"
 	"github.com/tailrace/tailrace/chunk"
 	"github.com/tailrace/tailrace/internal/httpkit"
+	"github.com/tailrace/tailrace/sseedge/view"
 )
 
 // authenticator is a function as an auth.Authenticator.
@@ -154,7 +156,7 @@ func TestMissingRight(t *testing.T) {
 	}
 }
 
-// A session that the Grant does not cover is replaced by one that does not exist, of the same kind and never the same twice. The root and its owner decide for
+// A session that the Grant does not cover is replaced by one that does not exist, of the same kind and the same each time. The root and its owner decide for
 // sub-agents.
 func TestAccess(t *testing.T) {
 	acme := func(id string) chunk.Session { return chunk.RootSession("acme", id) }
@@ -187,8 +189,11 @@ func TestAccess(t *testing.T) {
 		if err != nil || (got == want) != tt.allowed || got.Tenant != "acme" || got.IsRoot() != want.IsRoot() {
 			t.Errorf("%+v of %+v: got %v, %v", want, tt.sessions, got, err)
 		}
-		if again, _ := a.Session(ctx, tt.root, tt.id); !tt.allowed && again == got {
-			t.Errorf("%+v: replaced by %v twice", want, got)
+		if again, _ := a.Session(ctx, tt.root, tt.id); again != got {
+			t.Errorf("%+v: replaced by %v and then by %v", want, got, again)
+		}
+		if other, _ := a.Session(ctx, tt.root+"x", tt.id); !tt.allowed && other.Root == got.Root {
+			t.Errorf("%+v: replaced by %v, as another session is", want, got)
 		}
 	}
 	ctx := auth.NewContext(t.Context(), &auth.Grant{Tenant: "acme", Subject: "ann", Sessions: auth.Sessions{Own: true}})
@@ -198,7 +203,65 @@ func TestAccess(t *testing.T) {
 	}
 }
 
-// The caller of a conversation has the rights of the Grant. A client that may only see a view gets no conversation, because that shows everything.
+// A session of another owner in the index is replaced before its owner is looked up. The index never allows: the owner is compared nevertheless.
+func TestOwnedByOther(t *testing.T) {
+	acme := func(id string) chunk.Session { return chunk.RootSession("acme", id) }
+	index := map[chunk.Session]string{acme("anns"): "ann", acme("bobs"): "bob", acme("claimed"): "ann"}
+	existing := owners{acme("anns"): "ann", acme("bobs"): "bob", acme("claimed"): "bob", acme("unindexed"): "bob"}
+	var asked []chunk.Session
+	a := &httpkit.Access{
+		Owner: func(ctx context.Context, root chunk.Session) (string, error) {
+			asked = append(asked, root)
+			return existing.of(ctx, root)
+		},
+		OwnedByOther: func(_ context.Context, root chunk.Session, subject string) (bool, error) {
+			if root.Root == "away" {
+				return false, errors.New("away")
+			}
+			owner, ok := index[root]
+			return ok && owner != subject, nil
+		},
+	}
+	ctx := auth.NewContext(t.Context(), &auth.Grant{Tenant: "acme", Subject: "ann", Scopes: auth.AllScopes, Sessions: auth.Sessions{Own: true}})
+	for id, want := range map[string]struct{ allowed, lookedUp bool }{
+		"anns": {true, true}, "bobs": {false, false}, "claimed": {false, true}, "unindexed": {false, true}, "none": {false, true},
+	} {
+		asked = nil
+		s, err := a.Session(ctx, id, "sub")
+		if err != nil || (s.Root == id) != want.allowed || len(asked) != 1 || (asked[0] == acme(id)) != want.lookedUp {
+			t.Errorf("%s: %v, %v, looked up %v", id, s, err, asked)
+		}
+		root, c, err := a.Conversation(ctx, id, nil, false)
+		if isOpen := id != "bobs"; err != nil || (root == acme(id)) != isOpen || c.Sees(false, "") != isOpen || c.Sees(true, "bob") {
+			t.Errorf("conversation %s: %v, %v", id, root, err)
+		}
+	}
+	if s, err := a.Session(ctx, "away", "away"); err == nil {
+		t.Errorf("the index is not available: %v", s)
+	}
+	if s, _, err := a.Conversation(ctx, "away", nil, false); err == nil {
+		t.Errorf("the index is not available: %v", s)
+	}
+	// A request that may start the session does not ask the index. The owner is compared.
+	if s, c, err := a.Conversation(ctx, "away", nil, true); err != nil || s != acme("away") || c.Sees(true, "bob") || !c.Sees(true, "ann") || !c.Sees(false, "") {
+		t.Errorf("a request that starts a session: %v, %v", s, err)
+	}
+	reader := auth.NewContext(t.Context(), &auth.Grant{Tenant: "acme", Subject: "ann", Scopes: auth.ScopeRead | auth.ScopeAnswer, Sessions: auth.Sessions{Own: true}})
+	if s, _, err := a.Conversation(reader, "away", nil, true); err == nil {
+		t.Errorf("a client that may start no session: %v", s)
+	}
+	for name, sessions := range map[string]auth.Sessions{"all": {All: true}, "id": {IDs: []string{"away"}}, "other id": {IDs: []string{"x"}}} {
+		ctx := auth.NewContext(t.Context(), &auth.Grant{Tenant: "acme", Subject: "ann", Sessions: sessions})
+		if _, err := a.Session(ctx, "away", "away"); err != nil {
+			t.Errorf("%s: the index is used: %v", name, err)
+		}
+		if _, _, err := a.Conversation(ctx, "away", nil, false); err != nil {
+			t.Errorf("%s: the index is used: %v", name, err)
+		}
+	}
+}
+
+// The caller of a conversation has the rights of the Grant, and the view of the request.
 func TestConversationCaller(t *testing.T) {
 	a := &httpkit.Access{}
 	for _, tt := range []struct {
@@ -210,12 +273,16 @@ func TestConversationCaller(t *testing.T) {
 		{auth.Grant{Sessions: auth.Sessions{Own: true}}, true, map[string]bool{"ann": true, "bob": false, "": false}},
 		{auth.Grant{Sessions: auth.Sessions{IDs: []string{"s"}}}, true, map[string]bool{"ann": true, "bob": true, "": true}},
 		{auth.Grant{Sessions: auth.Sessions{IDs: []string{"z"}}}, false, map[string]bool{"ann": false, "bob": false}},
-		{auth.Grant{Sessions: auth.Sessions{All: true}, Views: []string{"customer"}}, false, map[string]bool{"ann": false, "bob": false}},
+		{auth.Grant{Sessions: auth.Sessions{All: true}, Views: []string{"customer"}}, true, map[string]bool{"ann": true, "bob": true}},
 	} {
 		g := tt.grant
 		g.Tenant, g.Subject, g.Issuer, g.Scopes = "acme", "ann", "https://login.example", auth.ScopeRead|auth.ScopeAnswer
-		s, c := a.Conversation(auth.NewContext(t.Context(), &g), "s")
-		if (s == chunk.RootSession("acme", "s")) != tt.isReal || !c.NoChat || c.NoAnswer || c.By.Subject != "ann" || *c.By.Issuer != g.Issuer {
+		shows := &view.Chat{}
+		s, c, err := a.Conversation(auth.NewContext(t.Context(), &g), "s", shows, false)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if c.View != shows || (s == chunk.RootSession("acme", "s")) != tt.isReal || !c.NoChat || c.NoAnswer || c.By.Subject != "ann" || *c.By.Issuer != g.Issuer {
 			t.Errorf("%+v: session %v, caller %+v", g, s, c)
 		}
 		for owner, want := range tt.sees {
@@ -225,6 +292,77 @@ func TestConversationCaller(t *testing.T) {
 		}
 		if starts := c.Sees == nil || c.Sees(false, ""); starts != tt.isReal {
 			t.Errorf("%+v: may start a session: %t", g, starts)
+		}
+	}
+}
+
+// The memory of a token is released while its stream is open: the map of headers has no reference to it, and neither has the array of their values.
+func TestDropCredential(t *testing.T) {
+	values := []string{"text/event-stream", "Bearer token", "a=token", "7"}
+	r := httptest.NewRequest(http.MethodGet, "/x", nil)
+	for i, name := range []string{"Accept", "Authorization", "Cookie", "Last-Event-Id"} {
+		r.Header[name] = values[i : i+1 : i+1]
+	}
+	httpkit.DropCredential(r)
+	if want := []string{"text/event-stream", "", "", "7"}; !slices.Equal(values, want) || len(r.Header) != 2 {
+		t.Errorf("values %q, header %v", values, r.Header)
+	}
+}
+
+// A tenant that another handler serves is authenticated once and given to that handler with its Grant, before anything is found out about its session. What
+// is refused before, and public routes, are of the router.
+func TestTenantsOfAnotherHandler(t *testing.T) {
+	asked, served := 0, 0
+	other := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		served++
+		if g := httpkit.GrantOf(r.Context()); g.Tenant != "acme" {
+			t.Errorf("it gets the tenant %s", g.Tenant)
+		}
+		w.WriteHeader(http.StatusTeapot)
+	})
+	rr, err := httpkit.NewRouter([]httpkit.Route{
+		{Name: "x", Method: http.MethodGet, Path: "/x/{id}", Scope: auth.ScopeRead, Serve: serveID},
+		{Name: "alive", Method: http.MethodGet, Path: "/alive", Public: true, Serve: serveID},
+	}, httpkit.Options{
+		BadID: httpkit.NotFound, Respond: &httpkit.Responder{Log: slog.New(slog.DiscardHandler)},
+		Access: &httpkit.Access{Owner: func(context.Context, chunk.Session) (string, error) {
+			t.Error("the owner of a session is asked for")
+			return "", nil
+		}},
+		Authenticator: authenticator(func(r *http.Request) (*auth.Grant, error) {
+			asked++
+			tenant := r.Header.Get("Tenant")
+			if tenant == "" {
+				return nil, auth.ErrNoCredential
+			}
+			return &auth.Grant{Tenant: tenant, Subject: "ann"}, nil
+		}),
+		Tenants: func(tenant string) http.Handler {
+			if tenant == "acme" {
+				return other
+			}
+			return nil
+		},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, tt := range []struct {
+		path, tenant          string
+		status, asked, served int
+	}{
+		{"/x/a", "acme", http.StatusTeapot, 1, 1},
+		{"/x/a.b", "acme", http.StatusTeapot, 1, 1},
+		{"/x/a", "globex", http.StatusNotFound, 1, 0}, // without a right
+		{"/x/a", "", http.StatusUnauthorized, 1, 0},
+		{"/y", "acme", http.StatusNotFound, 0, 0},
+		{"/alive", "acme", http.StatusOK, 0, 0},
+	} {
+		asked, served = 0, 0
+		r, w := httptest.NewRequest(http.MethodGet, tt.path, nil), httptest.NewRecorder()
+		r.Header.Set("Tenant", tt.tenant)
+		if rr.ServeHTTP(w, r); w.Code != tt.status || asked != tt.asked || served != tt.served {
+			t.Errorf("%s of %q: status %d, authenticated %d times, served by the other %d times, want %+v", tt.path, tt.tenant, w.Code, asked, served, tt)
 		}
 	}
 }

@@ -1,6 +1,7 @@
 package httpkit
 
 import (
+	"cmp"
 	"errors"
 	"io"
 	"mime"
@@ -42,7 +43,7 @@ const (
 
 // NewBodyLimiter returns a BodyLimiter of limit bytes; 0 is 256 MiB, a negative number unlimited.
 func NewBodyLimiter(limit int64) *BodyLimiter {
-	return &BodyLimiter{limit: orDefault(limit, defaultBodies)}
+	return &BodyLimiter{limit: cmp.Or(limit, defaultBodies)}
 }
 
 // InUse returns the number of bytes that are counted now.
@@ -145,6 +146,16 @@ func Into(v any, wrong string) func(text []byte) *Problem {
 	}
 }
 
+// IntoExactly is Into for a body in which an unknown member is refused: one that would limit a right must not be ignored because its name is misspelled.
+func IntoExactly(v any, wrong string) func(text []byte) *Problem {
+	return func(text []byte) *Problem {
+		if err := json.Unmarshal(text, v, json.RejectUnknownMembers(true)); err != nil {
+			return Invalid(wrong)
+		}
+		return nil
+	}
+}
+
 // reservation is the memory of one body. It belongs to one goroutine.
 type reservation struct {
 	of   *BodyLimiter
@@ -205,6 +216,12 @@ func (s *reservation) shrink(size int64) {
 	defer s.of.mu.Unlock()
 	s.of.inUse -= size
 	s.size -= size
+}
+
+// Reserve returns a reservation for the buffers of a body that is read piece by piece. grow asks for more bytes, and is called by one goroutine.
+func (b *BodyLimiter) Reserve() (grow func(bytes int) bool, release func()) {
+	mine := &reservation{of: b}
+	return func(bytes int) bool { return mine.grow(int64(bytes)) }, mine.release
 }
 
 func (s *reservation) release() { s.shrink(s.size) }

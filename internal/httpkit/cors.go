@@ -11,8 +11,8 @@ import (
 // The methods and request headers that a page of another origin may use, and the response headers that it may read. HEAD is listed because browsers send it
 // without a preflight.
 const (
-	corsMethods = "GET, HEAD, POST, OPTIONS"
-	corsHeaders = "Content-Type, Authorization, X-Resume-From-Sequence, X-Resume-At, X-Existing-Message-Id, Last-Event-Id, If-None-Match, User-Agent"
+	corsMethods = "GET, HEAD, POST, DELETE, OPTIONS"
+	corsHeaders = "Content-Type, Authorization, X-Resume-From-Sequence, X-Resume-At, X-Existing-Message-Id, Last-Event-Id, If-None-Match, Tailrace-Epoch, Tailrace-First-Line, User-Agent"
 	corsExposed = "ETag, X-Session-Id, X-Stream-Epoch, X-Vercel-Ai-Ui-Message-Stream, Retry-After, WWW-Authenticate"
 	corsMaxAge  = "600" // seconds
 )

@@ -7,49 +7,91 @@ import (
 	"math/rand/v2"
 	"sync"
 	"time"
+
+	"github.com/tailrace/tailrace/auth"
 )
 
 // ErrDrained is the cause of the context of a stream that Drain.Begin closes.
 var ErrDrained = errors.New("edge draining")
 
+// ErrRevoked is the cause of the context of a stream that Drain.CloseRevoked closes.
+var ErrRevoked = errors.New("credential revoked")
+
 // Drain holds the open streams of a surface, so that they can be closed. The zero Drain is ready for use, by any number of goroutines.
 type Drain struct {
+	// Revocations are those of the credentials of the streams. It is set before the first use; nil is none.
+	Revocations *auth.Revocations
+
 	mu       sync.Mutex // guards the fields below
 	draining bool
-	cancels  map[*entry]context.CancelCauseFunc
+	open     map[*entry]struct{}
 	empty    chan struct{} // closed when draining and the last stream has left
 }
 
-type entry struct{ _ byte } // pointers to different entries must differ
+// entry is an open stream.
+type entry struct {
+	cancel context.CancelCauseFunc
+	grant  *auth.Grant // nil without one
+}
 
-// Enter registers a stream. The context ends with ErrDrained when the stream must close; leave must then be called, or when it ends otherwise. Once
-// draining has begun, ok is false.
+// Enter registers a stream. The context ends with ErrDrained or ErrRevoked when the stream must close; leave must then be called, or when it ends otherwise.
+// Once draining has begun, ok is false.
 func (d *Drain) Enter(ctx context.Context) (_ context.Context, leave func(), ok bool) {
+	e := new(entry)
+	e.grant, _ = auth.FromContext(ctx)
+	if ctx, ok = d.enter(ctx, e); !ok {
+		return nil, nil, false
+	}
+	// A revocation that CloseRevoked has looked for before this stream was in the map is found here.
+	if e.grant != nil && d.Revocations.Revoked(e.grant) {
+		e.cancel(ErrRevoked)
+	}
+	return ctx, func() { d.leave(e) }, true
+}
+
+func (d *Drain) enter(ctx context.Context, e *entry) (context.Context, bool) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if d.draining {
-		return nil, nil, false
+		return nil, false
 	}
-	if d.cancels == nil {
-		d.cancels, d.empty = make(map[*entry]context.CancelCauseFunc), make(chan struct{})
+	if d.open == nil {
+		d.open, d.empty = make(map[*entry]struct{}), make(chan struct{})
 	}
-	ctx, cancel := context.WithCancelCause(ctx)
-	e := new(entry)
-	d.cancels[e] = cancel
-	return ctx, func() { d.leave(e, cancel) }, true
+	ctx, e.cancel = context.WithCancelCause(ctx)
+	d.open[e] = struct{}{}
+	return ctx, true
 }
 
-func (d *Drain) leave(e *entry, cancel context.CancelCauseFunc) {
-	cancel(nil)
+func (d *Drain) leave(e *entry) {
+	e.cancel(nil)
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	if _, open := d.cancels[e]; !open {
+	if _, open := d.open[e]; !open {
 		return
 	}
-	delete(d.cancels, e)
-	if d.draining && len(d.cancels) == 0 {
+	delete(d.open, e)
+	if d.draining && len(d.open) == 0 {
 		close(d.empty)
 	}
+}
+
+// CloseRevoked closes the streams whose credentials are revoked.
+func (d *Drain) CloseRevoked() {
+	for _, e := range d.revoked() {
+		e.cancel(ErrRevoked)
+	}
+}
+
+func (d *Drain) revoked() (found []*entry) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	for e := range d.open {
+		if e.grant != nil && d.Revocations.Revoked(e.grant) {
+			found = append(found, e)
+		}
+	}
+	return found
 }
 
 // Draining reports whether Begin was called.
@@ -63,7 +105,7 @@ func (d *Drain) Draining() bool {
 func (d *Drain) Len() int {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	return len(d.cancels)
+	return len(d.open)
 }
 
 // Begin rejects new streams and closes the open ones in random order, evenly over spread or half of the time until the deadline of ctx, so that the
@@ -74,7 +116,7 @@ func (d *Drain) Begin(ctx context.Context, spread time.Duration) error {
 	closeGradually(ctx, cancels, spread)
 	for {
 		d.mu.Lock()
-		n, empty := len(d.cancels), d.empty
+		n, empty := len(d.open), d.empty
 		d.mu.Unlock()
 		if n == 0 {
 			return nil
@@ -94,9 +136,9 @@ func (d *Drain) start() []context.CancelCauseFunc {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.draining = true
-	cancels := make([]context.CancelCauseFunc, 0, len(d.cancels))
-	for _, cancel := range d.cancels {
-		cancels = append(cancels, cancel)
+	cancels := make([]context.CancelCauseFunc, 0, len(d.open))
+	for e := range d.open {
+		cancels = append(cancels, e.cancel)
 	}
 	return cancels
 }

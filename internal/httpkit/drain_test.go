@@ -3,10 +3,13 @@ package httpkit_test
 import (
 	"context"
 	"errors"
+	"fmt"
+	"runtime"
 	"testing"
 	"testing/synctest"
 	"time"
 
+	"github.com/tailrace/tailrace/auth"
 	"github.com/tailrace/tailrace/internal/httpkit"
 )
 
@@ -65,4 +68,61 @@ func TestDrainEndsWithItsContext(t *testing.T) {
 			t.Errorf("got %v; the stream: %v", err, stuck.Err())
 		}
 	})
+}
+
+// A stream that enters while its credential is revoked is closed, whether CloseRevoked has seen it or not; the streams of others stay open.
+func TestDrainClosesRevokedStreams(t *testing.T) {
+	revocations := auth.NewRevocations()
+	d := httpkit.Drain{Revocations: revocations}
+	enter := func(id string) context.Context {
+		ctx, leave, ok := d.Enter(auth.NewContext(t.Context(), &auth.Grant{Tenant: "acme", Subject: "ann", TokenID: id}))
+		if !ok {
+			t.Fatal("rejected")
+		}
+		t.Cleanup(leave)
+		return ctx
+	}
+	revoke := func(id string) {
+		revocations.Apply(auth.Revocation{Tenant: "acme", TokenID: id, At: time.Now(), Until: time.Now().Add(time.Hour)})
+	}
+	early, other := enter("t1"), enter("t2")
+	public, leave, _ := d.Enter(t.Context())
+	defer leave()
+	revoke("t1")
+	late := enter("t1")
+	if !errors.Is(context.Cause(late), httpkit.ErrRevoked) {
+		t.Errorf("a stream that entered later: %v", context.Cause(late))
+	}
+	d.CloseRevoked()
+	if !errors.Is(context.Cause(early), httpkit.ErrRevoked) || httpkit.EndReason(early, early.Err()) != httpkit.EndRevoke {
+		t.Errorf("the open stream: %v", context.Cause(early))
+	}
+	if other.Err() != nil || public.Err() != nil {
+		t.Errorf("streams that are not revoked: %v, %v", other.Err(), public.Err())
+	}
+}
+
+// BenchmarkCloseRevoked is the search for streams whose credentials are revoked among many open ones.
+func BenchmarkCloseRevoked(b *testing.B) {
+	revocations := auth.NewRevocations()
+	d := httpkit.Drain{Revocations: revocations}
+	var before, after runtime.MemStats
+	contexts := make([]context.Context, 20_000)
+	for n := range contexts {
+		contexts[n] = auth.NewContext(b.Context(), &auth.Grant{Tenant: "acme", Subject: "ann", TokenID: fmt.Sprint("t", n)}) //nolint:fatcontext // one for each stream
+	}
+	runtime.GC()
+	runtime.ReadMemStats(&before)
+	for _, ctx := range contexts {
+		if _, _, ok := d.Enter(ctx); !ok {
+			b.Fatal("rejected")
+		}
+	}
+	runtime.GC()
+	runtime.ReadMemStats(&after)
+	for b.Loop() {
+		d.CloseRevoked()
+	}
+	b.ReportMetric(float64(after.HeapAlloc-before.HeapAlloc)/float64(len(contexts)), "bytes/stream")
+	runtime.KeepAlive(contexts)
 }

@@ -15,11 +15,13 @@ const (
 	EndSlow   = "slow"   // the client accepted no data for the write timeout
 	EndDrain  = "drain"
 	EndGrant  = "expired" // the credential of the client expires
+	EndRevoke = "revoked" // the credential of the client was revoked
+	EndAge    = "age"     // it has reached its largest age
 	EndError  = "error"   // the log is unavailable, or has no record to continue with
 )
 
 // EndReasons are all reasons.
-var EndReasons = []string{EndClean, EndClient, EndSlow, EndDrain, EndGrant, EndError}
+var EndReasons = []string{EndClean, EndClient, EndSlow, EndDrain, EndGrant, EndRevoke, EndAge, EndError}
 
 // EndReason returns why a stream ended: with err, nil for a complete one, and with the context that Drain.Enter returned for it. A write that fails ends the
 // context as well, so a slow client is looked for before one that is gone. The kernel may be the first to find it slow (see Listen): it sees that the window
@@ -30,6 +32,10 @@ func EndReason(ctx context.Context, err error) string {
 		return EndClean
 	case errors.Is(err, ErrExpired):
 		return EndGrant
+	case errors.Is(err, ErrTooOld):
+		return EndAge
+	case errors.Is(context.Cause(ctx), ErrRevoked):
+		return EndRevoke
 	case errors.Is(context.Cause(ctx), ErrDrained):
 		return EndDrain
 	case errors.Is(err, os.ErrDeadlineExceeded), errors.Is(err, syscall.ETIMEDOUT):

@@ -18,6 +18,8 @@ func TestEndReason(t *testing.T) {
 	cancel()
 	drained, drain := context.WithCancelCause(t.Context())
 	drain(httpkit.ErrDrained)
+	revoked, revoke := context.WithCancelCause(t.Context())
+	revoke(httpkit.ErrRevoked)
 	for _, c := range []struct {
 		ctx   context.Context
 		err   error
@@ -26,6 +28,9 @@ func TestEndReason(t *testing.T) {
 	}{
 		{t.Context(), nil, httpkit.EndClean, slog.LevelDebug},
 		{drained, context.Canceled, httpkit.EndDrain, slog.LevelDebug},
+		{revoked, context.Canceled, httpkit.EndRevoke, slog.LevelDebug},
+		{t.Context(), httpkit.ErrExpired, httpkit.EndGrant, slog.LevelDebug},
+		{t.Context(), httpkit.ErrTooOld, httpkit.EndAge, slog.LevelDebug},
 		{gone, fmt.Errorf("write: %w", os.ErrDeadlineExceeded), httpkit.EndSlow, slog.LevelInfo},
 		{gone, fmt.Errorf("write: %w", syscall.ETIMEDOUT), httpkit.EndSlow, slog.LevelInfo},
 		{gone, errors.New("broken pipe"), httpkit.EndClient, slog.LevelDebug},

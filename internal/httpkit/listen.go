@@ -1,6 +1,7 @@
 package httpkit
 
 import (
+	"cmp"
 	"context"
 	"net"
 	"syscall"
@@ -17,7 +18,7 @@ import (
 //
 // On other systems only a silent connection is probed; there a heartbeat longer than 25 seconds gives the same bound.
 func Listen(ctx context.Context, addr string, writeTimeout time.Duration) (net.Listener, error) {
-	unacknowledged := orDefault(writeTimeout, 10*time.Second) + 2*time.Second
+	unacknowledged := cmp.Or(writeTimeout, 10*time.Second) + 2*time.Second
 	config := net.ListenConfig{
 		KeepAliveConfig: net.KeepAliveConfig{Enable: true, Idle: 10 * time.Second, Interval: 5 * time.Second, Count: 3},
 		// An accepted connection has the options of its listener.

@@ -32,6 +32,10 @@ const (
 	CodeTenantStreams  = "TOO_MANY_STREAMS_OF_TENANT"
 	CodeAddressStreams = "TOO_MANY_STREAMS_OF_ADDRESS"
 	CodeSessionStreams = "TOO_MANY_STREAMS_OF_SESSION"
+	CodeAddressRate    = "TOO_MANY_REQUESTS_OF_ADDRESS"
+	CodeSubjectRate    = "TOO_MANY_REQUESTS_OF_SUBJECT"
+	CodeTenantRate     = "TOO_MANY_REQUESTS_OF_TENANT"
+	CodeTenantRuns     = "TOO_MANY_RUNS_OF_TENANT"
 )
 
 // Problem is a refusal: a code for programs and a sentence for users. It contains no text of the request; internal causes are only logged.
@@ -42,7 +46,7 @@ type Problem struct {
 	Detail string         // "" for none; only in the form RFC9457
 	More   map[string]any // further members
 
-	RetryAfter time.Duration // of a 503; 0 is that of the Responder
+	RetryAfter time.Duration // of a 429 or 503; 0 is that of the Responder for 503, and none for 429
 }
 
 // NewProblem returns a Problem without further members.
@@ -64,6 +68,7 @@ var (
 	CrossOrigin = NewProblem(http.StatusForbidden, CodeCrossOrigin, "a page of another origin may not do this", "")
 	Forbidden   = NewProblem(http.StatusForbidden, CodeForbidden, "the credential does not have this right", "")
 	NoStorage   = NewProblem(http.StatusInsufficientStorage, CodeNoStorage, "nothing can be stored at present", "")
+	TenantRuns  = &Problem{Status: http.StatusTooManyRequests, Code: CodeTenantRuns, Title: "the tenant has too many runs at a time", RetryAfter: 2 * time.Second}
 	Internal    = NewProblem(http.StatusInternalServerError, CodeInternal, "internal error", "")
 )
 
@@ -132,13 +137,14 @@ func (o *Responder) Problem(w http.ResponseWriter, p *Problem) {
 	}
 	h.Set("Cache-Control", "no-store")
 	h.Set("X-Content-Type-Options", "nosniff")
-	if p.Status == http.StatusServiceUnavailable {
-		retry := time.Second
-		if p.RetryAfter > 0 {
-			retry = p.RetryAfter
-		} else if o.RetryAfter != nil {
+	retry := p.RetryAfter
+	if retry == 0 && p.Status == http.StatusServiceUnavailable {
+		retry = time.Second
+		if o.RetryAfter != nil {
 			retry = o.RetryAfter()
 		}
+	}
+	if retry > 0 {
 		h.Set("Retry-After", strconv.Itoa(int((retry+time.Second-1)/time.Second)))
 	}
 	w.WriteHeader(p.Status)

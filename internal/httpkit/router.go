@@ -1,6 +1,7 @@
 package httpkit
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"net/http"
@@ -9,6 +10,7 @@ import (
 	"strings"
 
 	"github.com/tailrace/tailrace/auth"
+	"github.com/tailrace/tailrace/internal/audit"
 	"github.com/tailrace/tailrace/subjects"
 )
 
@@ -16,7 +18,7 @@ import (
 type Route struct {
 	Name   string // in metrics
 	Method string
-	Path   string // as docs/openapi.yaml has it; may have one segment {id}
+	Path   string // as docs/openapi.yaml has it; may have one segment {id}, and one segment {run} behind it, which is r.PathValue("run")
 
 	// Scope has the rights that a client needs, all of them. AnyOf has rights of which it needs one in addition; 0 for none.
 	Scope, AnyOf auth.Scope
@@ -24,12 +26,26 @@ type Route struct {
 	// Public is set for a route without Scope that is served to everyone: whether the process is alive, and files of a page.
 	Public bool
 
+	// OtherID is set if {id} is not the id of a session. It may be any text then, which Serve checks.
+	OtherID bool
+
+	// Tickets is set for a route that also accepts a ticket in its query, see Options.Tickets.
+	Tickets bool
+
+	// Stream is set for a route for GET that opens an event stream. It has places, see Limits, and no rate: a 429 would end the reconnections of an EventSource.
+	// Only the requests that are refused have one, so that credentials, tickets and ids cannot be tried quickly.
+	Stream bool
+
 	// Serve handles a request; id is the segment {id}, "" for a path without one. A Problem that it returns is written by the router. The context of r has the
 	// Grant, unless the route is public.
 	Serve func(w http.ResponseWriter, r *http.Request, id string) *Problem
 
-	// Refuse writes the response to a request that is not authenticated, or lacks a right. nil writes the Problem.
+	// Refuse writes the response to a request that is not served, and to one for which Serve returns a Problem. nil writes the Problem.
 	Refuse func(w http.ResponseWriter, r *http.Request, p *Problem)
+
+	// Act, if not empty, is recorded in the audit log when Serve returns: as done, or as failed for a Problem from 500. It is for acts that package conversation
+	// does not record. The session, or the token, is {id}; Serve may name more with audit.Describe.
+	Act audit.Act
 
 	// WithoutLog is set for a route that is served while the log is unreachable: it does not need the log, or waits for it. Public ones always are.
 	WithoutLog bool
@@ -39,6 +55,8 @@ type Route struct {
 
 	// Disabled makes it a path that is not served here, but known to the metrics.
 	Disabled bool
+
+	title string // method and path, with the prefix
 }
 
 // Options are the policies that hold for all routes of a Router.
@@ -51,6 +69,20 @@ type Options struct {
 
 	// Authenticator is asked once for each request of a route that is not public. Required.
 	Authenticator auth.Authenticator
+
+	// Tickets is asked before Authenticator for a route with Tickets; nil for none. A request with a ticket is decided by it alone.
+	Tickets auth.Authenticator
+
+	// Rates bounds the requests of all routes that are neither public nor streams, and the refused requests of streams; nil for none.
+	Rates *RateLimiter
+
+	// Audit, if not nil, gets the acts of Route.Act, and the refused accesses: responses with the status 401, 403 and 404 of routes that are not public, and
+	// sessions that the client must not know.
+	Audit *Auditor
+
+	// Tenants returns the handler that serves the requests of a tenant instead of this Router, nil if there is none. It gets a request of a route that is not
+	// public, with its Grant, before anything is found out about its session. nil is none for every tenant.
+	Tenants func(tenant string) http.Handler
 
 	// Access finds out whether a client that lacks a right knows that the session {id} exists. Without it no client does.
 	Access *Access
@@ -85,6 +117,9 @@ func NewRouter(routes []Route, o Options) (*Router, error) {
 		return nil, errors.New("Authenticator is nil")
 	}
 	for _, rt := range routes {
+		if rt.Stream && rt.Method != http.MethodGet {
+			return nil, fmt.Errorf("route %s %s: Stream is for GET", rt.Method, rt.Path)
+		}
 		if rt.Serve == nil || rt.Public == (rt.Scope != 0) || rt.Public && rt.AnyOf != 0 {
 			return nil, fmt.Errorf("route %s %s: want Serve, and either Scope or Public", rt.Method, rt.Path)
 		}
@@ -95,6 +130,7 @@ func NewRouter(routes []Route, o Options) (*Router, error) {
 	rr := &Router{routes: slices.Clone(routes), o: o, csrf: http.NewCrossOriginProtection()}
 	for i := range rr.routes {
 		rr.routes[i].Path = o.Prefix + rr.routes[i].Path
+		rr.routes[i].title = rr.routes[i].Method + " " + rr.routes[i].Path
 	}
 	for _, origin := range o.Origins {
 		if err := rr.csrf.AddTrustedOrigin(origin); err != nil {
@@ -118,6 +154,7 @@ type Policy struct {
 	Method, Path  string
 	Scope, AnyOf  auth.Scope // as Route has them
 	Public        bool
+	Rated         bool // has a rate
 	NamesSessions bool // the path has {id}
 }
 
@@ -126,22 +163,25 @@ func (rr *Router) Policies() []Policy {
 	var list []Policy
 	for _, rt := range rr.routes {
 		if !rt.Disabled {
-			list = append(list, Policy{rt.Method, rt.Path, rt.Scope, rt.AnyOf, rt.Public, strings.Contains(rt.Path, "{id}")})
+			list = append(list, Policy{rt.Method, rt.Path, rt.Scope, rt.AnyOf, rt.Public, rt.rated(rt.Method), rt.namesSession()})
 		}
 	}
 	return list
 }
 
+// namesSession reports whether the path has the id of a session.
+func (rt *Route) namesSession() bool { return strings.Contains(rt.Path, "{id}") && !rt.OtherID }
+
 // Match reports whether a path, as it was sent, is one of a route.
 func (rr *Router) Match(path string) bool {
-	return slices.ContainsFunc(rr.routes, func(rt Route) bool { _, ok := matchPath(rt.Path, path); return ok })
+	return slices.ContainsFunc(rr.routes, func(rt Route) bool { _, _, ok := matchPath(rt.Path, path); return ok })
 }
 
 // Name returns the name in metrics of the route of a request.
 func (rr *Router) Name(r *http.Request) string {
 	path := r.URL.EscapedPath()
 	for _, rt := range rr.routes {
-		if _, ok := matchPath(rt.Path, path); ok && (!rr.o.NameMethods || rt.Method == r.Method) {
+		if _, _, ok := matchPath(rt.Path, path); ok && (!rr.o.NameMethods || rt.Method == r.Method) {
 			return rt.Name
 		}
 	}
@@ -150,32 +190,42 @@ func (rr *Router) Name(r *http.Request) string {
 
 // ServeHTTP serves one request.
 func (rr *Router) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	r, rt, id := rr.admit(w, r)
-	if rt == nil {
+	granted, rt, id, next := rr.admit(w, r)
+	switch {
+	case next != nil:
+		next.ServeHTTP(w, granted)
+		return
+	case rt == nil:
 		return
 	}
 	p := rr.needsLog(rt)
-	if p == nil {
-		p = rt.Serve(w, r, id)
+	ctx := granted.Context()
+	switch {
+	case p != nil:
+	case rt.Act != "":
+		p = rr.act(w, granted, rt, id)
+	default:
+		p = rt.Serve(w, granted, id)
 	}
 	if p != nil {
-		rr.fail(w, r, rt, p)
+		rr.fail(ctx, w, r, rt, id, p) // net/http keeps r anyway; a stream that kept the other one too would need another 300 bytes
 	}
 }
 
 //go:noinline
-func (rr *Router) fail(w http.ResponseWriter, r *http.Request, rt *Route, p *Problem) {
+func (rr *Router) fail(ctx context.Context, w http.ResponseWriter, r *http.Request, rt *Route, id string, p *Problem) {
+	rr.recordDenial(ctx, rt, id, p)
 	if rt.OnProblem != nil {
 		rt.OnProblem(r, p)
 	}
-	rr.o.Respond.Problem(w, p)
+	rr.refuse(w, r, rt, p)
 }
 
-// admit returns the route of a request and the request with its Grant, or writes the response that refuses it. It is not inlined, so that its frame is not on
-// the stack of open streams.
+// admit returns the route of a request and the request with its Grant, or the handler that serves the tenant, or writes the response that refuses it. It is not
+// inlined, so that its frame is not on the stack of open streams.
 //
 //go:noinline
-func (rr *Router) admit(w http.ResponseWriter, r *http.Request) (*http.Request, *Route, string) {
+func (rr *Router) admit(w http.ResponseWriter, r *http.Request) (admitted *http.Request, rt *Route, id string, next http.Handler) {
 	rt, escaped, p := rr.match(w, r)
 	if p == nil && rr.csrf.Check(r) != nil {
 		// A page of another origin must not act for the user that opened it, nor reach an edge inside the network of that user. Methods without effect always
@@ -183,28 +233,65 @@ func (rr *Router) admit(w http.ResponseWriter, r *http.Request) (*http.Request, 
 		p = CrossOrigin
 	}
 	if p != nil {
+		if p == CrossOrigin {
+			rr.recordRefusal(r, rt, p)
+		}
 		rr.o.Respond.Problem(w, p)
-		return nil, nil, ""
+		return nil, nil, "", nil
 	}
-	if !rt.Public {
-		if r, p = rr.authenticate(w, r); p != nil {
-			rr.refuse(w, r, rt, p)
-			return nil, nil, ""
+	if r, p = rr.identify(w, r, rt); p != nil {
+		if isRefusal(p) {
+			rr.recordRefusal(r, rt, p)
+		}
+		rr.refuse(w, r, rt, p)
+		return nil, nil, "", nil
+	}
+	if !rt.Public && rr.o.Tenants != nil {
+		if next = rr.o.Tenants(GrantOf(r.Context()).Tenant); next != nil {
+			return r, nil, "", next
 		}
 	}
-	id, p := rr.check(r, rt, escaped)
+	if id, p = rr.check(r, rt, escaped); p == nil {
+		p = rr.authorize(r, rt, id)
+	}
 	if p != nil {
-		rr.o.Respond.Problem(w, p)
-		return nil, nil, ""
-	}
-	if p := rr.authorize(r, rt, id); p != nil {
+		rr.recordDenial(r.Context(), rt, id, p)
 		rr.refuse(w, r, rt, p)
-		return nil, nil, ""
+		return nil, nil, "", nil
 	}
-	return r, rt, id
+	return r, rt, id, nil
 }
 
+// identify returns the request with the Grant of its client, if the route is not public, or the problem of a client that has none, or that makes too many
+// requests. The address is counted before the credential is verified, which costs more.
+func (rr *Router) identify(w http.ResponseWriter, r *http.Request, rt *Route) (*http.Request, *Problem) {
+	if rt.Public {
+		return r, nil
+	}
+	if _, ok := auth.FromContext(r.Context()); ok {
+		return r, nil // another router has identified and counted the client, and hands the request on
+	}
+	rated := rt.rated(r.Method)
+	if p := rr.o.Rates.admitAddress(r, rated); p != nil {
+		return r, p
+	}
+	r, p := rr.authenticate(w, r, rt)
+	if p == nil && rated {
+		p = rr.o.Rates.admitGrant(GrantOf(r.Context()))
+	}
+	return r, p
+}
+
+// rated reports whether Rates hold for all requests of a route with a method. HEAD opens no stream, and so takes no place.
+func (rt *Route) rated(method string) bool {
+	return !rt.Public && (!rt.Stream || method == http.MethodHead)
+}
+
+// refuse writes the response to a request that is not served.
 func (rr *Router) refuse(w http.ResponseWriter, r *http.Request, rt *Route, p *Problem) {
+	if rt.Stream && isRefusal(p) && !rt.rated(r.Method) {
+		rr.o.Rates.countRefused(r)
+	}
 	if rt.Refuse != nil {
 		rt.Refuse(w, r, p)
 		return
@@ -218,7 +305,7 @@ func (rr *Router) match(w http.ResponseWriter, r *http.Request) (*Route, string,
 	var methods []string
 	for i := range rr.routes {
 		rt := &rr.routes[i]
-		escaped, ok := matchPath(rt.Path, path)
+		escaped, run, ok := matchPath(rt.Path, path)
 		if !ok || rt.Disabled {
 			continue
 		}
@@ -229,6 +316,9 @@ func (rr *Router) match(w http.ResponseWriter, r *http.Request) (*Route, string,
 				methods = append(methods, http.MethodHead)
 			}
 			continue
+		}
+		if run != "" {
+			r.SetPathValue("run", run)
 		}
 		return rt, escaped, nil
 	}
@@ -244,9 +334,12 @@ func (rr *Router) match(w http.ResponseWriter, r *http.Request) (*Route, string,
 func (rr *Router) check(r *http.Request, rt *Route, escaped string) (id string, p *Problem) {
 	if strings.Contains(rt.Path, "{id}") {
 		var err error
-		if id, err = url.PathUnescape(escaped); err != nil || subjects.CheckToken("id", id) != nil {
+		if id, err = url.PathUnescape(escaped); err != nil || rt.namesSession() && subjects.CheckToken("id", id) != nil {
 			return "", rr.o.BadID
 		}
+	}
+	if strings.Contains(rt.Path, "{run}") && subjects.CheckToken("run", r.PathValue("run")) != nil { // a token has nothing to unescape
+		return "", rr.o.BadID
 	}
 	if rr.o.HasBody != nil && r.ContentLength != 0 {
 		return "", rr.o.HasBody
@@ -262,22 +355,35 @@ func (rr *Router) needsLog(rt *Route) *Problem {
 	return rr.o.NoLog
 }
 
-// matchPath reports whether path is one of a pattern, and returns the segment {id} as it was sent. Segments are taken from the escaped path and
+// matchPath reports whether path is one of a pattern, and returns the segments {id} and {run} as they were sent. Segments are taken from the escaped path and
 // decoded once, so that an escaped slash does not separate two.
-func matchPath(pattern, path string) (id string, ok bool) {
+func matchPath(pattern, path string) (id, run string, ok bool) {
 	before, after, hasID := strings.Cut(pattern, "{id}")
 	if !hasID {
-		return "", path == pattern
+		return "", "", path == pattern
 	}
 	rest, ok := strings.CutPrefix(path, before)
 	if !ok {
-		return "", false
+		return "", "", false
 	}
-	end := strings.IndexByte(rest, '/')
-	if end < 0 {
-		end = len(rest)
+	id, rest = cutSegment(rest)
+	between, after, hasRun := strings.Cut(after, "{run}")
+	if !hasRun {
+		return id, "", rest == between
 	}
-	return rest[:end], rest[end:] == after
+	if rest, ok = strings.CutPrefix(rest, between); !ok {
+		return "", "", false
+	}
+	run, rest = cutSegment(rest)
+	return id, run, rest == after
+}
+
+// cutSegment returns the first segment of a path without a slash in front, and the rest with it.
+func cutSegment(path string) (segment, rest string) {
+	if end := strings.IndexByte(path, '/'); end >= 0 {
+		return path[:end], path[end:]
+	}
+	return path, ""
 }
 
 // maxQuery bounds a query, in bytes.

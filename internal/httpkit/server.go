@@ -1,6 +1,7 @@
 package httpkit
 
 import (
+	"cmp"
 	"crypto/tls"
 	"errors"
 	"io"
@@ -49,21 +50,21 @@ type ServerConfig struct {
 // frame that waits to be written, and the handlers wait for it. So the connection has a deadline too; and a ping after 15 seconds without a frame of the
 // client, because a proxy may keep the connection open for a client that is gone.
 func NewServer(cfg ServerConfig, handler http.Handler) *http.Server {
-	timeout := orDefault(cfg.HTTP2Timeout, 10*time.Second)
+	timeout := cmp.Or(cfg.HTTP2Timeout, 10*time.Second)
 	protocols := new(http.Protocols)
 	protocols.SetHTTP1(true)
 	protocols.SetHTTP2(true) // by ALPN, so only with TLS
 	protocols.SetUnencryptedHTTP2(cfg.H2C)
 	server := &http.Server{
 		Addr:              cfg.Addr,
-		Handler:           boundBodies(handler, orDefault(cfg.BodyTimeout, 10*time.Second)),
+		Handler:           boundBodies(handler, cmp.Or(cfg.BodyTimeout, 10*time.Second)),
 		TLSConfig:         cfg.TLS,
 		Protocols:         protocols,
-		ReadHeaderTimeout: orDefault(cfg.HeaderTimeout, 5*time.Second),
-		IdleTimeout:       orDefault(cfg.IdleTimeout, 60*time.Second),
-		MaxHeaderBytes:    orDefault(cfg.MaxHeaderBytes, 32<<10),
+		ReadHeaderTimeout: cmp.Or(cfg.HeaderTimeout, 5*time.Second),
+		IdleTimeout:       cmp.Or(cfg.IdleTimeout, 60*time.Second),
+		MaxHeaderBytes:    cmp.Or(cfg.MaxHeaderBytes, 32<<10),
 		HTTP2: &http.HTTP2Config{
-			MaxConcurrentStreams: orDefault(cfg.MaxConcurrentStreams, 100),
+			MaxConcurrentStreams: cmp.Or(cfg.MaxConcurrentStreams, 100),
 			WriteByteTimeout:     timeout,
 			SendPingTimeout:      15 * time.Second,
 			PingTimeout:          timeout,
@@ -109,12 +110,4 @@ func (b *boundedBody) Read(p []byte) (int, error) {
 		}
 	}
 	return n, err
-}
-
-func orDefault[T comparable](value, def T) T {
-	var zero T
-	if value == zero {
-		return def
-	}
-	return value
 }

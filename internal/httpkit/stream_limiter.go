@@ -1,6 +1,7 @@
 package httpkit
 
 import (
+	"cmp"
 	"fmt"
 	"log/slog"
 	"net/http"
@@ -22,6 +23,9 @@ type Limits struct {
 
 	// PerTenant is the maximum of all sessions of one tenant. Defaults to unlimited.
 	PerTenant int
+
+	// Tenants is the maximum of single tenants, instead of PerTenant.
+	Tenants map[string]int
 
 	// PerAddress is the maximum of one client address; of IPv6 the first 64 bits count, which is what one client has. Defaults to 1,000 for public
 	// addresses, enough for a company that shares one, and to unlimited for loopback and private ones, which are more often those of a proxy that
@@ -99,7 +103,7 @@ func (l *StreamLimiter) check(s slot) *Problem {
 			return SessionLimit
 		}
 	}
-	if isFull(l.tenants[s.sessions[0].Tenant], l.limits.PerTenant, -1) {
+	if tenant := s.sessions[0].Tenant; isFull(l.tenants[tenant], l.limits.perTenant(tenant), -1) {
 		return TenantLimit
 	}
 	if isFull(l.all, l.limits.Streams, defaultStreams) {
@@ -110,15 +114,25 @@ func (l *StreamLimiter) check(s slot) *Problem {
 
 // isFull reports whether a limit allows no further stream.
 func isFull(open, limit, def int) bool {
-	limit = orDefault(limit, def)
+	limit = cmp.Or(limit, def)
 	return limit >= 0 && open >= limit
 }
 
 func (l Limits) perAddress(a netip.Addr) int {
-	if l.PerAddress == 0 && (a.IsLoopback() || a.IsPrivate() || a.IsLinkLocalUnicast()) {
+	if l.PerAddress == 0 && exempt(a) {
 		return -1
 	}
 	return l.PerAddress
+}
+
+// exempt reports whether an address has no limits unless they are given: it is more often that of a proxy than of one client.
+func exempt(a netip.Addr) bool { return a.IsLoopback() || a.IsPrivate() || a.IsLinkLocalUnicast() }
+
+func (l Limits) perTenant(tenant string) int {
+	if limit, ok := l.Tenants[tenant]; ok {
+		return limit
+	}
+	return l.PerTenant
 }
 
 func (l *StreamLimiter) count(s slot, by int) {

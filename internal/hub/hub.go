@@ -170,7 +170,7 @@ func (h *Hub) encode(name string) Encode {
 	switch name {
 	case "":
 		return h.cfg.Encode
-	case recordEncoding:
+	case RecordEncoding:
 		return encodeRecord
 	}
 	return h.cfg.Encodings[name]

@@ -9,8 +9,8 @@ import (
 	"github.com/tailrace/tailrace/chunk"
 )
 
-// recordEncoding is the encoding of Follow. It cannot be the name of a view, because those contain no slash.
-const recordEncoding = "/records"
+// RecordEncoding is the encoding of whole records, for DecodeRecords. It cannot be the name of a view, because those contain no slash.
+const RecordEncoding = "/records"
 
 // Records is the position of one reader of whole records. It belongs to one goroutine.
 type Records struct {
@@ -24,7 +24,7 @@ type Records struct {
 // *chunk.TruncatedError. Otherwise it waits for a session that has no record, and the end of a run does not end it. The caller must close the Records.
 // Other errors are those of Subscribe.
 func (h *Hub) Follow(ctx context.Context, root chunk.Session, after chunk.Position, through chunk.Seq) (*Records, error) {
-	cur, err := h.Subscribe(ctx, Request{Session: root, Encoding: recordEncoding, After: after, KeepOpen: true, Await: through <= after.Seq})
+	cur, err := h.Subscribe(ctx, Request{Session: root, Encoding: RecordEncoding, After: after, KeepOpen: true, Await: through <= after.Seq})
 	if errors.Is(err, chunk.ErrUnknownSession) {
 		err = &chunk.TruncatedError{Session: root, Reason: chunk.TruncatedExpired, After: after.Seq}
 	}
@@ -41,16 +41,25 @@ func (r *Records) Next(ctx context.Context, tick <-chan time.Time) ([]chunk.Reco
 	if err != nil {
 		return nil, err
 	}
-	r.records = r.records[:0]
-	for rest := batch.Frames; len(rest) > 0; {
-		rec, n, err := decodeRecord(rest, r.root)
-		if err != nil {
-			return nil, err
+	r.records, err = DecodeRecords(r.records[:0], batch.Frames, r.root)
+	return r.records, err
+}
+
+// DecodeRecords appends the records of frames in RecordEncoding. Their Data is part of frames. root is the root session of the tree that they are of.
+func DecodeRecords(dst []chunk.Record, frames []byte, root chunk.Session) ([]chunk.Record, error) {
+	for len(frames) > 0 {
+		before := chunk.Record{Session: root}
+		if len(dst) > 0 {
+			before = dst[len(dst)-1]
 		}
-		r.records = append(r.records, rec)
-		rest = rest[n:]
+		rec, n, err := decodeRecord(frames, before)
+		if err != nil {
+			return dst, err
+		}
+		dst = append(dst, rec)
+		frames = frames[n:]
 	}
-	return r.records, nil
+	return dst, nil
 }
 
 // Close releases the Records. It may be called twice.
@@ -77,13 +86,19 @@ func appendBytes[T string | []byte](dst []byte, b T) []byte {
 
 var errNotRecord = errors.New("frame is not a record")
 
-// decodeRecord reads what encodeRecord wrote, and returns its length. Its Data is part of src.
-func decodeRecord(src []byte, root chunk.Session) (chunk.Record, int, error) {
+// decodeRecord reads what encodeRecord wrote, and returns its length. Its Data is part of src. Most records have the session and the type of the record before
+// them in the tree, and share its strings.
+func decodeRecord(src []byte, before chunk.Record) (chunk.Record, int, error) {
 	r := frameReader{rest: src}
-	seq, epoch, ordinal, stored := r.uvarint(), r.uvarint(), r.uvarint(), r.varint()
+	seq, epoch, ordinal, stored, session, typ := r.uvarint(), r.uvarint(), r.uvarint(), r.varint(), r.bytes(), r.bytes()
 	rec := chunk.Record{
-		Seq: chunk.Seq(seq), Epoch: chunk.Epoch(epoch), Ordinal: chunk.Ordinal(ordinal),
-		Session: root.Child(string(r.bytes())), Type: chunk.Type(r.bytes()), Data: r.bytes(),
+		Seq: chunk.Seq(seq), Epoch: chunk.Epoch(epoch), Ordinal: chunk.Ordinal(ordinal), Session: before.Session, Type: before.Type, Data: r.bytes(),
+	}
+	if string(session) != rec.Session.ID {
+		rec.Session = rec.Session.Tree().Child(string(session))
+	}
+	if string(typ) != string(rec.Type) {
+		rec.Type = chunk.Type(typ)
 	}
 	if stored != 0 {
 		rec.StoredAt = time.UnixMilli(stored)

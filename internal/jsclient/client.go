@@ -49,10 +49,10 @@ func New(js jetstream.JetStream) *Client {
 	return c
 }
 
-// PublishSubject returns the subject under which a message for a subject of a bucket of the library is published: with a domain or an API prefix the
-// subject needs that prefix.
+// PublishSubject returns the subject under which a message is published: with a domain or an API prefix, that of a key-value bucket needs the prefix. The
+// server maps no other subject that has it, also none of an object bucket.
 func (c *Client) PublishSubject(subject string) string {
-	if c.prefix == jetstream.DefaultAPIPrefix {
+	if c.prefix == jetstream.DefaultAPIPrefix || !strings.HasPrefix(subject, "$KV.") {
 		return subject
 	}
 	return c.prefix + subject

@@ -66,5 +66,10 @@ func TestPrefix(t *testing.T) {
 		if got := New(js).PublishSubject("$KV.B.k"); got != tc.published {
 			t.Errorf("publish subject %s, want %s", got, tc.published)
 		}
+		for _, subject := range []string{"$O.B.C.k", "tr.chunks.0.a.b.c"} {
+			if got := New(js).PublishSubject(subject); got != subject {
+				t.Errorf("publish subject %s, want %s", got, subject)
+			}
+		}
 	}
 }

@@ -87,10 +87,10 @@ func (c *Client) WriteFailed(ctx context.Context, stream, filter string) error {
 const probeSize = 4 << 10
 
 // CheckStorage returns nil if the server would store a usual message of a filter of the stream, a chunk.ErrNoStorage if it would not, or another error if there is
-// no response. It is CheckSpace, and WriteFailed for a stream without replicas: a server with a write error gives up the lead of a replicated stream by itself.
+// no response. It is CheckSpace, and WriteFailed for a stream without replicas that can be purged: a server with a write error gives up the lead of a replicated stream by itself.
 func (c *Client) CheckStorage(ctx context.Context, stream, filter string) error {
-	replicas, err := c.checkSpace(ctx, stream, filter)
-	if err != nil || replicas > 1 {
+	cfg, err := c.checkSpace(ctx, stream, filter)
+	if err != nil || cfg.Replicas > 1 || cfg.DenyPurge {
 		return err
 	}
 	return c.WriteFailed(ctx, stream, filter)
@@ -103,25 +103,25 @@ func (c *Client) CheckSpace(ctx context.Context, stream, filter string) error {
 	return err
 }
 
-func (c *Client) checkSpace(ctx context.Context, stream, filter string) (replicas int, err error) {
+func (c *Client) checkSpace(ctx context.Context, stream, filter string) (cfg jetstream.StreamConfig, err error) {
 	info, err := c.info(ctx, stream, "", 0)
 	if err != nil {
-		return 0, err
+		return cfg, err
 	}
 	if limit := info.Config.MaxBytes; limit > 0 && info.Config.Discard == jetstream.DiscardNew && info.State.Bytes+probeSize > uint64(limit) {
-		return 0, fmt.Errorf("stream %s: %w: %d of %d bytes in use", stream, chunk.ErrNoStorage, info.State.Bytes, limit)
+		return cfg, fmt.Errorf("stream %s: %w: %d of %d bytes in use", stream, chunk.ErrNoStorage, info.State.Bytes, limit)
 	}
 	msg := nats.NewMsg(c.PublishSubject(ProbeSubject(filter)))
 	msg.Data = make([]byte, probeSize)
 	msg.Header.Set(jetstream.MsgTTLHeader, "none") // neither a duration nor "never"
 	response, err := c.nc.RequestMsgWithContext(ctx, msg)
 	if err != nil {
-		return 0, c.probeError(msg.Subject, err)
+		return cfg, c.probeError(msg.Subject, err)
 	}
 	if err := publishError(response.Data); IsNoStorage(err) {
-		return 0, fmt.Errorf("stream %s: %w", stream, NoStorage(err))
+		return cfg, fmt.Errorf("stream %s: %w", stream, NoStorage(err))
 	}
-	return info.Config.Replicas, nil
+	return info.Config, nil
 }
 
 // probeError adds a missing permission to the error of a request: the server reports it to the connection, and the request gets no response.

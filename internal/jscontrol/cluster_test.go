@@ -20,12 +20,14 @@ import (
 	"github.com/tailrace/tailrace/internal/wait"
 )
 
-// clusterConfig has timeouts that are longer than the loss of a leader on a busy machine.
-var clusterConfig = QueueConfig{RetryTimeout: time.Minute, AckWait: 2 * time.Second}
+// clusterConfig has timeouts that are longer than the loss of a leader on a busy machine. A fifth of RetryTimeout is the time of an attempt: so long a request
+// waits that is lost with a leader.
+var clusterConfig = QueueConfig{RetryTimeout: 20 * time.Second, AckWait: 2 * time.Second}
 
 // Three servers. In each round forty clients request a run at once for each of eight sessions, while the leader of the queue steps down or is killed. One of
 // them is accepted, the errors of the others name that one, and the worker gets it.
 func TestRequestsAtOnceOnACluster(t *testing.T) {
+	t.Parallel()
 	const rounds, sessions, requesters = 7, 8, 40
 	cluster := streamtest.StartCluster(t)
 	var queues []*Queue
@@ -123,6 +125,7 @@ func keys(m *sync.Map) []string {
 // Three servers, workers, clients that repeat their requests, and leaders that step down repeatedly. No session has a second run before the first is
 // acknowledged, and every accepted run is handled.
 func TestRequestsWhileLeadersChange(t *testing.T) {
+	t.Parallel()
 	const sessions, requesters = 3, 12
 	seed := seedtest.Seed(t)
 	cluster := streamtest.StartCluster(t)

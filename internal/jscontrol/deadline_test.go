@@ -99,11 +99,14 @@ func TestDeadlineIsDeliveredAtItsTime(t *testing.T) {
 
 // The server is shut down, or killed, while deadlines are pending. One of them is due meanwhile.
 func TestDeadlinesOutliveTheServer(t *testing.T) {
+	t.Parallel()
 	t.Run("restart", func(t *testing.T) {
+		t.Parallel()
 		srv := streamtest.Start(t)
 		outlive(t, srv.JetStream(t), func() { srv.Restart(t) })
 	})
 	t.Run("kill -9", func(t *testing.T) {
+		t.Parallel()
 		srv := natstest.StartProcess(t)
 		js := srv.JetStream(t)
 		streamtest.Ensure(t, js, topology.Config{})
@@ -155,6 +158,7 @@ func TestDueDeadlineIsRedelivered(t *testing.T) {
 // Three servers. The deadlines of many runs pass while the leader is killed and others step down: each is delivered, none before its time, and no message
 // remains.
 func TestDeadlinesOnACluster(t *testing.T) {
+	t.Parallel()
 	const runs = 120
 	cluster := streamtest.StartCluster(t)
 	js := cluster.JetStream(t)

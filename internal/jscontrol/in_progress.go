@@ -1,42 +1,31 @@
 package jscontrol
 
 import (
-	"sync"
-
-	"github.com/nats-io/nats.go/jetstream"
+	"sync/atomic"
 
 	"github.com/tailrace/tailrace/internal/control"
 )
 
-// inProgress is a command that this process is running.
+// inProgress is the newest delivery of a command that this process is running.
 //
 // The server may redeliver it to this process: the server was unavailable for longer than AckWait and received no progress messages. Without this:
 //  1. the second delivery starts a second handler,
 //  2. which takes the run over from the first, in the same process,
 //  3. and every reader sees the last step disappear and reappear.
-type inProgress struct {
-	mu     sync.Mutex // guards latest
-	latest jetstream.Msg
-}
+type inProgress = atomic.Pointer[delivery]
 
-func (h *inProgress) newest() jetstream.Msg {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	return h.latest
-}
-
-// heldKey identifies a stored command. The id alone does not:
+// commandKey identifies a stored command. The id alone does not:
 //  1. a session is deleted while this process runs its command, in a model call that takes an hour,
 //  2. the session is requested again: the new command has the same id,
 //  3. it is taken for a redelivery, waits for the old handler, and is acknowledged by it.
-type heldKey struct {
+type commandKey struct {
 	id       string
 	sequence uint64
 }
 
 // keyOf returns the key of a delivery of c.
-func keyOf(c control.Command, msg jetstream.Msg) heldKey {
-	key := heldKey{id: c.ID()}
+func keyOf(c control.Command, msg delivery) commandKey {
+	key := commandKey{id: c.ID()}
 	if meta, err := msg.Metadata(); err == nil {
 		key.sequence = meta.Sequence.Stream
 	}
@@ -44,25 +33,23 @@ func keyOf(c control.Command, msg jetstream.Msg) heldKey {
 }
 
 // begin records that msg is the newest delivery of a command, and reports whether it is the first: then the caller handles it, and calls end.
-func (s *server) begin(key heldKey, msg jetstream.Msg) (*inProgress, bool) {
+func (s *server) begin(key commandKey, msg delivery) (newest *inProgress, first bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if h, ok := s.held[key]; ok {
-		h.mu.Lock()
-		h.latest = msg
-		h.mu.Unlock()
-		return h, false
+	newest, ok := s.running[key]
+	if !ok {
+		newest = &inProgress{}
+		s.running[key] = newest
 	}
-	h := &inProgress{latest: msg}
-	s.held[key] = h
-	return h, true
+	newest.Store(&msg)
+	return newest, !ok
 }
 
 // end removes the command and returns its newest delivery, which is the one to acknowledge.
-func (s *server) end(key heldKey) jetstream.Msg {
+func (s *server) end(key commandKey) *delivery {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	h := s.held[key]
-	delete(s.held, key)
-	return h.newest()
+	newest := s.running[key]
+	delete(s.running, key)
+	return newest.Load()
 }

@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"sync"
 	"testing"
-	"time"
 
 	"github.com/tailrace/tailrace/internal/testkit/streamtest"
 )
@@ -13,11 +12,12 @@ import (
 // once: one answer is accepted, the errors of the others have that one, and a client
 // that got a response reads it.
 func TestFirstAnswerWinsOnACluster(t *testing.T) {
+	t.Parallel()
 	const rounds, clients = 6, 50
 	cluster := streamtest.StartCluster(t)
 	var boxes []*Inbox
 	for range 3 {
-		boxes = append(boxes, newInbox(t, cluster.JetStream(t), InboxConfig{RetryTimeout: time.Minute}))
+		boxes = append(boxes, newInbox(t, cluster.JetStream(t), InboxConfig{RetryTimeout: clusterConfig.RetryTimeout}))
 	}
 	for round := range rounds {
 		var all sync.WaitGroup

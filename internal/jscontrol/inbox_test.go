@@ -389,10 +389,11 @@ func TestNewerValuesAreNotChanged(t *testing.T) {
 
 // The acknowledgement of an answer is lost with the connection: it is stored once, and its client does not get ErrAnswered.
 func TestLostAcknowledgement(t *testing.T) {
+	t.Parallel()
 	srv := streamtest.Start(t, natstest.Listen())
 	proxy := natstest.StartProxy(t, srv.NATS().ClientURL())
 	far := natstest.JetStream(t, proxy.URL)
-	b := newInbox(t, far, InboxConfig{RetryTimeout: time.Minute})
+	b := newInbox(t, far, InboxConfig{})
 	near := newInbox(t, srv.JetStream(t), InboxConfig{})
 	for i, forget := range []bool{false, true} {
 		call := fmt.Sprint("c", i)

@@ -62,6 +62,7 @@ func TestDeadlineOfRestartedSession(t *testing.T) {
 
 // The server has removed a command, and its response is lost. The follow-up of the command is not lost with it: another client has relied on the command.
 func TestFollowUpAfterLostAcknowledgement(t *testing.T) {
+	t.Parallel()
 	srv := streamtest.Start(t, natstest.Listen())
 	js := srv.JetStream(t)
 	near := newQueue(t, js, QueueConfig{})

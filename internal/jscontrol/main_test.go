@@ -21,11 +21,11 @@ func TestMain(m *testing.M) { natstest.Main(m) }
 // limit is the timeout of a wait; it is long because test machines are shared.
 const limit = 30 * time.Second
 
-func newQueue(t *testing.T, js jetstream.JetStream, cfg QueueConfig) *Queue {
-	t.Helper()
+func newQueue(tb testing.TB, js jetstream.JetStream, cfg QueueConfig) *Queue {
+	tb.Helper()
 	q, err := NewQueue(js, cfg)
 	if err != nil {
-		t.Fatal(err)
+		tb.Fatal(err)
 	}
 	return q
 }
@@ -47,21 +47,21 @@ type worker struct {
 	done   chan error
 }
 
-func serve(t *testing.T, q *Queue, handle Handler) *worker {
-	t.Helper()
+func serve(tb testing.TB, q *Queue, handle Handler) *worker {
+	tb.Helper()
 	ctx, cancel := context.WithCancel(context.Background())
 	w := &worker{cancel: cancel, done: make(chan error, 1)}
 	go func() { w.done <- q.Serve(ctx, []string{"support"}, handle) }()
-	t.Cleanup(cancel)
+	tb.Cleanup(cancel)
 	return w
 }
 
 // stop shuts the worker down gracefully.
-func (w *worker) stop(t *testing.T) {
-	t.Helper()
+func (w *worker) stop(tb testing.TB) {
+	tb.Helper()
 	w.cancel()
-	if err := natstest.Receive(t, "the worker to stop", w.done); err != nil {
-		t.Errorf("Serve: %v", err)
+	if err := natstest.Receive(tb, "the worker to stop", w.done); err != nil {
+		tb.Errorf("Serve: %v", err)
 	}
 }
 

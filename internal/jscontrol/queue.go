@@ -20,6 +20,10 @@ type QueueConfig struct {
 	// refuses a second consumer of the same commands.
 	Tenant string
 
+	// MaxRuns, if not nil, returns the maximum number of commands of a tenant on the queue, waiting and in progress, with which Request accepts another Execute; 0
+	// is unlimited. It does not limit sub-agents, which count, and resumed runs.
+	MaxRuns func(tenant string) int
+
 	// RetryTimeout limits the retries of Publish, Request and PublishAt while the outcome is unknown, and of Pending while the server is unavailable. It must
 	// be shorter than the duplicate window of the stream. Defaults to 10 seconds.
 	RetryTimeout time.Duration

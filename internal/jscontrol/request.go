@@ -21,7 +21,8 @@ import (
 // If the log shows that the run of the command on the queue has ended or is paused (the acknowledgement of the worker is late, or the worker failed before it),
 // pass the Revision of that command as after: c is then accepted after it. The worker of the old command will find nothing to do.
 //
-// Errors wrap control.ErrBusy, a *control.BusyError with the other command; or one of those of Publish. After chunk.ErrUnknownOutcome repeat the request.
+// Errors wrap control.ErrBusy, a *control.BusyError with the other command; control.ErrTooManyRuns, see QueueConfig.MaxRuns; or one of those of Publish. After
+// chunk.ErrUnknownOutcome repeat the request.
 //
 // The queue identifies a session by tenant, agent type and id.
 func (q *Queue) Request(ctx context.Context, c control.Command, after control.Revision) error {
@@ -37,6 +38,9 @@ func (q *Queue) Request(ctx context.Context, c control.Command, after control.Re
 	msg.Header[jetstream.MsgIDHeader] = []string{c.ID() + "/" + rand.Text()}
 	trying, cancel := context.WithTimeout(ctx, q.cfg.RetryTimeout)
 	defer cancel()
+	if err := q.admit(trying, c, msg.Subject); err != nil {
+		return fmt.Errorf("request command %s: %w", c.ID(), err)
+	}
 	expected := uint64(after)
 	for {
 		_, err := q.api.Put(trying, jsclient.Put{Msg: msg, Stream: q.cfg.Layout.CommandStream(), ExpectedSeq: &expected, RetryTimeout: q.cfg.RetryTimeout})
@@ -70,6 +74,37 @@ func (q *Queue) Request(ctx context.Context, c control.Command, after control.Re
 		default: // the one that was in the way is acknowledged, and the one that after names is still there
 		}
 	}
+}
+
+// admit returns control.ErrTooManyRuns if c would be one run too many of its tenant. The queue is the counter: a command stays until its run has ended or is
+// suspended, also if its worker dies, so that nothing else has to be counted or corrected. Requests at the same time do not see each other, so a tenant can
+// exceed its limit by the number of them.
+func (q *Queue) admit(ctx context.Context, c control.Command, subject string) error {
+	if q.cfg.MaxRuns == nil || c.Kind != control.Execute || c.Parent != nil {
+		return nil
+	}
+	limit := q.cfg.MaxRuns(c.Session.Tenant)
+	if limit <= 0 {
+		return nil
+	}
+	filter := ForTenant(q.cfg.Layout.AllCommands(), c.Session.Tenant)
+	state, err := jsclient.Retry(ctx, jsclient.Policy{For: q.cfg.RetryTimeout}, func(ctx context.Context) (jsclient.State, error) {
+		return q.api.State(ctx, q.cfg.Layout.CommandStream(), filter)
+	})
+	if err != nil {
+		return fmt.Errorf("%w: count the runs of the tenant: %w", chunk.ErrNotStored, err)
+	}
+	if state.Subjects[subject] > 0 { // a repetition, or after a command whose run has ended: it is in the count
+		return nil
+	}
+	total := uint64(0)
+	for _, n := range state.Subjects {
+		total += n
+	}
+	if total >= uint64(limit) {
+		return control.ErrTooManyRuns
+	}
+	return nil
 }
 
 // isCommand reports whether the command in e is c.

@@ -20,10 +20,10 @@ import (
 
 var session1 = chunk.RootSession("acme", "s1")
 
-func request(t *testing.T, q *Queue, c control.Command, after control.Revision) {
-	t.Helper()
-	if err := q.Request(t.Context(), c, after); err != nil {
-		t.Fatal(err)
+func request(tb testing.TB, q *Queue, c control.Command, after control.Revision) {
+	tb.Helper()
+	if err := q.Request(tb.Context(), c, after); err != nil {
+		tb.Fatal(err)
 	}
 }
 
@@ -229,12 +229,13 @@ func TestRequestsAtOnce(t *testing.T) {
 // The acknowledgement of a request is lost with the connection. It is stored once, and its client does not get a BusyError that names its own command, also
 // when the server has forgotten its id meanwhile.
 func TestRequestWithLostAcknowledgement(t *testing.T) {
+	t.Parallel()
 	srv := streamtest.Start(t, natstest.Listen())
 	js := srv.JetStream(t)
 	near := newQueue(t, js, QueueConfig{})
 	proxy := natstest.StartProxy(t, srv.NATS().ClientURL())
 	farJS := natstest.JetStream(t, proxy.URL)
-	far := newQueue(t, farJS, QueueConfig{RetryTimeout: time.Minute})
+	far := newQueue(t, farJS, QueueConfig{})
 	for _, run := range []string{"r1", "r2"} {
 		proxy.DropReplies()
 		done := make(chan error, 1)

@@ -50,14 +50,10 @@ func (q *Queue) Serve(ctx context.Context, agentTypes []string, handle Handler) 
 	}
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
-	s := &server{Queue: q, handle: handle, held: map[heldKey]*inProgress{}}
-	l := q.cfg.Layout
+	s := &server{Queue: q, handle: handle, running: map[commandKey]*inProgress{}}
 	var pulling sync.WaitGroup
 	for _, agentType := range agentTypes {
-		for _, source := range []source{
-			{agentType, l.CommandStream(), l.CommandFilter, control.DecodeCommand},
-			{agentType, l.DeadlineStream(), l.DueFilter, control.DecodeDeadline},
-		} {
+		for _, source := range s.sources(agentType) {
 			pulling.Go(func() {
 				if err := s.serve(ctx, source); err != nil {
 					cancel(err)
@@ -81,8 +77,8 @@ type server struct {
 	handle   Handler
 	handling sync.WaitGroup
 
-	mu   sync.Mutex // guards held
-	held map[heldKey]*inProgress
+	mu      sync.Mutex // guards running
+	running map[commandKey]*inProgress
 }
 
 // source is one consumer: a kind of work for one agent type.
@@ -91,18 +87,37 @@ type source struct {
 	stream    string
 	filter    func(agentType string) (string, error)
 	decode    func(l subjects.Layout, subject string, data []byte) (control.Command, error)
+	tenant    func(l subjects.Layout, subject string) string // empty for a malformed subject
+}
+
+func (s *server) sources(agentType string) []source {
+	l := s.cfg.Layout
+	return []source{
+		{agentType, l.CommandStream(), l.CommandFilter, control.DecodeCommand, commandTenant},
+		{agentType, l.DeadlineStream(), l.DueFilter, control.DecodeDeadline, deadlineTenant},
+	}
+}
+
+func commandTenant(l subjects.Layout, subject string) string {
+	tenant, _, _, _ := l.ParseCommand(subject) //nolint:dogsled // decode reports the error
+	return tenant
+}
+
+func deadlineTenant(l subjects.Layout, subject string) string {
+	d, _ := l.ParseDue(subject) // decode reports the error
+	return d.Tenant
 }
 
 var pullBackoff = wait.Backoff{First: 50 * time.Millisecond, Max: time.Second}
 
 // serve pulls until ctx ends (nil) or the connection is closed (an error).
 func (s *server) serve(ctx context.Context, from source) error {
-	slots := make(chan struct{}, s.cfg.Concurrency)
-	var of *incarnation
+	in := s.newIntake(from)
+	defer in.stop(ctx)
 	failures := 0
 	for ctx.Err() == nil {
 		started := time.Now()
-		err := s.pull(ctx, from, slots, &of)
+		err := in.pull(ctx)
 		if errors.Is(err, nats.ErrConnectionClosed) {
 			return err
 		}
@@ -116,36 +131,6 @@ func (s *server) serve(ctx context.Context, from source) error {
 		}
 	}
 	return nil
-}
-
-// pull fetches one command when a slot is free, so that none waits in this process while another has free slots. of is the incarnation of the stream that was
-// known before, and is replaced.
-func (s *server) pull(ctx context.Context, from source, slots chan struct{}, of **incarnation) error {
-	consumer, created, err := s.consumer(ctx, from)
-	if err != nil {
-		return err
-	}
-	present := (*of).next(created)
-	*of = present
-	for {
-		select {
-		case slots <- struct{}{}:
-		case <-ctx.Done():
-			return nil
-		}
-		msg, err := next(ctx, consumer)
-		if err != nil || msg == nil {
-			<-slots
-			if err != nil {
-				return err
-			}
-			continue
-		}
-		s.handling.Go(func() {
-			defer func() { <-slots }()
-			s.handleMsg(ctx, from, delivery{msg, present})
-		})
-	}
 }
 
 // consumer returns the durable consumer that all workers of the agent type share, and the time at which its stream was created. It creates the consumer if
@@ -205,7 +190,7 @@ func next(ctx context.Context, consumer jetstream.Consumer) (jetstream.Msg, erro
 }
 
 // handleMsg decodes a message and handles its command.
-func (s *server) handleMsg(ctx context.Context, from source, msg jetstream.Msg) {
+func (s *server) handleMsg(ctx context.Context, from source, msg delivery) {
 	c, err := from.decode(s.cfg.Layout, msg.Subject(), msg.Data())
 	log := s.cfg.Log.With("subject", msg.Subject())
 	switch {
@@ -219,16 +204,16 @@ func (s *server) handleMsg(ctx context.Context, from source, msg jetstream.Msg) 
 		return
 	}
 	key := keyOf(c, msg)
-	h, mine := s.begin(key, msg)
-	if !mine {
+	newest, first := s.begin(key, msg)
+	if !first {
 		return
 	}
-	err = s.run(ctx, h, c)
+	err = s.run(ctx, newest, c)
 	s.ack(ctx, s.end(key), c, err)
 }
 
 // run calls the handler and sends progress messages meanwhile.
-func (s *server) run(ctx context.Context, h *inProgress, c control.Command) error {
+func (s *server) run(ctx context.Context, newest *inProgress, c control.Command) error {
 	done := make(chan struct{})
 	var beating sync.WaitGroup
 	beating.Go(func() {
@@ -237,7 +222,7 @@ func (s *server) run(ctx context.Context, h *inProgress, c control.Command) erro
 		for {
 			select {
 			case <-ticker.C:
-				s.logAckFailure(ctx, "in progress", h.newest().InProgress())
+				s.logAckFailure(ctx, "in progress", newest.Load().InProgress())
 			case <-done:
 				return
 			}

@@ -285,6 +285,7 @@ func TestOwnCommandIsRedelivered(t *testing.T) {
 
 // A worker that starts before the server and before the stream gets commands when both exist, and again after a restart of the server.
 func TestServeOutlivesTheServer(t *testing.T) {
+	t.Parallel()
 	srv := natstest.Start(t)
 	js := srv.JetStream(t)
 	srv.Shutdown()

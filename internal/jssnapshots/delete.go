@@ -30,7 +30,7 @@ func (st *Store) NextRevision(ctx context.Context) (projector.Revision, error) {
 	return projector.Revision(info.State.LastSeq + 1), nil
 }
 
-// DeleteData removes the messages and objects of a deleted session that were stored before a revision. r is the revision of the tombstone; before is r too,
+// DeleteData removes the messages, the objects and the keys of the owners of a deleted session that were stored before a revision. r is the revision of the tombstone; before is r too,
 // or NextRevision if the session may have started again. It reports whether there was anything to remove. It must be repeated: a projector may still be
 // writing, and only a call after the maximum duration of a save makes the tombstone expire, after 72 hours.
 func (st *Store) DeleteData(ctx context.Context, tombstone fold.Snapshot, r, before projector.Revision) (bool, error) {
@@ -47,11 +47,15 @@ func (st *Store) DeleteData(ctx context.Context, tombstone fold.Snapshot, r, bef
 	if err != nil {
 		return false, fmt.Errorf("remove messages of %s: %w", s, err)
 	}
+	owners, err := st.removeOwners(ctx, b, s, sequence(before))
+	if err != nil {
+		return false, err
+	}
 	objects, err := st.collect(ctx, b, s, sequence(before), func(string) bool { return false })
 	if err == nil && !objects.left {
 		err = st.expireTombstone(ctx, b, tombstone, sequence(r))
 	}
-	return messages > 0 || objects.found, err
+	return messages > 0 || owners > 0 || objects.found, err
 }
 
 // expireTombstone makes a tombstone expire, if all other data was removed.
@@ -71,9 +75,9 @@ func (st *Store) expireTombstone(ctx context.Context, b *bucket, tombstone fold.
 	case time.Since(m.Stored) < st.cfg.WriteGrace:
 		return nil
 	}
-	header := index(tombstone)
-	header.Set(jetstream.MsgTTLHeader, tombstoneTTL.String())
-	_, err = st.put(ctx, b, key, write{data: tombstone.AppendHead(nil), header: header, expect: &seq})
+	h := header(tombstone)
+	h.Set(jetstream.MsgTTLHeader, tombstoneTTL.String())
+	_, err = st.put(ctx, b, key, write{data: tombstone.AppendHead(nil), header: h, expect: &seq})
 	if errors.Is(err, projector.ErrConflict) {
 		return nil
 	}

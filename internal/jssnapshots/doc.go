@@ -16,6 +16,7 @@
 //	h.<tenant>.<root>.<session>            the head
 //	m.<tenant>.<root>.<session>.<n>        finished message, or a segment of a message
 //	o.<tenant>.<root>.<session>.<object>   note of an object of the session
+//	owner.<tenant>.<root>.<name>           owner of a root session, see owner.go
 //
 // The number n of a message is its fold.FinishedMessage.Index; after a truncated record that removed messages it is the generation, which is the ordinal of
 // that record, times 2^24 plus the index, so that one key has one content until the session is deleted. If a process crashes after it has written the messages

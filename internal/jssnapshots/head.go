@@ -40,15 +40,15 @@ func (st *Store) Load(ctx context.Context, s chunk.Session) (fold.Snapshot, proj
 	if err != nil {
 		return fold.Snapshot{}, 0, fmt.Errorf("read %s: %w", key, err)
 	}
-	seq, value := entry.Sequence, entry.Data
+	seq, value, owner := entry.Sequence, entry.Data, ownerRevisionOf(entry.Header)
 	for range maxLoads {
 		p, spilled := readPointer(value)
 		if !spilled {
-			return parseHead(s, key, value, revision(seq, false))
+			return parseHead(s, key, value, revision(seq, false, owner))
 		}
 		data, err := st.fetch(ctx, p)
 		if err == nil {
-			return parseHead(s, key, data, revision(seq, true))
+			return parseHead(s, key, data, revision(seq, true, owner))
 		}
 		if !errors.Is(err, errNoObject) {
 			return fold.Snapshot{}, 0, err
@@ -61,9 +61,9 @@ func (st *Store) Load(ctx context.Context, s chunk.Session) (fold.Snapshot, proj
 		case m.value == nil:
 			return fold.Snapshot{}, 0, projector.ErrNoSnapshot
 		case m.seq == seq:
-			return fold.Snapshot{}, revision(seq, true), fmt.Errorf("%s: %w: %w", key, projector.ErrCorrupt, errNoObject)
+			return fold.Snapshot{}, revision(seq, true, owner), fmt.Errorf("%s: %w: %w", key, projector.ErrCorrupt, errNoObject)
 		}
-		seq, value = m.seq, m.value
+		seq, value, owner = m.seq, m.value, m.owner
 	}
 	return fold.Snapshot{}, 0, fmt.Errorf("read %s: replaced %d times during the read", key, maxLoads)
 }
@@ -81,10 +81,12 @@ func parseHead(s chunk.Session, key string, value []byte, r projector.Revision) 
 	return head, r, nil
 }
 
-// stored is the last message of a key on the leader: its sequence, and its value, or nil if it was deleted. The zero value is a key without a message.
+// stored is the last message of a key on the leader: its sequence, its value, or nil if it was deleted, and of a head the ownerBits. The zero value is a key
+// without a message.
 type stored struct {
 	seq   uint64
 	value []byte
+	owner projector.Revision
 }
 
 func (st *Store) last(ctx context.Context, b *bucket, key string) (stored, error) {
@@ -102,7 +104,7 @@ func (st *Store) last(ctx context.Context, b *bucket, key string) (stored, error
 	case value == nil:
 		value = []byte{}
 	}
-	return stored{seq: m.Seq, value: value}, nil
+	return stored{seq: m.Seq, value: value, owner: ownerRevisionOf(m.Header)}, nil
 }
 
 // lastMessage returns the last message of a subject on the leader, or jetstream.ErrMsgNotFound.
@@ -130,6 +132,9 @@ func (st *Store) Save(ctx context.Context, snap fold.Snapshot, after projector.R
 	if len(head) > st.cfg.MaxValueBytes {
 		return 0, st.tooLarge(snap.Session, "head", len(head), st.cfg.MaxValueBytes)
 	}
+	if err := s.saveOwner(ctx, snap); err != nil {
+		return 0, s.cleanUpLate(ctx, err)
+	}
 	if err := s.saveMessages(ctx, snap.FinishedMessages()); err != nil {
 		return 0, s.cleanUpLate(ctx, err)
 	}
@@ -140,7 +145,7 @@ func (st *Store) Save(ctx context.Context, snap fold.Snapshot, after projector.R
 	if err != nil {
 		return 0, s.cleanUpLate(ctx, err)
 	}
-	r := revision(seq, spilled)
+	r := revision(seq, spilled, ownerRevision(index(snap)))
 	if spilled || after&isObject != 0 {
 		if _, err := st.collect(ctx, b, snap.Session, seq, s.referenced); err != nil {
 			// The head is stored; the objects that remain are removed after the next save.
@@ -193,7 +198,7 @@ func (s *saving) head(ctx context.Context, snap fold.Snapshot, data []byte) (seq
 		s.object = p.Object
 	}
 	expect := sequence(s.after)
-	w := write{data: value, header: index(snap), expect: &expect}
+	w := write{data: value, header: header(snap), expect: &expect}
 	seq, err = s.put(ctx, s.b, s.key, w)
 	if errors.Is(err, projector.ErrConflict) && s.after == 0 {
 		// A key that an operator has deleted has a marker.
@@ -229,16 +234,15 @@ func (s *saving) cleanUpLate(ctx context.Context, err error) error {
 }
 
 // index returns the members of a head that a list of sessions and a writer need. They are a header of the head, so they need no separate write.
-func index(s fold.Snapshot) nats.Header {
-	i := headindex.Index{
+func index(s fold.Snapshot) headindex.Index {
+	return headindex.Index{
 		Status: string(s.Status), AgentType: clipped(s.AgentType), Seq: s.Position.Seq, Ordinal: s.Position.Ordinal, Epoch: s.Epoch,
-		Created: s.Created, Began: s.Run.StartedAt, Deleted: s.Deleted(),
+		Created: s.Created, Began: s.Run.StartedAt, Deleted: s.Deleted(), Owner: ownerOf(s), OwnerKey: hasOwnerKey(s),
 	}
-	if s.Owner != nil {
-		i.Owner = s.Owner.Subject
-	}
-	return nats.Header{headindex.Header: {i.Encode()}}
 }
+
+// header returns the header of a head.
+func header(s fold.Snapshot) nats.Header { return nats.Header{headindex.Header: {index(s).Encode()}} }
 
 // maxAgentType bounds the agent type in a header. It is a token of a subject, so a longer one does not exist.
 const maxAgentType = 128

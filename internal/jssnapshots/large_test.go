@@ -98,7 +98,8 @@ func held(t *testing.T, js jetstream.JetStream) (keys map[string]int, objects []
 			if object, ok := strings.CutPrefix(subject, "$O.TR_OBJECTS.C."); ok {
 				objects = append(objects, object)
 			} else if key, ok := strings.CutPrefix(subject, "$KV.TR_SNAPSHOTS."); ok {
-				keys[key[:1]]++
+				kind, _, _ := strings.Cut(key, ".")
+				keys[kind]++
 			}
 		}
 	}

@@ -231,7 +231,7 @@ func fill(b *testing.B, js jetstream.JetStream, sessions int) {
 			b.Fatal(err)
 		}
 		for _, m := range []*nats.Msg{
-			{Subject: "$KV.TR_SNAPSHOTS." + key, Header: index(snap), Data: value},
+			{Subject: "$KV.TR_SNAPSHOTS." + key, Header: header(snap), Data: value},
 			{Subject: "$KV.TR_SNAPSHOTS.m" + key[1:] + ".0", Data: value[:1<<10]},
 		} {
 			if _, err := js.PublishMsgAsync(m); err != nil {

@@ -23,6 +23,7 @@ import (
 // independently of each other. The log then assigns the same sequences, ordinals and epochs to other records. Clients that have lost records get truncated, and
 // the snapshot is that of the new records: of a projector that ran all the time, and of one that starts after the rollback.
 func TestDataDirectoryRestored(t *testing.T) {
+	t.Parallel()
 	for name, tt := range map[string]struct {
 		logOnly, stays bool
 		again          int
@@ -36,6 +37,7 @@ func TestDataDirectoryRestored(t *testing.T) {
 		"the log, shorter now":                     {true, false, 2},
 	} {
 		t.Run(name, func(t *testing.T) {
+			t.Parallel()
 			dir, older := t.TempDir(), t.TempDir()
 			srv := natstest.Start(t, natstest.StoreDir(dir), natstest.Listen())
 			w := newEnvOn(t, func() *nats.Conn { return natstest.Connect(t, srv.URL) }, topology.Config{})

@@ -84,6 +84,7 @@ func (c *replicated) end(run *producers.Run) {
 
 // A head that is too large for a value is saved repeatedly while the leaders of heads and objects step down or are killed.
 func TestLargeHeadsOnReplicas(t *testing.T) {
+	t.Parallel()
 	c := newReplicated(t)
 	c.project(SourceConfig{})
 	s := chunk.RootSession("acme", "large")
@@ -115,6 +116,7 @@ func TestLargeHeadsOnReplicas(t *testing.T) {
 
 // Every response to a list request is complete and ordered, whichever leader steps down or is killed while heads are saved.
 func TestListOnReplicas(t *testing.T) {
+	t.Parallel()
 	c := newReplicated(t)
 	var want []string // those that are not saved again, the latest first
 	save := func(id string, seq int) {
@@ -195,6 +197,7 @@ func TestListOnReplicas(t *testing.T) {
 
 // Sessions are archived while the leader of the archive steps down or is killed: readers of the archive get the content of the log.
 func TestArchivesOnReplicas(t *testing.T) {
+	t.Parallel()
 	c := newReplicated(t)
 	var sessions []chunk.Session
 	for n := range 5 {

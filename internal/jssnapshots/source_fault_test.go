@@ -1,7 +1,6 @@
 package jssnapshots
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -20,6 +19,7 @@ import (
 	"github.com/tailrace/tailrace/chunk"
 	"github.com/tailrace/tailrace/internal/jsreader"
 	"github.com/tailrace/tailrace/internal/testkit/natstest"
+	"github.com/tailrace/tailrace/internal/testkit/outputtest"
 	"github.com/tailrace/tailrace/internal/testkit/storetest"
 	"github.com/tailrace/tailrace/projector"
 	"github.com/tailrace/tailrace/projector/fold"
@@ -43,6 +43,7 @@ func (w *env) allAcknowledged() {
 
 // Unacknowledged deliveries of a projector that crashed are delivered to the next one together with the partition, not after AckWait.
 func TestUnackedDeliveriesFollowThePartition(t *testing.T) {
+	t.Parallel()
 	w := newEnv(t)
 	cfg := SourceConfig{TakeoverTimeout: 3 * time.Second, AckWait: 10 * time.Minute}
 	nc := w.conn()
@@ -78,6 +79,7 @@ func TestUnackedDeliveriesFollowThePartition(t *testing.T) {
 
 // Records that are redelivered because their save took longer than AckWait change nothing.
 func TestLateAcknowledgements(t *testing.T) {
+	t.Parallel()
 	w := newEnv(t)
 	var seen observed
 	w.projectSaving(SourceConfig{AckWait: time.Second, Observe: &seen}, projector.Config{SaveAfter: 2500 * time.Millisecond, SaveRecords: 1 << 20}, nil)
@@ -186,6 +188,7 @@ func TestLag(t *testing.T) {
 	if n, age, _ := seen.values(); n < 30 || age <= 0 || age > time.Minute {
 		t.Errorf("%d records, the oldest of %s; want 30 and some", n, age)
 	}
+	w.unpin()
 	p := w.project(SourceConfig{})
 	w.caughtUp(s1)
 	w.allAcknowledged()
@@ -301,6 +304,7 @@ func (w *env) unpin() {
 
 // Processes are killed with -9 between the save of a head and its acknowledgement, one after the other.
 func TestKilledBetweenSaveAndAck(t *testing.T) {
+	t.Parallel()
 	srv := natstest.StartProcess(t)
 	w := newEnvOn(t, func() *nats.Conn { return srv.Conn(t) }, topology.Config{})
 	url := w.js.Conn().ConnectedUrl()
@@ -318,6 +322,7 @@ func TestKilledBetweenSaveAndAck(t *testing.T) {
 // Two processes on one partition. The one that has it is frozen, and the other takes over; the first resumes, and both run; the other is killed, and the first
 // has the partition again.
 func TestTwoProcesses(t *testing.T) {
+	t.Parallel()
 	srv := natstest.StartProcess(t)
 	w := newEnvOn(t, func() *nats.Conn { return srv.Conn(t) }, topology.Config{})
 	url := w.js.Conn().ConnectedUrl()
@@ -358,7 +363,7 @@ func TestStreamRecreated(t *testing.T) {
 	w := newEnv(t)
 	old := storetest.NewSessionGenerator(storetest.NewLog(), s1, 33)
 	old.WithCleanups = false
-	var logged safeBuffer
+	var logged outputtest.Buffer
 	cfg := SourceConfig{TakeoverTimeout: 3 * time.Second, Log: slog.New(slog.NewTextHandler(&logged, nil))}
 	one, two := w.project(cfg), w.project(cfg)
 	w.copy(old.Write(t, 100))
@@ -395,24 +400,6 @@ func TestStreamRecreated(t *testing.T) {
 	if n := strings.Count(logged.String(), `msg="log stream deleted, recreated or rolled back" stream=`+stream); n != 6 {
 		t.Errorf("logged %d times, want once for each projector and round:\n%s", n, logged.String())
 	}
-}
-
-// safeBuffer is a bytes.Buffer that several goroutines may use.
-type safeBuffer struct {
-	mu  sync.Mutex // guards buf
-	buf bytes.Buffer
-}
-
-func (b *safeBuffer) Write(p []byte) (int, error) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.buf.Write(p)
-}
-
-func (b *safeBuffer) String() string {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.buf.String()
 }
 
 // gateStore is a Store that loads one session only after open is closed.

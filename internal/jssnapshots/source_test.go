@@ -72,6 +72,7 @@ func TestConsumerDeleted(t *testing.T) {
 
 // One of two has the partition. When it ends, gracefully or by a crash, the other one gets it, with all unsaved records.
 func TestPartitionTakeover(t *testing.T) {
+	t.Parallel()
 	w := newEnv(t)
 	a := storetest.NewSessionGenerator(storetest.NewLog(), s1, 3)
 	one := w.project(SourceConfig{TakeoverTimeout: 3 * time.Second, AckWait: 2 * time.Second})
@@ -157,6 +158,7 @@ func TestMalformedAndPoison(t *testing.T) {
 
 // The server restarts, a head is deleted, and the bucket is deleted and recreated.
 func TestServerRestartsAndBucketIsRecreated(t *testing.T) {
+	t.Parallel()
 	w := newEnv(t)
 	w.project(SourceConfig{})
 	a := storetest.NewSessionGenerator(storetest.NewLog(), s1, 4)

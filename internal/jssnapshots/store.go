@@ -47,8 +47,9 @@ type Store struct {
 }
 
 var (
-	_ projector.Store  = (*Store)(nil)
-	_ projector.Lister = (*Store)(nil)
+	_ projector.Store      = (*Store)(nil)
+	_ projector.Lister     = (*Store)(nil)
+	_ projector.OwnerIndex = (*Store)(nil)
 )
 
 // New returns a Store. It does not call the server; until the bucket exists every call fails. The error names the wrong field of cfg.
@@ -155,15 +156,15 @@ func (st *Store) purge(ctx context.Context, stream, filter string, before uint64
 // replaces the head has to remove the object. No stream reaches that sequence.
 const isObject projector.Revision = 1 << 63
 
-func revision(seq uint64, object bool) projector.Revision {
-	r := projector.Revision(seq)
+func revision(seq uint64, object bool, owner projector.Revision) projector.Revision {
+	r := projector.Revision(seq) | owner
 	if object {
 		r |= isObject
 	}
 	return r
 }
 
-func sequence(r projector.Revision) uint64 { return uint64(r &^ isObject) }
+func sequence(r projector.Revision) uint64 { return uint64(r &^ (isObject | ownerBits)) }
 
 // tooLarge describes a part of a snapshot that does not fit.
 func (st *Store) tooLarge(s chunk.Session, what string, size, limit int) error {

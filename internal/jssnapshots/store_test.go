@@ -52,7 +52,7 @@ func TestKeepsTheContract(t *testing.T) {
 	})
 }
 
-// The keys are those that package subjects defines: the head, and each finished message once, with the generation in its number.
+// The keys are those that package subjects defines: the head, the owner, and each finished message once, with the generation in its number.
 func TestKeys(t *testing.T) {
 	js := natstest.Start(t).JetStream(t)
 	st := open(t, js, subjects.Layout{})
@@ -78,7 +78,7 @@ func TestKeys(t *testing.T) {
 		t.Fatal(err)
 	}
 	const behindTheMark = 5<<24 | 2
-	got, want := fmt.Sprint(len(keys), keys), []string{"h.acme.s1.s1", "m.acme.s1.s1.0", "m.acme.s1.s1.1", fmt.Sprintf("m.acme.s1.s1.%d", behindTheMark)}
+	got, want := fmt.Sprint(len(keys), keys), []string{"h.acme.s1.s1", "owner.acme.s1.none", "m.acme.s1.s1.0", "m.acme.s1.s1.1", fmt.Sprintf("m.acme.s1.s1.%d", behindTheMark)}
 	for _, key := range want {
 		if !strings.Contains(got, key) {
 			t.Errorf("no key %s in %s", key, got)
@@ -191,17 +191,17 @@ func TestDeletedHead(t *testing.T) {
 	storetest.Equal(t, "saved again", storetest.Stored(t, st, s1), snap)
 }
 
-// The response to a write is lost. The repetition of a message finds the same message, that of a head a conflict, and the next load has the head.
+// The response to a write is lost. The repetition of an owner stores the same, that of a message finds the same message, that of a head a conflict, and the next load has the head.
 func TestLostResponses(t *testing.T) {
 	srv := natstest.Start(t, natstest.Listen())
 	open(t, srv.JetStream(t), subjects.Layout{})
 	proxy := natstest.StartFaultProxy(t, srv.URL)
 	js := natstest.JetStream(t, proxy.URL)
 	st := open(t, js, subjects.Layout{})
-	lose := func() (lost *atomic.Int32) {
+	lose := func(n int32) (lost *atomic.Int32) { // the responses to the first n writes
 		lost = new(atomic.Int32)
 		proxy.SetResponseFaults(func(answer []byte) bool {
-			return strings.Contains(string(answer), `"stream":"KV_TR_SNAPSHOTS"`) && lost.CompareAndSwap(0, 1)
+			return strings.Contains(string(answer), `"stream":"KV_TR_SNAPSHOTS"`) && lost.Add(1) <= n
 		})
 		return lost
 	}
@@ -209,8 +209,15 @@ func TestLostResponses(t *testing.T) {
 	log.Append(t, s1, 0, chunk.RunStarted{RunID: "r1", Mode: "execute"})
 	log.Append(t, s1, 1, chunk.TextDelta{Delta: "one"})
 	first := storetest.Fold(t, log, s1)
-	lost := lose()
-	if _, err := st.Save(t.Context(), first, 0); !errors.Is(err, projector.ErrConflict) || lost.Load() == 0 {
+	lost := lose(1)
+	revision, err := st.Save(t.Context(), first, 0)
+	if err != nil || lost.Load() < 3 {
+		t.Errorf("the response for an owner is lost: %v after %d writes", err, lost.Load())
+	}
+	log.Append(t, s1, 1, chunk.TextDelta{Delta: "two"})
+	first = storetest.Fold(t, log, s1)
+	lost = lose(1)
+	if _, err := st.Save(t.Context(), first, revision); !errors.Is(err, projector.ErrConflict) || lost.Load() == 0 {
 		t.Errorf("the response for a head is lost: %v", err)
 	}
 	stored, revision, err := st.Load(t.Context(), s1)
@@ -220,7 +227,7 @@ func TestLostResponses(t *testing.T) {
 	storetest.Equal(t, "the head", stored, first)
 	log.Append(t, s1, 1, chunk.StreamEnd{StreamID: "s1"})
 	second := storetest.Fold(t, log, s1)
-	lost = lose()
+	lost = lose(1)
 	if _, err := st.Save(t.Context(), second, revision); err != nil || lost.Load() == 0 {
 		t.Errorf("the response for a message is lost: %v", err)
 	}

@@ -29,12 +29,12 @@ func Of(role Role, cfg Config) (jwt.Permissions, error) {
 	if err != nil {
 		return jwt.Permissions{}, err
 	}
-	g := &grants{Config: cfg, layout: cfg.Layout, tenant: any1, api: "$JS.API."}
+	g := &grants{Config: cfg, layout: cfg.Layout, tenant: any1, apis: []string{"$JS.API."}}
 	if cfg.Tenant != "" {
 		g.tenant = cfg.Tenant
 	}
 	if cfg.Domain != "" {
-		g.api = "$JS." + cfg.Domain + ".API."
+		g.apis = append(g.apis, "$JS."+cfg.Domain+".API.")
 	}
 	for p := range cfg.Layout.PartitionCount() {
 		g.logs = append(g.logs, cfg.Layout.Stream(p))
@@ -76,6 +76,9 @@ func PurgedStreams(role Role, cfg Config) ([]string, error) {
 	}
 	var names []string
 	for _, s := range streams {
+		if s.DenyPurge {
+			continue
+		}
 		purge := "STREAM.PURGE." + s.Name
 		if slices.ContainsFunc(p.Pub.Allow, func(allowed string) bool {
 			return strings.HasSuffix(allowed, purge) || strings.HasSuffix(allowed, ".API.>")
@@ -92,7 +95,7 @@ type grants struct {
 
 	layout subjects.Layout
 	tenant string   // token of the tenant in subjects
-	api    string   // prefix of requests, with the dot
+	apis   []string // prefixes of requests, with the dot. A server of the domain compares permissions with the first form, into which it maps the second one; a leaf node with the second one
 	logs   []string // the streams of the log
 
 	pub, deny, sub []string
@@ -111,17 +114,19 @@ func (g *grants) subscribe(subjects ...string) { g.sub = append(g.sub, subjects.
 
 // call allows requests of the API.
 func (g *grants) call(calls ...string) {
-	for _, c := range calls {
-		g.publish(g.api + c)
+	for _, api := range g.apis {
+		for _, c := range calls {
+			g.publish(api + c)
+		}
 	}
 }
 
-// store allows messages for a subject of a bucket, under the form that the client library has with a domain too.
+// store allows messages for a subject of a bucket. With a domain, that of a key-value bucket has two forms too, see jsclient.Client.PublishSubject.
 func (g *grants) store(subjects ...string) {
+	g.publish(subjects...)
 	for _, s := range subjects {
-		g.publish(s)
-		if g.Domain != "" {
-			g.publish(g.api + s)
+		if g.Domain != "" && strings.HasPrefix(s, "$KV.") {
+			g.publish("$JS." + g.Domain + ".API." + s)
 		}
 	}
 }
@@ -169,7 +174,9 @@ func (g *grants) protect() {
 			"CONSUMER.CREATE." + name, "CONSUMER.CREATE." + name + ".>", "CONSUMER.MSG.NEXT." + name, "CONSUMER.DELETE." + name,
 			"CONSUMER.RESET." + name, "CONSUMER.UNPIN." + name,
 		} {
-			g.deny = append(g.deny, g.api+call)
+			for _, api := range g.apis {
+				g.deny = append(g.deny, api+call)
+			}
 		}
 		g.deny = append(g.deny, "$JS.ACK."+name+".>", "$JS.ACK.*.*."+name+".>")
 	}
@@ -246,7 +253,14 @@ func (g *grants) deadlines() {
 	g.publish(jscontrol.ForTenant(set, g.Tenant))
 }
 
+// record allows events of the audit log, and no reading of them.
+func (g *grants) record() {
+	g.publish(strings.Replace(g.layout.AllAudit(), "*.*.*", "tenant."+g.tenant+".*", 1))
+}
+
 func (g *grants) edge() {
+	g.record()
+	g.publish(strings.Replace(g.layout.AllAudit(), "*.*.*", "none.none.*", 1)) // refused accesses of clients that are not authenticated
 	g.readLog()
 	for _, log := range g.logs { // the feed has no filter
 		g.call("CONSUMER.CREATE." + log + ".*")
@@ -256,9 +270,25 @@ func (g *grants) edge() {
 	g.listSnapshots()
 	g.command()
 	g.reap()
+	g.credentials()
 	if g.AllowDelete {
 		g.erase()
 	}
+	if g.AllowIngest {
+		g.writeLog()
+		for _, log := range g.logs { // the removal of the chunks of a cleanup
+			g.call("STREAM.MSG.DELETE." + log)
+		}
+	}
+}
+
+// credentials allows revocations of the tenant and tickets, and following the revocations of all tenants.
+func (g *grants) credentials() {
+	bucket := g.layout.Credentials()
+	prefix := "$KV." + bucket + "."
+	g.consume("KV_"+bucket, prefix+subjects.RevocationKeys())
+	g.readMessages("KV_" + bucket)
+	g.store(prefix+strings.TrimSuffix(subjects.RevocationKeys(), ">")+g.tenant+".>", prefix+subjects.TicketKeys())
 }
 
 // erase allows the deletion of sessions. The filter of a purge is in its body, so a user that may delete one session may delete all.
@@ -296,6 +326,7 @@ func (g *grants) projector() {
 
 func (g *grants) worker() {
 	l := g.layout
+	g.record()
 	g.readLog()
 	g.protect()
 	g.writeLog()
@@ -307,6 +338,7 @@ func (g *grants) worker() {
 	g.deadlines()
 	g.inbox()
 	g.hints()
+	g.usage()
 	types := g.AgentTypes
 	if len(types) == 0 {
 		types = []string{any1}
@@ -320,9 +352,18 @@ func (g *grants) worker() {
 		for stream, filter := range map[string]string{l.CommandStream(): l.AllCommands(), l.DeadlineStream(): due} {
 			filter = strings.Replace(filter, "*.*", g.tenant+"."+agentType, 1)
 			g.call("CONSUMER.CREATE."+stream+"."+durable+"."+filter, "CONSUMER.MSG.NEXT."+stream+"."+durable)
+			if g.Tenant == "" { // whether other workers wait for commands
+				g.call("CONSUMER.INFO." + stream + "." + durable)
+			}
 			g.ack(stream, durable)
 		}
 	}
+}
+
+// usage allows adding to the tokens of the tenant, and reading them.
+func (g *grants) usage() {
+	g.store("$KV." + g.layout.Usage() + "." + g.tenant + ".*")
+	g.readMessages("KV_" + g.layout.Usage())
 }
 
 // analytics allows reading the log, with durable consumers of any name but that of the projectors.
@@ -342,7 +383,7 @@ func (g *grants) operator() {
 	g.call(">")
 	g.publish("$JS.ACK.>")
 	g.store("$KV.>", "$O.>")
-	g.publish(l.AllChunks(), l.AllCommands(), l.AllDeadlines())
+	g.publish(l.AllChunks(), l.AllCommands(), l.AllDeadlines(), l.AllAudit())
 	g.publish(l.AllDeadLetters()...)
 	g.subscribe(l.AllInboxHints())
 }

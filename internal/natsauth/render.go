@@ -1,6 +1,8 @@
 package natsauth
 
 import (
+	"encoding/base64"
+	"encoding/json"
 	"fmt"
 	"strings"
 
@@ -104,5 +106,20 @@ func NSC(account string, users []User) string {
 	return b.String()
 }
 
-// quote returns an argument for a POSIX shell, to which $ and * have a meaning. No subject has a quotation mark.
-func quote(s string) string { return "'" + s + "'" }
+// ControlLine returns the max_control_line, in bytes, with which a server accepts the users in operator mode: a client sends its JWT, with the permissions, in
+// one line, and the default is 4 KiB.
+func ControlLine(users []User) (int, error) {
+	largest := 0
+	for _, u := range users {
+		text, err := json.Marshal(u.Permissions)
+		if err != nil {
+			return 0, err
+		}
+		largest = max(largest, base64.RawURLEncoding.EncodedLen(len(text)))
+	}
+	const other = 2 << 10 // the other claims, the signature and the names of the client
+	return (largest + other + 1023) / 1024 * 1024, nil
+}
+
+// quote returns an argument for a POSIX shell, to which $ and * have a meaning.
+func quote(s string) string { return "'" + strings.ReplaceAll(s, "'", `'\''`) + "'" }

@@ -3,6 +3,7 @@ package natsauth_test
 import (
 	"flag"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -30,6 +31,7 @@ func TestGolden(t *testing.T) {
 		"setup":        {role: natsauth.Setup},
 		"edge":         {role: natsauth.Edge},
 		"edge-deletes": {role: natsauth.Edge, cfg: natsauth.Config{AllowDelete: true}},
+		"edge-ingest":  {role: natsauth.Edge, cfg: natsauth.Config{AllowIngest: true}},
 		"edge-tenant":  {role: natsauth.Edge, cfg: natsauth.Config{Tenant: "acme"}},
 		"projector":    {role: natsauth.Projector, cfg: natsauth.Config{Layout: subjects.Layout{Partitions: 2, SnapshotBucket: "NEW"}}},
 		"worker":       {role: natsauth.Worker, account: "TAILRACE"},
@@ -122,5 +124,15 @@ func TestInvalidConfig(t *testing.T) {
 	}
 	if _, err := natsauth.Conf("", []natsauth.User{{Name: "x", PublicKey: "SUABC"}}); err == nil || strings.Contains(err.Error(), "permissions") {
 		t.Errorf("without a public key: %v", err)
+	}
+}
+
+// A name with a quotation mark stays one argument of the shell that runs the commands.
+func TestNSCQuotes(t *testing.T) {
+	const account = `a'; touch x; '$HOME`
+	printed := natsauth.NSC(account, []natsauth.User{{Name: "u", PublicKey: "UX"}})
+	out, err := exec.CommandContext(t.Context(), "sh", "-euc", `nsc() { printf '%s\n' "$@"; }; `+printed).CombinedOutput()
+	if want := "add\nuser\n--account\n" + account + "\n--name\nu\n--public-key\nUX\n"; err != nil || string(out) != want {
+		t.Errorf("%v: got %q, want %q", err, out, want)
 	}
 }

@@ -37,6 +37,9 @@ func ParseRole(name string) (Role, error) {
 	return "", fmt.Errorf("role is %q, want one of %s", name, strings.Join(names, ", "))
 }
 
+// HasTenant reports whether a role may have a tenant. The others work for all tenants.
+func HasTenant(role Role) bool { return role == Edge || role == Worker || role == Analytics }
+
 // InboxPrefix returns the prefix of the inboxes of a role, and of a tenant if it is not empty. With the common default _INBOX, each client that may
 // subscribe to its own responses could read those of all others.
 func InboxPrefix(role Role, tenant string) string {
@@ -65,6 +68,9 @@ type Config struct {
 	// AllowDelete lets an edge delete sessions.
 	AllowDelete bool
 
+	// AllowIngest lets an edge write runs over HTTP. An edge that ends runs without a worker may write records anyway; this lets it remove the chunks of a cleanup.
+	AllowIngest bool
+
 	// InboxPrefix is the prefix of the inboxes of the user. Defaults to that of InboxPrefix.
 	InboxPrefix string
 }
@@ -83,7 +89,7 @@ func (c Config) validate(role Role) error {
 		if err := subjects.CheckToken("tenant", c.Tenant); err != nil {
 			return err
 		}
-		if role == Setup || role == Projector || role == Operator {
+		if !HasTenant(role) {
 			return fmt.Errorf("role %s: %w", role, errTenant)
 		}
 	}

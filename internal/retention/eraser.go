@@ -14,6 +14,7 @@ import (
 	"github.com/tailrace/tailrace/chunk"
 	"github.com/tailrace/tailrace/codec"
 	"github.com/tailrace/tailrace/internal/archive"
+	"github.com/tailrace/tailrace/internal/control"
 	"github.com/tailrace/tailrace/internal/jsclient"
 	"github.com/tailrace/tailrace/internal/jscontrol"
 	"github.com/tailrace/tailrace/projector"
@@ -60,6 +61,7 @@ type Eraser struct {
 	queue  *jscontrol.Queue
 	inbox  *jscontrol.Inbox
 	cfg    EraserConfig
+	by     *chunk.Principal // the client that requests the deletion; nil if it is not known
 }
 
 // NewEraser returns an Eraser. It does not call the server. The error names the invalid field of cfg.
@@ -79,6 +81,13 @@ func NewEraser(js jetstream.JetStream, store SnapshotStore, cfg EraserConfig) (*
 		return nil, err
 	}
 	return &Eraser{client: jsclient.New(js), store: store, queue: queue, inbox: box, cfg: cfg}, nil
+}
+
+// DeleteBy is Delete, with the client that requested it in the deletion record of each session.
+func (e *Eraser) DeleteBy(ctx context.Context, s chunk.Session, by *chunk.Principal) error {
+	bound := *e
+	bound.by = by
+	return bound.Delete(ctx, s)
 }
 
 // Delete removes s, and if s is a root all sessions of its tree. After a nil error only the tombstones and last records remain, and for a moment an object
@@ -298,7 +307,8 @@ func (d *deletion) write(ctx context.Context, at sessionEnd) error {
 	code, text := chunk.CodeSessionDeleted, "the session was deleted"
 	c := chunk.Chunk{
 		AgentID: d.session.ID, AgentType: "tailrace", Timestamp: time.Now().UnixMilli(),
-		Body: chunk.StreamFailed{Error: text, ErrorDetail: &chunk.ErrorDetail{Message: text, Code: &code}},
+		Body:  chunk.StreamFailed{Error: text, ErrorDetail: &chunk.ErrorDetail{Message: text, Code: &code}},
+		Extra: control.ByMember(d.by),
 	}
 	m, err := codec.Encode(codec.Envelope{Session: d.session, Epoch: at.epoch + 1, Ordinal: at.ordinal + 1}, c)
 	if err != nil {

@@ -16,6 +16,7 @@ import (
 // Sessions with large heads are deleted with their sub-agents, while the leaders of heads, objects and log step down and crash. Delete is repeated after
 // each failure; in the end no data is left.
 func TestDeleteOnReplicas(t *testing.T) {
+	t.Parallel()
 	nodes := natstest.StartCluster(t, 3)
 	w := newEnvOn(t, stack.Options{On: nodes, Topology: topology.Config{Replicas: 3, MaxSnapshot: 64 << 10}})
 	const chunks, heads, objects = "TR_CHUNKS_0", "KV_TR_SNAPSHOTS", "OBJ_TR_OBJECTS"

@@ -22,8 +22,8 @@
 // The value of a stream is what Kortyx's own clients would show: testdata holds the recorded results of their code, and the tests compare this package
 // with them. A segment of digits addresses an array, any other segment an object. A place that was never written is not null: null is a value and cannot
 // be extended. The labels are those of the last chunk. A chunk that cannot be applied changes nothing and does not block later chunks. This package
-// additionally rejects what harms the original: names of JavaScript's object prototype, indexes far beyond the end or with leading zeros, chunks that
-// violate the dialect's schema.
+// additionally rejects what harms the original: __proto__ and constructor in a path, indexes far beyond the end or with leading zeros, chunks that violate the
+// dialect's schema.
 //
 // # Failed streams
 //

@@ -53,8 +53,8 @@ func parseSegment(name string) (_ segment, problem string) {
 		return segment{}, "an empty one"
 	case len(name) > MaxName:
 		return segment{}, "one of " + strconv.Itoa(len(name)) + " bytes"
-	case name == "__proto__" || name == "prototype" || name == "constructor":
-		// Clients in JavaScript would lose such a write, or fail.
+	case name == "__proto__" || name == "constructor":
+		// Clients in JavaScript would lose such a write, or fail. They have no difficulty with "prototype", which only functions have.
 		return segment{}, "a name of the object prototype"
 	case !isDigits(name):
 		return segment{name: name, index: -1}, ""

@@ -123,7 +123,7 @@ func (w *reference) apply(a act) error {
 	}
 	for _, seg := range a.path {
 		switch {
-		case seg == "" || seg == "__proto__" || seg == "prototype" || seg == "constructor":
+		case seg == "" || seg == "__proto__" || seg == "constructor":
 			return errRefused
 		case isDigits(seg) && seg[0] == '0' && len(seg) > 1:
 			return errRefused

@@ -123,6 +123,7 @@ func TestChunksAtTheLimitsAreApplied(t *testing.T) {
 		{"a long label", lineOf(strings.Repeat("x", MaxLabel), `"kind":"final","data":1`), true},
 		{"null", set("a", "null"), true},
 		{"a name of the prototype, as data", set("a", `{"__proto__":{"constructor":1}}`), true},
+		{"a name of functions only", set("prototype.prototype.a", "1"), true},
 		{"what every object inherits, set", set("o.toString", `"x"`), true},
 		{"stars among others", set("a.*b.-.1x", "1"), true},
 		{"31 levels", set("a", strings.Repeat("[", 31)+strings.Repeat("]", 31)), true},

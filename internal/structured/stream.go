@@ -51,6 +51,9 @@ func (s *Stream) Status() Status { return s.status }
 // replaced the value.
 func (s *Stream) LastError() string { return s.failure }
 
+// HasUnset reports whether the value has places that were skipped or have no value. They are not null, although AppendData writes null or nothing.
+func (s *Stream) HasUnset() bool { return s.data != nil && len(unset(s.data)) > 0 }
+
 // Apply applies one chunk in JSON. For text that is not such a chunk, a chunk of another stream, and one that cannot be applied it returns a *RejectedError:
 // the value is unchanged and the stream is marked. A State finds the stream of a chunk.
 func (s *Stream) Apply(data []byte) error {

@@ -29,17 +29,22 @@ var emptyState = chunk.Value(`{}`)
 // patch changes the custom state, or leaves it unchanged and counts the rejected patch: a patch is applied as a whole or not at
 // all.
 func (s *Snapshot) patch(rec chunk.Record, b chunk.StatePatch) {
-	state := s.State
-	if state == nil {
-		state = emptyState
-	}
-	next, err := patchState(state, b.Patches)
+	next, err := ApplyPatch(s.State, b.Patches)
 	if err != nil {
 		s.Faults.RejectedPatches++
 		s.fault(rec, err.Error())
 		return
 	}
 	s.State = next
+}
+
+// ApplyPatch returns the custom state after the operations of a state_patch. nil is the state before the first patch. It returns an error, and no state, for
+// operations that a snapshot rejects.
+func ApplyPatch(state chunk.Value, ops []chunk.PatchOp) (chunk.Value, error) {
+	if state == nil {
+		state = emptyState
+	}
+	return patchState(state, ops)
 }
 
 // patchState applies RFC 6902 within limits. The library applies the operations; those that it would apply differently from the

@@ -250,6 +250,14 @@ func (s Snapshot) TurnStart() chunk.Position {
 	return s.turn.Position
 }
 
+// TurnState returns the custom state when the turn opened, nil before the first patch.
+func (s Snapshot) TurnState() chunk.Value {
+	if s.turn == nil {
+		return nil
+	}
+	return s.turn.State
+}
+
 // TurnMessages returns the number of messages of the session after the inputs of the turn: the answer is shown as
 // msg-<TurnMessages>.
 func (s Snapshot) TurnMessages() int {

@@ -19,7 +19,8 @@ type Message struct {
 	ClientID string      // the id that the client gave to it, "" for none
 	Metadata chunk.Value // nil for none
 	Parts    []Part
-	Children []Child // sub-agents that the step called
+	Children []Child   // sub-agents that the step called
+	First    chunk.Seq // of the record that opened it
 }
 
 // ID returns the id of the message. Browsers show all steps of an answer under the id of the first one, MessageID(m.Shown).
@@ -163,7 +164,7 @@ func (s *Snapshot) typedAll(list []message) []Message {
 func (s *Snapshot) typed(m *message) Message {
 	out := Message{
 		Index: m.index, Shown: m.shown, Role: m.role, Hidden: isHidden(m.metadata), Replaced: s.isReplaced(m.index),
-		ClientID: m.clientID, Metadata: m.metadata, Parts: make([]Part, len(m.parts)), Children: m.children,
+		ClientID: m.clientID, Metadata: m.metadata, Parts: make([]Part, len(m.parts)), Children: m.children, First: m.first,
 	}
 	for i := range m.parts {
 		out.Parts[i] = m.parts[i].typed()

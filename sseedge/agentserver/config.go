@@ -50,9 +50,8 @@ type Server struct {
 	shared      *httpkit.Shared
 	logic       *conversation.Service
 	waitStarted func(ctx context.Context, s chunk.Session) error
-	router      *httpkit.Router
+	surface     *httpkit.Surface // its streams are requests that wait for a run to begin: the edge has those with events
 	respond     *httpkit.Responder
-	waiting     httpkit.Drain // of requests that wait for a run to begin
 }
 
 // New mounts the routes of delegation on an Edge, which serves the events. The logic is that of a runs.Client, see its method Service; package chat may have the
@@ -69,15 +68,13 @@ func New(edge *sseedge.Edge, logic *conversation.Service, cfg Config) (*Server, 
 	s := &Server{cfg: cfg, edge: edge, shared: shared, logic: logic, respond: &httpkit.Responder{Form: httpkit.ErrorCode, Log: shared.Log}}
 	s.waitStarted = s.waitForRecord
 	var err error
-	s.router, err = httpkit.NewRouter(s.routes(), httpkit.Options{
-		Prefix: strings.TrimSuffix(cfg.Prefix, "/"), OtherName: "agents_other", Origins: shared.Origins,
-		Authenticator: shared.Auth, Access: shared.Access, Unknown: noSession,
-		Unreachable: shared.Unreachable, NoLog: unavailable, Respond: s.respond,
+	s.surface, err = shared.NewSurface(s.routes(), httpkit.Options{
+		Prefix: strings.TrimSuffix(cfg.Prefix, "/"), OtherName: "agents_other", Unknown: noSession, NoLog: unavailable, Respond: s.respond,
 	})
 	if err != nil {
 		return nil, fmt.Errorf("agentserver: %w", err)
 	}
-	edge.Mount(s)
+	edge.Mount(s.surface)
 	return s, nil
 }
 

@@ -119,7 +119,7 @@ func TestConfigIsChecked(t *testing.T) {
 	if _, err := New(strange, w.logic, Config{}); err == nil || !strings.Contains(err.Error(), "Origins") {
 		t.Errorf("bad origin: error %v, want Origins in it", err)
 	}
-	if s, err := New(w.edge, w.logic, Config{Prefix: "/"}); err != nil || !s.Match("/start") || s.Match("/agents/start") {
+	if s, err := New(w.edge, w.logic, Config{Prefix: "/"}); err != nil || !s.surface.Match("/start") || s.surface.Match("/agents/start") {
 		t.Errorf("the prefix / is not none: %v", err)
 	}
 }

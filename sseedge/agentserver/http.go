@@ -1,7 +1,6 @@
 package agentserver
 
 import (
-	"context"
 	"net/http"
 	"strings"
 
@@ -20,28 +19,18 @@ func (s *Server) routes() []httpkit.Route {
 			return serve(w, r)
 		}}
 	}
+	stream := route(http.MethodGet, "/sse", auth.ScopeRead, s.sse)
+	stream.Stream = true
 	return []httpkit.Route{
 		route(http.MethodPost, "/start", auth.ScopeChat, s.start),
 		route(http.MethodPost, "/resume", auth.ScopeChat, s.resume),
-		route(http.MethodGet, "/sse", auth.ScopeRead, s.sse),
+		stream,
 		route(http.MethodGet, "/status", auth.ScopeRead, s.status),
 		route(http.MethodPost, "/submit-tool-result", auth.ScopeAnswer, s.submit),
 		route(http.MethodPost, "/interrupt", auth.ScopeStop, s.interrupt),
 		route(http.MethodPost, "/abort", auth.ScopeStop, s.abort),
 	}
 }
-
-// RouteName implements sseedge.Surface.
-func (s *Server) RouteName(r *http.Request) string { return s.router.Name(r) }
-
-// Policies implements sseedge.Surface.
-func (s *Server) Policies() []httpkit.Policy { return s.router.Policies() }
-
-// Match implements sseedge.Surface.
-func (s *Server) Match(path string) bool { return s.router.Match(path) }
-
-// ServeHTTP serves one request.
-func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) { s.router.ServeHTTP(w, r) }
 
 // delegation is the session of a request.
 type delegation struct {
@@ -50,12 +39,23 @@ type delegation struct {
 	logic   *conversation.Service // works for the client
 }
 
-// delegation returns the root session with an id that a request has.
-func (s *Server) delegation(ctx context.Context, id string) (delegation, *httpkit.Problem) {
+// delegation returns the root session with an id that a request has, under the view of the client: that of the parameter view, or the default one.
+func (s *Server) delegation(r *http.Request, id string) (delegation, *httpkit.Problem) {
 	if subjects.CheckToken("sessionId", id) != nil {
 		return delegation{}, badSession
 	}
-	session, caller := s.shared.Access.Conversation(ctx, id)
+	query, err := httpkit.ParseQuery(r.URL)
+	if err != nil {
+		return delegation{}, httpkit.Invalid(err.Error())
+	}
+	_, shows, p := s.shared.Chat(r.Context(), query.Get("view"))
+	if p != nil {
+		return delegation{}, p
+	}
+	session, caller, err := s.shared.Access.Conversation(r.Context(), id, shows, false)
+	if err != nil {
+		return delegation{}, problemOf(s.logic.Failed(r.Context(), session, "owner", err))
+	}
 	return delegation{id, session, s.logic.As(caller)}, nil
 }
 

@@ -29,7 +29,7 @@ func TestWaitingIsBounded(t *testing.T) {
 	if got := <-ended; got.String() != "503 TOO_MANY_STREAMS_OF_SESSION" || got.header.Get("Retry-After") == "" {
 		t.Errorf("one of two: %s", got)
 	}
-	if err := w.server.Drain(t.Context()); err != nil {
+	if err := w.server.surface.Drain(t.Context()); err != nil {
 		t.Error(err)
 	}
 	if got := <-ended; got.String() != "503 DRAINING" || got.header.Get("Retry-After") == "" {
@@ -60,7 +60,7 @@ func TestBodiesAreBounded(t *testing.T) {
 
 	w = newEnv(t, nil)
 	site := httptest.NewUnstartedServer(nil)
-	site.Config = sseedge.NewServer(sseedge.ServerConfig{BodyTimeout: 300 * time.Millisecond}, w.server)
+	site.Config = sseedge.NewServer(sseedge.ServerConfig{BodyTimeout: 300 * time.Millisecond}, w.server.surface)
 	site.Start()
 	defer site.Close()
 	conn, err := (&net.Dialer{}).DialContext(t.Context(), "tcp", site.Listener.Addr().String())
@@ -92,7 +92,7 @@ func TestRouteNames(t *testing.T) {
 	for path, want := range map[string]string{
 		"/agents/start": "agents_start", "/agents/sse": "agents_sse", "/agents/submit-tool-result": "agents_submit_tool_result", "/agents/other": "agents_other",
 	} {
-		if got := server.RouteName(httptest.NewRequest(http.MethodGet, path, nil)); got != want {
+		if got := server.surface.RouteName(httptest.NewRequest(http.MethodGet, path, nil)); got != want {
 			t.Errorf("%s is %q, want %q", path, got, want)
 		}
 	}

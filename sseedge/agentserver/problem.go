@@ -62,8 +62,10 @@ var problems = map[conversation.Reason]*httpkit.Problem{
 	conversation.ReasonStillRunning:  httpkit.NewProblem(http.StatusConflict, codeExecution, "the answer is still running; wait until it asks", ""),
 	conversation.ReasonWrongKind:     httpkit.Invalid("this call waits for another kind of answer"),
 	conversation.ReasonWrongApproval: httpkit.Invalid("this is not the approval that is waited for"),
+	conversation.ReasonWrongInput:    httpkit.Invalid("the call has another input than the one that was shown"),
 	conversation.ReasonContended:     contended,
 	conversation.ReasonLost:          unavailable,
+	conversation.ReasonTooManyRuns:   httpkit.TenantRuns,
 	conversation.ReasonNoStorage:     httpkit.NoStorage,
 	conversation.ReasonUnavailable:   unavailable,
 }

@@ -19,7 +19,7 @@ func (s *Server) sse(w http.ResponseWriter, r *http.Request) *httpkit.Problem {
 	if err != nil {
 		return httpkit.Invalid("the query cannot be read")
 	}
-	of, p := s.delegation(r.Context(), query.Get("sessionId"))
+	of, p := s.delegation(r, query.Get("sessionId"))
 	if p == nil && !query.Has("root") { // a sub-agent is in the log of its root
 		p = s.wait(r, of)
 	}
@@ -27,9 +27,8 @@ func (s *Server) sse(w http.ResponseWriter, r *http.Request) *httpkit.Problem {
 		return p
 	}
 	query.Del("sessionId")
-	events := r.Clone(r.Context())
-	events.URL.Path, events.URL.RawPath = "/v1/sessions/"+of.id+"/events", ""
-	events.URL.RawQuery = query.Encode()
+	events := r.WithContext(r.Context()) // with the same header, from which the edge removes the credential
+	events.URL = &url.URL{Path: "/v1/sessions/" + of.id + "/events", RawQuery: query.Encode()}
 	s.edge.ServeHTTP(w, events)
 	return nil
 }
@@ -41,7 +40,7 @@ func (s *Server) wait(r *http.Request, of delegation) *httpkit.Problem {
 		return p
 	}
 	defer release()
-	ctx, leave, ok := s.waiting.Enter(r.Context())
+	ctx, leave, ok := s.surface.Streams.Enter(r.Context())
 	if !ok {
 		return draining
 	}

@@ -24,7 +24,7 @@ func (e *edge) serveWith(cfg sseedge.ServerConfig) {
 	e.t.Helper()
 	e.Close()
 	e.Server = httptest.NewUnstartedServer(nil)
-	e.Config = sseedge.NewServer(cfg, e.service)
+	e.Config = sseedge.NewServer(cfg, e.service.surface)
 	e.Start()
 }
 

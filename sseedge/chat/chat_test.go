@@ -353,7 +353,7 @@ func TestDrain(t *testing.T) {
 	e := w.newEdge(nil)
 	first := e.open(http.MethodPost, "", chatBody("", user("u1", "hi")), nil)
 	first.until("start(msg-1)")
-	if err := e.service.Drain(t.Context()); err != nil {
+	if err := e.service.surface.Drain(t.Context()); err != nil {
 		t.Error(err)
 	}
 	if err := first.broken(); err == nil {

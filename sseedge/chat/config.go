@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net/http"
 	"time"
 
 	"github.com/tailrace/tailrace/chunk"
@@ -31,12 +30,12 @@ type Config struct {
 // Service serves chats, as a surface of an Edge. It starts no goroutine that outlives a request.
 type Service struct {
 	cfg     Config
+	edge    *sseedge.Edge
 	shared  *httpkit.Shared
 	logic   *conversation.Service
 	follow  func(ctx context.Context, root chunk.Session, after chunk.Position, through chunk.Seq) (recordStream, error)
-	router  *httpkit.Router
+	surface *httpkit.Surface
 	respond *httpkit.Responder
-	open    httpkit.Drain
 	metrics *metrics
 
 	historyBytes int // historyBytes, fewer in tests
@@ -63,24 +62,23 @@ func New(edge *sseedge.Edge, logic *conversation.Service, cfg Config) (*Service,
 		cfg.WaitNotice = 30 * time.Second
 	}
 	shared := edge.Shared()
-	s := &Service{cfg: cfg, shared: shared, logic: logic, respond: &httpkit.Responder{Form: httpkit.ErrorCode, Log: shared.Log}}
+	s := &Service{cfg: cfg, edge: edge, shared: shared, logic: logic, respond: &httpkit.Responder{Form: httpkit.ErrorCode, Log: shared.Log}}
 	s.follow, s.historyBytes = s.followHub, historyBytes
 	var err error
-	s.router, err = httpkit.NewRouter(s.routes(), httpkit.Options{
-		OtherName: "chat_other", NameMethods: true, Origins: shared.Origins, BadID: badSession,
-		Authenticator: shared.Auth, Access: shared.Access, Unknown: noChat,
-		Unreachable: shared.Unreachable, NoLog: unavailable, Respond: s.respond,
+	s.surface, err = shared.NewSurface(s.routes(), httpkit.Options{
+		OtherName: "chat_other", NameMethods: true, BadID: badSession, Unknown: noChat, NoLog: unavailable, Respond: s.respond,
 	})
 	if err != nil {
 		return nil, fmt.Errorf("chat: %w", err)
 	}
+	s.surface.DrainPeriod, s.surface.Below = shared.DrainPeriod, chatsPath
 	if shared.Metrics != nil {
 		if s.metrics, err = newMetrics(shared.Metrics, s); err != nil {
 			return nil, fmt.Errorf("chat: %w", err)
 		}
 	}
 	logic.Observe(conversation.Observer{Accepted: s.metrics.accepted, Requested: s.metrics.requested, Refused: s.metrics.refused})
-	edge.Mount(s)
+	edge.Mount(s.surface)
 	return s, nil
 }
 
@@ -98,6 +96,3 @@ func (s *Service) followHub(ctx context.Context, root chunk.Session, after chunk
 func (s *Service) withTimeout(ctx context.Context) (context.Context, context.CancelFunc) {
 	return context.WithTimeout(ctx, s.logic.RequestTimeout())
 }
-
-// ServeHTTP serves one request.
-func (s *Service) ServeHTTP(w http.ResponseWriter, r *http.Request) { s.router.ServeHTTP(w, r) }

@@ -33,7 +33,7 @@ func TestDrainIsGradual(t *testing.T) {
 	}
 	ctx, stop := context.WithCancel(t.Context())
 	drained := make(chan error, 1)
-	go func() { drained <- one.service.Drain(ctx) }()
+	go func() { drained <- one.service.surface.Drain(ctx) }()
 	first := <-ends // the others are closed within the hour
 	for range 2 {
 		resp, err := one.try(http.MethodPost, "", message, nil)
@@ -53,7 +53,7 @@ func TestDrainIsGradual(t *testing.T) {
 	if got := one.post("/answers", `{"toolCallId":"c9","result":1}`); !strings.HasPrefix(got, "404 ") {
 		t.Errorf("an answer while draining is %s", got)
 	}
-	if n := one.service.open.Len(); n != pages-1 {
+	if n := one.service.surface.Streams.Len(); n != pages-1 {
 		t.Errorf("%d pages are there, want %d: they come to the other edges all at once", n, pages-1)
 	}
 	stop() // no time left
@@ -64,7 +64,7 @@ func TestDrainIsGradual(t *testing.T) {
 	if err := <-drained; err != nil && !strings.Contains(err.Error(), "streams still open") {
 		t.Error(err)
 	}
-	if err := one.service.Drain(t.Context()); err != nil {
+	if err := one.service.surface.Drain(t.Context()); err != nil {
 		t.Errorf("draining twice: %v", err)
 	}
 	back := two.open(http.MethodGet, "/stream", "", http.Header{"X-Resume-From-Sequence": {last.id}})
@@ -99,7 +99,7 @@ func TestDrainBeforeTheStreamStarts(t *testing.T) {
 		got := make(chan string)
 		go func() { got <- e.do(method, "", body, nil) }()
 		<-log.asked
-		if err := e.service.Drain(t.Context()); err != nil {
+		if err := e.service.surface.Drain(t.Context()); err != nil {
 			t.Error(err)
 		}
 		if got := <-got; !strings.HasPrefix(got, "503 ") || !strings.Contains(got, httpkit.CodeDraining) {

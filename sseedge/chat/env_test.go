@@ -102,7 +102,7 @@ func (w *env) newEdge(change func(*edgeConfig)) *edge {
 	if testHistoryBytes > 0 {
 		e.service.historyBytes = testHistoryBytes
 	}
-	e.Site = w.Serve(e.service, front.Run)
+	e.Site = w.Serve(e.service.surface, front.Run)
 	e.Config.ErrorLog = slog.NewLogLogger(slog.DiscardHandler, slog.LevelError)
 	return e
 }

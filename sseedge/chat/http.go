@@ -3,12 +3,12 @@ package chat
 import (
 	"context"
 	"net/http"
-	"strings"
 
 	"github.com/tailrace/tailrace/auth"
 	"github.com/tailrace/tailrace/chunk"
 	"github.com/tailrace/tailrace/internal/conversation"
 	"github.com/tailrace/tailrace/internal/httpkit"
+	"github.com/tailrace/tailrace/sseedge/view"
 )
 
 const (
@@ -27,7 +27,12 @@ func (s *Service) routes() []httpkit.Route {
 			if err != nil {
 				return httpkit.Invalid(err.Error())
 			}
-			return serve(w, r, target{id: id, agentType: q.Get("agentType")})
+			to := target{id: id, agentType: q.Get("agentType")}
+			var p *httpkit.Problem
+			if to.viewName, to.view, p = s.shared.Chat(r.Context(), q.Get("view")); p != nil {
+				return p
+			}
+			return serve(w, r, to)
 		}}
 	}
 	// The response to a POST is the answer of the agent, hence the right to read. The POST may have a message, answers to calls, or both: package conversation
@@ -37,44 +42,48 @@ func (s *Service) routes() []httpkit.Route {
 		rt.AnyOf = auth.ScopeChat | auth.ScopeAnswer
 		return rt
 	}
+	stream := func(path string) httpkit.Route {
+		rt := route("chat_stream", http.MethodGet, path, auth.ScopeRead, s.get, resumed)
+		rt.Stream = true
+		return rt
+	}
+	run := route("agui", http.MethodPost, aguiPath, auth.ScopeRead, s.agui, posted)
+	run.AnyOf = auth.ScopeChat | auth.ScopeAnswer
 	return []httpkit.Route{
+		run,
 		post(chatsPath),
 		post(chatPath),
-		route("chat_stream", http.MethodGet, chatPath, auth.ScopeRead, s.get, resumed),
-		route("chat_stream", http.MethodGet, chatPath+"/stream", auth.ScopeRead, s.get, resumed),
+		stream(chatPath),
+		stream(chatPath + "/stream"),
 		route("chat_snapshot", http.MethodGet, chatPath+"/snapshot", auth.ScopeRead, s.snapshot, nil),
 		route("chat_stop", http.MethodPost, chatPath+"/stop", auth.ScopeStop, s.stop, nil),
 		route("chat_answers", http.MethodPost, chatPath+"/answers", auth.ScopeAnswer, s.answers, nil),
 	}
 }
 
-// RouteName implements sseedge.Surface.
-func (s *Service) RouteName(r *http.Request) string { return s.router.Name(r) }
-
-// Policies implements sseedge.Surface.
-func (s *Service) Policies() []httpkit.Policy { return s.router.Policies() }
-
-// Match implements sseedge.Surface: all paths below /api/chat are its own.
-func (s *Service) Match(path string) bool {
-	return path == chatsPath || strings.HasPrefix(path, chatsPath+"/")
-}
-
 // target has the values from the URL of a request.
 type target struct {
 	id        string // "" for a POST without an id in its path: the body has it
 	agentType string
+	view      *view.Chat // what the client is shown
+	viewName  string
 }
 
 // chat is the chat of a request.
 type chat struct {
-	id      string                // for the response
-	session chunk.Session         // another one if the client must not know that with the id, see httpkit.Access
+	id      string        // for the response
+	session chunk.Session // another one if the client must not know that with the id, see httpkit.Access
+	view    *view.Chat
 	logic   *conversation.Service // works for the client
 }
 
-func (s *Service) chat(ctx context.Context, id string) chat {
-	session, caller := s.shared.Access.Conversation(ctx, id)
-	return chat{id, session, s.logic.As(caller)}
+// chat returns the chat of a request, which starts a session or does not.
+func (s *Service) chat(ctx context.Context, to target, starts bool) (chat, *httpkit.Problem) {
+	session, caller, err := s.shared.Access.Conversation(ctx, to.id, to.view, starts)
+	if err != nil {
+		return chat{}, problemOf(s.logic.Failed(ctx, session, "owner", err))
+	}
+	return chat{to.id, session, to.view, s.logic.As(caller)}, nil
 }
 
 // post serves POST /api/chat/{id}, and POST /api/chat with the id in the body.
@@ -88,7 +97,10 @@ func (s *Service) post(w http.ResponseWriter, r *http.Request, to target) *httpk
 
 // get serves GET /api/chat/{id} and /stream.
 func (s *Service) get(w http.ResponseWriter, r *http.Request, to target) *httpkit.Problem {
-	of := s.chat(r.Context(), to.id)
+	of, p := s.chat(r.Context(), to, false)
+	if p != nil {
+		return p
+	}
 	after, p := s.resumeFrom(r, of.session)
 	if p != nil {
 		return p
@@ -131,12 +143,12 @@ func (s *Service) reply(w http.ResponseWriter, r *http.Request, of chat, req con
 		}
 		defer leave()
 	}
-	return s.serve(w, r, plan.Stream, v, counts)
+	return s.serve(w, r, of, plan.Stream, v, counts)
 }
 
 // admit reserves a stream, or returns the problem.
 func (s *Service) admit(r *http.Request, session chunk.Session) (leave func(), p *httpkit.Problem) {
-	if s.open.Draining() {
+	if s.surface.Streams.Draining() {
 		return nil, draining
 	}
 	return s.shared.Streams.Acquire(r, session)

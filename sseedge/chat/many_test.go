@@ -41,7 +41,7 @@ func TestManySubAgentsAsk(t *testing.T) {
 			}
 			questions[data] = true
 			call, approval := (&streaming{t: t, all: []string{data}}).question()
-			parts = append(parts, `{"type":"dynamic-tool","toolName":"pay","toolCallId":"`+call+`","state":"approval-responded","input":{},
+			parts = append(parts, `{"type":"dynamic-tool","toolName":"pay","toolCallId":"`+call+`","state":"approval-responded","input":{"sum":5},
 				"providerExecuted":true,"approval":{"id":"`+approval+`","approved":true}}`)
 		}
 	}

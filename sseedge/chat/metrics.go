@@ -33,7 +33,7 @@ type metrics struct {
 // newMetrics registers the metrics of a Service.
 func newMetrics(reg prometheus.Registerer, s *Service) (*metrics, error) {
 	m := &metrics{
-		streams: httpkit.Gauge("chat_streams", "Chat responses that are open.", func() float64 { return float64(s.open.Len()) }),
+		streams: httpkit.Gauge("chat_streams", "Chat responses that are open.", func() float64 { return float64(s.surface.Streams.Len()) }),
 		bodies:  httpkit.Gauge("chat_body_bytes", "Memory of request bodies that are being read.", func() float64 { return float64(s.shared.Bodies.InUse()) }),
 		posts: httpkit.Counters("chat_posts_total", "outcome",
 			"POSTs of messages by outcome: execute or resume (a run was requested, possibly again), submit (answers were stored), abandon, sweep; attach, replay, up_to_date or rejection (a stream only); or the code of the problem.", postOutcomes),
@@ -141,7 +141,7 @@ func (m *metrics) requested(err error) {
 	}
 	outcome := commandRequested
 	switch {
-	case errors.Is(err, control.ErrBusy):
+	case errors.Is(err, control.ErrBusy), errors.Is(err, control.ErrTooManyRuns):
 		outcome = commandBusy
 	case err != nil:
 		outcome = commandFailed

@@ -146,7 +146,7 @@ func TestMetricsOfDisconnects(t *testing.T) {
 		},
 		"drain": func(e *edge) {
 			e.open(http.MethodPost, "", chatBody("", user("u1", "hi")), nil).until("start(msg-1)")
-			if err := e.service.Drain(t.Context()); err != nil {
+			if err := e.service.surface.Drain(t.Context()); err != nil {
 				t.Error(err)
 			}
 		},
@@ -241,7 +241,7 @@ func TestRouteNames(t *testing.T) {
 		"GET /api/chat": "chat_other", "PUT /api/chat/x": "chat_other", "GET /api/chat/x/y/z": "chat_other",
 	} {
 		method, path, _ := strings.Cut(request, " ")
-		if got := service.RouteName(httptest.NewRequest(method, path, nil)); got != want {
+		if got := service.surface.RouteName(httptest.NewRequest(method, path, nil)); got != want {
 			t.Errorf("%s is %q, want %q", request, got, want)
 		}
 	}

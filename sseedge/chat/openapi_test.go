@@ -1,17 +1,22 @@
 package chat
 
 import (
+	"errors"
+	"fmt"
 	"io"
 	"net/http"
 	"slices"
 	"testing"
 
+	"github.com/tailrace/tailrace/chunk"
 	"github.com/tailrace/tailrace/internal/testkit/openapitest"
+	"github.com/tailrace/tailrace/producers"
+	"github.com/tailrace/tailrace/sseedge/view"
 )
 
 // Every route is in the document, and every operation of the document is a route.
 func TestEveryRouteIsDocumented(t *testing.T) {
-	routes := newEnv(t).newEdge(nil).service.router.Routes()
+	routes := newEnv(t).newEdge(nil).service.surface.Routes()
 	slices.Sort(routes)
 	if documented := openapitest.Load(t).Operations("chat"); !slices.Equal(routes, documented) {
 		t.Errorf("the service has\n%q, the document\n%q", routes, documented)
@@ -22,7 +27,8 @@ func TestEveryRouteIsDocumented(t *testing.T) {
 func TestAnswersAreDocumented(t *testing.T) {
 	doc := openapitest.Load(t)
 	w := newEnv(t)
-	e := w.newEdge(nil)
+	all := must(view.New(view.Config{Views: map[string]view.View{"all": {Types: []chunk.Type{"*"}}}}))(t)
+	e := w.newEdge(func(cfg *edgeConfig) { cfg.edge.Views = all })
 	ask := func(method, path, body string, header http.Header) {
 		t.Helper()
 		resp, err := e.try(method, path, body, header)
@@ -36,7 +42,7 @@ func TestAnswersAreDocumented(t *testing.T) {
 		}
 		doc.Check(t, resp, text)
 	}
-	const agent = "?agentType=" + agentType
+	const agent = "?view=all&agentType=" + agentType
 	w.work(asking("c1", "c2"))
 	for _, path := range []string{"", "/stream"} {
 		ask(http.MethodGet, path, "", nil) // 204
@@ -67,8 +73,34 @@ func TestAnswersAreDocumented(t *testing.T) {
 	ask(http.MethodPost, "/answers", `{"toolCallId":"c9","result":2}`, nil)
 	ask(http.MethodHead, "", "", nil)
 
+	const (
+		thread = `{"threadId":"%s","runId":"r","messages":[%s],"tools":[],"context":[]}`
+		held   = `{"id":"m","role":"assistant","content":"x"}`
+	)
+	e.base = aguiPath
+	ask(http.MethodPost, agent, fmt.Sprintf(thread, "t1", `{"id":"u1","role":"user","content":"hi"}`), nil)
+	ask(http.MethodPost, "", `{}`, nil)
+	snap, err := w.Reader.Snapshot(t.Context(), chunk.RootSession("acme", "t1"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	done, err := w.NewWriter(producers.Config{}).Start(t.Context(), snap.Session, chunk.RunStarted{Mode: "resume"}, producers.TakeOver())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := errors.Join(done.End(t.Context(), nil), done.Close()); err != nil {
+		t.Fatal(err)
+	}
+	if snap, err = w.Reader.Snapshot(t.Context(), snap.Session); err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range []string{"X-Resume-From-Sequence", "X-Resume-At", "Last-Event-Id"} {
+		ask(http.MethodPost, "", fmt.Sprintf(thread, "t1", held), http.Header{name: {fmt.Sprint(snap.Position.Seq)}})
+	}
+	e.base = ""
+
 	// A run that no worker has started can be stopped, too.
-	quiet := newEnv(t).newEdge(nil)
+	quiet := newEnv(t).newEdge(func(cfg *edgeConfig) { cfg.edge.Views = all })
 	quiet.open(http.MethodPost, "", chatBody("", user("u1", "hi")), nil).until("start(msg-1)")
 	e = quiet
 	ask(http.MethodPost, "/stop"+agent, `{"reason":"enough"}`, nil)

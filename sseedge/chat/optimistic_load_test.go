@@ -176,7 +176,7 @@ func TestDrainBehindAStoredMessage(t *testing.T) {
 		_, _, err := w.Queue.Pending(ctx, chunk.RootSession("acme", "s1"), agentType)
 		return err
 	})
-	if err := e.service.Drain(t.Context()); err != nil {
+	if err := e.service.surface.Drain(t.Context()); err != nil {
 		t.Error(err)
 	}
 	if got := <-got; !strings.HasPrefix(got, "503 ") || !strings.Contains(got, httpkit.CodeDraining) {

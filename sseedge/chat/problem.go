@@ -18,6 +18,7 @@ const (
 	codeAnswered    = "ALREADY_ANSWERED"
 	codeUnknownCall = "CALL_NOT_FOUND"
 	codeExpiredCall = "CALL_EXPIRED"
+	codeWrongInput  = "INPUT_MISMATCH"
 )
 
 // problemOf returns the problem of a refusal, nil for none.
@@ -58,9 +59,11 @@ var problems = map[conversation.Reason]*httpkit.Problem{
 	conversation.ReasonStillRunning:  stillRunning,
 	conversation.ReasonWrongKind:     wrongKind,
 	conversation.ReasonWrongApproval: wrongID,
+	conversation.ReasonWrongInput:    httpkit.NewProblem(http.StatusConflict, codeWrongInput, "the call has another input than the one that was shown", ""),
 	conversation.ReasonAnswered:      httpkit.NewProblem(http.StatusConflict, codeAnswered, "this question was answered already", ""),
 	conversation.ReasonExpired:       httpkit.NewProblem(http.StatusGone, codeExpiredCall, "the time for this answer is over", ""),
 	conversation.ReasonContended:     contended,
+	conversation.ReasonTooManyRuns:   httpkit.TenantRuns,
 	conversation.ReasonNoStorage:     httpkit.NoStorage,
 	conversation.ReasonUnavailable:   unavailable,
 }

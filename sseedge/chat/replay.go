@@ -22,7 +22,7 @@ type history struct {
 	pause  *chunk.Record // the last pause, which is not part of the history; nil for none
 	end    *chunk.Record // the record after all others, nil for none
 	lost   bool          // see lostStep
-	replay *aisdk.Replay // got all records in its first pass
+	replay replay        // got all records in its first pass
 }
 
 const (
@@ -34,7 +34,7 @@ const (
 // readHistory reads the history for the first time.
 func (st *stream) readHistory(ctx context.Context) error {
 	v := &st.view
-	st.history.replay = st.message.BeginReplay()
+	st.history.replay = st.message.beginReplay()
 	if rec, ok := openingOf(v); ok {
 		st.addHistory(rec)
 	}
@@ -216,10 +216,10 @@ func (st *stream) writeHistory(ctx context.Context) error {
 func (st *stream) writeTail(ctx context.Context) error {
 	return st.each(ctx, func(rec chunk.Record) error {
 		if rec.Seq <= st.plan.After {
-			st.message.Advance(rec)
+			st.message.advance(rec)
 			return nil
 		}
-		st.buffer = st.message.Append(st.buffer, rec)
+		st.buffer = st.message.append(st.buffer, rec)
 		return st.flushFull()
 	})
 }
@@ -237,14 +237,14 @@ func (st *stream) writeReplay(ctx context.Context, from int) error {
 		})
 	}
 	err := pass(func(rec chunk.Record) error {
-		r.Scan(rec)
+		r.scan(rec)
 		return nil
 	})
 	if err != nil {
 		return err
 	}
 	err = pass(func(rec chunk.Record) error {
-		if st.buffer = r.Append(st.buffer, rec); !r.Complete() {
+		if st.buffer = r.append(st.buffer, rec); !r.Complete() {
 			return nil
 		}
 		return st.flushFull()
@@ -288,7 +288,7 @@ func (st *stream) writeNew(ctx context.Context) error {
 	i := 0
 	err := st.each(ctx, func(rec chunk.Record) error {
 		if i++; i <= st.resumeFrom {
-			st.message.Advance(rec)
+			st.message.advance(rec)
 		}
 		return nil
 	})
@@ -307,7 +307,7 @@ func (st *stream) writeNew(ctx context.Context) error {
 // sub-agents end responses, and the run of a sub-agent that got its answer begins the next one.
 func (st *stream) resumePoint(ctx context.Context) (from int, ok bool, err error) {
 	pause := st.history.pause
-	probe := aisdk.New(st.plan.MessageID, st.service.cfg.Dialect)
+	probe := message{aisdk.New(st.plan.MessageID, st.service.cfg.Dialect), st.message.view}
 	var frames []byte
 	n, steps, found, atFound := 0, 0, -1, 0
 	missed := false // an outcome that the client does not have was found: its response ended before
@@ -315,7 +315,7 @@ func (st *stream) resumePoint(ctx context.Context) (from int, ok bool, err error
 		if pause != nil && rec.Type == chunk.TypeRunStarted && rec.Seq > pause.Seq {
 			again := *pause
 			again.Ordinal = 0 // it may be appended several times
-			frames = probe.Append(frames[:0], again)
+			frames = probe.append(frames[:0], again)
 			steps += bytes.Count(frames, startStep)
 		}
 		// After a response has ended, the next run resumes the answer: the message's own, or that of the sub-agent that the user has answered.
@@ -325,7 +325,7 @@ func (st *stream) resumePoint(ctx context.Context) (from int, ok bool, err error
 			}
 		}
 		missed = missed || found >= 0 && st.isMissedOutcome(rec)
-		frames = probe.Append(frames[:0], rec)
+		frames = probe.append(frames[:0], rec)
 		steps += bytes.Count(frames, startStep)
 		n++
 		return nil

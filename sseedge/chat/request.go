@@ -28,7 +28,9 @@ func (s *Service) receive(w http.ResponseWriter, r *http.Request, to target) (of
 			return of, req, badSession
 		}
 	}
-	of = s.chat(r.Context(), to.id)
+	if of, p = s.chat(r.Context(), to, true); p != nil {
+		return of, req, p
+	}
 	req.Session = of.session
 	if req.AgentType == "" {
 		req.AgentType = to.agentType

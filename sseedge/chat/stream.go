@@ -19,7 +19,7 @@ type stream struct {
 	service *Service
 	plan    *conversation.Stream
 	view    conversation.State
-	message *aisdk.MessageWriter
+	message message
 	tail    recordStream
 	out     *sse.Writer
 	buffer  []byte
@@ -40,10 +40,10 @@ type stream struct {
 }
 
 // serve responds with a stream, or returns the problem.
-func (s *Service) serve(w http.ResponseWriter, r *http.Request, plan *conversation.Stream, v conversation.State, counts requestCounts) *httpkit.Problem {
-	st := &stream{service: s, plan: plan, view: v, awaited: plan.Run, buffer: streamOpen(), counts: counts, message: aisdk.New(plan.MessageID, s.cfg.Dialect)}
+func (s *Service) serve(w http.ResponseWriter, r *http.Request, of chat, plan *conversation.Stream, v conversation.State, counts requestCounts) *httpkit.Problem {
+	st := &stream{service: s, plan: plan, view: v, awaited: plan.Run, buffer: streamOpen(), counts: counts, message: message{aisdk.New(plan.MessageID, s.cfg.Dialect), of.view}}
 	defer st.close()
-	ctx, leave, ok := s.open.Enter(r.Context())
+	ctx, leave, ok := s.surface.Streams.Enter(r.Context())
 	if !ok {
 		return draining
 	}
@@ -59,6 +59,7 @@ func (s *Service) serve(w http.ResponseWriter, r *http.Request, plan *conversati
 		return p
 	}
 	st.counts.opened()
+	httpkit.DropCredential(r)
 	st.begin(w, r.ProtoMajor)
 	err := st.write(ctx)
 	if err == nil {
@@ -158,7 +159,7 @@ func (st *stream) write(ctx context.Context) error {
 	if err := st.writeRecords(ctx, st.ahead); err != nil {
 		return err
 	}
-	expiry := httpkit.NewExpiry(ctx)
+	expiry := httpkit.NewExpiry(ctx, st.service.shared.MaxStreamAge)
 	tick := time.NewTicker(expiry.Wait(st.service.shared.Heartbeat))
 	defer tick.Stop()
 	for !st.message.Done() {
@@ -176,7 +177,7 @@ func (st *stream) write(ctx context.Context) error {
 			return err
 		}
 		if !st.message.Done() && expiry.Reached(time.Now()) {
-			return httpkit.ErrExpired
+			return expiry.Err()
 		}
 	}
 	return nil
@@ -229,7 +230,7 @@ func (st *stream) writeRecord(ctx context.Context, rec chunk.Record) error {
 	if rec.Type == chunk.TypeStreamPaused {
 		return st.paused(ctx, rec, own)
 	}
-	st.buffer = st.message.Append(st.buffer, rec)
+	st.buffer = st.message.append(st.buffer, rec)
 	return nil
 }
 
@@ -273,7 +274,7 @@ func (st *stream) paused(ctx context.Context, rec chunk.Record, own bool) error 
 		rec.Data = bytes.Clone(rec.Data)
 		st.deferredPause = &rec
 	} else {
-		st.buffer = st.message.Append(st.buffer, rec)
+		st.buffer = st.message.append(st.buffer, rec)
 	}
 	if st.deferredPause == nil {
 		return nil // a sub-agent waits while its parent is running
@@ -292,8 +293,11 @@ func (st *stream) checkPause(ctx context.Context) error {
 	if st.deferredPause == nil || v.InFlight() || v.Run.StartSeq > st.deferredPause.Seq {
 		return nil // the run continues without the user, or has continued already
 	}
-	st.buffer = st.message.Append(st.buffer, st.atTheEnd(*st.deferredPause))
+	st.buffer = st.message.append(st.buffer, st.atTheEnd(*st.deferredPause))
 	st.deferredPause = nil
+	if st.message.view != nil { // what the user has to answer may be hidden from this client, and it must be able to send a message
+		st.buffer = st.message.Finish(st.buffer)
+	}
 	return nil
 }
 

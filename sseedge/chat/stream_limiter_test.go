@@ -34,7 +34,7 @@ func TestUnknownAgentBeforeTheLimits(t *testing.T) {
 	if got := e.post("", unknown); !strings.HasPrefix(got, "400 ") {
 		t.Errorf("with a full limiter: %s, want 400", got)
 	}
-	if err := e.service.Drain(t.Context()); err != nil {
+	if err := e.service.surface.Drain(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	if got := e.post("", unknown); !strings.HasPrefix(got, "400 ") {

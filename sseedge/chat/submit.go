@@ -31,7 +31,10 @@ func (s *Service) submit(w http.ResponseWriter, r *http.Request, to target) *htt
 	if p != nil {
 		return p
 	}
-	of := s.chat(r.Context(), to.id)
+	of, p := s.chat(r.Context(), to, false)
+	if p != nil {
+		return p
+	}
 	return problemOf(of.logic.Answer(r.Context(), of.session, to.agentType, c))
 }
 
@@ -63,7 +66,10 @@ func (s *Service) interrupt(w http.ResponseWriter, r *http.Request, to target) (
 			return "", p
 		}
 	}
-	of := s.chat(r.Context(), to.id)
+	of, p := s.chat(r.Context(), to, false)
+	if p != nil {
+		return "", p
+	}
 	run, refusal := of.logic.StopAnswer(r.Context(), of.session, to.agentType, b.Reason)
 	return run, problemOf(refusal)
 }

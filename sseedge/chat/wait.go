@@ -26,7 +26,10 @@ func (st *stream) reportWait(ctx context.Context, c *control.Command) error {
 		Transient bool `json:"transient"`
 	}
 	notice.Type, notice.Transient = "data-run-waiting", true
-	notice.Data.RunID, notice.Data.Seconds = c.RunID, int(waited.Seconds())
+	notice.Data.Seconds = int(waited.Seconds())
+	if st.message.view.RunIDs() {
+		notice.Data.RunID = c.RunID
+	}
 	data, err := json.Marshal(notice)
 	if err != nil {
 		return err

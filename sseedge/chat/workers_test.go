@@ -77,7 +77,7 @@ func TestSubAgentAsks(t *testing.T) {
 	}
 	want(t, e.get("", http.Header{"X-Resume-From-Sequence": {first.id}}), "204")
 	answer := `{"id":"msg-1","role":"assistant","parts":[{"type":"step-start"},{"type":"step-start"},{"type":"dynamic-tool","toolName":"pay","toolCallId":"` + call +
-		`","state":"approval-responded","input":{},"providerExecuted":true,"approval":{"id":"` + approval + `","approved":true}}]}`
+		`","state":"approval-responded","input":{"sum":5},"providerExecuted":true,"approval":{"id":"` + approval + `","approved":true}}]}`
 	got = e.post("", chatBody(`,"messageId":"msg-1"`, user("u1", "hi"), answer))
 	for _, want := range []string{"start(msg-1) ", "tool-output-available(d1)", "text-delta(it was done)", "finish(stop) DONE"} {
 		if !strings.Contains(got, want) {
@@ -125,7 +125,7 @@ func TestSubAgentAsksTwice(t *testing.T) {
 	first.rest()
 	call, approval := first.question()
 	answer := `{"id":"msg-1","role":"assistant","parts":[{"type":"step-start"},{"type":"step-start"},{"type":"dynamic-tool","toolName":"pay","toolCallId":"` + call +
-		`","state":"approval-responded","input":{},"providerExecuted":true,"approval":{"id":"` + approval + `","approved":true}}]}`
+		`","state":"approval-responded","input":{"sum":1},"providerExecuted":true,"approval":{"id":"` + approval + `","approved":true}}]}`
 	want := []string{"start(msg-1) ", "tool-output-available(" + call + ")", "tool-approval-request(" + strings.Replace(call, "/a1", "/a2", 1) + ")", "finish(tool-calls) DONE"}
 	for _, when := range []string{"first", "again"} {
 		got := e.post("", chatBody(`,"messageId":"msg-1"`, user("u1", "hi"), answer))

@@ -26,6 +26,7 @@ type Compiled struct {
 	child ruleSet // of a sub-agent's
 
 	rootPage, childPage page
+	chat                *Chat
 }
 
 // ruleSet has the rules of the types that are shown.
@@ -55,6 +56,7 @@ func (v View) Compile() (*Compiled, error) {
 	root.addStreamEvents()
 	c := &Compiled{root: root, child: root.ofSubAgents(v.SubAgents)}
 	c.rootPage, c.childPage = root.page(), c.child.page()
+	c.chat = root.chat(v.SubAgents)
 	return c, nil
 }
 
@@ -188,19 +190,24 @@ func (in ruleSet) addStreamEvents() {
 		if !isStreamEvent(t) || in[t] != nil {
 			continue
 		}
-		r := ruleOf(baseShapes, false)
-		r.blank("agentType", agentType, `""`)
-		for _, s := range chunk.Schema(t) {
-			r.members[s.Name] = nil
-			switch {
-			case !s.Required:
-				delete(r.members, s.Name)
-			case s.Empty != nil:
-				r.blank(s.Name, false, string(s.Empty))
-			}
-		}
-		in[t] = r
+		in[t] = withoutContent(t, agentType)
 	}
+}
+
+// withoutContent returns the rule of a type that is shown without content.
+func withoutContent(t chunk.Type, agentType bool) *rule {
+	r := ruleOf(baseShapes, false)
+	r.blank("agentType", agentType, `""`)
+	for _, s := range chunk.Schema(t) {
+		r.members[s.Name] = nil
+		switch {
+		case !s.Required:
+			delete(r.members, s.Name)
+		case s.Empty != nil:
+			r.blank(s.Name, false, string(s.Empty))
+		}
+	}
+	return r
 }
 
 // blankUnshownMessages removes the text of messages that an application hides from users ("hidden" in their metadata). The messages keep their place,

@@ -23,6 +23,8 @@
 // The same rules, applied to a snapshot, give the page that matches the stream. A member of a page is shown if all chunk members that it is made from are
 // shown.
 //
+// Compiled.Chat returns the rules for chats of the AI SDK, which show the same in a stream and in a page.
+//
 // # What a view does not hide
 //
 // A view does not hide that something happened, and when: hidden records leave their sequence in the id-only events that advance a cursor. It does not

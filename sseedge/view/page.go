@@ -108,7 +108,7 @@ var (
 )
 
 func (in ruleSet) page() page {
-	messages := in.messages()
+	messages := byRole(in.message(in.userPart), in.message(in.part()))
 	r := open("state", "messages", "streamSequence", "status", "checkpointId", "timestamp", "created", "began", "session", "children", "pendingCalls", "usage", "error",
 		"chain", "run", "pastRuns", "structured", "errors", "before")
 	r.members["messages"] = messages
@@ -175,10 +175,8 @@ func (in ruleSet) pendingCalls() *rule {
 	}}
 }
 
-// messages selects the rule by role. A message without a visible part is left out, because clients reject messages without parts.
-func (in ruleSet) messages() *rule {
-	user := in.message(in.userPart)
-	assistant := in.message(in.part())
+// byRole selects the rule of a message by its role. A message without a visible part is left out, because clients reject messages without parts.
+func byRole(user, assistant *rule) *rule {
 	return &rule{selectRule: func(object []byte) (*rule, bool) {
 		switch word(object, "role") {
 		case "user":

@@ -22,6 +22,9 @@ type rule struct {
 
 	// accept, if not nil, reports whether a rewritten object is kept.
 	accept func(object []byte) bool
+
+	// heading, if not nil, reports whether an element is the heading of those behind it. A heading is left out if elements behind it are, and none is shown.
+	heading func(element []byte) bool
 }
 
 // showsAll reports whether the rule hides no member that it names.
@@ -174,7 +177,12 @@ func (r *rule) appendObject(dst, object []byte) []byte {
 func (r *rule) appendArray(dst, array []byte) []byte {
 	dst = append(dst, '[')
 	start := len(dst)
+	var under section
 	for value := range rawjson.Elements(array) {
+		begins := r.heading != nil && r.heading(value)
+		if begins {
+			dst = under.end(dst)
+		}
 		before := len(dst)
 		if len(dst) > start {
 			dst = append(dst, ',')
@@ -184,15 +192,33 @@ func (r *rule) appendArray(dst, array []byte) []byte {
 		if r.selectRule != nil {
 			var shown bool
 			if e, shown = r.selectRule(value); !shown {
-				dst = dst[:before]
+				dst, under.omits = dst[:before], true
 				continue
 			}
 		}
 		if dst = e.append(dst, value); e != nil && e.accept != nil && !e.accept(dst[from:]) {
-			dst = dst[:before]
+			dst, under.omits = dst[:before], true
+			continue
 		}
+		under = section{open: begins, at: before}
 	}
-	return append(dst, ']')
+	return append(under.end(dst), ']')
+}
+
+// section is the end of an array that is being written.
+type section struct {
+	open  bool // the last element is a heading
+	at    int  // where the last element begins
+	omits bool // an element after the last one was left out
+}
+
+// end returns dst without a heading whose elements were all left out.
+func (s *section) end(dst []byte) []byte {
+	if s.open && s.omits {
+		dst = dst[:s.at]
+	}
+	*s = section{}
+	return dst
 }
 
 // maxLevels bounds the nesting of what a view reads.

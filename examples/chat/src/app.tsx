@@ -1,7 +1,10 @@
 import { useCallback, useEffect, useState } from 'react';
 import { Chat } from './chat';
+import { Log } from './log';
+import { Login } from './login';
 import { explain } from './problem';
 import { loadSnapshot, type Snapshot } from './snapshot';
+import { SignedOut } from './token';
 
 // App loads the chat that the URL names, and reloads it when the page no longer matches the log.
 export function App() {
@@ -10,6 +13,7 @@ export function App() {
   const [times, setTimes] = useState(0);
   const [notice, setNotice] = useState('');
   const [draft, setDraft] = useState('');
+  const [signedOut, setSignedOut] = useState(false);
 
   useEffect(() => {
     const moved = () => setId(chatInAddress());
@@ -24,6 +28,7 @@ export function App() {
       (snapshot) => setLoaded({ id, snapshot, times }),
       (error) => {
         if (abort.signal.aborted) return;
+        if (error instanceof SignedOut) return setSignedOut(true);
         setNotice(explain(error));
         retry = setTimeout(() => setTimes((n) => n + 1), 2000);
       },
@@ -46,7 +51,15 @@ export function App() {
         <a href={`#${crypto.randomUUID()}`}>New chat</a>
       </header>
       <p className="notice" role="status">{notice}</p>
-      {loaded?.id === id && (
+      {signedOut && (
+        <Login
+          done={() => {
+            setSignedOut(false);
+            reload();
+          }}
+        />
+      )}
+      {!signedOut && loaded?.id === id && (
         <Chat
           key={`${id} ${loaded.times}`}
           id={id}
@@ -56,6 +69,7 @@ export function App() {
           setDraft={setDraft}
         />
       )}
+      {!signedOut && <Log id={id} />}
     </>
   );
 }

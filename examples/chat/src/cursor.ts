@@ -1,3 +1,5 @@
+import { forget } from './token.ts';
+
 // Cursor is the id of the last event that the page received: "<sequence>-<anchor>", or a sequence alone.
 //
 // The AI SDK does not expose event ids, and the edge needs the position of the page when its connection
@@ -13,6 +15,7 @@ export function fetchWithCursor(cursor: Cursor): typeof fetch {
   return async (input, init) => {
     if (init?.method === 'POST') cursor.counts = true;
     const response = await fetch(input, init);
+    if (response.status === 401) forget();
     if (response.status !== 200 || !response.body) return response;
     return new Response(watch(response.body, cursor), response);
   };

@@ -1,5 +1,6 @@
 import { DefaultChatTransport, type UIMessage } from 'ai';
 import { type Cursor, fetchWithCursor } from './cursor';
+import { authorization } from './token';
 
 // newTransport returns the default transport: it posts to /api/chat and reconnects to /api/chat/{id}/stream.
 // It sends the cursor at the time of the request, not the one at page load, and only the messages that the
@@ -8,11 +9,12 @@ import { type Cursor, fetchWithCursor } from './cursor';
 export function newTransport(cursor: Cursor) {
   return new DefaultChatTransport<UIMessage>({
     fetch: fetchWithCursor(cursor),
+    headers: authorization, // called for each request
     prepareSendMessagesRequest: ({ id, messages, trigger, messageId, body }) => ({
       body: { ...body, id, trigger, messageId, messages: lastTurn(messages) },
     }),
-    prepareReconnectToStreamRequest: () => ({
-      headers: cursor.counts ? { 'X-Resume-From-Sequence': cursor.id } : undefined,
+    prepareReconnectToStreamRequest: ({ headers }) => ({
+      headers: { ...(headers as Record<string, string>), ...(cursor.counts && { 'X-Resume-From-Sequence': cursor.id }) },
     }),
   });
 }
@@ -25,6 +27,6 @@ function lastTurn(messages: UIMessage[]): UIMessage[] {
 // requestStop requests a stop of the run, which ends the stream. Closing the connection would not stop the
 // run.
 export async function requestStop(id: string): Promise<void> {
-  const response = await fetch(`/api/chat/${id}/stop`, { method: 'POST' });
+  const response = await fetch(`/api/chat/${id}/stop`, { method: 'POST', headers: await authorization() });
   if (!response.ok) throw new Error(await response.text());
 }

@@ -12,7 +12,6 @@ import (
 	"strings"
 	"sync"
 	"testing"
-	"time"
 
 	"github.com/chromedp/chromedp"
 
@@ -355,21 +354,9 @@ func (s *script) open(t *testing.T, hash string) context.Context {
 func startChromium(t *testing.T) context.Context {
 	t.Helper()
 	browser := browsertest.Start(t)
-	listening, stop := context.WithCancel(browser)
-	var listener sync.WaitGroup
-	t.Cleanup(func() {
-		stop()
-		listener.Wait()
-	})
-	messages := chromedp.Console(listening)
-	listener.Go(func() {
-		for message, err := range messages {
-			if err != nil {
-				return
-			}
-			if line := fmt.Sprint(message); !strings.Contains(line, "Failed to load resource") {
-				t.Errorf("console: %s", line)
-			}
+	browsertest.WatchConsole(browser, t, func(line string) {
+		if !strings.Contains(line, "Failed to load resource") {
+			t.Errorf("console: %s", line)
 		}
 	})
 	return browser
@@ -377,32 +364,13 @@ func startChromium(t *testing.T) context.Context {
 
 func eval[T any](t *testing.T, tab context.Context, expression string) T {
 	t.Helper()
-	value, err := chromedp.Run(tab, chromedp.Evaluate[T](expression))
-	if err != nil {
-		t.Fatalf("%s: %v", expression, err)
-	}
-	return value
+	return browsertest.Eval[T](tab, t, expression)
 }
 
-// poll evaluates an expression until it is true. An evaluation during a navigation has no result and is
-// repeated.
+// poll waits until an expression is true.
 func poll(t *testing.T, tab context.Context, expression string) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(tab, 30*time.Second)
-	defer cancel()
-	tick := time.NewTicker(25 * time.Millisecond)
-	defer tick.Stop()
-	for {
-		yes, err := chromedp.Run(ctx, chromedp.Evaluate[bool](expression))
-		if yes {
-			return
-		}
-		select {
-		case <-tick.C:
-		case <-ctx.Done():
-			t.Fatalf("%s: %v; state of the page %s", expression, err, eval[string](t, tab, `JSON.stringify(document.body.dataset)`))
-		}
-	}
+	browsertest.Await(tab, t, expression, `JSON.stringify(document.body.dataset)`)
 }
 
 func click(t *testing.T, tab context.Context, selector string) {

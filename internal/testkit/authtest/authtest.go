@@ -3,6 +3,9 @@ package authtest
 
 import (
 	"crypto/ed25519"
+	"fmt"
+	"os"
+	"path/filepath"
 	"testing"
 	"time"
 
@@ -29,12 +32,14 @@ const (
 type Issuer struct {
 	*auth.Chain
 
+	Revocations *auth.Revocations // empty, and loaded
+
 	tb  testing.TB
 	key ed25519.PrivateKey
 }
 
-// NewIssuer returns an Issuer. It is the authenticator of its tokens, and refuses requests without one.
-func NewIssuer(tb testing.TB) *Issuer {
+// NewIssuer returns an Issuer. It is the authenticator of its tokens, also in a cookie for pages of these origins, and refuses requests without one.
+func NewIssuer(tb testing.TB, origins ...string) *Issuer {
 	tb.Helper()
 	public, private, err := ed25519.GenerateKey(nil)
 	if err != nil {
@@ -45,15 +50,21 @@ func NewIssuer(tb testing.TB) *Issuer {
 		tb.Fatal(err)
 	}
 	tb.Cleanup(tokens.Close)
-	chain, err := auth.NewChain(auth.ChainConfig{Verifiers: []auth.Verifier{tokens}})
+	cookie, err := auth.NewCookie(origins...)
 	if err != nil {
 		tb.Fatal(err)
 	}
-	return &Issuer{Chain: chain, tb: tb, key: private}
+	revocations := auth.NewRevocations()
+	revocations.Loaded()
+	chain, err := auth.NewChain(auth.ChainConfig{Verifiers: []auth.Verifier{tokens}, Cookie: cookie, Revocations: revocations})
+	if err != nil {
+		tb.Fatal(err)
+	}
+	return &Issuer{Chain: chain, Revocations: revocations, tb: tb, key: private}
 }
 
-// Token returns a token for what g allows. The leeway of 30 seconds is added to its lifetime. change may be nil.
-func (i *Issuer) Token(g auth.Grant, lifetime time.Duration, change func(*auth.MinterConfig)) string {
+// Minter returns a Minter with the key of the Issuer. change may be nil.
+func (i *Issuer) Minter(change func(*auth.MinterConfig)) *auth.Minter {
 	i.tb.Helper()
 	cfg := auth.MinterConfig{Issuer: Name, Audience: Audience, KeyID: "k", Key: i.key}
 	if change != nil {
@@ -63,9 +74,35 @@ func (i *Issuer) Token(g auth.Grant, lifetime time.Duration, change func(*auth.M
 	if err != nil {
 		i.tb.Fatal(err)
 	}
-	minted, err := minter.Mint(g, lifetime)
+	return minter
+}
+
+// Token returns a token for what g allows. The leeway of 30 seconds is added to its lifetime. change may be nil.
+func (i *Issuer) Token(g auth.Grant, lifetime time.Duration, change func(*auth.MinterConfig)) string {
+	i.tb.Helper()
+	minted, err := i.Minter(change).Mint(g, lifetime)
 	if err != nil {
 		i.tb.Fatal(err)
 	}
 	return minted.Token
+}
+
+// File writes a file of authenticators with which another process accepts the tokens of the Issuer, and returns its path.
+func (i *Issuer) File() string {
+	i.tb.Helper()
+	keys, err := i.Minter(nil).PublicKeys()
+	if err != nil {
+		i.tb.Fatal(err)
+	}
+	dir := i.tb.TempDir()
+	keysFile, file := filepath.Join(dir, "keys.json"), filepath.Join(dir, "auth.json")
+	for path, text := range map[string]string{
+		keysFile: string(keys),
+		file:     fmt.Sprintf(`{"sessionTokens":[{"issuer":%q,"audience":%q,"keysFile":%q}]}`, Name, Audience, keysFile),
+	} {
+		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+			i.tb.Fatal(err)
+		}
+	}
+	return file
 }

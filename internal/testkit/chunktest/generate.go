@@ -163,6 +163,9 @@ func fill(t *rapid.T, v reflect.Value) {
 			f.Set(reflect.ValueOf(extras(t)))
 			continue
 		}
+		if sf.Tag.Get("json") == "-" { // not a member of records
+			continue
+		}
 		if f.Kind() == reflect.Pointer {
 			if !rapid.Bool().Draw(t, sf.Name+"?") {
 				continue

@@ -25,7 +25,7 @@ var (
 
 	// writeErrorQuestion is a request that an edge or a worker makes once after a write without a response, and does not need: whether the server has failed
 	// to write the stream, see jsclient.Client.WriteFailed. Only a user that may purge gets a response.
-	writeErrorQuestion = regexp.MustCompile(`:tailrace-(edge|worker)[^"]*".*Publish Violation - Subject "\$JS\.API\.STREAM\.PURGE\.`)
+	writeErrorQuestion = regexp.MustCompile(`:tailrace-(edge|worker)[^"]*".*Publish Violation - Subject "\$JS\.(\w+\.)?API\.STREAM\.PURGE\.`)
 )
 
 func (l *logTail) add(level, format string, args []any) {

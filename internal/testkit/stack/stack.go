@@ -69,7 +69,7 @@ func Start(tb testing.TB, o Options) *Stack {
 	tb.Helper()
 	s := &Stack{t: tb, on: o.On, Users: roletest.Shared()}
 	if s.on == nil {
-		s.Users = roletest.New(tb, natsauth.Config{Layout: o.Topology.Layout, AllowDelete: true})
+		s.Users = roletest.New(tb, natsauth.Config{Layout: o.Topology.Layout, AllowDelete: true, AllowIngest: true})
 		s.Server = natstest.Start(tb, append(slices.Clone(o.Server), s.Users.Server(), natstest.FailOnViolation())...)
 		s.on = s.Server
 	}

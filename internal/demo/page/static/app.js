@@ -1,6 +1,7 @@
 // The page: the session that is shown, the scenarios, and the gauges.
 
 import { Feed } from './feed.js';
+import { request } from './login.js';
 import { Model } from './model.js';
 import { load } from './snapshot.js';
 import { View, el } from './view.js';
@@ -114,7 +115,7 @@ function notice(text) {
 
 async function loadScenarios() {
   try {
-    const response = await fetch('/v1/demo/scenarios');
+    const response = await request('/v1/demo/scenarios');
     if (!response.ok) throw new Error(`the server answered ${response.status}`);
     const { scenarios } = await response.json();
     $('scenarios').replaceChildren(...scenarios.map(scenarioButton));
@@ -138,7 +139,7 @@ async function start(scenario, button) {
   const beyond = same ? shown.model.sequence : 0;
   button.disabled = true;
   try {
-    const response = await fetch('/v1/demo/runs', {
+    const response = await request('/v1/demo/runs', {
       method: 'POST',
       headers: { 'Content-Type': 'application/json' },
       body: JSON.stringify({ scenario: scenario.name, session: same }),

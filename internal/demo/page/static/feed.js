@@ -2,6 +2,7 @@
 // cursor is no longer valid.
 
 import { parse } from './json.js';
+import { request } from './login.js';
 
 const firstDelay = 250;
 const longestDelay = 5000;
@@ -84,7 +85,7 @@ export class Feed {
   async snapshot(id) {
     let response;
     try {
-      response = await fetch(`/v1/sessions/${encodeURIComponent(id)}/snapshot?partial=1&root=${encodeURIComponent(this.session)}`, { cache: 'no-store' });
+      response = await request(`/v1/sessions/${encodeURIComponent(id)}/snapshot?partial=1&root=${encodeURIComponent(this.session)}`, { cache: 'no-store' });
       if (response.status === 404) return { outcome: 'missing' };
       if (!response.ok) return { outcome: 'broken', text: `the server answered ${response.status}` };
       return { outcome: 'ok', value: parse(await response.text()) };

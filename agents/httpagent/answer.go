@@ -1,0 +1,139 @@
+package httpagent
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+
+	"github.com/tailrace/tailrace/chunk"
+	"github.com/tailrace/tailrace/internal/dialect"
+)
+
+// chunks is a translated response. The steps of a Turn are written from one; a durable copy of a task protocol's stream could be another reader of it.
+type chunks interface {
+	// next returns the next chunk. It blocks until the endpoint has sent it, or until ctx ends, and then returns the cause of ctx. io.EOF follows the last chunk,
+	// which is a stream_end, a stream_paused or a stream_failed.
+	next(ctx context.Context) (chunk.Chunk, error)
+
+	// unread makes next return c again.
+	unread(c chunk.Chunk)
+
+	// failure returns why the response could not be read to its end, nil if it could.
+	failure() *failure
+}
+
+// answer is the response of an endpoint. Its methods are called from one goroutine.
+type answer struct {
+	tr     dialect.Translator
+	events *eventReader
+	body   io.Closer
+	reqCtx context.Context //nolint:containedctx // of the request, whose response spans several steps
+	cancel context.CancelCauseFunc
+	whole  *timer
+
+	queue []chunk.Chunk
+	ended bool
+	fail  *failure
+}
+
+var _ chunks = (*answer)(nil)
+
+func newAnswer(reqCtx context.Context, cancel context.CancelCauseFunc, body io.ReadCloser, lines bool, cfg Config) *answer {
+	limited := &responseReader{in: body, left: cfg.MaxResponseBytes, idle: newTimer(cfg.IdleTimeout, func() { cancel(errIdle) })}
+	a := &answer{
+		events: newEventReader(limited, lines, cfg.MaxEventBytes), body: body, reqCtx: reqCtx, cancel: cancel,
+		whole: newTimer(cfg.Timeout, func() { cancel(errTimeout) }),
+	}
+	a.whole.start()
+	return a
+}
+
+// close ends the request, and releases its connection.
+func (a *answer) close() {
+	a.whole.stop()
+	a.cancel(nil)
+	_ = a.body.Close() // it was only read
+}
+
+func (a *answer) next(ctx context.Context) (chunk.Chunk, error) {
+	for len(a.queue) == 0 {
+		if a.ended {
+			return chunk.Chunk{}, io.EOF
+		}
+		if err := a.read(ctx); err != nil {
+			return chunk.Chunk{}, err
+		}
+	}
+	c := a.queue[0]
+	a.queue = a.queue[1:]
+	return c, nil
+}
+
+func (a *answer) unread(c chunk.Chunk) { a.queue = append([]chunk.Chunk{c}, a.queue...) }
+
+func (a *answer) failure() *failure { return a.fail }
+
+// read translates the next event, or the end of the body.
+func (a *answer) read(ctx context.Context) error {
+	data, err := a.events.next()
+	switch {
+	case ctx.Err() != nil:
+		return context.Cause(ctx)
+	case err != nil:
+		a.end(a.readFailure(err))
+	case string(data) == "[DONE]":
+		a.end(nil)
+	default:
+		a.queue, err = a.tr.Translate(data)
+		if err != nil {
+			a.end(&failure{code: CodeInvalid, cause: fmt.Errorf("event %.100q: %w", data, err)})
+		}
+	}
+	return nil
+}
+
+// end ends the response. A connection that breaks after the end of the answer does not matter.
+func (a *answer) end(f *failure) {
+	a.ended, a.fail = true, f
+	a.queue = a.tr.End()
+	a.close()
+}
+
+// readFailure returns the failure of a body that could not be read, nil if it has ended.
+func (a *answer) readFailure(err error) *failure {
+	switch {
+	case err == io.EOF: //nolint:errorlint // of the reader itself
+		return nil
+	case isTimeout(a.reqCtx):
+		return &failure{code: CodeTimeout, cause: context.Cause(a.reqCtx)}
+	case errors.Is(err, errEventSize), errors.Is(err, errResponseSize):
+		return &failure{code: CodeTooLarge, cause: err}
+	}
+	return &failure{code: CodeConnectionLost, cause: err}
+}
+
+var errResponseSize = errors.New("response exceeds the limit")
+
+// responseReader reads a body up to a limit. The idle timer runs while it waits for the endpoint, and not while the log is slow.
+type responseReader struct {
+	in   io.Reader
+	left int64 // negative from the start for no limit
+	idle *timer
+}
+
+func (r *responseReader) Read(buf []byte) (int, error) {
+	if r.left == 0 {
+		return 0, errResponseSize
+	}
+	if r.left > 0 && int64(len(buf)) > r.left {
+		buf = buf[:r.left]
+	}
+	r.idle.start()
+	n, err := r.in.Read(buf)
+	r.idle.stop()
+	if r.left > 0 {
+		r.left -= int64(n)
+	}
+	return n, err
+}

@@ -1,0 +1,445 @@
+package httpagent
+
+import (
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"strings"
+	"testing"
+
+	"github.com/tailrace/tailrace/chunk"
+	"github.com/tailrace/tailrace/internal/control"
+	"github.com/tailrace/tailrace/internal/testkit/natstest"
+	"github.com/tailrace/tailrace/internal/testkit/stack"
+	"github.com/tailrace/tailrace/projector/fold"
+)
+
+// posted returns the messages of a request in a short form: role, id, and the parts without their input.
+func posted(t *testing.T, p post) string {
+	t.Helper()
+	var body struct {
+		Trigger   string `json:"trigger"`
+		MessageID string `json:"messageId"`
+		Messages  []struct {
+			ID    string `json:"id"`
+			Role  string `json:"role"`
+			Parts []struct {
+				Type       string          `json:"type"`
+				Text       string          `json:"text"`
+				ToolCallID string          `json:"toolCallId"`
+				State      string          `json:"state"`
+				ErrorText  string          `json:"errorText"`
+				Output     json.RawMessage `json:"output"`
+				Approval   json.RawMessage `json:"approval"`
+			} `json:"parts"`
+		} `json:"messages"`
+	}
+	if err := json.Unmarshal([]byte(p.body), &body); err != nil {
+		t.Fatalf("%s: %v", p.body, err)
+	}
+	out := fmt.Sprintf("%s %s", body.Trigger, body.MessageID)
+	for _, m := range body.Messages {
+		out += fmt.Sprintf("\n%s %s:", m.Role, m.ID)
+		for _, p := range m.Parts {
+			if p.ToolCallID == "" {
+				p.State = "" // of a text
+			}
+			out += fmt.Sprintf(" [%s]", strings.Join(strings.Fields(strings.Join([]string{p.Type, p.Text, p.ToolCallID, p.State, p.ErrorText, string(p.Output), string(p.Approval)}, " ")), " "))
+		}
+	}
+	return out
+}
+
+// A run is one request with the history. Each step of the response is committed, and a later turn has the steps in its history.
+func TestAnswer(t *testing.T) {
+	steps := [][]string{
+		{
+			`{"type":"start-step"}`, `{"type":"reasoning-start","id":"r"}`, `{"type":"reasoning-delta","id":"r","delta":"Hm."}`, `{"type":"reasoning-end","id":"r"}`,
+			`{"type":"text-start","id":"t"}`, `{"type":"text-delta","id":"t","delta":"Let me see. "}`, `{"type":"text-end","id":"t"}`,
+			`{"type":"tool-input-start","toolCallId":"c1","toolName":"weather"}`, `{"type":"tool-input-delta","toolCallId":"c1","inputTextDelta":"{\"city\":"}`,
+			`{"type":"tool-input-delta","toolCallId":"c1","inputTextDelta":"\"Bern\"}"}`, `{"type":"tool-input-available","toolCallId":"c1","toolName":"weather","input":{"city":"Bern"}}`,
+			`{"type":"data-progress","id":"p","data":{"percent":50}}`, `{"type":"source-url","sourceId":"s","url":"https://a.example"}`,
+			`{"type":"tool-output-available","toolCallId":"c1","output":{"degrees":7}}`, `{"type":"finish-step"}`,
+		},
+		text("It is 7 degrees."),
+	}
+	w := newEnv(t, func(rw http.ResponseWriter, _ *http.Request, _ post) { sse(rw, answerOf(steps...)...) })
+	w.serve(w.agent(func(c *Config) {
+		c.Headers, c.ForwardHeaders = map[string]string{"Authorization": "Bearer t"}, []string{"x-plan"}
+	}))
+	s := w.ask("How warm?")
+	snap := w.wantText(s, "Let me see. It is 7 degrees.")
+	if snap.Run.Step != 2 {
+		t.Errorf("%d steps, want 2", snap.Run.Step)
+	}
+	w.askIn(s, "r2", "And now?")
+	w.Await(s, "the second answer", func(s fold.Snapshot) bool { return s.Run.ID == "r2" && s.Status == fold.Ended })
+	reqs := w.requests()
+	if len(reqs) != 2 {
+		t.Fatalf("%d requests, want 2", len(reqs))
+	}
+	w.want(reqs[0].body, fmt.Sprintf(`{"id":%q,"messages":[{"id":"m-r1","role":"user","parts":[{"type":"text","text":"How warm?","state":"done"}]}],"trigger":"submit-message"}`, s.ID), "body")
+	w.want(posted(t, reqs[0]), "submit-message \nuser m-r1: [text How warm?]", "first request")
+	w.want(posted(t, reqs[1]), "submit-message \nuser m-r1: [text How warm?]\nassistant msg-1: [step-start] [reasoning Hm.] [text Let me see.] "+
+		`[tool-weather c1 output-available {"degrees":7}] [data-progress] [source-url] [step-start] [text It is 7 degrees.]`+"\nuser m-r2: [text And now?]", "second request")
+	h := reqs[0].header
+	w.want(fmt.Sprint(h.Get("Authorization"), h.Get("X-Plan"), h.Get("Cookie"), h.Get("Idempotency-Key"), h.Get("Tailrace-Tenant"), h.Get("Content-Type")),
+		"Bearer tgold"+s.ID+"/r1/0acmeapplication/json", "header")
+}
+
+var locate = []string{
+	`{"type":"start-step"}`, `{"type":"tool-input-start","toolCallId":"c1","toolName":"location"}`, `{"type":"tool-input-delta","toolCallId":"c1","inputTextDelta":"{}"}`,
+	`{"type":"tool-input-available","toolCallId":"c1","toolName":"location","input":{}}`, `{"type":"finish-step"}`,
+}
+
+// A call that is open at the end of the response is the browser's. Its result is in the next request.
+func TestClientTool(t *testing.T) {
+	w := newEnv(t, func(rw http.ResponseWriter, _ *http.Request, p post) {
+		if p.n == 1 {
+			sse(rw, answerOf(locate)...)
+			return
+		}
+		sse(rw, answerOf(text("You are in Bern."))...)
+	})
+	w.serve(w.agent())
+	s := w.ask("Where am I?")
+	snap := w.AwaitStatus(s, fold.Paused)
+	if p := snap.Pending; len(p) != 1 || p[0].Kind != fold.PendingClient || p[0].CallID != "c1" {
+		t.Fatalf("pending calls %+v", p)
+	}
+	w.answer(s, control.Answer{CallID: "c1", ToolName: "location", Kind: control.ClientResult, Result: chunk.Value(`"Bern"`)})
+	w.wantText(s, "You are in Bern.")
+	w.want(posted(t, w.requests()[1]), "submit-message msg-1\nuser m-r1: [text Where am I?]\nassistant msg-1: [step-start] [tool-location c1 output-available \"Bern\"]", "second request")
+}
+
+var deletion = []string{
+	`{"type":"start-step"}`, `{"type":"tool-input-available","toolCallId":"c1","toolName":"delete","input":{"file":"a"}}`,
+	`{"type":"tool-approval-request","approvalId":"a1","toolCallId":"c1"}`, `{"type":"tool-input-available","toolCallId":"c2","toolName":"delete","input":{"file":"b"}}`,
+	`{"type":"tool-approval-request","approvalId":"a2","toolCallId":"c2"}`, `{"type":"finish-step"}`,
+}
+
+// The decisions of a user are in the next request, and the endpoint runs the approved call. Its outcome is committed before the model answers.
+func TestApproval(t *testing.T) {
+	w := newEnv(t, func(rw http.ResponseWriter, _ *http.Request, p post) {
+		if p.n == 1 {
+			sse(rw, answerOf(deletion)...)
+			return
+		}
+		sse(rw, append([]string{
+			`{"type":"start","messageId":"x"}`, `{"type":"tool-output-denied","toolCallId":"c2"}`, `{"type":"tool-output-available","toolCallId":"c1","output":"deleted"}`,
+		}, answerOf(text("One is gone."))[1:]...)...)
+	})
+	w.serve(w.agent())
+	s := w.ask("Delete them")
+	snap := w.AwaitStatus(s, fold.Paused)
+	if len(snap.Pending) != 2 || snap.Pending[0].Kind != fold.PendingApproval {
+		t.Fatalf("pending calls %+v", snap.Pending)
+	}
+	w.answer(s,
+		control.Answer{CallID: "c1", ToolName: "delete", Kind: control.Approval, ApprovalID: snap.Pending[0].ApprovalID, Approved: true},
+		control.Answer{CallID: "c2", ToolName: "delete", Kind: control.Approval, ApprovalID: snap.Pending[1].ApprovalID, Reason: "needed"},
+	)
+	snap = w.wantText(s, "One is gone.")
+	w.want(posted(t, w.requests()[1]), "submit-message msg-1\nuser m-r1: [text Delete them]\nassistant msg-1: [step-start] "+
+		`[tool-delete c1 approval-responded {"id":"r1::c1","approved":true}] [tool-delete c2 approval-responded {"id":"r1::c2","approved":false,"reason":"needed"}]`, "second request")
+	var calls []string
+	for _, m := range snap.Messages(0) {
+		for _, c := range m.Calls() {
+			calls = append(calls, fmt.Sprintf("%s %s %s", c.ID, c.State, c.Output))
+		}
+	}
+	w.want(fmt.Sprint(calls), `[c1 output-available "deleted" c2 output-denied null]`, "calls")
+	if snap.Run.Step != 3 {
+		t.Errorf("%d steps, want 3: the outcome has one of its own", snap.Run.Step)
+	}
+}
+
+// An approved call of which the endpoint says nothing has failed.
+func TestApprovedCallWithoutOutcome(t *testing.T) {
+	w := newEnv(t, func(rw http.ResponseWriter, _ *http.Request, p post) {
+		if p.n == 1 {
+			sse(rw, answerOf(deletion[:3], deletion[5:])...)
+			return
+		}
+		sse(rw, answerOf(text("Well."))...)
+	})
+	w.serve(w.agent())
+	s := w.ask("Delete it")
+	snap := w.AwaitStatus(s, fold.Paused)
+	w.answer(s, control.Answer{CallID: "c1", ToolName: "delete", Kind: control.Approval, ApprovalID: snap.Pending[0].ApprovalID, Approved: true})
+	snap = w.wantText(s, "Well.")
+	if c := snap.Messages(1)[0].Calls()[0]; c.State != fold.CallFailed || c.Error != userMessages[CodeNoOutcome] {
+		t.Errorf("call is %+v", c)
+	}
+}
+
+// A stop request of a user cancels the request, and the log keeps what was written.
+func TestStop(t *testing.T) {
+	for _, kind := range []control.StopKind{control.StopInterrupt, control.StopAbort} {
+		t.Run(string(kind), func(t *testing.T) {
+			cancelled := make(chan struct{})
+			w := newEnv(t, func(rw http.ResponseWriter, r *http.Request, _ post) {
+				sse(rw, answerOf(text("Once upon "))[:4]...)
+				<-r.Context().Done()
+				close(cancelled)
+			})
+			w.serve(w.agent())
+			s := w.ask("Tell me")
+			w.Await(s, "the text", func(s fold.Snapshot) bool { return strings.Contains(stack.Conversation(s), "Once") })
+			w.stop(s, kind)
+			natstest.Receive(t, "the end of the request", cancelled)
+			snap := w.Await(s, "the end of the run", func(s fold.Snapshot) bool { return s.Run.Status != fold.RunRunning })
+			if !strings.Contains(stack.Conversation(snap), "Once") {
+				t.Errorf("conversation is %q", stack.Conversation(snap))
+			}
+			if kind == control.StopInterrupt && snap.Run.Status != fold.RunInterrupted || kind == control.StopAbort && snap.Run.Status != fold.RunFailed {
+				t.Errorf("run is %s", snap.Run.Status)
+			}
+		})
+	}
+}
+
+// A stop request before the endpoint has answered cancels the request too.
+func TestStopBeforeTheResponse(t *testing.T) {
+	begun, cancelled := make(chan struct{}), make(chan struct{})
+	w := newEnv(t, func(_ http.ResponseWriter, r *http.Request, _ post) {
+		close(begun)
+		<-r.Context().Done()
+		close(cancelled)
+	})
+	w.serve(w.agent())
+	s := w.ask("Tell me")
+	natstest.Receive(t, "the request", begun)
+	w.stop(s, control.StopInterrupt)
+	natstest.Receive(t, "the end of the request", cancelled)
+	w.Await(s, "the end of the run", func(s fold.Snapshot) bool { return s.Run.Status == fold.RunInterrupted })
+}
+
+// When the worker dies in the second step, the history with the first one is posted again, and the log has everything once.
+func TestWorkerDies(t *testing.T) {
+	begun := make(chan struct{})
+	serve := func(rw http.ResponseWriter, r *http.Request, p post) {
+		if p.n == 1 {
+			parts := answerOf(text("First. "), text("Second, half."))
+			sse(rw, parts[:len(parts)-4]...)
+			close(begun)
+			<-r.Context().Done()
+			return
+		}
+		sse(rw, answerOf(text("Second."))...)
+	}
+	t.Run("restart", func(t *testing.T) {
+		w := newEnv(t, serve)
+		first := w.serve(w.agent())
+		s := w.ask("Tell me")
+		natstest.Receive(t, "the second step", begun)
+		w.Await(s, "the second step", func(s fold.Snapshot) bool { return strings.Contains(stack.Conversation(s), "Second") })
+		first.Kill()
+		w.serve(w.agent())
+		w.wantText(s, "First. Second.")
+		w.want(posted(t, w.requests()[1]), "submit-message msg-1\nuser m-r1: [text Tell me]\nassistant msg-1: [step-start] [text First.]", "second request")
+		w.want(w.requests()[1].header.Get("Idempotency-Key"), s.ID+"/r1/1", "key")
+	})
+	begun = make(chan struct{})
+	t.Run("fail", func(t *testing.T) {
+		w := newEnv(t, serve)
+		fail := func(c *Config) { c.OnCrash = Fail }
+		first := w.serve(w.agent(fail))
+		s := w.ask("Tell me")
+		natstest.Receive(t, "the second step", begun)
+		w.Await(s, "the second step", func(s fold.Snapshot) bool { return strings.Contains(stack.Conversation(s), "Second") })
+		first.Kill()
+		w.serve(w.agent(fail))
+		w.wantFailure(s, CodeInterrupted)
+		if n := len(w.requests()); n != 1 {
+			t.Errorf("%d requests, want 1", n)
+		}
+	})
+}
+
+// A worker that shuts down gives a running step some time. Then the request is cancelled, and another worker posts the history again.
+func TestWorkerShutsDown(t *testing.T) {
+	begun := make(chan struct{})
+	w := newEnv(t, func(rw http.ResponseWriter, r *http.Request, p post) {
+		if p.n == 1 {
+			sse(rw, answerOf(text("Half."))[:4]...)
+			close(begun)
+			hang(r)
+			return
+		}
+		sse(rw, answerOf(text("Whole."))...)
+	})
+	first := w.serve(w.agent())
+	s := w.ask("Tell me")
+	natstest.Receive(t, "the request", begun)
+	first.Stop()
+	w.serve(w.agent())
+	w.wantText(s, "Whole.")
+}
+
+// An open call of subagent__<type> starts that agent.
+func TestDelegation(t *testing.T) {
+	w := newEnv(t, func(rw http.ResponseWriter, _ *http.Request, p post) {
+		switch {
+		case strings.Contains(p.body, "In Bern."):
+			sse(rw, answerOf(text("Your parcel is in Bern."))...)
+		case strings.Contains(p.body, "Find it"):
+			sse(rw, answerOf(text("In Bern."))...)
+		default:
+			sse(rw, answerOf([]string{`{"type":"start-step"}`, `{"type":"tool-input-available","toolCallId":"c1","toolName":"subagent__app","input":{"message":"Find it"}}`, `{"type":"finish-step"}`})...)
+		}
+	})
+	w.serve(w.agent())
+	w.wantText(w.ask("My parcel?"), "Your parcel is in Bern.")
+}
+
+// A step that the endpoint discards and sends again is in the log once.
+func TestResetStep(t *testing.T) {
+	w := newEnv(t, func(rw http.ResponseWriter, _ *http.Request, _ post) {
+		half := text("First. ")
+		sse(rw, answerOf(half, append(text("wro")[:3], `{"type":"reset-step"}`), text("Right.")[1:])...)
+	})
+	w.serve(w.agent())
+	w.wantText(w.ask("Well?"), "First. Right.")
+}
+
+// A call of the model's provider may get its outcome in a later step, or in none.
+func TestProviderTool(t *testing.T) {
+	search := []string{`{"type":"start-step"}`, `{"type":"tool-input-available","toolCallId":"c1","toolName":"search","input":{},"providerExecuted":true}`, `{"type":"finish-step"}`}
+	late := append([]string{`{"type":"start-step"}`, `{"type":"tool-output-available","toolCallId":"c1","output":1,"providerExecuted":true}`}, text("Found.")[1:]...)
+	for name, c := range map[string]struct {
+		steps [][]string
+		text  string
+		state fold.CallState
+	}{
+		"later": {[][]string{search, late}, "Found.", fold.CallDone},
+		"never": {[][]string{search, text("Lost.")}, "Lost.", fold.CallFailed},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newEnv(t, func(rw http.ResponseWriter, _ *http.Request, _ post) { sse(rw, answerOf(c.steps...)...) })
+			w.serve(w.agent())
+			snap := w.wantText(w.ask("Well?"), c.text)
+			if calls := snap.Messages(1)[0].Calls(); len(calls) != 1 || calls[0].State != c.state {
+				t.Errorf("calls %+v", calls)
+			}
+		})
+	}
+}
+
+// Calls whose arguments are invalid or incomplete have an outcome, and a denial by a rule of the endpoint does not ask a user.
+func TestOddCalls(t *testing.T) {
+	w := newEnv(t, func(rw http.ResponseWriter, _ *http.Request, _ post) {
+		sse(rw, answerOf([]string{
+			`{"type":"start-step"}`, `{"type":"tool-input-error","toolCallId":"c1","toolName":"a","input":"{","errorText":"bad"}`,
+			`{"type":"tool-input-start","toolCallId":"c2","toolName":"a"}`, `{"type":"tool-input-delta","toolCallId":"c2","inputTextDelta":"{"}`,
+			`{"type":"tool-input-available","toolCallId":"c3","toolName":"a","input":{}}`, `{"type":"tool-approval-request","approvalId":"x","toolCallId":"c3","isAutomatic":true}`,
+			`{"type":"tool-output-denied","toolCallId":"c3"}`, `{"type":"tool-input-available","toolCallId":"c4","toolName":"a","input":{}}`,
+			`{"type":"tool-output-error","toolCallId":"c4","errorText":"no such thing"}`, `{"type":"tool-output-available","toolCallId":"c4","output":1}`,
+			`{"type":"tool-input-start","toolCallId":"c5","toolName":"a"}`, `{"type":"finish-step"}`,
+		})...)
+	})
+	w.serve(w.agent())
+	snap := w.AwaitStatus(w.ask("Well?"), fold.Ended)
+	got := ""
+	for _, c := range snap.Messages(1)[0].Calls() {
+		got += fmt.Sprintf("%s %s %s; ", c.ID, c.State, c.Error)
+	}
+	const incomplete = "the arguments of the call are incomplete; "
+	w.want(got, "c1 output-error bad; c2 output-error "+incomplete+"c3 output-error call denied; c4 output-error no such thing; c5 output-error "+incomplete, "calls")
+}
+
+// Chunks of the log as NDJSON, without their head.
+func TestNative(t *testing.T) {
+	w := newEnv(t, func(rw http.ResponseWriter, _ *http.Request, p post) {
+		rw.Header().Set("Content-Type", "application/x-ndjson; charset=utf-8")
+		if p.n == 1 {
+			fmt.Fprint(rw, `{"type":"step_start"}`+"\n\n"+`{"type":"text_delta","delta":"Where? "}`+"\r\n"+`{"type":"tool_start","toolCallId":"c1","toolName":"location","arguments":{}}`+"\n"+
+				`{"type":"state_patch","patches":[{"op":"add","path":"/n","value":1}]}`+"\n"+`{"type":"step_end","usage":{"inputTokens":3,"outputTokens":4}}`+"\n"+`{"type":"stream_end","streamId":"x"}`)
+			return
+		}
+		if !strings.Contains(p.body, `"state":{"n":1}`) || !strings.Contains(p.body, `"output":"Bern"`) {
+			t.Errorf("second request %s", p.body)
+		}
+		fmt.Fprint(rw, `{"type":"text_delta","delta":"There."}`+"\n"+`{"type":"stream_failed","error":"out of words"}`)
+	})
+	w.serve(w.agent(func(c *Config) { c.Dialect = Native }))
+	s := w.ask("Where am I?")
+	w.AwaitStatus(s, fold.Paused)
+	w.answer(s, control.Answer{CallID: "c1", ToolName: "location", Kind: control.ClientResult, Result: chunk.Value(`"Bern"`)})
+	f := w.wantFailure(s, CodeFailed)
+	w.want(f.Message, "out of words", "message")
+	if u := w.Snapshot(s).Usage; u != (fold.Usage{Input: 3, Output: 4}) {
+		t.Errorf("usage %+v", u)
+	}
+}
+
+// Chunks of a Mastra server.
+func TestMastra(t *testing.T) {
+	w := newEnv(t, func(rw http.ResponseWriter, _ *http.Request, p post) {
+		if !strings.Contains(p.body, `"runId":"r1"`) {
+			t.Errorf("request %s", p.body)
+		}
+		sse(rw, `{"type":"start","runId":"r1","from":"AGENT","payload":{"id":"planner","messageId":"m1"}}`, `{"type":"step-start","runId":"r1","from":"AGENT","payload":{}}`,
+			`{"type":"text-delta","runId":"r1","from":"AGENT","payload":{"id":"t","text":"Hello."}}`,
+			`{"type":"tool-call","runId":"r1","from":"AGENT","payload":{"toolCallId":"c1","toolName":"a","args":{"x":1}}}`,
+			`{"type":"tool-result","runId":"r1","from":"AGENT","payload":{"toolCallId":"c1","toolName":"a","result":2}}`,
+			`{"type":"step-finish","runId":"r1","from":"AGENT","payload":{"stepResult":{"reason":"stop"},"output":{"usage":{"inputTokens":5,"outputTokens":7}}}}`,
+			`{"type":"finish","runId":"r1","from":"AGENT","payload":{"stepResult":{"reason":"stop"}}}`, `[DONE]`)
+	})
+	w.serve(w.agent(func(c *Config) { c.Dialect = Mastra }))
+	snap := w.wantText(w.ask("Hi"), "Hello.")
+	if c := snap.Messages(1)[0].Calls(); len(c) != 1 || string(c[0].Output) != "2" {
+		t.Errorf("calls %+v", c)
+	}
+	if u := snap.Usage; u != (fold.Usage{Input: 5, Output: 7}) {
+		t.Errorf("usage %+v", u)
+	}
+}
+
+// Chunks of a Kortyx route, which gets the texts of the conversation.
+func TestKortyx(t *testing.T) {
+	w := newEnv(t, func(rw http.ResponseWriter, _ *http.Request, p post) {
+		if p.n == 1 {
+			sse(rw, `{"type":"session","sessionId":"k"}`, `{"type":"text-start","id":"t"}`, `{"type":"text-delta","id":"t","delta":"Hello."}`, `{"type":"text-end","id":"t"}`, `{"type":"done"}`, `[DONE]`)
+			return
+		}
+		sse(rw, `{"type":"error","message":"On strike."}`, `{"type":"done"}`, `[DONE]`)
+	})
+	w.serve(w.agent(func(c *Config) { c.Dialect = Kortyx }))
+	s := w.ask("Hi")
+	w.wantText(s, "Hello.")
+	w.askIn(s, "r2", "Again")
+	w.want(w.wantFailure(s, CodeFailed).Message, "On strike.", "message")
+	w.want(w.requests()[1].body, fmt.Sprintf(`{"sessionId":%q,"stream":true,"messages":[{"id":"msg-0","role":"user","content":"Hi"},{"id":"msg-1","role":"assistant","content":"Hello."},{"id":"msg-2","role":"user","content":"Again"}]}`, s.ID), "body")
+}
+
+// The answers to the interrupts of an AG-UI agent are posted under its own ids.
+func TestAGUI(t *testing.T) {
+	w := newEnv(t, func(rw http.ResponseWriter, _ *http.Request, p post) {
+		if p.n == 1 {
+			sse(rw, `{"type":"RUN_STARTED","threadId":"s","runId":"r1"}`, `{"type":"TOOL_CALL_START","toolCallId":"c1","toolCallName":"delete"}`, `{"type":"TOOL_CALL_ARGS","toolCallId":"c1","delta":"{}"}`,
+				`{"type":"TOOL_CALL_END","toolCallId":"c1"}`, `{"type":"RUN_FINISHED","threadId":"s","runId":"r1","outcome":{"type":"interrupt","interrupts":[`+
+					`{"id":"i1","reason":"approval","toolCallId":"c1"},{"id":"i2","reason":"question","message":"Which?"}]}}`)
+			return
+		}
+		sse(rw, `{"type":"RUN_STARTED","threadId":"s","runId":"r2"}`, `{"type":"TEXT_MESSAGE_START","messageId":"m","role":"assistant"}`, `{"type":"TEXT_MESSAGE_CONTENT","messageId":"m","delta":"No."}`,
+			`{"type":"TEXT_MESSAGE_END","messageId":"m"}`, `{"type":"RUN_FINISHED","threadId":"s","runId":"r2"}`)
+	})
+	w.serve(w.agent(func(c *Config) { c.Dialect = AGUI }))
+	s := w.ask("Delete it")
+	if p := w.AwaitStatus(s, fold.Paused).Pending; len(p) != 2 {
+		t.Fatalf("pending calls %+v", p)
+	}
+	w.answer(s, control.Answer{CallID: "c1", ToolName: "delete", Kind: control.Approval, ApprovalID: "r1::c1", Reason: "needed"},
+		control.Answer{CallID: "i2", ToolName: "agui.interrupt", Kind: control.ClientResult, Result: chunk.Value(`"this"`)})
+	w.wantText(s, "No.")
+	var body struct {
+		ThreadID string            `json:"threadId"`
+		Resume   []json.RawMessage `json:"resume"`
+	}
+	if err := json.Unmarshal([]byte(w.requests()[1].body), &body); err != nil {
+		t.Fatal(err)
+	}
+	w.want(fmt.Sprintf("%s %s", body.ThreadID, body.Resume), s.ID+` [{"interruptId":"i1","status":"resolved","payload":{"approved":false,"reason":"needed"}} `+
+		`{"interruptId":"i2","status":"resolved","payload":"this"}]`, "resume")
+}

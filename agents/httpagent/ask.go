@@ -1,0 +1,171 @@
+package httpagent
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"mime"
+	"net/http"
+	"strings"
+	"time"
+
+	"github.com/tailrace/tailrace/internal/dialect"
+	"github.com/tailrace/tailrace/internal/wait"
+	"github.com/tailrace/tailrace/workers"
+)
+
+// ask posts the history and returns the response. life is the context of the response, ctx that of the step that asks. A *failure is the endpoint's.
+func (a *Agent) ask(life, ctx context.Context, t *workers.Turn) (*answer, error) {
+	text, err := json.Marshal(bodies[a.cfg.Dialect](t))
+	if err != nil {
+		return nil, fmt.Errorf("request for %s: %w", a.cfg.Dialect, err)
+	}
+	header := a.header(t)
+	backoff := wait.Backoff{First: a.cfg.Retry.InitialDelay, Max: a.cfg.Retry.MaxDelay, Jitter: true}
+	for attempt := 1; ; attempt++ {
+		ans, err := a.attempt(life, ctx, header, text)
+		f, ok := errors.AsType[*failure](err)
+		if !ok {
+			if ans != nil {
+				ans.tr, _ = newTranslator(a.cfg.Dialect, dialect.Run{Session: t.Session().ID, AgentType: t.AgentType(), RunID: t.RunID(), Step: int64(t.Steps())})
+			}
+			return ans, err
+		}
+		if !f.retry || attempt >= a.cfg.Retry.Attempts || f.after > a.cfg.Retry.MaxRetryAfter {
+			return nil, f
+		}
+		delay := max(backoff.Delay(attempt), f.after)
+		a.cfg.Log.WarnContext(ctx, "agent request failed", "session", t.Session().String(), "run", t.RunID(), "code", f.code, "attempt", attempt, "delay", delay, "error", f.cause)
+		if wait.Sleep(ctx, delay) != nil {
+			return nil, context.Cause(ctx)
+		}
+	}
+}
+
+// header returns the header of a request. The session and the run identify the conversation to endpoints that keep a state of their own.
+func (a *Agent) header(t *workers.Turn) http.Header {
+	h := make(http.Header)
+	var params struct {
+		Headers map[string]json.RawMessage `json:"headers"`
+	}
+	if len(a.cfg.ForwardHeaders) > 0 && json.Unmarshal(t.Params(), &params) == nil {
+		for name, raw := range params.Headers {
+			var value string
+			if a.forwards(name) && json.Unmarshal(raw, &value) == nil {
+				h.Set(name, value)
+			}
+		}
+	}
+	for name, value := range a.cfg.Headers {
+		h.Set(name, value)
+	}
+	s := t.Session()
+	h.Set("Tailrace-Tenant", s.Tenant)
+	h.Set("Tailrace-Session", s.ID)
+	h.Set("Tailrace-Run", t.RunID())
+	h.Set("Idempotency-Key", fmt.Sprintf("%s/%s/%d", s.ID, t.RunID(), t.Steps()))
+	h.Set("Content-Type", "application/json")
+	h.Set("Accept", "text/event-stream, application/x-ndjson;q=0.9")
+	h.Set("Accept-Encoding", "identity") // a server that compresses may hold back what it has written
+	return h
+}
+
+func (a *Agent) forwards(name string) bool {
+	for _, allowed := range a.cfg.ForwardHeaders {
+		if strings.EqualFold(allowed, name) {
+			return true
+		}
+	}
+	return false
+}
+
+// attempt sends one request.
+func (a *Agent) attempt(life, ctx context.Context, header http.Header, body []byte) (*answer, error) {
+	reqCtx, cancel := context.WithCancelCause(life)
+	stop := context.AfterFunc(ctx, func() { cancel(context.Cause(ctx)) })
+	defer stop()
+	timer := newTimer(a.cfg.ResponseTimeout, func() { cancel(errResponseTimeout) })
+	defer timer.stop()
+	timer.start()
+	req, err := http.NewRequestWithContext(reqCtx, http.MethodPost, a.cfg.URL, bytes.NewReader(body))
+	if err != nil {
+		cancel(nil)
+		return nil, errors.New("invalid request") // without the URL
+	}
+	req.Header = header
+	res, err := a.client.Do(req)
+	if err != nil {
+		f := requestFailure(reqCtx, err)
+		cancel(nil)
+		if ctx.Err() != nil {
+			return nil, context.Cause(ctx)
+		}
+		return nil, f
+	}
+	lines, f := checkResponse(res)
+	if f != nil {
+		_ = res.Body.Close() // it was read as far as it is needed
+		cancel(nil)
+		return nil, f
+	}
+	return newAnswer(reqCtx, cancel, res.Body, lines, a.cfg), nil
+}
+
+// checkResponse returns the failure of a response that is not an answer. lines reports whether it is NDJSON.
+func checkResponse(res *http.Response) (lines bool, f *failure) {
+	if res.StatusCode != http.StatusOK {
+		return false, statusFailure(res)
+	}
+	kind, _, err := mime.ParseMediaType(res.Header.Get("Content-Type"))
+	switch {
+	case err == nil && kind == "text/event-stream":
+		return false, nil
+	case err == nil && (kind == "application/x-ndjson" || kind == "application/jsonl" || kind == "application/ndjson"):
+		return true, nil
+	}
+	text, _ := io.ReadAll(io.LimitReader(res.Body, maxErrorBody)) // what was read until the error is logged
+	return false, failuref(CodeInvalid, "content type %q, want text/event-stream or application/x-ndjson: %s", res.Header.Get("Content-Type"), strings.ToValidUTF8(string(text), "\uFFFD"))
+}
+
+// maxRedirects bounds the redirects of one request.
+const maxRedirects = 3
+
+// sameOrigin follows the redirects that keep the request and its origin. Any other one could send the history and the credentials to a host that the operator has not
+// configured, such as one inside of the network of the worker.
+func sameOrigin(req *http.Request, via []*http.Request) error {
+	first := via[0].URL
+	if len(via) > maxRedirects || req.Method != http.MethodPost || req.URL.Scheme != first.Scheme || req.URL.Host != first.Host {
+		return http.ErrUseLastResponse
+	}
+	return nil
+}
+
+// timer calls a function after a time that can be started again. A limit of Off never does.
+type timer struct {
+	after time.Duration
+	timer *time.Timer
+}
+
+func newTimer(after time.Duration, f func()) *timer {
+	t := &timer{after: after}
+	if after > 0 {
+		t.timer = time.AfterFunc(after, f)
+		t.timer.Stop()
+	}
+	return t
+}
+
+func (t *timer) start() {
+	if t.timer != nil {
+		t.timer.Reset(t.after)
+	}
+}
+
+func (t *timer) stop() {
+	if t.timer != nil {
+		t.timer.Stop()
+	}
+}

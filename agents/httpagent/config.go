@@ -1,0 +1,185 @@
+package httpagent
+
+import (
+	"errors"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"net/url"
+	"slices"
+	"time"
+
+	"golang.org/x/net/http/httpguts"
+)
+
+// The dialects of endpoints.
+const (
+	AISDK  = "aisdk"  // a route that returns toUIMessageStreamResponse() of the AI SDK 6 or 7
+	AGUI   = "agui"   // an agent of AG-UI
+	Kortyx = "kortyx" // a chat route of Kortyx
+	Mastra = "mastra" // /api/agents/{id}/stream of a Mastra server
+	Native = "native" // chunks of the log, docs/bring-your-agent.md
+)
+
+// OnCrash selects what happens when a worker crashes in the middle of a response.
+type OnCrash string
+
+// The values of OnCrash.
+const (
+	Restart OnCrash = "restart" // the history is posted again, after the last committed step
+	Fail    OnCrash = "fail"    // the run fails with CodeInterrupted
+)
+
+// Off switches off the limit of a field that supports it.
+const Off = -1
+
+// Config configures an Agent. URL is required. In every other field 0 means the default; Off (a negative number) switches off the fields that say so.
+type Config struct {
+	// URL gets the POST requests.
+	URL string
+
+	// Dialect is the dialect of the endpoint. Defaults to AISDK.
+	Dialect string
+
+	// Headers are sent with each request. They may contain secrets.
+	Headers map[string]string
+
+	// ForwardHeaders are the names of the headers that a run may set: the strings in the member "headers" of its parameters, which the agent server takes as
+	// "state". Others are ignored.
+	ForwardHeaders []string
+
+	// OnCrash defaults to Restart.
+	OnCrash OnCrash
+
+	// ToolDeadline is how long a browser or a user may take for an answer; then the call fails. 0 or Off never expires.
+	ToolDeadline time.Duration
+
+	// ResponseTimeout is how long the endpoint may take for the header of its response. Defaults to 2 minutes; Off disables it.
+	ResponseTimeout time.Duration
+
+	// IdleTimeout ends a response after this long without data. Defaults to 5 minutes; Off disables it.
+	IdleTimeout time.Duration
+
+	// Timeout ends a response after this long. Defaults to 1 hour; Off disables it.
+	Timeout time.Duration
+
+	// MaxEventBytes is the maximum size of one event of a response. Defaults to 1 MiB.
+	MaxEventBytes int
+
+	// MaxResponseBytes is the maximum size of a response. Defaults to 256 MiB; Off disables it.
+	MaxResponseBytes int64
+
+	// Retry configures the retries of requests without a response.
+	Retry Retry
+
+	// Client sends the requests. Its CheckRedirect and Timeout are not used. Defaults to a client with the transport of http.DefaultClient.
+	Client *http.Client
+
+	// Log gets failed requests. Nil disables logging.
+	Log *slog.Logger
+}
+
+// Retry configures the retries of one request. In every field 0 means the default.
+type Retry struct {
+	// Attempts is the maximum number of attempts, the first included. Defaults to 5; Off makes one.
+	Attempts int
+
+	// InitialDelay is the delay before the second attempt. Each further delay is twice as long, up to MaxDelay, minus a random part of up to a half. They
+	// default to 500 ms and 20 s.
+	InitialDelay, MaxDelay time.Duration
+
+	// MaxRetryAfter is the longest delay that the endpoint may request (Retry-After); a longer one ends the retries. Defaults to 1 minute; Off ends them at
+	// any requested delay.
+	MaxRetryAfter time.Duration
+}
+
+func (c Config) withDefaults() Config {
+	if c.Dialect == "" {
+		c.Dialect = AISDK
+	}
+	if c.OnCrash == "" {
+		c.OnCrash = Restart
+	}
+	if c.ResponseTimeout == 0 {
+		c.ResponseTimeout = 2 * time.Minute
+	}
+	if c.IdleTimeout == 0 {
+		c.IdleTimeout = 5 * time.Minute
+	}
+	if c.Timeout == 0 {
+		c.Timeout = time.Hour
+	}
+	if c.MaxEventBytes == 0 {
+		c.MaxEventBytes = 1 << 20
+	}
+	if c.MaxResponseBytes == 0 {
+		c.MaxResponseBytes = 256 << 20
+	}
+	if c.Client == nil {
+		c.Client = http.DefaultClient
+	}
+	if c.Log == nil {
+		c.Log = slog.New(slog.DiscardHandler)
+	}
+	c.Retry = c.Retry.withDefaults()
+	return c
+}
+
+func (r Retry) withDefaults() Retry {
+	if r.Attempts == 0 {
+		r.Attempts = 5
+	}
+	if r.InitialDelay == 0 {
+		r.InitialDelay = 500 * time.Millisecond
+	}
+	if r.MaxDelay == 0 {
+		r.MaxDelay = 20 * time.Second
+	}
+	if r.MaxRetryAfter == 0 {
+		r.MaxRetryAfter = time.Minute
+	}
+	r.Attempts, r.MaxRetryAfter = max(1, r.Attempts), max(0, r.MaxRetryAfter)
+	return r
+}
+
+func (c Config) validate() error {
+	u, err := url.Parse(c.URL)
+	switch {
+	case err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "":
+		return errors.New("URL is invalid, want an http or https URL") // without the value, which may contain a password
+	case u.User != nil:
+		return errors.New("URL has a user, want the credentials in Headers")
+	case !slices.Contains(Dialects(), c.Dialect):
+		return fmt.Errorf("Dialect is %q, want one of %q", c.Dialect, Dialects())
+	case c.OnCrash != Restart && c.OnCrash != Fail:
+		return fmt.Errorf("OnCrash is %q, want %q or %q", c.OnCrash, Restart, Fail)
+	case c.MaxEventBytes < 1:
+		return fmt.Errorf("MaxEventBytes is %d, want at least 1", c.MaxEventBytes)
+	}
+	for name, value := range c.Headers {
+		if err := checkHeader("Headers", name); err != nil {
+			return err
+		}
+		if !httpguts.ValidHeaderFieldValue(value) {
+			return fmt.Errorf("Headers: invalid value of %s", name)
+		}
+	}
+	for _, name := range c.ForwardHeaders {
+		if err := checkHeader("ForwardHeaders", name); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// ownHeaders are the headers that only the agent sets: those of the connection, and those that say what the body is.
+var ownHeaders = []string{
+	"Accept", "Accept-Encoding", "Connection", "Content-Encoding", "Content-Length", "Content-Type", "Host", "Idempotency-Key", "Te", "Trailer", "Transfer-Encoding", "Upgrade",
+}
+
+func checkHeader(field, name string) error {
+	if !httpguts.ValidHeaderFieldName(name) || slices.Contains(ownHeaders, http.CanonicalHeaderKey(name)) {
+		return fmt.Errorf("%s: header %q cannot be set", field, name)
+	}
+	return nil
+}

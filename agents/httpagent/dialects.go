@@ -1,0 +1,95 @@
+package httpagent
+
+import (
+	"encoding/json"
+	"maps"
+	"slices"
+
+	"github.com/tailrace/tailrace/codec/aisdk"
+	"github.com/tailrace/tailrace/internal/dialect"
+	"github.com/tailrace/tailrace/internal/dialects"
+	"github.com/tailrace/tailrace/workers"
+)
+
+// bodies return what the endpoints of a dialect are posted for a turn.
+var bodies = map[string]func(*workers.Turn) any{
+	AGUI: aguiBody, AISDK: aisdkBody, Kortyx: kortyxBody, Mastra: mastraBody, Native: nativeBody,
+}
+
+// newTranslator returns a translator of a response, and whether there is one for the dialect.
+func newTranslator(name string, r dialect.Run) (dialect.Translator, bool) {
+	if name == Native {
+		return newNativeTranslator(r), true
+	}
+	return dialects.NewTranslator(name, r)
+}
+
+// Dialects returns the names of the dialects.
+func Dialects() []string {
+	return slices.DeleteFunc(slices.Sorted(maps.Keys(bodies)), func(name string) bool {
+		_, ok := newTranslator(name, dialect.Run{})
+		return !ok
+	})
+}
+
+// aisdkBody returns what DefaultChatTransport posts.
+func aisdkBody(t *workers.Turn) any {
+	messages := aisdk.RequestMessages(t.Messages())
+	body := struct {
+		ID        string            `json:"id"`
+		Messages  []aisdk.UIMessage `json:"messages"`
+		Trigger   string            `json:"trigger"`
+		MessageID string            `json:"messageId,omitempty"`
+	}{ID: t.Session().ID, Messages: messages, Trigger: "submit-message"}
+	if n := len(messages); n > 0 && messages[n-1].Role == "assistant" {
+		body.MessageID = messages[n-1].ID // the message that the answer continues
+	}
+	return body
+}
+
+// mastraBody returns what the stream routes of a Mastra server take. Their agents accept messages of the AI SDK.
+func mastraBody(t *workers.Turn) any {
+	return struct {
+		Messages []aisdk.UIMessage `json:"messages"`
+		RunID    string            `json:"runId"`
+	}{aisdk.RequestMessages(t.Messages()), t.RunID()}
+}
+
+// kortyxBody returns what the chat routes of Kortyx take: the texts of the conversation. They have no messages with tools.
+func kortyxBody(t *workers.Turn) any {
+	type message struct {
+		ID      string `json:"id"`
+		Role    string `json:"role"`
+		Content string `json:"content"`
+	}
+	messages := []message{}
+	for _, m := range t.Messages() {
+		if text := m.Text(); text != "" {
+			messages = append(messages, message{m.ID(), string(m.Role), text})
+		}
+	}
+	return struct {
+		SessionID string    `json:"sessionId"`
+		Stream    bool      `json:"stream"`
+		Messages  []message `json:"messages"`
+	}{t.Session().ID, true, messages}
+}
+
+// nativeBody returns the body for an endpoint that writes chunks of the log.
+func nativeBody(t *workers.Turn) any {
+	s := t.Session()
+	return struct {
+		Tenant    string            `json:"tenant"`
+		Root      string            `json:"root"`
+		Session   string            `json:"session"`
+		AgentType string            `json:"agentType"`
+		RunID     string            `json:"runId"`
+		Step      int               `json:"step"`
+		Messages  []aisdk.UIMessage `json:"messages"`
+		State     json.RawMessage   `json:"state"`
+		Params    json.RawMessage   `json:"params,omitempty"`
+	}{
+		Tenant: s.Tenant, Root: s.Root, Session: s.ID, AgentType: t.AgentType(), RunID: t.RunID(), Step: t.Steps(),
+		Messages: aisdk.RequestMessages(t.Messages()), State: json.RawMessage(t.State()), Params: json.RawMessage(t.Params()),
+	}
+}

@@ -1,0 +1,81 @@
+package httpagent
+
+import (
+	"github.com/tailrace/tailrace/chunk"
+	"github.com/tailrace/tailrace/codec/aisdk"
+	"github.com/tailrace/tailrace/internal/dialect"
+	"github.com/tailrace/tailrace/internal/rawjson"
+)
+
+// nativeTranslator reads chunks of the log. Their agentId, agentType, timestamp and step may be left out.
+type nativeTranslator struct {
+	run    dialect.Run
+	step   int64
+	ended  bool                // one of the chunks ended the stream
+	failed *chunk.StreamFailed // likewise, unsuccessfully
+	open   map[string]bool     // calls without an outcome
+}
+
+func newNativeTranslator(r dialect.Run) dialect.Translator {
+	return &nativeTranslator{run: r, step: r.Step, open: make(map[string]bool)}
+}
+
+// Translate implements dialect.Translator.
+func (n *nativeTranslator) Translate(raw []byte) ([]chunk.Chunk, error) {
+	c, err := chunk.Decode(n.complete(rawjson.TrimSpace(raw)))
+	if err != nil {
+		return nil, err
+	}
+	switch b := c.Body.(type) {
+	case chunk.StepStart:
+		n.step++
+	case chunk.ToolStart:
+		n.open[b.ToolCallID] = true
+	case chunk.ToolEnd:
+		delete(n.open, b.ToolCallID)
+	case chunk.StreamEnd, chunk.StreamPaused:
+		n.ended = true
+		return nil, nil
+	case chunk.StreamFailed:
+		n.ended, n.failed = true, &b
+		return nil, nil
+	}
+	c.Step = n.step
+	return []chunk.Chunk{c}, nil
+}
+
+// complete returns the object with the head that it lacks.
+func (n *nativeTranslator) complete(raw []byte) []byte {
+	if len(raw) < 2 || raw[0] != '{' || raw[len(raw)-1] != '}' {
+		return raw // chunk.Decode reports it
+	}
+	o := rawjson.Object{Dst: append(make([]byte, 0, len(raw)+128), raw[:len(raw)-1]...)}
+	for _, m := range []struct{ name, value string }{{"agentId", n.run.Session}, {"agentType", n.run.AgentType}} {
+		if rawjson.Get(raw, m.name) == nil {
+			o.String(m.name, m.value)
+		}
+	}
+	for _, name := range []string{"timestamp", "step"} {
+		if rawjson.Get(raw, name) == nil {
+			o.Raw(name, []byte("0"))
+		}
+	}
+	return o.End()
+}
+
+// End implements dialect.Translator.
+func (n *nativeTranslator) End() []chunk.Chunk {
+	end := chunk.Chunk{AgentID: n.run.Session, AgentType: n.run.AgentType, Step: n.step}
+	switch {
+	case n.failed != nil:
+		end.Body = *n.failed
+	case !n.ended:
+		text := userMessages[CodeConnectionLost]
+		end.Body = chunk.StreamFailed{Error: text, ErrorDetail: &chunk.ErrorDetail{Message: text, Code: new(aisdk.CodeConnectionLost)}}
+	case len(n.open) > 0:
+		end.Body = chunk.StreamPaused{}
+	default:
+		end.Body = chunk.StreamEnd{StreamID: n.run.Session}
+	}
+	return []chunk.Chunk{end}
+}

@@ -1,0 +1,30 @@
+/** A response of the edge that a retry does not change, such as an unknown session or a missing right. */
+export class TailraceError extends Error {
+  /** The HTTP status, 0 if there was no response. */
+  readonly status: number;
+  /** The code of the problem, such as STREAM_NOT_FOUND; "" without one. */
+  readonly code: string;
+  /** The members of the problem (RFC 9457). */
+  readonly problem: Record<string, unknown>;
+
+  constructor(message: string, status: number, problem: Record<string, unknown> = {}) {
+    super(message);
+    this.name = "TailraceError";
+    this.status = status;
+    this.problem = problem;
+    this.code = typeof problem["code"] === "string" ? problem["code"] : "";
+  }
+}
+
+/** problemOf reads the problem in a response with an error status. */
+export async function problemOf(response: Response): Promise<TailraceError> {
+  let problem: Record<string, unknown> = {};
+  try {
+    const body: unknown = await response.json();
+    if (typeof body === "object" && body !== null) problem = body as Record<string, unknown>;
+  } catch {
+    // not JSON: the status says enough
+  }
+  const title = typeof problem["title"] === "string" ? problem["title"] : response.statusText;
+  return new TailraceError(`${response.status} ${title}`.trim(), response.status, problem);
+}

@@ -1,0 +1,10 @@
+export type * from "./chunks.js";
+export { TailraceError } from "./errors.js";
+export { followSession, type FollowOptions, type SessionEvent } from "./follow.js";
+export type { ConnectionOptions } from "./http.js";
+export { publishRun, type PublishChunk, type PublishedRun, type PublishOptions, type RunState } from "./publish.js";
+export type { Child, Message, PendingCall, Snapshot } from "./snapshot.js";
+export { EventParser, type ServerSentEvent } from "./sse.js";
+export { createSessionStore, type SessionStore, type SessionView } from "./store.js";
+export { mintSessionToken, type SessionTokenOptions } from "./token.js";
+export { emptyTree, reduceTree, textOf, toolsOf, type AgentPart, type AgentState, type ToolCall, type Tree } from "./tree.js";

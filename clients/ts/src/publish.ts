@@ -1,0 +1,259 @@
+import type { Chunk, ChunkBase, ErrorDetail, InputMessage, Parent } from "./chunks.js";
+import { TailraceError } from "./errors.js";
+import { Connection, defaultIdleTimeout, IdleTimer, query, RetryLater, textOf, type ConnectionOptions } from "./http.js";
+
+type WithoutBase<T> = T extends Chunk ? Omit<T, keyof ChunkBase> & Partial<ChunkBase> : never;
+
+/** A chunk to write. What it leaves out of agentId, agentType, timestamp and step is what the session says. */
+export type PublishChunk = WithoutBase<Chunk>;
+
+/** Which run to write. */
+export interface PublishOptions extends ConnectionOptions {
+  /** The id of the session. */
+  session: string;
+  /** The root of the tree, if the session is a sub-agent's. */
+  root?: string;
+  /** The id of the run, 1 to 64 letters, digits, - and _. Defaults to a new one. With the id of an open run, which may be of another process, it is continued. */
+  runId?: string;
+  /** The name of the agent's definition. */
+  agentType?: string;
+  mode?: string;
+  /** What the run answers. */
+  input?: InputMessage[];
+  /** The caller, if the session is a sub-agent's. */
+  parent?: Parent;
+  /** Replaces a run that is open in the session; its writer is fenced. */
+  takeOver?: boolean;
+  /** How many characters of chunks may wait to be stored before write waits. Defaults to 1 Mi. */
+  maxPending?: number;
+  /** The time without a byte, in milliseconds, after which a connection is taken for dead. Defaults to 45,000. 0 waits forever. */
+  idleTimeout?: number;
+}
+
+/** What is stored of a run. */
+export interface RunState {
+  runId: string;
+  epoch: number;
+  /** The number of chunks that are stored. */
+  stored: number;
+  /** The number of the next line: after a translated response it is not that of stored. */
+  next: number;
+  /** A cursor of the session's events. */
+  position: string;
+  status: "active" | "paused" | "ended" | "failed";
+  [member: string]: unknown;
+}
+
+/**
+ * publishRun opens a run, or continues the one with the same runId. Every chunk is stored once, however often a connection is cut. The error is a TailraceError for
+ * what no retry changes: RUN_OPEN if another run is open, and later FENCED if another writer has replaced this one.
+ */
+export async function publishRun(options: PublishOptions): Promise<PublishedRun> {
+  const connection = new Connection(options);
+  connection.firstDelay = 100; // clients of streams reconnect together, writers do not
+  const runId = options.runId ?? crypto.randomUUID();
+  const { agentType, mode, input, parent, takeOver } = options;
+  const path = `/v1/sessions/${encodeURIComponent(options.session)}/runs`;
+  const request = (name: string, body: unknown, epoch: number | undefined, accept: readonly number[]) =>
+    repeat(connection, async () => {
+      const idle = new IdleTimer(options.idleTimeout ?? defaultIdleTimeout, options.signal);
+      try {
+        const init: RequestInit = { method: "GET", signal: idle.signal };
+        if (body !== undefined) Object.assign(init, { method: "POST", headers: { "Content-Type": "application/json" }, body: JSON.stringify(body) });
+        const response = await connection.send(path + name + query({ root: options.root, epoch }), init, accept);
+        return { status: response.status, state: JSON.parse(await textOf(response, idle)) as RunState };
+      } finally {
+        idle.close();
+      }
+    });
+  const opened = await request("", { runId, agentType, mode, input, parent, takeOver }, undefined, [200, 201]);
+  const { epoch } = opened.state;
+  const run = `/${encodeURIComponent(runId)}`;
+  // The run existed: by the first of two requests of this process, or by another process.
+  const state = async (name: string, body?: unknown) => (await request(run + name, body, epoch, [200])).state;
+  const before = opened.status === 200 ? await state("") : undefined;
+  return new PublishedRun(options, connection, path + run + "/chunks", runId, epoch, before, state);
+}
+
+/** repeat calls f until it succeeds, or fails with what no retry changes. */
+async function repeat<T>(connection: Connection, f: () => Promise<T>): Promise<T> {
+  for (;;) {
+    try {
+      const result = await f();
+      connection.succeeded();
+      return result;
+    } catch (error) {
+      await connection.wait(error);
+    }
+  }
+}
+
+/** lastLine returns the number of the last line that is stored. */
+function lastLine(state: RunState): number {
+  return state.next - 1;
+}
+
+/** The longest body of a request, in characters. */
+const maxBody = 256 << 10;
+
+/** A run that is being written. */
+export class PublishedRun {
+  /** How many chunks were stored when the run was opened: another process wrote them. */
+  readonly storedBefore: number;
+
+  private stored: number;
+  private position: string;
+  private readonly lines: string[] = []; // not known to be stored
+  private size = 0; // of the lines, in characters
+  private sending = false;
+  private unsure = false; // a request was cut: it may have stored more than its response says
+  private failure: { error: unknown } | undefined;
+  private waiting: Array<() => void> = [];
+
+  /** @internal */
+  constructor(
+    private readonly options: PublishOptions,
+    private readonly connection: Connection,
+    private readonly path: string,
+    readonly runId: string,
+    /** The fencing token. */
+    readonly epoch: number,
+    before: RunState | undefined,
+    private readonly state: (name: string, body?: unknown) => Promise<RunState>,
+  ) {
+    this.storedBefore = before?.stored ?? 0;
+    this.stored = before === undefined ? 0 : lastLine(before);
+    this.position = before?.position ?? "0";
+  }
+
+  /** write queues a chunk. It waits while too much is queued, and throws if an earlier chunk could not be stored. */
+  async write(chunk: PublishChunk): Promise<void> {
+    this.check();
+    const line = JSON.stringify(chunk) + "\n";
+    this.lines.push(line);
+    this.size += line.length;
+    if (!this.sending) void this.send();
+    await this.until(() => this.size <= (this.options.maxPending ?? 1 << 20));
+  }
+
+  /** flush waits until all chunks are stored, and returns the position: a cursor of the session's events. */
+  async flush(): Promise<string> {
+    await this.until(() => this.lines.length === 0);
+    return this.position;
+  }
+
+  /** end completes the run, after all chunks. */
+  async end(finalOutput?: unknown): Promise<RunState> {
+    await this.flush();
+    return this.state("/end", finalOutput === undefined ? {} : { finalOutput });
+  }
+
+  /** fail ends the run with an error, after all chunks that can be stored. */
+  async fail(error: string, errorDetail?: ErrorDetail): Promise<RunState> {
+    await this.flush().catch((failure: unknown) => {
+      if (failure instanceof TailraceError && failure.code === "FENCED") throw failure;
+    });
+    return this.state("/fail", errorDetail === undefined ? { error } : { error, errorDetail });
+  }
+
+  /** pause waits for a user or for sub-agents. A chunk of the type stream_active continues the run. */
+  async pause(reason?: string): Promise<RunState> {
+    await this.flush();
+    return this.state("/pause", reason === undefined ? {} : { reason });
+  }
+
+  private check(): void {
+    if (this.failure !== undefined) throw this.failure.error;
+  }
+
+  private async until(condition: () => boolean): Promise<void> {
+    for (;;) {
+      this.check();
+      if (condition()) return;
+      await new Promise<void>((resolve) => this.waiting.push(resolve));
+    }
+  }
+
+  private wake(): void {
+    const waiting = this.waiting;
+    this.waiting = [];
+    for (const resolve of waiting) resolve();
+  }
+
+  /** send sends the queued lines. The first one is sent at once; those that are written meanwhile are the next request. */
+  private async send(): Promise<void> {
+    this.sending = true;
+    try {
+      while (this.lines.length > 0) {
+        try {
+          await this.append();
+        } catch (error) {
+          await this.connection.wait(error);
+        }
+      }
+    } catch (error) {
+      this.failure = { error };
+    }
+    this.sending = false;
+    this.wake();
+  }
+
+  private async append(): Promise<void> {
+    if (this.unsure) {
+      // Otherwise a long body that is cut each time would restart from its first line each time.
+      const state = await this.state("");
+      this.advance(lastLine(state), state.position);
+      this.unsure = false;
+    }
+    if (this.lines.length === 0) return;
+    this.unsure = true;
+    let body = "";
+    for (const line of this.lines) {
+      if (body !== "" && body.length + line.length > maxBody) break;
+      body += line;
+    }
+    const idle = new IdleTimer(this.options.idleTimeout ?? defaultIdleTimeout, this.options.signal);
+    try {
+      const path = this.path + query({ root: this.options.root, epoch: this.epoch, firstLine: this.stored + 1 });
+      const response = await this.connection.send(path, { method: "POST", headers: { "Content-Type": "application/x-ndjson" }, body, signal: idle.signal });
+      if (response.body === null) throw new Error("the response has no body");
+      const reader = response.body.getReader();
+      const decoder = new TextDecoder();
+      let rest = "";
+      for (let complete = false; ; ) {
+        idle.reset();
+        const { done, value } = await reader.read();
+        if (done) {
+          if (!complete) throw new Error("the response was cut");
+          this.unsure = false;
+          return;
+        }
+        const lines = (rest + decoder.decode(value, { stream: true })).split("\n");
+        rest = lines.pop() ?? "";
+        for (const line of lines) complete = this.report(line) || complete;
+      }
+    } finally {
+      idle.close();
+    }
+  }
+
+  /** report handles a line of a response, and reports whether it is the last one. */
+  private report(line: string): boolean {
+    if (line === "") return false;
+    const { stored, position, done, error, code, ...more } = JSON.parse(line) as { stored?: number; position?: string; done?: boolean; error?: string; code?: string };
+    if (stored !== undefined) this.advance(stored, position);
+    if (error === undefined) return done === true;
+    const problem = new TailraceError(error, 200, { title: error, code, stored, ...more });
+    throw code === "UNAVAILABLE" || code === "DRAINING" ? new RetryLater(problem, 0) : problem;
+  }
+
+  private advance(stored: number, position: string | undefined): void {
+    const done = this.lines.splice(0, Math.max(0, stored - this.stored));
+    for (const line of done) this.size -= line.length;
+    if (position !== undefined) this.position = position;
+    if (done.length === 0) return;
+    this.stored += done.length;
+    this.connection.succeeded();
+    this.wake();
+  }
+}

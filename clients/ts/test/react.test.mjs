@@ -1,0 +1,50 @@
+import assert from "node:assert/strict";
+import { test } from "node:test";
+import { createElement, StrictMode } from "react";
+import { act, create } from "react-test-renderer";
+import { textOf } from "../dist/index.js";
+import { useSession } from "../dist/react.js";
+import { events, fakeEdge, snapshot } from "./fake_edge.mjs";
+
+globalThis.IS_REACT_ACT_ENVIRONMENT = true;
+
+function Page(options) {
+  const { tree, connection } = useSession(options);
+  const agent = tree.agents[options.session];
+  return `${options.session} ${connection}: ${agent === undefined ? "" : textOf(agent)}`;
+}
+
+// shows waits, within act, until the page shows a text.
+async function shows(renderer, want) {
+  for (let i = 0; i < 400 && renderer.toJSON() !== want; i++) await act(() => new Promise((resolve) => setTimeout(resolve, 5)));
+  assert.equal(renderer.toJSON(), want);
+}
+
+test("a component shows a session, then another one, and closes its connections", async () => {
+  const streams = () => [{ json: snapshot(0) }, { body: [events(1, 2), events(3)], end: "open" }];
+  const edge = fakeEdge([...streams(), ...streams()]);
+  const page = (session) => createElement(Page, { url: "https://edge.test", session, fetch: edge.fetch });
+  let renderer;
+  await act(() => { renderer = create(page("s1")); });
+  assert.equal(renderer.toJSON(), "s1 loading: ");
+  await shows(renderer, "s1 open: 123");
+  await act(() => renderer.update(page("s2"))); // its chunks are of the agent s1
+  await shows(renderer, "s2 open: ");
+  assert.deepEqual(edge.requests.map((request) => request.path), ["/v1/sessions/s1/snapshot", "/v1/sessions/s1/events?after=0", "/v1/sessions/s2/snapshot", "/v1/sessions/s2/events?after=0"]);
+  assert.equal(edge.requests[1].signal.aborted, true);
+  await act(() => renderer.unmount());
+  assert.equal(edge.requests[3].signal.aborted, true);
+});
+
+test("a failure is shown, and an effect that runs twice leaves one connection", async () => {
+  const edge = fakeEdge([{ json: snapshot(0) }, { json: snapshot(0) }, { body: [events(1)], end: "open" }, { body: [events(1)], end: "open" }]);
+  let renderer;
+  await act(() => { renderer = create(createElement(StrictMode, null, createElement(Page, { url: "https://edge.test", session: "s1", fetch: edge.fetch }))); });
+  await shows(renderer, "s1 open: 1");
+  const open = edge.requests.filter((request) => request.path.includes("/events") && !request.signal.aborted);
+  assert.equal(open.length, 1);
+  await act(() => renderer.unmount());
+  const refused = fakeEdge([{ status: 404, json: { code: "STREAM_NOT_FOUND" } }]);
+  await act(() => { renderer = create(createElement(Page, { url: "https://edge.test", session: "s1", fetch: refused.fetch })); });
+  await shows(renderer, "s1 failed: ");
+});

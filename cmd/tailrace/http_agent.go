@@ -1,0 +1,123 @@
+package main
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"log/slog"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/tailrace/tailrace/agents/httpagent"
+	"github.com/tailrace/tailrace/agents/openai"
+	"github.com/tailrace/tailrace/internal/dialect"
+	"github.com/tailrace/tailrace/workers"
+)
+
+// httpEntry is an agent that is an HTTP endpoint.
+type httpEntry struct {
+	URL            string            `json:"url"`
+	Dialect        string            `json:"dialect"`
+	Headers        map[string]string `json:"headers"` // values may contain environment variables: ${TOKEN}
+	ForwardHeaders []string          `json:"forwardHeaders"`
+	OnCrash        string            `json:"onCrash"`
+
+	// Durations such as "30s"; "off" disables the limit.
+	ToolDeadline    string `json:"toolDeadline"`
+	ResponseTimeout string `json:"responseTimeout"`
+	IdleTimeout     string `json:"idleTimeout"`
+	Timeout         string `json:"timeout"`
+
+	MaxEventBytes    int   `json:"maxEventBytes"`
+	MaxResponseBytes int64 `json:"maxResponseBytes"`
+	Attempts         int   `json:"attempts"`
+}
+
+// agent returns the agent of an entry.
+func (e agentEntry) agent(c config, log *slog.Logger) (workers.Agent, error) {
+	if e.HTTP != nil && e.HTTP.Dialect != dialect.OpenAI {
+		if e.hasModelMembers() {
+			return nil, errors.New(`"http" is set, want no other member: the endpoint has its own model and tools`)
+		}
+		cfg, err := e.HTTP.config(log)
+		if err != nil {
+			return nil, err
+		}
+		return httpagent.New(cfg)
+	}
+	cfg, err := e.config(c)
+	if err != nil {
+		return nil, err
+	}
+	cfg.Log = log
+	return openai.New(cfg)
+}
+
+func (e agentEntry) hasModelMembers() bool {
+	return e.Model != "" || e.System != "" || e.MaxSteps != 0 || e.Output != nil || len(e.Body)+len(e.Tools)+len(e.Subagents) > 0 || e.Reasoning
+}
+
+func (e httpEntry) config(log *slog.Logger) (httpagent.Config, error) {
+	cfg := httpagent.Config{
+		URL: e.URL, Dialect: e.Dialect, ForwardHeaders: e.ForwardHeaders, OnCrash: httpagent.OnCrash(e.OnCrash),
+		MaxEventBytes: e.MaxEventBytes, MaxResponseBytes: e.MaxResponseBytes, Retry: httpagent.Retry{Attempts: e.Attempts}, Log: log,
+	}
+	var err error
+	if cfg.Headers, err = expandHeaders(e.Headers); err != nil {
+		return cfg, err
+	}
+	for _, d := range []struct {
+		name, text string
+		to         *time.Duration
+	}{
+		{"toolDeadline", e.ToolDeadline, &cfg.ToolDeadline}, {"responseTimeout", e.ResponseTimeout, &cfg.ResponseTimeout},
+		{"idleTimeout", e.IdleTimeout, &cfg.IdleTimeout}, {"timeout", e.Timeout, &cfg.Timeout},
+	} {
+		if *d.to, err = parseLimit(d.text); err != nil {
+			return cfg, fmt.Errorf("%s: %w", d.name, err)
+		}
+	}
+	return cfg, nil
+}
+
+// parseLimit parses a duration, "off", or "" for the default.
+func parseLimit(text string) (time.Duration, error) {
+	switch text {
+	case "":
+		return 0, nil
+	case "off":
+		return httpagent.Off, nil
+	}
+	d, err := time.ParseDuration(text)
+	if err == nil && d <= 0 {
+		err = fmt.Errorf("%s, want more than 0, or off", text)
+	}
+	return d, err
+}
+
+// modelEndpoint changes cfg to the model behind the URL of an agent: that of chat completions, or of responses.
+func (e httpEntry) modelEndpoint(cfg *openai.Config) error {
+	if len(e.Headers)+len(e.ForwardHeaders) > 0 || cmp.Or(e.OnCrash, e.ToolDeadline, e.ResponseTimeout, e.Timeout) != "" || e.MaxEventBytes != 0 || e.MaxResponseBytes != 0 {
+		return errors.New(`dialect "openai" has "url", "idleTimeout" and "attempts" only: TAILRACE_MODEL_KEY is its key`)
+	}
+	url := strings.TrimSuffix(e.URL, "/")
+	for _, api := range []struct {
+		path string
+		api  openai.API
+	}{{"/chat/completions", openai.Chat}, {"/responses", openai.Responses}} {
+		if base, ok := strings.CutSuffix(url, api.path); ok {
+			cfg.BaseURL, cfg.API = base, api.api
+		}
+	}
+	if !slices.Contains([]string{cfg.BaseURL + "/chat/completions", cfg.BaseURL + "/responses"}, url) {
+		return errors.New(`dialect "openai": want a url that ends with /chat/completions or /responses`)
+	}
+	cfg.Retry.Attempts = e.Attempts
+	d, err := parseLimit(e.IdleTimeout)
+	if err != nil {
+		return fmt.Errorf("idleTimeout: %w", err)
+	}
+	cfg.IdleTimeout = cmp.Or(d, cfg.IdleTimeout)
+	return nil
+}

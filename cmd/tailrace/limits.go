@@ -1,0 +1,156 @@
+package main
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"os"
+	"strconv"
+	"strings"
+
+	"github.com/go-json-experiment/json"
+
+	"github.com/tailrace/tailrace/sseedge"
+	"github.com/tailrace/tailrace/subjects"
+)
+
+// limitsFile is the file of limits of tenants, see docs/security.md.
+type limitsFile struct {
+	Default tenantLimits            `json:"default"`
+	Tenants map[string]tenantLimits `json:"tenants"`
+}
+
+// tenantLimits are the limits of one tenant. A member that is 0 is not limited.
+type tenantLimits struct {
+	Rate        rate `json:"rate"`        // requests of all its clients to one edge
+	SubjectRate rate `json:"subjectRate"` // requests of one subject to one edge
+	Streams     int  `json:"streams"`     // open streams on one edge
+	Runs        int  `json:"runs"`        // runs at the same time, of all workers
+
+	TokensPerDay int64 `json:"tokensPerDay"` // of all workers, in a day in UTC
+}
+
+// rate is "20/60" in the file and in settings: requests per second, and how many may come at once.
+type rate sseedge.Rate
+
+const unlimited = "unlimited"
+
+// UnmarshalText parses a rate. An empty one is the default.
+func (r *rate) UnmarshalText(text []byte) error {
+	switch string(text) {
+	case "":
+		*r = rate{}
+		return nil
+	case unlimited:
+		*r = rate(sseedge.Unlimited)
+		return nil
+	}
+	perSecond, burst, _ := strings.Cut(string(text), "/")
+	var err error
+	if r.PerSecond, err = strconv.ParseFloat(perSecond, 64); err == nil {
+		r.Burst, err = strconv.Atoi(burst)
+	}
+	if err != nil || sseedge.Rate(*r).Validate() != nil {
+		return fmt.Errorf("rate is %q, want requests per second and burst, such as 20/60, or unlimited", text)
+	}
+	return nil
+}
+
+// String returns the rate as a setting has it.
+func (r rate) String() string {
+	switch r {
+	case rate{}:
+		return ""
+	case rate(sseedge.Unlimited):
+		return unlimited
+	}
+	return strconv.FormatFloat(r.PerSecond, 'g', -1, 64) + "/" + strconv.Itoa(r.Burst)
+}
+
+// limits reads the file of limits. Without one nothing is limited.
+func (c config) limits() (limitsFile, error) {
+	var f limitsFile
+	if c.Limits == "" {
+		return f, nil
+	}
+	text, err := os.ReadFile(c.Limits)
+	if err == nil {
+		err = json.Unmarshal(text, &f, json.RejectUnknownMembers(true))
+	}
+	if err == nil {
+		err = f.check()
+	}
+	if err != nil {
+		return f, usageError{fmt.Errorf("limits %s: %w", c.Limits, err)}
+	}
+	return f, nil
+}
+
+func (f limitsFile) check() error {
+	if err := f.Default.check(); err != nil {
+		return fmt.Errorf("default: %w", err)
+	}
+	for tenant, l := range f.Tenants {
+		if err := subjects.CheckToken("tenant", tenant); err != nil {
+			return err
+		}
+		if err := l.check(); err != nil {
+			return fmt.Errorf("tenant %s: %w", tenant, err)
+		}
+	}
+	return nil
+}
+
+func (l tenantLimits) check() error {
+	if l.Streams < 0 || l.Runs < 0 || l.TokensPerDay < 0 {
+		return errors.New("a limit is negative, want 1 or more; without the member there is no limit")
+	}
+	return nil
+}
+
+// of returns the limits of a tenant: its own, and the default for each that it does not have.
+func (f limitsFile) of(tenant string) tenantLimits {
+	l := f.Tenants[tenant]
+	if l.Rate == (rate{}) {
+		l.Rate = f.Default.Rate
+	}
+	if l.SubjectRate == (rate{}) {
+		l.SubjectRate = f.Default.SubjectRate
+	}
+	if l.Streams == 0 {
+		l.Streams = f.Default.Streams
+	}
+	if l.Runs == 0 {
+		l.Runs = f.Default.Runs
+	}
+	if l.TokensPerDay == 0 {
+		l.TokensPerDay = f.Default.TokensPerDay
+	}
+	return l
+}
+
+// streams returns the places on an edge.
+func (f limitsFile) streams(c config) sseedge.Limits {
+	tenants := make(map[string]int, len(f.Tenants))
+	for tenant := range f.Tenants {
+		tenants[tenant] = cmp.Or(f.of(tenant).Streams, -1)
+	}
+	return sseedge.Limits{
+		Streams: c.MaxStreams, PerTenant: cmp.Or(f.Default.Streams, -1), Tenants: tenants, PerAddress: c.MaxStreamsPerAddress, PerSession: c.MaxStreamsPerSession,
+	}
+}
+
+// runs returns the limit of the runs of a tenant.
+func (f limitsFile) runs(tenant string) int { return f.of(tenant).Runs }
+
+// tokensPerDay returns the budget of a tenant.
+func (f limitsFile) tokensPerDay(tenant string) int64 { return f.of(tenant).TokensPerDay }
+
+// rates returns the rates of an edge. Without authenticators all clients are one subject, so that it has no rate.
+func (f limitsFile) rates(c config) sseedge.Rates {
+	r := sseedge.Rates{Address: sseedge.Rate(c.RatePerAddress), Tenant: func(tenant string) sseedge.Rate { return sseedge.Rate(f.of(tenant).Rate) }}
+	if c.Auth != "" {
+		r.Subject = func(tenant string) sseedge.Rate { return sseedge.Rate(f.of(tenant).SubjectRate) }
+	}
+	return r
+}

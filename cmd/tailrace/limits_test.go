@@ -1,0 +1,119 @@
+package main
+
+import (
+	"net/http"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/tailrace/tailrace/auth"
+	"github.com/tailrace/tailrace/sseedge"
+)
+
+func readLimits(t *testing.T, text string) (limitsFile, error) {
+	t.Helper()
+	return config{Limits: writeFile(t, "limits.json", text)}.limits()
+}
+
+// A tenant has its own limits, and the default of each that it does not have.
+func TestLimitsFile(t *testing.T) {
+	f, err := readLimits(t, `{"default": {"rate": "200/400", "subjectRate": "20/60", "streams": 500, "runs": 50, "tokensPerDay": 1000000},
+		"tenants": {"acme": {"rate": "0.5/3", "runs": 7, "tokensPerDay": 2000}, "globex": {}, "initech": {"rate": "unlimited"}}}`)
+	if err != nil {
+		t.Fatal(err)
+	}
+	def := tenantLimits{Rate: rate{200, 400}, SubjectRate: rate{20, 60}, Streams: 500, Runs: 50, TokensPerDay: 1_000_000}
+	acme := def
+	acme.Rate, acme.Runs, acme.TokensPerDay = rate{0.5, 3}, 7, 2000
+	initech := def
+	initech.Rate = rate(sseedge.Unlimited)
+	for tenant, want := range map[string]tenantLimits{"acme": acme, "initech": initech, "globex": def, "other": def} {
+		if got := f.of(tenant); got != want {
+			t.Errorf("%s: %+v, want %+v", tenant, got, want)
+		}
+	}
+	streams := f.streams(config{MaxStreams: 9})
+	if streams.PerTenant != 500 || streams.Tenants["acme"] != 500 || streams.Streams != 9 {
+		t.Errorf("%+v", streams)
+	}
+	rates := f.rates(config{Auth: "auth.json", RatePerAddress: rate{1, 2}})
+	if rates.Tenant("acme") != (sseedge.Rate{PerSecond: 0.5, Burst: 3}) || rates.Subject("acme") != (sseedge.Rate{PerSecond: 20, Burst: 60}) || rates.Address != (sseedge.Rate{PerSecond: 1, Burst: 2}) {
+		t.Errorf("%+v", rates)
+	}
+	if f.runs("acme") != 7 || f.runs("other") != 50 {
+		t.Errorf("runs: %d and %d", f.runs("acme"), f.runs("other"))
+	}
+	if f.tokensPerDay("acme") != 2000 || f.tokensPerDay("other") != 1_000_000 {
+		t.Errorf("tokens per day: %d and %d", f.tokensPerDay("acme"), f.tokensPerDay("other"))
+	}
+	if f.rates(config{}).Subject != nil {
+		t.Error("without authenticators all clients are one subject, which has no rate")
+	}
+	if f, err := (config{}).limits(); err != nil || f.of("acme") != (tenantLimits{}) || f.streams(config{}).PerTenant != sseedge.Off {
+		t.Errorf("without a file: %+v, %v", f, err)
+	}
+}
+
+func TestLimitsFileRefused(t *testing.T) {
+	for text, want := range map[string]string{
+		`{"tenants": {"acme": {"rates": "1/1"}}}`:  "rates",
+		`{"tenants": {"acme": {"rate": "fast"}}}`:  "rate",
+		`{"tenants": {"acme": {"rate": "1"}}}`:     "rate",
+		`{"tenants": {"acme": {"rate": "NaN/5"}}}`: "rate",
+		`{"tenants": {"acme": {"rate": "Inf/5"}}}`: "rate",
+		`{"tenants": {"acme": {"rate": "0/5"}}}`:   "rate",
+		`{"tenants": {"acme": {"rate": "-1/5"}}}`:  "rate",
+		`{"tenants": {"acme": {"rate": "5/0"}}}`:   "rate",
+		`{"tenants": {"acme": {"runs": -1}}}`:      "tenant acme",
+		`{"default": {"streams": -1}}`:             "default",
+		`{"tenants": {"a.b": {}}}`:                 "a.b",
+		`{"default": {"runs": 1}, "default": {}}`:  "default",
+		`{"default": {"tokensPerDay": -1}}`:        "default",
+		`{"default": {"tokensPerHour": 15}}`:       "tokensPerHour",
+		``:                                         "EOF",
+	} {
+		if _, err := readLimits(t, text); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: %v, want an error with %q", text, err, want)
+		}
+	}
+	if _, err := (config{Limits: filepath.Join(t.TempDir(), "none")}).limits(); err == nil {
+		t.Error("a file that does not exist")
+	}
+}
+
+// Every route of the edge and of its surfaces has a rate, except for streams and public ones: the second request of a tenant is refused. Streams have places.
+func TestRatesOfAllRoutes(t *testing.T) {
+	t.Setenv("TAILRACE_LIMITS", writeFile(t, "limits.json", `{"default": {"rate": "0.0001/1"}}`))
+	m := newMatrix(t)
+	opens := []string{"/v1/events", "/v1/sessions/{id}/events", "/api/chat/{id}", "/api/chat/{id}/stream", "/agents/sse"}
+	rated, streams := 0, 0
+	for i, p := range m.edge.edge.Policies() {
+		stream := p.Method == http.MethodGet && slices.Contains(opens, p.Path)
+		if p.Rated == (stream || p.Public) {
+			t.Errorf("%s %s has a rate: %t", p.Method, p.Path, p.Rated)
+		}
+		if p.Public {
+			continue
+		}
+		grant := auth.Grant{Tenant: "t" + strconv.Itoa(i), Subject: "ann", Scopes: auth.AllScopes, Sessions: auth.Sessions{All: true}}
+		token := m.issuer.Token(grant, time.Hour, nil)
+		first, second := m.send(t, p, "s1", token), m.send(t, p, "s1", token)
+		if refused := second.status == http.StatusTooManyRequests; refused != p.Rated || first.status == http.StatusTooManyRequests {
+			t.Errorf("%s %s: %d, then %d", p.Method, p.Path, first.status, second.status)
+		}
+		if p.Rated && !strings.Contains(second.header, "Retry-After") || p.Rated && !strings.Contains(second.body, "TOO_MANY_REQUESTS_OF_TENANT") {
+			t.Errorf("%s %s: %s %s", p.Method, p.Path, second.header, second.body)
+		}
+		if p.Rated {
+			rated++
+		} else {
+			streams++
+		}
+	}
+	if rated < 20 || streams != len(opens) {
+		t.Errorf("%d routes with a rate, %d streams", rated, streams)
+	}
+}

@@ -1,0 +1,219 @@
+package agui
+
+import (
+	"hash/maphash"
+	"strings"
+
+	"github.com/tailrace/tailrace/chunk"
+	"github.com/tailrace/tailrace/internal/rawjson"
+)
+
+// deprecated has the names of events before version 1.0.
+var deprecated = map[string]string{
+	"THINKING_START": "REASONING_START", "THINKING_END": "REASONING_END",
+	"THINKING_TEXT_MESSAGE_START":   "REASONING_MESSAGE_START",
+	"THINKING_TEXT_MESSAGE_CONTENT": "REASONING_MESSAGE_CONTENT",
+	"THINKING_TEXT_MESSAGE_END":     "REASONING_MESSAGE_END",
+}
+
+// text translates an event of a message.
+func (t *Translator) text(e event) bool {
+	kind := e.kind
+	if now, ok := deprecated[kind]; ok {
+		kind = now
+	}
+	a := e.by
+	id := e.or("messageId", "")
+	delta, hasDelta := e.text("delta")
+	switch kind {
+	case "TEXT_MESSAGE_START":
+		return t.begin(a, id, e.or("role", "assistant"))
+	case "TEXT_MESSAGE_CONTENT":
+		return hasDelta && t.content(a, id, delta)
+	case "TEXT_MESSAGE_END":
+		t.finish(a, id)
+	case "TEXT_MESSAGE_CHUNK":
+		if id == "" && a.chunkKind == "text" {
+			id = a.chunkID
+		}
+		if a.chunkKind != "text" {
+			if id == "" || !t.begin(a, id, e.or("role", "assistant")) {
+				return false
+			}
+			a.chunkKind, a.chunkID = "text", id
+		}
+		return delta == "" || t.content(a, id, delta)
+	case "REASONING_START", "REASONING_MESSAGE_START":
+		t.endThought(a)
+		a.seen[id] = true
+	case "REASONING_MESSAGE_CONTENT":
+		return hasDelta && t.think(a, delta)
+	case "REASONING_MESSAGE_CHUNK":
+		a.chunkKind, a.chunkID = "reasoning", id
+		return t.think(a, delta)
+	case "REASONING_MESSAGE_END", "REASONING_END":
+		t.endThought(a)
+	default:
+		return false
+	}
+	return true
+}
+
+// begin opens a message. Those that are not of the agent are kept as they are.
+func (t *Translator) begin(a *source, id, role string) bool {
+	a.seen[id] = true
+	if role != "assistant" {
+		a.messages[id] = nil
+		return false
+	}
+	a.messages[id] = &hashed{}
+	a.messages[id].hash.SetSeed(t.hash.Seed())
+	return true
+}
+
+// content writes a piece of text.
+func (t *Translator) content(a *source, id, delta string) bool {
+	m, begun := a.messages[id]
+	if begun && m == nil {
+		return false
+	}
+	if delta == "" {
+		return true
+	}
+	if m != nil {
+		_, _ = m.hash.WriteString(delta) // it never fails
+	}
+	t.endThought(a)
+	t.produce(a, id)
+	if a.parent != nil {
+		a.remember(delta)
+	}
+	t.emit(a, chunk.TextDelta{Delta: delta})
+	return true
+}
+
+// finish closes a message, whose text is remembered: a MESSAGES_SNAPSHOT repeats it, maybe under another id.
+func (t *Translator) finish(a *source, id string) {
+	if m := a.messages[id]; m != nil {
+		t.texts[m.hash.Sum64()] = true
+	}
+	delete(a.messages, id)
+}
+
+// remember stores the output of a sub-agent. Two halves of a split character are joined.
+func (a *source) remember(piece string) {
+	if n := len(a.text); n > 0 && strings.HasPrefix(piece, "\xed") {
+		a.text[n-1] = chunk.Concat(a.text[n-1], piece)
+		return
+	}
+	a.text = append(a.text, piece)
+}
+
+func (t *Translator) think(a *source, delta string) bool {
+	if delta == "" {
+		return true
+	}
+	t.produce(a, "")
+	a.thinks = true
+	t.emit(a, chunk.Thinking{Content: delta})
+	return true
+}
+
+func (t *Translator) endThought(a *source) {
+	if a.thinks {
+		a.thinks = false
+		t.emit(a, chunk.Thinking{IsComplete: true})
+	}
+}
+
+// closeChunk ends the message that chunk events continue, because e is of something else.
+func (t *Translator) closeChunk(e event) {
+	switch e.kind {
+	case "RAW", "ACTIVITY_SNAPSHOT", "ACTIVITY_DELTA", "REASONING_ENCRYPTED_VALUE", "SUBAGENT_STARTED":
+		return
+	case "RUN_STARTED", "RUN_FINISHED", "RUN_ERROR", "MESSAGES_SNAPSHOT":
+		for _, a := range t.all() {
+			t.endChunk(a)
+		}
+		return
+	}
+	a := e.by
+	continues := map[string]string{"TEXT_MESSAGE_CHUNK": "text", "TOOL_CALL_CHUNK": "tool", "REASONING_MESSAGE_CHUNK": "reasoning"}[e.kind]
+	id := e.or("messageId", "")
+	if continues == "tool" {
+		id = e.or("toolCallId", "")
+	}
+	if continues == a.chunkKind && (id == "" || id == a.chunkID) {
+		return
+	}
+	t.endChunk(a)
+}
+
+func (t *Translator) endChunk(a *source) {
+	switch a.chunkKind {
+	case "text":
+		t.finish(a, a.chunkID)
+	case "tool":
+		t.endArguments(a, a.chunkID, nil)
+	case "reasoning":
+		t.endThought(a)
+	}
+	a.chunkKind, a.chunkID = "", ""
+}
+
+// messagesSnapshot writes what a list of all messages has that the events before it did not: messages of the agent after the last one of the user, and their
+// calls and results. Agents repeat the conversation at the end of a run.
+func (t *Translator) messagesSnapshot(e event) bool {
+	list := e.object["messages"]
+	if !isArray(list) {
+		return false
+	}
+	var turn []object
+	for v := range rawjson.Elements(list) {
+		m := read(v)
+		if role, _ := m.text("role"); role == "user" {
+			turn = turn[:0]
+			continue
+		}
+		turn = append(turn, m)
+	}
+	for _, m := range turn {
+		id, _ := m.text("id")
+		a := t.root
+		if s := t.agents[m.or("subagentRunId", "")]; s != nil {
+			a = s
+		}
+		switch role, _ := m.text("role"); role {
+		case "assistant":
+			t.snapshotMessage(a, id, m)
+		case "tool":
+			call, _ := m.text("toolCallId")
+			if c := a.calls[call]; c != nil && !c.ended {
+				t.endCall(a, call, m)
+			}
+		}
+	}
+	return true
+}
+
+func (t *Translator) snapshotMessage(a *source, id string, m object) {
+	content, _ := m.text("content")
+	if !a.seen[id] && content != "" && !t.texts[maphash.String(t.hash.Seed(), content)] {
+		a.seen[id] = true
+		t.texts[maphash.String(t.hash.Seed(), content)] = true
+		t.content(a, id, content)
+	}
+	for v := range rawjson.Elements(m["toolCalls"]) {
+		o := read(v)
+		f := o.object("function")
+		call, ok := o.text("id")
+		name, named := f.text("name")
+		if !ok || !named || a.calls[call] != nil {
+			continue
+		}
+		t.produce(a, "")
+		c := t.call(a, call, name)
+		c.args = []byte(f.or("arguments", ""))
+		t.start(a, call)
+	}
+}

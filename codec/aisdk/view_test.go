@@ -1,0 +1,232 @@
+package aisdk
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	"pgregory.net/rapid"
+
+	"github.com/tailrace/tailrace/chunk"
+	"github.com/tailrace/tailrace/projector/fold"
+	"github.com/tailrace/tailrace/sseedge/view"
+)
+
+// drawView draws a view: a preset, or all types but some, with some members hidden.
+func (a *generator) drawView() *view.Compiled {
+	v := view.View{Types: []chunk.Type{"*"}, SubAgents: a.pick("subAgents", 2) == 0}
+	if a.pick("preset", 4) == 0 {
+		v = view.View{Preset: view.Public, SubAgents: a.pick("subAgents", 2) == 0}
+	} else {
+		v.Except = rapid.SliceOfNDistinct(rapid.SampledFrom(chunk.Types()), 0, 4, rapid.ID[chunk.Type]).Draw(a.t, "except")
+		hide := map[chunk.Type][]string{}
+		for _, group := range rapid.SliceOfN(rapid.SampledFrom([]map[chunk.Type][]string{
+			{"tool_start": {"arguments"}, "tool_arg_stream_delta": {"delta"}, "tool_approval_request": {"input"}, "tool_input_error": {"partialInput"}},
+			{"tool_end": {"result"}, "subagent_end": {"result"}},
+			{"tool_end": {"error"}, "tool_input_error": {"error"}, "tool_output_error": {"error"}},
+			{"error": {"error", "errorDetail"}, "stream_failed": {"error", "errorDetail"}},
+			{"tool_approval_response": {"reason"}},
+			{"text_delta": {"delta"}}, {"thinking": {"content"}}, {"custom": {"data"}}, {"file": {"url"}}, {"step_end": {"usage"}},
+			{"source_url": {"title"}}, {"run_started": {"input"}}, {"*": {"agentType"}},
+		}), 0, 3).Draw(a.t, "hide") {
+			for typ, paths := range group {
+				hide[typ] = append(hide[typ], paths...)
+			}
+		}
+		v.Hide = hide
+	}
+	c, err := v.Compile()
+	if err != nil {
+		return a.drawView() // it hides a value in one place and shows it in another
+	}
+	return c
+}
+
+// shown is a MessageWriter behind a view.
+type shown struct {
+	*MessageWriter
+
+	view *view.Chat
+}
+
+func (s shown) Append(dst []byte, rec chunk.Record) []byte {
+	if kept, ok := s.view.Record(rec); ok {
+		return s.MessageWriter.Append(dst, kept)
+	}
+	return s.Hide(dst, rec)
+}
+
+func (s shown) Replay(dst []byte, recs []chunk.Record) []byte {
+	r := s.BeginReplay()
+	for _, rec := range recs {
+		r.FindRemoved(rec)
+	}
+	for _, rec := range recs {
+		if kept, ok := s.view.Record(rec); ok {
+			r.Scan(kept)
+		}
+	}
+	for _, rec := range recs {
+		if kept, ok := s.view.Record(rec); ok {
+			dst = r.Append(dst, kept)
+		} else {
+			dst = r.Hide(dst, rec)
+		}
+	}
+	return r.End(dst)
+}
+
+// A client under a view accepts all frames, and one that resumes at any cursor gets the same bytes as other clients get after it; a replay builds the same message.
+func TestViewTailIsTheSame(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		a := newGenerator(t)
+		a.turn()
+		opt, shows := a.options(), a.drawView().Chat()
+		m, c := shown{New("msg-1", opt), shows}, newClient(opt.Major)
+		for _, rec := range a.log {
+			if m.Done() {
+				m.Continue()
+				c.open()
+			}
+			show(t, c, m.Append(nil, rec))
+			if m.Done() != c.ended {
+				t.Fatalf("done %v, the client got the end: %v", m.Done(), c.ended)
+			}
+		}
+		m = shown{New("msg-1", opt), shows}
+		frames := make([]string, len(a.log))
+		for i, rec := range a.log {
+			frames[i] = string(m.Append(nil, rec))
+		}
+		for cut := 1; cut <= len(a.log); cut++ {
+			m := shown{New("msg-1", opt), shows}
+			m.started = true // as Advance
+			for i, rec := range a.log {
+				if got := string(m.Append(nil, rec)); i >= cut && got != frames[i] {
+					t.Fatalf("cut at %d, record %d:\n got %q\nwant %q", cut, i, got, frames[i])
+				}
+			}
+		}
+		n := rapid.IntRange(0, len(a.log)).Draw(t, "cut")
+		late := newClient(opt.Major)
+		m = shown{New("msg-1", opt), shows}
+		show(t, late, m.Replay(nil, a.log[:n]))
+		for _, rec := range a.log[n:] {
+			if m.Done() {
+				m.Continue()
+				late.open()
+			}
+			show(t, late, m.Append(nil, rec))
+		}
+		if c.reload || late.reload {
+			return
+		}
+		if got, want := comparableText(a, late.parts, opt), comparableText(a, c.parts, opt); got != want {
+			t.Fatalf("replayed:\n%s\nwant as live:\n%s\nof %s", got, want, a)
+		}
+	})
+}
+
+// A client that loads a page under a view has the parts, and the number of steps, of one that followed the stream under that view.
+func TestViewSnapshotHasTheSame(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		a := newGenerator(t)
+		a.plain = true
+		a.turn()
+		opt := Options{Major: []int{0, 7}[a.pick("major", 2)], ClientTool: isClientTool}
+		shows := a.drawView().Chat()
+		f := fold.New(session)
+		for _, rec := range a.log {
+			if err := f.Apply(rec); err != nil {
+				t.Fatal(err)
+			}
+		}
+		text, err := shows.Page(Snapshot(f.Snapshot(), SnapshotOptions{Partial: true}).AppendJSON(nil))
+		if err != nil {
+			t.Fatal(err)
+		}
+		var page struct {
+			Messages []struct {
+				Role  string            `json:"role"`
+				Parts []json.RawMessage `json:"parts"`
+			} `json:"messages"`
+		}
+		if err := json.Unmarshal(text, &page); err != nil {
+			t.Fatal(err)
+		}
+		var parts []*uiPart
+		for _, msg := range page.Messages {
+			for _, raw := range msg.Parts {
+				if msg.Role == "assistant" {
+					parts = append(parts, partOf(t, raw))
+				}
+			}
+		}
+		want := comparableText(a, parts, opt)
+		m, c := shown{New("msg-1", opt), shows}, newClient(opt.Major)
+		for _, rec := range a.log {
+			if m.Done() {
+				m.Continue()
+				c.open()
+			}
+			show(t, c, m.Append(nil, rec))
+		}
+		late := newClient(opt.Major)
+		show(t, late, shown{New("msg-1", opt), shows}.Replay(nil, a.log))
+		for _, c := range []*client{c, late} {
+			if got := comparableText(a, c.parts, opt); got != want && !c.reload {
+				t.Fatalf("stream:\n%s\nsnapshot:\n%s\nof %s", got, want, a)
+			}
+		}
+	})
+}
+
+var planted = regexp.MustCompile(`tok[0-9]+x`)
+
+// Nothing in the frames is from a record, or a member, that the view hides: each record has a token in each of its texts.
+func TestViewShowsNoMoreThanTheLog(t *testing.T) {
+	word := regexp.MustCompile(`"(delta|content|result|error|message|reason|data|url|title|filename|text|q|input|partialInput|finalOutput|agentType)":(?:"|\{"q":"?|null|[0-9])`)
+	rapid.Check(t, func(t *rapid.T) {
+		a := newGenerator(t)
+		a.value = rapid.Map(rapid.Int(), func(n int) chunk.Value { return chunk.Value(fmt.Sprintf(`{"q":"v%d"}`, n)) })
+		a.text = rapid.SampledFrom([]string{"a", "b c"})
+		a.turn()
+		opt, compiled := a.options(), a.drawView()
+		shows := compiled.Chat()
+		var allowed []string
+		for i, rec := range a.log {
+			n := 0
+			a.log[i].Data = word.ReplaceAllFunc(rec.Data, func(found []byte) []byte {
+				if !bytes.HasSuffix(found, []byte(`"`)) {
+					return found
+				}
+				n++
+				return fmt.Appendf(nil, "%stok%d00%dx ", found, rec.Seq, n)
+			})
+			if kept, ok := compiled.Record(a.log[i]); ok {
+				allowed = append(allowed, planted.FindAllString(string(kept.Data), -1)...)
+			}
+		}
+		m := shown{New("msg-1", opt), shows}
+		var frames []byte
+		for _, rec := range a.log {
+			if m.Done() {
+				m.Continue()
+			}
+			frames = m.Append(frames, rec)
+		}
+		frames = append(frames, shown{New("msg-1", opt), shows}.Replay(nil, a.log)...)
+		for _, tok := range planted.FindAllString(string(frames), -1) {
+			if !slices.Contains(allowed, tok) {
+				t.Fatalf("%s is hidden, and in\n%s\nof %s", tok, frames, a)
+			}
+		}
+		if bytes.Contains(frames, []byte("subagent")) && !shows.SubAgents() && strings.Contains(string(frames), `"agentId":"k`) {
+			t.Fatalf("a hidden sub-agent is in\n%s", frames)
+		}
+	})
+}

@@ -1,0 +1,397 @@
+package kortyx
+
+import (
+	"strconv"
+	"strings"
+
+	"github.com/tailrace/tailrace/chunk"
+	"github.com/tailrace/tailrace/internal/rawjson"
+	"github.com/tailrace/tailrace/projector/fold"
+)
+
+// SnapshotOptions selects what a snapshot shows.
+type SnapshotOptions struct {
+	// Partial includes an answer in flight, for reading. Otherwise everything is in the state just before that answer, and the stream from there has the whole
+	// answer.
+	Partial bool
+
+	// Token is that of the Options of the stream.
+	Token func(s chunk.Session, requestID string) string
+}
+
+// AppendSnapshot appends the state of a session as one line of JSON, in the forms of Kortyx's client: its messages, the states of its structured data and its
+// pending requests.
+//
+//	{"sessionId":"s1",
+//	 "messages":[{"id":"msg-1","role":"assistant","content":"…","contentPieces":[…],"metadata":{…}}],
+//	 "structured":[{"streamId":"…","dataType":"…","status":"streaming","data":…}],  not in a message: the custom state, the output of
+//	                                                                           the run, and structured data that is not final
+//	 "pendingRequests":[{"token":"…","requestId":"…","schema":{…},"options":[…]}],
+//	 "checkpointId":null,"status":"active","streamSequence":17,
+//	 "error":"…","before":"msg-4"}                                             if the run failed; of a page
+//
+// s must be HasAllMessages. Hidden messages are omitted.
+func AppendSnapshot(dst []byte, s fold.Snapshot, o SnapshotOptions) []byte {
+	at := s
+	if !o.Partial {
+		at = s.BeforeAnswer()
+	}
+	return (&snapshotWriter{opt: o, at: &at, now: &s}).append(dst, at.AllMessages(), nil)
+}
+
+// AppendPage appends a snapshot with only the messages of a page. Its member before is the id to request older messages with, null if there are none.
+func AppendPage(dst []byte, p *fold.MessagePage, o SnapshotOptions) []byte {
+	at, now := p.Snapshot(), p.Current()
+	list, older := p.Messages()
+	return (&snapshotWriter{opt: o, at: &at, now: &now}).append(dst, list, &older)
+}
+
+type snapshotWriter struct {
+	rawjson.Object
+
+	opt      SnapshotOptions
+	at, now  *fold.Snapshot
+	question object // of a Kortyx agent, that the session waits for; nil for none
+}
+
+func (w *snapshotWriter) append(dst []byte, list []fold.Message, before *string) []byte {
+	w.Object = rawjson.Begin(dst)
+	w.String("sessionId", w.at.Session.ID)
+	messages := w.messages(list)
+	w.array("messages", len(messages), func(i int) { w.message(&messages[i]) })
+	w.structured()
+	w.pending()
+	w.Maybe("checkpointId", w.at.CheckpointID)
+	if w.at.CheckpointID == nil {
+		w.Raw("checkpointId", null)
+	}
+	w.String("status", string(w.now.Status))
+	w.Name("streamSequence")
+	w.Dst = strconv.AppendUint(w.Dst, uint64(w.at.Position.Seq), 10)
+	if f := w.at.Failure; f != nil {
+		w.String("error", f.Message)
+	}
+	switch {
+	case before == nil:
+	case *before == "":
+		w.Raw("before", null)
+	default:
+		w.String("before", *before)
+	}
+	return w.End()
+}
+
+// array writes an array, also without elements.
+func (w *snapshotWriter) array(name string, n int, element func(i int)) {
+	w.Name(name)
+	w.Dst = append(w.Dst, '[')
+	for i := range n {
+		if i > 0 {
+			w.Dst = append(w.Dst, ',')
+		}
+		element(i)
+	}
+	w.Dst = append(w.Dst, ']')
+}
+
+// shownMessage is a message as users see it: all steps of a turn.
+type shownMessage struct {
+	id       string
+	role     fold.Role
+	metadata chunk.Value
+	content  textState
+	text     []byte
+	pieces   []piece
+	streams  map[string]int // indexes of the pieces with structured data
+	question object         // the last one of a Kortyx agent, nil for none
+}
+
+// piece is a part of a message in JSON, with its id left out. It is empty if it was removed.
+type piece struct {
+	json []byte
+	text string // of a text
+}
+
+// messages joins the steps of a turn, and omits hidden, replaced and empty messages.
+func (w *snapshotWriter) messages(list []fold.Message) []shownMessage {
+	var out []shownMessage
+	last := -1
+	for i := range list {
+		m := &list[i]
+		if m.Hidden || m.Replaced || len(m.Parts) == 0 {
+			continue
+		}
+		if m.Shown != last || len(out) == 0 {
+			last = m.Shown
+			out = append(out, shownMessage{id: fold.MessageID(m.Shown), role: m.Role, streams: map[string]int{}})
+		}
+		s := &out[len(out)-1]
+		if m.Metadata != nil {
+			s.metadata = m.Metadata
+		}
+		for j := range m.Parts {
+			w.addPart(s, &m.Parts[j])
+		}
+	}
+	if n := len(out) - 1; n >= 0 && w.now.Status == fold.Paused && len(w.now.Pending) == 0 && out[n].question != nil {
+		w.question = out[n].question
+		out[n].pieces = append(out[n].pieces, piece{json: w.questionPiece(w.question)})
+	}
+	return out
+}
+
+func (w *snapshotWriter) addPart(s *shownMessage, p *fold.Part) {
+	switch p.Kind {
+	case fold.PartText:
+		text := p.Text
+		s.text = append(s.text, s.content.separated(strconv.Itoa(len(s.pieces)+1), text)...)
+		s.pieces = append(s.pieces, piece{text: text})
+	case fold.PartSource:
+		o := rawjson.Begin(nil)
+		o.String("sourceId", p.Source.ID)
+		for _, m := range []struct{ name, value string }{
+			{"url", p.Source.URL}, {"mediaType", p.Source.MediaType}, {"title", p.Source.Title}, {"filename", p.Source.Filename},
+		} {
+			o.Text(m.name, m.value)
+		}
+		s.addValue("source", o.End())
+	case fold.PartFile:
+		o := rawjson.Begin(nil)
+		o.String("url", p.File.URL)
+		o.String("mediaType", p.File.MediaType)
+		o.Text("filename", p.File.Filename)
+		s.addValue("file", o.End())
+	case fold.PartData:
+		w.addData(s, p.Data)
+	case fold.PartCall:
+		if c := p.Call; c.State == fold.CallAwaitingApproval && c.Approval != nil {
+			s.pieces = append(s.pieces, piece{json: w.approvalPiece(c)})
+		}
+	}
+}
+
+// addData adds a value of the application, or the final value of structured data: a later one with the same id replaces it.
+func (w *snapshotWriter) addData(s *shownMessage, d *fold.Data) {
+	if d.ID == nil {
+		switch kind, ok := strings.CutPrefix(d.Name, prefix); {
+		case !ok:
+			s.addValue(d.Name, d.Value)
+		case kind == "interrupt":
+			s.question = read(d.Value)
+		}
+		return
+	}
+	value := read(d.Value)
+	if status, _ := value.text("status"); status == "invalidated" {
+		if i, ok := s.streams[*d.ID]; ok {
+			s.pieces[i] = piece{}
+			delete(s.streams, *d.ID)
+		}
+		return
+	}
+	o := rawjson.Begin(nil)
+	o.String("streamId", *d.ID)
+	for _, name := range []string{"dataType", "status", "data", "schemaId", "schemaVersion"} {
+		o.Raw(name, value[name])
+	}
+	s.addStream(*d.ID, o.End())
+}
+
+// addValue adds a value as a stream of its own. The log position of the value, which is in the id of a stream that a client follows, is not known here.
+func (s *shownMessage) addValue(dataType string, value []byte) {
+	id := dataType + ":" + s.id + ":" + strconv.Itoa(len(s.pieces))
+	s.addStream(id, streamState(id, dataType, "done", value))
+}
+
+func (s *shownMessage) addStream(id string, state []byte) {
+	p := piece{json: append(append([]byte(`"type":"structured","data":`), state...), '}')}
+	if i, again := s.streams[id]; again {
+		s.pieces[i] = p
+		return
+	}
+	s.streams[id] = len(s.pieces)
+	s.pieces = append(s.pieces, p)
+}
+
+// streamState returns the state of a stream in the form of Kortyx's reducer.
+func streamState(id, dataType, status string, data []byte) []byte {
+	o := rawjson.Begin(nil)
+	o.String("streamId", id)
+	o.String("dataType", dataType)
+	o.String("status", status)
+	o.Raw("data", orNull(data))
+	return o.End()
+}
+
+func (w *snapshotWriter) message(m *shownMessage) {
+	o := rawjson.Begin(w.Dst)
+	o.String("id", m.id)
+	o.String("role", string(m.role))
+	o.Bytes("content", m.text)
+	o.Name("contentPieces")
+	o.Dst = append(o.Dst, '[')
+	first := true
+	for i, p := range m.pieces {
+		if p.json == nil && p.text == "" {
+			continue
+		}
+		if !first {
+			o.Dst = append(o.Dst, ',')
+		}
+		first = false
+		in := rawjson.Begin(o.Dst)
+		in.String("id", m.id+":"+strconv.Itoa(i))
+		if p.json != nil {
+			o.Dst = append(append(in.Dst, ','), p.json...)
+			continue
+		}
+		in.String("type", "text")
+		in.String("content", p.text)
+		o.Dst = in.End()
+	}
+	o.Dst = append(o.Dst, ']')
+	o.Raw("metadata", m.metadata)
+	w.Dst = o.End()
+}
+
+// approvalPiece returns the question to the user whether a call may run.
+func (w *snapshotWriter) approvalPiece(c *fold.ToolCall) []byte {
+	o := rawjson.Begin(nil)
+	o.String("type", "interrupt")
+	o.String("resumeToken", w.token(c.Approval.ID))
+	o.String("requestId", c.Approval.ID)
+	o.String("kind", "choice")
+	o.String("question", "Approve "+c.Name+"?")
+	o.Bool("multiple", false)
+	o.Raw("options", approvalOptions)
+	o.String("interruptId", approvalPrefix+c.ID)
+	o.Raw("meta", approvalMeta(c.Name, c.ID, c.Input))
+	return o.End()[1:]
+}
+
+func approvalMeta(tool, callID string, input chunk.Value) []byte {
+	o := rawjson.Begin(nil)
+	o.String("tool", tool)
+	o.String("toolCallId", callID)
+	o.Raw("input", orNull(input))
+	return o.End()
+}
+
+// questionPiece returns the question of a Kortyx agent to the user.
+func (w *snapshotWriter) questionPiece(m object) []byte {
+	input := m.object("input")
+	o := rawjson.Begin(nil)
+	o.String("type", "interrupt")
+	id := m.or("requestId", "")
+	o.String("resumeToken", w.token(id))
+	o.String("requestId", id)
+	o.String("kind", input.or("kind", "choice"))
+	o.Raw("question", stringOf(input["question"]))
+	o.Bool("multiple", input.flag("multiple"))
+	options := input["options"]
+	if rawjson.Kind(options) != '[' {
+		options = chunk.Value("[]")
+	}
+	o.Raw("options", options)
+	for _, name := range []string{"schemaId", "schemaVersion"} {
+		o.Raw(name, firstString(m[name], input[name]))
+	}
+	o.Raw("interruptId", firstString(m["id"], input["id"]))
+	for _, meta := range []chunk.Value{m["meta"], input["meta"]} {
+		if rawjson.Kind(meta) == '{' {
+			o.Raw("meta", meta)
+			break
+		}
+	}
+	return o.End()[1:]
+}
+
+// stringOf returns a value that is a string, nil for another.
+func stringOf(v chunk.Value) []byte {
+	if rawjson.Kind(v) != '"' {
+		return nil
+	}
+	return v
+}
+
+// firstString returns the first string that is not empty, nil if there is none.
+func firstString(values ...chunk.Value) []byte {
+	for _, v := range values {
+		if s, ok := text(v); ok && s != "" {
+			return v
+		}
+	}
+	return nil
+}
+
+func (w *snapshotWriter) token(requestID string) string {
+	if w.opt.Token == nil {
+		return ""
+	}
+	return w.opt.Token(w.at.Session, requestID)
+}
+
+// structured writes the streams that are not in messages.
+func (w *snapshotWriter) structured() {
+	var list []chunk.Value
+	if w.at.State != nil {
+		doc := rawjson.Begin(nil)
+		doc.Raw(stateRoot, w.at.State)
+		list = append(list, streamState("state:"+w.at.Session.ID, "state", "streaming", doc.End()))
+	}
+	if r := w.at.Run; r.Output != nil {
+		list = append(list, streamState("output:"+r.ID, "output", "done", r.Output))
+	}
+	list = append(list, w.at.OpenData()...)
+	w.array("structured", len(list), func(i int) { w.Dst = append(w.Dst, list[i]...) })
+}
+
+// pending writes the requests that a user has to answer.
+func (w *snapshotWriter) pending() {
+	var list []fold.PendingCall
+	for _, c := range w.at.PendingCalls() {
+		if c.Kind == fold.PendingApproval {
+			list = append(list, c)
+		}
+	}
+	n := len(list)
+	if w.question != nil {
+		n++
+	}
+	w.array("pendingRequests", n, func(i int) {
+		if i == len(list) {
+			w.Dst = w.questionRequest(w.Dst)
+			return
+		}
+		c := list[i]
+		o := rawjson.Begin(w.Dst)
+		o.String("token", w.token(c.ApprovalID))
+		o.String("requestId", c.ApprovalID)
+		o.Nest("schema")
+		o.String("kind", "choice")
+		o.Bool("multiple", false)
+		o.String("question", "Approve "+c.ToolName+"?")
+		o.String("id", approvalPrefix+c.CallID)
+		o.Raw("meta", approvalMeta(c.ToolName, c.CallID, c.Input))
+		o.Close()
+		o.Raw("options", approvalOptions)
+		w.Dst = o.End()
+	})
+}
+
+// questionRequest appends the request of the question that the session waits for.
+func (w *snapshotWriter) questionRequest(dst []byte) []byte {
+	id, input := w.question.or("requestId", ""), w.question.object("input")
+	o := rawjson.Begin(dst)
+	o.String("token", w.token(id))
+	o.String("requestId", id)
+	schema := rawjson.Begin(nil)
+	for _, name := range []string{"kind", "multiple", "question", "id", "schemaId", "schemaVersion", "meta"} {
+		schema.Raw(name, input[name])
+	}
+	o.Raw("schema", schema.End())
+	if options := input["options"]; rawjson.Kind(options) == '[' {
+		o.Raw("options", options)
+	}
+	return o.End()
+}

@@ -1,0 +1,188 @@
+package kortyx
+
+import (
+	"bytes"
+	"strconv"
+
+	"github.com/tailrace/tailrace/chunk"
+	"github.com/tailrace/tailrace/internal/dialect"
+	"github.com/tailrace/tailrace/internal/rawjson"
+	"github.com/tailrace/tailrace/internal/structured"
+)
+
+// block is the open text of the agent. Reasoning is a block also if it is not written: it ends a text.
+type block struct {
+	kind    dialect.Block
+	at      chunk.Seq // of its first delta
+	node    []byte    // agentType, as the content of a JSON string
+	thought []byte    // text of reasoning, escaped as in the records; only if it is written
+}
+
+// maxThought is the number of bytes of reasoning that is written. The client's value has to stay within the limits of structured data.
+const maxThought = structured.MaxText / 2
+
+// more appends the frames of a record that only continues the open block, as most records do. It reports false for other records. The frames are the same that
+// Append would write without it.
+func (w *Writer) more(dst []byte, rec *chunk.Record) ([]byte, bool) {
+	if w.block.kind == dialect.NoBlock || rec.Ordinal != w.own.ordinal+1 || rec.Epoch != w.own.epoch || rec.Session != w.session {
+		return dst, false
+	}
+	kind, step, piece := w.own.pieces.Read(rec)
+	if kind != w.block.kind || step > w.own.step || len(piece) == 0 {
+		return dst, false
+	}
+	if kind == dialect.ReasoningBlock {
+		written := w.opt.Reasoning || w.opt.Carry == All
+		if !written {
+			w.own.ordinal = rec.Ordinal
+		}
+		return dst, !written
+	}
+	if w.headAt != w.block.at {
+		w.frames.Begin(w.head[:0], chunk.Cursor{})
+		w.openText("text-delta")
+		w.frames.Dst = append(w.frames.Dst, `,"delta":"`...)
+		w.head, w.headAt = w.frames.End(), w.block.at
+	}
+	w.own.ordinal = rec.Ordinal
+	dst = append(dst, w.head...)
+	dst = append(dst, piece...)
+	dst = append(dst, "\"}\n\nid: "...)
+	dst = rec.Cursor().Append(dst)
+	return append(dst, "\n\n"...), true
+}
+
+// openText opens a chunk of the open text. Its ids depend on the log only, so all processes use the same ids.
+func (w *Writer) openText(kind string) {
+	w.frames.Open(kind)
+	w.labels(w.block.node)
+	w.frames.Dst = append(w.frames.Dst, `,"segmentId":"block-`...)
+	w.frames.Dst = strconv.AppendUint(w.frames.Dst, uint64(w.block.at), 10)
+	w.frames.Dst = append(w.frames.Dst, '"')
+}
+
+// labels writes the workflow node and the operation of a chunk: the type of the agent, and its run.
+func (w *Writer) labels(node []byte) {
+	if len(node) > 0 {
+		w.frames.Content("node", node)
+	}
+	if len(w.runID) > 0 {
+		w.frames.Content("opId", w.runID)
+	}
+}
+
+// write writes a piece of text or reasoning, the content of a JSON string. An empty piece opens no block.
+func (w *Writer) write(it *item, kind dialect.Block, piece []byte) {
+	if len(piece) == 0 {
+		return
+	}
+	if w.block.kind != kind {
+		w.closeBlock()
+		w.block = block{kind: kind, at: it.rec.Seq, node: append(w.block.node[:0], w.node(it)...), thought: w.block.thought[:0]}
+		if kind == dialect.TextBlock {
+			w.openText("text-start")
+			w.frames.Shut()
+		}
+	}
+	if kind == dialect.TextBlock {
+		w.openText("text-delta")
+		w.frames.Content("delta", piece)
+		w.frames.Shut()
+		return
+	}
+	if !w.opt.Reasoning || len(w.block.thought) > maxThought {
+		return
+	}
+	w.block.thought = append(w.block.thought, piece...)
+	if len(w.block.thought) > maxThought {
+		w.dropped++
+		return
+	}
+	w.openThought("text-delta")
+	w.frames.String("path", "text")
+	w.frames.Content("delta", piece)
+	w.frames.Shut()
+}
+
+// node returns the type of the agent of a record, as the content of a JSON string.
+func (w *Writer) node(it *item) []byte {
+	if it.Members != nil {
+		return it.content("agentType")
+	}
+	return rawjson.Text(rawjson.Get(it.rec.Data, "agentType")).Content()
+}
+
+// openThought opens a chunk of the open reasoning.
+func (w *Writer) openThought(kind string) {
+	w.frames.Open(structuredData)
+	w.frames.Dst = append(w.frames.Dst, `,"streamId":"reasoning:`...)
+	w.frames.Dst = strconv.AppendUint(w.frames.Dst, uint64(w.block.at), 10)
+	w.frames.Dst = append(w.frames.Dst, '"')
+	w.frames.String("dataType", "reasoning")
+	w.frames.String("kind", kind)
+	w.label(w.block.node)
+}
+
+// label writes the node of structured data, unless it is longer than our reducer accepts.
+func (w *Writer) label(node []byte) {
+	if len(node) > 0 && len(node) <= structured.MaxLabel {
+		w.frames.Content("node", node)
+	}
+}
+
+// think writes reasoning. A complete record closes the block; if pieces were streamed before, it may have the whole text, the rest, or no text.
+func (w *Writer) think(it *item, complete bool, piece []byte) {
+	if complete && w.block.kind == dialect.ReasoningBlock && w.opt.Reasoning {
+		piece = rest(w.block.thought, piece)
+	}
+	w.write(it, dialect.ReasoningBlock, piece)
+	if complete && w.block.kind == dialect.ReasoningBlock {
+		w.closeBlock()
+	}
+}
+
+// rest returns the text of whole after written, or all of it if it does not start with written. Both are contents of JSON strings.
+func rest(written, whole []byte) []byte {
+	a, b := rawjson.Unescaped(written), rawjson.Unescaped(whole)
+	if !bytes.HasPrefix(b, a) {
+		return whole
+	}
+	return rawjson.AppendEscaped(nil, b[len(a):])
+}
+
+// closeBlock ends the open block.
+func (w *Writer) closeBlock() {
+	switch w.block.kind {
+	case dialect.TextBlock:
+		w.openText("text-end")
+		w.frames.Shut()
+	case dialect.ReasoningBlock:
+		if n := len(w.block.thought); w.opt.Reasoning && n <= maxThought {
+			w.openThought("final")
+			w.frames.Nest("data")
+			w.frames.Content("text", w.block.thought)
+			w.frames.Close()
+			w.frames.Shut()
+			w.sent("reasoning", w.block.at)
+		}
+	}
+	w.block.kind = dialect.NoBlock
+}
+
+// endsBlock reports whether a record ends the open text, if nothing else of it is written, as in the snapshot.
+func (w *Writer) endsBlock(it *item) bool {
+	if it.step > w.own.step {
+		w.own.step = it.step
+		return true
+	}
+	switch it.rec.Type {
+	case chunk.TypeTextDelta, chunk.TypeThinking:
+		return false // write closes a block of the other kind
+	case chunk.TypeToolArgStreamStart, chunk.TypeToolStart, chunk.TypeToolApprovalRequest, chunk.TypeToolInputError:
+		return it.Text("toolName") != finishTool
+	case chunk.TypeFile, chunk.TypeSourceURL, chunk.TypeSourceDocument, chunk.TypeSubagentStart, chunk.TypeError,
+		chunk.TypeStepStart, chunk.TypeStepEnd, chunk.TypeRunPaused, chunk.TypeStreamResync, chunk.TypeExecutorSuperseded:
+		return true
+	}
+	return false
+}

@@ -1,0 +1,323 @@
+package kortyx
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/tailrace/tailrace/chunk"
+	"github.com/tailrace/tailrace/codec/aisdk"
+	"github.com/tailrace/tailrace/internal/structured"
+)
+
+// lines returns the data frames of records, without the session chunk of the first one.
+func lines(tb testing.TB, opt Options, log []chunk.Record) []string {
+	tb.Helper()
+	var c client
+	var out []string
+	body := ""
+	for _, frames := range write(log, opt) {
+		checkFrames(tb, frames)
+		body += frames
+		for frame := range strings.SplitSeq(frames, "\n\n") {
+			if data, ok := strings.CutPrefix(frame, "data: "); ok {
+				out = append(out, data)
+			}
+		}
+		if strings.Contains(frames, "[DONE]") {
+			c.follow(tb, body)
+			body = ""
+		}
+	}
+	c.follow(tb, body)
+	if len(out) == 0 || out[0] != `{"type":"session","sessionId":"s1"}` {
+		tb.Fatalf("the response begins with %q", out)
+	}
+	return out[1:]
+}
+
+const end = "[DONE]"
+
+// Each chunk has its counterpart, or is dropped.
+func TestWriter(t *testing.T) {
+	yes, title, reason := true, "T", "too risky"
+	v := func(s string) chunk.Value { return chunk.Value(s) }
+	custom := func(name, data string) chunk.Custom { return chunk.Custom{EventName: name, Data: v(data)} }
+	kx := func(data string) chunk.Custom {
+		return custom("kortyx.structured-data", `{"type":"structured-data",`+data+`}`)
+	}
+	start := chunk.ToolStart{ToolCallID: "c", ToolName: "f", Arguments: v(`{"q":1}`)}
+	request := chunk.ToolApprovalRequest{ToolCallID: "c", ToolName: "f", ApprovalID: "a", Input: v(`{"q":1}`)}
+	for _, tt := range []struct {
+		name   string
+		opt    Options
+		bodies []chunk.Body
+		want   []string
+	}{
+		{"text", Options{}, []chunk.Body{chunk.TextDelta{}, chunk.TextDelta{Delta: "a"}, chunk.TextDelta{Delta: "\n\xed\xa0\xbd"}, chunk.StreamEnd{StreamID: "s1"}}, []string{
+			`{"type":"text-start","node":"planner","opId":"r1","segmentId":"block-12"}`, `{"type":"text-delta","node":"planner","opId":"r1","segmentId":"block-12","delta":"a"}`,
+			`{"type":"text-delta","node":"planner","opId":"r1","segmentId":"block-12","delta":"\n\ud83d"}`, `{"type":"text-end","node":"planner","opId":"r1","segmentId":"block-12"}`, `{"type":"done"}`, end,
+		}},
+		{"reasoning is left out, and ends a text", Options{}, []chunk.Body{chunk.TextDelta{Delta: "a"}, chunk.Thinking{Content: "hm"}, chunk.Thinking{IsComplete: true}}, []string{
+			`{"type":"text-start","node":"planner","opId":"r1","segmentId":"block-11"}`, `{"type":"text-delta","node":"planner","opId":"r1","segmentId":"block-11","delta":"a"}`, `{"type":"text-end","node":"planner","opId":"r1","segmentId":"block-11"}`,
+		}},
+		{"reasoning on request", Options{Reasoning: true}, []chunk.Body{chunk.Thinking{Content: "h"}, chunk.Thinking{Content: "hm", IsComplete: true}, chunk.Thinking{Content: "x", IsComplete: true}}, []string{
+			`{"type":"structured-data","streamId":"reasoning:11","dataType":"reasoning","kind":"text-delta","node":"planner","path":"text","delta":"h"}`,
+			`{"type":"structured-data","streamId":"reasoning:11","dataType":"reasoning","kind":"text-delta","node":"planner","path":"text","delta":"m"}`,
+			`{"type":"structured-data","streamId":"reasoning:11","dataType":"reasoning","kind":"final","node":"planner","data":{"text":"hm"}}`,
+			`{"type":"structured-data","streamId":"reasoning:13","dataType":"reasoning","kind":"text-delta","node":"planner","path":"text","delta":"x"}`,
+			`{"type":"structured-data","streamId":"reasoning:13","dataType":"reasoning","kind":"final","node":"planner","data":{"text":"x"}}`,
+		}},
+		{"calls", Options{}, []chunk.Body{
+			chunk.ToolArgStreamStart{ToolCallID: "c", ToolName: "f"}, start, chunk.ToolEnd{ToolCallID: "c", ToolName: "f", Result: v(`{"a":[1]}`), ProviderExecuted: &yes},
+			chunk.ToolEnd{ToolCallID: "d", ToolName: "f", Result: v(`"t"`)}, chunk.ToolEnd{ToolCallID: "e", ToolName: "f", Result: v(`5`)}, chunk.ToolEnd{ToolCallID: "g", ToolName: "f", Error: &reason},
+			chunk.ToolOutputError{ToolCallID: "h", ToolName: "f", Error: "x"}, chunk.ToolInputError{ToolCallID: "i", ToolName: "f", Error: "y"}, chunk.ToolStart{ToolCallID: "k", ToolName: "__finish__", Arguments: v(`{}`)},
+		}, []string{
+			`{"type":"tool-call-start","tool":"f","toolCallId":"c","node":"planner","opId":"r1","input":{"q":1}}`,
+			`{"type":"tool-call-result","tool":"f","toolCallId":"c","node":"planner","opId":"r1","content":"{\"a\":[1]}","structuredContent":{"a":[1]}}`,
+			`{"type":"tool-call-result","tool":"f","toolCallId":"d","node":"planner","opId":"r1","content":"t"}`, `{"type":"tool-call-result","tool":"f","toolCallId":"e","node":"planner","opId":"r1","content":"5"}`,
+			`{"type":"tool-call-error","tool":"f","toolCallId":"g","node":"planner","opId":"r1","message":"too risky"}`, `{"type":"tool-call-error","tool":"f","toolCallId":"h","node":"planner","opId":"r1","message":"x"}`,
+			`{"type":"tool-call-error","tool":"f","toolCallId":"i","node":"planner","opId":"r1","message":"y"}`,
+		}},
+		{"an approval", Options{Carry: None, Checkpoints: 4}, []chunk.Body{
+			chunk.CheckpointCreated{RunID: "r1", CheckpointID: "cp1"}, chunk.CheckpointCreated{RunID: "r1", CheckpointID: "cp2"}, request, chunk.StreamPaused{},
+			chunk.RunStarted{RunID: "r2", Epoch: 1, Mode: "with_confirmation"}, chunk.ToolApprovalResponse{ToolCallID: "c", ToolName: "f", ApprovalID: "a", Approved: true}, chunk.ToolEnd{ToolCallID: "c", ToolName: "f", Result: v(`"t"`)}, chunk.StreamEnd{StreamID: "s1"},
+		}, []string{
+			`{"type":"interrupt","requestId":"a","resumeToken":"","node":"planner","opId":"r1","id":"tool:c","input":{"kind":"choice","multiple":false,"question":"Approve f?","id":"tool:c","options":[{"id":"approve","label":"Approve"},{"id":"deny","label":"Deny"}],"meta":{"tool":"f","toolCallId":"c","input":{"q":1}}}}`,
+			`{"type":"checkpoint","id":"cp2","sessionId":"s1","turnIndex":5}`, `{"type":"done"}`, end, `{"type":"session","sessionId":"s1"}`,
+			`{"type":"tool-call-result","tool":"f","toolCallId":"c","node":"planner","opId":"r2","content":"t"}`, `{"type":"done"}`, end,
+		}},
+		{"a denial", Options{Carry: None}, []chunk.Body{
+			start, request, chunk.StreamPaused{}, chunk.StreamActive{}, chunk.ToolApprovalResponse{ToolCallID: "c", ToolName: "f", ApprovalID: "a", Reason: &reason}, chunk.ToolEnd{ToolCallID: "c", ToolName: "f", Error: &reason},
+		}, []string{
+			`{"type":"tool-call-start","tool":"f","toolCallId":"c","node":"planner","opId":"r1","input":{"q":1}}`,
+			`{"type":"interrupt","requestId":"a","resumeToken":"","node":"planner","opId":"r1","id":"tool:c","input":{"kind":"choice","multiple":false,"question":"Approve f?","id":"tool:c","options":[{"id":"approve","label":"Approve"},{"id":"deny","label":"Deny"}],"meta":{"tool":"f","toolCallId":"c","input":{"q":1}}}}`,
+			`{"type":"done"}`, end, `{"type":"session","sessionId":"s1"}`,
+			`{"type":"tool-call-result","tool":"f","toolCallId":"c","node":"planner","opId":"r1","content":"too risky","isError":true}`,
+		}},
+		{"a rule decides", Options{Carry: None}, []chunk.Body{chunk.ToolApprovalRequest{ToolCallID: "c", ToolName: "f", ApprovalID: "a", Input: v(`{}`), IsAutomatic: &yes}}, nil},
+		{"data", Options{}, []chunk.Body{
+			custom("progress", `{"__proto__":1}`), chunk.Output{Output: v(`[1]`)}, chunk.Output{Output: v(`2`)}, chunk.SourceURL{SourceID: "1", URL: "https://u", Title: &title},
+			chunk.SourceDocument{SourceID: "2", MediaType: "a/b", Title: "D"}, chunk.File{URL: "https://f", MediaType: "a/b"},
+		}, []string{
+			`{"type":"structured-data","streamId":"custom:11","dataType":"progress","kind":"final","node":"planner","data":{"__proto__":1}}`, `{"type":"structured-data","streamId":"output:r1","dataType":"output","kind":"final","node":"planner","data":[1]}`,
+			`{"type":"structured-data","streamId":"output:13","dataType":"output","kind":"final","node":"planner","data":2}`,
+			`{"type":"structured-data","streamId":"source:14","dataType":"source","kind":"final","node":"planner","data":{"sourceId":"1","url":"https://u","title":"T"}}`,
+			`{"type":"structured-data","streamId":"source:15","dataType":"source","kind":"final","node":"planner","data":{"sourceId":"2","mediaType":"a/b","title":"D"}}`,
+			`{"type":"structured-data","streamId":"file:16","dataType":"file","kind":"final","node":"planner","data":{"url":"https://f","mediaType":"a/b"}}`,
+		}},
+		{"chunks of Kortyx agents", Options{}, []chunk.Body{
+			kx(`"streamId":"s","dataType":"t","kind":"set","path":"prototype.a","value":1,"x":1`), kx(`"streamId":"s","dataType":"t","kind":"set","path":"constructor.a","value":1`),
+			kx(`"streamId":"constructor","dataType":"t","kind":"final","data":1`), kx(`"streamId":"s","dataType":"t","kind":"final","data":null`), kx(`"streamId":"s","dataType":"t","kind":"final","data":null`),
+			custom("kortyx.structured-data-invalidated", `{"streamId":"s","checkpointId":"c"}`), kx(`"streamId":"s","dataType":"t","kind":"append","path":"l","items":[1]`),
+			custom("kortyx.status", `{"type":"status","message":"m","node":5}`), custom("kortyx.transition", `{"transitionTo":"w","payload":{"a":1}}`), custom("kortyx.tool-result", `{"content":[1],"tool":"f"}`),
+			custom("kortyx.new", `{"type":"new","a":1}`), custom("kortyx.status", `{"message":5}`), custom("kortyx.status", `5`),
+		}, []string{
+			`{"type":"structured-data","streamId":"s","dataType":"t","kind":"set","path":"prototype.a","value":1,"x":1}`, `{"type":"structured-data","streamId":"s","dataType":"t","kind":"final","data":null}`,
+			`{"type":"structured-data-invalidated","streamId":"s","checkpointId":"c"}`, `{"type":"structured-data","streamId":"s@16","dataType":"t","kind":"append","path":"l","items":[1]}`,
+			`{"type":"status","message":"m"}`, `{"type":"transition","transitionTo":"w","payload":{"a":1}}`, `{"type":"tool-result","tool":"f","content":[1]}`,
+			`{"type":"structured-data","streamId":"custom:21","dataType":"kortyx.new","kind":"final","node":"planner","data":{"type":"new","a":1}}`,
+			`{"type":"structured-data","streamId":"custom:22","dataType":"kortyx.status","kind":"final","node":"planner","data":{"message":5}}`,
+			`{"type":"structured-data","streamId":"custom:23","dataType":"kortyx.status","kind":"final","node":"planner","data":5}`,
+		}},
+		{"a question of a Kortyx agent", Options{Token: TokenKey("k").Token}, []chunk.Body{
+			custom("kortyx.interrupt", `{"type":"interrupt","requestId":"q","workflow":"w","id":"i","schemaId":5,"input":{"kind":"text","multiple":false,"question":"Who?"},"meta":{"a":1}}`), chunk.RunPaused{RunID: "r1", Reason: "interrupt"}, chunk.StreamPaused{},
+		}, []string{
+			`{"type":"interrupt","requestId":"q","resumeToken":"` + TokenKey("k").Token(session, "q") + `","node":"planner","opId":"r1","workflow":"w","id":"i","input":{"kind":"text","multiple":false,"question":"Who?"},"meta":{"a":1}}`, `{"type":"done"}`, end,
+		}},
+		{"the state", Options{}, []chunk.Body{
+			chunk.StatePatch{Patches: []chunk.PatchOp{{Op: "add", Path: "/a", Value: new(v(`1`))}}}, chunk.StatePatch{Patches: []chunk.PatchOp{{Op: "add", Path: "/b", Value: new(v(`[]`))}}},
+			chunk.StatePatch{Patches: []chunk.PatchOp{{Op: "add", Path: "/b/-", Value: new(v(`2`))}}}, chunk.StatePatch{Patches: []chunk.PatchOp{{Op: "remove", Path: "/none"}}},
+		}, []string{
+			`{"type":"structured-data","streamId":"state:s1","dataType":"state","kind":"set","node":"planner","path":"state","value":{"a":1}}`,
+			`{"type":"structured-data","streamId":"state:s1","dataType":"state","kind":"set","node":"planner","path":"state.b","value":[]}`,
+			`{"type":"structured-data","streamId":"state:s1","dataType":"state","kind":"append","node":"planner","path":"state.b","items":[2]}`,
+		}},
+		{"a failure", Options{}, []chunk.Body{chunk.CheckpointCreated{RunID: "r1", CheckpointID: "cp"}, chunk.StreamFailed{Error: "boom"}}, []string{`{"type":"error","message":"boom"}`, `{"type":"done"}`, end}},
+		{"an error that ends the run", Options{}, []chunk.Body{chunk.TextDelta{Delta: "a"}, chunk.Error{Error: "boom"}, chunk.TextDelta{Delta: "b"}, chunk.StreamFailed{Error: "dead"}, chunk.StreamPaused{}}, []string{
+			`{"type":"text-start","node":"planner","opId":"r1","segmentId":"block-11"}`, `{"type":"text-delta","node":"planner","opId":"r1","segmentId":"block-11","delta":"a"}`, `{"type":"text-end","node":"planner","opId":"r1","segmentId":"block-11"}`,
+			`{"type":"error","message":"boom"}`, `{"type":"done"}`, end,
+		}},
+		{"a recoverable error", Options{}, []chunk.Body{chunk.Error{Error: "busy", Recoverable: true}}, []string{`{"type":"status","message":"busy"}`}},
+		{"a run that a user stopped", Options{}, []chunk.Body{chunk.StreamFailed{Error: "stopped", ErrorDetail: &chunk.ErrorDetail{Message: "stopped", Code: new(aisdk.CodeAborted)}}}, []string{`{"type":"done"}`, end}},
+		{"a run that is interrupted and continues", Options{}, []chunk.Body{chunk.RunInterrupted{RunID: "r1"}, chunk.StreamEnd{StreamID: "s1"}, chunk.RunStarted{RunID: "r2", Epoch: 1, Mode: "continue"}, chunk.StreamEnd{StreamID: "s1"}}, []string{
+			`{"type":"done"}`, end, `{"type":"session","sessionId":"s1"}`, `{"type":"done"}`, end,
+		}},
+		{"another turn", Options{}, []chunk.Body{chunk.RunStarted{RunID: "r2", Epoch: 1, Mode: "execute"}, chunk.TextDelta{Delta: "b"}}, []string{`{"type":"done"}`, end}},
+		{"another turn after the end", Options{}, []chunk.Body{chunk.StreamEnd{StreamID: "s1"}, chunk.RunStarted{RunID: "r2", Epoch: 1, Mode: "execute"}, chunk.TextDelta{Delta: "b"}}, []string{`{"type":"done"}`, end}},
+		{"removed records", Options{}, []chunk.Body{
+			custom("old", `1`), chunk.CheckpointCreated{RunID: "r1", CheckpointID: "cp"}, custom("new", `2`), kx(`"streamId":"s","dataType":"t","kind":"final","data":1`), chunk.Output{Output: v(`1`)},
+			chunk.Truncated{Removed: []chunk.OrdinalRange{{First: 4, Last: 6}}}, chunk.StreamResync{CheckpointID: "cp", Reason: "retry"}, kx(`"streamId":"s","dataType":"t","kind":"final","data":1`), chunk.Output{Output: v(`1`)},
+		}, []string{
+			`{"type":"structured-data","streamId":"custom:11","dataType":"old","kind":"final","node":"planner","data":1}`, `{"type":"structured-data","streamId":"custom:13","dataType":"new","kind":"final","node":"planner","data":2}`,
+			`{"type":"structured-data","streamId":"s","dataType":"t","kind":"final","data":1}`, `{"type":"structured-data","streamId":"output:r1","dataType":"output","kind":"final","node":"planner","data":1}`,
+			`{"type":"structured-data-invalidated","streamId":"custom:13","checkpointId":"cp"}`, `{"type":"structured-data-invalidated","streamId":"s","checkpointId":"cp"}`, `{"type":"structured-data-invalidated","streamId":"output:r1","checkpointId":"cp"}`,
+			`{"type":"status","message":"The answer was rolled back to an earlier point and continues from there."}`,
+			`{"type":"structured-data","streamId":"s@17","dataType":"t","kind":"final","data":1}`, `{"type":"structured-data","streamId":"output:19","dataType":"output","kind":"final","node":"planner","data":1}`,
+		}},
+		{"carried by default", Options{}, []chunk.Body{
+			chunk.SubagentEnd{SubAgentType: "x", SubSessionID: "k", CallID: "c", Result: v(`1`)}, chunk.StepStart{}, chunk.SuspensionMarker{Kind: "suspended_client_tool", Payload: v(`{}`)}, chunk.Thinking{Content: "hm"},
+			chunk.Opaque{Kind: "new", Raw: v(`{"type":"new","agentId":"s1","agentType":"planner","timestamp":1,"step":1,"a":1}`)},
+		}, []string{
+			`{"type":"structured-data","streamId":"native:11","dataType":"native.chunk","kind":"final","node":"planner","data":{"chunk":{"type":"subagent_end","agentId":"s1","agentType":"planner","timestamp":1,"step":1,"subAgentType":"x","subSessionId":"k","callId":"c","result":1},"sequence":11}}`,
+			`{"type":"structured-data","streamId":"native:15","dataType":"native.chunk","kind":"final","node":"planner","data":{"chunk":{"type":"new","agentId":"s1","agentType":"planner","timestamp":1,"step":1,"a":1},"sequence":15}}`,
+		}},
+		{"carried on request", Options{Carry: All}, []chunk.Body{chunk.StepStart{}, chunk.Thinking{Content: "hm"}, chunk.SuspensionMarker{Kind: "suspended_client_tool", Payload: v(`{}`)}}, []string{
+			`{"type":"structured-data","streamId":"native:11","dataType":"native.chunk","kind":"final","node":"planner","data":{"chunk":{"type":"step_start","agentId":"s1","agentType":"planner","timestamp":1,"step":1},"sequence":11}}`,
+			`{"type":"structured-data","streamId":"native:12","dataType":"native.chunk","kind":"final","node":"planner","data":{"chunk":{"type":"thinking","agentId":"s1","agentType":"planner","timestamp":1,"step":1,"content":"hm","isComplete":false},"sequence":12}}`,
+		}},
+		{"nothing carried", Options{Carry: None}, []chunk.Body{chunk.SubagentEnd{SubAgentType: "x", SubSessionID: "k", CallID: "c", Result: v(`1`)}}, nil},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			if got := lines(t, tt.opt, turnOf(t, tt.bodies...)); !slices.Equal(got, tt.want) {
+				t.Errorf("got\n%s\nwant\n%s", strings.Join(got, "\n"), strings.Join(tt.want, "\n"))
+			}
+		})
+	}
+}
+
+// The end of a response has the cursor before [DONE], after which clients read nothing.
+func TestEndOfAResponse(t *testing.T) {
+	frames := write(turnOf(t, chunk.StreamFailed{Error: "x"}), Options{})
+	const want = "data: {\"type\":\"error\",\"message\":\"x\"}\n\ndata: {\"type\":\"done\"}\n\nid: 11-b\n\ndata: [DONE]\n\n"
+	if frames[1] != want {
+		t.Errorf("got %q, want %q", frames[1], want)
+	}
+}
+
+// A turn that waits for its sub-agents only continues in the same response. A question of a sub-agent ends it.
+func TestSubAgents(t *testing.T) {
+	request := chunk.ToolApprovalRequest{ToolCallID: "q", ToolName: "rm", ApprovalID: "a", Input: chunk.Value(`{}`)}
+	child := session.Child("k")
+	var log []chunk.Record
+	last := map[chunk.Session]chunk.Ordinal{}
+	add := func(s chunk.Session, b chunk.Body) {
+		last[s]++
+		log = append(log, recordOf(t, s, chunk.Seq(10+len(log)), 1, last[s], 1, b))
+	}
+	add(session, chunk.RunStarted{RunID: "r1", Epoch: 1, Mode: "execute"})
+	add(session, chunk.ToolStart{ToolCallID: "c", ToolName: "subagent__x", Arguments: chunk.Value(`{}`)})
+	add(session, chunk.SubagentStart{SubAgentType: "x", SubSessionID: "k", CallID: "c"})
+	add(child, chunk.RunStarted{RunID: "rk", Epoch: 1, Mode: "execute"})
+	add(child, chunk.TextDelta{Delta: "thinking"})
+	add(session, chunk.StreamPaused{})
+	add(child, request)
+	add(child, chunk.StreamPaused{})
+	add(child, chunk.RunStarted{RunID: "rk2", Epoch: 1, Mode: "with_confirmation"})
+	add(child, chunk.ToolApprovalResponse{ToolCallID: "q", ToolName: "rm", ApprovalID: "a", Approved: true})
+	add(child, chunk.ToolEnd{ToolCallID: "q", ToolName: "rm", Result: chunk.Value(`1`)})
+	add(child, chunk.StreamEnd{StreamID: "k"})
+	add(session, chunk.RunStarted{RunID: "r2", Epoch: 1, Mode: "continue"})
+	add(session, chunk.SubagentEnd{SubAgentType: "x", SubSessionID: "k", CallID: "c", Result: chunk.Value(`1`)})
+	add(session, chunk.ToolEnd{ToolCallID: "c", ToolName: "subagent__x", Result: chunk.Value(`"ok"`)})
+	add(session, chunk.StreamEnd{StreamID: "s1"})
+	want := []string{
+		`{"type":"tool-call-start","tool":"subagent__x","toolCallId":"c","node":"planner","opId":"r1","input":{}}`,
+		`{"type":"interrupt","requestId":"a","resumeToken":"","node":"planner","opId":"r1","id":"tool:q","input":{"kind":"choice","multiple":false,"question":"Approve rm?","id":"tool:q","options":[{"id":"approve","label":"Approve"},{"id":"deny","label":"Deny"}],"meta":{"tool":"rm","toolCallId":"q","input":{},"sessionId":"k"}}}`,
+		`{"type":"done"}`, end, `{"type":"session","sessionId":"s1"}`,
+		`{"type":"tool-call-result","tool":"subagent__x","toolCallId":"c","node":"planner","opId":"r2","content":"ok"}`, `{"type":"done"}`, end,
+	}
+	if got := lines(t, Options{Carry: None}, log); !slices.Equal(got, want) {
+		t.Errorf("got\n%s\nwant\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))
+	}
+	all := lines(t, Options{Carry: All}, log)
+	for _, text := range []string{`"thinking"`, `"type":"tool_approval_response","agentId":"k"`} {
+		if !strings.Contains(strings.Join(all, "\n"), text) {
+			t.Errorf("%s is not carried", text)
+		}
+	}
+}
+
+// A hidden record has at most the end of the text before it.
+func TestHide(t *testing.T) {
+	log := turnOf(t, chunk.TextDelta{Delta: "a"}, chunk.ToolStart{ToolCallID: "c", ToolName: "f", Arguments: chunk.Value(`{}`)}, chunk.TextDelta{Delta: "b"}, chunk.Custom{EventName: "x", Data: null}, chunk.TextDelta{Delta: "c"}, chunk.StreamEnd{StreamID: "s1"})
+	w := NewWriter(Options{})
+	var got []string
+	for i, rec := range log {
+		if i == 2 || i == 4 {
+			got = append(got, string(w.Hide(nil, rec)))
+			continue
+		}
+		w.Append(nil, rec)
+	}
+	want := []string{"data: {\"type\":\"text-end\",\"node\":\"planner\",\"opId\":\"r1\",\"segmentId\":\"block-11\"}\n\nid: 12-c\n\n", ""}
+	if !slices.Equal(got, want) || !w.Done() {
+		t.Errorf("got %q, want %q, done %t", got, want, w.Done())
+	}
+}
+
+// Data that the client's reducer would refuse here is dropped and counted.
+func TestRefusedData(t *testing.T) {
+	deep := chunk.Value(strings.Repeat("[", 28) + strings.Repeat("]", 28))
+	nested := chunk.Value(`{"a":` + deep.String() + `}`)
+	set := func(path string, v chunk.Value) chunk.StatePatch {
+		return chunk.StatePatch{Patches: []chunk.PatchOp{{Op: "add", Path: path, Value: &v}}}
+	}
+	var many []chunk.PatchOp
+	for i := range 2 * maxOps {
+		many = append(many, chunk.PatchOp{Op: "add", Path: fmt.Sprintf("/n%d", i), Value: new(chunk.Value("1"))})
+	}
+	log := turnOf(t, chunk.Custom{EventName: strings.Repeat("x", structured.MaxLabel+1), Data: null}, set("/a", nested), set("/a/b", nested), set("/a/a", null), chunk.StatePatch{Patches: many},
+		chunk.StatePatch{Patches: many[:maxSets+1]})
+	got := lines(t, Options{}, log)
+	w := NewWriter(Options{})
+	for _, rec := range log {
+		w.Append(nil, rec)
+	}
+	if w.Dropped() != 1 || len(got) != 6 || !strings.Contains(got[0], `"native:11"`) {
+		t.Errorf("%d were dropped, and\n%s", w.Dropped(), strings.Join(got, "\n"))
+	}
+}
+
+// Reasoning that is too long for a stream is cut off.
+func TestLongReasoning(t *testing.T) {
+	piece := chunk.Thinking{Content: strings.Repeat("x", 1<<17)}
+	log := turnOf(t, piece, piece, piece, piece, piece, chunk.StepEnd{})
+	got := lines(t, Options{Reasoning: true}, log)
+	if len(got) != 4 || strings.Contains(got[3], "final") {
+		t.Errorf("%d chunks", len(got))
+	}
+}
+
+// The streams that are remembered for an invalidation are bounded.
+func TestSentStreamsAreBounded(t *testing.T) {
+	var d sentData
+	for i := range 3 * maxSent {
+		d.add(sentStream{name: "custom", at: chunk.Seq(i)})
+	}
+	for range 100 {
+		d.add(sentStream{name: "s", at: 5, own: true})
+	}
+	if len(d.list) > maxSent || len(d.since(0)) > maxSent {
+		t.Errorf("%d streams", len(d.list))
+	}
+}
+
+// A token is secret, and the same on each server.
+func TestTokenKey(t *testing.T) {
+	key := TokenKey("0123456789abcdef")
+	token := key.Token(session, "a")
+	if !key.Verify(session, "a", token) || len(token) != 43 {
+		t.Errorf("token %q", token)
+	}
+	for _, tt := range []struct {
+		name  string
+		key   TokenKey
+		s     chunk.Session
+		id    string
+		token string
+	}{
+		{"another request", key, session, "b", token},
+		{"another session", key, session.Child("k"), "a", token},
+		{"another tenant", key, chunk.RootSession("acm", "es1"), "a", token},
+		{"another key", TokenKey("0123456789abcdeg"), session, "a", token},
+		{"no key", nil, session, "a", TokenKey(nil).Token(session, "a")},
+		{"no token", key, session, "a", ""},
+		{"another end", key, session, "a", token[:42] + "_"},
+	} {
+		if tt.key.Verify(tt.s, tt.id, tt.token) {
+			t.Errorf("%s: the token is accepted", tt.name)
+		}
+	}
+}

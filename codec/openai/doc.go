@@ -1,0 +1,58 @@
+// Package openai translates the responses of models behind OpenAI's chat completions or Responses API, and behind servers that are compatible with them, into the
+// chunks of the log.
+//
+// A Translator follows one run. Pass it the data of each server-sent event, write the chunks that it returns to the log, and call End at the end of the response:
+//
+//	tr := openai.New(openai.Config{Session: session.ID})
+//	for data := range response { // without the framing
+//		chunks, err := tr.Translate(data)
+//		if err != nil {
+//			return err // not an event: it changed nothing
+//		}
+//		write(chunks)
+//	}
+//	write(tr.End())
+//
+// The API is recognized from the data. A response is one step of the run. An agent that asks a model several times may pass all responses to one Translator, with
+// End after each, or one after the other as one stream: the first chunk of another response begins the next step.
+//
+// A Translator has no clock and no I/O, and the same input gives the same result. It leaves timestamps at 0; package producers sets them.
+//
+// # Output
+//
+// Translate returns chunks in log order, all of the session in Config. They include the records that close a stream (stream_end, stream_failed, stream_paused) and
+// stream_active when a response follows one that paused, but never run_started: package codec/mastra describes how to write them.
+//
+// A model does not run the tools that it calls. Their calls have no tool_end, and at the end of the response the run pauses: run_paused and stream_paused with the
+// reason suspended_client_tool. Calls have "providerExecuted": false, so a chat client runs its own tools as after a pause of package workers. An agent that runs
+// the tools writes their tool_end itself, and passes the next response to the Translator.
+//
+// # Mapping
+//
+//	chat completions
+//	  delta.content, delta.refusal             text_delta
+//	  delta.reasoning_content, .reasoning      thinking
+//	  delta.tool_calls                         tool_arg_stream_*, tool_start
+//	  delta.annotations                        source_url
+//	  delta.images                             file
+//	  finish_reason, usage                     step_end
+//	Responses
+//	  output_text.delta, refusal.delta         text_delta
+//	  reasoning_text.*, reasoning_summary_*    thinking
+//	  function_call, custom_tool_call          tool_arg_stream_*, tool_start
+//	  mcp_call                                 tool_start, tool_end
+//	  annotation: url_citation                 source_url
+//	  annotation: file_citation                source_document
+//	  image_generation_call                    file
+//	  completed, incomplete                    step_end
+//	  created, in_progress, *.done with text   no chunk of their own
+//	both
+//	  error, response.failed                   stream_failed
+//	  arguments that are not JSON              tool_input_error
+//	  everything else                          custom openai.<type>, its data the event
+//
+// # What is left out
+//
+// Choices but the first, log probabilities, item ids, encrypted reasoning, partial images and audio. Events that are kept whole lose prompts, definitions of tools
+// and credentials of MCP servers. The messages of errors are Tailrace's own, with a code: those of endpoints contain parts of keys and prompts.
+package openai

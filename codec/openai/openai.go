@@ -1,0 +1,252 @@
+package openai
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+
+	"github.com/tailrace/tailrace/chunk"
+	"github.com/tailrace/tailrace/internal/openaistream"
+	"github.com/tailrace/tailrace/internal/rawjson"
+)
+
+// Config configures the chunks of a run.
+type Config struct {
+	// Session is the id of the session of the run. Required.
+	Session string
+
+	// AgentType is the name of the agent's definition. Defaults to "agent".
+	AgentType string
+
+	// RunID is the run in run_paused. It may be empty.
+	RunID string
+
+	// Step is the step that the run has reached, 0 before the first. A Translator that is created for a later response of a run continues counting from it.
+	Step int64
+}
+
+// Translator translates the responses of a model to the requests of one run. It is not safe for concurrent use.
+type Translator struct {
+	cfg     Config
+	step    int64
+	reader  *openaistream.Reader // of the current response, nil between two
+	content bool                 // the response has text or a call
+	open    []openCall           // without an outcome
+	sources int                  // of the step
+	paused  bool                 // stream_paused was written
+	ended   bool                 // stream_end or stream_failed was written
+	out     []chunk.Chunk        // result for the current chunk so far
+}
+
+type openCall struct{ id, name string }
+
+// New creates a Translator.
+func New(cfg Config) *Translator {
+	if cfg.AgentType == "" {
+		cfg.AgentType = "agent"
+	}
+	return &Translator{cfg: cfg, step: cfg.Step}
+}
+
+// Translate translates the data of one server-sent event, JSON in UTF-8. The text [DONE], which ends a stream, may be passed too: without it, a response of a server
+// that names no finish reason is taken for one that broke off. The result may be empty, and belongs to the caller. The error is chunk.ErrInvalid: raw is not a JSON
+// object; then nothing has changed.
+func (t *Translator) Translate(raw []byte) ([]chunk.Chunk, error) {
+	r := t.reader
+	switch {
+	case r == nil:
+		r = &openaistream.Reader{}
+	case r.Begins(raw):
+		t.finishStep(r)
+		r = &openaistream.Reader{}
+	}
+	events, err := r.Read(raw)
+	if err != nil {
+		t.out = nil // Begins is false for such data
+		return nil, &chunk.FieldError{Want: "an event of OpenAI's API, a JSON object", Got: "something else"}
+	}
+	if r != t.reader {
+		t.reader = r
+		t.begin()
+	}
+	for _, e := range events {
+		t.translate(e)
+	}
+	return t.take(), nil
+}
+
+// End returns the chunks for the end of a response: the run ended, failed, or pauses. Call it when the response is over. A run pauses if the model has called tools
+// of the request, because no response has their results: the client that reads the session may run them, or the agent, which asks the model again. A later response
+// continues the run. If a response stopped without a reason, it was interrupted and the run failed.
+func (t *Translator) End() []chunk.Chunk {
+	r := t.reader
+	t.reader = nil
+	switch {
+	case r == nil && (t.paused || t.ended):
+		return nil
+	case r == nil: // an empty response
+		r = &openaistream.Reader{}
+	default:
+		t.finishStep(r)
+	}
+	t.conclude(r)
+	return t.take()
+}
+
+func (t *Translator) take() []chunk.Chunk {
+	out := t.out
+	t.out = nil
+	return out
+}
+
+// begin begins a step: a response is one step.
+func (t *Translator) begin() {
+	if t.paused {
+		t.paused = false
+		t.emit(chunk.StreamActive{})
+	}
+	t.step++
+	t.content, t.sources, t.open = false, 0, nil
+	t.emit(chunk.StepStart{})
+}
+
+func (t *Translator) finishStep(r *openaistream.Reader) {
+	end := chunk.StepEnd{FinishReason: new(r.Finish)}
+	if r.Finish == "" {
+		end.FinishReason = new("error")
+	}
+	if u := r.Usage; u != nil {
+		end.Usage = &chunk.Usage{InputTokens: number(u.In), OutputTokens: number(u.Out)}
+		if u.Cached > 0 {
+			end.Usage.CachedTokens = new(number(u.Cached))
+		}
+		if u.Written > 0 {
+			end.Usage.CacheWriteTokens = new(number(u.Written))
+		}
+	}
+	t.emit(end)
+}
+
+func number(n int64) chunk.Number { return chunk.Number(strconv.FormatInt(n, 10)) }
+
+// pausedForCalls is the reason of a pause, as for calls of the browser in package workers.
+const pausedForCalls = "suspended_client_tool"
+
+// conclude ends or pauses the run after the response in r.
+func (t *Translator) conclude(r *openaistream.Reader) {
+	switch {
+	case t.ended:
+	case r.Failure != nil:
+		code, final := r.Failure.Classify(0)
+		t.fail(openaistream.UserMessage(code), code, openaistream.Temporary(code) && !final)
+	case r.Finish == "":
+		t.fail("the model's response broke off", openaistream.CodeUnavailable, true)
+	case len(t.open) > 0:
+		call := t.open[0]
+		t.paused = true
+		t.emit(chunk.RunPaused{RunID: t.cfg.RunID, Reason: pausedForCalls, PendingToolName: &call.name, PendingToolCallID: &call.id})
+		t.emit(chunk.StreamPaused{Reason: new(pausedForCalls)})
+	case r.Finish == openaistream.FinishFiltered && !t.content:
+		t.fail(openaistream.UserMessage(openaistream.CodeContentFiltered), openaistream.CodeContentFiltered, false)
+	case r.Finish == openaistream.FinishCalls && len(r.Calls) > 0:
+		t.fail("the model called its tools with invalid arguments", "validation_error", true)
+	default:
+		t.ended = true
+		t.emit(chunk.StreamEnd{StreamID: t.cfg.Session})
+	}
+}
+
+func (t *Translator) fail(message, code string, retryable bool) {
+	t.ended = true
+	t.emit(chunk.StreamFailed{Error: message, ErrorDetail: &chunk.ErrorDetail{
+		Message: message, Code: &code, Category: new("provider"), Retryable: &retryable,
+	}})
+}
+
+// emit appends a chunk, and reports whether it is valid.
+func (t *Translator) emit(b chunk.Body, extra ...chunk.Member) bool {
+	c := chunk.Chunk{AgentID: t.cfg.Session, AgentType: t.cfg.AgentType, Step: t.step, Body: b, Extra: extra}
+	if c.Validate() != nil {
+		return false
+	}
+	t.out = append(t.out, c)
+	return true
+}
+
+func (t *Translator) translate(e openaistream.Event) {
+	switch e.Kind {
+	case openaistream.Text:
+		t.content = true
+		t.emit(chunk.TextDelta{Delta: e.Text})
+	case openaistream.Reasoning:
+		t.emit(chunk.Thinking{Content: e.Text})
+	case openaistream.ReasoningEnd:
+		t.emit(chunk.Thinking{IsComplete: true})
+	case openaistream.Arguments:
+		t.arguments(e.Call, e.Text)
+	case openaistream.CallDone:
+		t.callDone(e.Call)
+	case openaistream.ServerCall:
+		t.serverCall(e.Value)
+	case openaistream.Source:
+		t.source(e.Value)
+	case openaistream.File:
+		t.content = true
+		t.emit(chunk.File{URL: e.URL, MediaType: e.MediaType})
+	default:
+		t.custom(e.Value)
+	}
+}
+
+// source translates an annotation: a source of the answer, or a file that the answer mentions. Chat completions nest the members of a source.
+func (t *Translator) source(annotation chunk.Value) {
+	kind := text(annotation, "type")
+	if v := rawjson.Get(annotation, kind); v != nil {
+		annotation = v
+	}
+	t.sources++
+	id := fmt.Sprintf("source_%d_%d", t.step, t.sources)
+	valid := false
+	switch filename := text(annotation, "filename"); kind {
+	case "url_citation":
+		b := chunk.SourceURL{SourceID: id, URL: text(annotation, "url")}
+		if title := text(annotation, "title"); title != "" {
+			b.Title = &title
+		}
+		valid = b.URL != "" && t.emit(b)
+	case "file_citation", "container_file_citation":
+		b := chunk.SourceDocument{SourceID: id, MediaType: "text/plain", Title: filename}
+		if filename == "" {
+			b.Title = text(annotation, "file_id")
+		} else {
+			b.Filename = &filename
+		}
+		valid = t.emit(b)
+	}
+	if !valid {
+		t.emit(chunk.Custom{EventName: "openai.annotation", Data: redact(annotation, chunk.MaxDepth)})
+	}
+}
+
+// custom keeps an event whose type has no counterpart. An event that exceeds the limits of a chunk loses its data.
+func (t *Translator) custom(event chunk.Value) {
+	kind := text(event, "type")
+	if kind == "" {
+		kind = text(event, "object")
+	}
+	name := "openai." + kind
+	if kind == "" || len(name) > chunk.MaxTypeLength || strings.ContainsFunc(name, func(r rune) bool { return r < ' ' || r == 0x7F }) {
+		name = "openai.unknown"
+	}
+	if !t.emit(chunk.Custom{EventName: name, Data: redact(event, chunk.MaxDepth)}) {
+		t.emit(chunk.Custom{EventName: name})
+	}
+}
+
+func text(v chunk.Value, path ...string) string {
+	s, err := rawjson.Text(rawjson.Get(v, path...)).Unquote()
+	if err != nil {
+		return ""
+	}
+	return s
+}

@@ -1,0 +1,72 @@
+package openai
+
+import (
+	"fmt"
+
+	"github.com/tailrace/tailrace/chunk"
+	"github.com/tailrace/tailrace/internal/openaistream"
+	"github.com/tailrace/tailrace/internal/rawjson"
+)
+
+// client marks a call that the endpoint does not run: a browser may.
+var client = chunk.Member{Name: "providerExecuted", Value: chunk.Value("false")}
+
+// id returns the model's id of a call, or a generated one.
+func (t *Translator) id(c *openaistream.Call) string {
+	id := c.ID
+	if (chunk.Chunk{AgentID: "-", Body: chunk.ToolArgStreamEnd{ToolCallID: id}}).Validate() != nil || id == "" {
+		return fmt.Sprintf("call_%d_%d", t.step, c.Index)
+	}
+	return id
+}
+
+// name returns the tool of a call.
+func name(c *openaistream.Call) string {
+	if c.Name == "" {
+		return "unknown"
+	}
+	return c.Name
+}
+
+func (t *Translator) arguments(c *openaistream.Call, piece string) {
+	if c.Arguments() == piece { // the first one
+		t.emit(chunk.ToolArgStreamStart{ToolCallID: t.id(c), ToolName: name(c)}, client)
+	}
+	t.emit(chunk.ToolArgStreamDelta{ToolCallID: t.id(c), Delta: piece})
+}
+
+// callDone starts a call, or rejects one whose arguments are not JSON. The run does not wait for its result.
+func (t *Translator) callDone(c *openaistream.Call) {
+	t.content = true
+	id, args := t.id(c), chunk.Value(rawjson.TrimSpace([]byte(c.Arguments())))
+	if c.Streamed() {
+		t.emit(chunk.ToolArgStreamEnd{ToolCallID: id})
+	}
+	if len(args) == 0 {
+		args = chunk.Value(`{}`) // some models omit empty arguments
+	}
+	if rawjson.Kind(args) != '{' {
+		args = append(append(chunk.Value(`{"value":`), args...), '}')
+	}
+	if c.Overlong() || !t.emit(chunk.ToolStart{ToolCallID: id, ToolName: name(c), Arguments: args}, client) {
+		t.emit(chunk.ToolInputError{ToolCallID: id, ToolName: name(c), Error: "the arguments are not valid JSON, or too long"})
+		return
+	}
+	t.open = append(t.open, openCall{id, name(c)})
+}
+
+// serverCall translates a call of an MCP server, which the endpoint has made.
+func (t *Translator) serverCall(item chunk.Value) {
+	t.content = true
+	id, tool := text(item, "id"), text(item, "name")
+	args := chunk.Value(text(item, "arguments"))
+	if !t.emit(chunk.ToolStart{ToolCallID: id, ToolName: tool, Arguments: args}, chunk.Member{Name: client.Name, Value: chunk.Value("true")}) {
+		t.custom(item)
+		return
+	}
+	end := chunk.ToolEnd{ToolCallID: id, ToolName: tool, Result: rawjson.Get(item, "output"), ProviderExecuted: new(true)}
+	if e := rawjson.Get(item, "error"); !chunk.Value(e).IsNull() {
+		end.Error, end.Result = new("the tool failed"), nil
+	}
+	t.emit(end)
+}

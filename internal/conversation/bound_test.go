@@ -1,0 +1,49 @@
+package conversation
+
+import (
+	"testing"
+
+	"github.com/tailrace/tailrace/chunk"
+	"github.com/tailrace/tailrace/internal/control"
+)
+
+// An approval is for the input that the client was shown; a denial, and a client that does not say what it was shown, need no proof.
+func TestApprovalIsBoundToTheInput(t *testing.T) {
+	const shown = `{"path":"a","n":1.0}`
+	for _, tt := range []struct {
+		name, input, part string
+		approved          bool
+		want              RejectionReason
+	}{
+		{"same", shown, `"input":{"n":1,"path":"\u0061"},`, true, ""},
+		{"another one", `{"path":"b","n":1}`, `"input":` + shown + `,`, true, InputMismatch},
+		{"another one is denied", `{"path":"b","n":1}`, `"input":` + shown + `,`, false, ""},
+		{"masked", shown, `"input":null,`, true, InputMismatch},
+		{"not said", shown, ``, true, ""},
+		{"two members of one name", `{"path":"a","path":"b"}`, `"input":{"path":"b"},`, true, InputMismatch},
+		{"two members of one name, shown", `{"path":"a","path":"b"}`, `"input":{"path":"a","path":"b"},`, true, InputMismatch},
+	} {
+		approved := "false"
+		if tt.approved {
+			approved = "true"
+		}
+		req, _, _, r := ParsePost([]byte(`{"id":"s","messages":[{"id":"a1","role":"assistant","parts":[{"type":"tool-delete","toolCallId":"c1","state":"approval-responded",` +
+			tt.part + `"approval":{"id":"r::c1","approved":` + approved + `}}]}]}`))
+		if r != nil || len(req.Answered.Answers) != 1 {
+			t.Fatalf("%s: %+v, %+v", tt.name, r, req)
+		}
+		w := PendingCall{Kind: control.Approval, Approval: "r::c1", Input: chunk.Value(tt.input)}
+		c := req.Answered.Answers[0]
+		if got := w.mismatch(c, nil); got != tt.want {
+			t.Errorf("%s: %q, want %q", tt.name, got, tt.want)
+		}
+		if a := w.take(c); tt.approved && a.InputHash != control.InputHash(w.Input) || !tt.approved && a.InputHash != "" {
+			t.Errorf("%s: stored hash %q", tt.name, a.InputHash)
+		}
+	}
+	c, r := ParseAnswer([]byte(`{"kind":"approval-response","toolCallId":"c1","approvalId":"r::c1","approved":true,"inputHash":"00"}`))
+	w := PendingCall{Kind: control.Approval, Approval: "r::c1", Input: chunk.Value(shown)}
+	if r != nil || w.mismatch(c, nil) != InputMismatch {
+		t.Errorf("hash: %+v, %q", r, w.mismatch(c, nil))
+	}
+}

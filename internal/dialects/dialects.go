@@ -1,0 +1,85 @@
+// Package dialects finds the writers and translators of the dialects by name.
+package dialects
+
+import (
+	"maps"
+	"slices"
+
+	"github.com/tailrace/tailrace/chunk"
+	"github.com/tailrace/tailrace/codec/agui"
+	"github.com/tailrace/tailrace/codec/aisdk"
+	"github.com/tailrace/tailrace/codec/kortyx"
+	"github.com/tailrace/tailrace/codec/mastra"
+	"github.com/tailrace/tailrace/codec/openai"
+	"github.com/tailrace/tailrace/internal/dialect"
+)
+
+// Turn is what a writer needs to know of a turn besides its records.
+type Turn struct {
+	Session   chunk.Session
+	MessageID string // of the answer in snapshots
+
+	// State is the custom state of the session before the turn, {} if it has none, and nil if it is not known or the client must not get it.
+	State chunk.Value
+
+	// AISDK selects the form of the dialect of the AI SDK. Its ClientTool is for all dialects.
+	AISDK aisdk.Options
+}
+
+var writers = map[string]func(Turn) dialect.Writer{
+	dialect.AGUI: func(t Turn) dialect.Writer {
+		return agui.New(t.MessageID, agui.Options{State: t.State, ClientTool: t.AISDK.ClientTool})
+	},
+	dialect.AISDK:  func(t Turn) dialect.Writer { return aisdk.New(t.MessageID, t.AISDK) },
+	dialect.Kortyx: func(t Turn) dialect.Writer { return kortyx.NewWriter(kortyx.Options{State: t.State}) },
+	dialect.Mastra: func(t Turn) dialect.Writer { return mastra.NewWriter(mastra.WriterConfig{MessageID: t.MessageID}) },
+}
+
+var headers = map[string]func() map[string]string{
+	dialect.AISDK:  aisdk.Header,
+	dialect.Mastra: mastra.Events.Header,
+}
+
+var translators = map[string]func(dialect.Run) dialect.Translator{
+	dialect.AGUI: func(r dialect.Run) dialect.Translator {
+		return agui.NewTranslator(agui.Config{Session: r.Session, AgentType: r.AgentType, Step: r.Step})
+	},
+	dialect.AISDK: func(r dialect.Run) dialect.Translator { return aisdk.NewTranslator(r) },
+	dialect.Kortyx: func(r dialect.Run) dialect.Translator {
+		return kortyx.New(kortyx.Config{Session: r.Session, AgentType: r.AgentType, RunID: r.RunID, Step: r.Step})
+	},
+	dialect.Mastra: func(r dialect.Run) dialect.Translator {
+		return mastra.New(mastra.Config{Session: r.Session, AgentType: r.AgentType, RunID: r.RunID, Step: r.Step})
+	},
+	dialect.OpenAI: func(r dialect.Run) dialect.Translator {
+		return openai.New(openai.Config{Session: r.Session, AgentType: r.AgentType, RunID: r.RunID, Step: r.Step})
+	},
+}
+
+// Writes reports whether sessions can be read in a dialect other than the native one.
+func Writes(name string) bool { return writers[name] != nil }
+
+// Written returns the names of the dialects in which sessions can be read, the native one first.
+func Written() []string {
+	return append([]string{dialect.Native}, slices.Sorted(maps.Keys(writers))...)
+}
+
+// NewWriter returns a writer of a turn. The dialect must be one that Writes reports.
+func NewWriter(name string, t Turn) dialect.Writer { return writers[name](t) }
+
+// Header returns the headers of a response in a dialect, in addition to those of every event stream.
+func Header(name string) map[string]string {
+	if of := headers[name]; of != nil {
+		return of()
+	}
+	return nil
+}
+
+// NewTranslator returns a translator for a run, and whether there is one for the dialect. The native dialect needs none.
+func NewTranslator(name string, r dialect.Run) (_ dialect.Translator, ok bool) {
+	of := translators[name]
+	if of == nil {
+		return nil, false
+	}
+	return of(r), true
+}

@@ -1,0 +1,58 @@
+package httpkit
+
+import (
+	"context"
+	"net/http"
+	"strings"
+	"time"
+)
+
+// Surface is a Router with the streams that its routes have open. It implements sseedge.Surface, so that a group of routes is mounted on an Edge.
+type Surface struct {
+	Streams Drain
+
+	// DrainPeriod is the time over which Drain closes the streams. Defaults to none: they end at once.
+	DrainPeriod time.Duration
+
+	// Below is a path. The Surface also gets the requests for all paths below it that are not of a route, which it answers in its own form. Defaults to none.
+	Below string
+
+	router *Router
+}
+
+// NewSurface returns a Surface with these routes, whose policies are those of the edge. Of o, it uses what is not in Shared: names, texts of problems, Respond.
+// Without o.NoLog its routes do not need the log.
+func (s *Shared) NewSurface(routes []Route, o Options) (*Surface, error) {
+	o.Origins, o.Authenticator, o.Rates, o.Access, o.Tenants, o.Audit = s.Origins, s.Auth, s.Rates, s.Access, s.Tenants, s.Audit
+	if o.NoLog != nil {
+		o.Unreachable = s.Unreachable
+	}
+	router, err := NewRouter(routes, o)
+	if err != nil {
+		return nil, err
+	}
+	return &Surface{Streams: Drain{Revocations: s.Revocations}, router: router}, nil
+}
+
+// ServeHTTP serves one request.
+func (s *Surface) ServeHTTP(w http.ResponseWriter, r *http.Request) { s.router.ServeHTTP(w, r) }
+
+// Match implements sseedge.Surface.
+func (s *Surface) Match(path string) bool {
+	return s.router.Match(path) || s.Below != "" && strings.HasPrefix(path, s.Below+"/")
+}
+
+// Routes returns all routes, see Router.Routes.
+func (s *Surface) Routes() []string { return s.router.Routes() }
+
+// RouteName implements sseedge.Surface.
+func (s *Surface) RouteName(r *http.Request) string { return s.router.Name(r) }
+
+// Policies implements sseedge.Surface.
+func (s *Surface) Policies() []Policy { return s.router.Policies() }
+
+// Drain implements sseedge.Surface. Other requests than those for streams are still served.
+func (s *Surface) Drain(ctx context.Context) error { return s.Streams.Begin(ctx, s.DrainPeriod) }
+
+// CloseRevoked implements sseedge.Surface.
+func (s *Surface) CloseRevoked() { s.Streams.CloseRevoked() }

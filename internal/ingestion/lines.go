@@ -1,0 +1,162 @@
+package ingestion
+
+import (
+	"bytes"
+	"errors"
+	"io"
+)
+
+// ErrLineTooLarge reports a line that exceeds the limit.
+var ErrLineTooLarge = errors.New("line too large")
+
+// Format is how a body has its lines.
+type Format int
+
+// The formats.
+const (
+	NDJSON Format = iota // every line counts, also an empty one
+	SSE                  // every event with data counts, and its data is the line
+)
+
+// Lines reads the lines of a body as they arrive. It holds one line in memory.
+type Lines struct {
+	in     io.Reader
+	format Format
+	limit  int
+	grow   func(bytes int) bool
+
+	buf        []byte
+	start, end int // of what was read and not returned
+	number     int64
+	scanned    int // bytes after start without a line break
+	data       []byte
+	hasData    bool
+	skipLF     bool // the last line ended with CR
+	err        error
+}
+
+// smallLine is the size of the buffer of which grow is not asked.
+const smallLine = 4 << 10
+
+// NewLines returns a reader of a body whose first line has the number first. A line may have at most limit bytes. grow is asked before memory is used for a line,
+// with the additional bytes; false ends the reading with ErrLineMemory. nil allows all.
+func NewLines(in io.Reader, format Format, first int64, limit int, grow func(bytes int) bool) *Lines {
+	return &Lines{in: in, format: format, limit: limit, grow: grow, number: first - 1}
+}
+
+// ErrLineMemory reports that there is no memory for a long line.
+var ErrLineMemory = errors.New("no memory for a long line")
+
+// Next returns the next line without its end, which is valid until the next call, and its number. It returns io.EOF at the end of the body. A line that was cut by
+// another error is not returned. After ErrLineTooLarge and ErrLineMemory the number is that of the line.
+func (l *Lines) Next() (line []byte, number int64, err error) {
+	if l.format == NDJSON {
+		line, err = l.physical()
+		if err != nil && !isLineError(err) {
+			return nil, l.number, err
+		}
+		l.number++
+		return line, l.number, err
+	}
+	return l.event()
+}
+
+func isLineError(err error) bool {
+	return errors.Is(err, ErrLineTooLarge) || errors.Is(err, ErrLineMemory)
+}
+
+// event returns the data of the next event. The data of several lines is joined by line feeds, as EventSource does.
+func (l *Lines) event() ([]byte, int64, error) {
+	l.data, l.hasData = l.data[:0], false
+	for {
+		line, err := l.physical()
+		switch {
+		case isLineError(err):
+			return nil, l.number + 1, err
+		case errors.Is(err, io.EOF) && l.hasData, err == nil && len(line) == 0 && l.hasData:
+			l.number++
+			return l.data, l.number, nil
+		case err != nil:
+			return nil, l.number, err
+		}
+		name, value, _ := bytes.Cut(line, []byte(":"))
+		if string(name) != "data" {
+			continue
+		}
+		value = bytes.TrimPrefix(value, []byte(" "))
+		if len(l.data)+len(value) >= l.limit {
+			return nil, l.number + 1, ErrLineTooLarge
+		}
+		if need := len(l.data) + len(value) + 1; need > max(cap(l.data), smallLine) && !l.allow(need-cap(l.data)) {
+			return nil, l.number + 1, ErrLineMemory
+		}
+		if l.hasData {
+			l.data = append(l.data, '\n')
+		}
+		l.data, l.hasData = append(l.data, value...), true
+	}
+}
+
+// physical returns the next line of text. Lines end with LF, CRLF or, in SSE, CR.
+func (l *Lines) physical() ([]byte, error) {
+	for {
+		if l.skipLF && l.start < l.end {
+			if l.buf[l.start] == '\n' {
+				l.start++
+			}
+			l.skipLF = false
+		}
+		if i := l.lineEnd(l.buf[l.start+l.scanned : l.end]); i >= 0 {
+			at := l.start + l.scanned + i
+			if at-l.start > l.limit {
+				return nil, ErrLineTooLarge
+			}
+			line := l.buf[l.start:at]
+			l.skipLF = l.buf[at] == '\r'
+			l.start, l.scanned = at+1, 0
+			return bytes.TrimSuffix(line, []byte("\r")), nil
+		}
+		l.scanned = l.end - l.start
+		switch {
+		case l.scanned > l.limit:
+			return nil, ErrLineTooLarge
+		case l.err != nil && errors.Is(l.err, io.EOF) && l.scanned > 0:
+			line := l.buf[l.start:l.end]
+			l.start, l.scanned = l.end, 0
+			return bytes.TrimSuffix(line, []byte("\r")), nil
+		case l.err != nil:
+			return nil, l.err
+		}
+		if err := l.fill(); err != nil {
+			return nil, err
+		}
+	}
+}
+
+func (l *Lines) lineEnd(text []byte) int {
+	if l.format == SSE {
+		return bytes.IndexAny(text, "\r\n")
+	}
+	return bytes.IndexByte(text, '\n')
+}
+
+// fill reads once.
+func (l *Lines) fill() error {
+	if l.start > 0 {
+		l.end = copy(l.buf, l.buf[l.start:l.end])
+		l.start = 0
+	}
+	if l.end == len(l.buf) {
+		size := max(2*len(l.buf), smallLine)
+		if size > smallLine && !l.allow(size-len(l.buf)) {
+			return ErrLineMemory
+		}
+		l.buf = append(l.buf, make([]byte, size-len(l.buf))...)
+	}
+	n, err := l.in.Read(l.buf[l.end:])
+	l.end += n
+	l.err = err
+	return nil
+}
+
+func (l *Lines) allow(bytes int) bool { return l.grow == nil || l.grow(bytes) }

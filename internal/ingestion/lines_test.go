@@ -1,0 +1,68 @@
+package ingestion
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+	"testing"
+	"testing/iotest"
+)
+
+// The lines of a body do not depend on the pieces in which it arrives.
+func TestLines(t *testing.T) {
+	long := strings.Repeat("x", 10_000)
+	for name, tt := range map[string]struct {
+		format Format
+		body   string
+		want   []string
+	}{
+		"NDJSON":        {NDJSON, "a\n\nb\r\nc", []string{"7 a", "8 ", "9 b", "10 c"}},
+		"long":          {NDJSON, long + "\n" + long, []string{"7 " + long, "8 " + long}},
+		"nothing":       {NDJSON, "", nil},
+		"SSE":           {SSE, ": hi\n\nevent: x\nid: 1\ndata: a\n\ndata:b\ndata:  c\n\n\n", []string{"7 a", "8 b\n c"}},
+		"SSE with CR":   {SSE, "data: a\r\rdata: b\r\n\r\ndata: c", []string{"7 a", "8 b", "9 c"}},
+		"SSE with none": {SSE, ":\n\nretry: 1\n\n", nil},
+	} {
+		for _, in := range []io.Reader{strings.NewReader(tt.body), iotest.OneByteReader(strings.NewReader(tt.body)), iotest.DataErrReader(strings.NewReader(tt.body))} {
+			var got []string
+			lines := NewLines(in, tt.format, 7, 20_000, nil)
+			for {
+				text, n, err := lines.Next()
+				if err != nil {
+					if !errors.Is(err, io.EOF) {
+						t.Errorf("%s: %v", name, err)
+					}
+					break
+				}
+				got = append(got, fmt.Sprintf("%d %s", n, text))
+			}
+			if !slices.Equal(got, tt.want) {
+				t.Errorf("%s: got %.100q, want %.100q", name, got, tt.want)
+			}
+		}
+	}
+}
+
+// A line that was cut is not returned, and one that is too large or has no memory has its number.
+func TestIncompleteLines(t *testing.T) {
+	cut := errors.New("cut")
+	for name, tt := range map[string]struct {
+		in   io.Reader
+		grow func(int) bool
+		want error
+	}{
+		"cut":       {io.MultiReader(strings.NewReader("a\n{\"b\""), iotest.ErrReader(cut)), nil, cut},
+		"too large": {strings.NewReader("a\n" + strings.Repeat("x", 30_000) + "\n"), nil, ErrLineTooLarge},
+		"no memory": {strings.NewReader("a\n" + strings.Repeat("x", 10_000) + "\n"), func(int) bool { return false }, ErrLineMemory},
+	} {
+		lines := NewLines(tt.in, NDJSON, 1, 20_000, tt.grow)
+		if text, n, err := lines.Next(); string(text) != "a" || n != 1 || err != nil {
+			t.Errorf("%s: %q %d %v", name, text, n, err)
+		}
+		if text, _, err := lines.Next(); text != nil || !errors.Is(err, tt.want) {
+			t.Errorf("%s: %q %v", name, text, err)
+		}
+	}
+}

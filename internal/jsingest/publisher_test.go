@@ -1,0 +1,82 @@
+package jsingest
+
+import (
+	"errors"
+	"fmt"
+	"testing"
+
+	"github.com/tailrace/tailrace/chunk"
+	"github.com/tailrace/tailrace/internal/dialects"
+	"github.com/tailrace/tailrace/internal/testkit/stack"
+	"github.com/tailrace/tailrace/producers"
+)
+
+func newPublisher(t *testing.T, agentType string) *Publisher {
+	t.Helper()
+	p, err := New(nil, dialects.NewTranslator).NewPublisher(PublisherConfig{Session: chunk.RootSession("default", "s1"), AgentType: agentType})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return p
+}
+
+// A line that is not an object is rejected.
+func TestFillRejectsNull(t *testing.T) {
+	for _, line := range []string{"null", ` {"chunk": null}`, "[]", "7", `"x"`} {
+		if c, _, err := newPublisher(t, "cli").decode([]byte(line)); err == nil {
+			t.Errorf("%s: %+v", line, c)
+		}
+	}
+}
+
+// The agent type of a flag can be any text.
+func TestFillWritesJSON(t *testing.T) {
+	p := newPublisher(t, "a\x07\"\u00e9")
+	c, _, err := p.decode([]byte(`{"type":"text_delta","delta":"x"}`))
+	if err != nil || c.AgentType != p.agentType || c.AgentID != "s1" {
+		t.Errorf("%+v, %v", c, err)
+	}
+}
+
+// A pipe in another dialect, and one whose lines leave out what the session says, are written as requests are.
+func TestPublisherOfDialects(t *testing.T) {
+	s := stack.Start(t, stack.Options{})
+	service := New(s.NewWriter(producers.Config{}), dialects.NewTranslator)
+	publish := func(session, dialect string, lines ...string) []chunk.Chunk {
+		t.Helper()
+		p, err := service.NewPublisher(PublisherConfig{Session: chunk.RootSession("acme", session), AgentType: "cli", Dialect: dialect})
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, line := range lines {
+			if err := p.Line(t.Context(), []byte(line)); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if err := errors.Join(p.EndOfInput(t.Context()), p.Finish(t.Context(), true)); err != nil {
+			t.Fatal(err)
+		}
+		return s.Chunks(chunk.RootSession("acme", session))
+	}
+	kinds := func(all []chunk.Chunk) (text string) {
+		for _, c := range all {
+			text += fmt.Sprintf("%s %s %s %d\n", c.AgentID, c.AgentType, c.Type(), c.Step)
+		}
+		return text
+	}
+	native := publish("s1", "", `{"type":"step_start"}`, `{"type":"text_delta","delta":"x"}`, `{"type":"subagent_start","subAgentType":"search","subSessionId":"s1-a","callId":"c"}`,
+		`{"type":"text_delta","agentId":"s1-a","delta":"y"}`, `{"type":"subagent_end","subAgentType":"search","subSessionId":"s1-a","callId":"c","result":1}`, `{"type":"stream_end"}`)
+	if got, want := kinds(native), "s1 cli run_started 0\ns1 cli step_start 1\ns1 cli text_delta 1\ns1 cli subagent_start 1\ns1 cli subagent_end 1\ns1 cli stream_end 1\n"; got != want {
+		t.Errorf("got\n%s", got)
+	}
+	if got, want := kinds(s.Chunks(chunk.RootSession("acme", "s1").Child("s1-a"))), "s1-a cli run_started 0\ns1-a cli text_delta 0\ns1-a cli stream_end 0\n"; got != want {
+		t.Errorf("the sub-agent:\n%s", got)
+	}
+	mastra := publish("s2", "mastra", `{"type":"step-start","payload":{}}`, `{"type":"text-delta","payload":{"id":"1","text":"x"}}`, `{"type":"finish","payload":{"stepResult":{"reason":"stop"}}}`)
+	if got, want := kinds(mastra), "s2 cli run_started 0\ns2 cli step_start 1\ns2 cli text_delta 1\ns2 cli stream_end 1\n"; got != want {
+		t.Errorf("mastra:\n%s", got)
+	}
+	if _, err := service.NewPublisher(PublisherConfig{Dialect: "morse"}); err == nil {
+		t.Error("an unknown dialect is accepted")
+	}
+}

@@ -1,0 +1,71 @@
+package jsingest
+
+import (
+	"context"
+	"errors"
+
+	"github.com/tailrace/tailrace/chunk"
+	"github.com/tailrace/tailrace/internal/ingestion"
+	"github.com/tailrace/tailrace/producers"
+)
+
+// The changes of state have no line: their records have the position of the record before. They are repeated after a conflict with another request of the run.
+
+// End implements ingestion.Writer.
+func (w *writer) End(ctx context.Context, output chunk.Value) error {
+	return w.change(ctx, ingestion.Ended, func(r *producers.Run) error { return r.End(ctx, output) })
+}
+
+// Fail implements ingestion.Writer.
+func (w *writer) Fail(ctx context.Context, message string, detail *chunk.ErrorDetail) error {
+	return w.change(ctx, ingestion.Failed, func(r *producers.Run) error { return r.Fail(ctx, message, detail) })
+}
+
+// Pause implements ingestion.Writer.
+func (w *writer) Pause(ctx context.Context, reason string) error {
+	return w.change(ctx, ingestion.Paused, func(r *producers.Run) error { return r.Pause(ctx, reason) })
+}
+
+// Cleanup implements ingestion.Writer.
+func (w *writer) Cleanup(ctx context.Context, step int64, after chunk.Seq) (removed int, err error) {
+	err = w.change(ctx, "", func(r *producers.Run) error {
+		var n int
+		n, err := r.CleanupToStep(ctx, step, after)
+		removed += n
+		return err
+	})
+	return removed, err
+}
+
+// changed keeps the position of the record of a change.
+func (w *writer) changed(at chunk.Position) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.before.at = chunk.Cursor{Seq: at.Seq}
+}
+
+// change calls f with the run. It does nothing if the run has the state.
+func (w *writer) change(ctx context.Context, to ingestion.Status, f func(*producers.Run) error) error {
+	s := w.sessions[w.of.Session.ID]
+	for {
+		switch status := statusOf(s.Type); {
+		case status == to:
+			return nil
+		case s.run == nil:
+			return &ingestion.RefusalError{Reason: ingestion.ReasonEnded}
+		}
+		err := f(s.run)
+		if err == nil {
+			w.changed(s.run.Position())
+			return nil
+		}
+		r, ok := errors.AsType[*ingestion.RefusalError](refusal(err))
+		if !ok || r.Reason != ingestion.ReasonSuperseded || ctx.Err() != nil {
+			return refusal(err)
+		}
+		if err := w.reload(ctx); err != nil {
+			return err
+		}
+		s = w.sessions[w.of.Session.ID]
+	}
+}

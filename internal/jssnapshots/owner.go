@@ -1,0 +1,139 @@
+package jssnapshots
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/binary"
+	"encoding/hex"
+	"fmt"
+
+	"github.com/nats-io/nats.go"
+
+	"github.com/tailrace/tailrace/chunk"
+	"github.com/tailrace/tailrace/internal/headindex"
+	"github.com/tailrace/tailrace/internal/jsclient"
+	"github.com/tailrace/tailrace/projector"
+	"github.com/tailrace/tailrace/projector/fold"
+	"github.com/tailrace/tailrace/subjects"
+)
+
+// The owner of a root session has a key without a value, which is written before the first head that has it:
+//
+//	owner.<tenant>.<root>.<name>
+//
+// The name is a hash of the subject of the owner, or noOwner. A client must not be able to find out by the time of a response whether another user has a
+// session. So the number of keys is asked for, by their names, which the server has in memory: it reads no message for that, neither for a session of another
+// owner nor for an unknown one. To read the header of a head would take longer than to find none, because the server reads the head with it, and sends it.
+//
+// The key only ever denies. The owner is that of the head, which is read for everyone to whom the key does not deny the session, because a key can be left
+// behind:
+//  1. projector A is slow and is about to write the key of the owner ann,
+//  2. the session is deleted, and projector A writes the key and crashes,
+//  3. the user bob starts a session with the same id, and a projector writes his key too.
+//
+// Then the head denies ann the session, and bob has it, because his key is among those of the session.
+
+// noOwner is the name of the key of a session without an owner. A hash is longer.
+const noOwner = "none"
+
+// ownerName returns the name of the key for the subject of an owner.
+func ownerName(subject string) string {
+	if subject == "" {
+		return noOwner
+	}
+	sum := sha256.Sum256([]byte(subject))
+	return hex.EncodeToString(sum[:16])
+}
+
+// OwnedByOther implements projector.OwnerIndex.
+func (st *Store) OwnedByOther(ctx context.Context, s chunk.Session, subject string) (bool, error) {
+	all, err := subjects.SnapshotOwnerKeys(s)
+	if err != nil {
+		return false, err
+	}
+	own, err := subjects.SnapshotOwnerKey(s, ownerName(subject))
+	if err != nil {
+		return false, err
+	}
+	b, err := st.open(ctx)
+	if err != nil {
+		return false, err
+	}
+	for _, key := range []string{own, all} {
+		n, err := request(ctx, st, func(ctx context.Context) (int, error) { return st.api.CountSubjects(ctx, b.name, b.subject(key)) })
+		switch {
+		case err != nil:
+			return false, fmt.Errorf("owner of %s: %w", s, err)
+		case n > 0:
+			return key == all, nil
+		}
+	}
+	return false, nil
+}
+
+// saveOwner writes the key of the owner, unless the stored head has that owner and says that the key is written.
+func (s *saving) saveOwner(ctx context.Context, snap fold.Snapshot) error {
+	if !hasOwnerKey(snap) || s.after&ownerBits == ownerRevision(index(snap)) {
+		return nil
+	}
+	key, err := subjects.SnapshotOwnerKey(s.session, ownerName(ownerOf(snap)))
+	if err != nil {
+		return err
+	}
+	// It is repeated until the server responds, and needs no comparison: every repetition stores the same.
+	m := &nats.Msg{Subject: s.api.PublishSubject(s.b.subject(key)), Header: nats.Header{}}
+	seq, err := s.api.Put(ctx, jsclient.Put{Msg: m, RetryTimeout: retryTimeout})
+	if err != nil {
+		return fmt.Errorf("write %s: %w", key, err)
+	}
+	s.wrote(key, seq)
+	return nil
+}
+
+// hasOwnerKey reports whether the owner has a key: those of sub-agents are the owners of their root, and a deleted session has none.
+func hasOwnerKey(s fold.Snapshot) bool { return s.Session.IsRoot() && !s.Deleted() }
+
+func ownerOf(s fold.Snapshot) string {
+	if s.Owner == nil {
+		return ""
+	}
+	return s.Owner.Subject
+}
+
+// ownerShift is the position of ownerBits, the bits of a Revision that say whose key is written: 0 for none. So a save writes a key only if the head is the
+// first one, or one of an earlier build, or if it gets another owner, because the log was replaced by an older copy.
+const (
+	ownerShift                    = 48
+	ownerBits  projector.Revision = (1<<15 - 1) << ownerShift
+)
+
+// ownerRevision returns the ownerBits of the Revision of a head with an index.
+func ownerRevision(i headindex.Index) projector.Revision {
+	if !i.OwnerKey {
+		return 0
+	}
+	sum := sha256.Sum256([]byte(i.Owner))
+	return projector.Revision(binary.BigEndian.Uint16(sum[:])|1) << ownerShift & ownerBits
+}
+
+// ownerRevisionOf is ownerRevision for the header of a stored head.
+func ownerRevisionOf(h nats.Header) projector.Revision {
+	i, _ := headindex.Decode(h.Get(headindex.Header)) // without a valid header the key is written again
+	return ownerRevision(i)
+}
+
+// removeOwners removes the keys of the owners of a deleted session that were written before a sequence, and returns their number.
+func (st *Store) removeOwners(ctx context.Context, b *bucket, s chunk.Session, before uint64) (uint64, error) {
+	if !s.IsRoot() {
+		return 0, nil
+	}
+	filter, err := subjects.SnapshotOwnerKeys(s)
+	if err != nil {
+		return 0, err
+	}
+	n, err := st.purge(ctx, b.name, b.subject(filter), before)
+	if err != nil {
+		return n, fmt.Errorf("remove owners of %s: %w", s, err)
+	}
+	return n, nil
+}

@@ -1,0 +1,200 @@
+package chat
+
+import (
+	"net/http"
+
+	"github.com/tailrace/tailrace/chunk"
+	"github.com/tailrace/tailrace/codec/agui"
+	"github.com/tailrace/tailrace/internal/control"
+	"github.com/tailrace/tailrace/internal/conversation"
+	"github.com/tailrace/tailrace/internal/dialect"
+	"github.com/tailrace/tailrace/internal/httpkit"
+	"github.com/tailrace/tailrace/internal/rawjson"
+	"github.com/tailrace/tailrace/sseedge"
+	"github.com/tailrace/tailrace/subjects"
+)
+
+// aguiPath is the URL of an HttpAgent of AG-UI.
+const aguiPath = "/api/agui"
+
+// agui serves POST /api/agui, a RunAgentInput: new messages start a run, results of the client's tools and answers to interrupts resume it, and a cursor without
+// either continues a response that was cut. The thread is the session, and the response has the events of the run.
+func (s *Service) agui(w http.ResponseWriter, r *http.Request, to target) *httpkit.Problem {
+	in, p := s.readRunInput(w, r)
+	if p != nil {
+		return p
+	}
+	to.id = in.ThreadID
+	of, p := s.chat(r.Context(), to, len(in.Messages) > 0)
+	if p != nil {
+		return p
+	}
+	req, p := s.runRequest(r, of, to, in)
+	if p != nil {
+		return p
+	}
+	cursor, ok, p := readCursor(r.Header)
+	if p != nil {
+		return p
+	}
+	if !ok {
+		cursor, ok = in.Cursor, in.Cursor.Seq > 0
+	}
+	reads := ok && len(req.Turn) == 0 && req.Answered == nil
+	if p := problemOf(s.logic.CheckAgent(req.AgentType)); p != nil && !reads {
+		return p
+	}
+	leave, p := s.admit(r, req.Session) // before the request takes effect, see reply
+	if p != nil {
+		return p
+	}
+	defer leave()
+	if reads {
+		return s.serveRun(w, r, of, sseedge.TurnStream{After: chunk.Position{Seq: cursor.Seq}, Anchor: cursor.Anchor, Continues: true})
+	}
+	plan, v := of.logic.Serve(r.Context(), &req)
+	switch {
+	case plan.Refusal != nil:
+		return problemOf(plan.Refusal)
+	case plan.Stream == nil:
+		return problems[conversation.ReasonNothingAsked]
+	case plan.Stream.Show == conversation.ShowEmpty:
+		return changed
+	}
+	if plan.Stream.Ahead != nil {
+		plan.Stream.Ahead.Drop()
+	}
+	turn := turnOf(plan.Stream, &v)
+	for _, result := range in.Results {
+		turn.HeldResults = append(turn.HeldResults, result.CallID)
+	}
+	return s.serveRun(w, r, of, turn)
+}
+
+// readRunInput reads the body.
+func (s *Service) readRunInput(w http.ResponseWriter, r *http.Request) (in agui.RunInput, p *httpkit.Problem) {
+	p = s.readBody(w, r, func(text []byte) *httpkit.Problem {
+		var err error
+		if in, err = agui.ParseRunInput(text); err != nil {
+			return httpkit.Invalid(err.Error())
+		}
+		if subjects.CheckToken("threadId", in.ThreadID) != nil {
+			return badSession
+		}
+		return nil
+	})
+	return in, p
+}
+
+// runRequest returns the request that an input is.
+func (s *Service) runRequest(r *http.Request, of chat, to target, in agui.RunInput) (req conversation.Request, p *httpkit.Problem) {
+	req = conversation.Request{Session: of.session, AgentType: to.agentType, Post: true, Trigger: conversation.Submit, Nonce: in.RunID}
+	for i, m := range in.Messages {
+		if i == len(in.Messages)-1 {
+			s.addContext(r, &m, in)
+		}
+		id := ""
+		if m.ClientMessageID != nil {
+			id = *m.ClientMessageID
+		}
+		req.Turn = append(req.Turn, conversation.Input{ID: id, Message: m})
+	}
+	if len(in.Results)+len(in.Resume) > 0 {
+		v, err := of.logic.Load(r.Context(), of.session, to.agentType)
+		if err != nil {
+			return req, problemOf(s.logic.Failed(r.Context(), of.session, "look", err))
+		}
+		if answers := answersOf(&v, in); len(answers) > 0 {
+			req.Answered = &conversation.AssistantMessage{ID: v.Answer, Answers: answers}
+		}
+	}
+	var refusal *conversation.Refusal
+	req.Turn, refusal = s.logic.CheckInput(r.Context(), req.Session, req.Turn)
+	return req, problemOf(refusal)
+}
+
+// answersOf returns the answers to the calls that wait for the client. Others were given before: a client sends the results of all its calls again.
+func answersOf(v *conversation.State, in agui.RunInput) (answers []conversation.SubmittedAnswer) {
+	for _, branch := range v.Branches {
+		for _, call := range branch.PendingCalls {
+			if a, ok := answerTo(&call, in); ok {
+				a.Kind, a.CallID, a.ToolName = call.Kind, call.UICallID, call.ToolName
+				answers = append(answers, a)
+			}
+		}
+	}
+	return answers
+}
+
+func answerTo(call *conversation.PendingCall, in agui.RunInput) (a conversation.SubmittedAnswer, ok bool) {
+	switch call.Kind {
+	case control.ClientResult:
+		for _, r := range in.Results {
+			if r.CallID == call.UICallID {
+				a.Result, a.Error, ok = r.Result, r.Error, true
+			}
+		}
+	case control.Approval:
+		for _, r := range in.Resume {
+			if r.InterruptID == call.Approval {
+				a.ApprovalID = call.Approval
+				a.Approved, a.Reason, ok = r.Approval()
+			}
+		}
+	}
+	return a, ok
+}
+
+// addContext adds what an agent of AG-UI gets besides the messages to the metadata of the last one, as the member "agui". It is left out if it is too large, as
+// the metadata of a chat is.
+func (s *Service) addContext(r *http.Request, m *chunk.InputMessage, in agui.RunInput) {
+	o := rawjson.Begin(nil)
+	o.Nest("agui")
+	o.String("runId", in.RunID)
+	o.Text("parentRunId", in.ParentRunID)
+	o.List("tools", len(in.Tools), func(dst []byte, i int) []byte {
+		t := rawjson.Begin(dst)
+		t.String("name", in.Tools[i].Name)
+		t.Text("description", in.Tools[i].Description)
+		t.Raw("parameters", in.Tools[i].Parameters)
+		return t.End()
+	})
+	o.List("context", len(in.Context), func(dst []byte, i int) []byte {
+		c := rawjson.Begin(dst)
+		c.String("description", in.Context[i].Description)
+		c.String("value", in.Context[i].Value)
+		return c.End()
+	})
+	o.Raw("state", in.State)
+	o.Raw("forwardedProps", in.ForwardedProps)
+	o.Close()
+	value := chunk.Value(o.End())
+	if len(value) > conversation.MaxMetadata {
+		s.shared.Log.WarnContext(r.Context(), "context of a run over the budget dropped", "bytes", len(value))
+		return
+	}
+	m.Metadata = &value
+}
+
+// turnOf returns the response to a request that was accepted.
+func turnOf(stream *conversation.Stream, v *conversation.State) sseedge.TurnStream {
+	of := sseedge.TurnStream{MessageID: stream.MessageID, Waits: true}
+	if stream.Run == "" { // it has begun: the client gets all of its turn
+		of.After = v.TurnStart.Before()
+	} else {
+		of.After, of.Continues = v.Position, !v.Opening()
+	}
+	return of
+}
+
+// serveRun writes the events of a turn.
+func (s *Service) serveRun(w http.ResponseWriter, r *http.Request, of chat, turn sseedge.TurnStream) *httpkit.Problem {
+	ctx, leave, ok := s.surface.Streams.Enter(r.Context())
+	if !ok {
+		return draining
+	}
+	defer leave()
+	turn.Session, turn.Dialect, turn.View = of.session, dialect.AGUI, of.view
+	w.Header().Set("X-Session-Id", of.id)
+	return s.edge.ServeTurn(ctx, w, r, turn)
+}

@@ -1,0 +1,96 @@
+package ingest
+
+import (
+	"errors"
+	"net/http"
+
+	"github.com/tailrace/tailrace/internal/httpkit"
+	"github.com/tailrace/tailrace/internal/ingestion"
+)
+
+// The codes in addition to those of httpkit. They are part of the wire and do not change.
+const (
+	codeNoRun      = "NO_RUN"
+	codeOpen       = "RUN_OPEN"
+	codeFenced     = "FENCED"
+	codeSuperseded = "SUPERSEDED"
+	codeFirstLine  = "WRONG_FIRST_LINE"
+	codeEnded      = "RUN_ENDED"
+	codePaused     = "RUN_PAUSED"
+	codeLine       = "INVALID_LINE"
+	codeLineSize   = "LINE_TOO_LARGE"
+	codeLimit      = "SESSION_LIMIT"
+	codeExpired    = "CREDENTIAL_EXPIRED"
+	codeRevoked    = "CREDENTIAL_REVOKED"
+	codeAge        = "TOO_OLD"
+	codeCut        = "BODY_CUT"
+)
+
+var (
+	badID       = httpkit.Invalid("session and run: want 1 to 64 letters, digits, - or _")
+	noRun       = httpkit.NewProblem(http.StatusNotFound, codeNoRun, "there is no such run", "open it with POST /v1/sessions/{id}/runs")
+	unavailable = httpkit.NewProblem(http.StatusServiceUnavailable, httpkit.CodeUnavailable, "the log cannot be reached at present", "send again what is not stored")
+	draining    = httpkit.NewProblem(http.StatusServiceUnavailable, httpkit.CodeDraining, "this server is being stopped", "send again what is not stored")
+	superseded  = httpkit.NewProblem(http.StatusConflict, codeSuperseded, "a later request writes this run", "")
+	cut         = httpkit.NewProblem(http.StatusBadRequest, codeCut, "the body ended before its end", "send again what is not stored")
+	revoked     = httpkit.NewProblem(http.StatusUnauthorized, codeRevoked, "the credential is revoked", "")
+	expired     = httpkit.NewProblem(http.StatusUnauthorized, codeExpired, "the credential expires", "send again what is not stored, with a new one")
+	tooOld      = httpkit.NewProblem(http.StatusServiceUnavailable, codeAge, "the request has reached its largest age", "send again what is not stored")
+	media       = httpkit.NewProblem(http.StatusUnsupportedMediaType, httpkit.CodeMedia, "want Content-Type application/x-ndjson or text/event-stream, in UTF-8 and without Content-Encoding", "")
+	lineTooLong = httpkit.NewProblem(http.StatusRequestEntityTooLarge, codeLineSize, "the line is too large", "")
+)
+
+// problems has the problems of refusals.
+var problems = map[ingestion.Reason]*httpkit.Problem{
+	ingestion.ReasonNoRun:      noRun,
+	ingestion.ReasonOpen:       httpkit.NewProblem(http.StatusConflict, codeOpen, "another run of the session is open", `wait for its end, or take over with "takeOver": true`),
+	ingestion.ReasonFenced:     httpkit.NewProblem(http.StatusConflict, codeFenced, "another run of the session has begun", ""),
+	ingestion.ReasonSuperseded: superseded,
+	ingestion.ReasonFirstLine:  httpkit.NewProblem(http.StatusConflict, codeFirstLine, "the body begins with the wrong line", "send it from the line that this problem has"),
+	ingestion.ReasonEnded:      httpkit.NewProblem(http.StatusConflict, codeEnded, "the run has ended", ""),
+	ingestion.ReasonPaused:     httpkit.NewProblem(http.StatusConflict, codePaused, "the run is paused", "a stream_active line continues it"),
+	ingestion.ReasonInvalid:    httpkit.NewProblem(http.StatusBadRequest, codeLine, "a line is not what the run takes", ""),
+	ingestion.ReasonTooLarge:   lineTooLong,
+	ingestion.ReasonLimit:      httpkit.NewProblem(http.StatusRequestEntityTooLarge, codeLimit, "the session has reached its limit", "end the run"),
+	ingestion.ReasonNoStorage:  httpkit.NoStorage,
+	ingestion.ReasonDialect:    httpkit.Invalid("there is no such dialect"),
+}
+
+// problemOf returns the problem of an error of ingestion.Runs, nil for none.
+func problemOf(err error) *httpkit.Problem {
+	if err == nil {
+		return nil
+	}
+	r, ok := errors.AsType[*ingestion.RefusalError](err)
+	if !ok {
+		return unavailable
+	}
+	p, ok := problems[r.Reason]
+	switch {
+	case !ok:
+		return unavailable
+	case r.Reason == ingestion.ReasonInvalid && r.Line == 0:
+		return httpkit.Invalid(r.Text)
+	}
+	more := map[string]any{}
+	if r.Line > 0 {
+		more["line"] = r.Line
+	}
+	if r.Epoch > 0 {
+		more["epoch"] = r.Epoch
+	}
+	if r.Run != "" {
+		more["runId"] = r.Run
+	}
+	return with(p, r.Text, more)
+}
+
+// with returns p with a detail, "" for its own, and more members.
+func with(p *httpkit.Problem, detail string, more map[string]any) *httpkit.Problem {
+	q := *p
+	if detail != "" {
+		q.Detail = detail
+	}
+	q.More = more
+	return &q
+}
