@@ -82,9 +82,10 @@ func TestLateAcknowledgements(t *testing.T) {
 	t.Parallel()
 	w := newEnv(t)
 	var seen observed
-	w.projectSaving(SourceConfig{AckWait: time.Second, Observe: &seen}, projector.Config{SaveAfter: 2500 * time.Millisecond, SaveRecords: 1 << 20}, nil)
+	w.projectSaving(SourceConfig{AckWait: time.Second, Observe: &seen}, projector.Config{SaveAfter: 5 * time.Second, SaveRecords: 1 << 20}, nil)
 	draft := storetest.NewLog()
 	w.copy([]chunk.Record{draft.Append(t, s1, 0, chunk.RunStarted{RunID: "r", Epoch: 1, Mode: "execute"})})
+	w.caughtUp(s1) // the start of a run is saved at once, with all that was delivered by then
 	for i := range 50 {
 		w.copy([]chunk.Record{draft.Append(t, s1, 1, chunk.TextDelta{Delta: fmt.Sprint(i)})})
 	}
