@@ -198,7 +198,7 @@ func TestTranslatedAgain(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		g := newGenerator(t)
 		g.value = g.value.Filter(func(v chunk.Value) bool { return json.Unmarshal(v, new(any)) == nil }) // the comparison has no larger numbers
-		g.words = g.words.Filter(utf8.ValidString) // the halves of a surrogate pair in two blocks are one character if Write has no chunk between them
+		g.words = g.words.Filter(utf8.ValidString)                                                       // the halves of a surrogate pair in two blocks are one character if Write has no chunk between them
 		g.turn()
 		if last := g.records[len(g.records)-1]; last.Type != chunk.TypeStreamPaused && !last.Type.Terminal() {
 			g.emit(root.ID, chunk.StreamEnd{StreamID: root.ID})
