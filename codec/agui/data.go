@@ -142,15 +142,40 @@ const (
 	invalidPart                   // structured data that was complete, and is invalid
 )
 
+// streamsBefore is the structured data before a step. A crashed worker leaves at most one step whose records are removed.
+type streamsBefore struct {
+	at      chunk.Ordinal // latest record of it
+	streams *structured.State
+}
+
+// keepStreams keeps the structured data before a step. It is copied when the step changes it: most steps do not.
+func (w *Writer) keepStreams() { w.before = streamsBefore{w.streamAt, w.streams} }
+
+// mutableStreams returns the structured data to change.
+func (w *Writer) mutableStreams() *structured.State {
+	switch w.streams {
+	case nil:
+		w.streams = &structured.State{}
+	case w.before.streams:
+		w.streams = w.streams.Clone()
+	}
+	return w.streams
+}
+
+// restoreStreams reverts the changes of removed records to the structured data.
+func (w *Writer) restoreStreams(taken func(chunk.Ordinal) bool) {
+	if taken(w.before.at) {
+		w.before = streamsBefore{}
+	}
+	w.streams, w.streamAt = w.before.streams, w.before.at
+}
+
 // structuredPart follows the structured data of an event.
 func (w *Writer) structuredPart(it *item) customPart {
 	switch it.Text("eventName") {
 	case structuredData:
 		w.streamAt = it.rec.Ordinal
-		if w.streams == nil {
-			w.streams = &structured.State{}
-		}
-		stream, err := w.streams.ApplyStream(it.orNull("data"))
+		stream, err := w.mutableStreams().ApplyStream(it.orNull("data"))
 		if err != nil || stream.Status() != structured.Final {
 			return noPart // the snapshot counts an error
 		}
@@ -167,7 +192,7 @@ func (w *Writer) structuredPart(it *item) customPart {
 		if id := it.Text("data", "streamId"); w.streams != nil {
 			if stream := w.streams.Stream(id); stream != nil {
 				grew = stream.Status() == structured.Streaming
-				w.streams.Remove(id)
+				w.mutableStreams().Remove(id)
 			}
 		}
 		if grew {

@@ -172,6 +172,9 @@ func (w *Writer) advance(it *item) {
 		w.close(it.by)
 		it.by.closeStep()
 		it.by.step = it.step
+		if it.by.own() {
+			w.keepStreams()
+		}
 	}
 }
 

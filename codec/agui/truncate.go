@@ -35,7 +35,7 @@ func (w *Writer) truncated(it *item) {
 		}
 	}
 	if taken(w.streamAt) {
-		w.streams = nil
+		w.restoreStreams(taken)
 	}
 	if !w.ended {
 		w.start()

@@ -47,6 +47,7 @@ type Writer struct {
 
 	streams   *structured.State // structured data, nil for none
 	streamAt  chunk.Ordinal     // latest record of it
+	before    streamsBefore     // the structured data before the current step
 	finalData []byte            // the value that the record at hand completed
 
 	scratch []byte // text that is escaped
