@@ -77,6 +77,9 @@ type Config struct {
 	// Format is the encoding of stored chunks. Defaults to JSON.
 	Format codec.Format
 
+	// Observe, if not nil, receives the commands that Run handles.
+	Observe Observer
+
 	// Log gets the failures, takeovers and retries of runs. Nil disables logging.
 	Log *slog.Logger
 
@@ -98,6 +101,9 @@ func (c Config) withDefaults() Config {
 	}
 	if c.ShutdownTimeout == 0 {
 		c.ShutdownTimeout = 5 * time.Second
+	}
+	if c.Observe == nil {
+		c.Observe = noObserver{}
 	}
 	if c.Log == nil {
 		c.Log = slog.New(slog.DiscardHandler)

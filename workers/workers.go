@@ -119,7 +119,7 @@ func open(js jetstream.JetStream, cfg Config) (*Workers, error) {
 // closed permanently. It may be called once, and calls Close.
 func (w *Workers) Run(ctx context.Context) error {
 	types := slices.Sorted(maps.Keys(w.cfg.Agents))
-	return errors.Join(w.queue.Serve(ctx, types, w.Handle), w.Close())
+	return errors.Join(w.queue.Serve(ctx, types, w.handleObserved), w.Close())
 }
 
 // Close releases the resources of New, and stores the usage of tokens within three seconds. It is needed only if Run is not

@@ -196,14 +196,23 @@ func (e toolEntry) tool() (openai.Tool, error) {
 func (c config) serving(agents map[string]workers.Agent, log *slog.Logger) (workers.Config, error) {
 	limits, err := c.limits()
 	w := c.producerConfig()
+	shutdown := c.ShutdownTimeout
+	if shutdown == 0 {
+		shutdown = workers.Off
+	}
 	return workers.Config{
 		Agents: agents, Layout: c.layout(), Tenant: c.WorkerTenant, Linger: w.Linger, RetryTimeout: w.RetryTimeout, Format: w.Format,
-		MaxTakeovers: c.MaxTakeovers, MaxSessionChunks: c.MaxSessionChunks, MaxRunBytes: c.MaxRunBytes, TokensPerDay: limits.tokensPerDay, Log: log,
+		ShutdownTimeout: shutdown, MaxTakeovers: c.MaxTakeovers, MaxSessionChunks: c.MaxSessionChunks, MaxRunBytes: c.MaxRunBytes, TokensPerDay: limits.tokensPerDay, Log: log,
 	}, err
 }
 
-// newWorkers returns workers with their metric.
+// newWorkers returns workers with their metrics.
 func (b *app) newWorkers(cfg workers.Config) (*workers.Workers, error) {
+	observer, err := metrics.NewWorkers(b.metrics, slices.Sorted(maps.Keys(cfg.Agents))...)
+	if err != nil {
+		return nil, err
+	}
+	cfg.Observe = observer
 	served, err := workers.New(b.js, cfg)
 	if err != nil {
 		return nil, err

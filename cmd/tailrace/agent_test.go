@@ -28,7 +28,7 @@ func startWorker(t *testing.T, server *natstest.Server, args ...string) *process
 		t.Fatal(err)
 	}
 	streamtest.Ensure(t, server.JetStream(t), cfg.topology())
-	return startProcess(t, append([]string{"worker", "--log-level", "debug", "--nats-url", server.URL}, args...)...)
+	return startProcess(t, append([]string{"worker", "--log-level", "debug", "--ops-listen", "127.0.0.1:0", "--nats-url", server.URL}, args...)...)
 }
 
 // ask publishes a command, as a chat does.

@@ -49,7 +49,7 @@ type config struct {
 	SyncAlways   bool          `envconfig:"SYNC_ALWAYS" default:"false" desc:"fsync each write of the built-in NATS server before it is acknowledged"`
 
 	Listen       string        `envconfig:"LISTEN" default:"127.0.0.1:4480" desc:"address of the HTTP edge"`
-	OpsListen    string        `envconfig:"OPS_LISTEN" default:"127.0.0.1:4481" desc:"address of probes and metrics; empty disables"`
+	OpsListen    string        `envconfig:"OPS_LISTEN" default:"127.0.0.1:4481" desc:"address of probes and metrics of 'up', 'edge', 'projector' and 'worker'; empty disables"`
 	Auth         string        `envconfig:"AUTH" desc:"JSON file of authenticators (docs/security.md): identity providers, session tokens, trusted proxies, client certificates; if empty, requests are not authenticated and have all rights of TENANT, on loopback or with TRUST_NETWORK"`
 	OpsTLSCert   string        `envconfig:"OPS_TLS_CERT" desc:"PEM file of the certificate chain of OPS_LISTEN, reloaded when it changes; empty disables TLS there"`
 	OpsTLSKey    string        `envconfig:"OPS_TLS_KEY" desc:"PEM file of the key of that certificate"`
@@ -137,6 +137,7 @@ type config struct {
 	RetryTimeout     time.Duration `envconfig:"RETRY_TIMEOUT" default:"30s" desc:"retry budget of one write while the server is unreachable or does not accept it"`
 	MaxSessionChunks int64         `envconfig:"MAX_SESSION_CHUNKS" default:"10000000" desc:"chunks of a session, over all its runs, beyond which a run fails with framework_session_limit_exceeded; -1 is unlimited"`
 	MaxRunBytes      int64         `envconfig:"MAX_RUN_BYTES" default:"1073741824" desc:"size of the messages of one run, in bytes, beyond which it fails with framework_session_limit_exceeded; -1 is unlimited"`
+	ShutdownTimeout  time.Duration `envconfig:"SHUTDOWN_TIMEOUT" default:"5s" desc:"period in which a worker completes the steps that run at shutdown; then other workers repeat them; 0s ends them at once"`
 	MaxTakeovers     int           `envconfig:"MAX_TAKEOVERS" default:"3" desc:"takeovers of a run by another worker since its last committed step; then it fails with run_crashed; -1 is unlimited"`
 	ModelURL         redactedURL   `envconfig:"MODEL_URL" desc:"base URL of an OpenAI-compatible endpoint with its version, such as http://127.0.0.1:8000/v1; with MODEL_URL or MODEL_KEY, 'up' and 'worker' run agents with a model instead of the demo, and MODEL is required"`
 	ModelKey         secret        `envconfig:"MODEL_KEY" desc:"API key of the endpoint (of OpenAI if MODEL_URL is empty); never logged; the value of a flag is visible to other users of the machine, that of the variable is not"`
@@ -264,8 +265,8 @@ func (c config) validate() error {
 			return fmt.Errorf("%s is %s, want more than 0", name, d)
 		}
 	}
-	if c.Linger < 0 || c.Drain < 0 || c.MaxStreamAge < 0 || c.MaxAge < 0 || c.SyncInterval < 0 || c.ArchiveAfter < 0 || c.RunTimeout < 0 {
-		return errors.New("linger, drain, max-stream-age, max-age, sync-interval, archive-after and run-timeout are durations of 0 or more")
+	if c.Linger < 0 || c.Drain < 0 || c.MaxStreamAge < 0 || c.MaxAge < 0 || c.SyncInterval < 0 || c.ArchiveAfter < 0 || c.RunTimeout < 0 || c.ShutdownTimeout < 0 {
+		return errors.New("linger, drain, max-stream-age, max-age, sync-interval, archive-after, run-timeout and shutdown-timeout are durations of 0 or more")
 	}
 	if err := natsauth.CheckInboxPrefix(c.NATSInboxPrefix); err != nil {
 		return fmt.Errorf("nats-inbox-prefix: %w", err)

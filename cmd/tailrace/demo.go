@@ -6,6 +6,7 @@ import (
 	"log/slog"
 
 	"github.com/tailrace/tailrace/internal/demo"
+	"github.com/tailrace/tailrace/internal/health"
 	"github.com/tailrace/tailrace/internal/jscontrol"
 	"github.com/tailrace/tailrace/internal/natsauth"
 	"github.com/tailrace/tailrace/sseedge"
@@ -14,11 +15,20 @@ import (
 
 func runWorker(ctx context.Context, t terminal, args []string) error {
 	return runRole(ctx, t, natsauth.Worker, args, func(ctx context.Context, b *app) error {
-		served, err := b.agentWorkers()
+		ops, err := b.newOps(ctx)
 		if err != nil {
 			return err
 		}
-		return errors.Join(b.withStreams(ctx, served.Run), served.Close())
+		served, err := b.agentWorkers()
+		if err != nil {
+			return errors.Join(err, ops.close())
+		}
+		b.conditions.ready = append(b.conditions.ready, health.Condition{Name: "draining", Met: func() bool { return ctx.Err() == nil }})
+		ops.assemble(b)
+		serve := func(ctx context.Context) error { // the ops listener responds until the last step is complete
+			return errors.Join(served.Run(ctx), ops.close())
+		}
+		return errors.Join(b.withStreams(ctx, serve, func(context.Context) error { return ops.run() }), served.Close(), ops.close())
 	})
 }
 

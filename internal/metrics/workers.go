@@ -1,0 +1,68 @@
+package metrics
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/tailrace/tailrace/workers"
+)
+
+// Workers implements workers.Observer.
+type Workers struct {
+	running *prometheus.GaugeVec
+	ended   *prometheus.CounterVec
+	waited  *prometheus.HistogramVec
+	took    *prometheus.HistogramVec
+}
+
+var _ workers.Observer = (*Workers)(nil)
+
+// NewWorkers registers the metrics of the commands that a process handles with reg. agentTypes are those that it serves: their series exist from the start.
+func NewWorkers(reg prometheus.Registerer, agentTypes ...string) (*Workers, error) {
+	const agent = "agent_type"
+	seconds := []float64{.005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10, 30, 60, 300, 900, 3600}
+	w := &Workers{
+		running: prometheus.NewGaugeVec(prometheus.GaugeOpts{
+			Name: "tailrace_worker_commands_in_progress", Help: "Commands that this process handles, by agent type.",
+		}, []string{agent}),
+		ended: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "tailrace_worker_commands_total",
+			Help: "Commands that this process has handled, by agent type and result: done, failed (repeated after a delay), fenced (another worker has taken the run over) or returned (the process shuts down).",
+		}, []string{agent, "result"}),
+		waited: prometheus.NewHistogramVec(prometheus.HistogramOpts{
+			Name: "tailrace_worker_command_wait_seconds", Help: "Time from the request of a command to its start in a worker, also at each repetition.", Buckets: seconds,
+		}, []string{agent}),
+		took: prometheus.NewHistogramVec(prometheus.HistogramOpts{
+			Name: "tailrace_worker_command_seconds", Help: "Duration of the commands that this process has handled.", Buckets: seconds,
+		}, []string{agent}),
+	}
+	for _, agentType := range agentTypes {
+		w.running.WithLabelValues(agentType)
+		w.waited.WithLabelValues(agentType)
+		w.took.WithLabelValues(agentType)
+		for _, result := range workers.CommandResults() {
+			w.ended.WithLabelValues(agentType, string(result))
+		}
+	}
+	for _, c := range []prometheus.Collector{w.running, w.ended, w.waited, w.took} {
+		if err := reg.Register(c); err != nil {
+			return nil, fmt.Errorf("metrics: %w", err)
+		}
+	}
+	return w, nil
+}
+
+// CommandStarted counts a command in progress.
+func (w *Workers) CommandStarted(agentType string, waited time.Duration) {
+	w.running.WithLabelValues(agentType).Inc()
+	w.waited.WithLabelValues(agentType).Observe(waited.Seconds())
+}
+
+// CommandEnded counts the result of a command.
+func (w *Workers) CommandEnded(agentType string, result workers.CommandResult, took time.Duration) {
+	w.running.WithLabelValues(agentType).Dec()
+	w.ended.WithLabelValues(agentType, string(result)).Inc()
+	w.took.WithLabelValues(agentType).Observe(took.Seconds())
+}
