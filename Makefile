@@ -35,7 +35,7 @@ quick: gofmt $(LINT) ## Format, vet, lint, and the tests that need no server and
 	$(GO) test -timeout 3m $$(scripts/quick_packages.sh)
 
 .PHONY: test
-test: check unit layers e2e vuln ## All tests: check, unit, layers, e2e and vuln, 25 to 30 minutes on two cores.
+test: check unit layers manifests e2e vuln ## All tests: check, unit, layers, manifests, e2e and vuln, 25 to 30 minutes on two cores.
 
 .PHONY: check
 check: gofmt $(LINT) ## Format, vet and lint, also of the tests with build tags.
@@ -53,6 +53,10 @@ unit: go-present ## Unit, property and server tests with the race detector; each
 .PHONY: layers
 layers: go-present ## Layers, documents, API, citations, style and words, not cached.
 	$(GO) test -count=1 ./internal/archtest
+
+.PHONY: manifests
+manifests: gofmt $(LINT) ## Render the manifests of Kubernetes and check them; a module of its own.
+	cd deploy && $(GO) vet ./... && $(LINT) run --allow-parallel-runners --config ../.golangci.yml ./... && $(GO) test -timeout 5m ./...
 
 .PHONY: e2e
 e2e: go-present chromium node python build ## Tests of the binary: kill -9, a cluster, Chromium, the AI SDK, clients of other languages.
