@@ -2,14 +2,38 @@ package main
 
 import (
 	"context"
+	"errors"
 	"net/http"
 	"strings"
 	"testing"
+
+	"github.com/tailrace/tailrace/chunk"
+	"github.com/tailrace/tailrace/internal/testkit/natstest"
+	"github.com/tailrace/tailrace/internal/testkit/streamtest"
+	"github.com/tailrace/tailrace/producers"
 )
 
 // Chats and the agent server share the limits and the metrics of the edge.
 func TestLimitsAreShared(t *testing.T) {
-	edge := startEdge(t, "--agent-server", "--max-streams-per-address", "1")
+	server := streamtest.Start(t, natstest.Listen())
+	writer, err := producers.New(server.JetStream(t), producers.Config{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	run, err := writer.Start(t.Context(), chunk.RootSession("default", "s1"), chunk.RunStarted{Mode: "execute"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := errors.Join(run.Close(), writer.Close()); err != nil {
+			t.Error(err)
+		}
+	})
+	if _, err := run.Flush(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	edge := startEdge(t, "--nats-url", server.URL, "--agent-server", "--max-streams-per-address", "1")
+	awaitStart(t, edge.ops)
 	ask := func(ctx context.Context, method, path, body string) (int, string, error) {
 		status, _, text, err := read(ctx, method, edge.url+path, body, nil)
 		return status, text, err
@@ -20,7 +44,7 @@ func TestLimitsAreShared(t *testing.T) {
 			t.Errorf("%s: %d %s, %v", what, status, text, err)
 		}
 	}
-	// Of two requests that wait for an unavailable log one gets the slot.
+	// Of two streams of one address one gets the slot.
 	ctx, leave := context.WithCancel(t.Context())
 	type answer struct {
 		status int
