@@ -46,7 +46,7 @@ check: gofmt $(LINT) ## Format, vet and lint, also of the tests with build tags.
 
 .PHONY: unit
 unit: go-present ## Unit, property and server tests with the race detector; each benchmark once.
-	CGO_ENABLED=1 $(GO) test -race -timeout 15m ./...
+	CGO_ENABLED=1 $(GO) test -race -timeout 25m ./...
 	$(GO) test -timeout 15m ./projector/fold -run '^TestLaws$$' -rapid.checks=100000
 	@echo "each benchmark once"; out=$$($(GO) test -run '^$$' -bench . -benchtime 1x ./... 2>&1) || { echo "$$out"; exit 1; }
 
