@@ -77,8 +77,9 @@ func (s *Step) File(ctx context.Context, file chunk.File) error { return s.write
 
 // Emit writes any chunk for which Step has no method. chunk.ErrInvalid reports a chunk that the SDK owns: records
 // of the stream (run_started to truncated), and those that start, end or commit a step. A tool call that is
-// written with Emit must get its outcome in the same step.
-func (s *Step) Emit(ctx context.Context, body chunk.Body) error {
+// written with Emit must get its outcome in the same step. extra are members of the chunk that the chunk schema does not have; a
+// state_patch has none.
+func (s *Step) Emit(ctx context.Context, body chunk.Body, extra ...chunk.Member) error {
 	if body == nil {
 		return fmt.Errorf("emit nil: %w", chunk.ErrInvalid)
 	}
@@ -93,7 +94,7 @@ func (s *Step) Emit(ctx context.Context, body chunk.Body) error {
 	if patch, ok := body.(chunk.StatePatch); ok {
 		return s.patchState(ctx, patch)
 	}
-	return s.write(ctx, body)
+	return s.write(ctx, body, extra...)
 }
 
 // patchState writes a patch of the custom state and applies it to the step's copy.
@@ -218,10 +219,10 @@ func (s *Step) IdempotencyKey(callID string) string {
 }
 
 // write queues a chunk of the step, after its step_start.
-func (s *Step) write(ctx context.Context, body chunk.Body) error {
+func (s *Step) write(ctx context.Context, body chunk.Body, extra ...chunk.Member) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.queue(ctx, body)
+	return s.queue(ctx, body, extra...)
 }
 
 // queue is write with the lock held. Chunks of a step are ordered, so concurrent writers block each other;

@@ -3,6 +3,7 @@ package workers
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -32,6 +33,7 @@ type Call struct {
 	step     *Step
 	id, name string
 	input    chunk.Value
+	extra    []chunk.Member
 	client   bool   // the browser runs it
 	approval string // id of the approval, "" if none was needed
 	approved bool   // approved call of an earlier step
@@ -121,11 +123,19 @@ func (c *Call) Input() chunk.Value {
 // IdempotencyKey returns Step.IdempotencyKey of the call.
 func (c *Call) IdempotencyKey() string { return c.step.IdempotencyKey(c.id) }
 
+// SetExtra sets members that the chunk schema does not have, of the chunks that begin the call or end it from now on. The names must not be those of the
+// schema, and not deadline.
+func (c *Call) SetExtra(extra ...chunk.Member) {
+	c.step.mu.Lock()
+	defer c.step.mu.Unlock()
+	c.extra = extra
+}
+
 // Args writes a piece of the JSON text of the arguments.
 func (c *Call) Args(ctx context.Context, piece string) error {
 	return c.transition(created, streaming, func(from callState) error {
 		if from == created {
-			if err := c.step.queue(ctx, chunk.ToolArgStreamStart{ToolCallID: c.id, ToolName: c.name}, c.clientMember()...); err != nil {
+			if err := c.step.queue(ctx, chunk.ToolArgStreamStart{ToolCallID: c.id, ToolName: c.name}, c.startMembers()...); err != nil {
 				return err
 			}
 		}
@@ -133,18 +143,18 @@ func (c *Call) Args(ctx context.Context, piece string) error {
 	})
 }
 
-// clientMember returns the chunk member that marks a call of the browser.
-func (c *Call) clientMember() []chunk.Member {
+// startMembers returns the additional members of the chunks that begin the call: one of them marks a call of the browser.
+func (c *Call) startMembers() []chunk.Member {
 	if !c.client {
-		return nil
+		return c.extra
 	}
-	return []chunk.Member{{Name: "providerExecuted", Value: chunk.Value("false")}}
+	return append([]chunk.Member{{Name: "providerExecuted", Value: chunk.Value("false")}}, c.extra...)
 }
 
 // Start writes the arguments, which must encode as a JSON object, of a call that the agent runs.
 func (c *Call) Start(ctx context.Context, input any) error {
 	return c.submit(ctx, input, pendingOwn, func(v chunk.Value) error {
-		return c.step.queue(ctx, chunk.ToolStart{ToolCallID: c.id, ToolName: c.name, Arguments: v}, c.clientMember()...)
+		return c.step.queue(ctx, chunk.ToolStart{ToolCallID: c.id, ToolName: c.name, Arguments: v}, c.startMembers()...)
 	})
 }
 
@@ -171,7 +181,7 @@ func (c *Call) AwaitApproval(ctx context.Context, deadline time.Time) error {
 func (c *Call) AskClient(ctx context.Context, input any, deadline time.Time) error {
 	return c.submit(ctx, input, pendingOther, func(v chunk.Value) error {
 		c.client = true
-		if err := c.step.queue(ctx, chunk.ToolStart{ToolCallID: c.id, ToolName: c.name, Arguments: v}, c.clientMember()...); err != nil {
+		if err := c.step.queue(ctx, chunk.ToolStart{ToolCallID: c.id, ToolName: c.name, Arguments: v}, c.startMembers()...); err != nil {
 			return err
 		}
 		// The marker is part of the step: a worker that takes the run over finds the pending calls and their
@@ -188,9 +198,9 @@ func (c *Call) AskApproval(ctx context.Context, input any, deadline time.Time) e
 }
 
 func (c *Call) requestApproval(ctx context.Context, input chunk.Value, deadline time.Time) error {
-	var extra []chunk.Member
+	extra := slices.Clone(c.extra)
 	if !deadline.IsZero() {
-		extra = []chunk.Member{{Name: "deadline", Value: strconv.AppendInt(nil, deadline.UnixMilli(), 10)}}
+		extra = append(extra, chunk.Member{Name: "deadline", Value: strconv.AppendInt(nil, deadline.UnixMilli(), 10)})
 	}
 	return c.step.queue(ctx, chunk.ToolApprovalRequest{
 		ToolCallID: c.id, ToolName: c.name, ApprovalID: approvalID(c.step.turn.cmd.RunID, c.id), Input: input,
@@ -214,7 +224,7 @@ func (c *Call) Delegate(ctx context.Context, input any) error {
 		if err := childCommand(t.cmd.Session, parent, agentType, v).Validate(); err != nil {
 			return err
 		}
-		if err := c.step.queue(ctx, chunk.ToolStart{ToolCallID: c.id, ToolName: c.name, Arguments: v}); err != nil {
+		if err := c.step.queue(ctx, chunk.ToolStart{ToolCallID: c.id, ToolName: c.name, Arguments: v}, c.extra...); err != nil {
 			return err
 		}
 		return c.step.queue(ctx, chunk.SubagentStart{
@@ -233,7 +243,7 @@ func (c *Call) Reject(ctx context.Context, reason string, partial any) error {
 		}
 		b.PartialInput = &v
 	}
-	return c.transition(created, done, func(callState) error { return c.step.queue(ctx, b) })
+	return c.transition(created, done, func(callState) error { return c.step.queue(ctx, b, c.extra...) })
 }
 
 // End writes the result, any JSON value, of a call that was started or approved.
@@ -269,9 +279,9 @@ func (c *Call) complete(ctx context.Context, end chunk.ToolEnd) error {
 	return c.transition(pendingOwn, done, func(callState) error {
 		s := c.step
 		if c.approved && !s.started && !s.closed && s.writeErr == nil {
-			return s.emit(ctx, end)
+			return s.emit(ctx, end, c.extra...)
 		}
-		return s.queue(ctx, end)
+		return s.queue(ctx, end, c.extra...)
 	})
 }
 

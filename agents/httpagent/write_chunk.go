@@ -7,6 +7,8 @@ import (
 	"strings"
 
 	"github.com/tailrace/tailrace/chunk"
+	"github.com/tailrace/tailrace/internal/rawjson"
+	"github.com/tailrace/tailrace/internal/uipart"
 	"github.com/tailrace/tailrace/workers"
 )
 
@@ -25,10 +27,7 @@ func (w *stepWriter) writeChunk(ctx context.Context, c chunk.Chunk) error {
 		}
 		return w.emit(ctx, b)
 	case chunk.Custom:
-		if b.EventName == resetStep {
-			return errStepReset
-		}
-		return w.emit(ctx, b)
+		return w.writeCustom(ctx, c, b)
 	case chunk.RunInterrupted:
 		w.aborted = true
 		return nil
@@ -36,12 +35,29 @@ func (w *stepWriter) writeChunk(ctx context.Context, c chunk.Chunk) error {
 		return w.writeSubagent(ctx, c)
 	case chunk.ToolArgStreamStart, chunk.ToolArgStreamDelta, chunk.ToolArgStreamEnd, chunk.ToolStart, chunk.ToolInputError,
 		chunk.ToolEnd, chunk.ToolOutputError, chunk.ToolApprovalRequest, chunk.ToolApprovalResponse:
-		return w.writeCall(ctx, b)
+		return w.writeCall(ctx, c)
 	}
 	if c.Type().Control() || w.isOwnedBySDK(c.Type()) {
 		return nil // the SDK writes these
 	}
-	return w.emit(ctx, c.Body)
+	return w.emit(ctx, c.Body, c.Extra...)
+}
+
+// writeCustom writes an event.
+func (w *stepWriter) writeCustom(ctx context.Context, c chunk.Chunk, b chunk.Custom) error {
+	switch b.EventName {
+	case resetStep:
+		return errStepReset
+	case uipart.MetadataEvent:
+		return w.step.Emit(ctx, b, c.Extra...) // it belongs to the step that follows
+	case uipart.PreliminaryEvent:
+		id, _ := rawjson.Text(rawjson.Get(b.Data, "toolCallId")).Unquote() // it was translated
+		known := w.calls[id]
+		if known == nil || !known.started || known.done || known.ID() != id {
+			return nil // readers could not find the call
+		}
+	}
+	return w.emit(ctx, b, c.Extra...)
 }
 
 // isOwnedBySDK reports whether Step.Emit rejects chunks of a type.
@@ -49,9 +65,9 @@ func (w *stepWriter) isOwnedBySDK(t chunk.Type) bool {
 	return t == chunk.TypeCheckpointCreated || t == chunk.TypeStepCommitted || t == chunk.TypeStepDiscarded
 }
 
-func (w *stepWriter) emit(ctx context.Context, b chunk.Body) error {
+func (w *stepWriter) emit(ctx context.Context, b chunk.Body, extra ...chunk.Member) error {
 	w.written = true
-	return w.step.Emit(ctx, b)
+	return w.step.Emit(ctx, b, extra...)
 }
 
 // writeSubagent carries a chunk of a sub-agent that the endpoint runs, whose session no worker has.
@@ -75,18 +91,21 @@ func (w *stepWriter) stepEnd(b chunk.StepEnd) error {
 }
 
 // writeCall writes a chunk of a tool call.
-func (w *stepWriter) writeCall(ctx context.Context, body chunk.Body) error {
-	switch b := body.(type) {
+func (w *stepWriter) writeCall(ctx context.Context, whole chunk.Chunk) error {
+	switch b := whole.Body.(type) {
 	case chunk.ToolArgStreamStart:
-		w.call(b.ToolCallID, b.ToolName)
+		w.call(b.ToolCallID, b.ToolName).SetExtra(whole.Extra...)
 	case chunk.ToolArgStreamDelta:
 		if c := w.calls[b.ToolCallID]; c != nil && !c.isSubagent() {
 			return c.Args(ctx, b.Delta)
 		}
 	case chunk.ToolStart:
-		return w.start(ctx, w.call(b.ToolCallID, b.ToolName), b.Arguments)
+		c := w.call(b.ToolCallID, b.ToolName)
+		c.SetExtra(whole.Extra...)
+		return w.start(ctx, c, b.Arguments)
 	case chunk.ToolInputError:
 		c := w.call(b.ToolCallID, b.ToolName)
+		c.SetExtra(whole.Extra...)
 		c.done = true
 		var partial any
 		if b.PartialInput != nil {
@@ -95,9 +114,12 @@ func (w *stepWriter) writeCall(ctx context.Context, body chunk.Body) error {
 		return c.Reject(ctx, b.Error, partial)
 	case chunk.ToolEnd:
 		if b.Error != nil {
-			return w.failCall(ctx, b.ToolCallID, *b.Error, workers.CodeToolFailed)
+			return w.failCall(ctx, b.ToolCallID, *b.Error, workers.CodeToolFailed, whole.Extra...)
 		}
-		return w.complete(ctx, b.ToolCallID, func(c *workers.Call) error { return c.End(ctx, b.Result) })
+		return w.complete(ctx, b.ToolCallID, func(c *workers.Call) error {
+			c.SetExtra(whole.Extra...)
+			return c.End(ctx, b.Result)
+		})
 	case chunk.ToolOutputError:
 		return w.failCall(ctx, b.ToolCallID, b.Error, workers.CodeToolFailed)
 	case chunk.ToolApprovalRequest:
@@ -169,8 +191,11 @@ func (w *stepWriter) complete(ctx context.Context, id string, write func(*worker
 	return write(c.Call)
 }
 
-func (w *stepWriter) failCall(ctx context.Context, id, text, code string) error {
-	return w.complete(ctx, id, func(c *workers.Call) error { return c.Fail(ctx, &workers.Error{Message: text, Code: code}) })
+func (w *stepWriter) failCall(ctx context.Context, id, text, code string, extra ...chunk.Member) error {
+	return w.complete(ctx, id, func(c *workers.Call) error {
+		c.SetExtra(extra...)
+		return c.Fail(ctx, &workers.Error{Message: text, Code: code})
+	})
 }
 
 // askApproval suspends the run at the end of the response.

@@ -1,7 +1,11 @@
 package aisdk
 
 import (
+	"slices"
+
 	"github.com/tailrace/tailrace/chunk"
+	"github.com/tailrace/tailrace/internal/rawjson"
+	"github.com/tailrace/tailrace/internal/uipart"
 )
 
 // writeData writes a record that becomes a data part, or ends the answer.
@@ -78,21 +82,54 @@ func (m *MessageWriter) endNotice() {
 
 // custom writes an event of the application. It is a part of the message; an event of a sub-agent is a part only if its other parts are.
 func (m *MessageWriter) custom(it *item) {
-	stays := it.sp.own() || m.opt.SubAgents == Inline
+	if m.ownPart(it) {
+		return
+	}
+	ui := it.partMembers()
+	if ui.Transient && m.replay != nil {
+		return
+	}
+	stays := !ui.Transient && (it.sp.own() || m.opt.SubAgents == Inline)
 	if it.sp.own() && m.structured(it) {
 		return
 	}
 	if stays {
 		m.beginPart(it)
 	}
-	m.event(it, !stays)
+	m.event(it, ui.ID, !stays)
 }
 
-func (m *MessageWriter) event(it *item, transient bool) {
+// event writes the part of an event. The ids of sub-agents are their own.
+func (m *MessageWriter) event(it *item, id chunk.Value, transient bool) {
 	m.open("data-" + string(it.content("eventName")))
+	if id != nil {
+		content := rawjson.Text(id).Content()
+		if !it.sp.own() {
+			content = slices.Concat([]byte(it.sp.agent+"/"), content)
+		}
+		m.json.Content("id", content)
+	}
 	m.sanitized("data", it.Get("data"))
 	m.json.Flag("transient", transient)
 	m.shut()
+}
+
+// ownPart writes an event that stands for a part of another type, and reports whether it is one. In a sub-agent there is no message of its own for it.
+func (m *MessageWriter) ownPart(it *item) bool {
+	switch it.Text("eventName") {
+	case uipart.MetadataEvent:
+		if v := uipart.Metadata(it.Get("data")); v != nil && it.sp.own() {
+			m.beginPart(it)
+			m.open("message-metadata")
+			m.sanitized("messageMetadata", v)
+			m.shut()
+		}
+	case uipart.PreliminaryEvent:
+		m.preliminary(it)
+	default:
+		return false
+	}
+	return true
 }
 
 // errorChunk writes an error that the agent reports. The client takes an error chunk for the end, so a recoverable error is a notice.

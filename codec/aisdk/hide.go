@@ -64,9 +64,9 @@ func (it *item) endsText() bool {
 	}
 	switch it.rec.Type {
 	case chunk.TypeTextDelta:
-		return len(it.content("delta")) > 0
+		return len(it.content("delta")) > 0 || it.beginsPart()
 	case chunk.TypeThinking:
-		return len(it.content("content")) > 0
+		return len(it.content("content")) > 0 || it.beginsPart()
 	case chunk.TypeToolArgStreamStart, chunk.TypeToolStart, chunk.TypeToolApprovalRequest, chunk.TypeToolInputError:
 		return it.Text("toolName") != finishTool
 	case chunk.TypeFile, chunk.TypeSourceURL, chunk.TypeSourceDocument, chunk.TypeSubagentStart, chunk.TypeError,

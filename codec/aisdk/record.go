@@ -3,6 +3,7 @@ package aisdk
 import (
 	"github.com/tailrace/tailrace/chunk"
 	"github.com/tailrace/tailrace/internal/dialect"
+	"github.com/tailrace/tailrace/internal/uipart"
 )
 
 // agentState is the state of an agent whose records are written: the message's own, or a sub-agent.
@@ -54,6 +55,20 @@ func (it *item) content(name string) []byte {
 
 // is reports whether a member is true.
 func (it *item) is(name string) bool { return string(it.Get(name)) == "true" }
+
+// partMembers returns the members of the part that the chunk schema does not have.
+func (it *item) partMembers() uipart.Members {
+	if it.kind != dialect.NoBlock {
+		return uipart.Members{} // of a piece, which has no other members
+	}
+	return uipart.Read(it.Get(uipart.Member))
+}
+
+// beginsPart reports whether a piece of text is a part, or belongs to one, even if it is empty.
+func (it *item) beginsPart() bool {
+	ui := it.partMembers()
+	return ui.Begins || ui.ProviderMetadata != nil
+}
 
 // record writes rec. While the answer waits, or has ended, it writes only the end of an open response.
 func (m *MessageWriter) record(rec *chunk.Record) {
@@ -225,6 +240,7 @@ func (m *MessageWriter) part(it *item, kind string, names ...string) {
 	m.beginPart(it)
 	m.open(kind)
 	m.pass(it, names...)
+	m.optional("providerMetadata", it.partMembers().ProviderMetadata)
 	m.shut()
 }
 

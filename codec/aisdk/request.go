@@ -5,6 +5,7 @@ import (
 
 	"github.com/tailrace/tailrace/chunk"
 	"github.com/tailrace/tailrace/internal/rawjson"
+	"github.com/tailrace/tailrace/internal/uipart"
 	"github.com/tailrace/tailrace/projector/fold"
 )
 
@@ -20,6 +21,7 @@ const noOutcome = "the tool was not run"
 //   - A user message has the id that the client gave to it. Hidden messages are in the history.
 func RequestMessages(list []fold.Message) []UIMessage {
 	var out []UIMessage
+	var data map[dataKey]int // places of the data parts with an id in the last message
 	shown := -1 // number of the message that out ends with
 	for i := range list {
 		m := &list[i]
@@ -27,17 +29,15 @@ func RequestMessages(list []fold.Message) []UIMessage {
 			continue
 		}
 		if shown != m.Shown || len(out) == 0 || out[len(out)-1].Role != m.Role {
-			shown = m.Shown
+			shown, data = m.Shown, make(map[dataKey]int)
 			out = append(out, UIMessage{ID: requestID(m), Role: m.Role})
 		}
 		last := &out[len(out)-1]
 		if m.Role == fold.Assistant {
 			last.Parts = append(last.Parts, chunk.Value(`{"type":"step-start"}`))
 		}
-		last.Parts = appendRequestParts(last.Parts, m, i == len(list)-1)
-		if m.Metadata != nil {
-			last.Metadata = m.Metadata
-		}
+		last.Parts = appendRequestParts(last.Parts, data, m, i == len(list)-1)
+		last.Metadata = uipart.Merge(last.Metadata, m.Metadata)
 	}
 	return out
 }
@@ -49,7 +49,7 @@ func requestID(m *fold.Message) string {
 	return fold.MessageID(m.Shown)
 }
 
-func appendRequestParts(parts []chunk.Value, m *fold.Message, latest bool) []chunk.Value {
+func appendRequestParts(parts []chunk.Value, data map[dataKey]int, m *fold.Message, latest bool) []chunk.Value {
 	for i := range m.Parts {
 		p := &m.Parts[i]
 		switch {
@@ -61,6 +61,14 @@ func appendRequestParts(parts []chunk.Value, m *fold.Message, latest bool) []chu
 			closed := *p
 			closed.Streaming = false // of an interrupted answer
 			parts = append(parts, closed.AppendJSON(nil))
+			if p.Data != nil && p.Data.ID != nil {
+				key := dataKey{p.Data.Name, *p.Data.ID}
+				if at, again := data[key]; again {
+					parts[at], parts = parts[len(parts)-1], parts[:len(parts)-1]
+					continue
+				}
+				data[key] = len(parts) - 1
+			}
 		}
 	}
 	return parts
@@ -105,6 +113,9 @@ func requestCall(c fold.ToolCall, latest bool) chunk.Value {
 		o.Bool("approved", *c.Approval.Approved)
 		o.Maybe("reason", c.Approval.Reason)
 		o.Close()
+	}
+	for _, m := range c.Extra {
+		o.Raw(m.Name, m.Value)
 	}
 	return o.End()
 }

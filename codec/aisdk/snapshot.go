@@ -5,6 +5,7 @@ import (
 
 	"github.com/tailrace/tailrace/chunk"
 	"github.com/tailrace/tailrace/internal/rawjson"
+	"github.com/tailrace/tailrace/internal/uipart"
 	"github.com/tailrace/tailrace/projector/fold"
 )
 
@@ -160,8 +161,8 @@ func uiMessages(list []fold.Message, agents *inlineAgents) []UIMessage {
 		}
 		ui := &out[len(out)-1]
 		ui.Parts = shown
-		if m.Metadata != nil {
-			ui.Metadata = m.Metadata
+		if ui.Metadata = uipart.Merge(ui.Metadata, m.Metadata); m.Role == fold.Assistant && ui.Metadata != nil {
+			ui.Metadata = AppendSanitized(nil, ui.Metadata)
 		}
 	}
 	return out

@@ -106,7 +106,7 @@ func (s *uiParts) addInline(parts []chunk.Value, p fold.Part, agent string) []ch
 		o.String("id", id)
 		o.Raw("data", p.Data.Value)
 		s.buf = o.End()
-		return s.addData(parts, id)
+		return s.addData(parts, p.Data.Name, id)
 	}
 	return s.add(parts, &p)
 }

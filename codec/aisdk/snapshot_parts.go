@@ -11,13 +11,16 @@ import (
 // that is reloaded would show another message than a page that followed the stream, and would post other parts.
 type uiParts struct {
 	calls  map[string]bool // ids of the calls in the message
-	data   map[string]int  // indexes of the data parts with an id
+	data   map[dataKey]int // indexes of the data parts with an id
 	agents *inlineAgents
 	buf    []byte
 }
 
+// dataKey identifies a data part.
+type dataKey struct{ name, id string }
+
 func newUIParts(agents *inlineAgents) uiParts {
-	return uiParts{calls: map[string]bool{}, data: map[string]int{}, agents: agents}
+	return uiParts{calls: map[string]bool{}, data: map[dataKey]int{}, agents: agents}
 }
 
 // add appends a part to the previous parts of the message.
@@ -29,19 +32,20 @@ func (s *uiParts) add(parts []chunk.Value, p *fold.Part) []chunk.Value {
 	}
 	s.buf = p.AppendJSON(s.buf[:0])
 	if p.Data != nil && p.Data.ID != nil {
-		return s.addData(parts, *p.Data.ID)
+		return s.addData(parts, p.Data.Name, *p.Data.ID)
 	}
 	return append(parts, AppendSanitized(nil, s.buf))
 }
 
-// addData appends the data part in the buffer, or replaces that with the same id, as the client does.
-func (s *uiParts) addData(parts []chunk.Value, id string) []chunk.Value {
+// addData appends the data part in the buffer, or replaces that with the same name and id, as the client does.
+func (s *uiParts) addData(parts []chunk.Value, name, id string) []chunk.Value {
 	text := chunk.Value(AppendSanitized(nil, s.buf))
-	if at, again := s.data[id]; again {
+	key := dataKey{name, id}
+	if at, again := s.data[key]; again {
 		parts[at] = text
 		return parts
 	}
-	s.data[id] = len(parts)
+	s.data[key] = len(parts)
 	return append(parts, text)
 }
 

@@ -80,5 +80,5 @@ func (m *MessageWriter) structuredNotice(it *item) {
 	if m.replay != nil {
 		return
 	}
-	m.event(it, true)
+	m.event(it, nil, true)
 }

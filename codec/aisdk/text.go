@@ -19,12 +19,16 @@ func kindsOf(b dialect.Block) kinds {
 	return kinds{"reasoning-start", "reasoning-delta", "reasoning-end"}
 }
 
-// write writes a piece of text, the content of a JSON string. An empty piece opens no block.
+// write writes a piece of text, the content of a JSON string. An empty piece opens no block, unless the record has members of the part.
 func (m *MessageWriter) write(it *item, kind dialect.Block, piece []byte) {
-	if len(piece) == 0 {
+	if len(piece) == 0 && !it.beginsPart() {
 		return
 	}
+	ui := it.partMembers()
 	sp := it.sp
+	if ui.Begins {
+		m.close(sp)
+	}
 	key := deltaKey{sp, sp.blockAt}
 	if sp.block != kind {
 		m.close(sp)
@@ -39,11 +43,14 @@ func (m *MessageWriter) write(it *item, kind dialect.Block, piece []byte) {
 	if kind == dialect.ReasoningBlock {
 		sp.thought = append(sp.thought, piece...)
 	}
-	if m.grow(key, piece) {
+	if ui.ProviderMetadata == nil && m.grow(key, piece) {
 		return
 	}
 	m.open(kindsOf(kind).delta)
 	m.blockID(sp)
+	if ui.ProviderMetadata != nil {
+		m.sanitized("providerMetadata", ui.ProviderMetadata)
+	}
 	m.delta("delta", piece, key)
 }
 
@@ -85,7 +92,7 @@ func (m *MessageWriter) think(it *item) {
 		m.write(it, dialect.ReasoningBlock, piece)
 		return
 	}
-	if it.sp.block == dialect.ReasoningBlock {
+	if it.sp.block == dialect.ReasoningBlock && !it.partMembers().Begins {
 		piece = rest(it.sp.thought, piece)
 	}
 	m.write(it, dialect.ReasoningBlock, piece)

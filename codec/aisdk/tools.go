@@ -9,6 +9,7 @@ import (
 
 	"github.com/tailrace/tailrace/chunk"
 	"github.com/tailrace/tailrace/internal/rawjson"
+	"github.com/tailrace/tailrace/internal/uipart"
 )
 
 // finishTool is the injected tool with the structured output, which is not shown; subagentTool is the prefix of tools that are sub-agents.
@@ -37,6 +38,7 @@ type call struct {
 	completed  bool   // it has its outcome
 	question   bool   // the client must answer it
 	finished   bool   // it is in MessageWriter.finished
+	ui         uipart.Members
 	approved   []byte // version 6: the frame that shows it approved, its input again
 	again      []byte // of a question: its latest frame, nil while it is open
 
@@ -51,6 +53,17 @@ type call struct {
 type reuse struct {
 	suffix int // of the latest call of the id
 	next   int // all lower suffixes are in use
+}
+
+// setMembers sets what a record that begins the call says about its part.
+func (c *call) setMembers(it *item, name string) {
+	ui := it.partMembers()
+	c.ui.Static = c.ui.Static || ui.Static && !c.delegated && name != ""
+	for to, v := range map[*chunk.Value]chunk.Value{&c.ui.Title: ui.Title, &c.ui.ToolMetadata: ui.ToolMetadata, &c.ui.ProviderMetadata: ui.ProviderMetadata} {
+		if v != nil {
+			*to = slices.Clone(v) // the record is gone by then
+		}
+	}
 }
 
 // newCall returns a call with the number behind its id.
@@ -211,18 +224,42 @@ func (m *MessageWriter) toolArgsStart(it *item) {
 		return
 	}
 	c := m.call(it, name)
+	c.setMembers(it, name)
 	m.markVisible(it)
 	c.streaming, c.sent, c.approvalID = true, false, nil
 	m.open("tool-input-start")
 	m.json.Content("toolCallId", c.shown)
 	m.json.Raw("toolName", it.Get("toolName"))
 	m.dynamic(c)
+	m.optional("title", c.ui.Title)
 	m.shut()
 }
 
 func (m *MessageWriter) dynamic(c *call) {
-	m.json.Flag("dynamic", true)
+	m.json.Flag("dynamic", !c.ui.Static)
 	m.json.Flag("providerExecuted", !c.client)
+}
+
+// partMembers writes the members that the chunk schema does not have.
+func (m *MessageWriter) partMembers(c *call) {
+	m.optional("title", c.ui.Title)
+	m.optional("toolMetadata", c.ui.ToolMetadata)
+	m.optional("providerMetadata", c.ui.ProviderMetadata)
+}
+
+// preliminary writes an output that a later one replaces. The snapshot does not have it, nor does a replay.
+func (m *MessageWriter) preliminary(it *item) {
+	key := callKey{it.sp.agent, it.Text("data", "toolCallId")}
+	c, output := m.calls[key], it.Get("data", "output")
+	if c == nil || c.completed || !c.sent || c.approvalID != nil || output == nil || m.replay != nil {
+		return
+	}
+	m.open("tool-output-available")
+	m.json.Content("toolCallId", c.shown)
+	m.sanitized("output", output)
+	m.json.Flag("dynamic", !c.ui.Static)
+	m.json.Flag("preliminary", true)
+	m.shut()
 }
 
 func (m *MessageWriter) toolArgsDelta(it *item) {
@@ -249,7 +286,9 @@ func (m *MessageWriter) cutInputs() {
 
 func (m *MessageWriter) toolStart(it *item) {
 	if name := it.Text("toolName"); name != finishTool {
-		m.available(it, m.call(it, name), it.Get("arguments"))
+		c := m.call(it, name)
+		c.setMembers(it, name)
+		m.available(it, c, it.Get("arguments"))
 	}
 }
 
@@ -282,6 +321,7 @@ func (m *MessageWriter) input(it *item, c *call, input []byte) {
 	m.json.Raw("toolName", it.Get("toolName"))
 	m.sanitized("input", input)
 	m.dynamic(c)
+	m.partMembers(c)
 	m.shut()
 }
 
@@ -350,8 +390,7 @@ func (m *MessageWriter) toolEnd(it *item) {
 	m.open("tool-output-available")
 	m.json.Content("toolCallId", c.shown)
 	m.sanitized("output", it.Get("result"))
-	m.json.Flag("dynamic", true)
-	m.json.Flag("providerExecuted", ours)
+	m.outcomeMembers(it, c, ours)
 	m.shut()
 	m.rememberFrame(c)
 }
@@ -361,10 +400,17 @@ func (m *MessageWriter) outputError(it *item, c *call, ours bool) {
 	m.open("tool-output-error")
 	m.json.Content("toolCallId", c.shown)
 	m.json.Raw("errorText", it.Get("error"))
-	m.json.Flag("dynamic", true)
-	m.json.Flag("providerExecuted", ours)
+	m.outcomeMembers(it, c, ours)
 	m.shut()
 	m.rememberFrame(c)
+}
+
+func (m *MessageWriter) outcomeMembers(it *item, c *call, ours bool) {
+	m.json.Flag("dynamic", !c.ui.Static)
+	m.json.Flag("providerExecuted", ours)
+	ui := it.partMembers()
+	m.optional("toolMetadata", ui.ToolMetadata)
+	m.optional("providerMetadata", ui.ProviderMetadata)
 }
 
 func (m *MessageWriter) toolOutputError(it *item) {
@@ -385,6 +431,7 @@ func (m *MessageWriter) toolInputError(it *item) {
 	case c.completed:
 		return
 	}
+	c.setMembers(it, name)
 	m.close(it.sp)
 	m.complete(it, c)
 	m.open("tool-input-error")
@@ -392,7 +439,8 @@ func (m *MessageWriter) toolInputError(it *item) {
 	m.json.Raw("toolName", it.Get("toolName"))
 	m.sanitized("input", it.Get("partialInput")) // the client rejects the chunk without it
 	m.json.Raw("errorText", it.Get("error"))
-	m.json.Flag("dynamic", true)
+	m.json.Flag("dynamic", !c.ui.Static)
+	m.partMembers(c)
 	// This includes tools of the browser: it does not run this call, and a step that ends with it must not look answered by the browser.
 	m.json.Flag("providerExecuted", true)
 	m.shut()
@@ -406,6 +454,7 @@ func (m *MessageWriter) approvalRequest(it *item) {
 		return
 	}
 	c, input := m.call(it, name), it.orNull("input")
+	c.setMembers(it, name)
 	if !it.sp.own() && c.begunAt == it.rec.Ordinal && !it.is("isAutomatic") {
 		m.separateStep()
 	}

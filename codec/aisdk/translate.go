@@ -7,6 +7,7 @@ import (
 	"github.com/tailrace/tailrace/chunk"
 	"github.com/tailrace/tailrace/internal/dialect"
 	"github.com/tailrace/tailrace/internal/rawjson"
+	"github.com/tailrace/tailrace/internal/uipart"
 )
 
 // The codes of the StreamFailed that a Translator returns.
@@ -27,7 +28,9 @@ type Translator struct {
 	calls     map[string]*incomingCall // by id, of all responses
 	out       []chunk.Chunk            // result for the current part so far
 
-	stepEnds bool   // finish-step was read; step_end is written with the next part, which may have the reason
+	stepEnds bool        // finish-step was read; step_end is written with the next part, which may have the reason
+	metadata chunk.Value // of the message, from before the first step
+	texts    textBlocks
 	text     string // of the error that the response had
 	ending   responseEnd
 	paused   bool // stream_paused was the last chunk
@@ -74,7 +77,7 @@ func (t *Translator) Translate(raw []byte) ([]chunk.Chunk, error) {
 		return nil, &chunk.FieldError{Field: "type", Want: "the type of a part of a UI message stream"}
 	}
 	t.resume()
-	if p.kind != "finish" {
+	if p.kind != "finish" && p.kind != "message-metadata" { // whose metadata belongs to the step
 		t.endStep(nil)
 	}
 	first, id := len(t.out), p.text("toolCallId")
@@ -153,8 +156,38 @@ func (t *Translator) take() []chunk.Chunk {
 	return out
 }
 
-func (t *Translator) emit(b chunk.Body) {
-	t.out = append(t.out, chunk.Chunk{AgentID: t.run.Session, AgentType: t.run.AgentType, Step: t.step, Body: b})
+func (t *Translator) emit(b chunk.Body) { t.emitPart(b, uipart.Members{}) }
+
+// emitPart is emit for a part with members that the chunk schema does not have.
+func (t *Translator) emitPart(b chunk.Body, ui uipart.Members) {
+	t.texts.next(b)
+	t.out = append(t.out, chunk.Chunk{AgentID: t.run.Session, AgentType: t.run.AgentType, Step: t.step, Body: b, Extra: ui.Extra()})
+}
+
+// setMetadata writes metadata of the message. That of the start waits for the first step: before it the response may have the outcomes of approved calls, which belong
+// to an earlier step.
+func (t *Translator) setMetadata(p part) {
+	v := uipart.Metadata(p.whole)
+	if v == nil {
+		return
+	}
+	o := rawjson.Begin(nil)
+	o.String("type", "message-metadata")
+	o.Raw("messageMetadata", v)
+	whole := o.End()
+	if p.kind == "start" {
+		t.metadata = whole
+		return
+	}
+	t.emit(chunk.Custom{EventName: uipart.MetadataEvent, Data: whole})
+}
+
+// beginMetadata writes the metadata of the start.
+func (t *Translator) beginMetadata() {
+	if t.metadata != nil {
+		t.emit(chunk.Custom{EventName: uipart.MetadataEvent, Data: t.metadata})
+		t.metadata = nil
+	}
 }
 
 // endStep writes the end of a step whose finish-step was read.
@@ -213,10 +246,13 @@ func (t *Translator) part(p part) bool {
 		if id := p.text("messageId"); id != "" {
 			t.messageID = id
 		}
-	case "text-start", "text-end", "reasoning-start", "message-metadata": // blocks are derived from the pieces; metadata has no counterpart
+		t.setMetadata(p)
+	case "message-metadata":
+		t.setMetadata(p)
 	case "start-step":
 		t.step++
 		t.emit(chunk.StepStart{})
+		t.beginMetadata()
 	case "finish-step":
 		t.stepEnds = true
 	case "finish":
@@ -231,10 +267,8 @@ func (t *Translator) part(p part) bool {
 	case "abort":
 		t.ending = complete
 		t.emit(chunk.RunInterrupted{RunID: t.run.RunID, Reason: p.maybe("reason")})
-	case "text-delta", "reasoning-delta":
-		return t.delta(p)
-	case "reasoning-end":
-		t.emit(chunk.Thinking{IsComplete: true})
+	case "text-start", "text-delta", "text-end", "reasoning-start", "reasoning-delta", "reasoning-end":
+		return t.textPart(p)
 	case "source-url", "source-document", "file":
 		return t.reference(p)
 	default:
@@ -248,6 +282,8 @@ func (t *Translator) part(p part) bool {
 
 // finish handles the end of the message. Data may follow it, and a body that ends without it was cut.
 func (t *Translator) finish(p part) {
+	t.beginMetadata()
+	t.setMetadata(p)
 	reason := p.text("finishReason")
 	if t.ending != errored {
 		t.ending = complete
@@ -265,29 +301,16 @@ func (t *Translator) finish(p part) {
 	t.endStep(&reason)
 }
 
-func (t *Translator) delta(p part) bool {
-	piece := p.maybe("delta")
-	switch {
-	case piece == nil:
-		return false
-	case *piece == "": // it has no effect
-	case p.kind == "text-delta":
-		t.emit(chunk.TextDelta{Delta: *piece})
-	default:
-		t.emit(chunk.Thinking{Content: *piece})
-	}
-	return true
-}
-
 func (t *Translator) reference(p part) bool {
 	id, url, mediaType, title := p.maybe("sourceId"), p.maybe("url"), p.maybe("mediaType"), p.maybe("title")
+	ui := uipart.Members{ProviderMetadata: uipart.Read(p.whole).ProviderMetadata}
 	switch {
 	case p.kind == "source-url" && id != nil && url != nil:
-		t.emit(chunk.SourceURL{SourceID: *id, URL: *url, Title: title})
+		t.emitPart(chunk.SourceURL{SourceID: *id, URL: *url, Title: title}, ui)
 	case p.kind == "source-document" && id != nil && mediaType != nil && title != nil:
-		t.emit(chunk.SourceDocument{SourceID: *id, MediaType: *mediaType, Title: *title, Filename: p.maybe("filename")})
+		t.emitPart(chunk.SourceDocument{SourceID: *id, MediaType: *mediaType, Title: *title, Filename: p.maybe("filename")}, ui)
 	case p.kind == "file" && url != nil && mediaType != nil:
-		t.emit(chunk.File{URL: *url, MediaType: *mediaType})
+		t.emitPart(chunk.File{URL: *url, MediaType: *mediaType}, ui)
 	default:
 		return false
 	}
@@ -299,7 +322,8 @@ func (t *Translator) data(name string, p part) bool {
 	if v == nil {
 		return false
 	}
-	t.emit(chunk.Custom{EventName: name, Data: v})
+	all := uipart.Read(p.whole)
+	t.emitPart(chunk.Custom{EventName: name, Data: v}, uipart.Members{ID: all.ID, Transient: all.Transient})
 	return true
 }
 
@@ -323,7 +347,7 @@ func (t *Translator) toolPart(p part) bool {
 			return false
 		}
 		c.streaming = true
-		t.emit(chunk.ToolArgStreamStart{ToolCallID: id, ToolName: c.name})
+		t.emitPart(chunk.ToolArgStreamStart{ToolCallID: id, ToolName: c.name}, callMembers(p))
 	case "tool-input-delta":
 		piece := p.maybe("inputTextDelta")
 		if piece == nil || !c.streaming {
@@ -338,7 +362,7 @@ func (t *Translator) toolPart(p part) bool {
 		if v := p.get("input"); v != nil {
 			e.PartialInput = &v
 		}
-		t.emit(e)
+		t.emitPart(e, callMembers(p))
 	case "tool-approval-request":
 		approval := p.maybe("approvalId")
 		if approval == nil || c.input == nil {
@@ -375,7 +399,7 @@ func (t *Translator) inputAvailable(id string, c *incomingCall, p part) bool {
 	c.input = input
 	// The provider reports the outcome of its own call, perhaps in a later response.
 	c.waits = !p.is("providerExecuted")
-	t.emit(chunk.ToolStart{ToolCallID: id, ToolName: c.name, Arguments: input})
+	t.emitPart(chunk.ToolStart{ToolCallID: id, ToolName: c.name, Arguments: input}, callMembers(p))
 	return true
 }
 
@@ -387,13 +411,13 @@ func (t *Translator) outcome(id string, c *incomingCall, p part) bool {
 		if output == nil || p.is("preliminary") {
 			return false
 		}
-		t.emit(chunk.ToolEnd{ToolCallID: id, ToolName: c.name, Result: output, ProviderExecuted: new(true)})
+		t.emitPart(chunk.ToolEnd{ToolCallID: id, ToolName: c.name, Result: output, ProviderExecuted: new(true)}, outcomeMembers(p))
 	case "tool-output-error":
 		text := p.maybe("errorText")
 		if text == nil {
 			return false
 		}
-		t.emit(chunk.ToolEnd{ToolCallID: id, ToolName: c.name, Error: text, ProviderExecuted: new(true)})
+		t.emitPart(chunk.ToolEnd{ToolCallID: id, ToolName: c.name, Error: text, ProviderExecuted: new(true)}, outcomeMembers(p))
 	case "tool-output-denied":
 		t.emit(chunk.ToolApprovalResponse{ToolCallID: id, ToolName: c.name})
 	default:
@@ -421,4 +445,16 @@ func checkPart(raw []byte) (chunk.Value, error) {
 	}
 	b, _ := chunk.As[chunk.Custom](c)
 	return b.Data, nil
+}
+
+// callMembers returns the members of a part that begins a call which the chunk schema does not have. Servers leave out dynamic in the part of a static tool.
+func callMembers(p part) uipart.Members {
+	all := uipart.Read(p.whole)
+	return uipart.Members{Static: !p.is("dynamic"), Title: all.Title, ToolMetadata: all.ToolMetadata, ProviderMetadata: all.ProviderMetadata}
+}
+
+// outcomeMembers returns those of an outcome.
+func outcomeMembers(p part) uipart.Members {
+	all := uipart.Read(p.whole)
+	return uipart.Members{ToolMetadata: all.ToolMetadata, ProviderMetadata: all.ProviderMetadata}
 }

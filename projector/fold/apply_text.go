@@ -6,14 +6,18 @@ import (
 	"unicode/utf8"
 
 	"github.com/tailrace/tailrace/chunk"
+	"github.com/tailrace/tailrace/internal/uipart"
 )
 
-// appendText appends to the open text of a kind, or opens one. An empty piece does neither, as in the stream.
-func (s *Snapshot) appendText(rec chunk.Record, kind partKind, piece string) {
-	if piece == "" {
+// appendText appends to the open text of a kind, or opens one. An empty piece without members does neither, as in the stream.
+func (s *Snapshot) appendText(rec chunk.Record, kind partKind, piece string, ui uipart.Members) {
+	if piece == "" && !ui.Begins && ui.ProviderMetadata == nil {
 		return
 	}
 	m := s.currentMessage(rec)
+	if ui.Begins {
+		m.closeText()
+	}
 	p := m.openText()
 	if p == nil || p.kind != kind {
 		m.closeText()
@@ -22,22 +26,25 @@ func (s *Snapshot) appendText(rec chunk.Record, kind partKind, piece string) {
 		p = &m.parts[m.text-1]
 	}
 	p.text = join(p.text, piece)
+	if ui.ProviderMetadata != nil {
+		p.meta = ui.ProviderMetadata
+	}
 }
 
 // think folds reasoning. A complete chunk closes the block. If pieces of it were streamed before, the chunk may repeat the
 // whole, carry the rest, or be empty.
-func (s *Snapshot) think(rec chunk.Record, b chunk.Thinking) {
+func (s *Snapshot) think(rec chunk.Record, b chunk.Thinking, ui uipart.Members) {
 	if !b.IsComplete {
-		s.appendText(rec, reasoningPart, b.Content)
+		s.appendText(rec, reasoningPart, b.Content, ui)
 		return
 	}
 	piece := b.Content
-	if m := s.messages.openMessage(); m != nil {
+	if m := s.messages.openMessage(); m != nil && !ui.Begins {
 		if p := m.openText(); p != nil && p.kind == reasoningPart && len(p.text) <= len(piece) && piece[:len(p.text)] == string(p.text) {
 			piece = piece[len(p.text):]
 		}
 	}
-	s.appendText(rec, reasoningPart, piece)
+	s.appendText(rec, reasoningPart, piece, ui)
 	if m := s.messages.openMessage(); m != nil {
 		if p := m.openText(); p != nil && p.kind == reasoningPart {
 			m.closeText()

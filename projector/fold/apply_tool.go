@@ -1,6 +1,12 @@
 package fold
 
-import "github.com/tailrace/tailrace/chunk"
+import (
+	"slices"
+	"strings"
+
+	"github.com/tailrace/tailrace/chunk"
+	"github.com/tailrace/tailrace/internal/uipart"
+)
 
 // emptyInput replaces the input of a call without a start.
 var emptyInput = chunk.Value(`{}`)
@@ -9,30 +15,30 @@ var emptyInput = chunk.Value(`{}`)
 func (s *Snapshot) applyTool(rec chunk.Record, c chunk.Chunk) {
 	switch b := c.Body.(type) {
 	case chunk.ToolArgStreamStart:
-		s.toolArgsStart(rec, b)
+		s.toolArgsStart(rec, b, uipart.Of(c.Extra))
 	case chunk.ToolArgStreamDelta:
 		if t := s.streaming(b.ToolCallID); t != nil {
 			t.rawInput = join(t.rawInput, b.Delta)
 		}
 	case chunk.ToolStart:
-		s.toolStart(rec, b)
+		s.toolStart(rec, b, uipart.Of(c.Extra))
 	case chunk.ToolEnd:
-		s.toolEnd(rec, b)
+		s.toolEnd(rec, b, uipart.Of(c.Extra))
 	case chunk.ToolInputError:
-		s.toolInputError(rec, b)
+		s.toolInputError(rec, b, uipart.Of(c.Extra))
 	case chunk.ToolOutputError:
 		if t := s.openCall(rec, b.ToolCallID, b.ToolName); t != nil {
 			t.state, t.errorText, t.providerExecuted = CallFailed, b.Error, true
 			s.completeCall(b.ToolCallID)
 		}
 	case chunk.ToolApprovalRequest:
-		s.approvalRequest(rec, b, deadline(c.Extra))
+		s.approvalRequest(rec, b, c.Extra)
 	case chunk.ToolApprovalResponse:
 		s.approvalResponse(rec, b)
 	}
 }
 
-func (s *Snapshot) toolArgsStart(rec chunk.Record, b chunk.ToolArgStreamStart) {
+func (s *Snapshot) toolArgsStart(rec chunk.Record, b chunk.ToolArgStreamStart, ui uipart.Members) {
 	if b.ToolName == finishTool {
 		if _, known := s.messages.locations()[b.ToolCallID]; !known {
 			s.messages.drop(b.ToolCallID)
@@ -41,17 +47,19 @@ func (s *Snapshot) toolArgsStart(rec chunk.Record, b chunk.ToolArgStreamStart) {
 	}
 	t := s.call(rec, b.ToolCallID, b.ToolName)
 	t.state, t.input, t.rawInput = CallStreaming, nil, nil
+	t.setMembers(ui)
 }
 
-func (s *Snapshot) toolStart(rec chunk.Record, b chunk.ToolStart) {
+func (s *Snapshot) toolStart(rec chunk.Record, b chunk.ToolStart, ui uipart.Members) {
 	if b.ToolName == finishTool {
 		return
 	}
 	t := s.call(rec, b.ToolCallID, b.ToolName)
 	t.setInput(b.Arguments)
+	t.setMembers(ui)
 }
 
-func (s *Snapshot) toolEnd(rec chunk.Record, b chunk.ToolEnd) {
+func (s *Snapshot) toolEnd(rec chunk.Record, b chunk.ToolEnd, ui uipart.Members) {
 	t := s.openCall(rec, b.ToolCallID, b.ToolName)
 	if t == nil {
 		return
@@ -64,10 +72,12 @@ func (s *Snapshot) toolEnd(rec chunk.Record, b chunk.ToolEnd) {
 	if b.ProviderExecuted != nil && *b.ProviderExecuted {
 		t.providerExecuted = true
 	}
+	t.setExtra(resultMetadata, ui.ProviderMetadata)
+	t.setExtra(toolMetadata, ui.ToolMetadata)
 	s.completeCall(b.ToolCallID)
 }
 
-func (s *Snapshot) toolInputError(rec chunk.Record, b chunk.ToolInputError) {
+func (s *Snapshot) toolInputError(rec chunk.Record, b chunk.ToolInputError, ui uipart.Members) {
 	t := s.openCall(rec, b.ToolCallID, b.ToolName)
 	if t == nil {
 		return
@@ -79,23 +89,25 @@ func (s *Snapshot) toolInputError(rec chunk.Record, b chunk.ToolInputError) {
 		t.input = *b.PartialInput
 	}
 	t.input = orNull(t.input)
+	t.setMembers(ui)
 	t.providerExecuted = true // also for a tool of the client: the client must not execute it
 	s.completeCall(b.ToolCallID)
 }
 
 // approvalRequest makes a call wait for a decision. A request that a rule decides is not shown as a question.
-func (s *Snapshot) approvalRequest(rec chunk.Record, b chunk.ToolApprovalRequest, deadline int64) {
+func (s *Snapshot) approvalRequest(rec chunk.Record, b chunk.ToolApprovalRequest, extra []chunk.Member) {
 	if b.ToolName == finishTool {
 		return
 	}
 	t := s.call(rec, b.ToolCallID, b.ToolName)
 	t.setInput(b.Input)
+	t.setMembers(uipart.Of(extra))
 	if b.IsAutomatic != nil && *b.IsAutomatic {
 		return
 	}
 	t.state, t.approval = CallAwaitingApproval, &Approval{ID: b.ApprovalID}
 	s.addPending(Pending{
-		Kind: PendingApproval, CallID: b.ToolCallID, ToolName: b.ToolName, RunID: s.Run.ID, ApprovalID: b.ApprovalID, Deadline: deadline,
+		Kind: PendingApproval, CallID: b.ToolCallID, ToolName: b.ToolName, RunID: s.Run.ID, ApprovalID: b.ApprovalID, Deadline: deadline(extra),
 	})
 }
 
@@ -177,6 +189,43 @@ func (t *tool) setInput(input chunk.Value) {
 	t.input, t.rawInput = orNull(input), nil
 	if t.state != CallAwaitingApproval && t.state != CallApproved {
 		t.state = CallOpen
+	}
+}
+
+// The members of ToolCall.Extra, in their order.
+const (
+	callTitle      = "title"
+	toolMetadata   = "toolMetadata"
+	callMetadata   = "callProviderMetadata"
+	resultMetadata = "resultProviderMetadata"
+)
+
+var toolExtras = []string{callTitle, toolMetadata, callMetadata, resultMetadata}
+
+// setMembers sets what a chunk that begins the call says about its part.
+func (t *tool) setMembers(ui uipart.Members) {
+	t.static = t.static || ui.Static && !strings.HasPrefix(t.name, subagentTool) && t.name != ""
+	t.setExtra(callTitle, ui.Title)
+	t.setExtra(toolMetadata, ui.ToolMetadata)
+	t.setExtra(callMetadata, ui.ProviderMetadata)
+}
+
+// setExtra sets a member of extra, unless the value is nil. Earlier snapshots may share the old list.
+func (t *tool) setExtra(name string, v chunk.Value) {
+	if v == nil {
+		return
+	}
+	m := chunk.Member{Name: name, Value: v}
+	place := func(m chunk.Member) int { return slices.Index(toolExtras, m.Name) }
+	i := slices.IndexFunc(t.extra, func(have chunk.Member) bool { return place(have) >= place(m) })
+	switch {
+	case i < 0:
+		t.extra = append(slices.Clip(t.extra), m)
+	case t.extra[i].Name == name:
+		t.extra = slices.Clone(t.extra)
+		t.extra[i] = m
+	default:
+		t.extra = slices.Insert(slices.Clone(t.extra), i, m)
 	}
 }
 

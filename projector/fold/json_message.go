@@ -3,6 +3,7 @@ package fold
 import (
 	"github.com/tailrace/tailrace/chunk"
 	"github.com/tailrace/tailrace/internal/rawjson"
+	"github.com/tailrace/tailrace/internal/uipart"
 )
 
 // appendMessage appends the stored form of a message. Its parts have the form of the AI SDK.
@@ -36,9 +37,9 @@ func (c Child) AppendJSON(dst []byte) []byte {
 func appendPart(dst []byte, p *part) []byte {
 	switch p.kind {
 	case textPart:
-		return appendText(dst, "text", p.text, p.open)
+		return appendText(dst, "text", p.text, p.open, p.meta)
 	case reasoningPart:
-		return appendText(dst, "reasoning", p.text, p.open)
+		return appendText(dst, "reasoning", p.text, p.open, p.meta)
 	case toolPart:
 		c := p.tool.typed()
 		return c.AppendJSON(dst)
@@ -47,7 +48,7 @@ func appendPart(dst []byte, p *part) []byte {
 	}
 }
 
-func appendText[T ~string | ~[]byte](dst []byte, kind string, text T, streaming bool) []byte {
+func appendText[T ~string | ~[]byte](dst []byte, kind string, text T, streaming bool, meta chunk.Value) []byte {
 	o := rawjson.Begin(dst)
 	o.String("type", kind)
 	o.Name("text")
@@ -57,40 +58,45 @@ func appendText[T ~string | ~[]byte](dst []byte, kind string, text T, streaming 
 	} else {
 		o.String("state", "done")
 	}
+	o.Raw("providerMetadata", meta)
 	return o.End()
 }
 
-func appendData(dst []byte, b chunk.Custom) []byte {
+func appendData(dst []byte, b chunk.Custom, ui uipart.Members) []byte {
 	o := rawjson.Begin(dst)
 	o.String("type", "data-"+b.EventName)
+	o.Raw("id", ui.ID)
 	o.Raw("data", orNull(b.Data))
 	return o.End()
 }
 
-func appendFile(dst []byte, url, mediaType string, filename *string) []byte {
+func appendFile(dst []byte, url, mediaType string, filename *string, ui uipart.Members) []byte {
 	o := rawjson.Begin(dst)
 	o.String("type", "file")
 	o.String("mediaType", mediaType)
 	o.String("url", url)
 	o.Maybe("filename", filename)
+	o.Raw("providerMetadata", ui.ProviderMetadata)
 	return o.End()
 }
 
-func appendSourceURL(dst []byte, b chunk.SourceURL) []byte {
+func appendSourceURL(dst []byte, b chunk.SourceURL, ui uipart.Members) []byte {
 	o := rawjson.Begin(dst)
 	o.String("type", "source-url")
 	o.String("sourceId", b.SourceID)
 	o.String("url", b.URL)
 	o.Maybe("title", b.Title)
+	o.Raw("providerMetadata", ui.ProviderMetadata)
 	return o.End()
 }
 
-func appendSourceDocument(dst []byte, b chunk.SourceDocument) []byte {
+func appendSourceDocument(dst []byte, b chunk.SourceDocument, ui uipart.Members) []byte {
 	o := rawjson.Begin(dst)
 	o.String("type", "source-document")
 	o.String("sourceId", b.SourceID)
 	o.String("mediaType", b.MediaType)
 	o.String("title", b.Title)
 	o.Maybe("filename", b.Filename)
+	o.Raw("providerMetadata", ui.ProviderMetadata)
 	return o.End()
 }

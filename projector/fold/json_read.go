@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"strconv"
+	"strings"
 
 	"github.com/tailrace/tailrace/chunk"
 	"github.com/tailrace/tailrace/internal/rawjson"
@@ -290,11 +291,17 @@ func (r *reader) part(raw []byte) part {
 		return part{raw: raw}
 	}
 	m := r.members(raw)
-	switch r.str(m["type"]) {
+	kind := r.str(m["type"])
+	if name, static := strings.CutPrefix(kind, staticTool); static {
+		t := r.tool(m)
+		t.name, t.static = name, true
+		return part{kind: toolPart, tool: t}
+	}
+	switch kind {
 	case "text":
-		return part{kind: textPart, text: r.bytes(m["text"]), open: r.str(m["state"]) == "streaming"}
+		return part{kind: textPart, text: r.bytes(m["text"]), open: r.str(m["state"]) == "streaming", meta: m["providerMetadata"]}
 	case "reasoning":
-		return part{kind: reasoningPart, text: r.bytes(m["text"]), open: r.str(m["state"]) == "streaming"}
+		return part{kind: reasoningPart, text: r.bytes(m["text"]), open: r.str(m["state"]) == "streaming", meta: m["providerMetadata"]}
 	case "dynamic-tool":
 		return part{kind: toolPart, tool: r.tool(m)}
 	default:
@@ -307,6 +314,11 @@ func (r *reader) tool(m map[string]chunk.Value) *tool {
 		callID: r.str(m["toolCallId"]), name: r.str(m["toolName"]), state: CallState(r.str(m["state"])),
 		rawInput: r.bytes(m["rawInput"]), input: m["input"], output: m["output"], errorText: r.str(m["errorText"]),
 		providerExecuted: r.flag(m["providerExecuted"]),
+	}
+	for _, name := range toolExtras {
+		if v, ok := m[name]; ok {
+			t.extra = append(t.extra, chunk.Member{Name: name, Value: v})
+		}
 	}
 	if raw, ok := m["approval"]; ok {
 		a := r.members(raw)

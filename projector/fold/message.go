@@ -59,6 +59,7 @@ type part struct {
 	open bool   // text may still be appended
 	tool *tool
 	raw  chunk.Value
+	meta chunk.Value // of text and reasoning: providerMetadata of the AI SDK, nil for none
 }
 
 type partKind uint8
@@ -85,6 +86,8 @@ type tool struct {
 	errorText        string      // of output-error
 	approval         *Approval
 	providerExecuted bool
+	static           bool           // see ToolCall
+	extra            []chunk.Member // likewise
 }
 
 // subagentTool is the prefix of the names of tools that are sub-agents. finishTool is the internal tool that carries the
@@ -138,7 +141,7 @@ func MessageID(index int) string { return messagePrefix + strconv.Itoa(index) }
 
 const messagePrefix = "msg-"
 
-// isHidden reports whether the metadata of a message hides it from users: a member "hidden" that is true, or "true".
+// isHidden reports whether the metadata of a message of a user hides it from users: a member "hidden" that is true, or "true".
 func isHidden(metadata chunk.Value) bool {
 	if !isObject(metadata) {
 		return false

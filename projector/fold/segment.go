@@ -33,7 +33,7 @@ func (h *history) seal(m *message) {
 	for n := m.segment(); n > 0; n = m.segment() {
 		h.dropCalls(m, n)
 		h.store(&message{
-			index: m.index, shown: m.shown, role: m.role, metadata: m.metadata, clientID: m.clientID,
+			index: m.index, shown: m.shown, role: m.role, clientID: m.clientID, // the metadata may still change: the last parts have it
 			sealed: m.sealed, parts: m.parts[:n], first: m.first, closed: true,
 		})
 		h.segments++
@@ -73,9 +73,12 @@ func (p *part) isFinal() bool {
 
 // size returns the number of bytes of the content of p.
 func (p *part) size() int {
-	n := len(p.text) + len(p.raw)
+	n := len(p.text) + len(p.raw) + len(p.meta)
 	if t := p.tool; t != nil {
 		n += len(t.rawInput) + len(t.input) + len(t.output) + len(t.errorText)
+		for _, m := range t.extra {
+			n += len(m.Value)
+		}
 	}
 	return n
 }

@@ -6,6 +6,7 @@ import (
 	"github.com/tailrace/tailrace/chunk"
 	"github.com/tailrace/tailrace/internal/rawjson"
 	"github.com/tailrace/tailrace/internal/structured"
+	"github.com/tailrace/tailrace/internal/uipart"
 )
 
 // The custom events with the structured data of Kortyx agents. The data of the first is a chunk of that dialect, of the second
@@ -84,14 +85,22 @@ func (st *streams) dropEmpty() {
 }
 
 // applyCustom folds an event of the application: a part of the answer, unless it is a piece of structured data.
-func (s *Snapshot) applyCustom(rec chunk.Record, b chunk.Custom) {
+func (s *Snapshot) applyCustom(rec chunk.Record, b chunk.Custom, ui uipart.Members) {
 	switch b.EventName {
 	case structuredData:
 		s.applyStructured(rec, b.Data)
 	case structuredInvalidated:
 		s.invalidateStream(rec, b.Data)
+	case uipart.MetadataEvent:
+		if later := uipart.Metadata(b.Data); later != nil {
+			m := s.currentMessage(rec)
+			m.metadata = uipart.Merge(m.metadata, later)
+		}
+	case uipart.PreliminaryEvent: // the output of the call follows
 	default:
-		s.appendRaw(rec, appendData(nil, b))
+		if !ui.Transient {
+			s.appendRaw(rec, appendData(nil, b, ui)) // whoever joins messages replaces an earlier part with its name and id
+		}
 	}
 }
 

@@ -72,6 +72,9 @@ type Part struct {
 	Source    *Source   // of a source
 	Data      *Data     // of data
 
+	// ProviderMetadata of text and reasoning is what a provider needs with them in a later request, an object of the AI SDK. Nil for none.
+	ProviderMetadata chunk.Value
+
 	raw chunk.Value // as it is stored, if that never changes
 }
 
@@ -90,7 +93,7 @@ type Source struct {
 // Data is a value of the application or of structured data.
 type Data struct {
 	Name  string  // of the custom event, "structured" for structured data
-	ID    *string // of structured data, nil otherwise: a later part of the turn with the same id replaces it
+	ID    *string // nil for none: a later part of the turn with the same name and id replaces it
 	Value chunk.Value
 }
 
@@ -104,6 +107,12 @@ type ToolCall struct {
 	Error            string      // of CallFailed and CallDenied
 	Approval         *Approval   // nil if it never needed one
 	ProviderExecuted bool        // a client must not run it
+
+	// Static reports that the part of the call is tool-<name> in the AI SDK; otherwise it is dynamic-tool, which has the name in a member.
+	Static bool
+
+	// Extra are members of the part in the AI SDK for which the chunk schema has none: title, toolMetadata, callProviderMetadata, resultProviderMetadata.
+	Extra []chunk.Member
 
 	rawInput []byte // arguments so far, of CallStreaming
 }
@@ -163,7 +172,7 @@ func (s *Snapshot) typedAll(list []message) []Message {
 
 func (s *Snapshot) typed(m *message) Message {
 	out := Message{
-		Index: m.index, Shown: m.shown, Role: m.role, Hidden: isHidden(m.metadata), Replaced: s.isReplaced(m.index),
+		Index: m.index, Shown: m.shown, Role: m.role, Hidden: m.role == User && isHidden(m.metadata), Replaced: s.isReplaced(m.index),
 		ClientID: m.clientID, Metadata: m.metadata, Parts: make([]Part, len(m.parts)), Children: m.children, First: m.first,
 	}
 	for i := range m.parts {
@@ -175,9 +184,9 @@ func (s *Snapshot) typed(m *message) Message {
 func (p *part) typed() Part {
 	switch p.kind {
 	case textPart:
-		return Part{Kind: PartText, Text: string(p.text), Streaming: p.open}
+		return Part{Kind: PartText, Text: string(p.text), Streaming: p.open, ProviderMetadata: p.meta}
 	case reasoningPart:
-		return Part{Kind: PartReasoning, Text: string(p.text), Streaming: p.open}
+		return Part{Kind: PartReasoning, Text: string(p.text), Streaming: p.open, ProviderMetadata: p.meta}
 	case toolPart:
 		c := p.tool.typed()
 		if c.State == CallDenied {
@@ -285,7 +294,7 @@ func (r *reader) source(s *Source, name rawjson.Text, value []byte) {
 func (t *tool) typed() ToolCall {
 	return ToolCall{
 		ID: t.callID, Name: t.name, State: t.state, Input: t.input, Output: t.output, Error: t.errorText, Approval: t.approval,
-		ProviderExecuted: t.providerExecuted, rawInput: t.rawInput,
+		ProviderExecuted: t.providerExecuted, Static: t.static, Extra: t.extra, rawInput: t.rawInput,
 	}
 }
 
@@ -293,7 +302,7 @@ func (t *tool) typed() ToolCall {
 func (p *Part) AppendJSON(dst []byte) []byte {
 	switch p.Kind {
 	case PartText, PartReasoning:
-		return appendText(dst, string(p.Kind), p.Text, p.Streaming)
+		return appendText(dst, string(p.Kind), p.Text, p.Streaming, p.ProviderMetadata)
 	case PartCall:
 		return p.Call.AppendJSON(dst)
 	default:
@@ -301,11 +310,18 @@ func (p *Part) AppendJSON(dst []byte) []byte {
 	}
 }
 
+// staticTool is the beginning of the type of a static part.
+const staticTool = "tool-"
+
 // AppendJSON appends the call as it is stored, which is the form of the AI SDK.
 func (c *ToolCall) AppendJSON(dst []byte) []byte {
 	o := rawjson.Begin(dst)
-	o.String("type", "dynamic-tool")
-	o.String("toolName", c.Name)
+	if c.Static {
+		o.String("type", staticTool+c.Name)
+	} else {
+		o.String("type", "dynamic-tool")
+		o.String("toolName", c.Name)
+	}
 	o.String("toolCallId", c.ID)
 	o.String("state", string(c.State))
 	if c.State == CallStreaming {
@@ -329,5 +345,8 @@ func (c *ToolCall) AppendJSON(dst []byte) []byte {
 		o.Dst = a.End()
 	}
 	o.Flag("providerExecuted", c.ProviderExecuted)
+	for _, m := range c.Extra {
+		o.Raw(m.Name, m.Value)
+	}
 	return o.End()
 }
