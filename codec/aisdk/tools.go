@@ -440,7 +440,9 @@ func (m *MessageWriter) toolInputError(it *item) {
 	m.sanitized("input", it.Get("partialInput")) // the client rejects the chunk without it
 	m.json.Raw("errorText", it.Get("error"))
 	m.json.Flag("dynamic", !c.ui.Static)
-	m.partMembers(c)
+	ui := it.partMembers()
+	m.optional("toolMetadata", ui.ToolMetadata)
+	m.optional("providerMetadata", ui.ProviderMetadata)
 	// This includes tools of the browser: it does not run this call, and a step that ends with it must not look answered by the browser.
 	m.json.Flag("providerExecuted", true)
 	m.shut()

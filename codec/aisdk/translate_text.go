@@ -54,6 +54,9 @@ func (t *Translator) textPart(p part) bool {
 	key := kind + " " + p.text("id")
 	if event == "start" {
 		delete(t.texts.blocks, key) // an id may be used again
+		if t.texts.open == key {
+			t.texts.open = kind + " \x00ended"
+		}
 	}
 	b := t.texts.block(key)
 	if v := uipart.Read(p.whole).ProviderMetadata; v != nil {
@@ -73,7 +76,7 @@ func (t *Translator) textPart(p part) bool {
 		// An empty text with metadata is a part: reasoning that the provider keeps to itself is one. Metadata that comes after another part has followed the text is
 		// lost: the log could keep it only in another text.
 		last := t.texts.open == key || !b.sent
-		if last && (b.changes() || kind == "reasoning") {
+		if last && (b.changes() || kind == "reasoning" && b.sent) {
 			t.textPiece(key, b, "", kind == "reasoning")
 		}
 	}

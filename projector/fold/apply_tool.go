@@ -89,6 +89,8 @@ func (s *Snapshot) toolInputError(rec chunk.Record, b chunk.ToolInputError, ui u
 		t.input = *b.PartialInput
 	}
 	t.input = orNull(t.input)
+	t.setExtra(resultMetadata, ui.ProviderMetadata) // the part is complete with it
+	ui.ProviderMetadata, ui.Title = nil, nil        // the client ignores this title
 	t.setMembers(ui)
 	t.providerExecuted = true // also for a tool of the client: the client must not execute it
 	s.completeCall(b.ToolCallID)
