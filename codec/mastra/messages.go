@@ -87,6 +87,9 @@ func appendMessage(dst []byte, m *aisdk.UIMessage, thread string, at time.Time) 
 
 // appendPart appends a part of a message of the AI SDK in the form that Mastra stores. Parts of other types are the same in both.
 func appendPart(dst []byte, kind string, p object, raw chunk.Value) []byte {
+	if name, static := strings.CutPrefix(kind, "tool-"); static {
+		kind, p["toolName"] = "dynamic-tool", rawjson.AppendQuoted(nil, name)
+	}
 	o := rawjson.Begin(dst)
 	stored := kind
 	switch kind {

@@ -72,7 +72,7 @@ func (in ruleSet) chatRules(c *Chat) ruleSet {
 	}
 	out.remove(!in.allOf(fromMember(chunk.TypeTextDelta, "delta")), chunk.TypeTextDelta)
 	out.remove(!in.allOf(fromMember(chunk.TypeThinking, "content")), chunk.TypeThinking)
-	out.remove(!in.allOf(fromMember(chunk.TypeCustom, "eventName"), fromMember(chunk.TypeCustom, "data")), chunk.TypeCustom)
+	out.remove(!in.events(), chunk.TypeCustom)
 	out.remove(!c.calls, toolTypes...)
 	// A delegation is a call: its end repeats the result.
 	out.remove(!c.calls, chunk.TypeToolArgStreamDelta, chunk.TypeToolArgStreamEnd, chunk.TypeSubagentStart, chunk.TypeSubagentEnd)
@@ -133,11 +133,15 @@ func (in ruleSet) chatPage(c *Chat) *rule {
 	part := in.part()
 	tool := in.tool()
 	tool.blank("input", c.inputs, hiddenInput)
-	assistant := in.message(func(object []byte) (*rule, bool) {
-		switch word(object, "type") {
-		case "dynamic-tool":
+	static := in.static(in.tool())
+	static.blank("input", c.inputs, hiddenInput)
+	assistant := in.answer(func(object []byte) (*rule, bool) {
+		switch kind := word(object, "type"); {
+		case kind == "dynamic-tool":
 			return tool, c.calls
-		case stepStart:
+		case isStatic(kind):
+			return static, c.calls
+		case kind == stepStart:
 			return nil, true
 		}
 		return part(object)
@@ -145,7 +149,7 @@ func (in ruleSet) chatPage(c *Chat) *rule {
 	assistant.members["parts"].heading = func(object []byte) bool { return word(object, "type") == stepStart }
 	page := *in.page().snapshot
 	page.members = maps.Clone(page.members)
-	page.members["messages"] = byRole(in.message(in.userPart), assistant)
+	page.members["messages"] = byRole(in.userMessage(), assistant)
 	if !c.calls {
 		for _, name := range []string{"children", "pendingCalls"} {
 			page.members[name] = &rule{selectRule: func([]byte) (*rule, bool) { return nil, false }}

@@ -44,7 +44,7 @@ func (v View) Compile() (*Compiled, error) {
 	}
 	root := make(ruleSet)
 	for _, t := range types {
-		root[t] = ruleOf(shapesOf(t), v.Extra || !isKnownType(t))
+		root[t] = recordRule(t, v.Extra || !isKnownType(t))
 	}
 	if err := v.hideIn(root); err != nil {
 		return nil, err

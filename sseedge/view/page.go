@@ -7,6 +7,7 @@ import (
 
 	"github.com/tailrace/tailrace/chunk"
 	"github.com/tailrace/tailrace/internal/rawjson"
+	"github.com/tailrace/tailrace/internal/uipart"
 )
 
 // page has the rules for the JSON of a snapshot and its messages. They list what is shown, as a view does: a member is shown if all chunk members that it is
@@ -108,7 +109,7 @@ var (
 )
 
 func (in ruleSet) page() page {
-	messages := byRole(in.message(in.userPart), in.message(in.part()))
+	messages := byRole(in.userMessage(), in.answer(in.part()))
 	r := open("state", "messages", "streamSequence", "status", "checkpointId", "timestamp", "created", "began", "session", "children", "pendingCalls", "usage", "error",
 		"chain", "run", "pastRuns", "structured", "errors", "before")
 	r.members["messages"] = messages
@@ -125,7 +126,7 @@ func (in ruleSet) page() page {
 	for _, name := range []string{"chain", "run", "pastRuns"} {
 		r.drop(name, in.everything())
 	}
-	r.drop("structured", in.allOf(fromMember(chunk.TypeCustom, "eventName"), fromMember(chunk.TypeCustom, "data")))
+	r.drop("structured", in.events())
 	r.drop("errors", in.allOf(fromMember(chunk.TypeError), fromMember(chunk.TypeRunStarted, "runId")))
 	return page{snapshot: r, message: messages}
 }
@@ -188,10 +189,27 @@ func byRole(user, assistant *rule) *rule {
 	}}
 }
 
+func (in ruleSet) userMessage() *rule {
+	m := in.message(in.userPart)
+	m.drop("metadata", in.allOf(fromMember(chunk.TypeRunStarted, "input", "metadata")))
+	return m
+}
+
+// answer returns the rule of a message of an agent. Its metadata are events.
+func (in ruleSet) answer(part func(object []byte) (*rule, bool)) *rule {
+	m := in.message(part)
+	m.drop("metadata", in.events())
+	return m
+}
+
+// events reports whether the events of applications are shown.
+func (in ruleSet) events() bool {
+	return in.allOf(fromMember(chunk.TypeCustom, "eventName"), fromMember(chunk.TypeCustom, "data"))
+}
+
 func (in ruleSet) message(part func(object []byte) (*rule, bool)) *rule {
 	m := open("id", "role", "parts", "metadata")
 	m.members["parts"] = &rule{selectRule: part}
-	m.drop("metadata", in.allOf(fromMember(chunk.TypeRunStarted, "input", "metadata")))
 	m.accept = hasParts
 	return m
 }
@@ -216,23 +234,67 @@ func (in ruleSet) part() func(object []byte) (*rule, bool) {
 		"source-document": in.allOf(fromMember(chunk.TypeSourceDocument)),
 		"step-start":      in[chunk.TypeStepStart] != nil,
 	}
-	data := in.allOf(fromMember(chunk.TypeCustom, "eventName"), fromMember(chunk.TypeCustom, "data"))
+	rules := map[string]*rule{
+		"text":            in.ofProvider(chunk.TypeTextDelta),
+		"reasoning":       in.ofProvider(chunk.TypeThinking),
+		"file":            in.ofProvider(chunk.TypeFile),
+		"source-url":      in.ofProvider(chunk.TypeSourceURL),
+		"source-document": in.ofProvider(chunk.TypeSourceDocument),
+	}
+	data := in.events()
 	tools := in[chunk.TypeToolStart] != nil && in[chunk.TypeToolEnd] != nil
-	tool := in.tool()
+	tool, static := in.tool(), in.static(in.tool())
 	return func(object []byte) (*rule, bool) {
 		kind := word(object, "type")
 		switch {
 		case kind == "dynamic-tool":
 			return tool, tools
+		case isStatic(kind):
+			return static, tools
 		case strings.HasPrefix(kind, "data-"):
 			return nil, data
 		}
-		return nil, shown[kind]
+		return rules[kind], shown[kind]
 	}
 }
 
+// ofProvider returns a rule for parts that shows the metadata of a provider if the chunks of a type show it.
+func (in ruleSet) ofProvider(t chunk.Type) *rule {
+	if in.allOf(fromMember(t, uipart.Member, "providerMetadata")) {
+		return nil
+	}
+	return &rule{members: map[string]*rule{"providerMetadata": {hidden: true}}}
+}
+
+// isStatic reports whether a type of parts has the name of a tool.
+func isStatic(kind string) bool { return strings.HasPrefix(kind, "tool-") }
+
+// static returns the rule for the parts of calls whose type has the name of the tool, from that of other calls. A part whose name is hidden becomes one of these: a
+// stream writes no other for a call without a name.
+func (in ruleSet) static(tool *rule) *rule {
+	if in.allOf(toolNames...) && in.allOf(fromStart("dynamic")...) {
+		return tool
+	}
+	tool.members["type"] = &rule{hidden: true, replacement: []byte(`"dynamic-tool","toolName":""`)}
+	return tool
+}
+
+// fromStart returns a member of uipart.Member in the chunks that may begin a call.
+func fromStart(name string) []source {
+	var list []source
+	for _, t := range []chunk.Type{chunk.TypeToolStart, chunk.TypeToolArgStreamStart, chunk.TypeToolApprovalRequest, chunk.TypeToolInputError} {
+		list = append(list, fromMember(t, uipart.Member, name))
+	}
+	return list
+}
+
 func (in ruleSet) tool() *rule {
-	t := open("type", "toolName", "toolCallId", "state", "rawInput", "input", "output", "errorText", "approval", "providerExecuted")
+	t := open("type", "toolName", "toolCallId", "state", "rawInput", "input", "output", "errorText", "approval", "providerExecuted",
+		"title", "toolMetadata", "callProviderMetadata", "resultProviderMetadata")
+	t.drop("title", in.allOf(fromStart("title")...))
+	t.drop("toolMetadata", in.allOf(fromStart("toolMetadata")...) && in.allOf(fromMember(chunk.TypeToolEnd, uipart.Member, "toolMetadata")))
+	t.drop("callProviderMetadata", in.allOf(fromStart("providerMetadata")...))
+	t.drop("resultProviderMetadata", in.allOf(fromMember(chunk.TypeToolEnd, uipart.Member, "providerMetadata"), fromMember(chunk.TypeToolInputError, uipart.Member, "providerMetadata")))
 	t.blank("toolName", in.allOf(toolNames...), `""`)
 	t.drop("rawInput", in.allOf(toolInputs...))
 	t.blank("input", in.allOf(toolInputs...), "null")
