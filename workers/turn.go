@@ -85,6 +85,24 @@ func (t *Turn) Input() []chunk.InputMessage {
 	return in
 }
 
+// Replaces returns the user messages that the input of this turn replaces, oldest first, and the id of the message that answered them: the same
+// messages if a user asks for another answer, their earlier version if the user has edited one. It returns none in other turns.
+func (t *Turn) Replaces() (input []chunk.InputMessage, answer string) {
+	next, ok := fold.MessageIndex(t.cmd.Replaces)
+	if !ok {
+		return nil, ""
+	}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	for _, in := range t.snap.Inputs() {
+		if in.Index == next {
+			next++
+			input = append(input, in.Message)
+		}
+	}
+	return input, fold.MessageID(next)
+}
+
 // Messages returns the history for a model, oldest first, with the input and the committed steps of this
 // turn. The caller must not modify it.
 func (t *Turn) Messages() []Message {

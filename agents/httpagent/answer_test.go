@@ -6,6 +6,7 @@ import (
 	"net/http"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/tailrace/tailrace/chunk"
 	"github.com/tailrace/tailrace/internal/control"
@@ -85,6 +86,28 @@ func TestAnswer(t *testing.T) {
 	h := reqs[0].header
 	w.want(fmt.Sprint(h.Get("Authorization"), h.Get("X-Plan"), h.Get("Cookie"), h.Get("Idempotency-Key"), h.Get("Tailrace-Tenant"), h.Get("Content-Type")),
 		"Bearer tgold"+s.ID+"/r1/0acmeapplication/json", "header")
+}
+
+// A request for another answer says so, and names the answer that is replaced. An edited message is submitted under its id.
+func TestRegenerate(t *testing.T) {
+	w := newEnv(t, func(rw http.ResponseWriter, _ *http.Request, p post) { sse(rw, answerOf(text(fmt.Sprintf("Answer %d.", p.n)))...) })
+	w.serve(w.agent())
+	s := w.ask("Well?")
+	w.wantText(s, "Answer 1.")
+	replace := func(run, message, content string) {
+		t.Helper()
+		w.post(control.Command{
+			Kind: control.Execute, Session: s, AgentType: "app", RunID: run, Issued: time.Now(), Replaces: message,
+			Input: []chunk.InputMessage{{
+				Content: content, ClientMessageID: new("m-r1"), Extra: []chunk.Member{{Name: fold.ReplacesMember, Value: chunk.Value(fmt.Sprintf("%q", message))}},
+			}},
+		})
+		w.Await(s, "the end of "+run, func(s fold.Snapshot) bool { return s.Run.ID == run && s.Status == fold.Ended })
+	}
+	replace("r2", "msg-0", "Well?")
+	replace("r3", "msg-2", "Really?")
+	w.want(posted(t, w.requests()[1]), "regenerate-message msg-1\nuser m-r1: [text Well?]", "request for another answer")
+	w.want(posted(t, w.requests()[2]), "submit-message m-r1\nuser m-r1: [text Really?]", "request after an edit")
 }
 
 var locate = []string{

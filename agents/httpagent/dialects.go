@@ -5,6 +5,7 @@ import (
 	"maps"
 	"slices"
 
+	"github.com/tailrace/tailrace/chunk"
 	"github.com/tailrace/tailrace/codec/aisdk"
 	"github.com/tailrace/tailrace/internal/dialect"
 	"github.com/tailrace/tailrace/internal/dialects"
@@ -43,8 +44,21 @@ func aisdkBody(t *workers.Turn) any {
 	}{ID: t.Session().ID, Messages: messages, Trigger: "submit-message"}
 	if n := len(messages); n > 0 && messages[n-1].Role == "assistant" {
 		body.MessageID = messages[n-1].ID // the message that the answer continues
+		return body
+	}
+	switch replaced, answer := t.Replaces(); {
+	case len(replaced) == 0:
+	case slices.EqualFunc(replaced, t.Input(), sameContent):
+		body.Trigger, body.MessageID = "regenerate-message", answer
+	default: // the user has edited it
+		body.MessageID = messages[len(messages)-1].ID
 	}
 	return body
+}
+
+func sameContent(a, b chunk.InputMessage) bool {
+	file := func(a, b chunk.InputFile) bool { return a.URL == b.URL && a.MediaType == b.MediaType }
+	return a.Content == b.Content && slices.EqualFunc(a.Files, b.Files, file)
 }
 
 // mastraBody returns what the stream routes of a Mastra server take. Their agents accept messages of the AI SDK.
