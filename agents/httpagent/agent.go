@@ -44,6 +44,9 @@ func (a *Agent) Answer(ctx context.Context, t *workers.Turn) error {
 			// The request is sent inside of a step, whose context ends with a stop request.
 			if ans == nil {
 				var err error
+				if err = a.takeState(ctx, t, s); err != nil {
+					return err
+				}
 				if ans, err = a.ask(life, ctx, t); err != nil {
 					return a.report(ctx, t, err)
 				}

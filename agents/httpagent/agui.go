@@ -1,10 +1,13 @@
 package httpagent
 
 import (
+	"context"
 	"encoding/json"
+	"errors"
 
 	"github.com/tailrace/tailrace/chunk"
 	"github.com/tailrace/tailrace/codec/agui"
+	"github.com/tailrace/tailrace/internal/dialect"
 	"github.com/tailrace/tailrace/internal/rawjson"
 	"github.com/tailrace/tailrace/workers"
 )
@@ -12,14 +15,74 @@ import (
 // approvalEvent is the custom event with the id of the interrupt that asks for an approval. The log has an id of its own for the approval, and the agent wants its own.
 const approvalEvent = agui.Prefix + "approval"
 
-// aguiBody returns a RunAgentInput.
+// aguiBody returns a RunAgentInput. The client's own one, which POST /api/agui keeps in the metadata of the message, has the tools that the client runs, the context
+// and the state.
 func aguiBody(t *workers.Turn) any {
-	history := t.Messages()
-	req := agui.RunRequest{ThreadID: t.Session().ID, RunID: t.RunID(), History: history, State: t.State(), ForwardedProps: t.Params()}
+	history, client := t.Messages(), clientInput(t)
+	req := agui.RunRequest{
+		ThreadID: t.Session().ID, RunID: t.RunID(), ParentRunID: client.ParentRunID, History: history, State: t.State(),
+		Tools: client.Tools, Context: client.Context, ForwardedProps: t.Params(),
+	}
+	if state := newState(t, client); state != nil {
+		req.State = state
+	}
+	if req.ForwardedProps.IsNull() {
+		req.ForwardedProps = client.ForwardedProps
+	}
 	if n := len(history); n > 0 {
 		req.Resume = resumedInterrupts(history[n-1])
 	}
 	return json.RawMessage(agui.AppendRunInput(nil, req))
+}
+
+// clientInput returns what the client of the turn has sent besides messages: the member "agui" in the metadata of its last message. It is zero if there is none, or an
+// invalid one: chats may send any metadata.
+func clientInput(t *workers.Turn) agui.RunInput {
+	input := t.Input()
+	if len(input) == 0 || input[len(input)-1].Metadata == nil {
+		return agui.RunInput{}
+	}
+	sent := rawjson.Get(*input[len(input)-1].Metadata, dialect.AGUI)
+	if rawjson.Kind(sent) != '{' {
+		return agui.RunInput{}
+	}
+	o := rawjson.Begin(nil)
+	o.String("threadId", t.Session().ID)
+	o.String("runId", t.RunID())
+	o.Raw("messages", []byte("[]"))
+	for _, name := range []string{"parentRunId", "tools", "context", "state", "forwardedProps"} {
+		o.Raw(name, rawjson.Get(sent, name))
+	}
+	in, err := agui.ParseRunInput(o.End())
+	if err != nil {
+		return agui.RunInput{}
+	}
+	return in
+}
+
+// newState returns the state with which the client has begun the turn, nil for none: that of the log may have changed since.
+func newState(t *workers.Turn, client agui.RunInput) chunk.Value {
+	if t.Steps() > 0 || rawjson.Kind(client.State) != '{' {
+		return nil
+	}
+	return client.State
+}
+
+// takeState stores the state of the client before the agent changes it: the agent may send a patch of it, which must apply.
+func (a *Agent) takeState(ctx context.Context, t *workers.Turn, s *workers.Step) error {
+	if a.cfg.Dialect != AGUI {
+		return nil
+	}
+	state := newState(t, clientInput(t))
+	if state == nil {
+		return nil
+	}
+	err := s.SetState(ctx, state)
+	if errors.Is(err, chunk.ErrInvalid) {
+		a.cfg.Log.WarnContext(ctx, "state of the client not stored", "session", t.Session().String(), "run", t.RunID(), "error", err)
+		return nil
+	}
+	return err
 }
 
 // resumedInterrupts returns the answers to the interrupts of the last step.

@@ -20,7 +20,7 @@ const result = (toolCallId, content) => ({ type: EventType.TOOL_CALL_RESULT, mes
 const interrupt = (...interrupts) => ({ outcome: { type: 'interrupt', interrupts } });
 
 // reply returns the events of an answer, and the outcome of the run.
-function reply({ messages, state, resume }) {
+function reply({ messages, state, resume, tools, context, forwardedProps }) {
   const last = messages.at(-1);
   if (resume?.length) {
     const { interruptId, status, payload } = resume[0];
@@ -29,6 +29,12 @@ function reply({ messages, state, resume }) {
     return [[result('delete-1', { deleted: 3 }), ...say('The files are gone.')]];
   }
   if (last.role === 'tool') return [say(`You are in ${last.content}.`)];
+  if (last.content.includes('what')) {
+    return [[
+      { type: EventType.STATE_DELTA, delta: [{ op: 'replace', path: '/colour', value: 'blue' }] },
+      ...say(`${tools[0].name}(${Object.keys(tools[0].parameters.properties)}), ${context[0].description}: ${context[0].value}, ${forwardedProps.plan}, ${state.colour}.`),
+    ]];
+  }
   if (last.content.includes('where')) return [call('where-1', 'location', {})];
   if (last.content.includes('delete')) return [call('delete-1', 'delete', { files: 3 }), interrupt({ id: 'i-1', reason: 'approval', toolCallId: 'delete-1' })];
   if (last.content.includes('colour')) return [say('Let me ask. '), interrupt({ id: 'colour', reason: 'question', message: 'Which colour?' })];

@@ -4,12 +4,33 @@ package httpagent
 
 import (
 	"testing"
+	"time"
 
 	"github.com/tailrace/tailrace/agents/httpagent"
 	"github.com/tailrace/tailrace/chunk"
 	"github.com/tailrace/tailrace/internal/control"
 	"github.com/tailrace/tailrace/projector/fold"
 )
+
+// The agent gets the tools, the context, the state and the properties of the client, as POST /api/agui keeps them, and changes the client's state.
+func TestAGUIClientInput(t *testing.T) {
+	w := newEnv(t, httpagent.AGUI)
+	s := chunk.RootSession("acme", "s-input")
+	w.request(control.Command{
+		Kind: control.Execute, Session: s, AgentType: "helper", RunID: "r1", Issued: time.Now(), Input: []chunk.InputMessage{{Content: "what?", Metadata: new(chunk.Value(
+			`{"agui":{"runId":"x","tools":[{"name":"paint","description":"Paints.","parameters":{"type":"object","properties":{"colour":{"type":"string"}}}}],` +
+				`"context":[{"description":"page","value":"3"}],"state":{"colour":"red"},"forwardedProps":{"plan":"gold"}}}`,
+		))}},
+	})
+	snap := w.AwaitStatus(s, fold.Ended)
+	list := snap.Messages(1)
+	if got, want := list[len(list)-1].Text(), "paint(colour), page: 3, gold, red."; got != want {
+		t.Errorf("answer %q, want %q", got, want)
+	}
+	if got, want := string(snap.State), `{"colour":"blue"}`; got != want {
+		t.Errorf("state %s, want %s", got, want)
+	}
+}
 
 // An agent that speaks AG-UI gets a RunAgentInput that @ag-ui/core accepts: with the state, the results of tools of the browser, and the answers to its interrupts
 // under its own ids.
