@@ -12,8 +12,9 @@ import (
 	"github.com/tailrace/tailrace/workers"
 )
 
-// approvalEvent is the custom event with the id of the interrupt that asks for an approval. The log has an id of its own for the approval, and the agent wants its own.
-const approvalEvent = agui.Prefix + "approval"
+// approvalEvent is the custom event with the endpoint's id of an approval, behind the name of the dialect. The log has an id of its own for the approval, and the
+// endpoint wants its own.
+const approvalEvent = ".approval"
 
 // aguiBody returns a RunAgentInput. The client's own one, which POST /api/agui keeps in the metadata of the message, has the tools that the client runs, the context
 // and the state.
@@ -89,7 +90,7 @@ func (a *Agent) takeState(ctx context.Context, t *workers.Turn, s *workers.Step)
 func resumedInterrupts(m workers.Message) []agui.Answer {
 	interrupts := make(map[string]string) // of approvals, by call
 	for _, p := range m.Parts {
-		if p.Data != nil && p.Data.Name == approvalEvent {
+		if p.Data != nil && p.Data.Name == dialect.AGUI+approvalEvent {
 			call, _ := rawjson.Text(rawjson.Get(p.Data.Value, "toolCallId")).Unquote()             // it was written by approvalOf
 			interrupts[call], _ = rawjson.Text(rawjson.Get(p.Data.Value, "interruptId")).Unquote() // likewise
 		}
@@ -117,10 +118,10 @@ func resumedInterrupts(m workers.Message) []agui.Answer {
 	return list
 }
 
-// approvalOf returns the event that keeps the id of an interrupt.
-func approvalOf(callID, interruptID string) chunk.Custom {
+// approvalOf returns the event that keeps the endpoint's id of an approval.
+func approvalOf(name, callID, interruptID string) chunk.Custom {
 	o := rawjson.Begin(nil)
 	o.String("toolCallId", callID)
 	o.String("interruptId", interruptID)
-	return chunk.Custom{EventName: approvalEvent, Data: o.End()}
+	return chunk.Custom{EventName: name + approvalEvent, Data: o.End()}
 }

@@ -90,7 +90,9 @@ func TestAnswer(t *testing.T) {
 
 // A request for another answer says so, and names the answer that is replaced. An edited message is submitted under its id.
 func TestRegenerate(t *testing.T) {
-	w := newEnv(t, func(rw http.ResponseWriter, _ *http.Request, p post) { sse(rw, answerOf(text(fmt.Sprintf("Answer %d.", p.n)))...) })
+	w := newEnv(t, func(rw http.ResponseWriter, _ *http.Request, p post) {
+		sse(rw, answerOf(text(fmt.Sprintf("Answer %d.", p.n)))...)
+	})
 	w.serve(w.agent())
 	s := w.ask("Well?")
 	w.wantText(s, "Answer 1.")

@@ -23,10 +23,13 @@ func (a *Agent) ask(life, ctx context.Context, t *workers.Turn) (*answer, error)
 	if err != nil {
 		return nil, fmt.Errorf("request for %s: %w", a.cfg.Dialect, err)
 	}
-	header := a.header(t)
+	header, to := a.header(t), a.cfg.URL
+	if a.cfg.Dialect == Mastra {
+		to = mastraURL(to, t)
+	}
 	backoff := wait.Backoff{First: a.cfg.Retry.InitialDelay, Max: a.cfg.Retry.MaxDelay, Jitter: true}
 	for attempt := 1; ; attempt++ {
-		ans, err := a.attempt(life, ctx, header, text)
+		ans, err := a.attempt(life, ctx, to, header, text)
 		f, ok := errors.AsType[*failure](err)
 		if !ok {
 			if ans != nil {
@@ -83,14 +86,14 @@ func (a *Agent) forwards(name string) bool {
 }
 
 // attempt sends one request.
-func (a *Agent) attempt(life, ctx context.Context, header http.Header, body []byte) (*answer, error) {
+func (a *Agent) attempt(life, ctx context.Context, to string, header http.Header, body []byte) (*answer, error) {
 	reqCtx, cancel := context.WithCancelCause(life)
 	stop := context.AfterFunc(ctx, func() { cancel(context.Cause(ctx)) })
 	defer stop()
 	timer := newTimer(a.cfg.ResponseTimeout, func() { cancel(errResponseTimeout) })
 	defer timer.stop()
 	timer.start()
-	req, err := http.NewRequestWithContext(reqCtx, http.MethodPost, a.cfg.URL, bytes.NewReader(body))
+	req, err := http.NewRequestWithContext(reqCtx, http.MethodPost, to, bytes.NewReader(body))
 	if err != nil {
 		cancel(nil)
 		return nil, errors.New("invalid request") // without the URL

@@ -61,14 +61,6 @@ func sameContent(a, b chunk.InputMessage) bool {
 	return a.Content == b.Content && slices.EqualFunc(a.Files, b.Files, file)
 }
 
-// mastraBody returns what the stream routes of a Mastra server take. Their agents accept messages of the AI SDK.
-func mastraBody(t *workers.Turn) any {
-	return struct {
-		Messages []aisdk.UIMessage `json:"messages"`
-		RunID    string            `json:"runId"`
-	}{aisdk.RequestMessages(t.Messages()), t.RunID()}
-}
-
 // kortyxBody returns what the chat routes of Kortyx take: the texts of the conversation. They have no messages with tools.
 func kortyxBody(t *workers.Turn) any {
 	type message struct {

@@ -125,8 +125,8 @@ func (w *stepWriter) writeCall(ctx context.Context, whole chunk.Chunk) error {
 	case chunk.ToolApprovalRequest:
 		if b.IsAutomatic == nil || !*b.IsAutomatic {
 			c := w.call(b.ToolCallID, b.ToolName)
-			if w.dialect == AGUI {
-				if err := w.emit(ctx, approvalOf(c.ID(), b.ApprovalID)); err != nil {
+			if w.dialect == AGUI || w.dialect == Mastra {
+				if err := w.emit(ctx, approvalOf(w.dialect, c.ID(), b.ApprovalID)); err != nil {
 					return err
 				}
 			}
