@@ -88,7 +88,7 @@ func TestAnswer(t *testing.T) {
 		"Bearer tgold"+s.ID+"/r1/0acmeapplication/json", "header")
 }
 
-// A request for another answer says so, and names the answer that is replaced. An edited message is submitted under its id.
+// A request for another answer has its own trigger and the id of the answer. An edited message is submitted under its id.
 func TestRegenerate(t *testing.T) {
 	w := newEnv(t, func(rw http.ResponseWriter, _ *http.Request, p post) {
 		sse(rw, answerOf(text(fmt.Sprintf("Answer %d.", p.n)))...)

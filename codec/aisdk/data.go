@@ -114,7 +114,7 @@ func (m *MessageWriter) event(it *item, id chunk.Value, transient bool) {
 	m.shut()
 }
 
-// ownPart writes an event that stands for a part of another type, and reports whether it is one. In a sub-agent there is no message of its own for it.
+// ownPart writes an event that has a part of another type, and reports whether it is one. Sub-agents have no message whose metadata theirs could be.
 func (m *MessageWriter) ownPart(it *item) bool {
 	switch it.Text("eventName") {
 	case uipart.MetadataEvent:

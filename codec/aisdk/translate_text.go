@@ -22,7 +22,7 @@ type textBlock struct {
 	known chunk.Value // its providerMetadata in the log
 }
 
-// next updates the open text for a chunk. Custom events stand beside a text and do not end it.
+// next updates the open text for a chunk. Custom events do not end a text.
 func (b *textBlocks) next(body chunk.Body) {
 	switch c := body.(type) {
 	case chunk.TextDelta, chunk.Custom:

@@ -99,7 +99,7 @@ func (s *Snapshot) applyCustom(rec chunk.Record, b chunk.Custom, ui uipart.Membe
 	case uipart.PreliminaryEvent: // the output of the call follows
 	default:
 		if !ui.Transient {
-			s.appendRaw(rec, appendData(nil, b, ui)) // whoever joins messages replaces an earlier part with its name and id
+			s.appendRaw(rec, appendData(nil, b, ui)) // codec/aisdk replaces an earlier part with its name and id
 		}
 	}
 }
