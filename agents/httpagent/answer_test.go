@@ -88,6 +88,32 @@ func TestAnswer(t *testing.T) {
 		"Bearer tgold"+s.ID+"/r1/0acmeapplication/json", "header")
 }
 
+// What the chunk schema does not have of the parts is in the snapshot and in the next request.
+func TestPartMembers(t *testing.T) {
+	w := newEnv(t, func(rw http.ResponseWriter, _ *http.Request, _ post) {
+		parts := answerOf([]string{
+			`{"type":"start-step"}`, `{"type":"reasoning-start","id":"r","providerMetadata":{"p":{"id":"x"}}}`, `{"type":"reasoning-end","id":"r","providerMetadata":{"p":{"signature":"s"}}}`,
+			`{"type":"tool-input-available","toolCallId":"c1","toolName":"weather","title":"Weather","input":{},"providerMetadata":{"p":{"n":1}}}`,
+			`{"type":"data-progress","id":"p","data":50}`, `{"type":"data-log","data":"x","transient":true}`, `{"type":"tool-output-available","toolCallId":"c1","output":1,"preliminary":true}`,
+			`{"type":"tool-output-available","toolCallId":"c1","output":2,"providerMetadata":{"p":{"n":2}}}`, `{"type":"data-progress","id":"p","data":100}`, `{"type":"finish-step"}`,
+		}, text("Warm."))
+		parts[0] = `{"type":"start","messageId":"x","messageMetadata":{"model":"m","usage":{"in":1}}}`
+		parts[len(parts)-2] = `{"type":"finish","finishReason":"stop","messageMetadata":{"usage":{"out":2}}}`
+		sse(rw, parts...)
+	})
+	w.serve(w.agent())
+	s := w.ask("How warm?")
+	w.wantText(s, "Warm.")
+	w.askIn(s, "r2", "And now?")
+	w.Await(s, "the second answer", func(s fold.Snapshot) bool { return s.Run.ID == "r2" && s.Status == fold.Ended })
+	const message = `{"id":"msg-1","role":"assistant","parts":[{"type":"step-start"},{"type":"reasoning","text":"","state":"done","providerMetadata":{"p":{"signature":"s"}}},` +
+		`{"type":"tool-weather","toolCallId":"c1","state":"output-available","input":{},"output":2,"title":"Weather","callProviderMetadata":{"p":{"n":1}},"resultProviderMetadata":{"p":{"n":2}}},` +
+		`{"type":"data-progress","id":"p","data":100},{"type":"step-start"},{"type":"text","text":"Warm.","state":"done"}],"metadata":{"model":"m","usage":{"in":1,"out":2}}}`
+	if body := w.requests()[1].body; !strings.Contains(body, message) {
+		t.Errorf("second request %s\nwant %s", body, message)
+	}
+}
+
 // A request for another answer has its own trigger and the id of the answer. An edited message is submitted under its id.
 func TestRegenerate(t *testing.T) {
 	w := newEnv(t, func(rw http.ResponseWriter, _ *http.Request, p post) {
