@@ -22,7 +22,7 @@ const noOutcome = "the tool was not run"
 func RequestMessages(list []fold.Message) []UIMessage {
 	var out []UIMessage
 	var data map[dataKey]int // places of the data parts with an id in the last message
-	shown := -1 // number of the message that out ends with
+	shown := -1              // number of the message that out ends with
 	for i := range list {
 		m := &list[i]
 		if m.Replaced || len(m.Parts) == 0 {

@@ -67,7 +67,7 @@ func (e *endpoint) run(t *testing.T, id string, parts []string) (stream, loaded 
 	s := chunk.RootSession("default", id)
 	e.Request(control.Command{Kind: control.Execute, Session: s, AgentType: "actor", RunID: "r1", Input: []chunk.InputMessage{{Content: "Hi"}}, Issued: time.Now()})
 	snap := e.Await(s, "the end of the answer", func(s fold.Snapshot) bool { return s.Run.ID == "r1" && s.Status != fold.Active })
-	res, err := http.Get(e.edge + "/v1/sessions/" + id + "/events?dialect=aisdk") //nolint:noctx // of a test
+	res, err := http.Get(e.edge + "/v1/sessions/" + id + "/events?dialect=aisdk")
 	e.must(err)
 	defer res.Body.Close()
 	stream, err = io.ReadAll(res.Body)
@@ -144,7 +144,7 @@ func (r *route) text(kind string, some bool) []string {
 	id := fmt.Sprintf(`"id":"%s%d"`, kind[:1], r.IntN(3)) // ids are used again
 	parts := []string{fmt.Sprintf(`{"type":"%s-start",%s%s}`, kind, id, r.meta())}
 	for range r.IntN(3) {
-		parts = append(parts, fmt.Sprintf(`{"type":"%s-delta",%s,"delta":"%s"%s}`, kind, id, []string{"word ", "", "\\n\\u00e9"}[r.IntN(3)], r.meta()))
+		parts = append(parts, fmt.Sprintf(`{"type":"%s-delta",%s,"delta":%s%s}`, kind, id, []string{`"word "`, `""`, `"\n\u00e9"`}[r.IntN(3)], r.meta()))
 	}
 	if some {
 		parts = append(parts, fmt.Sprintf(`{"type":"%s-delta",%s,"delta":"%d."}`, kind, id, r.n))
