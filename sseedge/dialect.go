@@ -56,8 +56,10 @@ type translation struct {
 	turns  dialect.Turns
 	turn   turnState
 	begins bool // the first record after the cursor begins a turn, or the turn is written from its start
-	primed bool // the writer has the records up to the cursor of the request, and none after it
 	done   bool // the response is over
+
+	earlier *hub.Cursor // of the records of the turn that the client has, nil when the writer has them all
+	primed  bool        // the writer has them all, and none after them
 
 	records []chunk.Record
 	frames  []byte
@@ -83,45 +85,88 @@ func (e *Edge) newTranslation(r *http.Request, req *hub.Request) (*translation, 
 	return t, nil
 }
 
-// prime brings the writer to a position that the subscription was opened at.
-func (t *translation) prime(ctx context.Context, req hub.Request) (err error) {
-	after := req.After.Seq
-	if after == 0 {
+// rewind gives the writer the record that opened the turn of the client, and opens a cursor of the others that the client has.
+func (t *translation) rewind(ctx context.Context, req hub.Request) (err error) {
+	if t.sent == 0 {
 		return nil
 	}
-	if t.turn, err = t.edge.turnAt(ctx, t.session, after); err != nil {
+	if t.turn, err = t.edge.turnAt(ctx, t.session, t.sent); err != nil {
 		return err
 	}
-	start := t.turn.start
-	ranges := []chunk.Range{{Session: t.session, After: start, Through: after}}
-	if req.Scope == chunk.ScopeTree {
-		ranges[0].Tree, ranges[0].After.Ordinal = true, 0
+	opening := t.turn.opening
+	t.turn.opening = chunk.Record{}
+	if err := t.takeEarlier(ctx, opening); err != nil {
+		return err
 	}
-	if start.Seq > 0 { // a range of a tree cannot begin between two of its records
-		opening := chunk.Range{Session: t.session, After: start.Before(), Through: start.Seq}
-		ranges = []chunk.Range{opening, ranges[0]}
+	if opening.Seq == t.sent {
+		t.primed = true
+		return nil
 	}
-	for _, of := range ranges {
-		if of.After.Seq >= of.Through {
-			continue
+	req.After, req.Anchor, req.Await, req.KeepOpen = t.turn.start, 0, false, false
+	t.earlier, err = t.edge.hub.Subscribe(ctx, req)
+	return err
+}
+
+// prime gives the writer the next records that the client has. They come from the hub, like those after the cursor: the clients of a session share what is read
+// of the log, and a turn may take long to read, because the response has begun. It returns a channel to wait for, so that the response has heartbeats meanwhile
+// and ends when its context or its credential does.
+func (t *translation) prime(ctx context.Context) (<-chan struct{}, error) {
+	batch, wait, err := t.earlier.Poll(ctx)
+	switch {
+	case errors.Is(err, io.EOF): // a cleanup has removed the record of the client
+		t.detach()
+		t.primed = true
+		return pollAgain, nil
+	case err != nil || wait != nil:
+		return wait, err
+	}
+	if t.records, err = hub.DecodeRecords(t.records[:0], batch.Frames, t.session.Tree()); err != nil {
+		return nil, err
+	}
+	for _, rec := range t.records {
+		if rec.Seq > t.sent {
+			break
 		}
-		for rec, err := range t.edge.log.Replay(ctx, of) {
-			if err == nil {
-				err = t.take(ctx, nil, rec)
-			}
-			if err != nil {
-				return err
-			}
-			t.frames = t.frames[:0] // a turn may be long
+		if err := t.takeEarlier(ctx, rec); err != nil {
+			return nil, err
 		}
 	}
-	t.done, t.primed = false, true
-	return nil
+	if t.earlier.Position().Seq >= t.sent {
+		t.detach()
+		t.primed = true
+	}
+	return pollAgain, nil
+}
+
+// pollAgain is closed.
+var pollAgain = func() chan struct{} {
+	c := make(chan struct{})
+	close(c)
+	return c
+}()
+
+// takeEarlier takes a record that the client has.
+func (t *translation) takeEarlier(ctx context.Context, rec chunk.Record) error {
+	err := t.take(ctx, nil, rec)
+	t.frames, t.done = t.frames[:0], false // a turn may be long, and was not over
+	return err
+}
+
+// detach ends the reading of earlier records.
+func (t *translation) detach() {
+	if t.earlier != nil {
+		t.earlier.Close()
+		t.earlier = nil
+	}
 }
 
 // poll returns the next frames, see subscription.poll.
 func (t *translation) poll(ctx context.Context, cur *hub.Cursor) (hub.Batch, <-chan struct{}, error) {
-	if t.done {
+	switch {
+	case t.earlier != nil:
+		wait, err := t.prime(ctx)
+		return hub.Batch{}, wait, err
+	case t.done:
 		return hub.Batch{}, nil, io.EOF
 	}
 	batch, wait, err := cur.Poll(ctx)
@@ -241,7 +286,7 @@ func (t *translation) attach(ctx context.Context, v *subscription) (err error) {
 		err = t.await(ctx, v)
 	}
 	if err == nil && !t.begins {
-		err = t.prime(ctx, v.req)
+		err = t.rewind(ctx, v.req)
 	}
 	if errors.Is(err, chunk.ErrTruncated) || errors.Is(err, errTurnUnknown) {
 		return errMovedPosition

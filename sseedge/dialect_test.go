@@ -16,6 +16,7 @@ import (
 
 	"github.com/tailrace/tailrace/chunk"
 	"github.com/tailrace/tailrace/internal/dialects"
+	"github.com/tailrace/tailrace/internal/hub"
 	"github.com/tailrace/tailrace/internal/testkit/memlog"
 	"github.com/tailrace/tailrace/sseedge"
 )
@@ -191,7 +192,8 @@ func continues(got, want []dialectEvent) bool {
 // interruptions the two read before.
 func TestResumeInAnotherDialect(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
-		w := newEnv(t, envConfig{tcp: true, edge: sseedge.Config{Views: audiences}})
+		pages := hub.Config{PageBytes: rapid.SampledFrom([]int{0, 400}).Draw(rt, "pages")} // of earlier records, too
+		w := newEnv(t, envConfig{tcp: true, hub: pages, edge: sseedge.Config{Views: audiences}})
 		defer w.close()
 		more := rapid.SampledFrom([]string{"", "&view=public", "&view=words", "&scope=session"}).Draw(rt, "view")
 		s := sessionWriter{t: rt, log: w.log}

@@ -28,6 +28,7 @@ type Edge struct {
 	past      History // nil if snapshots has none
 	access    *httpkit.Access
 	rewinds   historyLimiter
+	turns     turnReads
 	reads     *readBudget
 	pages     sharedPages
 	cfg       Config

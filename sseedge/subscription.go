@@ -65,6 +65,9 @@ func (v *subscription) attach(ctx context.Context) error {
 }
 
 func (v *subscription) detach() {
+	if v.translation != nil {
+		v.translation.detach()
+	}
 	if v.cur != nil {
 		v.cur.Close()
 		v.cur = nil
