@@ -61,10 +61,9 @@ type translation struct {
 	earlier *hub.Cursor // of the records of the turn that the client has, nil when the writer has them all
 	primed  bool        // the writer has them all, and none after them
 
-	records []chunk.Record
-	frames  []byte
-	at      chunk.Cursor // of the last record that was taken
-	sent    chunk.Seq    // the last position that the client has
+	frames []byte
+	at     chunk.Cursor // of the last record without frames
+	sent   chunk.Seq    // the last position that the client has
 }
 
 // newTranslation changes a request to one for whole records and returns what translates them, nil if the client reads the native dialect.
@@ -95,7 +94,7 @@ func (t *translation) rewind(ctx context.Context, req hub.Request) (err error) {
 	}
 	opening := t.turn.opening
 	t.turn.opening = chunk.Record{}
-	if err := t.takeEarlier(ctx, opening); err != nil {
+	if err := t.takeEarlier(ctx, &opening); err != nil {
 		return err
 	}
 	if opening.Seq == t.sent {
@@ -120,16 +119,14 @@ func (t *translation) prime(ctx context.Context) (<-chan struct{}, error) {
 	case err != nil || wait != nil:
 		return wait, err
 	}
-	if t.records, err = hub.DecodeRecords(t.records[:0], batch.Frames, t.session.Tree()); err != nil {
-		return nil, err
-	}
-	for _, rec := range t.records {
-		if rec.Seq > t.sent {
-			break
-		}
-		if err := t.takeEarlier(ctx, rec); err != nil {
+	records := hub.ReadRecords(batch.Frames, t.session.Tree())
+	for records.Next() && records.Record.Seq <= t.sent {
+		if err := t.takeEarlier(ctx, &records.Record); err != nil {
 			return nil, err
 		}
+	}
+	if records.Err != nil {
+		return nil, records.Err
 	}
 	if t.earlier.Position().Seq >= t.sent {
 		t.detach()
@@ -146,7 +143,7 @@ var pollAgain = func() chan struct{} {
 }()
 
 // takeEarlier takes a record that the client has.
-func (t *translation) takeEarlier(ctx context.Context, rec chunk.Record) error {
+func (t *translation) takeEarlier(ctx context.Context, rec *chunk.Record) error {
 	err := t.take(ctx, nil, rec)
 	t.frames, t.done = t.frames[:0], false // a turn may be long, and was not over
 	return err
@@ -178,37 +175,31 @@ func (t *translation) poll(ctx context.Context, cur *hub.Cursor) (hub.Batch, <-c
 
 // translate replaces the records of a batch by the frames of the dialect.
 func (t *translation) translate(ctx context.Context, batch hub.Batch) (hub.Batch, error) {
-	var err error
-	if t.records, err = hub.DecodeRecords(t.records[:0], batch.Frames, t.session.Tree()); err != nil {
-		return hub.Batch{}, err
-	}
+	records := hub.ReadRecords(batch.Frames, t.session.Tree())
 	t.frames = t.frames[:0]
 	batch.Records = 0
-	for _, rec := range t.records {
-		if t.done {
-			break
-		}
-		if err := t.take(ctx, &batch, rec); err != nil {
+	for !t.done && records.Next() {
+		if err := t.take(ctx, &batch, &records.Record); err != nil {
 			return hub.Batch{}, err
 		}
 	}
 	batch.Frames = t.frames
-	return batch, nil
+	return batch, records.Err
 }
 
 // take appends the frames of a record.
-func (t *translation) take(ctx context.Context, batch *hub.Batch, rec chunk.Record) error {
+func (t *translation) take(ctx context.Context, batch *hub.Batch, rec *chunk.Record) error {
 	if rec.Session == t.session {
-		opens, run := t.turns.Opens(rec)
+		opens, inputs := t.turns.Opens(rec)
 		switch {
 		case opens && (t.writer == nil || t.primed || t.writer.Done()):
-			if err := t.begin(ctx, rec, len(run.Input)); err != nil {
+			if err := t.begin(ctx, rec, inputs); err != nil {
 				return err
 			}
 			t.primed = false
 		case opens:
 			// The writer ends the response, and the record belongs to the next one: then it is the first after the cursor.
-			t.frames, t.done = t.writer.Append(t.frames, rec), true
+			t.frames, t.done = t.writer.Append(t.frames, *rec), true
 			return nil
 		}
 	}
@@ -219,24 +210,34 @@ func (t *translation) take(ctx context.Context, batch *hub.Batch, rec chunk.Reco
 		t.primed, t.frames = false, t.writer.Resume(t.frames)
 	}
 	before := len(t.frames)
-	if shown, ok := t.view.Record(rec); ok {
-		t.frames = t.writer.Append(t.frames, shown)
-	} else {
-		t.frames = t.writer.Hide(t.frames, rec)
+	t.write(rec)
+	if len(t.frames) == before { // it does not end a response: its client would come back with the same cursor
+		t.at = rec.Cursor()
+		return nil
 	}
-	t.at = rec.Cursor()
-	if len(t.frames) > before {
-		t.done = t.writer.Done() // a record without frames does not end a response: its client would come back with the same cursor
-		if batch != nil {
-			t.sent = rec.Seq
-			batch.Records++
-		}
+	t.done = t.writer.Done()
+	if batch != nil {
+		t.sent = rec.Seq
+		batch.Records++
 	}
 	return nil
 }
 
+// write appends what the view shows of a record.
+func (t *translation) write(rec *chunk.Record) {
+	if t.view == nil {
+		t.frames = t.writer.Append(t.frames, *rec)
+		return
+	}
+	if shown, ok := t.view.Record(*rec); ok {
+		t.frames = t.writer.Append(t.frames, shown)
+	} else {
+		t.frames = t.writer.Hide(t.frames, *rec)
+	}
+}
+
 // begin creates the writer of the turn that a record opens. inputs is the number of user messages of the turn.
-func (t *translation) begin(ctx context.Context, rec chunk.Record, inputs int) error {
+func (t *translation) begin(ctx context.Context, rec *chunk.Record, inputs int) error {
 	turn := dialects.Turn{Session: t.session, AISDK: t.edge.cfg.AISDK}
 	switch {
 	case t.messageID != "":

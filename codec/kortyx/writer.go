@@ -245,7 +245,7 @@ func (w *Writer) record(rec *chunk.Record) {
 		return
 	}
 	if !it.child {
-		if opens, _ := w.turns.Opens(it.rec); opens && w.turn {
+		if opens, _ := w.turns.Opens(&it.rec); opens && w.turn {
 			w.otherTurn()
 			return
 		}

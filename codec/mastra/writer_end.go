@@ -50,7 +50,7 @@ func (w *Writer) resume(it *item) {
 func (w *Writer) opens(rec *chunk.Record) bool {
 	first := !w.opened
 	w.opened = true
-	opens, _ := w.turns.Opens(*rec)
+	opens, _ := w.turns.Opens(rec)
 	return opens && !first
 }
 

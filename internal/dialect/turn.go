@@ -12,19 +12,19 @@ type Turns struct {
 }
 
 // Opens reports whether rec, the next record of the session, opens a turn: a takeover, a resumption and the same run again continue the open one. A record that
-// is not a run_started opens a turn only at the beginning of a session. run is the decoded record, the zero value if it is not a run_started.
-func (t *Turns) Opens(rec chunk.Record) (opens bool, run chunk.RunStarted) {
+// is not a run_started opens a turn only at the beginning of a session. inputs is the number of messages of the user that it has.
+func (t *Turns) Opens(rec *chunk.Record) (opens bool, inputs int) {
 	opens = !t.open
 	t.open = true
 	if rec.Type != chunk.TypeRunStarted {
-		return opens, run
+		return opens, 0
 	}
 	c, err := rec.Decode()
 	if err != nil {
-		return opens, run
+		return opens, 0
 	}
-	run, _ = chunk.As[chunk.RunStarted](c)
+	run, _ := chunk.As[chunk.RunStarted](c)
 	opens = opens || run.RunID != t.run && (run.Mode == modeExecute || len(run.Input) > 0)
 	t.run = run.RunID
-	return opens, run
+	return opens, len(run.Input)
 }

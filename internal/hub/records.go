@@ -9,7 +9,7 @@ import (
 	"github.com/tailrace/tailrace/chunk"
 )
 
-// RecordEncoding is the encoding of whole records, for DecodeRecords. It cannot be the name of a view, because those contain no slash.
+// RecordEncoding is the encoding of whole records, for ReadRecords. It cannot be the name of a view, because those contain no slash.
 const RecordEncoding = "/records"
 
 // Records is the position of one reader of whole records. It belongs to one goroutine.
@@ -41,25 +41,12 @@ func (r *Records) Next(ctx context.Context, tick <-chan time.Time) ([]chunk.Reco
 	if err != nil {
 		return nil, err
 	}
-	r.records, err = DecodeRecords(r.records[:0], batch.Frames, r.root)
-	return r.records, err
-}
-
-// DecodeRecords appends the records of frames in RecordEncoding. Their Data is part of frames. root is the root session of the tree that they are of.
-func DecodeRecords(dst []chunk.Record, frames []byte, root chunk.Session) ([]chunk.Record, error) {
-	for len(frames) > 0 {
-		before := chunk.Record{Session: root}
-		if len(dst) > 0 {
-			before = dst[len(dst)-1]
-		}
-		rec, n, err := decodeRecord(frames, before)
-		if err != nil {
-			return dst, err
-		}
-		dst = append(dst, rec)
-		frames = frames[n:]
+	r.records = r.records[:0]
+	reader := ReadRecords(batch.Frames, r.root)
+	for reader.Next() {
+		r.records = append(r.records, reader.Record)
 	}
-	return dst, nil
+	return r.records, reader.Err
 }
 
 // Close releases the Records. It may be called twice.
@@ -74,7 +61,7 @@ func encodeRecord(dst []byte, rec chunk.Record, _ chunk.Scope) []byte {
 	dst = binary.AppendUvarint(dst, uint64(rec.Seq))
 	dst = binary.AppendUvarint(dst, uint64(rec.Epoch))
 	dst = binary.AppendUvarint(dst, uint64(rec.Ordinal))
-	dst = binary.AppendVarint(dst, stored)
+	dst = binary.AppendUvarint(dst, uint64(stored))
 	dst = appendBytes(dst, rec.Session.ID)
 	dst = appendBytes(dst, string(rec.Type))
 	return appendBytes(dst, rec.Data)
@@ -86,13 +73,40 @@ func appendBytes[T string | []byte](dst []byte, b T) []byte {
 
 var errNotRecord = errors.New("frame is not a record")
 
-// decodeRecord reads what encodeRecord wrote, and returns its length. Its Data is part of src. Most records have the session and the type of the record before
-// them in the tree, and share its strings.
-func decodeRecord(src []byte, before chunk.Record) (chunk.Record, int, error) {
-	r := frameReader{rest: src}
-	seq, epoch, ordinal, stored, session, typ := r.uvarint(), r.uvarint(), r.uvarint(), r.varint(), r.bytes(), r.bytes()
-	rec := chunk.Record{
-		Seq: chunk.Seq(seq), Epoch: chunk.Epoch(epoch), Ordinal: chunk.Ordinal(ordinal), Session: before.Session, Type: before.Type, Data: r.bytes(),
+// RecordReader reads the records of frames in RecordEncoding. It decodes all of them into one Record, because a response in a dialect decodes every record for its
+// client. Most records have the session and the type of the one before them, and keep its strings.
+type RecordReader struct {
+	Record chunk.Record // its Data is part of the frames
+	Err    error        // after Next has returned false
+
+	rest []byte
+}
+
+// ReadRecords returns a reader of frames. root is the root session of the tree that they are of.
+func ReadRecords(frames []byte, root chunk.Session) RecordReader {
+	return RecordReader{Record: chunk.Record{Session: root}, rest: frames}
+}
+
+// Next decodes the next record. It returns false at the end, and if a frame is not a record.
+func (r *RecordReader) Next() bool {
+	if len(r.rest) == 0 {
+		return false
+	}
+	seq, rest := uvarint(r.rest)
+	epoch, rest := uvarint(rest)
+	ordinal, rest := uvarint(rest)
+	stored, rest := uvarint(rest)
+	session, rest := prefixed(rest)
+	typ, rest := prefixed(rest)
+	data, rest := prefixed(rest)
+	if r.rest = rest; rest == nil {
+		r.Err = errNotRecord
+		return false
+	}
+	rec := &r.Record
+	rec.Seq, rec.Epoch, rec.Ordinal, rec.Data, rec.StoredAt = chunk.Seq(seq), chunk.Epoch(epoch), chunk.Ordinal(ordinal), data, time.Time{}
+	if stored != 0 {
+		rec.StoredAt = time.UnixMilli(int64(stored))
 	}
 	if string(session) != rec.Session.ID {
 		rec.Session = rec.Session.Tree().Child(string(session))
@@ -100,45 +114,30 @@ func decodeRecord(src []byte, before chunk.Record) (chunk.Record, int, error) {
 	if string(typ) != string(rec.Type) {
 		rec.Type = chunk.Type(typ)
 	}
-	if stored != 0 {
-		rec.StoredAt = time.UnixMilli(stored)
+	return true
+}
+
+// uvarint reads a number. The rest is nil if there is none.
+func uvarint(src []byte) (n uint64, rest []byte) {
+	if len(src) > 0 && src[0] < 0x80 { // most of them; this part is inlined
+		return uint64(src[0]), src[1:]
 	}
-	if r.invalid {
-		return chunk.Record{}, 0, errNotRecord
+	return longUvarint(src)
+}
+
+func longUvarint(src []byte) (n uint64, rest []byte) {
+	n, size := binary.Uvarint(src)
+	if size <= 0 {
+		return 0, nil
 	}
-	return rec, len(src) - len(r.rest), nil
+	return n, src[size:]
 }
 
-type frameReader struct {
-	rest    []byte
-	invalid bool
-}
-
-func (r *frameReader) uvarint() uint64 {
-	v, n := binary.Uvarint(r.rest)
-	return readNumber(r, v, n)
-}
-
-func (r *frameReader) varint() int64 {
-	v, n := binary.Varint(r.rest)
-	return readNumber(r, v, n)
-}
-
-func readNumber[T any](r *frameReader, v T, n int) T {
-	if n <= 0 {
-		r.invalid, n = true, 0
+// prefixed reads bytes after their number. The rest is nil if there are not as many.
+func prefixed(src []byte) (b, rest []byte) {
+	n, rest := uvarint(src)
+	if n > uint64(len(rest)) {
+		return nil, nil
 	}
-	r.rest = r.rest[n:]
-	return v
-}
-
-func (r *frameReader) bytes() []byte {
-	n := r.uvarint()
-	if n > uint64(len(r.rest)) {
-		r.invalid = true
-		return nil
-	}
-	b := r.rest[:n:n]
-	r.rest = r.rest[n:]
-	return b
+	return rest[:n:n], rest[n:]
 }

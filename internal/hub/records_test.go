@@ -2,6 +2,8 @@ package hub_test
 
 import (
 	"bytes"
+	"slices"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -50,6 +52,47 @@ func TestFollow(t *testing.T) {
 				last = rec.Seq
 				delete(bySeq, rec.Seq)
 			}
+		}
+	})
+}
+
+// Frames that are cut off have the records before, and an error unless they end with one of them.
+func TestReadRecordsCutOff(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		log := memlog.New()
+		h := start(t, log, log, hub.Config{})
+		long := `"delta":"` + strings.Repeat("x", 200) + `"`
+		want := []chunk.Record{log.Append(aRoot, chunk.TypeTextDelta, long), log.Append(aRoot.Child("kid"), chunk.TypeTextDelta, `"delta":"x"`)}
+		cur, err := h.Subscribe(t.Context(), hub.Request{Session: aRoot, Encoding: hub.RecordEncoding})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer cur.Close()
+		batch, err := cur.Next(t.Context(), nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		ends := []int{0}
+		for n := range len(batch.Frames) + 1 {
+			var got []chunk.Record
+			reader := hub.ReadRecords(batch.Frames[:n], aRoot)
+			for reader.Next() {
+				got = append(got, reader.Record)
+			}
+			if len(got) == len(ends) {
+				ends = append(ends, n)
+			}
+			if len(got) != len(ends)-1 || (reader.Err == nil) != slices.Contains(ends, n) {
+				t.Fatalf("%d bytes: %d records, then %v", n, len(got), reader.Err)
+			}
+			for i, rec := range got {
+				if rec.Session != want[i].Session || rec.Seq != want[i].Seq || !bytes.Equal(rec.Data, want[i].Data) {
+					t.Fatalf("%d bytes: record %d is %v, want %v", n, i, rec, want[i])
+				}
+			}
+		}
+		if len(ends) != 3 {
+			t.Errorf("%d records", len(ends)-1)
 		}
 	})
 }
