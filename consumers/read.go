@@ -212,9 +212,16 @@ func (rd *readState) startingPoint(ctx context.Context) error {
 // startAtPosition begins after a position with an ordinal. A position from a snapshot may be older than the log. The record after it proves it; the record at
 // it, if the log still has it, has the epoch. Without the epoch a record of a fenced writer might be accepted as the next one.
 //
-// The sequence may be that of another session of the tree: a reader of a tree has one sequence for the tree, and an ordinal for each session.
+// The sequence may be that of another session of the tree: a reader of a tree has one sequence for the tree, and an ordinal for each session. It may be that of a
+// session of another tree if the next record is the one after it, see chunk.Position.Before.
 func (rd *readState) startAtPosition(ctx context.Context) error {
 	rec, err := rd.recordAt(ctx, rd.stream, rd.session, chunk.ScopeTree, chunk.Cursor{Seq: rd.after.Seq, Anchor: rd.anchor})
+	if truncated, ok := errors.AsType[*chunk.TruncatedError](err); ok && truncated.Reason == chunk.TruncatedWrongSession {
+		next, nextErr := rd.recordAt(ctx, rd.stream, rd.session, chunk.ScopeSession, chunk.Cursor{Seq: rd.after.Seq + 1})
+		if nextErr == nil && next.Position().Before() == rd.after {
+			rec, err = chunk.Record{}, nil
+		}
+	}
 	switch {
 	case errors.Is(err, jsclient.ErrNotFound), err == nil && rec.Session != rd.session:
 		rd.chains[rd.root] = &ordinalChecker{session: rd.session, last: rd.after}

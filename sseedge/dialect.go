@@ -55,7 +55,8 @@ type translation struct {
 	writer dialect.Writer // nil before the turn begins
 	turns  dialect.Turns
 	turn   turnState
-	begins bool // the first record after the cursor begins a turn, or the turn is written from its start
+	begins bool // the first record after the cursor begins a turn
+	whole  bool // the cursor is the record that began the turn, and the response begins with it
 	done   bool // the response is over
 
 	earlier *hub.Cursor // of the records of the turn that the client has, nil when the writer has them all
@@ -85,7 +86,7 @@ func (e *Edge) newTranslation(r *http.Request, req *hub.Request) (*translation, 
 }
 
 // rewind gives the writer the record that opened the turn of the client, and opens a cursor of the others that the client has.
-func (t *translation) rewind(ctx context.Context, req hub.Request) (err error) {
+func (t *translation) rewind(ctx context.Context, v *subscription) (err error) {
 	if t.sent == 0 {
 		return nil
 	}
@@ -94,6 +95,11 @@ func (t *translation) rewind(ctx context.Context, req hub.Request) (err error) {
 	}
 	opening := t.turn.opening
 	t.turn.opening = chunk.Record{}
+	if t.whole {
+		err = t.take(ctx, &hub.Batch{}, &opening)
+		v.pending, t.frames = t.frames, nil
+		return err
+	}
 	if err := t.takeEarlier(ctx, &opening); err != nil {
 		return err
 	}
@@ -101,6 +107,7 @@ func (t *translation) rewind(ctx context.Context, req hub.Request) (err error) {
 		t.primed = true
 		return nil
 	}
+	req := v.req
 	req.After, req.Anchor, req.Await, req.KeepOpen = t.turn.start, 0, false, false
 	t.earlier, err = t.edge.hub.Subscribe(ctx, req)
 	return err
@@ -287,7 +294,7 @@ func (t *translation) attach(ctx context.Context, v *subscription) (err error) {
 		err = t.await(ctx, v)
 	}
 	if err == nil && !t.begins {
-		err = t.rewind(ctx, v.req)
+		err = t.rewind(ctx, v)
 	}
 	if errors.Is(err, chunk.ErrTruncated) || errors.Is(err, errTurnUnknown) {
 		return errMovedPosition
@@ -321,11 +328,13 @@ type TurnStream struct {
 	// Waits says that the turn, or its next run, may not have begun. Otherwise a session that is complete at After has no further turn: the response is 204.
 	Waits bool
 
-	// After is the position of the root after which the response begins. Its Ordinal is 0 for a client's cursor, of which Anchor is a part. Continues says that the turn at this position is not over: then its earlier records are read
-	// first. Otherwise the next record of the root begins the turn.
+	// After is the position of the root after which the response begins. Its Ordinal is 0 for a client's cursor, of which Anchor is a part. The next record of the
+	// root begins the turn, unless one of the other fields is set. Continues says that the turn at this position is not over: then its earlier records are read
+	// first. Whole says that After is the record that began the turn: the response begins with it.
 	After     chunk.Position
 	Anchor    chunk.Anchor
 	Continues bool
+	Whole     bool
 
 	// MessageID is that of the answer, "" if it is not known.
 	MessageID string
@@ -340,7 +349,8 @@ func (e *Edge) ServeTurn(ctx context.Context, w http.ResponseWriter, r *http.Req
 	req := hub.Request{Session: of.Session, Encoding: hub.RecordEncoding, After: of.After, Anchor: of.Anchor, KeepOpen: of.Waits, Await: true}
 	v := newSubscription(e, req)
 	v.translation = &translation{
-		edge: e, dialect: of.Dialect, session: of.Session, view: of.View, sent: of.After.Seq, messageID: of.MessageID, held: of.HeldResults, begins: !of.Continues,
+		edge: e, dialect: of.Dialect, session: of.Session, view: of.View, sent: of.After.Seq, messageID: of.MessageID, held: of.HeldResults,
+		begins: !of.Continues && !of.Whole, whole: of.Whole,
 	}
 	s := &stream{edge: e, subscriptions: []*subscription{v}}
 	defer s.detach()

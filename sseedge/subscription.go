@@ -17,7 +17,7 @@ type subscription struct {
 	req     hub.Request
 	cur     *hub.Cursor // nil when the session is complete and there is nothing to follow
 	at      string      // the position as a cursor, for a connection with several sessions
-	pending []byte      // a truncated event that is sent first
+	pending []byte      // is sent first: a truncated event, or the beginning of a turn
 
 	translation *translation // nil for the native dialect
 

@@ -180,7 +180,7 @@ func (s *Service) addContext(r *http.Request, m *chunk.InputMessage, in agui.Run
 func turnOf(stream *conversation.Stream, v *conversation.State) sseedge.TurnStream {
 	of := sseedge.TurnStream{MessageID: stream.MessageID, Waits: true}
 	if stream.Run == "" { // it has begun: the client gets all of its turn
-		of.After = v.TurnStart.Before()
+		of.After, of.Whole = v.TurnStart, true
 	} else {
 		of.After, of.Continues = v.Position, !v.Opening()
 	}

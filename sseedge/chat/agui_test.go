@@ -165,6 +165,22 @@ func TestAGUIContinue(t *testing.T) {
 	want(t, rest, "RUN_STARTED CUSTOM STEP_STARTED TEXT_MESSAGE_START TEXT_MESSAGE_CONTENT(world) TEXT_MESSAGE_END STEP_FINISHED RUN_FINISHED(success)")
 }
 
+// A request whose response was lost is sent again, to another edge. Other sessions wrote records before the turn.
+func TestAGUIAgain(t *testing.T) {
+	w := newEnv(t)
+	e := w.newAGUIEdge()
+	w.work(answer)
+	first, _ := e.run(nil, `"messages":[`+hi+`]`)
+	want(t, first, aguiWhole)
+	w.newChat("other")
+	second := `"messages":[` + hi + `,{"id":"m","role":"assistant","content":"Hello world"},{"id":"u2","role":"user","content":"more"}]`
+	for _, to := range []*edge{e, w.newAGUIEdge()} {
+		got, _ := to.run(nil, second)
+		want(t, got, aguiWhole)
+	}
+	w.handledAre("execute", "execute")
+}
+
 // A response that continues counts as an open stream.
 func TestAGUILimit(t *testing.T) {
 	w := newEnv(t)

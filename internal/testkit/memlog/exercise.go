@@ -118,6 +118,7 @@ func testReplay(t *testing.T, w TestLog) {
 		{"whole", chunk.Position{}, 0, recs},
 		{"after a record", recs[2].Position(), 0, recs[3:]},
 		{"after a bare cursor", chunk.Position{Seq: recs[2].Seq}, 0, recs[3:]},
+		{"after the position before a record", recs[2].Position().Before(), 0, recs[2:]}, // the record there is of another session
 		{"through a record", chunk.Position{}, recs[3].Seq, recs[:4]},
 		{"through a place between records", recs[0].Position(), recs[3].Seq + 1, recs[1:4]},
 		{"through the end", recs[1].Position(), recs[5].Seq, recs[2:]},
