@@ -169,20 +169,14 @@ func (w *Writer) closeBlock() {
 	w.block.kind = dialect.NoBlock
 }
 
-// endsBlock reports whether a record ends the open text, if nothing else of it is written, as in the snapshot.
-func (w *Writer) endsBlock(it *item) bool {
+// endsBlock reports whether a record ends the open text, before its own chunks or in place of them, as in the snapshot.
+func (w *Writer) endsBlock(it *item, hidden bool) bool {
 	if it.step > w.own.step {
 		w.own.step = it.step
 		return true
 	}
-	switch it.rec.Type {
-	case chunk.TypeTextDelta, chunk.TypeThinking:
+	if !hidden && (it.rec.Type == chunk.TypeTextDelta || it.rec.Type == chunk.TypeThinking) {
 		return false // write closes a block of the other kind
-	case chunk.TypeToolArgStreamStart, chunk.TypeToolStart, chunk.TypeToolApprovalRequest, chunk.TypeToolInputError:
-		return it.Text("toolName") != finishTool
-	case chunk.TypeFile, chunk.TypeSourceURL, chunk.TypeSourceDocument, chunk.TypeSubagentStart, chunk.TypeError,
-		chunk.TypeStepStart, chunk.TypeStepEnd, chunk.TypeRunPaused, chunk.TypeStreamResync, chunk.TypeExecutorSuperseded:
-		return true
 	}
-	return false
+	return dialect.EndsText(&it.rec, it.Members, it.kind, it.piece)
 }

@@ -108,6 +108,15 @@ type ToolCall struct {
 	rawInput []byte // arguments so far, of CallStreaming
 }
 
+// WithInput returns c with another input in place of the one that is known, and without the pieces of one that streams.
+func (c ToolCall) WithInput(input chunk.Value) ToolCall {
+	if c.Input != nil {
+		c.Input = input
+	}
+	c.rawInput = nil
+	return c
+}
+
 // CallState is the state of a call.
 type CallState string
 
@@ -163,7 +172,7 @@ func (s *Snapshot) typedAll(list []message) []Message {
 
 func (s *Snapshot) typed(m *message) Message {
 	out := Message{
-		Index: m.index, Shown: m.shown, Role: m.role, Hidden: isHidden(m.metadata), Replaced: s.isReplaced(m.index),
+		Index: m.index, Shown: m.shown, Role: m.role, Hidden: IsHidden(m.metadata), Replaced: s.isReplaced(m.index),
 		ClientID: m.clientID, Metadata: m.metadata, Parts: make([]Part, len(m.parts)), Children: m.children, First: m.first,
 	}
 	for i := range m.parts {

@@ -206,26 +206,30 @@ func (in ruleSet) userPart(object []byte) (*rule, bool) {
 	return nil, false
 }
 
-// part returns a function that selects the rule of an assistant's part by its type.
-func (in ruleSet) part() func(object []byte) (*rule, bool) {
-	shown := map[string]bool{
+// partKinds has the kinds of an assistant's parts that are shown, except calls. Those of all data-* parts are "data".
+func (in ruleSet) partKinds() map[string]bool {
+	return map[string]bool{
 		"text":            in.allOf(fromMember(chunk.TypeTextDelta, "delta")),
 		"reasoning":       in.allOf(fromMember(chunk.TypeThinking, "content")),
 		"file":            in.allOf(fromMember(chunk.TypeFile)),
 		"source-url":      in.allOf(fromMember(chunk.TypeSourceURL)),
 		"source-document": in.allOf(fromMember(chunk.TypeSourceDocument)),
 		"step-start":      in[chunk.TypeStepStart] != nil,
+		"data":            in.allOf(fromMember(chunk.TypeCustom, "eventName"), fromMember(chunk.TypeCustom, "data")),
 	}
-	data := in.allOf(fromMember(chunk.TypeCustom, "eventName"), fromMember(chunk.TypeCustom, "data"))
+}
+
+// part returns a function that selects the rule of an assistant's part by its type.
+func (in ruleSet) part() func(object []byte) (*rule, bool) {
+	shown, tool := in.partKinds(), in.tool()
 	tools := in[chunk.TypeToolStart] != nil && in[chunk.TypeToolEnd] != nil
-	tool := in.tool()
 	return func(object []byte) (*rule, bool) {
 		kind := word(object, "type")
 		switch {
 		case kind == "dynamic-tool":
 			return tool, tools
 		case strings.HasPrefix(kind, "data-"):
-			return nil, data
+			kind = "data"
 		}
 		return nil, shown[kind]
 	}
