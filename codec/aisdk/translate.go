@@ -21,7 +21,7 @@ const (
 // Translator translates the parts of a UI message stream, which the servers of the AI SDK write (toUIMessageStreamResponse of version 6 and 7), to the chunks
 // of the log. It is a dialect.Translator, see there; package doc has the table. The caller reads the server-sent events and stops at [DONE].
 type Translator struct {
-	run       dialect.Run
+	cfg       TranslatorConfig
 	step      int64
 	messageID string
 	calls     map[string]*incomingCall // by id, of all responses
@@ -52,12 +52,20 @@ type incomingCall struct {
 	waits     bool        // nothing has the outcome: the client runs it, or a user must approve it
 }
 
-// NewTranslator returns a Translator of the first response of a run, or of a later one if r.Step is set.
-func NewTranslator(r dialect.Run) *Translator {
-	if r.AgentType == "" {
-		r.AgentType = "agent"
+// TranslatorConfig describes the run that a Translator translates.
+type TranslatorConfig struct {
+	Session   string // id of its session; required
+	AgentType string // of its chunks; defaults to "agent"
+	RunID     string // of the run; optional, for run_interrupted
+	Step      int64  // that the run has reached, 0 before the first: a Translator of a later response of a run continues counting
+}
+
+// NewTranslator returns a Translator.
+func NewTranslator(c TranslatorConfig) *Translator {
+	if c.AgentType == "" {
+		c.AgentType = "agent"
 	}
-	return &Translator{run: r, step: r.Step, calls: make(map[string]*incomingCall)}
+	return &Translator{cfg: c, step: c.Step, calls: make(map[string]*incomingCall)}
 }
 
 // MessageID returns the server's id of the message, "" until a start has one.
@@ -107,7 +115,7 @@ func (t *Translator) End() []chunk.Chunk {
 		t.paused = true
 		t.emit(chunk.StreamPaused{Reason: new("tool-calls")})
 	default:
-		t.emit(chunk.StreamEnd{StreamID: t.run.Session})
+		t.emit(chunk.StreamEnd{StreamID: t.cfg.Session})
 	}
 	return t.take()
 }
@@ -154,7 +162,7 @@ func (t *Translator) take() []chunk.Chunk {
 }
 
 func (t *Translator) emit(b chunk.Body) {
-	t.out = append(t.out, chunk.Chunk{AgentID: t.run.Session, AgentType: t.run.AgentType, Step: t.step, Body: b})
+	t.out = append(t.out, chunk.Chunk{AgentID: t.cfg.Session, AgentType: t.cfg.AgentType, Step: t.step, Body: b})
 }
 
 // endStep writes the end of a step whose finish-step was read.
@@ -230,7 +238,7 @@ func (t *Translator) part(p part) bool {
 		t.emit(chunk.Error{Error: *text, Code: new(CodeAgentFailed)})
 	case "abort":
 		t.ending = complete
-		t.emit(chunk.RunInterrupted{RunID: t.run.RunID, Reason: p.maybe("reason")})
+		t.emit(chunk.RunInterrupted{RunID: t.cfg.RunID, Reason: p.maybe("reason")})
 	case "text-delta", "reasoning-delta":
 		return t.delta(p)
 	case "reasoning-end":
