@@ -113,7 +113,7 @@ func newSource(session, kind string) *source {
 
 // Translate implements dialect.Translator for one event.
 func (t *Translator) Translate(raw []byte) ([]chunk.Chunk, error) {
-	whole, err := check(raw)
+	whole, err := dialect.CheckValue(raw)
 	if err != nil {
 		return nil, err
 	}

@@ -73,7 +73,7 @@ func (t *Translator) MessageID() string { return t.messageID }
 
 // Translate implements dialect.Translator. raw is the data of one event.
 func (t *Translator) Translate(raw []byte) ([]chunk.Chunk, error) {
-	whole, err := checkPart(raw)
+	whole, err := dialect.CheckValue(raw)
 	if err != nil {
 		return nil, err
 	}
@@ -414,19 +414,4 @@ func (t *Translator) outcome(id string, c *incomingCall, p part) bool {
 // outcomeOfEarlierCall writes the outcome of a call that an earlier response had, to which another Translator was used: an approved call has run.
 func (t *Translator) outcomeOfEarlierCall(id string, p part) bool {
 	return t.outcome(id, &incomingCall{name: unknownTool}, p)
-}
-
-// checkPart checks that one part fits into a chunk, and returns it on one line.
-func checkPart(raw []byte) (chunk.Value, error) {
-	// As data, not as text between others, so that its members cannot be taken for members of the surrounding chunk.
-	line, err := chunk.Chunk{AgentID: "-", Body: chunk.Custom{Data: raw}}.AppendJSON(nil)
-	if err != nil {
-		return nil, err
-	}
-	c, err := chunk.Decode(line)
-	if err != nil {
-		return nil, err
-	}
-	b, _ := chunk.As[chunk.Custom](c)
-	return b.Data, nil
 }

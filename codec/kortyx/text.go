@@ -1,7 +1,6 @@
 package kortyx
 
 import (
-	"bytes"
 	"strconv"
 
 	"github.com/tailrace/tailrace/chunk"
@@ -133,21 +132,12 @@ func (w *Writer) label(node []byte) {
 // think writes reasoning. A complete record closes the block; if pieces were streamed before, it may have the whole text, the rest, or no text.
 func (w *Writer) think(it *item, complete bool, piece []byte) {
 	if complete && w.block.kind == dialect.ReasoningBlock && w.opt.Reasoning {
-		piece = rest(w.block.thought, piece)
+		piece = dialect.Rest(w.block.thought, piece)
 	}
 	w.write(it, dialect.ReasoningBlock, piece)
 	if complete && w.block.kind == dialect.ReasoningBlock {
 		w.closeBlock()
 	}
-}
-
-// rest returns the text of whole after written, or all of it if it does not start with written. Both are contents of JSON strings.
-func rest(written, whole []byte) []byte {
-	a, b := rawjson.Unescaped(written), rawjson.Unescaped(whole)
-	if !bytes.HasPrefix(b, a) {
-		return whole
-	}
-	return rawjson.AppendEscaped(nil, b[len(a):])
 }
 
 // closeBlock ends the open block.

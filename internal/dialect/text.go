@@ -1,6 +1,11 @@
 package dialect
 
-import "github.com/tailrace/tailrace/chunk"
+import (
+	"bytes"
+
+	"github.com/tailrace/tailrace/chunk"
+	"github.com/tailrace/tailrace/internal/rawjson"
+)
 
 // The names of tools that writers know.
 const (
@@ -28,4 +33,13 @@ func EndsText(rec *chunk.Record, m *chunk.Members, kind Block, piece []byte) boo
 		return true
 	}
 	return false
+}
+
+// Rest returns the text of whole after written, or all of it if it does not start with written. Both are contents of JSON strings.
+func Rest(written, whole []byte) []byte {
+	a, b := rawjson.Unescaped(written), rawjson.Unescaped(whole)
+	if !bytes.HasPrefix(b, a) {
+		return whole
+	}
+	return rawjson.AppendEscaped(nil, b[len(a):])
 }
