@@ -71,8 +71,11 @@ func (s *shown) String() string {
 func (s *shown) addChunk(tb fataler, raw []byte) {
 	tb.Helper()
 	var c struct {
-		Type    string
-		Payload struct{ Text, ToolCallID string }
+		Type    string `json:"type"`
+		Payload struct {
+			Text       string `json:"text"`
+			ToolCallID string `json:"toolCallId"`
+		} `json:"payload"`
 	}
 	if err := json.Unmarshal(raw, &c); err != nil {
 		tb.Fatalf("%v: %s", err, raw)
@@ -89,7 +92,11 @@ func (s *shown) addChunk(tb fataler, raw []byte) {
 
 func (s *shown) addPart(tb fataler, raw []byte) {
 	tb.Helper()
-	var p struct{ Type, Text, ToolCallID string }
+	var p struct {
+		Type       string `json:"type"`
+		Text       string `json:"text"`
+		ToolCallID string `json:"toolCallId"`
+	}
 	if err := json.Unmarshal(raw, &p); err != nil {
 		tb.Fatalf("%v: %s", err, raw)
 	}

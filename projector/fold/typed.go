@@ -108,13 +108,12 @@ type ToolCall struct {
 	rawInput []byte // arguments so far, of CallStreaming
 }
 
-// WithInput returns c with another input in place of the one that is known, and without the pieces of one that streams.
-func (c ToolCall) WithInput(input chunk.Value) ToolCall {
+// ReplaceInput replaces the input, if it is known, and removes the pieces of one that streams.
+func (c *ToolCall) ReplaceInput(input chunk.Value) {
 	if c.Input != nil {
 		c.Input = input
 	}
 	c.rawInput = nil
-	return c
 }
 
 // CallState is the state of a call.

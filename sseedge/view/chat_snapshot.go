@@ -132,7 +132,7 @@ func (c *Chat) part(p *fold.Part) fold.Part {
 		call.Name = ""
 	}
 	if !c.inputs {
-		call = call.WithInput([]byte(hiddenInput))
+		call.ReplaceInput([]byte(hiddenInput))
 	}
 	if !c.results && call.Output != nil {
 		call.Output = []byte("null")

@@ -37,8 +37,8 @@ func Views() *rapid.Generator[*view.Compiled] {
 		}
 		c, err := v.Compile()
 		if err != nil {
-			t.Skip("it hides a value in one place and shows it in another")
+			return nil // it hides a value in one place and shows it in another
 		}
 		return c
-	})
+	}).Filter(func(c *view.Compiled) bool { return c != nil })
 }
