@@ -322,24 +322,33 @@ func TestDialectSnapshots(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newEnv(t, envConfig{edge: sseedge.Config{Views: audiences}})
 		w.log.Append(s1, chunk.TypeRunStarted, `"runId":"r1","epoch":1,"mode":"execute","input":[{"content":"hello"}]`)
+		w.log.Append(s1, chunk.TypeThinking, `"content":"s3cret","isComplete":true`)
 		w.log.Append(s1, chunk.TypeTextDelta, `"delta":"an answer"`)
 		w.log.Append(s1, chunk.TypeStreamEnd, `"streamId":"x"`)
 		const path = "/v1/sessions/s1/snapshot"
 		for query, want := range map[string]string{
-			"?dialect=native":                `"streamSequence":3`,
-			"?dialect=aisdk":                 `"parts":[{"type":"text","text":"an answer","state":"done"}]`,
+			"?dialect=native":                `"streamSequence":4`,
+			"?dialect=aisdk":                 `{"type":"text","text":"an answer","state":"done"}]`,
 			"?dialect=kortyx":                `"sessionId":"s1"`,
 			"?dialect=kortyx&messages=1":     `"before":"msg-1"`,
-			"?dialect=mastra":                `"content":{"format":2,"parts":[{"type":"text","text":"an answer"}],"content":"an answer"}`,
+			"?dialect=mastra":                `{"type":"text","text":"an answer"}],"content":"an answer"}`,
 			"?dialect=mastra&messages=1":     `"before":"msg-1"`,
 			"?dialect=latin":                 codeBadParameter,
 			"?dialect=kortyx&at=2":           codeBadParameter,
 			"?dialect=kortyx&checkpoint=x":   codeBadParameter,
-			"?dialect=kortyx&view=public":    codeBadParameter,
+			"?dialect=kortyx&view=public":    `"content":"an answer"`,
+			"?dialect=mastra&view=public":    `"content":"an answer"`,
+			"?dialect=agui&view=public":      `"content":"an answer"`,
+			"?dialect=kortyx&view=none":      codeBadParameter,
 			"?dialect=kortyx&dialect=native": codeBadParameter,
 		} {
 			if _, _, body := getBody(t, w, path+query, nil); !strings.Contains(body, want) {
 				t.Errorf("%s: %s", query, body)
+			}
+		}
+		for _, name := range []string{"agui", "kortyx", "mastra"} {
+			if _, _, body := getBody(t, w, path+"?view=public&messages=2&dialect="+name, nil); !strings.Contains(body, "an answer") || strings.Contains(body, "s3cret") {
+				t.Errorf("%s under a view: %s", name, body)
 			}
 		}
 		if status, _, body := getBody(t, w, "/v1/sessions/s2/snapshot?dialect=kortyx", nil); status != http.StatusNotFound {

@@ -45,7 +45,7 @@ func (q query) parseSnapshotQuery() (m snapshotQuery, p *httpkit.Problem) {
 	if at := q.values.Get("at"); at != "" {
 		cursor, ok := chunk.ParseCursor(at)
 		if !ok || cursor.Seq == 0 || cursor.Anchor != 0 {
-			return m, badRequest(codeBadCursor, "this is no sequence", "at: want a decimal number of 1 or more")
+			return m, badRequest(codeBadCursor, "this is not a sequence", "at: want a decimal number of 1 or more")
 		}
 		m.at = cursor.Seq
 	}
@@ -61,11 +61,11 @@ func (q query) parseSnapshotQuery() (m snapshotQuery, p *httpkit.Problem) {
 		return m, badRequest(codeBadParameter, "a limit of parts is one of a page", "parts: want messages with it")
 	case m.messages != 0 && (m.at != 0 || m.checkpoint != ""):
 		// An earlier state costs the fold of all records, also with few messages.
-		return m, badRequest(codeBadParameter, "an earlier state is told as a whole", "messages: want neither at nor checkpoint with it")
+		return m, badRequest(codeBadParameter, "an earlier state has no pages", "messages: want neither at nor checkpoint with it")
 	case m.checkpoint != "" && (m.at != 0 || m.partial):
 		return m, badRequest(codeBadParameter, "a checkpoint is a moment of its own", "checkpoint: want neither at nor partial with it")
 	case len(m.checkpoint) > maxCheckpoint:
-		return m, badRequest(codeBadParameter, "this is no id of a checkpoint", "checkpoint: want at most "+strconv.Itoa(maxCheckpoint)+" bytes")
+		return m, badRequest(codeBadParameter, "this is not the id of a checkpoint", "checkpoint: want at most "+strconv.Itoa(maxCheckpoint)+" bytes")
 	}
 	return m, nil
 }

@@ -69,7 +69,7 @@ func readStreams(r *http.Request, views *view.Views) ([]hub.Request, *httpkit.Pr
 	}
 	ids := q.values["session"]
 	if len(ids) == 0 || len(ids) > maxSessions {
-		return nil, badRequest(codeBadParameter, "this is no list of sessions", "session: want it 1 to "+strconv.Itoa(maxSessions)+" times")
+		return nil, badRequest(codeBadParameter, "this is not a list of sessions", "session: want it 1 to "+strconv.Itoa(maxSessions)+" times")
 	}
 	cursors, err := sse.ReadCursors(r.Header, q.values, len(ids))
 	if err != nil {

@@ -115,7 +115,7 @@ func (q query) readFilter(f *hub.Filter) (p *httpkit.Problem) {
 	}
 	f.Agent = q.values.Get("agent")
 	if f.Agent != "" && subjects.CheckToken("agent", f.Agent) != nil {
-		return badRequest(codeBadParameter, "this is no agent id", "agent: want 1 to 64 letters, digits, - or _")
+		return badRequest(codeBadParameter, "this is not the id of an agent", "agent: want 1 to 64 letters, digits, - or _")
 	}
 	return nil
 }
@@ -128,7 +128,7 @@ func (q query) readTypes(name string) ([]chunk.Type, *httpkit.Problem) {
 	var types []chunk.Type
 	for typ := range strings.SplitSeq(list, ",") {
 		if !isTypeName(typ) || len(types) == maxTypes {
-			return nil, badRequest(codeBadParameter, "these are no chunk types", name+": want at most 64 names of letters, digits, _ . : or -, with commas")
+			return nil, badRequest(codeBadParameter, "these are not chunk types", name+": want at most 64 names of letters, digits, _ . : or -, with commas")
 		}
 		types = append(types, chunk.Type(typ))
 	}

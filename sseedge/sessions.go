@@ -144,7 +144,7 @@ func (q query) readListing() (projector.SessionQuery, *httpkit.Problem) {
 	case l.Status != "" && !slices.Contains([]fold.Status{fold.Active, fold.Paused, fold.Ended, fold.Failed}, l.Status):
 		return projector.SessionQuery{}, badRequest(codeBadParameter, "there is no such status", "status: want active, paused, ended or failed")
 	case len(l.AgentType) > maxAgentType:
-		return projector.SessionQuery{}, badRequest(codeBadParameter, "this is no type of an agent", "agentType: want at most 256 bytes")
+		return projector.SessionQuery{}, badRequest(codeBadParameter, "this is not the type of an agent", "agentType: want at most 256 bytes")
 	case len(l.Before) > maxBefore:
 		return projector.SessionQuery{}, badRequest(codeBadCursor, "there is no such place in the list", "before: want the one of a page")
 	}

@@ -10,6 +10,7 @@ import (
 	"os"
 	"slices"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -199,27 +200,21 @@ func (a *account) build(of *httpServer, cfg sseedge.Config) error {
 	return nil
 }
 
-// run serves the accounts until ctx ends. It returns nil: whatever fails in an account, the other tenants are served, and the process stays ready.
-func (list accounts) run(ctx context.Context) error {
-	var group errgroup.Group
+// run serves the accounts until ctx ends: whatever fails in an account, the other tenants are served, and the process stays ready.
+func (list accounts) run(ctx context.Context) {
+	var all sync.WaitGroup
 	for _, a := range list {
-		group.Go(func() error {
-			a.run(ctx)
-			return nil
-		})
+		all.Go(func() { a.run(ctx) })
 	}
-	return group.Wait()
+	all.Wait()
 }
 
 func (a *account) run(ctx context.Context) {
-	var group errgroup.Group
+	var all sync.WaitGroup
+	all.Go(func() { a.app.wakeMonitor(ctx) })
 	for _, service := range []func(context.Context) error{
 		func(ctx context.Context) error { return a.edge.Run(ctx) },
 		a.app.monitor.Run,
-		func(ctx context.Context) error {
-			a.app.wakeMonitor(ctx)
-			return nil
-		},
 		func(ctx context.Context) error {
 			if err := a.check(ctx); err != nil {
 				return err
@@ -227,15 +222,13 @@ func (a *account) run(ctx context.Context) {
 			return a.app.canary.Run(ctx)
 		},
 	} {
-		group.Go(func() error {
-			err := service(ctx)
-			if ctx.Err() == nil {
+		all.Go(func() {
+			if err := service(ctx); ctx.Err() == nil {
 				a.app.log.Error("account not served completely until the next start", "error", err)
 			}
-			return nil
 		})
 	}
-	_ = group.Wait() // no service returns an error to it
+	all.Wait()
 }
 
 // checkInterval is the time between two checks of the streams of an account that is not served yet.

@@ -268,7 +268,10 @@ func (f *httpServer) run(ctx context.Context) error {
 	defer stopEdge()
 	defer f.auth.close()
 	defer f.accounts.close()
-	group.Go(func() error { return f.accounts.run(edgeCtx) })
+	group.Go(func() error {
+		f.accounts.run(edgeCtx)
+		return nil
+	})
 	group.Go(func() error {
 		f.auth.load(ctx, f.b.log)
 		return nil

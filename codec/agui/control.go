@@ -147,7 +147,7 @@ func (w *Writer) input(s *started) {
 	index, known := fold.MessageIndex(w.message)
 	for i := range s.input {
 		in := &s.input[i]
-		if in.Metadata != nil && isHidden(*in.Metadata) {
+		if in.Metadata != nil && fold.IsHidden(*in.Metadata) {
 			continue
 		}
 		id := w.message + "-input-" + strconv.Itoa(i)
@@ -179,12 +179,6 @@ func (w *Writer) input(s *started) {
 	w.out.Raw(fold.ReplacesMember, replaces)
 	w.out.Raw("parent", s.parent)
 	w.out.Close()
-}
-
-// isHidden reports whether the metadata of a message hides it from users, see package fold.
-func isHidden(metadata chunk.Value) bool {
-	flag := string(rawjson.Get(metadata, "hidden"))
-	return flag == "true" || flag == `"true"`
 }
 
 // streamPaused ends the response if the run waits for users: the client sends nothing while it reads a response. A run that waits for sub-agents only continues

@@ -5,6 +5,7 @@ import (
 	"strings"
 
 	"github.com/tailrace/tailrace/chunk"
+	"github.com/tailrace/tailrace/internal/dialect"
 	"github.com/tailrace/tailrace/internal/rawjson"
 	"github.com/tailrace/tailrace/projector/fold"
 )
@@ -182,7 +183,7 @@ func (r *inputReader) checked(at string, v chunk.Value) chunk.Value {
 	if v == nil || r.err != nil {
 		return nil
 	}
-	checked, err := check(v)
+	checked, err := dialect.CheckValue(v)
 	if err != nil {
 		r.fail(at, "a value within the limits of a chunk")
 	}
@@ -310,7 +311,7 @@ func resultOf(content chunk.Value) chunk.Value {
 	}
 	inner := chunk.Value(rawjson.TrimSpace([]byte(s)))
 	if isObject(inner) || isArray(inner) {
-		if v, err := check(inner); err == nil {
+		if v, err := dialect.CheckValue(inner); err == nil {
 			return v
 		}
 	}

@@ -62,18 +62,3 @@ func quote(s string) chunk.Value {
 	v, _ := rawjson.AppendQuotedChunk(nil, s)
 	return v
 }
-
-// check checks that one JSON value, on one line, fits into a chunk.
-func check(raw []byte) (chunk.Value, error) {
-	// As data, not as text between others, so that its members cannot be taken for members of the surrounding chunk.
-	line, err := chunk.Chunk{AgentID: "-", Body: chunk.Custom{Data: raw}}.AppendJSON(nil)
-	if err != nil {
-		return nil, err
-	}
-	c, err := chunk.Decode(line)
-	if err != nil {
-		return nil, err
-	}
-	b, _ := chunk.As[chunk.Custom](c)
-	return b.Data, nil
-}

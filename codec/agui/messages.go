@@ -342,51 +342,35 @@ type SnapshotOptions struct {
 	Partial bool
 }
 
-// AppendSnapshot appends what a client sets before it follows the stream: the messages and the state of its agent, and the position.
+// AppendSnapshot is AppendContent for a snapshot, which must be HasAllMessages.
+func AppendSnapshot(dst []byte, s fold.Snapshot, opt SnapshotOptions) []byte {
+	return AppendContent(dst, s.Content(opt.Partial))
+}
+
+// AppendContent appends what a client sets before it follows the stream: the messages and the state of its agent, and the position.
 //
 //	{"threadId":"s1","runId":"run-7","messages":[…],"state":…,"streamSequence":17,"cursor":"17-mgj6k3gb","status":"paused",
-//	 "interrupts":[…],"pendingToolCallIds":[…]}
+//	 "interrupts":[…],"pendingToolCallIds":[…],
+//	 "before":"msg-4"}                          of a page; null if there are no older messages
 //
-// The last two are what the session waits for: interrupts is what the client sets as its pending ones. s must be HasAllMessages.
-func AppendSnapshot(dst []byte, s fold.Snapshot, opt SnapshotOptions) []byte {
-	at := s
-	if !opt.Partial {
-		at = s.BeforeAnswer()
-	}
-	return appendSnapshot(dst, &at, &s, at.AllMessages())
-}
-
-// AppendPage is AppendSnapshot with the messages of a page only, and with "before", the id to request older ones with; null if there are none.
-func AppendPage(dst []byte, p *fold.MessagePage) []byte {
-	at, now := p.Snapshot(), p.Current()
-	list, older := p.Messages()
-	o := rawjson.Object{Dst: appendSnapshot(dst, &at, &now, list)}
-	o.Dst = o.Dst[:len(o.Dst)-1]
-	if older == "" {
-		o.Raw("before", null)
-	} else {
-		o.String("before", older)
-	}
-	return o.End()
-}
-
-func appendSnapshot(dst []byte, at, now *fold.Snapshot, list []fold.Message) []byte {
+// interrupts and pendingToolCallIds are what the session waits for: interrupts is what the client sets as its pending ones.
+func AppendContent(dst []byte, c fold.Content) []byte {
 	o := rawjson.Begin(dst)
-	o.String("threadId", at.Session.ID)
-	o.Text("runId", now.Run.ID)
+	o.String("threadId", c.Session.ID)
+	o.Text("runId", c.RunID)
 	o.Name("messages")
-	o.Dst = AppendMessages(o.Dst, list)
-	if at.State == nil {
+	o.Dst = AppendMessages(o.Dst, c.Messages)
+	if c.State == nil {
 		o.Raw("state", chunk.Value(`{}`)) // as that of a client before the first change
 	} else {
-		o.Raw("state", at.State)
+		o.Raw("state", c.State)
 	}
 	o.Name("streamSequence")
-	o.Dst = strconv.AppendUint(o.Dst, uint64(at.Position.Seq), 10)
-	o.String("cursor", chunk.Cursor{Seq: at.Position.Seq, Anchor: at.Anchor}.String())
-	o.String("status", string(now.Status))
+	o.Dst = strconv.AppendUint(o.Dst, uint64(c.Position.Seq), 10)
+	o.String("cursor", chunk.Cursor{Seq: c.Position.Seq, Anchor: c.Anchor}.String())
+	o.String("status", string(c.Status))
 	var approvals, calls []fold.PendingCall
-	for _, p := range at.PendingCalls() {
+	for _, p := range c.Pending {
 		if p.Kind == fold.PendingApproval {
 			approvals = append(approvals, p)
 		} else {
@@ -401,5 +385,8 @@ func appendSnapshot(dst []byte, at, now *fold.Snapshot, list []fold.Message) []b
 		})
 	})
 	o.List("pendingToolCallIds", len(calls), func(dst []byte, i int) []byte { return rawjson.AppendQuoted(dst, calls[i].CallID) })
+	if c.Before != nil {
+		o.TextOrNull("before", *c.Before)
+	}
 	return o.End()
 }

@@ -31,12 +31,6 @@ const CodeAborted = "aborted"
 // tailrace.checkpoint_created. The rest of the name is the type of the record.
 const LifecyclePrefix = "tailrace."
 
-// The prefix of tools that are sub-agents, and the internal tool that has the structured output, which is not shown.
-const (
-	subagentTool = "subagent__"
-	finishTool   = "__finish__"
-)
-
 // The custom events with the structured data of Kortyx agents: a piece of a stream, and the removal of one.
 const (
 	structuredData        = "kortyx.structured-data"

@@ -10,6 +10,7 @@ import (
 
 	"github.com/tailrace/tailrace/chunk"
 	"github.com/tailrace/tailrace/internal/testkit/turntest"
+	"github.com/tailrace/tailrace/internal/testkit/viewtest"
 	"github.com/tailrace/tailrace/projector/fold"
 )
 
@@ -119,14 +120,14 @@ func TestEveryClientAccepts(t *testing.T) {
 	})
 }
 
-// snapshotMessages returns the messages and the state of a snapshot of the whole log.
-func snapshotMessages(t *rapid.T, log turntest.Log) (messages []map[string]any, state any) {
+// snapshotMessages returns the messages and the state of a snapshot.
+func snapshotMessages(t *rapid.T, of fold.Content) (messages []map[string]any, state any) {
 	t.Helper()
 	var s struct {
 		Messages []map[string]any
 		State    any
 	}
-	text := AppendSnapshot(nil, folded(t, log), SnapshotOptions{Partial: true})
+	text := AppendContent(nil, of)
 	if err := decode(text, &s); err != nil {
 		t.Fatalf("%v: %s", err, text)
 	}
@@ -146,7 +147,12 @@ func TestClientHasTheSnapshot(t *testing.T) {
 
 func compare(t *rapid.T, c *client, log turntest.Log) {
 	t.Helper()
-	messages, state := snapshotMessages(t, log)
+	compareWith(t, c, folded(t, log).Content(true), log)
+}
+
+func compareWith(t *rapid.T, c *client, of fold.Content, log turntest.Log) {
+	t.Helper()
+	messages, state := snapshotMessages(t, of)
 	if got, want := normalized(c.messages), normalized(messages); got != want {
 		t.Fatalf("client:\n%s\nsnapshot:\n%s\nof\n%s", got, want, log)
 	}
@@ -191,7 +197,7 @@ func TestFromPartialSnapshot(t *testing.T) {
 		opt, id := options(t), turns(t, log)[0].id
 		cut := rapid.IntRange(1, len(log)).Draw(t, "cut")
 		c := newClient()
-		c.messages, c.state = snapshotMessages(t, log[:cut])
+		c.messages, c.state = snapshotMessages(t, folded(t, log[:cut]).Content(true))
 		w := New(id, opt)
 		for _, rec := range log[:cut] {
 			w.Append(nil, rec)
@@ -278,51 +284,23 @@ func TestRemovedRecordsAreForgotten(t *testing.T) {
 	})
 }
 
-// TestHidden checks that a client from which records are hidden has the messages of a snapshot without them, with the same ids.
-func TestHidden(t *testing.T) {
+// TestViewHasTheSnapshot checks that a client of the stream under a view has the messages and the state of the snapshot under this view, with the same ids.
+func TestViewHasTheSnapshot(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		log := turntest.Logs(turntest.Config{Turns: 2, SubAgents: true, Plain: true}).Draw(t, "log")
-		hidesThoughts, hidesTools := rapid.Bool().Draw(t, "thoughts"), rapid.Bool().Draw(t, "tools")
-		isHidden := func(rec chunk.Record) bool {
-			switch rec.Type {
-			case chunk.TypeThinking:
-				return hidesThoughts
-			case chunk.TypeToolStart, chunk.TypeToolEnd, chunk.TypeToolInputError, chunk.TypeToolOutputError, chunk.TypeToolArgStreamStart,
-				chunk.TypeToolArgStreamDelta, chunk.TypeToolArgStreamEnd, chunk.TypeToolApprovalRequest, chunk.TypeToolApprovalResponse:
-				return hidesTools
-			}
-			return false
-		}
+		chat := viewtest.Views().Draw(t, "view").Chat()
 		c := newClient()
 		for _, at := range turns(t, log) {
 			c.open()
 			w := New(at.id, Options{})
 			for _, rec := range log[at.first:at.last] {
-				if isHidden(rec) {
-					show(t, c, w.Hide(nil, rec), log)
+				if shown, ok := chat.Record(rec); ok {
+					show(t, c, w.Append(nil, shown), log)
 				} else {
-					show(t, c, w.Append(nil, rec), log)
+					show(t, c, w.Hide(nil, rec), log)
 				}
 			}
 		}
-		s := folded(t, log)
-		list := s.AllMessages()
-		for i := range list {
-			var kept []fold.Part
-			for _, p := range list[i].Parts {
-				if p.Kind == fold.PartReasoning && hidesThoughts || p.Kind == fold.PartCall && hidesTools {
-					continue
-				}
-				kept = append(kept, p)
-			}
-			list[i].Parts = kept
-		}
-		var want []map[string]any
-		if err := decode(AppendMessages(nil, list), &want); err != nil {
-			t.Fatal(err)
-		}
-		if got, want := normalized(c.messages), normalized(want); got != want {
-			t.Fatalf("client:\n%s\nsnapshot:\n%s\nof\n%s", got, want, log)
-		}
+		compareWith(t, c, chat.Snapshot(folded(t, log).Content(true)), log)
 	})
 }

@@ -247,23 +247,9 @@ func (w *Writer) hide(rec *chunk.Record) {
 	by.hideCall(&it)
 }
 
-// endsText reports whether a record ends the open text of its agent.
+// endsText reports whether a hidden record ends the open text of its agent.
 func (it *item) endsText() bool {
-	if it.kind != dialect.NoBlock {
-		return len(it.piece) > 0
-	}
-	switch it.rec.Type {
-	case chunk.TypeTextDelta:
-		return len(it.content("delta")) > 0
-	case chunk.TypeThinking:
-		return len(it.content("content")) > 0
-	case chunk.TypeToolArgStreamStart, chunk.TypeToolStart, chunk.TypeToolApprovalRequest, chunk.TypeToolInputError:
-		return it.Text("toolName") != finishTool
-	case chunk.TypeFile, chunk.TypeSourceURL, chunk.TypeSourceDocument, chunk.TypeSubagentStart, chunk.TypeError,
-		chunk.TypeStepStart, chunk.TypeStepEnd, chunk.TypeRunInterrupted, chunk.TypeRunPaused, chunk.TypeStreamResync, chunk.TypeExecutorSuperseded:
-		return true
-	}
-	return false
+	return it.rec.Type == chunk.TypeRunInterrupted || dialect.EndsText(it.rec, it.Members, it.kind, it.piece)
 }
 
 // hidesPart reports whether a hidden record adds a part to the snapshot.
@@ -278,10 +264,10 @@ func (w *Writer) hidesPart(it *item) bool {
 	case chunk.TypeCustom:
 		return !it.by.own() || w.structuredPart(it) != noPart
 	case chunk.TypeToolArgStreamStart, chunk.TypeToolStart, chunk.TypeToolApprovalRequest:
-		return it.Text("toolName") != finishTool && !it.by.hiddenCalls[it.Text("toolCallId")]
+		return it.Text("toolName") != dialect.FinishTool && !it.by.hiddenCalls[it.Text("toolCallId")]
 	case chunk.TypeToolEnd, chunk.TypeToolInputError, chunk.TypeToolOutputError, chunk.TypeToolApprovalResponse:
 		_, begun := it.by.hiddenCalls[it.Text("toolCallId")]
-		return it.Text("toolName") != finishTool && !begun
+		return it.Text("toolName") != dialect.FinishTool && !begun
 	}
 	return false
 }

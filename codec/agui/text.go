@@ -1,11 +1,8 @@
 package agui
 
 import (
-	"bytes"
-
 	"github.com/tailrace/tailrace/chunk"
 	"github.com/tailrace/tailrace/internal/dialect"
-	"github.com/tailrace/tailrace/internal/rawjson"
 )
 
 const contentEnd = "\"}\n\n"
@@ -82,21 +79,12 @@ func (w *Writer) think(it *item) {
 		return
 	}
 	if it.by.block == dialect.ReasoningBlock {
-		piece = rest(it.by.thought, piece)
+		piece = dialect.Rest(it.by.thought, piece)
 	}
 	w.write(it, dialect.ReasoningBlock, piece)
 	if it.by.block == dialect.ReasoningBlock {
 		w.close(it.by)
 	}
-}
-
-// rest returns the text of whole after written, or all of it if it does not start with written. Both are contents of JSON strings.
-func rest(written, whole []byte) []byte {
-	a, b := rawjson.Unescaped(written), rawjson.Unescaped(whole)
-	if !bytes.HasPrefix(b, a) {
-		return whole
-	}
-	return rawjson.AppendEscaped(nil, b[len(a):])
 }
 
 // reopen writes the start of the open message of an agent.

@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/tailrace/tailrace/chunk"
+	"github.com/tailrace/tailrace/internal/dialect"
 	"github.com/tailrace/tailrace/internal/rawjson"
 )
 
@@ -84,7 +85,7 @@ func escaped(text string) []byte { return rawjson.AppendEscaped(make([]byte, 0, 
 func (w *Writer) writeTool(it *item) bool {
 	switch it.rec.Type {
 	case chunk.TypeToolArgStreamStart, chunk.TypeToolStart, chunk.TypeToolApprovalRequest:
-		if it.Text("toolName") == finishTool {
+		if it.Text("toolName") == dialect.FinishTool {
 			return true
 		}
 		w.beginCall(it)
@@ -131,7 +132,7 @@ func (w *Writer) call(it *item) *call {
 	}
 	c := &call{key: key, suffix: w.freeSuffix(key), by: it.by, tag: it.by.tag, of: it.by.carrierOf(it.rec), begunAt: it.rec.Ordinal}
 	c.name = bytes.Clone(it.content("toolName"))
-	c.delegated = strings.HasPrefix(it.Text("toolName"), subagentTool)
+	c.delegated = strings.HasPrefix(it.Text("toolName"), dialect.SubAgentTool)
 	w.addCall(c)
 	return c
 }
@@ -281,7 +282,7 @@ func isSameJSON(text []byte, v chunk.Value) bool {
 // awaited returns the call that a record completes, nil if the record has no effect: it is too late, or the call is of an earlier turn. A call that runs on
 // the server and whose start is missing is written first.
 func (w *Writer) awaited(it *item, ours bool) *call {
-	if it.Text("toolName") == finishTool {
+	if it.Text("toolName") == dialect.FinishTool {
 		return nil
 	}
 	key := callKey{it.by.agent, it.Text("toolCallId")}
@@ -331,7 +332,7 @@ func (w *Writer) toolError(it *item) {
 // approvalResponse writes the decision of a user. A denial is the outcome of the call.
 func (w *Writer) approvalResponse(it *item) {
 	c := w.calls[callKey{it.by.agent, it.Text("toolCallId")}]
-	if it.Text("toolName") == finishTool || c == nil {
+	if it.Text("toolName") == dialect.FinishTool || c == nil {
 		return
 	}
 	c.approvalID = nil

@@ -1,16 +1,12 @@
 package agui
 
 import (
-	"crypto/sha256"
-	"encoding/hex"
 	"hash/maphash"
-	"slices"
 	"strings"
 
 	"github.com/tailrace/tailrace/chunk"
 	"github.com/tailrace/tailrace/internal/dialect"
 	"github.com/tailrace/tailrace/internal/rawjson"
-	"github.com/tailrace/tailrace/subjects"
 )
 
 // InterruptTool is the name of the calls that a Translator writes for interrupts that are not the approval of a call: the arguments are the interrupt, the id of
@@ -91,11 +87,6 @@ const (
 	fails
 )
 
-type failure struct {
-	text string
-	code *string
-}
-
 // maxArguments bounds the arguments that are collected of one call.
 const maxArguments = 1 << 20
 
@@ -122,7 +113,7 @@ func newSource(session, kind string) *source {
 
 // Translate implements dialect.Translator for one event.
 func (t *Translator) Translate(raw []byte) ([]chunk.Chunk, error) {
-	whole, err := check(raw)
+	whole, err := dialect.CheckValue(raw)
 	if err != nil {
 		return nil, err
 	}
@@ -254,187 +245,6 @@ func (t *Translator) translate(e event) bool {
 	return true
 }
 
-func (t *Translator) runStarted() {
-	t.ending, t.failure, t.output = broken, failure{}, nil
-	if t.root.paused {
-		t.root.paused = false
-		t.emit(t.root, chunk.StreamActive{})
-	}
-}
-
-// runFinished handles the end of a run of the agent. Our run ends when the response ends: another run of the agent may follow in it.
-func (t *Translator) runFinished(e event) {
-	for _, a := range t.all() {
-		for _, id := range a.order { // the agent left out the end of the arguments
-			t.start(a, id)
-		}
-		t.endStep(a, nil)
-	}
-	t.ending, t.output = ended, e.object["result"]
-	outcome := e.object.object("outcome")
-	switch kind, _ := outcome.text("type"); kind {
-	case "interrupt":
-		for v := range rawjson.Elements(outcome["interrupts"]) {
-			t.interrupt(v)
-		}
-		t.ending = waits
-		if t.waitFor == "" {
-			t.waitFor = "interrupt"
-		}
-	case "cancelled":
-		code := CodeAborted
-		t.ending, t.failure = fails, failure{text: e.object.object("metadata").or("reason", "cancelled"), code: &code}
-	default:
-		if len(t.root.order) > 0 { // the client runs them
-			t.ending, t.waitFor = waits, "client_tool"
-		}
-	}
-	t.usage(e)
-}
-
-// usage writes the tokens of the run as those of a step, unless the steps had theirs.
-func (t *Translator) usage(e event) {
-	if t.counted {
-		t.counted = false
-		return
-	}
-	var u *chunk.Usage
-	for v := range rawjson.Elements(e.object["usage"]) {
-		o := read(v)
-		next := &chunk.Usage{InputTokens: o.number("inputTokens"), OutputTokens: o.number("outputTokens"),
-			CachedTokens: o.maybeNumber("cachedInputTokens"), CacheWriteTokens: o.maybeNumber("cacheWriteInputTokens")}
-		if u == nil {
-			u = next
-			continue
-		}
-		t.emit(t.root, chunk.StepEnd{Usage: u}) // one for each model
-		u = next
-	}
-	if u != nil {
-		t.emit(t.root, chunk.StepEnd{Usage: u})
-	}
-}
-
-func (o object) maybeNumber(name string) *chunk.Number {
-	var n chunk.Number
-	if v := o[name]; len(v) == 0 || n.UnmarshalJSON(v) != nil {
-		return nil
-	}
-	return &n
-}
-
-func (o object) number(name string) chunk.Number {
-	if n := o.maybeNumber(name); n != nil {
-		return *n
-	}
-	return "0"
-}
-
-// interrupt writes what a user must answer: the approval of a call, or a call that asks.
-func (t *Translator) interrupt(v chunk.Value) {
-	o := read(v)
-	id, ok := o.text("id")
-	if !ok {
-		return
-	}
-	a := t.root
-	if s := t.agents[o.or("subagentRunId", "")]; s != nil && !s.ended {
-		a = s
-	}
-	callID, isCall := o.text("toolCallId")
-	t.waitFor = o.or("reason", t.waitFor)
-	c := a.calls[callID]
-	if isCall && (c == nil || !c.ended) {
-		name, input := o.object("metadata").or("toolCallName", ""), null
-		if c != nil {
-			name, input = c.name, c.input
-		}
-		t.emitValid(a, chunk.ToolApprovalRequest{ToolCallID: callID, ToolName: name, ApprovalID: id, Input: input})
-		return
-	}
-	t.emitValid(a, chunk.ToolStart{ToolCallID: id, ToolName: InterruptTool, Arguments: v})
-}
-
-// emitValid emits a chunk of an event that has several, unless it is invalid.
-func (t *Translator) emitValid(a *source, b chunk.Body) {
-	c := chunk.Chunk{AgentID: a.session, AgentType: a.kind, Step: a.step, Body: b}
-	if c.Validate() == nil {
-		t.out = append(t.out, c)
-	}
-}
-
-func (t *Translator) runError(e event) bool {
-	message, ok := e.text("message")
-	if !ok {
-		return false
-	}
-	t.ending, t.failure = fails, failure{text: message, code: e.maybe("code")}
-	for _, a := range t.all() {
-		t.endStep(a, nil)
-	}
-	return true
-}
-
-func (t *Translator) stepStarted(e event) bool {
-	name, ok := e.text("stepName")
-	if !ok {
-		return false
-	}
-	t.endStep(e.by, nil)
-	e.by.step++
-	e.by.stepName, e.by.stepOpen, e.by.implicit = name, true, false
-	t.emit(e.by, chunk.StepStart{StepID: &name})
-	return true
-}
-
-func (t *Translator) stepFinished(e event) bool {
-	name, ok := e.text("stepName")
-	if ok && e.by.stepOpen && e.by.stepName == name {
-		t.endStep(e.by, e.object.object("metadata"))
-	}
-	return ok
-}
-
-// produce opens a step for output outside of the steps of the agent: a message of the agent is one then.
-func (t *Translator) produce(a *source, message string) {
-	if a.stepOpen && a.implicit && message != "" && a.message != "" && a.message != message {
-		t.endStep(a, nil)
-	}
-	if message != "" {
-		a.message = message
-	}
-	if !a.stepOpen {
-		a.step++
-		a.stepOpen, a.implicit, a.stepName = true, true, ""
-		t.emit(a, chunk.StepStart{})
-	}
-}
-
-// endStep ends the open step, with what the agent said about it.
-func (t *Translator) endStep(a *source, metadata object) {
-	t.endThought(a)
-	if !a.stepOpen {
-		return
-	}
-	a.stepOpen, a.message = false, ""
-	end := chunk.StepEnd{}
-	if !a.implicit {
-		end.StepID = new(a.stepName)
-	}
-	if u := metadata.object("usage"); u != nil {
-		t.counted = true
-		end.Usage = &chunk.Usage{InputTokens: u.number("inputTokens"), OutputTokens: u.number("outputTokens"),
-			CachedTokens: u.maybeNumber("cachedTokens"), CacheWriteTokens: u.maybeNumber("cacheWriteTokens")}
-	}
-	if reason, ok := metadata.text("finishReason"); ok {
-		if !slices.Contains([]string{"stop", "length", "tool-calls", "content-filter", "error"}, reason) {
-			reason = "other"
-		}
-		end.FinishReason = &reason
-	}
-	t.emit(a, end)
-}
-
 // stateSnapshot replaces the state. Ours is an object or an array.
 func (t *Translator) stateSnapshot(e event) bool {
 	state := e.object["snapshot"]
@@ -489,134 +299,4 @@ func (t *Translator) activity(e event) bool {
 		return false
 	}
 	return true
-}
-
-// sessionOf returns the session of a sub-agent: its id, or one that is made from it if that is not valid for a session.
-func sessionOf(id string) string {
-	if subjects.CheckToken("session", id) == nil {
-		return id
-	}
-	sum := sha256.Sum256([]byte(id))
-	return "agui-" + hex.EncodeToString(sum[:16])
-}
-
-// subagentStarted begins a sub-agent. One that was suspended continues.
-func (t *Translator) subagentStarted(e event) bool {
-	id, ok := e.text("subagentRunId")
-	name, named := e.text("name")
-	session := sessionOf(id)
-	if !ok || !named || session == t.root.session {
-		return false
-	}
-	if a := t.agents[id]; a != nil && !a.ended {
-		if a.paused {
-			a.paused = false
-			t.emit(a, chunk.StreamActive{})
-		}
-		return true
-	}
-	parent := t.root
-	if p := t.agents[e.or("parentSubagentRunId", "")]; p != nil && !p.ended {
-		parent = p
-	}
-	a := newSource(session, name)
-	a.id, a.parent, a.callID = id, parent, e.or("parentToolCallId", "")
-	begin := chunk.SubagentStart{SubAgentType: name, SubSessionID: session, CallID: a.callID}
-	if (chunk.Chunk{AgentID: parent.session, AgentType: parent.kind, Step: parent.step, Body: begin}).Validate() != nil {
-		return false
-	}
-	t.start(parent, a.callID)
-	t.agents[id] = a
-	t.list = append(t.list, a)
-	t.emit(parent, begin)
-	return true
-}
-
-func (t *Translator) subagentEnded(e event) bool {
-	id, _ := e.text("subagentRunId")
-	a := t.agents[id]
-	if a == nil || a.ended {
-		return false
-	}
-	t.endChunk(a)
-	if e.kind == "SUBAGENT_ERROR" {
-		t.concludeAgent(a, &failure{text: e.or("message", "the sub-agent failed"), code: e.maybe("code")}, nil)
-		return true
-	}
-	if outcome, _ := e.object.object("outcome").text("type"); outcome == "suspended" {
-		t.endStep(a, nil)
-		a.paused = true
-		reason := "interrupt"
-		t.emit(a, chunk.StreamPaused{Reason: &reason})
-		return true
-	}
-	t.concludeAgent(a, nil, e.object["result"])
-	return true
-}
-
-// concludeAgent ends a sub-agent, those that it started first, and reports its end to the parent.
-func (t *Translator) concludeAgent(a *source, f *failure, result chunk.Value) {
-	for _, c := range slices.Backward(slices.Clone(t.list)) {
-		if c.parent == a && !c.ended {
-			t.concludeAgent(c, f, nil)
-		}
-	}
-	t.endStep(a, nil)
-	a.ended = true
-	t.list = slices.DeleteFunc(t.list, func(s *source) bool { return s == a })
-	if f != nil {
-		t.emit(a, chunk.StreamFailed{Error: f.text, ErrorDetail: f.detail()})
-		result = append(append(chunk.Value(`{"error":`), quote(f.text)...), '}')
-	} else {
-		t.emit(a, chunk.StreamEnd{StreamID: a.session})
-		if result == nil {
-			result = quote(strings.Join(a.text, ""))
-		}
-	}
-	t.emitValid(a.parent, chunk.SubagentEnd{SubAgentType: a.kind, SubSessionID: a.session, CallID: a.callID, Result: result})
-	// The memory of a long run must not grow with its sub-agents; a later start with the id is another invocation.
-	a.messages, a.calls, a.seen, a.text = nil, nil, nil, nil
-	delete(t.agents, a.id)
-}
-
-func (f *failure) detail() *chunk.ErrorDetail {
-	return &chunk.ErrorDetail{Message: f.text, Code: f.code}
-}
-
-// pause suspends the run and its sub-agents.
-func (t *Translator) pause() {
-	for _, a := range slices.Backward(t.list) {
-		if !a.paused {
-			a.paused = true
-			t.emit(a, chunk.StreamPaused{Reason: &t.waitFor})
-		}
-	}
-	t.root.paused = true
-	t.emit(t.root, chunk.StreamPaused{Reason: &t.waitFor})
-}
-
-// conclude ends the run and its sub-agents.
-func (t *Translator) conclude() {
-	if t.ending == broken {
-		t.ending, t.failure = fails, failure{text: "the stream of the agent broke off"}
-	}
-	for len(t.list) > 0 {
-		a := t.list[len(t.list)-1]
-		if t.ending == fails {
-			t.concludeAgent(a, &t.failure, nil)
-		} else {
-			t.concludeAgent(a, nil, nil)
-		}
-	}
-	t.endStep(t.root, nil)
-	t.root.ended = true
-	if t.ending == fails {
-		t.emit(t.root, chunk.StreamFailed{Error: t.failure.text, ErrorDetail: t.failure.detail()})
-		return
-	}
-	end := chunk.StreamEnd{StreamID: t.root.session}
-	if t.output != nil {
-		end.FinalOutput = &t.output
-	}
-	t.emit(t.root, end)
 }

@@ -4,6 +4,7 @@ import (
 	"slices"
 
 	"github.com/tailrace/tailrace/chunk"
+	"github.com/tailrace/tailrace/internal/dialect"
 )
 
 // tool translates an event of a call.
@@ -123,7 +124,7 @@ func inputOf(text []byte) chunk.Value {
 	if len(text) == 0 {
 		return chunk.Value(`{}`)
 	}
-	v, err := check(text)
+	v, err := dialect.CheckValue(text)
 	switch {
 	case err != nil:
 		v = quote(string(text))

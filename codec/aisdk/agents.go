@@ -53,7 +53,7 @@ func (m *MessageWriter) isShown(it *item) bool {
 
 // childChunk writes a chunk of a sub-agent unchanged, as a notice.
 func (m *MessageWriter) childChunk(it *item) {
-	if it.Text("toolName") == finishTool {
+	if it.Text("toolName") == dialect.FinishTool {
 		return
 	}
 	line := it.JSON()

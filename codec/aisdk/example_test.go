@@ -6,7 +6,6 @@ import (
 
 	"github.com/tailrace/tailrace/chunk"
 	"github.com/tailrace/tailrace/codec/aisdk"
-	"github.com/tailrace/tailrace/internal/dialect"
 )
 
 func record(n int, body chunk.Body) chunk.Record {
@@ -89,7 +88,7 @@ func ExampleTranslator() {
 {"type":"finish-step"}
 {"type":"finish","finishReason":"tool-calls"}`
 
-	tr := aisdk.NewTranslator(dialect.Run{Session: "s1", AgentType: "support", RunID: "r1"})
+	tr := aisdk.NewTranslator(aisdk.TranslatorConfig{Session: "s1", AgentType: "support", RunID: "r1"})
 	write := func(chunks []chunk.Chunk) {
 		for _, c := range chunks {
 			text, err := c.AppendJSON(nil)

@@ -7,6 +7,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/tailrace/tailrace/chunk"
+	"github.com/tailrace/tailrace/internal/dialect"
 	"github.com/tailrace/tailrace/internal/testkit/chunktest"
 )
 
@@ -373,11 +374,11 @@ func (a *generator) notice() {
 
 func (a *generator) finishTool() {
 	yes := true
-	a.write(chunk.ToolArgStreamStart{ToolCallID: "f", ToolName: finishTool})
+	a.write(chunk.ToolArgStreamStart{ToolCallID: "f", ToolName: dialect.FinishTool})
 	a.write(chunk.ToolArgStreamDelta{ToolCallID: "f", Delta: "{}"})
 	a.write(chunk.ToolArgStreamEnd{ToolCallID: "f"})
-	a.write(chunk.ToolStart{ToolCallID: "f", ToolName: finishTool, Arguments: chunk.Value(`{}`)})
-	a.write(chunk.ToolEnd{ToolCallID: "f", ToolName: finishTool, Result: null, ProviderExecuted: &yes})
+	a.write(chunk.ToolStart{ToolCallID: "f", ToolName: dialect.FinishTool, Arguments: chunk.Value(`{}`)})
+	a.write(chunk.ToolEnd{ToolCallID: "f", ToolName: dialect.FinishTool, Result: null, ProviderExecuted: &yes})
 }
 
 // subAgent writes a call of a sub-agent and its records.

@@ -56,24 +56,15 @@ func (m *MessageWriter) hide(rec *chunk.Record) {
 	}
 }
 
-// endsText reports whether a record ends the open text of its agent, if nothing else of its part is shown. It leaves out two records that writers should not
-// produce: the outcome of a call without a start ends a text, and the second outcome of a call does not.
+// endsText reports whether a hidden record ends the open text of its agent.
 func (it *item) endsText() bool {
-	if it.kind != dialect.NoBlock {
-		return len(it.piece) > 0
-	}
 	switch it.rec.Type {
-	case chunk.TypeTextDelta:
-		return len(it.content("delta")) > 0 || it.beginsPart()
-	case chunk.TypeThinking:
-		return len(it.content("content")) > 0 || it.beginsPart()
-	case chunk.TypeToolArgStreamStart, chunk.TypeToolStart, chunk.TypeToolApprovalRequest, chunk.TypeToolInputError:
-		return it.Text("toolName") != finishTool
-	case chunk.TypeFile, chunk.TypeSourceURL, chunk.TypeSourceDocument, chunk.TypeSubagentStart, chunk.TypeError,
-		chunk.TypeStepStart, chunk.TypeStepEnd, chunk.TypeRunPaused, chunk.TypeStreamResync, chunk.TypeExecutorSuperseded:
-		return true
+	case chunk.TypeTextDelta, chunk.TypeThinking:
+		if it.beginsPart() {
+			return true
+		}
 	case chunk.TypeSuspensionMarker, chunk.TypeRunInterrupted, chunk.TypeRunResumed, chunk.TypeCheckpointCreated, chunk.TypeStepCommitted, chunk.TypeStepDiscarded:
 		return !it.sp.own()
 	}
-	return false
+	return dialect.EndsText(&it.rec, it.Members, it.kind, it.piece)
 }

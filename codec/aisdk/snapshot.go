@@ -237,12 +237,8 @@ func (f FrontendSnapshot) AppendJSON(dst []byte) []byte {
 		counts := fold.Faults{Skipped: f.Faults.Skipped, RejectedPatches: f.Faults.RejectedPatches, RejectedPieces: f.Faults.RejectedPieces, Lost: f.Faults.Lost}
 		o.Dst = counts.AppendJSON(o.Dst)
 	}
-	switch {
-	case f.Before == nil:
-	case *f.Before == "":
-		o.Raw("before", orNull(nil))
-	default:
-		o.String("before", *f.Before)
+	if f.Before != nil {
+		o.TextOrNull("before", *f.Before)
 	}
 	return o.End()
 }

@@ -1,12 +1,10 @@
 package aisdk
 
 import (
-	"bytes"
 	"strconv"
 
 	"github.com/tailrace/tailrace/chunk"
 	"github.com/tailrace/tailrace/internal/dialect"
-	"github.com/tailrace/tailrace/internal/rawjson"
 )
 
 // kinds are the chunks of a block.
@@ -93,21 +91,12 @@ func (m *MessageWriter) think(it *item) {
 		return
 	}
 	if it.sp.block == dialect.ReasoningBlock && !it.partMembers().Begins {
-		piece = rest(it.sp.thought, piece)
+		piece = dialect.Rest(it.sp.thought, piece)
 	}
 	m.write(it, dialect.ReasoningBlock, piece)
 	if it.sp.block == dialect.ReasoningBlock {
 		m.close(it.sp)
 	}
-}
-
-// rest returns the text of whole after written, or all of it if it does not start with written. Both are contents of JSON strings.
-func rest(written, whole []byte) []byte {
-	a, b := rawjson.Unescaped(written), rawjson.Unescaped(whole)
-	if !bytes.HasPrefix(b, a) {
-		return whole
-	}
-	return rawjson.AppendEscaped(nil, b[len(a):])
 }
 
 // close ends the open block of an agent.

@@ -8,14 +8,9 @@ import (
 	"strings"
 
 	"github.com/tailrace/tailrace/chunk"
+	"github.com/tailrace/tailrace/internal/dialect"
 	"github.com/tailrace/tailrace/internal/rawjson"
 	"github.com/tailrace/tailrace/internal/uipart"
-)
-
-// finishTool is the injected tool with the structured output, which is not shown; subagentTool is the prefix of tools that are sub-agents.
-const (
-	finishTool   = "__finish__"
-	subagentTool = "subagent__"
 )
 
 // callKey names a call: ids are the producer's, one agent's are not another's.
@@ -110,7 +105,7 @@ func (m *MessageWriter) call(it *item, name string) *call {
 		return c
 	}
 	c := newCall(key, m.freeSuffix(key))
-	c.client, c.delegated, c.begunAt = m.runsInClient(it, name), strings.HasPrefix(name, subagentTool), it.rec.Ordinal
+	c.client, c.delegated, c.begunAt = m.runsInClient(it, name), strings.HasPrefix(name, dialect.SubAgentTool), it.rec.Ordinal
 	m.callCount++
 	c.number = m.callCount
 	m.calls[key] = c
@@ -209,7 +204,7 @@ func (m *MessageWriter) isShownID(id string) bool {
 
 // runsInClient reports whether the browser runs a call.
 func (m *MessageWriter) runsInClient(it *item, name string) bool {
-	if strings.HasPrefix(name, subagentTool) {
+	if strings.HasPrefix(name, dialect.SubAgentTool) {
 		return false
 	}
 	if v := it.Get("providerExecuted"); v != nil {
@@ -220,7 +215,7 @@ func (m *MessageWriter) runsInClient(it *item, name string) bool {
 
 func (m *MessageWriter) toolArgsStart(it *item) {
 	name := it.Text("toolName")
-	if name == finishTool {
+	if name == dialect.FinishTool {
 		return
 	}
 	c := m.call(it, name)
@@ -285,7 +280,7 @@ func (m *MessageWriter) cutInputs() {
 }
 
 func (m *MessageWriter) toolStart(it *item) {
-	if name := it.Text("toolName"); name != finishTool {
+	if name := it.Text("toolName"); name != dialect.FinishTool {
 		c := m.call(it, name)
 		c.setMembers(it, name)
 		m.available(it, c, it.Get("arguments"))
@@ -329,7 +324,7 @@ func (m *MessageWriter) input(it *item, c *call, input []byte) {
 // on the server and whose start is missing is shown first.
 func (m *MessageWriter) awaited(it *item, ours bool) *call {
 	name := it.Text("toolName")
-	if name == finishTool {
+	if name == dialect.FinishTool {
 		return nil
 	}
 	c := m.known(it)
@@ -421,7 +416,7 @@ func (m *MessageWriter) toolOutputError(it *item) {
 
 func (m *MessageWriter) toolInputError(it *item) {
 	name := it.Text("toolName")
-	if name == finishTool {
+	if name == dialect.FinishTool {
 		return
 	}
 	c := m.known(it)
@@ -452,7 +447,7 @@ func (m *MessageWriter) toolInputError(it *item) {
 // approvalRequest writes a request to the user. A request that a rule answers is not shown: clients of version 6 would still ask.
 func (m *MessageWriter) approvalRequest(it *item) {
 	name := it.Text("toolName")
-	if name == finishTool {
+	if name == dialect.FinishTool {
 		return
 	}
 	c, input := m.call(it, name), it.orNull("input")
@@ -489,7 +484,7 @@ func (m *MessageWriter) approvalRequest(it *item) {
 // approvalResponse writes a decision. Version 6 has no chunk for it: the output of the tool, or the denial, updates its part.
 func (m *MessageWriter) approvalResponse(it *item) {
 	c := m.known(it)
-	if it.Text("toolName") == finishTool || c == nil || c.completed {
+	if it.Text("toolName") == dialect.FinishTool || c == nil || c.completed {
 		return
 	}
 	m.markVisible(it)

@@ -22,7 +22,7 @@ const (
 // Translator translates the parts of a UI message stream, which the servers of the AI SDK write (toUIMessageStreamResponse of version 6 and 7), to the chunks
 // of the log. It is a dialect.Translator, see there; package doc has the table. The caller reads the server-sent events and stops at [DONE].
 type Translator struct {
-	run       dialect.Run
+	cfg       TranslatorConfig
 	step      int64
 	messageID string
 	calls     map[string]*incomingCall // by id, of all responses
@@ -55,12 +55,20 @@ type incomingCall struct {
 	waits     bool        // nothing has the outcome: the client runs it, or a user must approve it
 }
 
-// NewTranslator returns a Translator of the first response of a run, or of a later one if r.Step is set.
-func NewTranslator(r dialect.Run) *Translator {
-	if r.AgentType == "" {
-		r.AgentType = "agent"
+// TranslatorConfig describes the run that a Translator translates.
+type TranslatorConfig struct {
+	Session   string // id of its session; required
+	AgentType string // of its chunks; defaults to "agent"
+	RunID     string // of the run; optional, for run_interrupted
+	Step      int64  // that the run has reached, 0 before the first: a Translator of a later response of a run continues counting
+}
+
+// NewTranslator returns a Translator.
+func NewTranslator(c TranslatorConfig) *Translator {
+	if c.AgentType == "" {
+		c.AgentType = "agent"
 	}
-	return &Translator{run: r, step: r.Step, calls: make(map[string]*incomingCall)}
+	return &Translator{cfg: c, step: c.Step, calls: make(map[string]*incomingCall)}
 }
 
 // MessageID returns the server's id of the message, "" until a start has one.
@@ -68,7 +76,7 @@ func (t *Translator) MessageID() string { return t.messageID }
 
 // Translate implements dialect.Translator. raw is the data of one event.
 func (t *Translator) Translate(raw []byte) ([]chunk.Chunk, error) {
-	whole, err := checkPart(raw)
+	whole, err := dialect.CheckValue(raw)
 	if err != nil {
 		return nil, err
 	}
@@ -110,7 +118,7 @@ func (t *Translator) End() []chunk.Chunk {
 		t.paused = true
 		t.emit(chunk.StreamPaused{Reason: new("tool-calls")})
 	default:
-		t.emit(chunk.StreamEnd{StreamID: t.run.Session})
+		t.emit(chunk.StreamEnd{StreamID: t.cfg.Session})
 	}
 	return t.take()
 }
@@ -161,7 +169,7 @@ func (t *Translator) emit(b chunk.Body) { t.emitPart(b, uipart.Members{}) }
 // emitPart is emit for a part with members that the chunk schema does not have.
 func (t *Translator) emitPart(b chunk.Body, ui uipart.Members) {
 	t.texts.next(b)
-	t.out = append(t.out, chunk.Chunk{AgentID: t.run.Session, AgentType: t.run.AgentType, Step: t.step, Body: b, Extra: ui.Extra()})
+	t.out = append(t.out, chunk.Chunk{AgentID: t.cfg.Session, AgentType: t.cfg.AgentType, Step: t.step, Body: b, Extra: ui.Extra()})
 }
 
 // setMetadata writes metadata of the message. That of the start waits for the first step: before it the response may have the outcomes of approved calls, which belong
@@ -266,7 +274,7 @@ func (t *Translator) part(p part) bool {
 		t.emit(chunk.Error{Error: *text, Code: new(CodeAgentFailed)})
 	case "abort":
 		t.ending = complete
-		t.emit(chunk.RunInterrupted{RunID: t.run.RunID, Reason: p.maybe("reason")})
+		t.emit(chunk.RunInterrupted{RunID: t.cfg.RunID, Reason: p.maybe("reason")})
 	case "text-start", "text-delta", "text-end", "reasoning-start", "reasoning-delta", "reasoning-end":
 		return t.textPart(p)
 	case "source-url", "source-document", "file":
@@ -430,21 +438,6 @@ func (t *Translator) outcome(id string, c *incomingCall, p part) bool {
 // outcomeOfEarlierCall writes the outcome of a call that an earlier response had, to which another Translator was used: an approved call has run.
 func (t *Translator) outcomeOfEarlierCall(id string, p part) bool {
 	return t.outcome(id, &incomingCall{name: unknownTool}, p)
-}
-
-// checkPart checks that one part fits into a chunk, and returns it on one line.
-func checkPart(raw []byte) (chunk.Value, error) {
-	// As data, not as text between others, so that its members cannot be taken for members of the surrounding chunk.
-	line, err := chunk.Chunk{AgentID: "-", Body: chunk.Custom{Data: raw}}.AppendJSON(nil)
-	if err != nil {
-		return nil, err
-	}
-	c, err := chunk.Decode(line)
-	if err != nil {
-		return nil, err
-	}
-	b, _ := chunk.As[chunk.Custom](c)
-	return b.Data, nil
 }
 
 // callMembers returns the members of a part that begins a call which the chunk schema does not have. Servers leave out dynamic in the part of a static tool.

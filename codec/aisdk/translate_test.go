@@ -9,7 +9,6 @@ import (
 	"testing"
 
 	"github.com/tailrace/tailrace/chunk"
-	"github.com/tailrace/tailrace/internal/dialect"
 )
 
 // translated returns the chunks of a response, one a line without their head: its step and the rest.
@@ -44,7 +43,7 @@ func translated(t *testing.T, tr *Translator, parts string) string {
 }
 
 func newTestTranslator() *Translator {
-	return NewTranslator(dialect.Run{Session: "s1", AgentType: "support", RunID: "r1"})
+	return NewTranslator(TranslatorConfig{Session: "s1", AgentType: "support", RunID: "r1"})
 }
 
 // Each part has the chunks of the table in the package doc, and every end of a response its record.
@@ -223,7 +222,7 @@ func TestTranslatorOfALaterResponse(t *testing.T) {
 	if got, want := translated(t, tr, `{"type":"finish"}`), "0 stream_active\n0 stream_end,\"streamId\":\"s1\"\n"; got != want { // the browser has run the tool
 		t.Errorf("got\n%swant\n%s", got, want)
 	}
-	other := NewTranslator(dialect.Run{Session: "s1", AgentType: "support", Step: 1})
+	other := NewTranslator(TranslatorConfig{Session: "s1", AgentType: "support", Step: 1})
 	if got := translated(t, other, later); !strings.Contains(got, "2 step_start") {
 		t.Errorf("got\n%s", got)
 	}

@@ -12,39 +12,10 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/tailrace/tailrace/chunk"
+	"github.com/tailrace/tailrace/internal/testkit/viewtest"
 	"github.com/tailrace/tailrace/projector/fold"
 	"github.com/tailrace/tailrace/sseedge/view"
 )
-
-// drawView draws a view: a preset, or all types but some, with some members hidden.
-func (a *generator) drawView() *view.Compiled {
-	v := view.View{Types: []chunk.Type{"*"}, SubAgents: a.pick("subAgents", 2) == 0}
-	if a.pick("preset", 4) == 0 {
-		v = view.View{Preset: view.Public, SubAgents: a.pick("subAgents", 2) == 0}
-	} else {
-		v.Except = rapid.SliceOfNDistinct(rapid.SampledFrom(chunk.Types()), 0, 4, rapid.ID[chunk.Type]).Draw(a.t, "except")
-		hide := map[chunk.Type][]string{}
-		for _, group := range rapid.SliceOfN(rapid.SampledFrom([]map[chunk.Type][]string{
-			{"tool_start": {"arguments"}, "tool_arg_stream_delta": {"delta"}, "tool_approval_request": {"input"}, "tool_input_error": {"partialInput"}},
-			{"tool_end": {"result"}, "subagent_end": {"result"}},
-			{"tool_end": {"error"}, "tool_input_error": {"error"}, "tool_output_error": {"error"}},
-			{"error": {"error", "errorDetail"}, "stream_failed": {"error", "errorDetail"}},
-			{"tool_approval_response": {"reason"}},
-			{"text_delta": {"delta"}}, {"thinking": {"content"}}, {"custom": {"data"}}, {"file": {"url"}}, {"step_end": {"usage"}},
-			{"source_url": {"title"}}, {"run_started": {"input"}}, {"*": {"agentType"}},
-		}), 0, 3).Draw(a.t, "hide") {
-			for typ, paths := range group {
-				hide[typ] = append(hide[typ], paths...)
-			}
-		}
-		v.Hide = hide
-	}
-	c, err := v.Compile()
-	if err != nil {
-		return a.drawView() // it hides a value in one place and shows it in another
-	}
-	return c
-}
 
 // shown is a MessageWriter behind a view.
 type shown struct {
@@ -85,7 +56,7 @@ func TestViewTailIsTheSame(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		a := newGenerator(t)
 		a.turn()
-		opt, shows := a.options(), a.drawView().Chat()
+		opt, shows := a.options(), viewtest.Views().Draw(a.t, "view").Chat()
 		m, c := shown{New("msg-1", opt), shows}, newClient(opt.Major)
 		for _, rec := range a.log {
 			if m.Done() {
@@ -138,7 +109,7 @@ func TestViewSnapshotHasTheSame(t *testing.T) {
 		a.plain = true
 		a.turn()
 		opt := Options{Major: []int{0, 7}[a.pick("major", 2)], ClientTool: isClientTool}
-		shows := a.drawView().Chat()
+		shows := viewtest.Views().Draw(a.t, "view").Chat()
 		f := fold.New(session)
 		for _, rec := range a.log {
 			if err := f.Apply(rec); err != nil {
@@ -195,7 +166,7 @@ func TestViewShowsNoMoreThanTheLog(t *testing.T) {
 		a.value = rapid.Map(rapid.Int(), func(n int) chunk.Value { return chunk.Value(fmt.Sprintf(`{"q":"v%d"}`, n)) })
 		a.text = rapid.SampledFrom([]string{"a", "b c"})
 		a.turn()
-		opt, compiled := a.options(), a.drawView()
+		opt, compiled := a.options(), viewtest.Views().Draw(a.t, "view")
 		shows := compiled.Chat()
 		var allowed []string
 		for i, rec := range a.log {

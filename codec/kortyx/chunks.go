@@ -27,7 +27,7 @@ func (w *Writer) chunk(it *item) {
 		w.carry(it, All)
 		w.think(it, it.is("isComplete"), it.content("content"))
 	case chunk.TypeToolStart, chunk.TypeToolEnd, chunk.TypeToolOutputError, chunk.TypeToolInputError, chunk.TypeToolApprovalRequest, chunk.TypeToolApprovalResponse:
-		if it.Text("toolName") != finishTool {
+		if it.Text("toolName") != dialect.FinishTool {
 			w.tool(it)
 		}
 	case chunk.TypeCustom:

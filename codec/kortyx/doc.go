@@ -83,7 +83,7 @@
 //
 // # Snapshots
 //
-// AppendSnapshot and AppendPage have what a page loads before it follows the stream: messages, the states of structured data, and pending requests in the forms
+// AppendSnapshot and AppendContent have what a page loads before it follows the stream: messages, the states of structured data, and pending requests in the forms
 // of Kortyx's React client. The stream of values that are not structured data of a Kortyx agent has another id there than live: the snapshot does not have the
 // sequence of the record.
 package kortyx

@@ -7,6 +7,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/tailrace/tailrace/chunk"
+	"github.com/tailrace/tailrace/internal/dialect"
 	"github.com/tailrace/tailrace/internal/testkit/chunktest"
 	"github.com/tailrace/tailrace/projector/fold"
 )
@@ -339,8 +340,8 @@ func (g *generator) notice() {
 	case 3:
 		g.write(chunk.ExecutorSuperseded{})
 	case 4:
-		g.write(chunk.ToolStart{ToolCallID: "f", ToolName: finishTool, Arguments: chunk.Value(`{}`)})
-		g.write(chunk.ToolEnd{ToolCallID: "f", ToolName: finishTool, ProviderExecuted: &serverSide})
+		g.write(chunk.ToolStart{ToolCallID: "f", ToolName: dialect.FinishTool, Arguments: chunk.Value(`{}`)})
+		g.write(chunk.ToolEnd{ToolCallID: "f", ToolName: dialect.FinishTool, ProviderExecuted: &serverSide})
 	}
 }
 

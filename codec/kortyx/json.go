@@ -4,6 +4,7 @@ import (
 	"strings"
 
 	"github.com/tailrace/tailrace/chunk"
+	"github.com/tailrace/tailrace/internal/dialect"
 	"github.com/tailrace/tailrace/internal/rawjson"
 )
 
@@ -20,7 +21,7 @@ const maxLevels = 10_000
 
 // open parses one JSON object that fits into a chunk. A done may be larger: its data is the state of the whole workflow, and is not kept.
 func open(raw []byte) (chunk.Value, error) {
-	v, err := check(raw)
+	v, err := dialect.CheckValue(raw)
 	if err == nil {
 		return v, nil
 	}
@@ -39,21 +40,6 @@ func isDone(raw []byte) bool {
 		}
 	}
 	return types == 1 && done
-}
-
-// check checks that one JSON value, on one line, fits into a chunk.
-func check(raw []byte) (chunk.Value, error) {
-	// As data, not as text between others, so that its members cannot be taken for members of the surrounding chunk.
-	line, err := chunk.Chunk{AgentID: "-", Body: chunk.Custom{Data: raw}}.AppendJSON(nil)
-	if err != nil {
-		return nil, err
-	}
-	c, err := chunk.Decode(line)
-	if err != nil {
-		return nil, err
-	}
-	b, _ := chunk.As[chunk.Custom](c)
-	return b.Data, nil
 }
 
 // object has the members of a JSON object by name. The nil object has none.

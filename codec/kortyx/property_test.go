@@ -296,12 +296,12 @@ func TestTranslationKeepsTheTurn(t *testing.T) {
 func facts(c chunk.Chunk, denied map[string]bool) []string {
 	switch b := c.Body.(type) {
 	case chunk.ToolStart:
-		if b.ToolName != finishTool {
+		if b.ToolName != dialect.FinishTool {
 			return []string{fmt.Sprintf("call %s %s %s", b.ToolCallID, b.ToolName, b.Arguments)}
 		}
 	case chunk.ToolEnd:
 		switch {
-		case b.ToolName == finishTool || denied[b.ToolCallID]:
+		case b.ToolName == dialect.FinishTool || denied[b.ToolCallID]:
 		case b.Error != nil:
 			return []string{fmt.Sprintf("failed %s %q", b.ToolCallID, *b.Error)}
 		default:

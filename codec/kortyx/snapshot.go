@@ -19,8 +19,13 @@ type SnapshotOptions struct {
 	Token func(s chunk.Session, requestID string) string
 }
 
-// AppendSnapshot appends the state of a session as one line of JSON, in the forms of Kortyx's client: its messages, the states of its structured data and its
-// pending requests.
+// AppendSnapshot is AppendContent for a snapshot, which must be HasAllMessages.
+func AppendSnapshot(dst []byte, s fold.Snapshot, o SnapshotOptions) []byte {
+	return AppendContent(dst, s.Content(o.Partial), o)
+}
+
+// AppendContent appends what a client is shown of a session as one line of JSON, in the forms of Kortyx's client: its messages, the states of its structured data and
+// its pending requests. Partial of the options has no effect.
 //
 //	{"sessionId":"s1",
 //	 "messages":[{"id":"msg-1","role":"assistant","content":"…","contentPieces":[…],"metadata":{…}}],
@@ -28,55 +33,41 @@ type SnapshotOptions struct {
 //	                                                                           the run, and structured data that is not final
 //	 "pendingRequests":[{"token":"…","requestId":"…","schema":{…},"options":[…]}],
 //	 "checkpointId":null,"status":"active","streamSequence":17,
-//	 "error":"…","before":"msg-4"}                                             if the run failed; of a page
+//	 "error":"…",                                                              if the run failed
+//	 "before":"msg-4"}                                                         of a page; null if there are no older messages
 //
-// s must be HasAllMessages. Hidden messages are omitted.
-func AppendSnapshot(dst []byte, s fold.Snapshot, o SnapshotOptions) []byte {
-	at := s
-	if !o.Partial {
-		at = s.BeforeAnswer()
-	}
-	return (&snapshotWriter{opt: o, at: &at, now: &s}).append(dst, at.AllMessages(), nil)
-}
-
-// AppendPage appends a snapshot with only the messages of a page. Its member before is the id to request older messages with, null if there are none.
-func AppendPage(dst []byte, p *fold.MessagePage, o SnapshotOptions) []byte {
-	at, now := p.Snapshot(), p.Current()
-	list, older := p.Messages()
-	return (&snapshotWriter{opt: o, at: &at, now: &now}).append(dst, list, &older)
+// Hidden messages are omitted.
+func AppendContent(dst []byte, c fold.Content, o SnapshotOptions) []byte {
+	return (&snapshotWriter{of: c, opt: o}).append(dst)
 }
 
 type snapshotWriter struct {
 	rawjson.Object
 
+	of       fold.Content
 	opt      SnapshotOptions
-	at, now  *fold.Snapshot
 	question object // of a Kortyx agent, that the session waits for; nil for none
 }
 
-func (w *snapshotWriter) append(dst []byte, list []fold.Message, before *string) []byte {
+func (w *snapshotWriter) append(dst []byte) []byte {
 	w.Object = rawjson.Begin(dst)
-	w.String("sessionId", w.at.Session.ID)
-	messages := w.messages(list)
+	w.String("sessionId", w.of.Session.ID)
+	messages := w.messages()
 	w.array("messages", len(messages), func(i int) { w.message(&messages[i]) })
 	w.structured()
 	w.pending()
-	w.Maybe("checkpointId", w.at.CheckpointID)
-	if w.at.CheckpointID == nil {
+	w.Maybe("checkpointId", w.of.CheckpointID)
+	if w.of.CheckpointID == nil {
 		w.Raw("checkpointId", null)
 	}
-	w.String("status", string(w.now.Status))
+	w.String("status", string(w.of.Status))
 	w.Name("streamSequence")
-	w.Dst = strconv.AppendUint(w.Dst, uint64(w.at.Position.Seq), 10)
-	if f := w.at.Failure; f != nil {
-		w.String("error", f.Message)
+	w.Dst = strconv.AppendUint(w.Dst, uint64(w.of.Position.Seq), 10)
+	if w.of.Failure != nil {
+		w.String("error", w.of.Failure.Message)
 	}
-	switch {
-	case before == nil:
-	case *before == "":
-		w.Raw("before", null)
-	default:
-		w.String("before", *before)
+	if w.of.Before != nil {
+		w.TextOrNull("before", *w.of.Before)
 	}
 	return w.End()
 }
@@ -113,11 +104,11 @@ type piece struct {
 }
 
 // messages joins the steps of a turn, and omits hidden, replaced and empty messages.
-func (w *snapshotWriter) messages(list []fold.Message) []shownMessage {
+func (w *snapshotWriter) messages() []shownMessage {
 	var out []shownMessage
 	last := -1
-	for i := range list {
-		m := &list[i]
+	for i := range w.of.Messages {
+		m := &w.of.Messages[i]
 		if m.Hidden || m.Replaced || len(m.Parts) == 0 {
 			continue
 		}
@@ -133,7 +124,7 @@ func (w *snapshotWriter) messages(list []fold.Message) []shownMessage {
 			w.addPart(s, &m.Parts[j])
 		}
 	}
-	if n := len(out) - 1; n >= 0 && w.now.Status == fold.Paused && len(w.now.Pending) == 0 && out[n].question != nil {
+	if n := len(out) - 1; n >= 0 && w.of.Status == fold.Paused && len(w.of.Pending) == 0 && out[n].question != nil {
 		w.question = out[n].question
 		out[n].pieces = append(out[n].pieces, piece{json: w.questionPiece(w.question)})
 	}
@@ -328,28 +319,28 @@ func (w *snapshotWriter) token(requestID string) string {
 	if w.opt.Token == nil {
 		return ""
 	}
-	return w.opt.Token(w.at.Session, requestID)
+	return w.opt.Token(w.of.Session, requestID)
 }
 
 // structured writes the streams that are not in messages.
 func (w *snapshotWriter) structured() {
 	var list []chunk.Value
-	if w.at.State != nil {
+	if w.of.State != nil {
 		doc := rawjson.Begin(nil)
-		doc.Raw(stateRoot, w.at.State)
-		list = append(list, streamState("state:"+w.at.Session.ID, "state", "streaming", doc.End()))
+		doc.Raw(stateRoot, w.of.State)
+		list = append(list, streamState("state:"+w.of.Session.ID, "state", "streaming", doc.End()))
 	}
-	if r := w.at.Run; r.Output != nil {
+	if r := w.of.Run; r.Output != nil {
 		list = append(list, streamState("output:"+r.ID, "output", "done", r.Output))
 	}
-	list = append(list, w.at.OpenData()...)
+	list = append(list, w.of.Structured...)
 	w.array("structured", len(list), func(i int) { w.Dst = append(w.Dst, list[i]...) })
 }
 
 // pending writes the requests that a user has to answer.
 func (w *snapshotWriter) pending() {
 	var list []fold.PendingCall
-	for _, c := range w.at.PendingCalls() {
+	for _, c := range w.of.Pending {
 		if c.Kind == fold.PendingApproval {
 			list = append(list, c)
 		}

@@ -1,14 +1,16 @@
 package kortyx
 
 import (
+	"bytes"
 	"encoding/json"
-	"strings"
 	"testing"
 
 	"pgregory.net/rapid"
 
 	"github.com/tailrace/tailrace/chunk"
+	"github.com/tailrace/tailrace/internal/testkit/viewtest"
 	"github.com/tailrace/tailrace/projector/fold"
+	"github.com/tailrace/tailrace/sseedge/view"
 )
 
 // foldOf returns the snapshot of the records of the session.
@@ -86,23 +88,34 @@ func TestPage(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if got := string(AppendPage(nil, page, SnapshotOptions{})); got != want {
+		if got := string(AppendContent(nil, page.Content(), SnapshotOptions{})); got != want {
 			t.Errorf("limit %d: got\n%s\nwant\n%s", limit, got, want)
 		}
 	}
 }
 
-// A page that is loaded shows the text that a client that followed the turn shows.
+// A page that is loaded shows the text that a client that followed the turn shows, also under a view.
 func TestSnapshotShowsWhatTheClientShows(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		g := newGenerator(t, true)
 		g.turn()
 		opt := options(t)
+		var chat *view.Chat // shows everything
+		if rapid.Bool().Draw(t, "under a view") {
+			chat = viewtest.Views().Draw(t, "view").Chat()
+		}
 		var c client
 		body := ""
-		for _, frames := range write(g.log, opt) {
-			body += frames
-			if strings.HasSuffix(frames, "[DONE]\n\n") {
+		w := NewWriter(opt)
+		for _, rec := range g.log {
+			var frames []byte
+			if shown, ok := chat.Record(rec); ok {
+				frames = w.Append(nil, shown)
+			} else {
+				frames = w.Hide(nil, rec)
+			}
+			body += string(frames)
+			if bytes.HasSuffix(frames, []byte("[DONE]\n\n")) {
 				c.follow(t, body)
 				body = ""
 			}
@@ -115,7 +128,8 @@ func TestSnapshotShowsWhatTheClientShows(t *testing.T) {
 				want = chunk.Concat(want, join.separated(blockKey(m), m.or("delta", "")))
 			}
 		}
-		page := AppendSnapshot(nil, foldOf(t, g.log), SnapshotOptions{Partial: true, Token: opt.Token})
+		content := chat.Snapshot(foldOf(t, g.log).Content(true))
+		page := AppendContent(nil, content, SnapshotOptions{Token: opt.Token})
 		if !json.Valid(page) {
 			t.Fatalf("%s", page)
 		}
@@ -135,8 +149,16 @@ func TestSnapshotShowsWhatTheClientShows(t *testing.T) {
 		if got != want {
 			t.Fatalf("the page shows %q, the client %q", got, want)
 		}
-		if pending != len(g.asked) {
-			t.Fatalf("%d requests, want %d", pending, len(g.asked))
+		asked := len(g.asked)
+		if !chat.Calls(false) {
+			asked = 0
+		}
+		if pending != asked {
+			t.Fatalf("%d requests, want %d", pending, asked)
+		}
+		state := content.State
+		if s := c.streams["state:s1"]; s != nil && chat != nil && state != nil && !sameJSON(t, member(s.AppendData(nil), stateRoot), state) {
+			t.Fatalf("the client has the state %s, the page %s", s.AppendData(nil), state)
 		}
 	})
 }

@@ -1,7 +1,6 @@
 package kortyx
 
 import (
-	"bytes"
 	"strconv"
 
 	"github.com/tailrace/tailrace/chunk"
@@ -133,21 +132,12 @@ func (w *Writer) label(node []byte) {
 // think writes reasoning. A complete record closes the block; if pieces were streamed before, it may have the whole text, the rest, or no text.
 func (w *Writer) think(it *item, complete bool, piece []byte) {
 	if complete && w.block.kind == dialect.ReasoningBlock && w.opt.Reasoning {
-		piece = rest(w.block.thought, piece)
+		piece = dialect.Rest(w.block.thought, piece)
 	}
 	w.write(it, dialect.ReasoningBlock, piece)
 	if complete && w.block.kind == dialect.ReasoningBlock {
 		w.closeBlock()
 	}
-}
-
-// rest returns the text of whole after written, or all of it if it does not start with written. Both are contents of JSON strings.
-func rest(written, whole []byte) []byte {
-	a, b := rawjson.Unescaped(written), rawjson.Unescaped(whole)
-	if !bytes.HasPrefix(b, a) {
-		return whole
-	}
-	return rawjson.AppendEscaped(nil, b[len(a):])
 }
 
 // closeBlock ends the open block.
@@ -169,20 +159,14 @@ func (w *Writer) closeBlock() {
 	w.block.kind = dialect.NoBlock
 }
 
-// endsBlock reports whether a record ends the open text, if nothing else of it is written, as in the snapshot.
-func (w *Writer) endsBlock(it *item) bool {
+// endsBlock reports whether a record ends the open text, before its own chunks or in place of them, as in the snapshot.
+func (w *Writer) endsBlock(it *item, hidden bool) bool {
 	if it.step > w.own.step {
 		w.own.step = it.step
 		return true
 	}
-	switch it.rec.Type {
-	case chunk.TypeTextDelta, chunk.TypeThinking:
+	if !hidden && (it.rec.Type == chunk.TypeTextDelta || it.rec.Type == chunk.TypeThinking) {
 		return false // write closes a block of the other kind
-	case chunk.TypeToolArgStreamStart, chunk.TypeToolStart, chunk.TypeToolApprovalRequest, chunk.TypeToolInputError:
-		return it.Text("toolName") != finishTool
-	case chunk.TypeFile, chunk.TypeSourceURL, chunk.TypeSourceDocument, chunk.TypeSubagentStart, chunk.TypeError,
-		chunk.TypeStepStart, chunk.TypeStepEnd, chunk.TypeRunPaused, chunk.TypeStreamResync, chunk.TypeExecutorSuperseded:
-		return true
 	}
-	return false
+	return dialect.EndsText(&it.rec, it.Members, it.kind, it.piece)
 }

@@ -10,12 +10,6 @@ import (
 	"github.com/tailrace/tailrace/internal/dialect"
 )
 
-// subagentTool is the prefix of the names of tools that are sub-agents. finishTool is the internal tool that carries the structured output; it is never shown.
-const (
-	subagentTool = "subagent__"
-	finishTool   = "__finish__"
-)
-
 // otherTurn ends the response because another turn begins: the frames have no cursor, so that the client gets the run_started in its next response.
 func (w *Writer) otherTurn() {
 	if !w.ended {
@@ -169,7 +163,7 @@ func (w *Writer) begins(it *item, asked bool) {
 	key := it.key()
 	c, known := w.calls[key]
 	if !known {
-		c = call{at: it.rec.Ordinal, delegated: strings.HasPrefix(it.Text("toolName"), subagentTool)}
+		c = call{at: it.rec.Ordinal, delegated: strings.HasPrefix(it.Text("toolName"), dialect.SubAgentTool)}
 	}
 	c.asked = c.asked || asked
 	if w.calls == nil {

@@ -137,7 +137,7 @@ func (w *Writer) Hide(dst []byte, rec chunk.Record) []byte {
 	it := item{rec: rec}
 	if !rec.Type.Control() && w.read(&it) && !w.ended {
 		w.delegation(&it)
-		if w.endsBlock(&it) {
+		if w.endsBlock(&it, true) {
 			w.closeBlock()
 		}
 	}
@@ -266,7 +266,7 @@ func (w *Writer) record(rec *chunk.Record) {
 		w.childChunk(&it)
 	default:
 		w.delegation(&it)
-		if w.endsBlock(&it) {
+		if w.endsBlock(&it, false) {
 			w.closeBlock()
 		}
 		w.chunk(&it)

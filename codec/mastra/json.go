@@ -4,6 +4,7 @@ import (
 	"iter"
 
 	"github.com/tailrace/tailrace/chunk"
+	"github.com/tailrace/tailrace/internal/dialect"
 	"github.com/tailrace/tailrace/internal/rawjson"
 )
 
@@ -14,29 +15,14 @@ const maxLevels = 10_000
 
 // open parses one JSON value. A chunk that exceeds the limits may fit without the history that it repeats: a long run ends with such a chunk.
 func open(raw []byte) (chunk.Value, error) {
-	v, err := check(raw)
+	v, err := dialect.CheckValue(raw)
 	if err == nil {
 		return v, nil
 	}
 	if _, ok := rawjson.Scan(raw, rawjson.Limits{Levels: maxLevels}); !ok {
 		return nil, err
 	}
-	return check(redact(chunk.Value(rawjson.TrimSpace(raw)), chunk.MaxDepth))
-}
-
-// check checks that one JSON value, on one line, fits into a chunk.
-func check(raw []byte) (chunk.Value, error) {
-	// As data, not as text between others, so that its members cannot be taken for members of the surrounding chunk.
-	line, err := chunk.Chunk{AgentID: "-", Body: chunk.Custom{Data: raw}}.AppendJSON(nil)
-	if err != nil {
-		return nil, err
-	}
-	c, err := chunk.Decode(line)
-	if err != nil {
-		return nil, err
-	}
-	b, _ := chunk.As[chunk.Custom](c)
-	return b.Data, nil
+	return dialect.CheckValue(redact(chunk.Value(rawjson.TrimSpace(raw)), chunk.MaxDepth))
 }
 
 // text returns the string in v.

@@ -22,12 +22,8 @@ func AppendSnapshot(dst []byte, f aisdk.FrontendSnapshot) []byte {
 	o.String("status", string(f.Status))
 	o.Name("streamSequence")
 	o.Dst = strconv.AppendUint(o.Dst, uint64(f.StreamSequence), 10)
-	switch {
-	case f.Before == nil:
-	case *f.Before == "":
-		o.Raw("before", orNull(nil))
-	default:
-		o.String("before", *f.Before)
+	if f.Before != nil {
+		o.TextOrNull("before", *f.Before)
 	}
 	return o.End()
 }

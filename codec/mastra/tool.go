@@ -5,6 +5,7 @@ import (
 	"strings"
 
 	"github.com/tailrace/tailrace/chunk"
+	"github.com/tailrace/tailrace/internal/dialect"
 )
 
 // serverSide marks results that the client did not produce: Mastra never sends results of client tools.
@@ -119,7 +120,7 @@ func (t *Translator) startCall(a *agent, id string, p object) {
 	args, hasArgs := p["args"]
 	if !hasArgs {
 		// Input that cannot be parsed is omitted, as with a call without arguments.
-		args, _ = check([]byte(strings.Join(c.args, "")))
+		args, _ = dialect.CheckValue([]byte(strings.Join(c.args, "")))
 	}
 	t.emitToolStart(a, id, args)
 }

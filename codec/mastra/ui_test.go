@@ -9,6 +9,7 @@ import (
 
 	"github.com/tailrace/tailrace/chunk"
 	"github.com/tailrace/tailrace/codec/aisdk"
+	"github.com/tailrace/tailrace/internal/dialect"
 	"github.com/tailrace/tailrace/projector/fold"
 )
 
@@ -433,7 +434,7 @@ func asJSON(v any) string {
 
 func mustCheck(tb fataler, raw []byte) chunk.Value {
 	tb.Helper()
-	v, err := check(raw)
+	v, err := dialect.CheckValue(raw)
 	if err != nil {
 		tb.Fatal(err)
 	}

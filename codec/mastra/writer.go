@@ -426,26 +426,7 @@ func (w *Writer) hide(rec *chunk.Record) {
 		w.close(sp)
 		sp.step = it.step
 	}
-	if it.endsText() {
+	if dialect.EndsText(rec, it.Members, it.kind, it.piece) {
 		w.close(sp)
 	}
-}
-
-// endsText reports whether a record ends the open text of its agent, if nothing else of it is shown.
-func (it *item) endsText() bool {
-	if it.kind != dialect.NoBlock {
-		return len(it.piece) > 0
-	}
-	switch it.rec.Type {
-	case chunk.TypeTextDelta:
-		return len(it.content("delta")) > 0
-	case chunk.TypeThinking:
-		return len(it.content("content")) > 0
-	case chunk.TypeToolArgStreamStart, chunk.TypeToolStart, chunk.TypeToolApprovalRequest, chunk.TypeToolInputError:
-		return string(it.text("toolName")) != finishTool
-	case chunk.TypeFile, chunk.TypeSourceURL, chunk.TypeSourceDocument, chunk.TypeSubagentStart, chunk.TypeError,
-		chunk.TypeStepStart, chunk.TypeStepEnd, chunk.TypeRunPaused, chunk.TypeStreamResync, chunk.TypeExecutorSuperseded:
-		return true
-	}
-	return false
 }

@@ -1,11 +1,9 @@
 package mastra
 
 import (
-	"bytes"
 	"strconv"
 
 	"github.com/tailrace/tailrace/internal/dialect"
-	"github.com/tailrace/tailrace/internal/rawjson"
 )
 
 // deltaEnd ends a text-delta or reasoning-delta of the agent of the session.
@@ -53,21 +51,12 @@ func (w *Writer) think(it *item) {
 		return
 	}
 	if it.sp.block == dialect.ReasoningBlock {
-		piece = rest(it.sp.thought, piece)
+		piece = dialect.Rest(it.sp.thought, piece)
 	}
 	w.text(it, dialect.ReasoningBlock, piece)
 	if it.sp.block == dialect.ReasoningBlock {
 		w.close(it.sp)
 	}
-}
-
-// rest returns the text of whole after written, or all of it if it does not start with written. Both are contents of JSON strings.
-func rest(written, whole []byte) []byte {
-	a, b := rawjson.Unescaped(written), rawjson.Unescaped(whole)
-	if !bytes.HasPrefix(b, a) {
-		return whole
-	}
-	return rawjson.AppendEscaped(nil, b[len(a):])
 }
 
 // close ends the open block of an agent.

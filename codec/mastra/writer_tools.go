@@ -8,12 +8,6 @@ import (
 	"github.com/tailrace/tailrace/internal/dialect"
 )
 
-// finishTool is the injected tool with the structured output, which is not shown; subagentTool is the prefix of tools that are sub-agents.
-const (
-	finishTool   = "__finish__"
-	subagentTool = "subagent__"
-)
-
 // toolCall is a call of an agent.
 type toolCall struct {
 	name  string // content of a JSON string
@@ -76,7 +70,7 @@ func (sp *speaker) compactCalls() {
 func (w *Writer) tool(it *item) {
 	sp, c := it.sp, it.call()
 	name := it.text("toolName")
-	if string(name) == finishTool || c != nil && c.hidden && name == nil {
+	if string(name) == dialect.FinishTool || c != nil && c.hidden && name == nil {
 		w.hideCall(it, c)
 		return
 	}
@@ -143,7 +137,7 @@ func (w *Writer) newCall(it *item) *toolCall {
 	if len(name) == 0 {
 		name = unknownTool
 	}
-	c := &toolCall{name: w.intern(name), at: it.rec.Ordinal, delegated: bytes.HasPrefix(name, []byte(subagentTool))}
+	c := &toolCall{name: w.intern(name), at: it.rec.Ordinal, delegated: bytes.HasPrefix(name, []byte(dialect.SubAgentTool))}
 	if it.sp.calls == nil {
 		it.sp.calls = make(map[string]*toolCall)
 	}

@@ -4,7 +4,9 @@ import (
 	"maps"
 	"os"
 	"os/exec"
+	"path"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"sync"
@@ -67,6 +69,73 @@ func publicAPI(t *testing.T) map[string]string {
 	return api
 }
 
+// passedOn are types of internal packages in public declarations: programs get their values from one public package and pass them to another, or only packages of
+// the module call the function.
+var passedOn = []string{
+	"audit.Log", "control.Command", "conversation.Service", "httpkit.Policy", "httpkit.Problem", "httpkit.Shared", "hub.Feed", "hub.Log", "ingestion.Runs",
+}
+
+// TestAPINamesNoInternalType fails for a public declaration with a type of an internal package, because programs outside the module cannot name it. An alias is a
+// public name.
+func TestAPINamesNoInternalType(t *testing.T) {
+	api, used := publicAPI(t), make(map[string]bool)
+	for _, pkg := range list(t) {
+		name := strings.TrimPrefix(pkg.ImportPath, module+"/")
+		for _, typ := range internalTypes(api[strings.ReplaceAll(name, "/", "-")+".txt"], pkg.Imports) {
+			if used[typ] = true; !slices.Contains(passedOn, typ) {
+				t.Errorf("%s has %s in a public declaration", name, typ)
+			}
+		}
+	}
+	for _, typ := range passedOn {
+		if !used[typ] {
+			t.Errorf("no public declaration has %s any more", typ)
+		}
+	}
+}
+
+// internalTypes returns the types of the internal packages among imports that declarations in the output of go doc name, except as the value of a declaration.
+func internalTypes(doc string, imports []string) []string {
+	var names []string
+	for _, p := range imports {
+		if strings.HasPrefix(p, module+"/internal/") {
+			names = append(names, path.Base(p))
+		}
+	}
+	if len(names) == 0 {
+		return nil
+	}
+	internal := regexp.MustCompile(`\b(` + strings.Join(names, "|") + `)\.[A-Z]\w*`)
+	var found []string
+	for line := range strings.Lines(doc) {
+		code, _, _ := strings.Cut(line, "//")
+		code, _, _ = strings.Cut(code, " = ")
+		if declaration.MatchString(code) {
+			found = append(found, internal.FindAllString(code, -1)...)
+		}
+	}
+	return found
+}
+
+// declaration matches a line of a declaration in the output of go doc, where text is indented by spaces.
+var declaration = regexp.MustCompile(`^(func |type |var |const |\t)`)
+
+func TestInternalTypes(t *testing.T) {
+	imports := []string{module + "/internal/dialect", module + "/chunk"}
+	for line, want := range map[string]int{
+		"func New(r dialect.Run) *Translator":                  1,
+		"\tRun dialect.Run // of the turn":                     1,
+		"\tName string // see dialect.Run":                     0,
+		"    Translate implements dialect.Translator.":         0,
+		"func New(r chunk.Record, dialect string) *Translator": 0,
+		"type Run = dialect.Run":                               0,
+	} {
+		if got := internalTypes(line+"\n", imports); len(got) != want {
+			t.Errorf("%q: %q, want %d", line, got, want)
+		}
+	}
+}
+
 func isPublic(name string, pkg listed) bool {
 	switch top, _, _ := strings.Cut(name, "/"); top {
 	case "cmd", "e2e", "examples", "internal", "scripts":
@@ -76,9 +145,9 @@ func isPublic(name string, pkg listed) bool {
 }
 
 // apiOf asks for one platform, so that the answer is the same on all machines.
-func apiOf(t *testing.T, path string) (string, error) {
+func apiOf(t *testing.T, pkg string) (string, error) {
 	t.Helper()
-	cmd := exec.CommandContext(t.Context(), "go", "doc", "-all", path)
+	cmd := exec.CommandContext(t.Context(), "go", "doc", "-all", pkg)
 	cmd.Env = append(os.Environ(), "GOOS=linux", "GOARCH=amd64")
 	cmd.Stderr = t.Output()
 	out, err := cmd.Output()

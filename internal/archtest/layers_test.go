@@ -139,6 +139,7 @@ var layers = map[string]place{
 	"internal/testkit/stack":       {layer: testkit},
 	"internal/testkit/storetest":   {layer: testkit},
 	"internal/testkit/turntest":    {layer: testkit},
+	"internal/testkit/viewtest":    {layer: testkit},
 	"internal/testkit/streamtest":  {layer: testkit},
 }
 

@@ -32,13 +32,10 @@ var wordExceptions = []wordException{
 	{"cmd/tailrace", `(?i)patience`, "names that were renamed"},
 	{"chunk", `bytes that are none`, "stored error text"},
 	{"internal/structured", `bytes that are none`, "stored error text"},
-	{"internal/httpkit/body_limiter.go", `the body is no UTF-8`, "problem on the wire"},
 	{"projector/catchup.go", `it takes back more than`, "stored reason of a skip"},
 	{"topology/stream.go", `what people say to runs`, "stored description of a stream"},
 	{"internal/conversation", `nobody answered in time|the person said something else`, "stored texts of failed calls"},
-	{"internal/conversation", `is no (approval|answer to a call|type of an agent)|messages of a person at once|parts that are no list`, "texts of problems on the wire"},
 	{"sseedge/agentserver/problem.go", `a run is at work; wait`, "text of a problem on the wire"},
-	{"sseedge/chat", `this is no id of a chat|the conversation has gone on;|the body is no object`, "texts of problems on the wire"},
 	{"e2e/aisdk/scenes_test.go", `"told"|Twice told`, "text of a model"},
 	{"internal/retention/archive_bench_test.go", `"told"`, "text of a model"},
 	{"internal/testkit/natstest/process_test.go", `or a zombie`, "term of the operating system"},
@@ -47,7 +44,6 @@ var wordExceptions = []wordException{
 	{"internal/demo/page", `http\.NoBody`, "name of the standard library"},
 	{"internal/demo/script", `"people"|a little patience|a good end|bus go on Sundays`, "conversations of the demo"},
 	{"internal/testkit/chunktest/samples.go", `plot\.png`, "file name in golden files"},
-	{"sseedge", `"this is no (sequence|id of a checkpoint|list of sessions|agent id|type of an agent)"|these are no chunk types|an earlier state is told as a whole`, "problem details on the wire"},
 }
 
 // hit is a line with a private word.

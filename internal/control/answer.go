@@ -151,7 +151,7 @@ func (a Answer) checkSizes() error {
 			return invalid(id.field, fmt.Sprintf("has %d characters, want at most %d", n, id.maxRunes))
 		}
 		if !utf8.ValidString(id.text) {
-			return invalid(id.field, "is no UTF-8")
+			return invalid(id.field, "is not UTF-8")
 		}
 	}
 	if err := checkWords("Reason", a.Reason); err != nil {
@@ -171,7 +171,7 @@ func checkWords(field, text string) error {
 		return invalid(field, fmt.Sprintf("has %d bytes, want at most %d", len(text), MaxError))
 	}
 	if !utf8.ValidString(text) {
-		return invalid(field, "is no UTF-8")
+		return invalid(field, "is not UTF-8")
 	}
 	return nil
 }

@@ -56,7 +56,7 @@ func (b submission) candidate() (SubmittedAnswer, *Refusal) {
 var (
 	wantResult   = invalid("want a result or an error, and not both")
 	wantApproval = invalid("want approvalId and approved, and no result")
-	isNoApproval = invalid("a result is no approval")
+	isNoApproval = invalid("a result is not an approval")
 )
 
 // check rejects an answer with contradicting members. The zero Result is null: an answer of a Go program may have neither a result nor an error.
@@ -83,7 +83,7 @@ func (c SubmittedAnswer) check() *Refusal {
 func ParseAnswer(text []byte) (SubmittedAnswer, *Refusal) {
 	var b submission
 	if err := json.Unmarshal(text, &b, lenient); err != nil {
-		return SubmittedAnswer{}, invalid("the body is no answer to a call")
+		return SubmittedAnswer{}, invalid("the body is not an answer to a call")
 	}
 	return b.candidate()
 }

@@ -192,7 +192,7 @@ func parsePost(text []byte) (parsed, *Refusal) {
 		return parsed{}, refusal(ReasonBadID)
 	}
 	if req.AgentType != "" && subjects.CheckToken("agent type", req.AgentType) != nil {
-		return parsed{}, invalid("this is no type of an agent")
+		return parsed{}, invalid("this is not the type of an agent")
 	}
 	list := make([]message, len(*b.Messages))
 	for i, raw := range *b.Messages {
@@ -227,7 +227,7 @@ func (p *parsed) readMessages(list []message, sessionMetadata jsontext.Value) *R
 		first--
 	}
 	if len(list)-first > MaxTurn {
-		return invalid("want at most 64 messages of a person at once")
+		return invalid("want at most 64 messages of a user at once")
 	}
 	for i := range list[first:] {
 		in, bad := p.readInput(&list[first+i], sessionMetadata)
@@ -270,7 +270,7 @@ func (m *message) eachPart(see func(part) *Refusal) *Refusal {
 	}
 	var raw []jsontext.Value
 	if err := json.Unmarshal(m.Parts, &raw, lenient); err != nil || len(raw) > maxParts {
-		return invalid("a message has parts that are no list, or too many")
+		return invalid("the parts of a message are not a list, or too many")
 	}
 	for _, r := range raw {
 		var p part
@@ -327,7 +327,7 @@ func (p *parsed) readMetadata(raw jsontext.Value) (*chunk.Value, *Refusal) {
 		return nil, nil
 	}
 	if raw.Kind() != '{' {
-		return nil, invalid("metadata is no object")
+		return nil, invalid("metadata is not an object")
 	}
 	compact := raw.Clone()
 	if err := compact.Compact(jsontext.AllowInvalidUTF8(true), jsontext.AllowDuplicateNames(true)); err != nil {

@@ -44,7 +44,9 @@ var translators = map[string]func(dialect.Run) dialect.Translator{
 	dialect.AGUI: func(r dialect.Run) dialect.Translator {
 		return agui.NewTranslator(agui.Config{Session: r.Session, AgentType: r.AgentType, Step: r.Step})
 	},
-	dialect.AISDK: func(r dialect.Run) dialect.Translator { return aisdk.NewTranslator(r) },
+	dialect.AISDK: func(r dialect.Run) dialect.Translator {
+		return aisdk.NewTranslator(aisdk.TranslatorConfig{Session: r.Session, AgentType: r.AgentType, RunID: r.RunID, Step: r.Step})
+	},
 	dialect.Kortyx: func(r dialect.Run) dialect.Translator {
 		return kortyx.New(kortyx.Config{Session: r.Session, AgentType: r.AgentType, RunID: r.RunID, Step: r.Step})
 	},

@@ -76,7 +76,7 @@ var (
 	TooManyBodies    = NewProblem(http.StatusServiceUnavailable, CodeTooManyBodies, "too many concurrent requests; retry later", "")
 	UnsupportedMedia = NewProblem(http.StatusUnsupportedMediaType, CodeMedia, "want Content-Type application/json, in UTF-8 and without Content-Encoding", "")
 	BodyUnreadable   = Invalid("the body could not be read")
-	bodyNotUTF8      = Invalid("the body is no UTF-8")
+	bodyNotUTF8      = Invalid("the body is not UTF-8")
 	BodyTooDeep      = Invalid("the body is nested too deeply")
 	BodyAmbiguous    = Invalid("the body has an object with two members of one name")
 )

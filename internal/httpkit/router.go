@@ -358,32 +358,25 @@ func (rr *Router) needsLog(rt *Route) *Problem {
 // matchPath reports whether path is one of a pattern, and returns the segments {id} and {run} as they were sent. Segments are taken from the escaped path and
 // decoded once, so that an escaped slash does not separate two.
 func matchPath(pattern, path string) (id, run string, ok bool) {
-	before, after, hasID := strings.Cut(pattern, "{id}")
-	if !hasID {
-		return "", "", path == pattern
+	for more := true; more; {
+		var want, got string
+		var gotMore bool
+		want, pattern, more = strings.Cut(pattern, "/")
+		got, path, gotMore = strings.Cut(path, "/")
+		switch want {
+		case "{id}":
+			id = got
+		case "{run}":
+			run = got
+		case got:
+		default:
+			return "", "", false
+		}
+		if gotMore != more {
+			return "", "", false
+		}
 	}
-	rest, ok := strings.CutPrefix(path, before)
-	if !ok {
-		return "", "", false
-	}
-	id, rest = cutSegment(rest)
-	between, after, hasRun := strings.Cut(after, "{run}")
-	if !hasRun {
-		return id, "", rest == between
-	}
-	if rest, ok = strings.CutPrefix(rest, between); !ok {
-		return "", "", false
-	}
-	run, rest = cutSegment(rest)
-	return id, run, rest == after
-}
-
-// cutSegment returns the first segment of a path without a slash in front, and the rest with it.
-func cutSegment(path string) (segment, rest string) {
-	if end := strings.IndexByte(path, '/'); end >= 0 {
-		return path[:end], path[end:]
-	}
-	return path, ""
+	return id, run, true
 }
 
 // maxQuery bounds a query, in bytes.

@@ -49,6 +49,15 @@ func (o *Object) Text(name, v string) {
 	}
 }
 
+// TextOrNull adds a string, or null if it is empty.
+func (o *Object) TextOrNull(name, v string) {
+	if v == "" {
+		o.Raw(name, []byte("null"))
+		return
+	}
+	o.String(name, v)
+}
+
 // Maybe is String that leaves out a member that is nil.
 func (o *Object) Maybe(name string, v *string) {
 	if v != nil {

@@ -141,8 +141,8 @@ func MessageID(index int) string { return messagePrefix + strconv.Itoa(index) }
 
 const messagePrefix = "msg-"
 
-// isHidden reports whether the metadata of a message of a user hides it from users: a member "hidden" that is true, or "true".
-func isHidden(metadata chunk.Value) bool {
+// IsHidden reports whether the metadata of a message of a user hides it from users: a member "hidden" that is true, or "true".
+func IsHidden(metadata chunk.Value) bool {
 	if !isObject(metadata) {
 		return false
 	}

@@ -265,7 +265,7 @@ func (s *Snapshot) shown(list []message) []int {
 }
 
 func (s *Snapshot) isShown(m *message) bool {
-	return len(m.parts) > 0 && (m.role != User || !isHidden(m.metadata)) && !s.isReplaced(m.index)
+	return len(m.parts) > 0 && (m.role != User || !IsHidden(m.metadata)) && !s.isReplaced(m.index)
 }
 
 // shownParts returns the number of parts that users see of a list.

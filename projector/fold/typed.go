@@ -117,6 +117,14 @@ type ToolCall struct {
 	rawInput []byte // arguments so far, of CallStreaming
 }
 
+// ReplaceInput replaces the input, if it is known, and removes the pieces of one that streams.
+func (c *ToolCall) ReplaceInput(input chunk.Value) {
+	if c.Input != nil {
+		c.Input = input
+	}
+	c.rawInput = nil
+}
+
 // CallState is the state of a call.
 type CallState string
 
@@ -172,7 +180,7 @@ func (s *Snapshot) typedAll(list []message) []Message {
 
 func (s *Snapshot) typed(m *message) Message {
 	out := Message{
-		Index: m.index, Shown: m.shown, Role: m.role, Hidden: m.role == User && isHidden(m.metadata), Replaced: s.isReplaced(m.index),
+		Index: m.index, Shown: m.shown, Role: m.role, Hidden: m.role == User && IsHidden(m.metadata), Replaced: s.isReplaced(m.index),
 		ClientID: m.clientID, Metadata: m.metadata, Parts: make([]Part, len(m.parts)), Children: m.children, First: m.first,
 	}
 	for i := range m.parts {

@@ -39,8 +39,9 @@ type delegation struct {
 	logic   *conversation.Service // works for the client
 }
 
-// delegation returns the root session with an id that a request has, under the view of the client: that of the parameter view, or the default one.
-func (s *Server) delegation(r *http.Request, id string) (delegation, *httpkit.Problem) {
+// delegation returns the root session with an id that a request has, under the view of the client: that of the parameter view, or the default one. For starts, see
+// httpkit.Access.Conversation.
+func (s *Server) delegation(r *http.Request, id string, starts bool) (delegation, *httpkit.Problem) {
 	if subjects.CheckToken("sessionId", id) != nil {
 		return delegation{}, badSession
 	}
@@ -52,7 +53,7 @@ func (s *Server) delegation(r *http.Request, id string) (delegation, *httpkit.Pr
 	if p != nil {
 		return delegation{}, p
 	}
-	session, caller, err := s.shared.Access.Conversation(r.Context(), id, shows, false)
+	session, caller, err := s.shared.Access.Conversation(r.Context(), id, shows, starts)
 	if err != nil {
 		return delegation{}, problemOf(s.logic.Failed(r.Context(), session, "owner", err))
 	}

@@ -23,7 +23,7 @@ func (s *Server) resume(w http.ResponseWriter, r *http.Request) *httpkit.Problem
 	if p := s.read(w, r, &b); p != nil {
 		return p
 	}
-	of, p := s.delegation(r, b.SessionID)
+	of, p := s.delegation(r, b.SessionID, false)
 	if p != nil {
 		return p
 	}

@@ -19,7 +19,7 @@ func (s *Server) sse(w http.ResponseWriter, r *http.Request) *httpkit.Problem {
 	if err != nil {
 		return httpkit.Invalid("the query cannot be read")
 	}
-	of, p := s.delegation(r, query.Get("sessionId"))
+	of, p := s.delegation(r, query.Get("sessionId"), false)
 	if p == nil && !query.Has("root") { // a sub-agent is in the log of its root
 		p = s.wait(r, of)
 	}

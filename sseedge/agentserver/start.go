@@ -36,7 +36,7 @@ func (s *Server) start(w http.ResponseWriter, r *http.Request) *httpkit.Problem 
 	if p := s.read(w, r, &b); p != nil {
 		return p
 	}
-	of, p := s.delegation(r, b.SessionID)
+	of, p := s.delegation(r, b.SessionID, true)
 	if p != nil {
 		return p
 	}

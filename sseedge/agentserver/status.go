@@ -41,7 +41,7 @@ type child struct {
 
 // status serves GET /status, from which a parent that has lost its stream gets the result of the session.
 func (s *Server) status(w http.ResponseWriter, r *http.Request) *httpkit.Problem {
-	of, p := s.delegation(r, r.URL.Query().Get("sessionId"))
+	of, p := s.delegation(r, r.URL.Query().Get("sessionId"), false)
 	if p != nil {
 		return p
 	}

@@ -33,7 +33,7 @@ func (s *Server) stop(w http.ResponseWriter, r *http.Request, kind control.StopK
 	if p := s.read(w, r, &b); p != nil {
 		return p
 	}
-	of, p := s.delegation(r, b.SessionID)
+	of, p := s.delegation(r, b.SessionID, false)
 	if p != nil {
 		return p
 	}

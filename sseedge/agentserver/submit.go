@@ -35,7 +35,7 @@ func (s *Server) submit(w http.ResponseWriter, r *http.Request) *httpkit.Problem
 		if p := httpkit.Into(&b, wrongBody)(text); p != nil {
 			return p
 		}
-		if of, p = s.delegation(r, b.SessionID); p != nil {
+		if of, p = s.delegation(r, b.SessionID, false); p != nil {
 			return p
 		}
 		if rawjson.Deeper(text, conversation.MaxDepth) {

@@ -70,7 +70,7 @@ var problems = map[conversation.Reason]*httpkit.Problem{
 
 var (
 	badID         = httpkit.Invalid("an id is longer than 256 characters, or missing")
-	badSession    = httpkit.Invalid("this is no id of a chat: want 1 to 64 letters, digits, - or _")
+	badSession    = httpkit.Invalid("this is not the id of a chat: want 1 to 64 letters, digits, - or _")
 	badCursor     = httpkit.NewProblem(http.StatusBadRequest, codeBadCursor, "the cursor cannot be read", "")
 	inputTooLarge = httpkit.NewProblem(http.StatusRequestEntityTooLarge, httpkit.CodeTooLarge, "the message is too large", "")
 
@@ -79,7 +79,7 @@ var (
 	unknownAgent = httpkit.Invalid("there is no such agent")
 	running      = httpkit.NewProblem(http.StatusConflict, codeExecution, "an answer is already running; wait for it or stop it", "")
 	delegating   = httpkit.NewProblem(http.StatusConflict, codeExecution, "the answer waits for other agents; wait for it or stop it", "")
-	changed      = httpkit.NewProblem(http.StatusConflict, codeExecution, "the conversation has gone on; load it again", "")
+	changed      = httpkit.NewProblem(http.StatusConflict, codeExecution, "the conversation has changed; load it again", "")
 	noMessage    = httpkit.Invalid("no message to regenerate")
 	streamLost   = httpkit.NewProblem(http.StatusGone, codeFailed, "the answer cannot be shown any more; load the conversation again", "")
 	notStreaming = httpkit.NewProblem(http.StatusInternalServerError, codeCreation, "the answer has begun but cannot be shown at present; reconnect", "")

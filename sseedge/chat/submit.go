@@ -62,7 +62,7 @@ func (s *Service) stop(w http.ResponseWriter, r *http.Request, to target) *httpk
 func (s *Service) interrupt(w http.ResponseWriter, r *http.Request, to target) (run string, p *httpkit.Problem) {
 	var b stopRequest
 	if hasBody(r) {
-		if p := s.readBody(w, r, httpkit.Into(&b, "the body is no object with a reason")); p != nil {
+		if p := s.readBody(w, r, httpkit.Into(&b, "the body is not an object with a reason")); p != nil {
 			return "", p
 		}
 	}

@@ -268,7 +268,7 @@ func TestViewsOfHistories(t *testing.T) {
 	}
 	// The view of texts hides the messages of users: an edit of one is refused, whatever its text.
 	for _, text := range []string{"hi", "ho"} {
-		want(t, e.post("", chatBody(`,"messageId":"u1"`, user("u1", text))), `409 {"error":"the conversation has gone on; load it again","code":"EXECUTION_ERROR"}`)
+		want(t, e.post("", chatBody(`,"messageId":"u1"`, user("u1", text))), `409 {"error":"the conversation has changed; load it again","code":"EXECUTION_ERROR"}`)
 	}
 	want(t, e.post("?view=customer", chatBody(`,"messageId":"u1"`, user("u1", "ho"))), whole("msg-5"))
 	want(t, e.post("", chatBody("", user("u2", "more"))), whole("msg-7"))

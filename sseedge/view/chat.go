@@ -1,13 +1,12 @@
 package view
 
 import (
-	"crypto/sha256"
-	"encoding/hex"
 	"fmt"
 	"maps"
 
 	"github.com/tailrace/tailrace/chunk"
 	"github.com/tailrace/tailrace/internal/rawjson"
+	"github.com/tailrace/tailrace/projector/fold"
 )
 
 // Chat is a view for chats: messages in the form of the AI SDK, from a stream or from a page. It shows nothing that the view hides. What it shows is the same in
@@ -22,8 +21,10 @@ type Chat struct {
 
 	calls, toolNames, subAgents                   bool
 	inputs, results, errors, reasons              bool
-	texts, output, failure                        bool
+	output, failure, state, checkpoints           bool
 	contents, files, metadata, runIDs, agentTypes bool
+	clientIDs                                     bool
+	parts                                         map[string]bool // see ruleSet.partKinds
 }
 
 // toolTypes are the types that a call may be made of. Its streamed input is not one of them: a view that hides the pieces hides the input.
@@ -45,10 +46,11 @@ func (in ruleSet) chat(subAgents bool) *Chat {
 		subAgents: subAgents, calls: in.calls(), toolNames: in.allOf(toolNames...), agentTypes: in.agentType(),
 		inputs: in.allOf(toolInputs...), results: in.allOf(fromMember(chunk.TypeToolEnd, "result")), errors: in.allOf(toolErrors...),
 		reasons:  in.allOf(fromMember(chunk.TypeToolApprovalResponse, "reason")),
-		texts:    in.allOf(fromMember(chunk.TypeTextDelta, "delta")),
+		parts:    in.partKinds(),
 		output:   in.allOf(fromMember(chunk.TypeOutput, "output"), fromMember(chunk.TypeStreamEnd, "finalOutput")),
 		failure:  in.allOf(fromMember(chunk.TypeStreamFailed, "error"), fromMember(chunk.TypeStreamFailed, "errorDetail")),
-		contents: run("input", "content"), files: run("input", "files"), metadata: run("input", "metadata"), runIDs: run("runId"),
+		contents: run("input", "content"), files: run("input", "files"), metadata: run("input", "metadata"), clientIDs: run("input", "clientMessageId"), runIDs: run("runId"),
+		state: in.allOf(fromMember(chunk.TypeStatePatch, "patches")), checkpoints: in.allOf(checkpoints...),
 	}
 	c.rules, c.course, c.page = in.chatRules(c), in.courseRules(c), in.chatPage(c)
 	return c
@@ -67,15 +69,16 @@ func (in ruleSet) calls() bool {
 // chatRules returns the rules for records. They hide the types of the parts that chatPage hides, and members where it hides them.
 func (in ruleSet) chatRules(c *Chat) ruleSet {
 	out := maps.Clone(in)
-	for _, t := range []chunk.Type{chunk.TypeFile, chunk.TypeSourceURL, chunk.TypeSourceDocument} {
-		out.remove(!in.allOf(fromMember(t)), t)
+	for kind, t := range map[string]chunk.Type{
+		"text": chunk.TypeTextDelta, "reasoning": chunk.TypeThinking, "file": chunk.TypeFile, "source-url": chunk.TypeSourceURL,
+		"source-document": chunk.TypeSourceDocument, "data": chunk.TypeCustom,
+	} {
+		out.remove(!c.parts[kind], t)
 	}
-	out.remove(!in.allOf(fromMember(chunk.TypeTextDelta, "delta")), chunk.TypeTextDelta)
-	out.remove(!in.allOf(fromMember(chunk.TypeThinking, "content")), chunk.TypeThinking)
-	out.remove(!in.events(), chunk.TypeCustom)
 	out.remove(!c.calls, toolTypes...)
 	// A delegation is a call: its end repeats the result.
-	out.remove(!c.calls, chunk.TypeToolArgStreamDelta, chunk.TypeToolArgStreamEnd, chunk.TypeSubagentStart, chunk.TypeSubagentEnd)
+	out.remove(!c.calls, chunk.TypeToolArgStreamDelta, chunk.TypeToolArgStreamEnd)
+	out.remove(!c.calls || in[chunk.TypeSubagentStart] == nil || in[chunk.TypeSubagentEnd] == nil, chunk.TypeSubagentStart, chunk.TypeSubagentEnd)
 	for _, t := range toolTypes {
 		out.blank(t, "toolName", c.toolNames, `""`)
 	}
@@ -219,13 +222,9 @@ func (c *Chat) runStarted(rec chunk.Record) (chunk.Record, bool) {
 	if err != nil || !ok {
 		return chunk.Record{}, false
 	}
-	run := chunk.RunStarted{RunID: b.RunID, Epoch: b.Epoch, Mode: b.Mode}
-	if len(b.Input) > 0 {
-		run.Input = []chunk.InputMessage{{}} // a run with a message begins another turn
-	}
-	if !c.runIDs {
-		sum := sha256.Sum256([]byte(b.RunID)) // runs with the same id continue each other
-		run.RunID = hex.EncodeToString(sum[:16])
+	run := chunk.RunStarted{RunID: c.runID(b.RunID), Epoch: b.Epoch, Mode: b.Mode}
+	for i := range b.Input { // a run with a message begins another turn, and their number is in the ids of later ones
+		run.Input = append(run.Input, c.inputMessage(&b.Input[i], rec.Session.IsRoot()))
 	}
 	shown := chunk.Chunk{AgentID: of.AgentID, AgentType: of.AgentType, Timestamp: of.Timestamp, Step: of.Step, Body: run}
 	if !c.agentTypes {
@@ -236,6 +235,40 @@ func (c *Chat) runStarted(rec chunk.Record) (chunk.Record, bool) {
 	}
 	return rec, true
 }
+
+// unshownMetadata are the metadata of a message of which nothing is shown, see fold.IsHidden.
+var unshownMetadata = chunk.Value(`{"hidden":true}`)
+
+// inputMessage returns what is shown of a message of a user.
+func (c *Chat) inputMessage(of *chunk.InputMessage, isRoot bool) chunk.InputMessage {
+	shown := chunk.InputMessage{}
+	for _, m := range of.Extra {
+		if id, err := rawjson.Text(m.Value).Unquote(); err == nil && m.Name == fold.ReplacesMember {
+			if _, ok := fold.MessageIndex(id); ok {
+				shown.Extra = append(shown.Extra, m) // a client removes the messages that this one replaces
+			}
+		}
+	}
+	if c.contents && c.showsInput(isRoot) {
+		shown.Content = of.Content
+	}
+	if c.files && c.showsInput(isRoot) {
+		shown.Files = of.Files
+	}
+	if shown.Content == "" && len(shown.Files) == 0 || of.Metadata != nil && fold.IsHidden(*of.Metadata) {
+		return chunk.InputMessage{Metadata: &unshownMetadata, Extra: shown.Extra}
+	}
+	if c.clientIDs {
+		shown.ClientMessageID = of.ClientMessageID
+	}
+	if c.metadata {
+		shown.Metadata = of.Metadata
+	}
+	return shown
+}
+
+// showsInput reports whether input is shown to an agent's client, as far as the view shows its members. That of a sub-agent is the input of the call which starts it.
+func (c *Chat) showsInput(isRoot bool) bool { return isRoot || c.calls && c.inputs }
 
 // Calls reports whether the calls of tools are shown, of an agent or of its sub-agents. A client can answer only calls that it is shown.
 func (c *Chat) Calls(ofSubAgent bool) bool {
@@ -258,7 +291,7 @@ func (c *Chat) Errors() bool { return c == nil || c.errors }
 func (c *Chat) Reasons() bool { return c == nil || c.reasons }
 
 // Texts reports whether the text of answers is shown.
-func (c *Chat) Texts() bool { return c == nil || c.texts }
+func (c *Chat) Texts() bool { return c == nil || c.parts["text"] }
 
 // Output reports whether the structured output of a run is shown.
 func (c *Chat) Output() bool { return c == nil || c.output }

@@ -8,6 +8,7 @@ import (
 
 	"github.com/tailrace/tailrace/chunk"
 	"github.com/tailrace/tailrace/internal/rawjson"
+	"github.com/tailrace/tailrace/projector/fold"
 )
 
 // everyType means all types of the chunk schema in Types and in Hide.
@@ -220,19 +221,13 @@ func (in ruleSet) blankUnshownMessages() {
 	input := started.members["input"]
 	unshown := open("content", "metadata")
 	unshown.blank("content", false, `""`)
-	unshown.blank("metadata", false, `{"hidden":true}`)
+	unshown.blank("metadata", false, string(unshownMetadata))
 	started.members["input"] = &rule{members: input.members, closed: input.closed, selectRule: func(message []byte) (*rule, bool) {
-		if isUnshown(message) {
+		if fold.IsHidden(rawjson.Get(message, "metadata")) {
 			return unshown, true
 		}
 		return input, true
 	}}
-}
-
-// isUnshown reports whether a message's metadata has a member "hidden" that is true or "true", as package fold reads it.
-func isUnshown(message []byte) bool {
-	hidden := string(rawjson.Get(message, "metadata", "hidden"))
-	return hidden == "true" || hidden == `"true"`
 }
 
 func isStreamEvent(t chunk.Type) bool { return t.Control() && t != chunk.TypeRunStarted }

@@ -224,16 +224,21 @@ func (in ruleSet) userPart(object []byte) (*rule, bool) {
 	return nil, false
 }
 
-// part returns a function that selects the rule of an assistant's part by its type.
-func (in ruleSet) part() func(object []byte) (*rule, bool) {
-	shown := map[string]bool{
+// partKinds has the kinds of an assistant's parts that are shown, except calls. Those of all data-* parts are "data".
+func (in ruleSet) partKinds() map[string]bool {
+	return map[string]bool{
 		"text":            in.allOf(fromMember(chunk.TypeTextDelta, "delta")),
 		"reasoning":       in.allOf(fromMember(chunk.TypeThinking, "content")),
 		"file":            in.allOf(fromMember(chunk.TypeFile)),
 		"source-url":      in.allOf(fromMember(chunk.TypeSourceURL)),
 		"source-document": in.allOf(fromMember(chunk.TypeSourceDocument)),
 		"step-start":      in[chunk.TypeStepStart] != nil,
+		"data":            in.events(),
 	}
+}
+
+// part returns a function that selects the rule of an assistant's part by its type.
+func (in ruleSet) part() func(object []byte) (*rule, bool) {
 	rules := map[string]*rule{
 		"text":            in.ofProvider(chunk.TypeTextDelta),
 		"reasoning":       in.ofProvider(chunk.TypeThinking),
@@ -241,7 +246,7 @@ func (in ruleSet) part() func(object []byte) (*rule, bool) {
 		"source-url":      in.ofProvider(chunk.TypeSourceURL),
 		"source-document": in.ofProvider(chunk.TypeSourceDocument),
 	}
-	data := in.events()
+	shown := in.partKinds()
 	tools := in[chunk.TypeToolStart] != nil && in[chunk.TypeToolEnd] != nil
 	tool, static := in.tool(), in.static(in.tool())
 	return func(object []byte) (*rule, bool) {
@@ -252,7 +257,7 @@ func (in ruleSet) part() func(object []byte) (*rule, bool) {
 		case isStatic(kind):
 			return static, tools
 		case strings.HasPrefix(kind, "data-"):
-			return nil, data
+			kind = "data"
 		}
 		return rules[kind], shown[kind]
 	}
