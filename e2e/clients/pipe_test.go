@@ -71,25 +71,30 @@ func TestPipeAcrossCuts(t *testing.T) {
 	edges := []string{w.ingestEdge(), w.ingestEdge()}
 	const pieces = 400
 	first, second := chatStream(pieces, toolCall), chatStream(pieces, done)
-	proxy := newCutter(t, edges, rand.New(rand.NewPCG(r.Uint64(), 0)), 2_000)
-	proxy.cutRequests(2 * len(first)) // every second request is complete
-	options := map[string]any{"url": proxy.url, "session": "s", "runId": "r", "dialect": "openai"}
-	if e := b.run(t, "pipe.mjs", options).pipe(r, first); e.Type != "return" || string(e.Status) != `"paused"` {
-		t.Fatalf("the first response: %+v", e)
+	cuts := 0
+	for i := range 4 {
+		id := fmt.Sprintf("s%d", i)
+		proxy := newCutter(t, edges, rand.New(rand.NewPCG(r.Uint64(), uint64(i))), 2_000)
+		proxy.cutRequests(2 * len(first)) // every second request is complete
+		options := map[string]any{"url": proxy.url, "session": id, "runId": "r", "dialect": "openai"}
+		if e := b.run(t, "pipe.mjs", options).pipe(r, first); e.Type != "return" || string(e.Status) != `"paused"` {
+			t.Fatalf("the first response: %+v", e)
+		}
+		if got := w.text(id); got != counted(pieces) {
+			t.Errorf("the first response is %s", got)
+		}
+		if e := b.run(t, "pipe.mjs", options).pipe(r, second); e.Type != "return" || string(e.Status) != `"ended"` {
+			t.Fatalf("the second response: %+v", e)
+		}
+		if got := w.text(id); got != counted(pieces)+counted(pieces) {
+			t.Errorf("both responses are %s", got)
+		}
+		if snap := w.AwaitStatus(session(id), fold.Ended); snap.Run.Step != 2 {
+			t.Errorf("the run ends at step %d, want 2", snap.Run.Step)
+		}
+		cuts += proxy.count()
 	}
-	if got := w.text("s"); got != counted(pieces) {
-		t.Errorf("the first response is %s", got)
-	}
-	if e := b.run(t, "pipe.mjs", options).pipe(r, second); e.Type != "return" || string(e.Status) != `"ended"` {
-		t.Fatalf("the second response: %+v", e)
-	}
-	if got := w.text("s"); got != counted(pieces)+counted(pieces) {
-		t.Errorf("both responses are %s", got)
-	}
-	if snap := w.AwaitStatus(session("s"), fold.Ended); snap.Run.Step != 2 {
-		t.Errorf("the run ends at step %d, want 2", snap.Run.Step)
-	}
-	t.Logf("%d cuts", proxy.count())
+	t.Logf("%d cuts", cuts)
 }
 
 // TestPipeIsContinued kills a program in the middle of a response. Another one sends the response again, and what is stored is skipped.

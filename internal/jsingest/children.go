@@ -22,8 +22,8 @@ func failure(message string, detail *chunk.ErrorDetail) outcome {
 // endChildren ends the sub-agents that lines of the run have started and not ended: nothing can end them when the run has ended. at is the position of their last
 // records, nil for that of the record before.
 //
-// The sub-agents are found in the log, because earlier requests may have started them through other edges. Each one that ends has a short record then, so that the
-// next response of the server has room for others. The server refuses to list more than 1024 sessions; in a larger tree the sub-agents stay open.
+// The sub-agents are found in the log, because earlier requests may have started them through other edges. The server limits the size of the list; the last record
+// of a sub-agent that has ended is short, so the next list has others. It refuses to list more than 1024 sessions; in a larger tree the sub-agents stay open.
 func (w *writer) endChildren(ctx context.Context, at *codec.InputPosition, with outcome) error {
 	for {
 		tree, err := w.producer.TreeInput(ctx, w.of.Session.Tree(), w.of.ID, w.Progress().At.Seq)

@@ -38,7 +38,8 @@ func TestExpiryDuringABody(t *testing.T) {
 	if last["code"] != codeExpired || last["status"] != 401.0 || last["error"] == nil && last["title"] == nil {
 		t.Errorf("the last line is %v", last)
 	}
-	stored := int(last["stored"].(float64))
+	acknowledged, _ := last["stored"].(float64)
+	stored := int(acknowledged)
 	if n := len(w.notes("s1")); n != stored {
 		t.Fatalf("%d lines are stored, the client was informed of %d", n, stored)
 	}
