@@ -342,18 +342,18 @@ func TestSubAgentsEndWithTheRun(t *testing.T) {
 		end  func(*env, string) answer
 		want string // last records of the sub-agents and of the run
 	}{
-		"end": {func(w *env, path string) answer { return w.ask(http.MethodPost, path+"/end?epoch=1", "") }, "stream_end stream_end subagent_end stream_end"},
+		"end": {func(w *env, path string) answer { return w.ask(http.MethodPost, path+"/end?epoch=1", "") }, "stream_end, stream_end, subagent_end, stream_end"},
 		"fail": {func(w *env, path string) answer {
 			return w.ask(http.MethodPost, path+"/fail?epoch=1", `{"error":"it broke","errorDetail":{"code":"x","message":"it broke"}}`)
-		}, "stream_failed it broke stream_failed it broke subagent_end stream_failed it broke"},
+		}, "stream_failed it broke, stream_failed it broke, subagent_end, stream_failed it broke"},
 		"stream_end": {func(w *env, path string) answer {
 			return w.append(path+"/chunks?epoch=1", `{"type":"stream_end"}`, "Tailrace-First-Line", "9")
-		}, "stream_end stream_end subagent_end stream_end"},
+		}, "stream_end, stream_end, subagent_end, stream_end"},
 		"stream_failed": {func(w *env, path string) answer {
 			return w.append(path+"/chunks?epoch=1", `{"type":"stream_failed","error":"it broke"}`, "Tailrace-First-Line", "9")
-		}, "stream_failed it broke stream_failed it broke subagent_end stream_failed it broke"},
+		}, "stream_failed it broke, stream_failed it broke, subagent_end, stream_failed it broke"},
 		"cleanup": {func(w *env, path string) answer { return w.ask(http.MethodPost, path+"/cleanup?epoch=1", `{"step":1}`) },
-			"stream_failed the run was cleaned up stream_failed the run was cleaned up subagent_end truncated"},
+			"stream_failed the run was cleaned up, stream_failed the run was cleaned up, subagent_end, truncated"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := newEnv(t, func(cfg *envConfig) { cfg.edges = 2 })
@@ -391,12 +391,13 @@ func TestSubAgentsEndWithTheRun(t *testing.T) {
 				if id == "s1-c" {
 					end = chunk.SubagentEnd{} // was ended by its line
 				}
-				last = append(last, string(end.Type()))
+				outcome := string(end.Type())
 				if failed, ok := end.(chunk.StreamFailed); ok {
-					last = append(last, failed.Error)
+					outcome += " " + failed.Error
 				}
+				last = append(last, outcome)
 			}
-			if got := strings.Join(last, " "); got != tt.want {
+			if got := strings.Join(last, ", "); got != tt.want {
 				t.Errorf("got %s\nwant %s", got, tt.want)
 			}
 		})
