@@ -49,7 +49,7 @@ type session struct {
 
 	run       *producers.Run // nil if it had ended before this request
 	over      bool           // the run has ended
-	paused    bool           // the run waits
+	waits     bool           // the run waits since an earlier response of the dialect
 	agentType string         // of the last record
 	step      int64          // likewise
 }
@@ -120,7 +120,8 @@ func (w *writer) beginNative(ctx context.Context, first int64, h producers.Head)
 // add continues the session of h, unless its run has ended.
 func (w *writer) add(ctx context.Context, h producers.Head) error {
 	status := statusOf(h.Type)
-	s := &session{Head: h, agentType: h.Chunk.AgentType, step: h.Chunk.Step, over: status == ingestion.Ended || status == ingestion.Failed, paused: status == ingestion.Paused}
+	s := &session{Head: h, agentType: h.Chunk.AgentType, step: h.Chunk.Step, over: status == ingestion.Ended || status == ingestion.Failed}
+	s.waits = w.translator != nil && status == ingestion.Paused && h.Input.First != w.first
 	if !s.over {
 		run, err := w.producer.Continue(ctx, h, w.of.ID)
 		if err != nil {
@@ -338,7 +339,7 @@ func (w *writer) tryPut(ctx context.Context, s *session, c chunk.Chunk, at codec
 
 // activate continues a session that waits since an earlier response, for the first chunk of this one: its translator does not know that the run waits.
 func (w *writer) activate(ctx context.Context, s *session, c chunk.Chunk, at codec.InputPosition) error {
-	if t := c.Type(); w.translator == nil || !s.paused || s.Input.First == w.first || t == chunk.TypeStreamActive || t.Terminal() {
+	if t := c.Type(); !s.waits || t == chunk.TypeStreamActive || t.Terminal() {
 		return nil
 	}
 	// With the position of this response, so that a request which is cut behind this record can begin with it again.
@@ -346,7 +347,7 @@ func (w *writer) activate(ctx context.Context, s *session, c chunk.Chunk, at cod
 	if err := s.run.Activate(ctx); err != nil {
 		return err
 	}
-	s.paused = false
+	s.waits = false
 	return w.stored(nil)
 }
 
@@ -393,7 +394,7 @@ func (w *writer) write(ctx context.Context, s *session, c chunk.Chunk, at codec.
 		if c.Type().Terminal() {
 			return w.ended(s, err)
 		}
-		s.paused = c.Type() == chunk.TypeStreamPaused
+		s.waits = s.waits && err != nil
 		return w.stored(err)
 	}
 	switch body := c.Body.(type) {

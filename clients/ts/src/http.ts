@@ -151,7 +151,7 @@ export class IdleTimer {
   /** reset begins to wait for the next byte. */
   reset(): void {
     this.pause();
-    if (this.timeout > 0) this.timer = setTimeout(() => this.controller.abort(new Error(`no byte for ${this.timeout} ms`)), this.timeout);
+    if (this.timeout > 0 && !this.signal.aborted) this.timer = setTimeout(() => this.controller.abort(new Error(`no byte for ${this.timeout} ms`)), this.timeout);
   }
 
   /** pause does not wait: the time in which the caller handles bytes does not count. */
