@@ -10,7 +10,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"runtime"
-	"runtime/metrics"
+	heap "runtime/metrics"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -526,8 +526,8 @@ func TestMemoryOfALongBody(t *testing.T) {
 	var highest atomic.Uint64
 	measure := func() uint64 {
 		runtime.GC()
-		live := []metrics.Sample{{Name: "/gc/heap/live:bytes"}} // without what was allocated and dropped since
-		metrics.Read(live)
+		live := []heap.Sample{{Name: "/gc/heap/live:bytes"}} // without what was allocated and dropped since
+		heap.Read(live)
 		return live[0].Value.Uint64()
 	}
 	var before uint64
