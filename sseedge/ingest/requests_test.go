@@ -343,18 +343,18 @@ func TestSubAgentsEndWithTheRun(t *testing.T) {
 		end  func(*env, string) answer
 		want string // last records of the sub-agents and of the run
 	}{
-		"end": {func(w *env, path string) answer { return w.ask(http.MethodPost, path+"/end?epoch=1", "") }, "stream_end, stream_end, subagent_end, stream_end"},
+		"end": {func(w *env, path string) answer { return w.ask(http.MethodPost, path+"/end?epoch=1", "") }, "s1-a stream_end, s1-b stream_end, s1-c subagent_end, s1 stream_end"},
 		"fail": {func(w *env, path string) answer {
 			return w.ask(http.MethodPost, path+"/fail?epoch=1", `{"error":"it broke","errorDetail":{"code":"x","message":"it broke"}}`)
-		}, "stream_failed it broke, stream_failed it broke, subagent_end, stream_failed it broke"},
+		}, "s1-a stream_failed it broke, s1-b stream_failed it broke, s1-c subagent_end, s1 stream_failed it broke"},
 		"stream_end": {func(w *env, path string) answer {
 			return w.append(path+"/chunks?epoch=1", `{"type":"stream_end"}`, "Tailrace-First-Line", "9")
-		}, "stream_end, stream_end, subagent_end, stream_end"},
+		}, "s1-a stream_end, s1-b stream_end, s1-c subagent_end, s1 stream_end"},
 		"stream_failed": {func(w *env, path string) answer {
 			return w.append(path+"/chunks?epoch=1", `{"type":"stream_failed","error":"it broke"}`, "Tailrace-First-Line", "9")
-		}, "stream_failed it broke, stream_failed it broke, subagent_end, stream_failed it broke"},
+		}, "s1-a stream_failed it broke, s1-b stream_failed it broke, s1-c subagent_end, s1 stream_failed it broke"},
 		"cleanup": {func(w *env, path string) answer { return w.ask(http.MethodPost, path+"/cleanup?epoch=1", `{"step":1}`) },
-			"stream_failed the run was cleaned up, stream_failed the run was cleaned up, subagent_end, truncated"},
+			"s1-a stream_failed the run was cleaned up, s1-b stream_failed the run was cleaned up, s1-c subagent_end, s1 truncated"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := newEnv(t, func(cfg *envConfig) { cfg.edges = 2 })
@@ -392,7 +392,7 @@ func TestSubAgentsEndWithTheRun(t *testing.T) {
 				if id == "s1-c" {
 					end = chunk.SubagentEnd{} // was ended by its line
 				}
-				outcome := string(end.Type())
+				outcome := id + " " + string(end.Type())
 				if failed, ok := end.(chunk.StreamFailed); ok {
 					outcome += " " + failed.Error
 				}
