@@ -41,8 +41,8 @@ type Config struct {
 	// run itself, such as its end, are still stored. Defaults to 10 million; Off is unlimited.
 	MaxSessionChunks int64
 
-	// MaxRunBytes is the size in bytes of the messages of one run at which further chunks are rejected with ErrSessionLimit. Defaults to 1 GiB; Off is
-	// unlimited.
+	// MaxRunBytes is the size in bytes of the messages of one writer, a Run that Start or Continue has returned, at which further chunks are rejected with
+	// ErrSessionLimit: a writer that continues the run counts from 0. Defaults to 1 GiB; Off is unlimited.
 	MaxRunBytes int64
 
 	// AttemptTimeout is the timeout of one attempt to publish. Defaults to 2 seconds.

@@ -107,23 +107,44 @@ func (p *Producer) Head(ctx context.Context, s chunk.Session) (Head, error) {
 	return h, nil
 }
 
-// TreeInput returns the furthest input position of a run in the sessions below a root, as some replica of the log has them. complete is false if there may be
-// others.
-func (p *Producer) TreeInput(ctx context.Context, root chunk.Session, run string) (furthest codec.InputPosition, complete bool, err error) {
+// TreeInput is what the sessions of a tree have of the input of a run.
+type TreeInput struct {
+	Furthest codec.InputPosition
+	Open     []chunk.Session // whose last record is of the run and does not end it, also a paused one
+	Complete bool            // false if there may be others
+}
+
+// TreeInput returns what the sessions below a root have of a run, as some replica of the log has them. The error is temporary if that replica does not have the
+// record at a sequence yet.
+func (p *Producer) TreeInput(ctx context.Context, root chunk.Session, run string, atLeast chunk.Seq) (t TreeInput, err error) {
 	filter, err := p.cfg.Layout.Tree(root)
 	if err != nil {
-		return furthest, false, fmt.Errorf("%w: %w", chunk.ErrInvalid, err)
+		return t, fmt.Errorf("%w: %w", chunk.ErrInvalid, err)
 	}
 	ctx, cancel := context.WithTimeout(ctx, p.cfg.AttemptTimeout)
 	defer cancel()
 	var size int
-	_, err = p.client.LastOfEach(ctx, p.cfg.Layout.Stream(p.cfg.Layout.Partition(root)), []string{filter}, func(m jsclient.Message) {
+	upTo, err := p.client.LastOfEach(ctx, p.cfg.Layout.Stream(p.cfg.Layout.Partition(root)), []string{filter}, func(m jsclient.Message) {
 		size += len(m.Data)
-		if at, ok := codec.InputOf(m.Header, m.Data); ok && at.Run == run && at.Compare(furthest) > 0 {
-			furthest = at
+		at, ok := codec.InputOf(m.Header, m.Data)
+		if !ok || at.Run != run {
+			return
+		}
+		if at.Compare(t.Furthest) > 0 {
+			t.Furthest = at
+		}
+		if s, err := p.cfg.Layout.Parse(m.Subject); err == nil {
+			rec, err := codec.Decode(codec.Stored{Session: s, Seq: chunk.Seq(m.Seq), At: m.Stored, Header: m.Header, Data: m.Data})
+			if err == nil && !rec.Type.Terminal() {
+				t.Open = append(t.Open, s)
+			}
 		}
 	})
-	return furthest, size < treeBytes, err
+	if err == nil && chunk.Seq(upTo) < atLeast {
+		err = fmt.Errorf("sequence %d: the replica has %d", atLeast, upTo)
+	}
+	t.Complete = size < treeBytes
+	return t, err
 }
 
 // treeBytes is less than the server sends in one response.

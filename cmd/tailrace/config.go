@@ -136,7 +136,7 @@ type config struct {
 	Format           format        `envconfig:"FORMAT" default:"json" desc:"body of stored chunks: json or msgpack"`
 	RetryTimeout     time.Duration `envconfig:"RETRY_TIMEOUT" default:"30s" desc:"retry budget of one write while the server is unreachable or does not accept it"`
 	MaxSessionChunks int64         `envconfig:"MAX_SESSION_CHUNKS" default:"10000000" desc:"chunks of a session, over all its runs, beyond which a run fails with framework_session_limit_exceeded; -1 is unlimited"`
-	MaxRunBytes      int64         `envconfig:"MAX_RUN_BYTES" default:"1073741824" desc:"size of the messages of one run, in bytes, beyond which it fails with framework_session_limit_exceeded; -1 is unlimited"`
+	MaxRunBytes      int64         `envconfig:"MAX_RUN_BYTES" default:"1073741824" desc:"size of the messages that one worker, or one request of the ingest, writes in a run, in bytes, beyond which the run fails with framework_session_limit_exceeded or the request with SESSION_LIMIT; -1 is unlimited"`
 	ShutdownTimeout  time.Duration `envconfig:"SHUTDOWN_TIMEOUT" default:"5s" desc:"period in which a worker completes the steps that run at shutdown; then other workers repeat them; 0s ends them at once"`
 	MaxTakeovers     int           `envconfig:"MAX_TAKEOVERS" default:"3" desc:"takeovers of a run by another worker since its last committed step; then it fails with run_crashed; -1 is unlimited"`
 	ModelURL         redactedURL   `envconfig:"MODEL_URL" desc:"base URL of an OpenAI-compatible endpoint with its version, such as http://127.0.0.1:8000/v1; with MODEL_URL or MODEL_KEY, 'up' and 'worker' run agents with a model instead of the demo, and MODEL is required"`

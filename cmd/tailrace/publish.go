@@ -99,13 +99,13 @@ func (p *publisher) run(ctx context.Context, in io.Reader) error {
 			return p.finish(ctx, true, p.end(ctx, n))
 		case err != nil:
 			return p.finish(ctx, false, fmt.Errorf("line %d: %w", n, err))
-		case len(bytes.TrimSpace(text)) == 0 || string(text) == "[DONE]":
-			continue
 		}
 		err = p.to.Line(ctx, text)
-		switch {
+		switch text = bytes.TrimSpace(text); {
 		case err == nil:
-			p.accepted++
+			if len(text) > 0 && text[0] == '{' { // not [DONE]
+				p.accepted++
+			}
 			continue
 		case fatal(err) || ctx.Err() != nil:
 			return fmt.Errorf("line %d: %w", n, err)

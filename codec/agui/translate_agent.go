@@ -63,10 +63,7 @@ func (t *Translator) subagentEnded(e event) bool {
 		return true
 	}
 	if outcome, _ := e.object.object("outcome").text("type"); outcome == "suspended" {
-		t.endStep(a, nil)
-		a.paused = true
-		reason := "interrupt"
-		t.emit(a, chunk.StreamPaused{Reason: &reason})
+		t.endStep(a, nil) // it is paused with the run: RUN_FINISHED has its questions, which a paused session does not take
 		return true
 	}
 	t.concludeAgent(a, nil, e.object["result"])

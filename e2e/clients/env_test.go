@@ -216,6 +216,7 @@ type cutter struct {
 	random *rand.Rand
 	limit  int           // bytes of the server; 0 cuts nothing
 	asked  int           // bytes of the client; 0 cuts nothing
+	most   int           // cuts, after which nothing is cut; 0 for no limit
 	linger time.Duration // before a cut: Chromium drops bytes that a page has not read when the connection fails
 	conns  map[net.Conn]bool
 	cuts   int
@@ -308,7 +309,7 @@ func (c *cutter) serve(client net.Conn) {
 
 // budget returns the number of bytes after which a direction is cut. The caller holds mu.
 func (c *cutter) budget(limit int) int64 {
-	if limit == 0 {
+	if limit == 0 || c.most > 0 && c.cuts >= c.most {
 		return 1 << 62
 	}
 	return int64(1 + c.random.IntN(limit))
@@ -320,6 +321,13 @@ func (c *cutter) ended(cut bool) {
 	if cut {
 		c.cuts++
 	}
+}
+
+// cutAtMost cuts nothing any more after n cuts: the wait of a client grows with each attempt that achieves nothing.
+func (c *cutter) cutAtMost(n int) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.most = n
 }
 
 // cutRequests cuts later connections also after at most limit bytes of the client.

@@ -88,7 +88,7 @@ func newEdge(t *testing.T, s *stack.Stack) string {
 			t.Error(err)
 		}
 	})
-	edge, err := sseedge.New(s.Log, s.Reader, sseedge.Config{Authenticator: authtest.None(t, "acme")})
+	edge, err := sseedge.New(s.Log, s.Reader, sseedge.Config{Authenticator: authtest.None(t, tenant)})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -139,7 +139,7 @@ func TestCloudEventsOfJavaScript(t *testing.T) {
 	if err := json.Unmarshal(out, &state); err != nil || state.Stored != events+1 {
 		t.Errorf("the SDK got %s", out)
 	}
-	all := s.Chunks(chunk.RootSession("acme", "s1"))
+	all := s.Chunks(chunk.RootSession(tenant, "s1"))
 	if len(all) != events+2 {
 		t.Fatalf("%d records, want %d", len(all), events+2)
 	}

@@ -128,6 +128,7 @@ var layers = map[string]place{
 	"internal/testkit/browsertest": {layer: testkit},
 	"internal/testkit/certtest":    {layer: testkit},
 	"internal/testkit/chunktest":   {layer: testkit},
+	"internal/testkit/ingesttest":  {layer: testkit},
 	"internal/testkit/memlog":      {layer: testkit},
 	"internal/testkit/natstest":    {layer: testkit},
 	"internal/testkit/openaitest":  {layer: testkit},

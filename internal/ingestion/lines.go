@@ -15,8 +15,13 @@ type Format int
 // The formats.
 const (
 	NDJSON Format = iota // every line counts, also an empty one
-	SSE                  // every event with data counts, and its data is the line
+	SSE                  // every event with data counts, and its data is the line; the last one may lack the empty line after it
+
+	// WholeEvents is SSE, but an event that the body ends in is discarded, as the specification says. It is for responses, which may be cut without an error.
+	WholeEvents
 )
+
+func (f Format) isEvents() bool { return f != NDJSON }
 
 // Lines reads the lines of a body as they arrive. It holds one line in memory.
 type Lines struct {
@@ -32,6 +37,7 @@ type Lines struct {
 	data       []byte
 	hasData    bool
 	skipLF     bool // the last line ended with CR
+	begun      bool // the first line was read
 	err        error
 }
 
@@ -73,7 +79,7 @@ func (l *Lines) event() ([]byte, int64, error) {
 		switch {
 		case isLineError(err):
 			return nil, l.number + 1, err
-		case errors.Is(err, io.EOF) && l.hasData, err == nil && len(line) == 0 && l.hasData:
+		case errors.Is(err, io.EOF) && l.hasData && l.format == SSE, err == nil && len(line) == 0 && l.hasData:
 			l.number++
 			return l.data, l.number, nil
 		case err != nil:
@@ -84,10 +90,14 @@ func (l *Lines) event() ([]byte, int64, error) {
 			continue
 		}
 		value = bytes.TrimPrefix(value, []byte(" "))
-		if len(l.data)+len(value) >= l.limit {
+		need := len(l.data) + len(value)
+		if l.hasData {
+			need++
+		}
+		if need > l.limit {
 			return nil, l.number + 1, ErrLineTooLarge
 		}
-		if need := len(l.data) + len(value) + 1; need > max(cap(l.data), smallLine) && !l.allow(need-cap(l.data)) {
+		if need > max(cap(l.data), smallLine) && !l.allow(need-cap(l.data)) {
 			return nil, l.number + 1, ErrLineMemory
 		}
 		if l.hasData {
@@ -97,8 +107,23 @@ func (l *Lines) event() ([]byte, int64, error) {
 	}
 }
 
-// physical returns the next line of text. Lines end with LF, CRLF or, in SSE, CR.
+var byteOrderMark = []byte("\xEF\xBB\xBF")
+
+// physical returns the next line of text, without a byte order mark at the start of the body.
 func (l *Lines) physical() ([]byte, error) {
+	line, err := l.untilBreak()
+	if !l.begun && err == nil {
+		l.begun, line = true, bytes.TrimPrefix(line, byteOrderMark)
+	}
+	return line, err
+}
+
+// untilBreak returns the next line of text. Lines end with LF, CRLF or, in server-sent events, CR.
+func (l *Lines) untilBreak() ([]byte, error) {
+	limit := l.limit
+	if l.format.isEvents() {
+		limit += len("data: ")
+	}
 	for {
 		if l.skipLF && l.start < l.end {
 			if l.buf[l.start] == '\n' {
@@ -108,7 +133,7 @@ func (l *Lines) physical() ([]byte, error) {
 		}
 		if i := l.lineEnd(l.buf[l.start+l.scanned : l.end]); i >= 0 {
 			at := l.start + l.scanned + i
-			if at-l.start > l.limit {
+			if at-l.start > limit {
 				return nil, ErrLineTooLarge
 			}
 			line := l.buf[l.start:at]
@@ -118,7 +143,7 @@ func (l *Lines) physical() ([]byte, error) {
 		}
 		l.scanned = l.end - l.start
 		switch {
-		case l.scanned > l.limit:
+		case l.scanned > limit:
 			return nil, ErrLineTooLarge
 		case l.err != nil && errors.Is(l.err, io.EOF) && l.scanned > 0:
 			line := l.buf[l.start:l.end]
@@ -134,7 +159,7 @@ func (l *Lines) physical() ([]byte, error) {
 }
 
 func (l *Lines) lineEnd(text []byte) int {
-	if l.format == SSE {
+	if l.format.isEvents() {
 		return bytes.IndexAny(text, "\r\n")
 	}
 	return bytes.IndexByte(text, '\n')

@@ -24,6 +24,8 @@ func TestLines(t *testing.T) {
 		"SSE":           {SSE, ": hi\n\nevent: x\nid: 1\ndata: a\n\ndata:b\ndata:  c\n\n\n", []string{"7 a", "8 b\n c"}},
 		"SSE with CR":   {SSE, "data: a\r\rdata: b\r\n\r\ndata: c", []string{"7 a", "8 b", "9 c"}},
 		"SSE with none": {SSE, ":\n\nretry: 1\n\n", nil},
+		"whole events":  {WholeEvents, "\uFEFFdata: a\r\n\r\ndata: b\n\ndata: c\n", []string{"7 a", "8 b"}},
+		"a mark":        {NDJSON, "\uFEFFa\n\uFEFFb", []string{"7 a", "8 \uFEFFb"}},
 	} {
 		for _, in := range []io.Reader{strings.NewReader(tt.body), iotest.OneByteReader(strings.NewReader(tt.body)), iotest.DataErrReader(strings.NewReader(tt.body))} {
 			var got []string
@@ -63,6 +65,30 @@ func TestIncompleteLines(t *testing.T) {
 		}
 		if text, _, err := lines.Next(); text != nil || !errors.Is(err, tt.want) {
 			t.Errorf("%s: %q %v", name, text, err)
+		}
+	}
+}
+
+// The limit is that of the data of an event, also if it is in several lines.
+func TestLimitOfEvents(t *testing.T) {
+	for body, want := range map[string]error{
+		"data: " + strings.Repeat("x", 100) + "\n\n":                                                      nil,
+		"data: " + strings.Repeat("x", 101) + "\n\n":                                                      ErrLineTooLarge,
+		"data: " + strings.Repeat("x", 50) + "\ndata: " + strings.Repeat("x", 49) + "\n\n":                nil,
+		"data: " + strings.Repeat("x", 50) + "\ndata: " + strings.Repeat("x", 50) + "\n\n":                ErrLineTooLarge,
+		": " + strings.Repeat("x", 105) + "\n\ndata: x\n\n":                                               ErrLineTooLarge,
+		"data: x\n\n" + strings.Repeat(": comment\n", 100) + "data: " + strings.Repeat("x", 100) + "\n\n": nil,
+	} {
+		lines := NewLines(strings.NewReader(body), WholeEvents, 1, 100, nil)
+		var err error
+		for err == nil {
+			_, _, err = lines.Next()
+		}
+		if want == nil {
+			want = io.EOF
+		}
+		if !errors.Is(err, want) {
+			t.Errorf("%.40q: %v, want %v", body, err, want)
 		}
 	}
 }

@@ -40,10 +40,12 @@ func (w *writer) Events(ctx context.Context, events []ingestion.Event) error {
 	}
 	w.wrote = true // no second reading, see put
 	last := root.Input
-	if at, _, err := w.producer.TreeInput(ctx, root.Session.Tree(), w.of.ID); err != nil {
+	tree, err := w.producer.TreeInput(ctx, root.Session.Tree(), w.of.ID, 0)
+	if err != nil {
 		return refusal(err)
-	} else if at.Compare(last) > 0 {
-		last = at
+	}
+	if tree.Furthest.Compare(last) > 0 {
+		last = tree.Furthest
 	}
 	events, number := following(events, last)
 	for i, e := range events {

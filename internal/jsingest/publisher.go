@@ -22,6 +22,7 @@ type Publisher struct {
 	root       chunk.Session
 	agentType  string
 	takeOver   bool
+	dialect    string
 	translator dialect.Translator // nil for native lines
 
 	sessions map[string]*published // by session id, those that had records
@@ -46,14 +47,14 @@ type PublisherConfig struct {
 // NewPublisher returns a Publisher.
 func (s *Service) NewPublisher(cfg PublisherConfig) (*Publisher, error) {
 	p := &Publisher{
-		producer: s.producer, root: cfg.Session, agentType: cfg.AgentType, takeOver: cfg.TakeOver,
+		producer: s.producer, root: cfg.Session, agentType: cfg.AgentType, takeOver: cfg.TakeOver, dialect: cfg.Dialect,
 		sessions: map[string]*published{}, aliases: map[string]string{},
 	}
 	if cfg.Dialect == "" || cfg.Dialect == dialect.Native {
 		return p, nil
 	}
 	var ok bool
-	p.translator, ok = s.translate(cfg.Dialect, dialect.Run{Session: cfg.Session.ID, AgentType: cfg.AgentType})
+	p.translator, ok = s.newTranslator(cfg.Dialect, dialect.Run{Session: cfg.Session.ID, AgentType: cfg.AgentType})
 	if !ok {
 		return nil, fmt.Errorf("dialect %q: there is no translator for it", cfg.Dialect)
 	}
@@ -61,12 +62,16 @@ func (s *Service) NewPublisher(cfg PublisherConfig) (*Publisher, error) {
 }
 
 // Line writes a line: a chunk, in the dialect of the input, or an object of `tailrace tail` with the chunk in "chunk", so that a session can be piped into another
-// one. A nil error means queued.
+// one. A blank line has no effect. A nil error means queued.
 func (p *Publisher) Line(ctx context.Context, text []byte) error {
-	if p.translator == nil {
+	switch {
+	case p.translator != nil:
+	case isBlank(text) || isDone(text):
+		return nil
+	default:
 		return p.native(ctx, text)
 	}
-	chunks, err := p.translator.Translate(text)
+	chunks, err := translate(p.translator, p.dialect, text)
 	if err != nil {
 		return err
 	}

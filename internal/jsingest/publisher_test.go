@@ -72,9 +72,13 @@ func TestPublisherOfDialects(t *testing.T) {
 	if got, want := kinds(s.Chunks(chunk.RootSession("acme", "s1").Child("s1-a"))), "s1-a cli run_started 0\ns1-a cli text_delta 0\ns1-a cli stream_end 0\n"; got != want {
 		t.Errorf("the sub-agent:\n%s", got)
 	}
-	mastra := publish("s2", "mastra", `{"type":"step-start","payload":{}}`, `{"type":"text-delta","payload":{"id":"1","text":"x"}}`, `{"type":"finish","payload":{"stepResult":{"reason":"stop"}}}`)
+	mastra := publish("s2", "mastra", `{"type":"step-start","payload":{}}`, `{"type":"text-delta","payload":{"id":"1","text":"x"}}`, `{"type":"finish","payload":{"stepResult":{"reason":"stop"}}}`, "", "[DONE]")
 	if got, want := kinds(mastra), "s2 cli run_started 0\ns2 cli step_start 1\ns2 cli text_delta 1\ns2 cli stream_end 1\n"; got != want {
 		t.Errorf("mastra:\n%s", got)
+	}
+	openai := publish("s3", "openai", `{"id":"1","choices":[{"index":0,"delta":{"content":"x"}}]}`, "[DONE]") // without a reason for the end
+	if got, want := kinds(openai), "s3 cli run_started 0\ns3 cli step_start 1\ns3 cli text_delta 1\ns3 cli step_end 1\ns3 cli stream_end 1\n"; got != want {
+		t.Errorf("openai:\n%s", got)
 	}
 	if _, err := service.NewPublisher(PublisherConfig{Dialect: "morse"}); err == nil {
 		t.Error("an unknown dialect is accepted")

@@ -18,13 +18,13 @@ type NewTranslator func(name string, run dialect.Run) (dialect.Translator, bool)
 
 // Service implements ingestion.Runs.
 type Service struct {
-	producer  *producers.Producer
-	translate NewTranslator
+	producer      *producers.Producer
+	newTranslator NewTranslator
 }
 
 // New returns a Service. Closing the producer ends its writers.
-func New(producer *producers.Producer, translate NewTranslator) *Service {
-	return &Service{producer: producer, translate: translate}
+func New(producer *producers.Producer, newTranslator NewTranslator) *Service {
+	return &Service{producer: producer, newTranslator: newTranslator}
 }
 
 // Open implements ingestion.Runs.
@@ -115,8 +115,8 @@ func (s *Service) State(ctx context.Context, of ingestion.Run) (ingestion.State,
 
 // lines returns how many lines of the run of h are stored, and whether that is certain: sub-agents may have later lines than the session of the run.
 func (s *Service) lines(ctx context.Context, h producers.Head) (lines int64, certain bool) {
-	at, complete, err := s.producer.TreeInput(ctx, h.Session.Tree(), runOf(h))
-	return max(h.Input.Lines(), at.Lines()), complete && err == nil
+	tree, err := s.producer.TreeInput(ctx, h.Session.Tree(), runOf(h), 0)
+	return max(h.Input.Lines(), tree.Furthest.Lines()), tree.Complete && err == nil
 }
 
 // head returns the last record of a run.

@@ -13,12 +13,22 @@ import (
 
 // End implements ingestion.Writer.
 func (w *writer) End(ctx context.Context, output chunk.Value) error {
-	return w.change(ctx, ingestion.Ended, func(r *producers.Run) error { return r.End(ctx, output) })
+	return w.change(ctx, ingestion.Ended, func(r *producers.Run) error {
+		if err := w.endChildren(ctx, nil, end); err != nil {
+			return err
+		}
+		return r.End(ctx, output)
+	})
 }
 
 // Fail implements ingestion.Writer.
 func (w *writer) Fail(ctx context.Context, message string, detail *chunk.ErrorDetail) error {
-	return w.change(ctx, ingestion.Failed, func(r *producers.Run) error { return r.Fail(ctx, message, detail) })
+	return w.change(ctx, ingestion.Failed, func(r *producers.Run) error {
+		if err := w.endChildren(ctx, nil, failure(message, detail)); err != nil {
+			return err
+		}
+		return r.Fail(ctx, message, detail)
+	})
 }
 
 // Pause implements ingestion.Writer.
@@ -29,10 +39,11 @@ func (w *writer) Pause(ctx context.Context, reason string) error {
 // Cleanup implements ingestion.Writer.
 func (w *writer) Cleanup(ctx context.Context, step int64, after chunk.Seq) (removed int, err error) {
 	err = w.change(ctx, "", func(r *producers.Run) error {
-		var n int
 		n, err := r.CleanupToStep(ctx, step, after)
-		removed += n
-		return err
+		if removed += n; err != nil || removed == 0 {
+			return err
+		}
+		return w.endChildren(ctx, nil, failure("the run was cleaned up", nil))
 	})
 	return removed, err
 }

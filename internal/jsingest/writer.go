@@ -22,6 +22,7 @@ type writer struct {
 	*Service
 
 	of         ingestion.Run
+	dialect    string
 	translator dialect.Translator // nil for native lines
 	first      int64              // with a translator, as codec.InputPosition has it
 	step       int64              // likewise
@@ -48,13 +49,14 @@ type session struct {
 
 	run       *producers.Run // nil if it had ended before this request
 	over      bool           // the run has ended
+	waits     bool           // the run waits since an earlier response of the dialect
 	agentType string         // of the last record
 	step      int64          // likewise
 }
 
 // Attach implements ingestion.Runs.
 func (s *Service) Attach(ctx context.Context, r ingestion.Request) (ingestion.Writer, error) {
-	w := &writer{Service: s, of: r.Run, sessions: map[string]*session{}}
+	w := &writer{Service: s, of: r.Run, dialect: r.Dialect, sessions: map[string]*session{}}
 	h, err := s.head(ctx, r.Run)
 	if err != nil {
 		return nil, err
@@ -91,7 +93,7 @@ func (w *writer) begin(ctx context.Context, r ingestion.Request, h producers.Hea
 	}
 	w.first, w.step = r.First, step
 	var ok bool
-	w.translator, ok = w.translate(r.Dialect, dialect.Run{Session: r.Session.ID, AgentType: h.Chunk.AgentType, RunID: r.ID, Step: step})
+	w.translator, ok = w.newTranslator(r.Dialect, dialect.Run{Session: r.Session.ID, AgentType: h.Chunk.AgentType, RunID: r.ID, Step: step})
 	if !ok {
 		return &ingestion.RefusalError{Reason: ingestion.ReasonDialect}
 	}
@@ -119,6 +121,7 @@ func (w *writer) beginNative(ctx context.Context, first int64, h producers.Head)
 func (w *writer) add(ctx context.Context, h producers.Head) error {
 	status := statusOf(h.Type)
 	s := &session{Head: h, agentType: h.Chunk.AgentType, step: h.Chunk.Step, over: status == ingestion.Ended || status == ingestion.Failed}
+	s.waits = w.translator != nil && status == ingestion.Paused && h.Input.First != w.first
 	if !s.over {
 		run, err := w.producer.Continue(ctx, h, w.of.ID)
 		if err != nil {
@@ -135,7 +138,7 @@ func (w *writer) Line(ctx context.Context, number int64, text []byte) error {
 	if w.translator == nil {
 		return w.native(ctx, number, text)
 	}
-	chunks, err := w.translator.Translate(text)
+	chunks, err := translate(w.translator, w.dialect, text)
 	if err != nil {
 		return withLine(refusal(err), number)
 	}
@@ -161,7 +164,7 @@ func (w *writer) putAll(ctx context.Context, number int64, chunks []chunk.Chunk)
 }
 
 func (w *writer) native(ctx context.Context, number int64, text []byte) error {
-	if len(text) == 0 {
+	if isBlank(text) || isDone(text) {
 		w.done(number)
 		return nil
 	}
@@ -308,6 +311,9 @@ func (w *writer) tryPut(ctx context.Context, s *session, c chunk.Chunk, at codec
 	if s.run == nil {
 		return &ingestion.RefusalError{Reason: ingestion.ReasonEnded}
 	}
+	if err := w.activate(ctx, s, c, at); err != nil {
+		return refusal(err)
+	}
 	if bytes > 0 {
 		var ok bool
 		if c, ok = withoutText(c, bytes); !ok {
@@ -329,6 +335,26 @@ func (w *writer) tryPut(ctx context.Context, s *session, c chunk.Chunk, at codec
 	defer w.mu.Unlock()
 	w.last = stored
 	return nil
+}
+
+// activate continues a session that waits since an earlier response, for the first chunk of this one: its translator does not know that the run waits.
+func (w *writer) activate(ctx context.Context, s *session, c chunk.Chunk, at codec.InputPosition) error {
+	if t := c.Type(); !s.waits || t == chunk.TypeStreamActive || t.Terminal() {
+		return nil
+	}
+	// With the position of this response, so that a request which is cut behind this record can begin with it again.
+	s.run.SetInput(beforeChunk(at))
+	if err := s.run.Activate(ctx); err != nil {
+		return err
+	}
+	s.waits = false
+	return w.stored(nil)
+}
+
+// beforeChunk returns the position before a chunk, for a record that is stored before it.
+func beforeChunk(at codec.InputPosition) codec.InputPosition {
+	at.Partial, at.Chunks, at.Bytes = true, at.Chunks-1, 0
+	return at
 }
 
 // skip is called for a chunk that is stored.
@@ -359,10 +385,16 @@ func (w *writer) switchTo(ctx context.Context, s *session) error {
 }
 
 func (w *writer) write(ctx context.Context, s *session, c chunk.Chunk, at codec.InputPosition) error {
+	if s.Session.ID == w.of.Session.ID {
+		if err := w.beforeEnd(ctx, s, c.Body, at); err != nil {
+			return err
+		}
+	}
 	if done, err := transition(ctx, s.run, c.Body); done {
-		if t := c.Type(); t == chunk.TypeStreamEnd || t == chunk.TypeStreamFailed {
+		if c.Type().Terminal() {
 			return w.ended(s, err)
 		}
+		s.waits = s.waits && err != nil
 		return w.stored(err)
 	}
 	switch body := c.Body.(type) {
@@ -391,6 +423,23 @@ func (w *writer) write(ctx context.Context, s *session, c chunk.Chunk, at codec.
 		return w.stored(err)
 	}
 	return s.run.Emit(ctx, c)
+}
+
+// beforeEnd ends the sub-agents before a chunk that ends the run.
+func (w *writer) beforeEnd(ctx context.Context, root *session, body chunk.Body, at codec.InputPosition) error {
+	with := outcome(end)
+	switch body := body.(type) {
+	case chunk.StreamEnd:
+	case chunk.StreamFailed:
+		with = failure(body.Error, body.ErrorDetail)
+	default:
+		return nil
+	}
+	before := beforeChunk(at)
+	if err := w.endChildren(ctx, &before, with); err != nil {
+		return err
+	}
+	return w.switchTo(ctx, root)
 }
 
 func (w *writer) ended(s *session, err error) error {
@@ -423,6 +472,12 @@ func (w *writer) startChild(ctx context.Context, parent *session, sub chunk.Suba
 		}
 		if err == nil && h.Input.Run == w.of.ID && (h.Input.Compare(at) >= 0 || !h.Idle()) {
 			return w.add(ctx, h)
+		}
+		if err == nil && h.Input.Run != w.of.ID {
+			// Of an older run, or of the one that has replaced this one: that must not be taken over.
+			if _, err := w.head(ctx, w.of); err != nil {
+				return err
+			}
 		}
 		run, err := w.producer.Start(ctx, child, chunk.RunStarted{Parent: &chunk.Parent{SessionID: parent.Session.ID, CallID: sub.CallID}},
 			producers.AgentType(sub.SubAgentType), producers.TakeOver(), producers.ExpectPosition(h.Position()), producers.InputAt(at))
@@ -472,7 +527,7 @@ func (w *writer) endChild(ctx context.Context, id string, parent *session, at co
 	if s.run == nil || id == w.of.Session.ID {
 		return nil
 	}
-	at.Partial, at.Chunks, at.Bytes = true, at.Chunks-1, 0
+	at = beforeChunk(at)
 	if stored, _ := s.run.Stored(); stored.Run == at.Run && stored.Compare(at) >= 0 {
 		return nil // another request of this run is further on, and the sub-agent has begun again
 	}

@@ -174,3 +174,14 @@ func (w *env) lines(s chunk.Session) string {
 	}
 	return b.String()
 }
+
+// notes returns the data of the custom events of a session.
+func (w *env) notes(session string) (all []string) {
+	w.t.Helper()
+	for _, b := range w.Bodies(chunk.RootSession(tenant, session)) {
+		if b, ok := b.(chunk.Custom); ok {
+			all = append(all, string(b.Data))
+		}
+	}
+	return all
+}

@@ -8,7 +8,6 @@ import (
 	"math/rand/v2"
 	"net/http"
 	"os"
-	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -16,77 +15,9 @@ import (
 	"time"
 
 	"github.com/tailrace/tailrace/chunk"
+	"github.com/tailrace/tailrace/internal/testkit/ingesttest"
 	"github.com/tailrace/tailrace/producers"
 )
-
-// script is a run: its lines, and the chunks that they are, by session.
-type script struct {
-	lines []string
-	want  map[string][]chunk.Chunk
-	runs  map[string]int // how often a session is started
-}
-
-// randomScript returns a run of an agent and its sub-agents. Lines have a time, so that records can be compared.
-func randomScript(rng *rand.Rand, session string) script {
-	s := script{want: map[string][]chunk.Chunk{}, runs: map[string]int{session: 1}}
-	steps := map[string]int64{}
-	agents := []string{session}
-	emit := func(agent, kind, rest string, body chunk.Body) {
-		line := fmt.Sprintf(`{"type":%q,"timestamp":7%s`, kind, rest)
-		if agent != session || rng.IntN(2) == 0 {
-			line += fmt.Sprintf(`,"agentId":%q`, agent)
-		}
-		if _, begins := body.(chunk.StepStart); begins {
-			steps[agent]++
-		}
-		if rng.IntN(3) == 0 {
-			line += fmt.Sprintf(`,"step":%d`, steps[agent])
-		}
-		s.lines = append(s.lines, line+"}")
-		kindOf := "main"
-		if agent != session {
-			kindOf = "sub"
-		}
-		s.want[agent] = append(s.want[agent], chunk.Chunk{AgentID: agent, AgentType: kindOf, Timestamp: 7, Step: steps[agent], Body: body})
-	}
-	text := func(agent string, n int) {
-		piece := strings.Repeat(string(rune('a'+rng.IntN(26))), n)
-		emit(agent, "text_delta", fmt.Sprintf(`,"delta":%q`, piece), chunk.TextDelta{Delta: piece})
-	}
-	for n := rng.IntN(40); n >= 0; n-- {
-		agent := agents[rng.IntN(len(agents))]
-		switch k := rng.IntN(20); {
-		case k < 10:
-			text(agent, 1+rng.IntN(30))
-		case k == 10:
-			text(agent, 4<<10+rng.IntN(8<<10)) // is split
-		case k == 11:
-			s.lines = append(s.lines, "")
-		case k < 14:
-			emit(agent, "step_start", "", chunk.StepStart{})
-		case k < 16:
-			emit(agent, "thinking", `,"content":"hm","isComplete":false`, chunk.Thinking{Content: "hm"})
-		case k < 18:
-			emit(agent, "custom", `,"eventName":"n","data":[1]`, chunk.Custom{EventName: "n", Data: chunk.Value("[1]")})
-		case k == 18 && len(agents) < 4:
-			id := fmt.Sprintf("%s-%d", session, rng.IntN(9)) // perhaps one that has ended
-			if slices.Contains(agents, id) {
-				continue
-			}
-			emit(agent, "subagent_start", fmt.Sprintf(`,"subAgentType":"sub","subSessionId":%q,"callId":"c"`, id), chunk.SubagentStart{SubAgentType: "sub", SubSessionID: id, CallID: "c"})
-			agents = append(agents, id)
-			steps[id] = 0
-			s.runs[id]++
-		case k == 19 && len(agents) > 1 && agent != session:
-			// The parent is always the root's session or an agent before it; any of them may report the end.
-			emit(session, "subagent_end", fmt.Sprintf(`,"subAgentType":"sub","subSessionId":%q,"callId":"c","result":null`, agent), chunk.SubagentEnd{SubAgentType: "sub", SubSessionID: agent, CallID: "c", Result: chunk.Value("null")})
-			agents = slices.DeleteFunc(agents, func(id string) bool { return id == agent })
-			s.want[agent] = append(s.want[agent], chunk.Chunk{AgentID: agent, AgentType: "sub", Step: steps[agent], Body: chunk.StreamEnd{StreamID: agent}})
-		}
-	}
-	text(session, 1)
-	return s
-}
 
 // cutBody is a body that ends after some bytes, as if the connection broke.
 type cutBody struct {
@@ -127,7 +58,7 @@ func (c *client) path(rest string) string {
 
 // open opens the run, possibly twice at once.
 func (c *client) open(ctx context.Context) error {
-	body := fmt.Sprintf(`{"runId":%q,"agentType":"main"}`, c.run)
+	body := fmt.Sprintf(`{"runId":%q,"agentType":%q}`, c.run, ingesttest.AgentType)
 	epochs := make([]int64, 1+c.rng.IntN(2))
 	errs := make([]error, len(epochs))
 	var all sync.WaitGroup
@@ -213,33 +144,27 @@ func (c *client) write(ctx context.Context) error {
 	}
 }
 
-// merged joins the deltas that a log may have in one record.
-func merged(all []chunk.Chunk) (out []string) {
-	var last *chunk.Chunk
-	flush := func() {
-		if last != nil {
-			text, err := last.AppendJSON(nil)
-			if err != nil {
-				panic(err)
+// end ends the run, possibly by two requests at once.
+func (c *client) end(ctx context.Context) error {
+	errs := make([]error, 1+c.rng.IntN(2))
+	var all sync.WaitGroup
+	for i := range errs {
+		e := c.edge()
+		all.Go(func() {
+			for range 100 {
+				a, err := e.send(ctx, http.MethodPost, c.path("/"+c.run+"/end?epoch="+strconv.FormatInt(c.epoch, 10)), "", nil)
+				if err != nil {
+					continue // a connection that was cut
+				}
+				if a.text("status") != "ended" {
+					errs[i] = fmt.Errorf("end: %s %s", a, a.body)
+				}
+				return
 			}
-			out = append(out, string(text))
-		}
+		})
 	}
-	for _, c := range all {
-		if c.Type().Control() {
-			c.Timestamp = 7
-		}
-		if last != nil {
-			if m, ok := chunk.Merge(*last, c); ok {
-				last = &m
-				continue
-			}
-		}
-		flush()
-		last = &c
-	}
-	flush()
-	return out
+	all.Wait()
+	return errors.Join(errs...)
 }
 
 // runs is how many runs the property test has; TAILRACE_INGEST_RUNS is another number.
@@ -268,17 +193,21 @@ func TestExactlyOnce(t *testing.T) {
 			for i := range jobs {
 				rng := rand.New(rand.NewPCG(seed, uint64(i)))
 				session := fmt.Sprintf("s%d", i)
-				s := randomScript(rng, session)
+				s := ingesttest.Random(rng, session)
 				if rng.IntN(4) == 0 { // all clients of an edge lose their connections
 					w.edges[rng.IntN(len(w.edges))].site.CloseClientConnections()
 				}
-				c := &client{w: w, rng: rng, session: session, run: fmt.Sprintf("r%d", i), lines: s.lines}
+				c := &client{w: w, rng: rng, session: session, run: fmt.Sprintf("r%d", i), lines: s.Lines}
 				err := c.open(t.Context())
 				if err == nil {
 					err = c.write(t.Context())
 				}
+				if err == nil && rng.IntN(2) == 0 {
+					s.End()
+					err = c.end(t.Context())
+				}
 				if err != nil {
-					t.Errorf("run %d: %v\n%.3000s\n%s", i, err, strings.Join(s.lines, "\n"), w.lines(chunk.RootSession(tenant, session)))
+					t.Errorf("run %d: %v\n%.3000s\n%s", i, err, strings.Join(s.Lines, "\n"), w.lines(chunk.RootSession(tenant, session)))
 					continue
 				}
 				w.checkLog(i, session, s)
@@ -292,20 +221,10 @@ func TestExactlyOnce(t *testing.T) {
 	workers.Wait()
 }
 
-func (w *env) checkLog(i int, session string, s script) {
-	for id, want := range s.want {
-		of := chunk.RootSession(tenant, session).Child(id)
-		var got []chunk.Chunk
-		began := 0 // of the same run of the root
-		for _, c := range w.Chunks(of) {
-			if c.Type() == chunk.TypeRunStarted {
-				began++
-				continue
-			}
-			got = append(got, c)
-		}
-		if a, b := merged(got), merged(want); began != s.runs[id] || !slices.Equal(a, b) {
-			w.t.Errorf("run %d, session %s: %d runs, the log has\n%s\nwant\n%s", i, id, began, strings.Join(a, "\n"), strings.Join(b, "\n"))
+func (w *env) checkLog(i int, session string, s *ingesttest.Script) {
+	for _, id := range s.Sessions() {
+		if err := s.Check(id, w.Chunks(chunk.RootSession(tenant, session).Child(id))); err != nil {
+			w.t.Errorf("run %d: %v", i, err)
 		}
 	}
 }

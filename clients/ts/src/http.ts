@@ -63,6 +63,7 @@ export class Connection {
   firstDelay = 1_000;
 
   private token: string | undefined;
+  private stale = false; // the edge does not accept the token any more
   private attempts = 0;
 
   constructor(private readonly options: ConnectionOptions) {
@@ -73,6 +74,12 @@ export class Connection {
   /** succeeded ends a series of failed attempts. */
   succeeded(): void {
     this.attempts = 0;
+  }
+
+  /** renew asks for another token before the next request, and reports whether there may be one. */
+  renew(): boolean {
+    this.stale = this.options.getToken !== undefined;
+    return this.stale;
   }
 
   /** wait waits before the next attempt, or throws an error that no attempt changes. */
@@ -88,11 +95,15 @@ export class Connection {
 
   /** send sends a request, with a new token if the first one is refused. It throws a TailraceError, a RetryLater, or what fetch throws. */
   async send(path: string, init: RequestInit & { duplex?: "half" }, accept: readonly number[] = [200]): Promise<Response> {
-    for (let refreshed = false; ; refreshed = true) {
+    for (let refreshed = this.stale; ; refreshed = true) {
       const response = await this.sendOnce(path, init, refreshed);
       if (accept.includes(response.status)) return response;
       const problem = await problemOf(response);
-      if (response.status === 401 && this.options.getToken !== undefined && !refreshed && !(init.body instanceof ReadableStream)) continue;
+      if (response.status === 401 && this.options.getToken !== undefined && !refreshed) {
+        if (!(init.body instanceof ReadableStream)) continue;
+        this.renew();
+        throw new RetryLater(problem, 0); // the caller has the body
+      }
       // A browser accepts a status line that was cut: "HTTP/1.1 20" has the status 20.
       const final = response.status >= 400 && response.status < 500 && ![408, 425, 429].includes(response.status);
       if (!final) {
@@ -105,6 +116,7 @@ export class Connection {
   private async sendOnce(path: string, init: RequestInit, refresh: boolean): Promise<Response> {
     const { url, getToken, credentials, fetch = globalThis.fetch } = this.options;
     if (getToken !== undefined && (refresh || this.token === undefined)) this.token = await getToken({ refresh });
+    this.stale = false;
     const headers = new Headers(init.headers);
     if (this.token !== undefined) headers.set("Authorization", `Bearer ${this.token}`);
     const request: RequestInit = { cache: "no-store", ...init, headers };
@@ -139,7 +151,7 @@ export class IdleTimer {
   /** reset begins to wait for the next byte. */
   reset(): void {
     this.pause();
-    if (this.timeout > 0) this.timer = setTimeout(() => this.controller.abort(new Error(`no byte for ${this.timeout} ms`)), this.timeout);
+    if (this.timeout > 0 && !this.signal.aborted) this.timer = setTimeout(() => this.controller.abort(new Error(`no byte for ${this.timeout} ms`)), this.timeout);
   }
 
   /** pause does not wait: the time in which the caller handles bytes does not count. */

@@ -1,11 +1,15 @@
 import type { Chunk, ChunkBase, ErrorDetail, InputMessage, Parent } from "./chunks.js";
 import { TailraceError } from "./errors.js";
 import { Connection, defaultIdleTimeout, IdleTimer, query, RetryLater, textOf, type ConnectionOptions } from "./http.js";
+import { canStream, Pieces, type PieceSource } from "./pieces.js";
 
 type WithoutBase<T> = T extends Chunk ? Omit<T, keyof ChunkBase> & Partial<ChunkBase> : never;
 
 /** A chunk to write. What it leaves out of agentId, agentType, timestamp and step is what the session says. */
 export type PublishChunk = WithoutBase<Chunk>;
+
+/** The dialect of an agent whose responses are written as they are. */
+export type Dialect = "aisdk" | "agui" | "kortyx" | "mastra" | "openai";
 
 /** Which run to write. */
 export interface PublishOptions extends ConnectionOptions {
@@ -18,6 +22,8 @@ export interface PublishOptions extends ConnectionOptions {
   /** The name of the agent's definition. */
   agentType?: string;
   mode?: string;
+  /** The dialect of the responses that pipe writes. Without it, the run consists of the chunks that write writes. */
+  dialect?: Dialect;
   /** What the run answers. */
   input?: InputMessage[];
   /** The caller, if the session is a sub-agent's. */
@@ -93,6 +99,17 @@ function lastLine(state: RunState): number {
   return state.next - 1;
 }
 
+/** A line of a response. */
+interface Report {
+  stored?: number;
+  next?: number;
+  position?: string;
+  done?: boolean;
+  error?: string;
+  code?: string;
+  status?: number;
+}
+
 /** The longest body of a request, in characters. */
 const maxBody = 256 << 10;
 
@@ -106,6 +123,7 @@ export class PublishedRun {
   private readonly lines: string[] = []; // not known to be stored
   private size = 0; // of the lines, in characters
   private sending = false;
+  private piping = false;
   private unsure = false; // a request was cut: it may have stored more than its response says
   private failure: { error: unknown } | undefined;
   private waiting: Array<() => void> = [];
@@ -128,12 +146,44 @@ export class PublishedRun {
 
   /** write queues a chunk. It waits while too much is queued, and throws if an earlier chunk could not be stored. */
   async write(chunk: PublishChunk): Promise<void> {
+    if (this.options.dialect !== undefined) throw new Error("the run has a dialect: use pipe");
     this.check();
     const line = JSON.stringify(chunk) + "\n";
     this.lines.push(line);
     this.size += line.length;
     if (!this.sending) void this.send();
     await this.until(() => this.size <= (this.options.maxPending ?? 1 << 20));
+  }
+
+  /**
+   * pipe writes a whole response of the agent in the dialect of the run, as it arrives, and returns the state of the run after it: it has ended, has failed or waits.
+   * The pieces may be cut anywhere. They are kept until the response is stored, because the edge needs all of them again after a cut. A process that continues the run
+   * of another one sends the response from its first piece. In a browser the response is sent when it is complete. An error of the source is thrown, and the run
+   * stays open.
+   */
+  async pipe(source: PieceSource, format: "sse" | "ndjson" = "sse"): Promise<RunState> {
+    const { dialect } = this.options;
+    if (dialect === undefined || this.piping) throw new Error(dialect === undefined ? "the run has no dialect: use write" : "another response is being written");
+    this.check();
+    this.piping = true;
+    const pieces = new Pieces(source);
+    const firstLine = this.stored + 1;
+    try {
+      if (!canStream) await pieces.all();
+      for (let next: number | undefined; next === undefined; ) {
+        try {
+          next = await this.post({ dialect, firstLine }, format === "sse" ? "text/event-stream" : "application/x-ndjson", (idle) => pieces.body(() => idle.reset()));
+          this.stored = next - 1;
+        } catch (error) {
+          pieces.check();
+          await this.connection.wait(error);
+        }
+      }
+      return await this.state("");
+    } finally {
+      this.piping = false;
+      void pieces.close();
+    }
   }
 
   /** flush waits until all chunks are stored, and returns the position: a cursor of the session's events. */
@@ -212,45 +262,52 @@ export class PublishedRun {
       if (body !== "" && body.length + line.length > maxBody) break;
       body += line;
     }
+    await this.post({ firstLine: this.stored + 1 }, "application/x-ndjson", () => body);
+    this.unsure = false;
+  }
+
+  /** post sends lines, and returns the number of the line after them. */
+  private async post(members: { dialect?: string; firstLine: number }, media: string, bodyOf: (idle: IdleTimer) => BodyInit): Promise<number> {
     const idle = new IdleTimer(this.options.idleTimeout ?? defaultIdleTimeout, this.options.signal);
     try {
-      const path = this.path + query({ root: this.options.root, epoch: this.epoch, firstLine: this.stored + 1 });
-      const response = await this.connection.send(path, { method: "POST", headers: { "Content-Type": "application/x-ndjson" }, body, signal: idle.signal });
+      const path = this.path + query({ root: this.options.root, epoch: this.epoch, ...members });
+      const response = await this.connection.send(path, { method: "POST", headers: { "Content-Type": media }, body: bodyOf(idle), duplex: "half", signal: idle.signal });
       if (response.body === null) throw new Error("the response has no body");
       const reader = response.body.getReader();
       const decoder = new TextDecoder();
       let rest = "";
-      for (let complete = false; ; ) {
+      for (let next: number | undefined; ; ) {
         idle.reset();
         const { done, value } = await reader.read();
         if (done) {
-          if (!complete) throw new Error("the response was cut");
-          this.unsure = false;
-          return;
+          if (next === undefined) throw new Error("the response was cut");
+          return next;
         }
         const lines = (rest + decoder.decode(value, { stream: true })).split("\n");
         rest = lines.pop() ?? "";
-        for (const line of lines) complete = this.report(line) || complete;
+        for (const line of lines) next = this.report(line) ?? next;
       }
     } finally {
       idle.close();
     }
   }
 
-  /** report handles a line of a response, and reports whether it is the last one. */
-  private report(line: string): boolean {
-    if (line === "") return false;
-    const { stored, position, done, error, code, ...more } = JSON.parse(line) as { stored?: number; position?: string; done?: boolean; error?: string; code?: string };
+  /** report handles a line of a response. The last one has the number of the next line. */
+  private report(line: string): number | undefined {
+    if (line === "") return undefined;
+    const { stored, next, position, done, error, code, status, ...more } = JSON.parse(line) as Report;
     if (stored !== undefined) this.advance(stored, position);
-    if (error === undefined) return done === true;
+    if (error === undefined) return done === true ? (next ?? (stored ?? 0) + 1) : undefined;
     const problem = new TailraceError(error, 200, { title: error, code, stored, ...more });
-    throw code === "UNAVAILABLE" || code === "DRAINING" ? new RetryLater(problem, 0) : problem;
+    const again = (status ?? 0) >= 500 || code === "BODY_CUT" || code === "SUPERSEDED" || (code === "CREDENTIAL_EXPIRED" && this.connection.renew());
+    throw again ? new RetryLater(problem, 0) : problem;
   }
 
   private advance(stored: number, position: string | undefined): void {
+    if (position !== undefined) this.position = position;
+    if (this.piping) return this.connection.succeeded();
     const done = this.lines.splice(0, Math.max(0, stored - this.stored));
     for (const line of done) this.size -= line.length;
-    if (position !== undefined) this.position = position;
     if (done.length === 0) return;
     this.stored += done.length;
     this.connection.succeeded();

@@ -1,5 +1,5 @@
 // Compiled, not run: the types of the package in an application.
-import { emptyTree, followSession, mintSessionToken, reduceTree, textOf, type ChunkOf, type Tree } from "tailrace-client";
+import { emptyTree, followSession, mintSessionToken, publishRun, reduceTree, textOf, type ChunkOf, type RunState, type Tree } from "tailrace-client";
 import { useSession } from "tailrace-client/react";
 
 export async function text(url: string): Promise<string> {
@@ -26,3 +26,11 @@ export function usePage(session: string): string {
 export const token: Promise<string> = mintSessionToken({
   key: { kty: "OKP", crv: "Ed25519", x: "", d: "" }, keyId: "k", issuer: "i", audience: "a", tenant: "t", subject: "s", scopes: ["read"],
 });
+
+export async function pipe(url: string, model: Response): Promise<RunState> {
+  // @ts-expect-error: there is no such dialect
+  await publishRun({ url, session: "s1", dialect: "morse" });
+  const run = await publishRun({ url, session: "s1", dialect: "openai" });
+  if (model.body !== null) return run.pipe(model.body);
+  return run.pipe((async function* () { yield "{}\n"; })(), "ndjson");
+}
