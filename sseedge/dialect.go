@@ -284,6 +284,9 @@ type TurnStream struct {
 	// MessageID is that of the answer, "" if it is not known.
 	MessageID string
 
+	// Check is called with each heartbeat, on the goroutine of the request. Its error aborts the response. nil checks nothing.
+	Check func(ctx context.Context) error
+
 	// HeldResults are calls of which the client has the results as messages of its own. Only AG-UI has such clients.
 	HeldResults []string
 }
@@ -296,7 +299,7 @@ func (e *Edge) ServeTurn(ctx context.Context, w http.ResponseWriter, r *http.Req
 	v.translation = &translation{
 		edge: e, dialect: of.Dialect, session: of.Session, view: of.View, sent: of.After.Seq, messageID: of.MessageID, held: of.HeldResults, begins: !of.Continues,
 	}
-	s := &stream{edge: e, subscriptions: []*subscription{v}}
+	s := &stream{edge: e, subscriptions: []*subscription{v}, check: of.Check}
 	defer s.detach()
 	ended, p := e.attach(ctx, r, s)
 	if p != nil {

@@ -1,6 +1,7 @@
 package chat
 
 import (
+	"context"
 	"net/http"
 
 	"github.com/tailrace/tailrace/chunk"
@@ -65,6 +66,11 @@ func (s *Service) agui(w http.ResponseWriter, r *http.Request, to target) *httpk
 		plan.Stream.Ahead.Drop()
 	}
 	turn := turnOf(plan.Stream, &v)
+	awaited := s.await(of.session, to.agentType, plan.Stream.Run)
+	turn.Check = func(ctx context.Context) error {
+		_, err := awaited.check(ctx) // the dialect has no event that may precede the start of a run
+		return err
+	}
 	for _, result := range in.Results {
 		turn.HeldResults = append(turn.HeldResults, result.CallID)
 	}

@@ -1,13 +1,16 @@
 package chat
 
 import (
+	"bufio"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"net/http"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/tailrace/tailrace/chunk"
 	"github.com/tailrace/tailrace/internal/control"
@@ -197,4 +200,39 @@ func TestAGUIRefusals(t *testing.T) {
 			t.Errorf("%s: %s", body, got)
 		}
 	}
+}
+
+// The response of a run without a worker begins at once and has heartbeats. It breaks when the command is removed, which no record reports: its client must not
+// take that for the end of a run.
+func TestAGUIRunWithoutAWorker(t *testing.T) {
+	w := newEnv(t)
+	e := w.newEdge(func(cfg *edgeConfig) { cfg.edge.Heartbeat = 10 * time.Millisecond })
+	e.base = aguiPath
+	resp, err := e.try(http.MethodPost, "", `{"threadId":"s1","runId":"r","messages":[`+hi+`]}`, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer resp.Body.Close()
+	lines := bufio.NewReader(resp.Body)
+	for beats := 0; beats < 2; {
+		line, err := lines.ReadString('\n')
+		if err != nil {
+			t.Fatal(err)
+		}
+		if strings.HasPrefix(line, "data: ") {
+			t.Errorf("before the run begins there is %s", line)
+		}
+		if strings.HasPrefix(line, ":") {
+			beats++
+		}
+	}
+	if removed, err := w.Queue.DeleteSession(t.Context(), sessionS1); err != nil || !removed {
+		t.Fatalf("the command was removed: %v, %v", removed, err)
+	}
+	if rest, err := io.ReadAll(lines); !errors.Is(err, io.ErrUnexpectedEOF) || strings.Contains(string(rest), "data:") {
+		t.Errorf("after the command was removed: %v, %q", err, rest)
+	}
+	w.work(answer)
+	again, _ := e.run(nil, `"messages":[`+hi+`]`)
+	want(t, again, aguiWhole)
 }
