@@ -50,6 +50,7 @@ type translation struct {
 	view    *view.Chat    // nil shows everything
 
 	held      []string // see TurnStream.HeldResults
+	awaited   string   // the run whose turn is the last of the response, "" if it has begun
 	messageID string   // of the answer of the first turn that begins; "": it is read
 
 	writer dialect.Writer // nil before the turn begins
@@ -155,16 +156,22 @@ func (t *translation) translate(ctx context.Context, batch hub.Batch) (hub.Batch
 func (t *translation) take(ctx context.Context, batch *hub.Batch, rec chunk.Record) error {
 	if rec.Session == t.session {
 		opens, run := t.turns.Opens(rec)
-		switch {
-		case opens && (t.writer == nil || t.primed || t.writer.Done()):
+		last := t.awaited == ""
+		if run.RunID == t.awaited {
+			t.awaited = ""
+		}
+		if opens && t.writer != nil && !t.primed && !t.writer.Done() {
+			t.frames = t.writer.Append(t.frames, rec) // ends the turn before
+			if last {
+				t.done = true // the record belongs to the next response: then it is the first after the cursor
+				return nil
+			}
+		}
+		if opens {
 			if err := t.begin(ctx, rec, len(run.Input)); err != nil {
 				return err
 			}
 			t.primed = false
-		case opens:
-			// The writer ends the response, and the record belongs to the next one: then it is the first after the cursor.
-			t.frames, t.done = t.writer.Append(t.frames, rec), true
-			return nil
 		}
 	}
 	if t.writer == nil {
@@ -181,7 +188,7 @@ func (t *translation) take(ctx context.Context, batch *hub.Batch, rec chunk.Reco
 	}
 	t.at = rec.Cursor()
 	if len(t.frames) > before {
-		t.done = t.writer.Done() // a record without frames does not end a response: its client would come back with the same cursor
+		t.done = t.writer.Done() && t.awaited == "" // a record without frames does not end a response: its client would come back with the same cursor
 		if batch != nil {
 			t.sent = rec.Seq
 			batch.Records++
@@ -281,6 +288,10 @@ type TurnStream struct {
 	Anchor    chunk.Anchor
 	Continues bool
 
+	// Run is the run that begins the turn, "" if it has begun. If the turn before is not over at After, the response has the rest of it, too: clients that fold
+	// several turns of one response only, as those of AG-UI do.
+	Run string
+
 	// MessageID is that of the answer, "" if it is not known.
 	MessageID string
 
@@ -297,7 +308,7 @@ func (e *Edge) ServeTurn(ctx context.Context, w http.ResponseWriter, r *http.Req
 	req := hub.Request{Session: of.Session, Encoding: hub.RecordEncoding, After: of.After, Anchor: of.Anchor, KeepOpen: of.Waits, Await: true}
 	v := newSubscription(e, req)
 	v.translation = &translation{
-		edge: e, dialect: of.Dialect, session: of.Session, view: of.View, sent: of.After.Seq, messageID: of.MessageID, held: of.HeldResults, begins: !of.Continues,
+		edge: e, dialect: of.Dialect, session: of.Session, view: of.View, sent: of.After.Seq, messageID: of.MessageID, held: of.HeldResults, awaited: of.Run, begins: !of.Continues,
 	}
 	s := &stream{edge: e, subscriptions: []*subscription{v}, check: of.Check}
 	defer s.detach()
