@@ -18,6 +18,7 @@ import (
 
 	"github.com/tailrace/tailrace/chunk"
 	"github.com/tailrace/tailrace/codec/aisdk"
+	"github.com/tailrace/tailrace/e2e/dialects/npm"
 	"github.com/tailrace/tailrace/internal/natsauth"
 	"github.com/tailrace/tailrace/internal/testkit/authtest"
 	"github.com/tailrace/tailrace/internal/testkit/stack"
@@ -145,7 +146,7 @@ func (e *edge) same(t *testing.T, id string, v result) {
 			delete(m, "id")
 		}
 	}
-	if got, want := normalized(v.Messages), normalized(want.Messages); got != want || got == "" {
+	if got, want := npm.AGUIMessages(v.Messages), npm.AGUIMessages(want.Messages); got != want || got == "" {
 		t.Errorf("the client has\n%s\nthe snapshot\n%s", got, want)
 	}
 	if !reflect.DeepEqual(v.State, want.State) {

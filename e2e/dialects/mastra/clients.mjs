@@ -3,7 +3,7 @@
 //
 //   {"op":"stream","bodies":[B64],"tools":["page_where"]}  agent.stream: the chunks that the application gets, the runs of client tools, the requests
 //   {"op":"message","body":B64}                            the message that the client assembles from a response
-//   {"op":"ui","responses":[[chunk]],"from":"agent"}       the message of the AI SDK after the responses
+//   {"op":"ui","responses":[[chunk]],"from":"agent"}       the message of the AI SDK after the responses. It continues the last of the messages of a thread, "page"
 //   {"op":"workflow","body":B64}                           run.stream: the chunks that the application gets
 //   {"op":"stored","body":B64,"page":[M]}                  thread.listMessages: the messages of the AI SDK made of them (messages), and those that Mastra
 //                                                          itself stores of the messages of a page (wanted)
@@ -73,8 +73,8 @@ async function message({ body }) {
   return { message, finish };
 }
 
-async function ui({ responses, from = 'agent' }) {
-  let message;
+async function ui({ page, responses, from = 'agent' }) {
+  let message = page && toAISdkMessages(page, { version: 'v6' }).at(-1);
   const errors = [];
   for (const chunks of responses) {
     const source = new ReadableStream({
