@@ -350,7 +350,12 @@ type kortyxText struct{ text, block string }
 func (k *kortyxText) read(l leg, body string) {
 	l.t.Helper()
 	for i, raw := range dataOf(body) {
-		var c struct{ Type, Delta, OpID, SegmentID string }
+		var c struct {
+			Type      string `json:"type"`
+			Delta     string `json:"delta"`
+			OpID      string `json:"opId"`
+			SegmentID string `json:"segmentId"`
+		}
 		if err := json.Unmarshal(raw, &c); err != nil {
 			l.t.Fatalf("%v in %s", err, raw)
 		}
@@ -377,7 +382,10 @@ func (l leg) readKortyx() {
 	l.t.Helper()
 	content := func(n int) string {
 		var v struct {
-			Messages []struct{ ID, Content string } `json:"messages"`
+			Messages []struct {
+				ID      string `json:"id"`
+				Content string `json:"content"`
+			} `json:"messages"`
 		}
 		if err := json.Unmarshal(dialects.AppendSnapshot(dialect.Kortyx, nil, folded(l.t, l.log[:n]), true), &v); err != nil {
 			l.t.Fatal(err)

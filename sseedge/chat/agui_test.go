@@ -258,7 +258,7 @@ func TestAGUIAbandoned(t *testing.T) {
 	}
 	second, cursor := e.run(nil, `"messages":[`+hi+`,{"id":"m","role":"assistant"},{"id":"u2","role":"user","content":"stop that"}]`)
 	want(t, second, "RUN_STARTED TOOL_CALL_RESULT(c1) RUN_FINISHED(success) "+
-		"RUN_STARTED STEP_STARTED TEXT_MESSAGE_START TEXT_MESSAGE_CONTENT(never mind) TEXT_MESSAGE_END STEP_FINISHED CUSTOM CUSTOM RUN_FINISHED(success)")
+		"RUN_STARTED STEP_STARTED TEXT_MESSAGE_START TEXT_MESSAGE_CONTENT(never mind) TEXT_MESSAGE_END STEP_FINISHED CUSTOM "+"CUSTOM RUN_FINISHED(success)")
 	rest, _ := e.run(http.Header{"Last-Event-Id": {cursor}}, `"messages":[`+hi+`,{"id":"m","role":"assistant","content":"x"}]`)
 	want(t, rest, "204")
 }

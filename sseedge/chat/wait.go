@@ -29,7 +29,7 @@ var errRunNotStarted = errors.New("run not started: command removed")
 // was deleted, notifies no response, which would wait for it indefinitely. waiting is the command, once, if it has waited for longer than Config.WaitNotice.
 func (a *awaitedRun) check(ctx context.Context) (waiting *control.Command, err error) {
 	if a.id == "" {
-		return nil, nil
+		return nil, nil //nolint:nilnil // nothing to report
 	}
 	ctx, cancel := a.service.withTimeout(ctx)
 	defer cancel()
@@ -37,10 +37,10 @@ func (a *awaitedRun) check(ctx context.Context) (waiting *control.Command, err e
 	switch {
 	case err != nil:
 		a.service.shared.Log.DebugContext(ctx, "state of the chat not available", "session", a.session.String(), "error", err)
-		return nil, nil // keep the last known state
+		return nil, nil //nolint:nilnil // nothing to report: keep the last known state
 	case v.HasRun(a.id):
 		a.id = ""
-		return nil, nil
+		return nil, nil //nolint:nilnil // nothing to report
 	case v.Awaited() == a.id:
 		return a.reportWait(ctx, v.Waiting()), nil
 	}

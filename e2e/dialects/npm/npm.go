@@ -81,7 +81,7 @@ func (p *Program) start() error {
 	if err != nil {
 		return err
 	}
-	p.cmd = exec.Command(node, p.Script, home)
+	p.cmd = exec.Command(node, p.Script, home) //nolint:gosec // of the test
 	p.cmd.Stderr = os.Stderr
 	if p.in, err = p.cmd.StdinPipe(); err != nil {
 		return err
@@ -108,7 +108,7 @@ func (p *Program) install(ctx context.Context, tools string) (string, error) {
 	sum := sha256.New()
 	files := map[string][]byte{}
 	for _, name := range []string{"package.json", "package-lock.json"} {
-		data, err := os.ReadFile(filepath.Join(p.Packages, name))
+		data, err := os.ReadFile(filepath.Join(p.Packages, name)) //nolint:gosec // of the test
 		if err != nil {
 			return "", err
 		}
@@ -120,14 +120,14 @@ func (p *Program) install(ctx context.Context, tools string) (string, error) {
 		return home, nil
 	}
 	// An incomplete installation never has this name, so that a concurrent or killed installation leaves nothing that the next test uses.
-	if err := os.MkdirAll(tools, 0o755); err != nil {
+	if err := os.MkdirAll(tools, 0o750); err != nil {
 		return "", err
 	}
 	half, err := os.MkdirTemp(tools, p.Name+"-half-")
 	if err != nil {
 		return "", err
 	}
-	defer os.RemoveAll(half)
+	defer func() { _ = os.RemoveAll(half) }() // renamed, or left over in .tools
 	for name, data := range files {
 		if err := os.WriteFile(filepath.Join(half, name), data, 0o600); err != nil {
 			return "", err
@@ -163,7 +163,7 @@ func findRoot() (string, error) {
 
 // findNode returns the path of a Node.js that the packages accept.
 func findNode(ctx context.Context, root string) (string, error) {
-	script := exec.CommandContext(ctx, filepath.Join(root, "scripts", "node.sh"))
+	script := exec.CommandContext(ctx, filepath.Join(root, "scripts", "node.sh")) //nolint:gosec // of the repository
 	script.Stderr = os.Stderr
 	out, err := script.Output()
 	if err != nil {
