@@ -50,6 +50,7 @@ type translation struct {
 	view    *view.Chat    // nil shows everything
 
 	held      []string // see TurnStream.HeldResults
+	awaited   string   // the run whose turn is the last of the response, "" if it has begun
 	messageID string   // of the answer of the first turn that begins; "": it is read
 
 	writer dialect.Writer // nil before the turn begins
@@ -198,16 +199,22 @@ func (t *translation) translate(ctx context.Context, batch hub.Batch) (hub.Batch
 func (t *translation) take(ctx context.Context, batch *hub.Batch, rec *chunk.Record) error {
 	if rec.Session == t.session {
 		opens, inputs := t.turns.Opens(rec)
-		switch {
-		case opens && (t.writer == nil || t.primed || t.writer.Done()):
+		isLast := t.awaited == ""
+		if t.turns.Run() == t.awaited {
+			t.awaited = ""
+		}
+		if opens && t.writer != nil && !t.primed && !t.writer.Done() {
+			t.frames = t.writer.Append(t.frames, *rec) // ends the turn before
+			if isLast {
+				t.done = true // the record belongs to the next response: then it is the first after the cursor
+				return nil
+			}
+		}
+		if opens {
 			if err := t.begin(ctx, rec, inputs); err != nil {
 				return err
 			}
 			t.primed = false
-		case opens:
-			// The writer ends the response, and the record belongs to the next one: then it is the first after the cursor.
-			t.frames, t.done = t.writer.Append(t.frames, *rec), true
-			return nil
 		}
 	}
 	if t.writer == nil {
@@ -222,7 +229,7 @@ func (t *translation) take(ctx context.Context, batch *hub.Batch, rec *chunk.Rec
 		t.at = rec.Cursor()
 		return nil
 	}
-	t.done = t.writer.Done()
+	t.done = t.writer.Done() && t.awaited == ""
 	if batch != nil {
 		t.sent = rec.Seq
 		batch.Records++
@@ -336,8 +343,15 @@ type TurnStream struct {
 	Continues bool
 	Whole     bool
 
+	// Run is the run that begins the turn, "" if it has begun. If the turn before is not over at After, the response has the rest of it, too: clients that fold
+	// several turns of one response only, as those of AG-UI do.
+	Run string
+
 	// MessageID is that of the answer, "" if it is not known.
 	MessageID string
+
+	// Check is called with each heartbeat, on the goroutine of the request. Its error aborts the response. nil checks nothing.
+	Check func(ctx context.Context) error
 
 	// HeldResults are calls of which the client has the results as messages of its own. Only AG-UI has such clients.
 	HeldResults []string
@@ -349,10 +363,10 @@ func (e *Edge) ServeTurn(ctx context.Context, w http.ResponseWriter, r *http.Req
 	req := hub.Request{Session: of.Session, Encoding: hub.RecordEncoding, After: of.After, Anchor: of.Anchor, KeepOpen: of.Waits, Await: true}
 	v := newSubscription(e, req)
 	v.translation = &translation{
-		edge: e, dialect: of.Dialect, session: of.Session, view: of.View, sent: of.After.Seq, messageID: of.MessageID, held: of.HeldResults,
+		edge: e, dialect: of.Dialect, session: of.Session, view: of.View, sent: of.After.Seq, messageID: of.MessageID, held: of.HeldResults, awaited: of.Run,
 		begins: !of.Continues && !of.Whole, whole: of.Whole,
 	}
-	s := &stream{edge: e, subscriptions: []*subscription{v}}
+	s := &stream{edge: e, subscriptions: []*subscription{v}, check: of.Check}
 	defer s.detach()
 	ended, p := e.attach(ctx, r, s)
 	if p != nil {

@@ -20,8 +20,9 @@ var errLogUnavailable = errors.New("no record to continue from")
 // stream is one open connection. It runs on the goroutine of its request; its sessions need no other goroutines.
 type stream struct {
 	edge          *Edge
-	subscriptions []*subscription // one for each session
-	named         bool            // events have the name of their session, see multi_session.go
+	subscriptions []*subscription                 // one for each session
+	check         func(ctx context.Context) error // see TurnStream.Check
+	named         bool                            // events have the name of their session, see multi_session.go
 	out           *sse.Writer
 	expiry        httpkit.Expiry
 	stats         streamStats
@@ -248,7 +249,7 @@ func (s *stream) relay(ctx context.Context) error {
 			return s.expiry.Err()
 		}
 		s.stats.silent()
-		if err := s.heartbeat(); err != nil {
+		if err := s.heartbeat(ctx); err != nil {
 			return err
 		}
 		tick.Reset(s.expiry.Wait(s.edge.cfg.Heartbeat - time.Since(s.out.LastWrite())))
@@ -286,7 +287,7 @@ func (s *stream) pollAll(ctx context.Context) (sent bool, err error) {
 }
 
 // heartbeat sends the positions to which hidden records moved the client, or a comment if the client got nothing for a heartbeat.
-func (s *stream) heartbeat() error {
+func (s *stream) heartbeat(ctx context.Context) error {
 	for _, v := range s.subscriptions {
 		if v.cur == nil {
 			continue
@@ -299,6 +300,11 @@ func (s *stream) heartbeat() error {
 	}
 	if time.Since(s.out.LastWrite()) < s.edge.cfg.Heartbeat {
 		return nil
+	}
+	if s.check != nil {
+		if err := s.check(ctx); err != nil {
+			return err
+		}
 	}
 	return s.out.Comment("keepalive")
 }

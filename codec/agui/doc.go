@@ -66,8 +66,9 @@
 // a client posts it back as Last-Event-ID, or as lastEventId in the body, at the top level or in forwardedProps (@ag-ui/client removes members that it does not
 // know). The response begins with Writer.Resume. The client keeps its messages between two calls of runAgent, and continues them.
 //
-// The client ignores ids, so an application takes them from the body in its fetch function. The same function should end the body when the connection breaks,
-// instead of passing the error on: at an error the client drops the events that it has received and not yet applied, and the id would be after them.
+// The client ignores ids, so an application takes them from the body in its fetch function. The same function should pass whole events on, and end the body when
+// the connection breaks, instead of passing the error on: at an error the client drops the events that it has received and not yet applied, and at the end it reads
+// an event that is cut. The id would not be that of what the client has. An application that has seen the end of the run does not reconnect: the response is 204.
 // e2e/dialects/agui/client.mjs has such a function.
 //
 // Write the frames of one record at once. A client that is disconnected between two of them gets all of them again, and shows a piece of arguments, a result or an

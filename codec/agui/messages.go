@@ -113,7 +113,26 @@ func appendUserMessage(dst []byte, id, text string, files []chunk.InputFile, met
 		o.Dst = append(o.Dst, ']')
 	}
 	if metadata != nil && isObject(*metadata) {
-		o.Raw("metadata", *metadata)
+		if shown := withoutContext(*metadata); len(shown) > len("{}") {
+			o.Raw("metadata", shown)
+		}
+	}
+	return o.End()
+}
+
+// ContextMember is the member of the metadata of a message that has what a client posted besides the messages: it is for the agent, and the messages of clients do
+// not have it.
+const ContextMember = "agui"
+
+func withoutContext(metadata chunk.Value) chunk.Value {
+	if rawjson.Get(metadata, ContextMember) == nil {
+		return metadata
+	}
+	o := rawjson.Begin(nil)
+	for name, value := range rawjson.Members(metadata) {
+		if !name.Is(ContextMember) {
+			o.Raw(string(name.Content()), value)
+		}
 	}
 	return o.End()
 }

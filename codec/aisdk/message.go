@@ -2,6 +2,7 @@ package aisdk
 
 import (
 	"github.com/tailrace/tailrace/chunk"
+	"github.com/tailrace/tailrace/internal/dialect"
 	"github.com/tailrace/tailrace/internal/structured"
 )
 
@@ -94,10 +95,25 @@ func (m *MessageWriter) Advance(rec chunk.Record) {
 // before.
 func (m *MessageWriter) Continue() { m.started, m.ended = false, false }
 
-// Resume is Continue and Start.
+// Resume is Continue and Start, and begins what is open again: texts, and inputs that stream. The client may be another one than before, and one that has the
+// message of the snapshot accepts no piece without a start. It shows the rest of a text as another part.
 func (m *MessageWriter) Resume(dst []byte) []byte {
 	m.Continue()
-	return m.Start(dst)
+	m.begin(dst, chunk.Cursor{})
+	m.start()
+	for _, sp := range append([]*agentState{&m.own}, m.order...) {
+		if sp.block != dialect.NoBlock {
+			m.open(kindsOf(sp.block).start)
+			m.blockID(sp)
+			m.shut()
+		}
+	}
+	for _, c := range m.openCalls {
+		if c.streaming {
+			m.inputStart(c)
+		}
+	}
+	return m.end()
 }
 
 // Done reports whether the response is over: its last frames, including [DONE], were appended. Another response may continue the message.

@@ -27,6 +27,7 @@ type call struct {
 	client     bool   // the browser runs it
 	delegated  bool   // a sub-agent executes it
 	streaming  bool   // its arguments stream
+	toolName   []byte // JSON text; of a call whose arguments streamed
 	sent       bool   // tool-input-available was written
 	inputHash  uint64 // hash of its input
 	approvalID []byte // id of the approval that waits for a decision, nil for none
@@ -222,9 +223,14 @@ func (m *MessageWriter) toolArgsStart(it *item) {
 	c.setMembers(it, name)
 	m.markVisible(it)
 	c.streaming, c.sent, c.approvalID = true, false, nil
+	c.toolName = bytes.Clone(it.Get("toolName"))
+	m.inputStart(c)
+}
+
+func (m *MessageWriter) inputStart(c *call) {
 	m.open("tool-input-start")
 	m.json.Content("toolCallId", c.shown)
-	m.json.Raw("toolName", it.Get("toolName"))
+	m.json.Raw("toolName", c.toolName)
 	m.dynamic(c)
 	m.optional("title", c.ui.Title)
 	m.shut()
@@ -293,7 +299,7 @@ func (m *MessageWriter) available(it *item, c *call, input []byte) {
 		return
 	}
 	m.markVisible(it)
-	c.sent, c.sentAt, c.streaming = true, it.rec.Ordinal, false
+	c.sent, c.sentAt, c.streaming, c.toolName = true, it.rec.Ordinal, false, nil
 	if c.delegated {
 		c.delegatedIn, m.steps.delegated = m.steps.number, append(m.steps.delegated, c)
 	}

@@ -105,14 +105,20 @@ func (w *Writer) Append(dst []byte, rec chunk.Record) []byte {
 // Hide is Append for a record whose content the client must not get. It writes at most the end of the text that the record ends.
 func (w *Writer) Hide(dst []byte, rec chunk.Record) []byte { return w.frame(dst, rec, true) }
 
-// Resume begins another response, for a client that has the records so far, with start. Nothing that is open is begun again: what follows is the same as for a client
-// whose response was not interrupted, which a client that continues its message needs.
+// Resume begins another response, for a client that has the records so far, with start, and begins an open text again: the client may be another one than before,
+// and the AI SDK fails at a piece of a text without its start. Arguments that stream are not begun again: @mastra/client-js would keep those of the first start.
 func (w *Writer) Resume(dst []byte) []byte {
 	w.done, w.started = false, true
 	if w.own.workflow || w.own.network {
 		return dst // its responses have no start
 	}
-	return w.events(dst, func() { w.start(&w.own) })
+	return w.events(dst, func() {
+		w.start(&w.own)
+		if w.own.block != dialect.NoBlock {
+			w.openBlock(&w.own, "-start")
+			w.shut(&w.own)
+		}
+	})
 }
 
 // Done reports whether the response is over: its last frames were appended. Another response may continue the turn.

@@ -28,3 +28,6 @@ func (t *Turns) Opens(rec *chunk.Record) (opens bool, inputs int) {
 	t.run = run.RunID
 	return opens, len(run.Input)
 }
+
+// Run returns the id of the latest run, "" before the first one.
+func (t *Turns) Run() string { return t.run }

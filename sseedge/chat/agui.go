@@ -1,6 +1,7 @@
 package chat
 
 import (
+	"context"
 	"net/http"
 
 	"github.com/tailrace/tailrace/chunk"
@@ -10,6 +11,7 @@ import (
 	"github.com/tailrace/tailrace/internal/dialect"
 	"github.com/tailrace/tailrace/internal/httpkit"
 	"github.com/tailrace/tailrace/internal/rawjson"
+	"github.com/tailrace/tailrace/projector/fold"
 	"github.com/tailrace/tailrace/sseedge"
 	"github.com/tailrace/tailrace/subjects"
 )
@@ -65,6 +67,11 @@ func (s *Service) agui(w http.ResponseWriter, r *http.Request, to target) *httpk
 		plan.Stream.Ahead.Drop()
 	}
 	turn := turnOf(plan.Stream, &v)
+	awaited := s.await(of.session, to.agentType, plan.Stream.Run)
+	turn.Check = func(ctx context.Context) error {
+		_, err := awaited.check(ctx) // the dialect has no event that may precede the start of a run
+		return err
+	}
 	for _, result := range in.Results {
 		turn.HeldResults = append(turn.HeldResults, result.CallID)
 	}
@@ -145,11 +152,18 @@ func answerTo(call *conversation.PendingCall, in agui.RunInput) (a conversation.
 	return a, ok
 }
 
-// addContext adds what an agent of AG-UI gets besides the messages to the metadata of the last one, as the member "agui". It is left out if it is too large, as
-// the metadata of a chat is.
+// addContext adds what an agent of AG-UI gets besides the messages to the metadata of the last one. It is left out if it is too large, as the metadata of a chat
+// is.
 func (s *Service) addContext(r *http.Request, m *chunk.InputMessage, in agui.RunInput) {
 	o := rawjson.Begin(nil)
-	o.Nest("agui")
+	if m.Metadata != nil {
+		for name, value := range rawjson.Members(*m.Metadata) {
+			if !name.Is(agui.ContextMember) {
+				o.Raw(string(name.Content()), value)
+			}
+		}
+	}
+	o.Nest(agui.ContextMember)
 	o.String("runId", in.RunID)
 	o.Text("parentRunId", in.ParentRunID)
 	o.List("tools", len(in.Tools), func(dst []byte, i int) []byte {
@@ -179,10 +193,17 @@ func (s *Service) addContext(r *http.Request, m *chunk.InputMessage, in agui.Run
 // turnOf returns the response to a request that was accepted.
 func turnOf(stream *conversation.Stream, v *conversation.State) sseedge.TurnStream {
 	of := sseedge.TurnStream{MessageID: stream.MessageID, Waits: true}
-	if stream.Run == "" { // it has begun: the client gets all of its turn
+	switch {
+	case stream.Run == "": // it has begun: the client gets all of its turn
 		of.After, of.Whole = v.TurnStart, true
-	} else {
-		of.After, of.Continues = v.Position, !v.Opening()
+	case v.Opening():
+		of.After, of.Run = v.Position, stream.Run
+		if v.Status == fold.Paused || v.Status == fold.Active {
+			// The turn before it is not over: a call of it was abandoned, and the result follows.
+			of.Continues, of.MessageID = true, ""
+		}
+	default:
+		of.After, of.Continues = v.Position, true
 	}
 	return of
 }

@@ -1,17 +1,21 @@
 package chat
 
 import (
+	"bufio"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"net/http"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/tailrace/tailrace/chunk"
 	"github.com/tailrace/tailrace/internal/control"
 	"github.com/tailrace/tailrace/producers"
+	"github.com/tailrace/tailrace/workers"
 )
 
 func (w *env) newAGUIEdge() *edge {
@@ -212,5 +216,86 @@ func TestAGUIRefusals(t *testing.T) {
 		if got, _ := e.run(nil, body); !strings.HasPrefix(got, status) {
 			t.Errorf("%s: %s", body, got)
 		}
+	}
+}
+
+// The response of a run without a worker begins at once and has heartbeats. It breaks when the command is removed, which no record reports: its client must not
+// take that for the end of a run.
+func TestAGUIRunWithoutAWorker(t *testing.T) {
+	w := newEnv(t)
+	e := w.newEdge(func(cfg *edgeConfig) { cfg.edge.Heartbeat = 10 * time.Millisecond })
+	e.base = aguiPath
+	resp, err := e.try(http.MethodPost, "", `{"threadId":"s1","runId":"r","messages":[`+hi+`]}`, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer resp.Body.Close()
+	lines := bufio.NewReader(resp.Body)
+	for beats := 0; beats < 2; {
+		line, err := lines.ReadString('\n')
+		if err != nil {
+			t.Fatal(err)
+		}
+		if strings.HasPrefix(line, "data: ") {
+			t.Errorf("before the run begins there is %s", line)
+		}
+		if strings.HasPrefix(line, ":") {
+			beats++
+		}
+	}
+	if removed, err := w.Queue.DeleteSession(t.Context(), sessionS1); err != nil || !removed {
+		t.Fatalf("the command was removed: %v, %v", removed, err)
+	}
+	if rest, err := io.ReadAll(lines); !errors.Is(err, io.ErrUnexpectedEOF) || strings.Contains(string(rest), "data:") {
+		t.Errorf("after the command was removed: %v, %q", err, rest)
+	}
+	w.work(answer)
+	again, _ := e.run(nil, `"messages":[`+hi+`]`)
+	want(t, again, aguiWhole)
+}
+
+// A message instead of an answer: the response has the rest of the turn before, which is the result of the call that is abandoned, and then the new turn.
+func TestAGUIAbandoned(t *testing.T) {
+	w := newEnv(t)
+	e := w.newAGUIEdge()
+	w.agents(map[string]workers.Agent{agentType: workers.AgentFunc(func(ctx context.Context, t *workers.Turn) error {
+		last := t.Messages()[len(t.Messages())-1]
+		if last.ClientID != "u2" {
+			return asker(0)(ctx, t)
+		}
+		return t.Step(ctx, func(ctx context.Context, s *workers.Step) error {
+			s.MarkFinal()
+			return s.Text(ctx, "never mind")
+		})
+	})})
+	first, _ := e.run(nil, `"messages":[`+hi+`]`)
+	if !strings.HasSuffix(first, "RUN_FINISHED(success)") {
+		t.Fatalf("the question is %s", first)
+	}
+	second, cursor := e.run(nil, `"messages":[`+hi+`,{"id":"m","role":"assistant"},{"id":"u2","role":"user","content":"stop that"}]`)
+	want(t, second, "RUN_STARTED TOOL_CALL_RESULT(c1) RUN_FINISHED(success) "+
+		"RUN_STARTED STEP_STARTED TEXT_MESSAGE_START TEXT_MESSAGE_CONTENT(never mind) TEXT_MESSAGE_END STEP_FINISHED CUSTOM "+"CUSTOM RUN_FINISHED(success)")
+	rest, _ := e.run(http.Header{"Last-Event-Id": {cursor}}, `"messages":[`+hi+`,{"id":"m","role":"assistant","content":"x"}]`)
+	want(t, rest, "204")
+}
+
+// The context of a run is for its agent: it is beside the metadata of the client, and not in the messages that clients get.
+func TestAGUIContext(t *testing.T) {
+	w := newEnv(t)
+	e := w.newAGUIEdge()
+	w.work(func(ctx context.Context, c control.Command, run *producers.Run, w *env) error {
+		want(t, string(*c.Input[0].Metadata), `{"mood":"good","agui":{"runId":"client-run","context":[{"description":"d","value":"v"}],"state":{},"forwardedProps":{}}}`)
+		return answer(ctx, c, run, w)
+	})
+	body := `{"threadId":"s1","runId":"client-run","tools":[],"context":[{"description":"d","value":"v"}],"state":{},"forwardedProps":{},` +
+		`"messages":[{"id":"u1","role":"user","content":"hi","metadata":{"agui":"x","mood":"good"}}]}`
+	resp, err := e.try(http.MethodPost, "", body, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer resp.Body.Close()
+	text, err := io.ReadAll(resp.Body)
+	if err != nil || !strings.Contains(string(text), `"content":"hi","metadata":{"mood":"good"}}`) {
+		t.Errorf("%v, the events are %s", err, text)
 	}
 }

@@ -340,7 +340,7 @@ func (st *stream) resumePoint(ctx context.Context) (from int, ok bool, err error
 	switch {
 	case !flight && (st.plan.Steps == 0 || st.plan.Steps >= steps):
 		return n, true, nil // it has everything
-	case st.awaited != "" && (st.plan.Steps == 0 || st.plan.Steps >= steps):
+	case st.awaited.id != "" && (st.plan.Steps == 0 || st.plan.Steps >= steps):
 		return n, true, nil // the next run has not begun
 	case st.deferredPause != nil && st.plan.Steps >= steps:
 		return n, true, nil

@@ -35,13 +35,12 @@ type stream struct {
 	ahead      []chunk.Record // records that were read with the history and are newer than the view
 
 	earlier map[string]bool // calls of earlier messages, whose outcomes do not belong to this one
-	awaited string          // the run that has not begun yet, "" if there is none
-	noticed bool            // the wait for it was reported
+	awaited awaitedRun
 }
 
 // serve responds with a stream, or returns the problem.
 func (s *Service) serve(w http.ResponseWriter, r *http.Request, of chat, plan *conversation.Stream, v conversation.State, counts requestCounts) *httpkit.Problem {
-	st := &stream{service: s, plan: plan, view: v, awaited: plan.Run, buffer: streamOpen(), counts: counts, message: message{aisdk.New(plan.MessageID, s.cfg.Dialect), of.view}}
+	st := &stream{service: s, plan: plan, view: v, awaited: s.await(v.Session, v.AgentType, plan.Run), buffer: streamOpen(), counts: counts, message: message{aisdk.New(plan.MessageID, s.cfg.Dialect), of.view}}
 	defer st.close()
 	ctx, leave, ok := s.surface.Streams.Enter(r.Context())
 	if !ok {
@@ -203,7 +202,7 @@ func (st *stream) flush() error {
 	err := st.out.Send(st.buffer, "")
 	st.buffer = st.buffer[:0]
 	if err == nil {
-		st.counts.sent(st.awaited == "")
+		st.counts.sent(st.awaited.id == "")
 	}
 	return err
 }
@@ -211,7 +210,7 @@ func (st *stream) flush() error {
 // writeRecord converts a record to frames if it belongs to the message.
 func (st *stream) writeRecord(ctx context.Context, rec chunk.Record) error {
 	own := rec.Session == st.view.Session
-	if st.view.Opening() && st.awaited != "" {
+	if st.view.Opening() && st.awaited.id != "" {
 		started, begins := st.begins(rec)
 		if !own || !begins {
 			return nil // of an earlier turn
@@ -221,7 +220,7 @@ func (st *stream) writeRecord(ctx context.Context, rec chunk.Record) error {
 		}
 	}
 	if own && rec.Type == chunk.TypeRunStarted {
-		st.awaited, st.deferredPause = "", nil
+		st.awaited.id, st.deferredPause = "", nil
 	}
 	st.last = rec.Cursor()
 	if st.isEarlierCall(rec) {
@@ -264,7 +263,7 @@ func (st *stream) begins(rec chunk.Record) (chunk.RunStarted, bool) {
 		return chunk.RunStarted{}, false
 	}
 	b, ok := chunk.As[chunk.RunStarted](c)
-	return b, ok && b.RunID == st.awaited
+	return b, ok && b.RunID == st.awaited.id
 }
 
 // paused handles a pause. The response must end when the user has to answer, because no client sends an answer while a response is open; and it must not end when
@@ -301,33 +300,19 @@ func (st *stream) checkPause(ctx context.Context) error {
 	return nil
 }
 
-// heartbeat writes a comment. While a run is awaited, it also checks that the run is still requested: a malformed command is removed from the queue, and this
-// stream would not be notified.
+// heartbeat writes a comment, and checks the run that is awaited.
 func (st *stream) heartbeat(ctx context.Context) error {
 	if err := st.out.Comment("keep-alive"); err != nil {
 		return err
 	}
-	if st.awaited == "" {
-		return nil
+	waiting, err := st.awaited.check(ctx)
+	if err != nil || waiting == nil {
+		return err
 	}
-	ctx, cancel := st.service.withTimeout(ctx)
-	defer cancel()
-	v, err := st.look(ctx)
-	switch {
-	case err != nil:
-		st.service.shared.Log.DebugContext(ctx, "state of the chat not available", "session", st.view.Session.String(), "error", err)
-		return nil // keep the last known state
-	case v.HasRun(st.awaited):
-		return nil
-	case v.Awaited() == st.awaited:
-		return st.reportWait(ctx, v.Waiting())
-	}
-	return errRunNotStarted
+	return st.writeWait(waiting)
 }
 
 var errOtherMessage = errors.New("message id differs from the announced one: an earlier turn was answered first")
-
-var errRunNotStarted = errors.New("run not started: command removed")
 
 func (st *stream) close() {
 	if st.plan.Ahead != nil {

@@ -17,6 +17,7 @@ import (
 
 	"github.com/tailrace/tailrace/chunk"
 	dialect "github.com/tailrace/tailrace/codec/agui"
+	"github.com/tailrace/tailrace/e2e/dialects/npm"
 	"github.com/tailrace/tailrace/internal/testkit/seedtest"
 	"github.com/tailrace/tailrace/internal/testkit/turntest"
 	"github.com/tailrace/tailrace/projector/fold"
@@ -131,7 +132,7 @@ func (s *server) sameMessages(t *testing.T, v result) {
 			}
 		}
 	}
-	if got, want := normalized(v.Messages), normalized(want.Messages); got != want {
+	if got, want := npm.AGUIMessages(v.Messages), npm.AGUIMessages(want.Messages); got != want {
 		t.Errorf("the client has\n%s\nthe snapshot\n%s", got, want)
 	}
 	if got, want := fmt.Sprint(v.State), fmt.Sprint(want.State); got != want {

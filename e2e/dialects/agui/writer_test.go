@@ -15,6 +15,7 @@ import (
 
 	"github.com/tailrace/tailrace/chunk"
 	dialect "github.com/tailrace/tailrace/codec/agui"
+	"github.com/tailrace/tailrace/e2e/dialects/npm"
 	"github.com/tailrace/tailrace/internal/testkit/chunktest"
 	"github.com/tailrace/tailrace/internal/testkit/seedtest"
 	"github.com/tailrace/tailrace/internal/testkit/turntest"
@@ -139,57 +140,12 @@ func compare(t *testing.T, name string, v result, log []chunk.Record) {
 	if err := json.Unmarshal(dialect.AppendSnapshot(nil, folded(t, log), dialect.SnapshotOptions{Partial: true}), &s); err != nil {
 		t.Fatal(err)
 	}
-	if got, want := normalized(v.Messages), normalized(s.Messages); got != want {
+	if got, want := npm.AGUIMessages(v.Messages), npm.AGUIMessages(s.Messages); got != want {
 		t.Fatalf("%s: the client has\n%s\nthe snapshot\n%s\nof\n%s", name, got, want, turntest.Log(log))
 	}
 	if !reflect.DeepEqual(v.State, s.State) {
 		t.Fatalf("%s: the client has the state %v, the snapshot %v", name, v.State, s.State)
 	}
-}
-
-// normalized returns messages without what the documentation of the package lists as different.
-func normalized(list []map[string]any) string {
-	var b strings.Builder
-	var results []string
-	flush := func() {
-		slices.Sort(results)
-		b.WriteString(strings.Join(results, ""))
-		results = nil
-	}
-	for _, m := range list {
-		if m["subagentRunId"] != nil {
-			continue
-		}
-		calls, _ := m["toolCalls"].([]any)
-		for _, v := range calls {
-			c, _ := v.(map[string]any)
-			f, _ := c["function"].(map[string]any)
-			text, _ := f["arguments"].(string)
-			var arguments any
-			if metadata, _ := c["metadata"].(map[string]any); metadata["arguments"] != nil {
-				arguments = metadata["arguments"]
-			} else if json.Unmarshal([]byte(text), &arguments) != nil {
-				arguments = "incomplete"
-			}
-			f["arguments"] = arguments
-			delete(c, "metadata")
-		}
-		if metadata, _ := m["metadata"].(map[string]any); m["role"] == "tool" {
-			delete(metadata, "errorCode")
-		}
-		text, err := json.Marshal(m)
-		if err != nil {
-			return err.Error()
-		}
-		if m["role"] == "tool" {
-			results = append(results, string(text)+"\n")
-			continue
-		}
-		flush()
-		b.WriteString(string(text) + "\n")
-	}
-	flush()
-	return b.String()
 }
 
 // TestGeneratedLogs checks that the client accepts the stream of random logs, whole and with cuts, and has the messages and the state of the snapshot.

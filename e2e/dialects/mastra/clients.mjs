@@ -1,12 +1,12 @@
 // Runs the clients of Mastra, @mastra/client-js and @mastra/ai-sdk with ai, for the tests of this directory. One line of JSON on standard input is one request,
 // one line on standard output its answer:
 //
-//   {"id":1,"op":"stream","bodies":[B64],"tools":["page_where"]}  agent.stream: the chunks that the application gets, the runs of client tools, the requests
-//   {"id":2,"op":"message","body":B64}                            the message that the client assembles from a response
-//   {"id":3,"op":"ui","responses":[[chunk]],"from":"agent"}       the message of the AI SDK after the responses
-//   {"id":4,"op":"workflow","body":B64}                           run.stream: the chunks that the application gets
-//   {"id":5,"op":"stored","body":B64,"page":[M]}                  thread.listMessages: the messages of the AI SDK made of them (messages), and those that Mastra
-//                                                                 itself stores of the messages of a page (wanted)
+//   {"op":"stream","bodies":[B64],"tools":["page_where"]}  agent.stream: the chunks that the application gets, the runs of client tools, the requests
+//   {"op":"message","body":B64}                            the message that the client assembles from a response
+//   {"op":"ui","responses":[[chunk]],"from":"agent"}       the message of the AI SDK after the responses. It continues the last of the messages of a thread, "page"
+//   {"op":"workflow","body":B64}                           run.stream: the chunks that the application gets
+//   {"op":"stored","body":B64,"page":[M]}                  thread.listMessages: the messages of the AI SDK made of them (messages), and those that Mastra
+//                                                          itself stores of the messages of a page (wanted)
 //
 // "fault" reports an invalid request, "logged" what the packages log as an error.
 import { createInterface } from 'node:readline';
@@ -73,8 +73,8 @@ async function message({ body }) {
   return { message, finish };
 }
 
-async function ui({ responses, from = 'agent' }) {
-  let message;
+async function ui({ page, responses, from = 'agent' }) {
+  let message = page && toAISdkMessages(page, { version: 'v6' }).at(-1);
   const errors = [];
   for (const chunks of responses) {
     const source = new ReadableStream({
@@ -109,7 +109,7 @@ async function stored({ body, page }) {
 const ops = { stream, message, ui, workflow, stored };
 
 for await (const line of createInterface({ input: process.stdin })) {
-  const { id, op, ...request } = JSON.parse(line);
+  const { op, ...request } = JSON.parse(line);
   logged = [];
   let answer;
   try {
@@ -117,5 +117,5 @@ for await (const line of createInterface({ input: process.stdin })) {
   } catch (e) {
     answer = { fault: `${op}: ${e.stack}` };
   }
-  process.stdout.write(JSON.stringify({ id, logged, ...answer }) + '\n');
+  process.stdout.write(JSON.stringify({ logged, ...answer }) + '\n');
 }

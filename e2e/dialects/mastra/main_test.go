@@ -3,6 +3,8 @@
 package mastra
 
 import (
+	"fmt"
+	"os"
 	"testing"
 
 	"go.uber.org/goleak"
@@ -15,8 +17,9 @@ type suite struct{ m *testing.M }
 
 func (s suite) Run() int {
 	code := s.m.Run()
-	if theClients.stop != nil {
-		theClients.stop()
+	if err := clients.Stop(); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return 1
 	}
 	return code
 }
