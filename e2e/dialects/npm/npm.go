@@ -81,7 +81,7 @@ func (p *Program) start() error {
 	if err != nil {
 		return err
 	}
-	p.cmd = exec.Command(node, p.Script, home) //nolint:gosec // of the test
+	p.cmd = exec.CommandContext(context.Background(), node, p.Script, home) //nolint:gosec // of the test; it ends with its input
 	p.cmd.Stderr = os.Stderr
 	if p.in, err = p.cmd.StdinPipe(); err != nil {
 		return err
