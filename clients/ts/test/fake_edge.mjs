@@ -36,8 +36,8 @@ export const snapshot = (streamSequence) => ({
 
 // wait waits until a condition holds.
 export async function wait(condition) {
-  for (const deadline = Date.now() + 5_000; !condition(); ) {
-    if (Date.now() > deadline) throw new Error(`not within 5 seconds: ${condition}`);
+  for (const deadline = Date.now() + 30_000; !condition(); ) {
+    if (Date.now() > deadline) throw new Error(`not within 30 seconds: ${condition}`);
     await new Promise((resolve) => setTimeout(resolve, 5));
   }
 }

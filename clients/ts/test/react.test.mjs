@@ -16,16 +16,20 @@ function Page(options) {
 
 // shows waits, within act, until the page shows a text.
 async function shows(renderer, want) {
-  for (let i = 0; i < 400 && renderer.toJSON() !== want; i++) await act(() => new Promise((resolve) => setTimeout(resolve, 5)));
+  for (let i = 0; i < 6000 && renderer.toJSON() !== want; i++) await act(() => new Promise((resolve) => setTimeout(resolve, 5)));
   assert.equal(renderer.toJSON(), want);
 }
 
-test("a component shows a session, then another one, and closes its connections", async () => {
+// unmounts closes the connections after a test that failed, too: they would keep the process alive.
+const unmounts = (t, renderer) => t.after(() => act(() => renderer().unmount()));
+
+test("a component shows a session, then another one, and closes its connections", async (t) => {
   const streams = () => [{ json: snapshot(0) }, { body: [events(1, 2), events(3)], end: "open" }];
   const edge = fakeEdge([...streams(), ...streams()]);
   const page = (session) => createElement(Page, { url: "https://edge.test", session, fetch: edge.fetch });
   let renderer;
-  await act(() => { renderer = create(page("s1")); });
+  unmounts(t, () => renderer);
+  act(() => { renderer = create(page("s1")); }); // without await, so that no response can arrive
   assert.equal(renderer.toJSON(), "s1 loading: ");
   await shows(renderer, "s1 open: 123");
   await act(() => renderer.update(page("s2"))); // its chunks are of the agent s1
@@ -36,9 +40,10 @@ test("a component shows a session, then another one, and closes its connections"
   assert.equal(edge.requests[3].signal.aborted, true);
 });
 
-test("a failure is shown, and an effect that runs twice leaves one connection", async () => {
+test("a failure is shown, and an effect that runs twice leaves one connection", async (t) => {
   const edge = fakeEdge([{ json: snapshot(0) }, { json: snapshot(0) }, { body: [events(1)], end: "open" }, { body: [events(1)], end: "open" }]);
   let renderer;
+  unmounts(t, () => renderer);
   await act(() => { renderer = create(createElement(StrictMode, null, createElement(Page, { url: "https://edge.test", session: "s1", fetch: edge.fetch }))); });
   await shows(renderer, "s1 open: 1");
   const open = edge.requests.filter((request) => request.path.includes("/events") && !request.signal.aborted);
