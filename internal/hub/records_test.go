@@ -2,8 +2,11 @@ package hub_test
 
 import (
 	"bytes"
+	"context"
+	"iter"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -54,6 +57,40 @@ func TestFollow(t *testing.T) {
 			}
 		}
 	})
+}
+
+// All records of a session have expired, and its next run begins while the log is read for the position of a snapshot: between the request for the last record of
+// the root, which there is none of, and that for the records of sub-agents. The run follows the position.
+func TestFollowAnExpiredSession(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		log := memlog.New()
+		begin := sync.OnceFunc(func() { log.Append(aRoot, chunk.TypeRunStarted, "") })
+		h := start(t, beforeReplay{log, begin}, log, hub.Config{})
+		log.Append(aRoot, chunk.TypeRunStarted, "")
+		last := log.Append(aRoot, chunk.TypeStreamEnd, "")
+		log.Expire(log.End())
+		records, err := h.Follow(t.Context(), aRoot, last.Position(), last.Seq)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer records.Close()
+		got, err := records.Next(t.Context(), nil)
+		if err != nil || len(got) != 1 || got[0].Ordinal != last.Ordinal+1 {
+			t.Errorf("%v, %v; want the record of the next run", got, err)
+		}
+	})
+}
+
+// beforeReplay is a log that calls do before each replay.
+type beforeReplay struct {
+	*memlog.Log
+
+	do func()
+}
+
+func (l beforeReplay) Replay(ctx context.Context, of chunk.Range) iter.Seq2[chunk.Record, error] {
+	l.do()
+	return l.Log.Replay(ctx, of)
 }
 
 // Frames that are cut off have the records before, and an error unless they end with one of them.

@@ -18,7 +18,14 @@ func (t *topic) subscribe(ctx context.Context, req Request) (*Cursor, error) {
 		err = t.checkReached(ctx, own, req.After.Seq)
 	}
 	if errors.Is(err, chunk.ErrUnknownSession) && (req.KeepOpen && req.After.Seq == 0 || req.Await && req.After.Ordinal != 0) {
-		return t.await(ctx, req)
+		c, awaitErr := t.await(ctx, req)
+		if !errors.Is(awaitErr, chunk.ErrTruncated) {
+			return c, awaitErr
+		}
+		// The records that it found are of the next run if that has begun since.
+		if last, err = t.askOnce(ctx, own); errors.Is(err, chunk.ErrUnknownSession) {
+			err = awaitErr
+		}
 	}
 	if err != nil {
 		return nil, err
