@@ -26,7 +26,7 @@ run: go-present ## Start a server, an edge and the demo in one process on loopba
 
 .PHONY: build
 build: go-present ## Build bin/tailrace (VERSION=v1.2.3; the default is from git describe).
-	$(GO) build -trimpath -ldflags "-X main.version=$(VERSION)" -o bin/tailrace ./cmd/tailrace
+	$(GO) build -trimpath -ldflags "-s -w -X main.version=$(VERSION)" -o bin/tailrace ./cmd/tailrace
 
 .PHONY: quick
 quick: gofmt $(LINT) ## Format, vet, lint, and the tests that need no server and no browser: under 3 minutes on two cores.

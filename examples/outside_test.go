@@ -19,7 +19,7 @@ func TestOutside(t *testing.T) {
 	program := filepath.Join(t.TempDir(), "outside")
 	inModule(t, "build", "-o", program, ".")
 	for line := range strings.Lines(inModule(t, "list", "-deps", "-f", "{{with .Module}}{{.Path}}{{end}}", ".")) {
-		for _, unwanted := range []string{"nats-server", "openai", "envconfig", "chromedp"} {
+		for _, unwanted := range []string{"nats-server", "openai-go", "chromedp"} {
 			if strings.Contains(line, unwanted) {
 				t.Errorf("it needs %s", line)
 			}

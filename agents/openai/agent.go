@@ -35,9 +35,9 @@ func New(cfg Config) (*Agent, error) {
 	}
 	a := &Agent{cfg: cfg, tools: tools}
 	if cfg.API == Responses {
-		a.wire = newResponsesWire(cfg.Model, a.options())
+		a.wire = responsesWire{model: cfg.Model}
 	} else {
-		a.wire = newChatWire(cfg.Model, cfg.SendReasoning, a.options())
+		a.wire = chatWire{model: cfg.Model, sendReasoning: cfg.SendReasoning}
 	}
 	return a, nil
 }

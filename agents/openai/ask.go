@@ -49,7 +49,7 @@ func (a *Agent) ask(ctx context.Context, s *workers.Step, q request, attempts *a
 func (a *Agent) attempt(ctx context.Context, q request, p *stepWriter) (result, *failure, error) {
 	ctx2, end := withIdleTimeout(ctx, a.cfg.IdleTimeout)
 	defer end()
-	answer, err := a.wire.ask(ctx2, q, p)
+	answer, err := a.send(ctx2, q, p)
 	switch {
 	case p.err != nil:
 		return result{}, nil, p.err

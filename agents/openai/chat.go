@@ -1,94 +1,112 @@
 package openai
 
-import (
-	"context"
-	"net/http"
-
-	oai "github.com/openai/openai-go/v3"
-	"github.com/openai/openai-go/v3/option"
-	"github.com/openai/openai-go/v3/shared"
-)
-
-// chatWire implements chat completions.
+// chatWire writes requests of chat completions.
 type chatWire struct {
-	service       oai.ChatCompletionService
 	model         string
 	sendReasoning bool
 }
 
-func newChatWire(model string, sendReasoning bool, options []option.RequestOption) chatWire {
-	return chatWire{service: oai.NewChatCompletionService(options...), model: model, sendReasoning: sendReasoning}
-}
-
-func (w chatWire) ask(ctx context.Context, q request, p *stepWriter) (result, error) {
-	var res *http.Response
-	stream := w.service.NewStreaming(ctx, w.params(q), option.WithResponseInto(&res))
-	defer func() { _ = stream.Close() }() // the response was read
-	if err := stream.Err(); err != nil {
-		return result{}, err
+type (
+	chatMessage struct {
+		Role       string     `json:"role"`
+		Content    any        `json:"content,omitempty"` // a string or []chatPart
+		Reasoning  *string    `json:"reasoning_content,omitempty"`
+		ToolCalls  []chatCall `json:"tool_calls,omitempty"`
+		ToolCallID string     `json:"tool_call_id,omitempty"`
 	}
-	return p.read(ctx, res)
-}
-
-func (w chatWire) params(q request) oai.ChatCompletionNewParams {
-	p := oai.ChatCompletionNewParams{
-		Model:         w.model,
-		StreamOptions: oai.ChatCompletionStreamOptionsParam{IncludeUsage: oai.Bool(true)},
+	chatPart struct {
+		Type     string     `json:"type"`
+		Text     string     `json:"text,omitempty"`
+		ImageURL *chatImage `json:"image_url,omitempty"`
+		File     *chatFile  `json:"file,omitempty"`
 	}
+	chatImage struct {
+		URL string `json:"url"`
+	}
+	chatFile struct {
+		Data string `json:"file_data"`
+		Name string `json:"filename"`
+	}
+	chatCall struct {
+		ID       string           `json:"id"`
+		Type     string           `json:"type"`
+		Function chatCallFunction `json:"function"`
+	}
+	chatCallFunction struct {
+		Name      string `json:"name"`
+		Arguments string `json:"arguments"`
+	}
+	chatTool struct {
+		Type     string       `json:"type"`
+		Function chatFunction `json:"function"`
+	}
+	chatFunction struct {
+		Name        string         `json:"name"`
+		Description string         `json:"description,omitempty"`
+		Parameters  map[string]any `json:"parameters"`
+	}
+)
+
+func (w chatWire) path() string { return "chat/completions" }
+
+func (w chatWire) body(q request) map[string]any {
+	messages := make([]chatMessage, 0, len(q.history)+1)
 	if q.system != "" {
-		p.Messages = append(p.Messages, oai.SystemMessage(q.system))
+		messages = append(messages, chatMessage{Role: "system", Content: q.system})
 	}
 	for _, e := range q.history {
-		p.Messages = append(p.Messages, w.message(e))
+		messages = append(messages, w.message(e))
 	}
+	body := map[string]any{
+		"model": w.model, "messages": messages,
+		"stream": true, "stream_options": map[string]any{"include_usage": true},
+	}
+	var tools []chatTool
 	for _, t := range q.tools {
-		f := shared.FunctionDefinitionParam{Name: t.Name, Parameters: t.params}
-		if t.Description != "" {
-			f.Description = oai.String(t.Description)
-		}
-		p.Tools = append(p.Tools, oai.ChatCompletionFunctionTool(f))
+		tools = append(tools, chatTool{Type: "function", Function: chatFunction{Name: t.Name, Description: t.Description, Parameters: t.params}})
+	}
+	if tools != nil {
+		body["tools"] = tools
 	}
 	if q.requireTool {
-		p.ToolChoice.OfAuto = oai.String("required")
+		body["tool_choice"] = "required"
 	}
-	return p
+	return body
 }
 
-func (w chatWire) message(e entry) oai.ChatCompletionMessageParamUnion {
+func (w chatWire) message(e entry) chatMessage {
 	switch e.role {
 	case outcomeRole:
-		return oai.ToolMessage(e.text, e.call)
+		return chatMessage{Role: "tool", Content: e.text, ToolCallID: e.call}
 	case modelRole:
-		m := &oai.ChatCompletionAssistantMessageParam{}
+		m := chatMessage{Role: "assistant"}
 		if w.sendReasoning {
-			m.SetExtraFields(map[string]any{"reasoning_content": e.reasoning})
+			m.Reasoning = &e.reasoning
 		}
 		if e.text != "" {
-			m.Content.OfString = oai.String(e.text)
+			m.Content = e.text
 		}
 		for _, c := range e.calls {
-			m.ToolCalls = append(m.ToolCalls, oai.ChatCompletionMessageToolCallUnionParam{OfFunction: &oai.ChatCompletionMessageFunctionToolCallParam{
-				ID: c.id, Function: oai.ChatCompletionMessageFunctionToolCallFunctionParam{Name: c.name, Arguments: c.args},
-			}})
+			m.ToolCalls = append(m.ToolCalls, chatCall{ID: c.id, Type: "function", Function: chatCallFunction{Name: c.name, Arguments: c.args}})
 		}
-		return oai.ChatCompletionMessageParamUnion{OfAssistant: m}
+		return m
 	}
 	if len(e.files) == 0 {
-		return oai.UserMessage(e.text) // text-only servers reject parts
+		return chatMessage{Role: "user", Content: e.text} // text-only servers reject parts
 	}
-	var parts []oai.ChatCompletionContentPartUnionParam
+	var parts []chatPart
 	if e.text != "" {
-		parts = append(parts, oai.TextContentPart(e.text))
+		parts = append(parts, chatPart{Type: "text", Text: e.text})
 	}
 	for _, f := range e.files {
 		switch {
 		case isImage(f):
-			parts = append(parts, oai.ImageContentPart(oai.ChatCompletionContentPartImageImageURLParam{URL: f.URL}))
+			parts = append(parts, chatPart{Type: "image_url", ImageURL: &chatImage{URL: f.URL}})
 		case isData(f):
-			parts = append(parts, oai.FileContentPart(oai.ChatCompletionContentPartFileFileParam{FileData: oai.String(f.URL), Filename: oai.String(filename(f))}))
+			parts = append(parts, chatPart{Type: "file", File: &chatFile{Data: f.URL, Name: filename(f)}})
 		default:
-			parts = append(parts, oai.TextContentPart(fileReference(f)))
+			parts = append(parts, chatPart{Type: "text", Text: fileReference(f)})
 		}
 	}
-	return oai.UserMessage(parts)
+	return chatMessage{Role: "user", Content: parts}
 }

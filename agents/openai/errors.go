@@ -10,8 +10,6 @@ import (
 	"strings"
 	"time"
 
-	oai "github.com/openai/openai-go/v3"
-
 	"github.com/tailrace/tailrace/internal/openaistream"
 	"github.com/tailrace/tailrace/workers"
 )
@@ -59,7 +57,7 @@ var (
 func (a *Agent) classify(ctx context.Context, err error) *failure {
 	f := &failure{cause: a.clean(err)}
 	var (
-		api   *oai.Error
+		api   *statusError
 		event *openaistream.Error
 		wire  net.Error
 	)
@@ -67,20 +65,17 @@ func (a *Agent) classify(ctx context.Context, err error) *failure {
 	case errors.Is(context.Cause(ctx), errIdle):
 		f.code, f.cause = CodeTimeout, errIdle
 	case errors.As(err, &api):
-		p := &openaistream.Error{Message: api.Message, Code: api.Code, Type: api.Type}
-		f.code, f.final = p.Classify(api.StatusCode)
-		if api.Response != nil {
-			f.after = retryAfter(api.Response.Header, time.Now())
-			switch api.Response.Header.Get("X-Should-Retry") {
-			case "false":
-				f.final = true
-			case "true":
-				if !f.retryable() {
-					f.code, f.final = CodeUnavailable, false
-				}
+		f.code, f.final = api.body.Classify(api.status)
+		f.after = retryAfter(api.header, time.Now())
+		switch api.header.Get("X-Should-Retry") {
+		case "false":
+			f.final = true
+		case "true":
+			if !f.retryable() {
+				f.code, f.final = CodeUnavailable, false
 			}
 		}
-		f.cause = a.clean(errorForLog(p, api.StatusCode, f.code))
+		f.cause = a.clean(errorForLog(&api.body, api.status, f.code))
 	case errors.As(err, &event):
 		f.code, f.final = event.Classify(0)
 		f.cause = a.clean(errorForLog(event, 0, f.code))

@@ -2,36 +2,43 @@ package openai
 
 import (
 	"context"
+	"errors"
+	"io"
 	"iter"
-	"net/http"
 	"slices"
 	"strings"
 
-	"github.com/openai/openai-go/v3/packages/ssestream"
-
+	"github.com/tailrace/tailrace/internal/ingestion"
 	"github.com/tailrace/tailrace/internal/openaistream"
 )
 
-// events yields the data of the events of a stream, up to its end or an error. The library's own loop treats every member "error" as an error, including the
-// null that some servers send with every piece.
-func events(res *http.Response) iter.Seq2[[]byte, error] {
+// maxEventBytes is the size of an event of a response.
+const maxEventBytes = 32 << 20
+
+// events yields the data of the events of a stream, up to its end or an error.
+func events(body io.Reader) iter.Seq2[[]byte, error] {
 	return func(yield func([]byte, error) bool) {
-		stream := ssestream.NewDecoder(res)
-		for stream.Next() {
-			if !yield(stream.Event().Data, nil) {
+		lines := ingestion.NewLines(body, ingestion.WholeEvents, 1, maxEventBytes, nil)
+		for {
+			data, _, err := lines.Next()
+			if errors.Is(err, io.EOF) {
 				return
 			}
-		}
-		if err := stream.Err(); err != nil {
-			yield(nil, err)
+			if err != nil {
+				yield(nil, err)
+				return
+			}
+			if !yield(data, nil) {
+				return
+			}
 		}
 	}
 }
 
 // read writes a response to the step. The error is of the endpoint or the connection, unless p has one.
-func (p *stepWriter) read(ctx context.Context, res *http.Response) (result, error) {
+func (p *stepWriter) read(ctx context.Context, body io.Reader) (result, error) {
 	var r openaistream.Reader
-	err := p.readAll(ctx, res, &r)
+	err := p.readAll(ctx, body, &r)
 	switch {
 	case p.err != nil:
 		return result{}, p.err
@@ -50,8 +57,8 @@ func (p *stepWriter) read(ctx context.Context, res *http.Response) (result, erro
 	return result{}, errStreamCut
 }
 
-func (p *stepWriter) readAll(ctx context.Context, res *http.Response, r *openaistream.Reader) error {
-	for data, err := range events(res) {
+func (p *stepWriter) readAll(ctx context.Context, body io.Reader, r *openaistream.Reader) error {
+	for data, err := range events(body) {
 		if err != nil {
 			return err
 		}

@@ -1,94 +1,92 @@
 package openai
 
-import (
-	"context"
-	"net/http"
+// responsesWire writes requests of the Responses API. The endpoint stores nothing: every request contains the whole
+// history.
+type responsesWire struct{ model string }
 
-	oai "github.com/openai/openai-go/v3"
-	"github.com/openai/openai-go/v3/option"
-	"github.com/openai/openai-go/v3/responses"
+type (
+	// responsesItem is a message, or with a type a call or its outcome.
+	responsesItem struct {
+		Type      string  `json:"type,omitempty"`
+		Role      string  `json:"role,omitempty"`
+		Content   any     `json:"content,omitempty"` // a string or []responsesPart
+		CallID    string  `json:"call_id,omitempty"`
+		Name      string  `json:"name,omitempty"`
+		Arguments *string `json:"arguments,omitempty"`
+		Output    *string `json:"output,omitempty"`
+	}
+	responsesPart struct {
+		Type     string `json:"type"`
+		Text     string `json:"text,omitempty"`
+		Detail   string `json:"detail,omitempty"`
+		ImageURL string `json:"image_url,omitempty"`
+		FileData string `json:"file_data,omitempty"`
+		FileURL  string `json:"file_url,omitempty"`
+		Filename string `json:"filename,omitempty"`
+	}
+	responsesTool struct {
+		Type        string         `json:"type"`
+		Name        string         `json:"name"`
+		Description string         `json:"description,omitempty"`
+		Parameters  map[string]any `json:"parameters"`
+		Strict      bool           `json:"strict"`
+	}
 )
 
-// responsesWire implements the Responses API. The endpoint stores nothing: every request contains the whole
-// history.
-type responsesWire struct {
-	service responses.ResponseService
-	model   string
-}
+func (w responsesWire) path() string { return "responses" }
 
-func newResponsesWire(model string, options []option.RequestOption) responsesWire {
-	return responsesWire{service: responses.NewResponseService(options...), model: model}
-}
-
-func (w responsesWire) ask(ctx context.Context, q request, p *stepWriter) (result, error) {
-	var res *http.Response
-	stream := w.service.NewStreaming(ctx, w.params(q), option.WithResponseInto(&res))
-	defer func() { _ = stream.Close() }() // the response was read
-	if err := stream.Err(); err != nil {
-		return result{}, err
-	}
-	return p.read(ctx, res)
-}
-
-func (w responsesWire) params(q request) responses.ResponseNewParams {
-	p := responses.ResponseNewParams{Model: w.model, Store: oai.Bool(false)}
-	if q.system != "" {
-		p.Instructions = oai.String(q.system)
-	}
-	items := responses.ResponseInputParam{}
+func (w responsesWire) body(q request) map[string]any {
+	input := []responsesItem{}
 	for _, e := range q.history {
-		items = append(items, responsesItems(e)...)
+		input = append(input, responsesItems(e)...)
 	}
-	p.Input.OfInputItemList = items
+	body := map[string]any{"model": w.model, "input": input, "store": false, "stream": true}
+	if q.system != "" {
+		body["instructions"] = q.system
+	}
+	var tools []responsesTool
 	for _, t := range q.tools {
-		f := &responses.FunctionToolParam{Name: t.Name, Parameters: t.params, Strict: oai.Bool(false)}
-		if t.Description != "" {
-			f.Description = oai.String(t.Description)
-		}
-		p.Tools = append(p.Tools, responses.ToolUnionParam{OfFunction: f})
+		tools = append(tools, responsesTool{Type: "function", Name: t.Name, Description: t.Description, Parameters: t.params})
+	}
+	if tools != nil {
+		body["tools"] = tools
 	}
 	if q.requireTool {
-		p.ToolChoice.OfToolChoiceMode = oai.Opt(responses.ToolChoiceOptionsRequired)
+		body["tool_choice"] = "required"
 	}
-	return p
+	return body
 }
 
-func responsesItems(e entry) responses.ResponseInputParam {
+func responsesItems(e entry) []responsesItem {
 	switch e.role {
 	case outcomeRole:
-		item := responses.ResponseInputItemParamOfFunctionCallOutput(e.text)
-		item.OfFunctionCallOutput.CallID = oai.String(e.call)
-		return responses.ResponseInputParam{item}
+		return []responsesItem{{Type: "function_call_output", CallID: e.call, Output: &e.text}}
 	case modelRole:
-		var items responses.ResponseInputParam
+		var items []responsesItem
 		if e.text != "" {
-			items = append(items, responses.ResponseInputItemParamOfMessage(e.text, responses.EasyInputMessageRoleAssistant))
+			items = append(items, responsesItem{Role: "assistant", Content: e.text})
 		}
 		for _, c := range e.calls {
-			items = append(items, responses.ResponseInputItemParamOfFunctionCall(c.args, c.id, c.name))
+			items = append(items, responsesItem{Type: "function_call", CallID: c.id, Name: c.name, Arguments: &c.args})
 		}
 		return items
 	}
 	if len(e.files) == 0 {
-		return responses.ResponseInputParam{responses.ResponseInputItemParamOfMessage(e.text, responses.EasyInputMessageRoleUser)}
+		return []responsesItem{{Role: "user", Content: e.text}}
 	}
-	var parts responses.ResponseInputMessageContentListParam
+	var parts []responsesPart
 	if e.text != "" {
-		parts = append(parts, responses.ResponseInputContentParamOfInputText(e.text))
+		parts = append(parts, responsesPart{Type: "input_text", Text: e.text})
 	}
 	for _, f := range e.files {
 		switch {
 		case isImage(f):
-			image := responses.ResponseInputContentParamOfInputImage(responses.ResponseInputImageDetailAuto)
-			image.OfInputImage.ImageURL = oai.String(f.URL)
-			parts = append(parts, image)
+			parts = append(parts, responsesPart{Type: "input_image", Detail: "auto", ImageURL: f.URL})
 		case isData(f):
-			parts = append(parts, responses.ResponseInputContentUnionParam{OfInputFile: &responses.ResponseInputFileParam{
-				FileData: oai.String(f.URL), Filename: oai.String(filename(f)),
-			}})
+			parts = append(parts, responsesPart{Type: "input_file", FileData: f.URL, Filename: filename(f)})
 		default:
-			parts = append(parts, responses.ResponseInputContentUnionParam{OfInputFile: &responses.ResponseInputFileParam{FileURL: oai.String(f.URL)}})
+			parts = append(parts, responsesPart{Type: "input_file", FileURL: f.URL})
 		}
 	}
-	return responses.ResponseInputParam{responses.ResponseInputItemParamOfMessage(parts, responses.EasyInputMessageRoleUser)}
+	return []responsesItem{{Role: "user", Content: parts}}
 }

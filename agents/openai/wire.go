@@ -1,22 +1,28 @@
 package openai
 
 import (
+	"bytes"
+	"cmp"
 	"context"
+	"encoding/json"
+	"io"
+	"maps"
 	"net/http"
 	"strconv"
+	"strings"
 	"time"
-
-	"github.com/openai/openai-go/v3/option"
 
 	"github.com/tailrace/tailrace/chunk"
 	"github.com/tailrace/tailrace/internal/openaistream"
 )
 
-// wire is one of the two APIs.
+// wire writes the requests of one of the two APIs.
 type wire interface {
-	// ask sends the request and writes the response with p. The error is of the endpoint, the connection or
-	// the context, unless p has one.
-	ask(ctx context.Context, q request, p *stepWriter) (result, error)
+	// path returns the path of the requests, relative to the base URL.
+	path() string
+
+	// body returns the members of a request.
+	body(q request) map[string]any
 }
 
 // request is the input of a model call.
@@ -40,23 +46,59 @@ const (
 	finishFiltered = openaistream.FinishFiltered
 )
 
-// options returns the options of every request.
-func (a *Agent) options() []option.RequestOption {
-	list := []option.RequestOption{
-		option.WithEnvironmentProduction(), option.WithHTTPClient(a.cfg.Client),
-		option.WithMaxRetries(0), // the library does not know which output was written
-		option.WithMiddleware(wrapBody),
+// defaultBaseURL is the URL of OpenAI's API.
+const defaultBaseURL = "https://api.openai.com/v1"
+
+// maxErrorBytes is how much is read of the body of an error.
+const maxErrorBytes = 1 << 20
+
+// statusError is an HTTP response with an error. Its message is not for users.
+type statusError struct {
+	status int
+	header http.Header
+	body   openaistream.Error
+}
+
+func (e *statusError) Error() string {
+	return "endpoint responded with status " + strconv.Itoa(e.status)
+}
+
+// send sends a request and writes the response with p. The error is of the endpoint, the connection or the context, unless p has one. It is not repeated here,
+// because only the caller knows which output was written.
+func (a *Agent) send(ctx context.Context, q request, p *stepWriter) (result, error) {
+	members := a.wire.body(q)
+	maps.Copy(members, a.cfg.ExtraBody)
+	text, err := json.Marshal(members)
+	if err != nil {
+		return result{}, err
 	}
-	if a.cfg.BaseURL != "" {
-		list = append(list, option.WithBaseURL(a.cfg.BaseURL))
+	target := strings.TrimSuffix(cmp.Or(a.cfg.BaseURL, defaultBaseURL), "/") + "/" + a.wire.path()
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, target, bytes.NewReader(text))
+	if err != nil {
+		return result{}, err
 	}
+	req.Header.Set("Content-Type", "application/json")
+	req.Header.Set("Accept", "text/event-stream, application/json")
 	if a.cfg.Key != "" {
-		list = append(list, option.WithAPIKey(string(a.cfg.Key)))
+		req.Header.Set("Authorization", "Bearer "+string(a.cfg.Key))
 	}
-	for name, value := range a.cfg.ExtraBody {
-		list = append(list, option.WithJSONSet(name, value))
+	res, err := a.cfg.Client.Do(req)
+	if err != nil {
+		return result{}, err
 	}
-	return list
+	defer func() { _ = res.Body.Close() }() // it was only read
+	body := timedBody{res.Body, idleTimerOf(ctx)}
+	body.reset()
+	if res.StatusCode >= http.StatusBadRequest {
+		return result{}, readStatus(res, body)
+	}
+	return p.read(ctx, body)
+}
+
+// readStatus returns the error of a response. A body that cannot be read is no more than a missing message.
+func readStatus(res *http.Response, body io.Reader) *statusError {
+	text, _ := io.ReadAll(io.LimitReader(body, maxErrorBytes))
+	return &statusError{status: res.StatusCode, header: res.Header, body: openaistream.ParseError(text)}
 }
 
 // tokens are the token counts of responses, unknown in the zero value.
@@ -108,33 +150,28 @@ func withIdleTimeout(ctx context.Context, d time.Duration) (context.Context, fun
 	}
 }
 
-func (v *idleTimer) reset() { v.timer.Reset(v.after) }
-
-// wrapBody resets the idle timer of a request on any data, including comments that servers send as
-// heartbeats.
-func wrapBody(r *http.Request, next option.MiddlewareNext) (*http.Response, error) {
-	res, err := next(r)
-	if v, ok := r.Context().Value(idleTimerKey{}).(*idleTimer); ok && err == nil {
-		v.reset()
-		res.Body = &timedBody{body: res.Body, idleTimer: v}
-	}
-	return res, err
+// idleTimerOf returns the timer of a context, which may be nil.
+func idleTimerOf(ctx context.Context) *idleTimer {
+	v, _ := ctx.Value(idleTimerKey{}).(*idleTimer)
+	return v
 }
 
+// timedBody resets the idle timer of a request on any data, including comments that servers send as heartbeats.
 type timedBody struct {
-	body interface {
-		Read(buf []byte) (int, error)
-		Close() error
-	}
-	idleTimer *idleTimer
+	body io.Reader
+	idle *idleTimer
 }
 
-func (b *timedBody) Read(buf []byte) (int, error) {
+func (b timedBody) reset() {
+	if b.idle != nil {
+		b.idle.timer.Reset(b.idle.after)
+	}
+}
+
+func (b timedBody) Read(buf []byte) (int, error) {
 	n, err := b.body.Read(buf)
 	if n > 0 {
-		b.idleTimer.reset()
+		b.reset()
 	}
 	return n, err
 }
-
-func (b *timedBody) Close() error { return b.body.Close() }

@@ -8,12 +8,12 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"os"
 	"reflect"
 	"strconv"
 	"strings"
 	"time"
 
-	"github.com/kelseyhightower/envconfig"
 	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/tailrace/tailrace/agents/openai"
@@ -26,135 +26,135 @@ import (
 const envPrefix = "TAILRACE"
 
 // config is every setting of every role. A field is the variable
-// TAILRACE_<envconfig tag> and, with small letters and dashes, a flag that
+// TAILRACE_<env tag> and, with small letters and dashes, a flag that
 // overrides it.
 type config struct {
-	NATSURL   redactedURL `envconfig:"NATS_URL" desc:"URL of the NATS server; if empty, 'up' runs a built-in server and the other commands connect to it on loopback"`
-	NATSCreds string      `envconfig:"NATS_CREDS" desc:"NATS credentials file (user JWT and seed)"`
-	NATSNkey  string      `envconfig:"NATS_NKEY" desc:"file with the seed of the NATS user's nkey"`
-	NATSCA    string      `envconfig:"NATS_CA" desc:"PEM file of the authority that signed the certificate of the NATS server"`
-	NATSCert  string      `envconfig:"NATS_CERT" desc:"PEM file of the client certificate for NATS"`
-	NATSKey   string      `envconfig:"NATS_KEY" desc:"PEM file of the key of the client certificate"`
+	NATSURL   redactedURL `env:"NATS_URL" desc:"URL of the NATS server; if empty, 'up' runs a built-in server and the other commands connect to it on loopback"`
+	NATSCreds string      `env:"NATS_CREDS" desc:"NATS credentials file (user JWT and seed)"`
+	NATSNkey  string      `env:"NATS_NKEY" desc:"file with the seed of the NATS user's nkey"`
+	NATSCA    string      `env:"NATS_CA" desc:"PEM file of the authority that signed the certificate of the NATS server"`
+	NATSCert  string      `env:"NATS_CERT" desc:"PEM file of the client certificate for NATS"`
+	NATSKey   string      `env:"NATS_KEY" desc:"PEM file of the key of the client certificate"`
 
-	NATSDomain      string `envconfig:"NATS_DOMAIN" desc:"JetStream domain; if empty, that of the server"`
-	NATSInboxPrefix string `envconfig:"NATS_INBOX_PREFIX" desc:"first tokens of the inboxes; if empty, _INBOX_ and the role: setup, edge, projector, worker (also publish), analytics (firehose, tail) or operator (up and other commands)"`
-	Instance        string `envconfig:"INSTANCE" desc:"name of this process in the name of its NATS connection, tailrace-<role>-<instance>; if empty, host name and process id"`
+	NATSDomain      string `env:"NATS_DOMAIN" desc:"JetStream domain; if empty, that of the server"`
+	NATSInboxPrefix string `env:"NATS_INBOX_PREFIX" desc:"first tokens of the inboxes; if empty, _INBOX_ and the role: setup, edge, projector, worker (also publish), analytics (firehose, tail) or operator (up and other commands)"`
+	Instance        string `env:"INSTANCE" desc:"name of this process in the name of its NATS connection, tailrace-<role>-<instance>; if empty, host name and process id"`
 
-	Accounts string `envconfig:"ACCOUNTS" desc:"JSON file of the tenants with a NATS account of their own, which 'edge' serves too (docs/security.md); if empty, all tenants are in the account of the other settings"`
+	Accounts string `env:"ACCOUNTS" desc:"JSON file of the tenants with a NATS account of their own, which 'edge' serves too (docs/security.md); if empty, all tenants are in the account of the other settings"`
 
-	DataDir  string `envconfig:"DATA_DIR" default:"data" desc:"data directory of the built-in NATS server"`
-	NATSPort int    `envconfig:"NATS_PORT" default:"4422" desc:"loopback port of the built-in NATS server"`
+	DataDir  string `env:"DATA_DIR" default:"data" desc:"data directory of the built-in NATS server"`
+	NATSPort int    `env:"NATS_PORT" default:"4422" desc:"loopback port of the built-in NATS server"`
 
-	SyncInterval time.Duration `envconfig:"SYNC_INTERVAL" default:"2m" desc:"fsync interval of the built-in NATS server; a power cut can lose what it acknowledged since the last one"`
-	SyncAlways   bool          `envconfig:"SYNC_ALWAYS" default:"false" desc:"fsync each write of the built-in NATS server before it is acknowledged"`
+	SyncInterval time.Duration `env:"SYNC_INTERVAL" default:"2m" desc:"fsync interval of the built-in NATS server; a power cut can lose what it acknowledged since the last one"`
+	SyncAlways   bool          `env:"SYNC_ALWAYS" default:"false" desc:"fsync each write of the built-in NATS server before it is acknowledged"`
 
-	Listen       string        `envconfig:"LISTEN" default:"127.0.0.1:4480" desc:"address of the HTTP edge"`
-	OpsListen    string        `envconfig:"OPS_LISTEN" default:"127.0.0.1:4481" desc:"address of probes and metrics of 'up', 'edge', 'projector' and 'worker'; empty disables"`
-	Auth         string        `envconfig:"AUTH" desc:"JSON file of authenticators (docs/security.md): identity providers, session tokens, trusted proxies, client certificates; if empty, requests are not authenticated and have all rights of TENANT, on loopback or with TRUST_NETWORK"`
-	OpsTLSCert   string        `envconfig:"OPS_TLS_CERT" desc:"PEM file of the certificate chain of OPS_LISTEN, reloaded when it changes; empty disables TLS there"`
-	OpsTLSKey    string        `envconfig:"OPS_TLS_KEY" desc:"PEM file of the key of that certificate"`
-	OpsClientCA  string        `envconfig:"OPS_TLS_CLIENT_CA" desc:"PEM file of authorities, reloaded when it changes: metrics and profiles are for clients with a certificate of one of them; probes are for all"`
-	AllowDelete  bool          `envconfig:"ALLOW_DELETE" default:"false" desc:"allow clients with the right delete, or all if AUTH is empty, to delete sessions"`
-	TrustNetwork bool          `envconfig:"TRUST_NETWORK" default:"false" desc:"allow non-loopback LISTEN addresses although AUTH is empty: every client that can reach the edge has all rights"`
-	Tenant       string        `envconfig:"TENANT" default:"default" desc:"tenant of the commands that name a session, and of all clients if AUTH is empty; otherwise the credential of a client has its tenant"`
-	Heartbeat    time.Duration `envconfig:"HEARTBEAT" default:"15s" desc:"send a comment on an event stream after this long without an event"`
-	WriteTimeout time.Duration `envconfig:"WRITE_TIMEOUT" default:"10s" desc:"close a stream when the client accepts no data for this long"`
-	Drain        time.Duration `envconfig:"DRAIN" default:"10s" desc:"period over which open streams are closed at shutdown; a process ends at most 5s after it, or 20s after the signal if that is later"`
-	MaxStreamAge time.Duration `envconfig:"MAX_STREAM_AGE" default:"4h" desc:"largest age of an open stream, which ends at a random time in the last eighth of it, so that clients spread over all edges; 0s is unlimited"`
-	HubBytes     int64         `envconfig:"HUB_BYTES" default:"268435456" desc:"memory for recent frames of followed sessions, in bytes; a process has up to 3 times as much resident, unless GOMEMLIMIT is set"`
-	Views        string        `envconfig:"VIEWS" desc:"JSON file of audience views and the default one; if empty, every client is shown everything"`
+	Listen       string        `env:"LISTEN" default:"127.0.0.1:4480" desc:"address of the HTTP edge"`
+	OpsListen    string        `env:"OPS_LISTEN" default:"127.0.0.1:4481" desc:"address of probes and metrics of 'up', 'edge', 'projector' and 'worker'; empty disables"`
+	Auth         string        `env:"AUTH" desc:"JSON file of authenticators (docs/security.md): identity providers, session tokens, trusted proxies, client certificates; if empty, requests are not authenticated and have all rights of TENANT, on loopback or with TRUST_NETWORK"`
+	OpsTLSCert   string        `env:"OPS_TLS_CERT" desc:"PEM file of the certificate chain of OPS_LISTEN, reloaded when it changes; empty disables TLS there"`
+	OpsTLSKey    string        `env:"OPS_TLS_KEY" desc:"PEM file of the key of that certificate"`
+	OpsClientCA  string        `env:"OPS_TLS_CLIENT_CA" desc:"PEM file of authorities, reloaded when it changes: metrics and profiles are for clients with a certificate of one of them; probes are for all"`
+	AllowDelete  bool          `env:"ALLOW_DELETE" default:"false" desc:"allow clients with the right delete, or all if AUTH is empty, to delete sessions"`
+	TrustNetwork bool          `env:"TRUST_NETWORK" default:"false" desc:"allow non-loopback LISTEN addresses although AUTH is empty: every client that can reach the edge has all rights"`
+	Tenant       string        `env:"TENANT" default:"default" desc:"tenant of the commands that name a session, and of all clients if AUTH is empty; otherwise the credential of a client has its tenant"`
+	Heartbeat    time.Duration `env:"HEARTBEAT" default:"15s" desc:"send a comment on an event stream after this long without an event"`
+	WriteTimeout time.Duration `env:"WRITE_TIMEOUT" default:"10s" desc:"close a stream when the client accepts no data for this long"`
+	Drain        time.Duration `env:"DRAIN" default:"10s" desc:"period over which open streams are closed at shutdown; a process ends at most 5s after it, or 20s after the signal if that is later"`
+	MaxStreamAge time.Duration `env:"MAX_STREAM_AGE" default:"4h" desc:"largest age of an open stream, which ends at a random time in the last eighth of it, so that clients spread over all edges; 0s is unlimited"`
+	HubBytes     int64         `env:"HUB_BYTES" default:"268435456" desc:"memory for recent frames of followed sessions, in bytes; a process has up to 3 times as much resident, unless GOMEMLIMIT is set"`
+	Views        string        `env:"VIEWS" desc:"JSON file of audience views and the default one; if empty, every client is shown everything"`
 
-	ChatAgents      stringList      `envconfig:"CHAT_AGENT" default:"demo" desc:"comma-separated agent types of chats; the first one is used unless a request has agentType; empty disables chats"`
-	ChatClientTools stringList      `envconfig:"CHAT_CLIENT_TOOLS" desc:"comma-separated tools that run in the browser, for agents that do not declare them"`
-	ChatMajor       int             `envconfig:"CHAT_MAJOR" default:"6" desc:"lowest major version of the AI SDK among the clients: 6 or 7"`
-	ChatWaitNotice  time.Duration   `envconfig:"CHAT_WAIT_NOTICE" default:"30s" desc:"how long a message may wait for a worker until its page, the log and the metric tailrace_chat_waits_total report it; a negative value disables it"`
-	ChatSubAgents   subAgentContent `envconfig:"CHAT_SUBAGENTS" default:"drop" desc:"sub-agent output in chats: drop, inline (message parts, in streams and in the snapshot of a page) or data (transient data parts); start, end, custom events, errors, approvals and client tool calls are always sent"`
+	ChatAgents      stringList      `env:"CHAT_AGENT" default:"demo" desc:"comma-separated agent types of chats; the first one is used unless a request has agentType; empty disables chats"`
+	ChatClientTools stringList      `env:"CHAT_CLIENT_TOOLS" desc:"comma-separated tools that run in the browser, for agents that do not declare them"`
+	ChatMajor       int             `env:"CHAT_MAJOR" default:"6" desc:"lowest major version of the AI SDK among the clients: 6 or 7"`
+	ChatWaitNotice  time.Duration   `env:"CHAT_WAIT_NOTICE" default:"30s" desc:"how long a message may wait for a worker until its page, the log and the metric tailrace_chat_waits_total report it; a negative value disables it"`
+	ChatSubAgents   subAgentContent `env:"CHAT_SUBAGENTS" default:"drop" desc:"sub-agent output in chats: drop, inline (message parts, in streams and in the snapshot of a page) or data (transient data parts); start, end, custom events, errors, approvals and client tool calls are always sent"`
 
-	AgentServer     bool   `envconfig:"AGENT_SERVER" default:"false" desc:"serve the HTTP API through which other systems start the agents in CHAT_AGENT, with the rights chat, read, answer and stop"`
-	AgentServerPath string `envconfig:"AGENT_SERVER_PATH" default:"/agents" desc:"path prefix of /start, /resume, /sse, /status, /submit-tool-result, /interrupt and /abort; / for no prefix"`
+	AgentServer     bool   `env:"AGENT_SERVER" default:"false" desc:"serve the HTTP API through which other systems start the agents in CHAT_AGENT, with the rights chat, read, answer and stop"`
+	AgentServerPath string `env:"AGENT_SERVER_PATH" default:"/agents" desc:"path prefix of /start, /resume, /sse, /status, /submit-tool-result, /interrupt and /abort; / for no prefix"`
 
-	Ingest string `envconfig:"INGEST" desc:"serve the paths through which agents write runs over HTTP, with the right ingest (docs/ingest.md): on or off; if empty, on for 'up' and off for 'edge'; with on, print the NATS permissions of the edge again"`
+	Ingest string `env:"INGEST" desc:"serve the paths through which agents write runs over HTTP, with the right ingest (docs/ingest.md): on or off; if empty, on for 'up' and off for 'edge'; with on, print the NATS permissions of the edge again"`
 
-	MaxStreams           int      `envconfig:"MAX_STREAMS" default:"20000" desc:"open streams per edge; -1 is unlimited"`
-	MaxStreamsPerAddress int      `envconfig:"MAX_STREAMS_PER_ADDRESS" default:"0" desc:"open streams per client address (IPv6: per /64 network); -1 is unlimited, 0 is 1000 for public addresses and unlimited for private ones"`
-	MaxStreamsPerSession int      `envconfig:"MAX_STREAMS_PER_SESSION" default:"10000" desc:"open streams per session; -1 is unlimited"`
-	Limits               string   `envconfig:"LIMITS" desc:"JSON file of the limits of tenants (docs/security.md): rates of requests, open streams, runs, tokens per day; if empty, tenants have none"`
-	RatePerAddress       rate     `envconfig:"RATE_PER_ADDRESS" desc:"requests per second of a client address (IPv6: per /64 network) to an edge and how many may come at once, such as 50/500, without event streams; unlimited for none; if empty, 100/1000 for public addresses and unlimited for private ones"`
-	TrustedProxies       prefixes `envconfig:"TRUSTED_PROXIES" desc:"comma-separated addresses and networks of proxies whose X-Forwarded-For is used"`
+	MaxStreams           int      `env:"MAX_STREAMS" default:"20000" desc:"open streams per edge; -1 is unlimited"`
+	MaxStreamsPerAddress int      `env:"MAX_STREAMS_PER_ADDRESS" default:"0" desc:"open streams per client address (IPv6: per /64 network); -1 is unlimited, 0 is 1000 for public addresses and unlimited for private ones"`
+	MaxStreamsPerSession int      `env:"MAX_STREAMS_PER_SESSION" default:"10000" desc:"open streams per session; -1 is unlimited"`
+	Limits               string   `env:"LIMITS" desc:"JSON file of the limits of tenants (docs/security.md): rates of requests, open streams, runs, tokens per day; if empty, tenants have none"`
+	RatePerAddress       rate     `env:"RATE_PER_ADDRESS" desc:"requests per second of a client address (IPv6: per /64 network) to an edge and how many may come at once, such as 50/500, without event streams; unlimited for none; if empty, 100/1000 for public addresses and unlimited for private ones"`
+	TrustedProxies       prefixes `env:"TRUSTED_PROXIES" desc:"comma-separated addresses and networks of proxies whose X-Forwarded-For is used"`
 
-	BodyBytes int64 `envconfig:"BODY_BYTES" default:"268435456" desc:"memory for request bodies that are being read (chats and agent server), in bytes; -1 is unlimited; over the limit a request gets 503"`
+	BodyBytes int64 `env:"BODY_BYTES" default:"268435456" desc:"memory for request bodies that are being read (chats and agent server), in bytes; -1 is unlimited; over the limit a request gets 503"`
 
-	ReadBytes int64 `envconfig:"READ_BYTES" default:"268435456" desc:"memory for pages that are being read and written (snapshots, messages, trees, lists of sessions), in bytes; 0 is 256 MiB, -1 is unlimited; over the limit a request waits up to 5 seconds and gets 503"`
+	ReadBytes int64 `env:"READ_BYTES" default:"268435456" desc:"memory for pages that are being read and written (snapshots, messages, trees, lists of sessions), in bytes; 0 is 256 MiB, -1 is unlimited; over the limit a request waits up to 5 seconds and gets 503"`
 
-	MaxConnections int        `envconfig:"MAX_CONNECTIONS" default:"0" desc:"connections per edge; further ones wait to be accepted; 0 is the limit of open files less 256"`
-	TLSCert        string     `envconfig:"TLS_CERT" desc:"PEM file of the certificate chain of the edge, reloaded when it changes; empty disables TLS"`
-	TLSKey         string     `envconfig:"TLS_KEY" desc:"PEM file of the key of the edge's certificate"`
-	TLSClientCA    string     `envconfig:"TLS_CLIENT_CA" desc:"PEM file of the authorities of client certificates, reloaded when it changes; AUTH maps certificates to rights; empty asks for none"`
-	H2C            bool       `envconfig:"H2C" default:"false" desc:"accept HTTP/2 without TLS from a proxy that starts with it"`
-	CORSOrigins    stringList `envconfig:"CORS_ORIGINS" desc:"comma-separated origins whose pages may read with credentials, such as https://app.example"`
-	Pprof          bool       `envconfig:"PPROF" default:"false" desc:"serve profiles of the process on OPS_LISTEN"`
+	MaxConnections int        `env:"MAX_CONNECTIONS" default:"0" desc:"connections per edge; further ones wait to be accepted; 0 is the limit of open files less 256"`
+	TLSCert        string     `env:"TLS_CERT" desc:"PEM file of the certificate chain of the edge, reloaded when it changes; empty disables TLS"`
+	TLSKey         string     `env:"TLS_KEY" desc:"PEM file of the key of the edge's certificate"`
+	TLSClientCA    string     `env:"TLS_CLIENT_CA" desc:"PEM file of the authorities of client certificates, reloaded when it changes; AUTH maps certificates to rights; empty asks for none"`
+	H2C            bool       `env:"H2C" default:"false" desc:"accept HTTP/2 without TLS from a proxy that starts with it"`
+	CORSOrigins    stringList `env:"CORS_ORIGINS" desc:"comma-separated origins whose pages may read with credentials, such as https://app.example"`
+	Pprof          bool       `env:"PPROF" default:"false" desc:"serve profiles of the process on OPS_LISTEN"`
 
-	Prefix     string        `envconfig:"PREFIX" default:"tr" desc:"first token of every subject, and prefix of stream names"`
-	Partitions int           `envconfig:"PARTITIONS" default:"1" desc:"number of chunk streams"`
-	Replicas   int           `envconfig:"REPLICAS" default:"1" desc:"replicas of every stream and bucket: 1 or 3"`
-	MaxAge     time.Duration `envconfig:"MAX_AGE" default:"72h" desc:"retention of chunks in the log"`
+	Prefix     string        `env:"PREFIX" default:"tr" desc:"first token of every subject, and prefix of stream names"`
+	Partitions int           `env:"PARTITIONS" default:"1" desc:"number of chunk streams"`
+	Replicas   int           `env:"REPLICAS" default:"1" desc:"replicas of every stream and bucket: 1 or 3"`
+	MaxAge     time.Duration `env:"MAX_AGE" default:"72h" desc:"retention of chunks in the log"`
 
-	MaxBytes           int64      `envconfig:"MAX_BYTES" default:"-1" desc:"size of each chunk stream, in bytes; the oldest chunks are deleted first; -1 is unlimited"`
-	CommandMaxBytes    int64      `envconfig:"COMMAND_MAX_BYTES" default:"-1" desc:"size of the work queue, in bytes, beyond which commands are refused; -1 is unlimited"`
-	DeadlineMaxBytes   int64      `envconfig:"DEADLINE_MAX_BYTES" default:"-1" desc:"size of the stream of deadlines, in bytes; the oldest are lost; -1 is unlimited"`
-	InboxMaxBytes      int64      `envconfig:"INBOX_MAX_BYTES" default:"-1" desc:"size of the bucket of answers and stop requests, in bytes, beyond which they are refused; -1 is unlimited"`
-	CredentialMaxBytes int64      `envconfig:"CREDENTIAL_MAX_BYTES" default:"-1" desc:"size of the bucket of revocations and tickets, in bytes, beyond which they are refused; -1 is unlimited"`
-	UsageMaxBytes      int64      `envconfig:"USAGE_MAX_BYTES" default:"-1" desc:"size of the bucket of used tokens, in bytes, beyond which they are not stored and budgets not enforced; -1 is unlimited"`
-	SnapshotMaxBytes   int64      `envconfig:"SNAPSHOT_MAX_BYTES" default:"-1" desc:"size of the bucket of snapshots, in bytes, beyond which none is saved; -1 is unlimited"`
-	ObjectMaxBytes     int64      `envconfig:"OBJECT_MAX_BYTES" default:"-1" desc:"size of the bucket of large values and archives, in bytes, beyond which none is saved; -1 is unlimited"`
-	PlacementCluster   string     `envconfig:"PLACEMENT_CLUSTER" desc:"NATS cluster in which streams and buckets are created; empty lets the server choose"`
-	PlacementTags      stringList `envconfig:"PLACEMENT_TAGS" desc:"comma-separated tags of the NATS servers on which streams and buckets are created"`
+	MaxBytes           int64      `env:"MAX_BYTES" default:"-1" desc:"size of each chunk stream, in bytes; the oldest chunks are deleted first; -1 is unlimited"`
+	CommandMaxBytes    int64      `env:"COMMAND_MAX_BYTES" default:"-1" desc:"size of the work queue, in bytes, beyond which commands are refused; -1 is unlimited"`
+	DeadlineMaxBytes   int64      `env:"DEADLINE_MAX_BYTES" default:"-1" desc:"size of the stream of deadlines, in bytes; the oldest are lost; -1 is unlimited"`
+	InboxMaxBytes      int64      `env:"INBOX_MAX_BYTES" default:"-1" desc:"size of the bucket of answers and stop requests, in bytes, beyond which they are refused; -1 is unlimited"`
+	CredentialMaxBytes int64      `env:"CREDENTIAL_MAX_BYTES" default:"-1" desc:"size of the bucket of revocations and tickets, in bytes, beyond which they are refused; -1 is unlimited"`
+	UsageMaxBytes      int64      `env:"USAGE_MAX_BYTES" default:"-1" desc:"size of the bucket of used tokens, in bytes, beyond which they are not stored and budgets not enforced; -1 is unlimited"`
+	SnapshotMaxBytes   int64      `env:"SNAPSHOT_MAX_BYTES" default:"-1" desc:"size of the bucket of snapshots, in bytes, beyond which none is saved; -1 is unlimited"`
+	ObjectMaxBytes     int64      `env:"OBJECT_MAX_BYTES" default:"-1" desc:"size of the bucket of large values and archives, in bytes, beyond which none is saved; -1 is unlimited"`
+	PlacementCluster   string     `env:"PLACEMENT_CLUSTER" desc:"NATS cluster in which streams and buckets are created; empty lets the server choose"`
+	PlacementTags      stringList `env:"PLACEMENT_TAGS" desc:"comma-separated tags of the NATS servers on which streams and buckets are created"`
 
-	CheckStreams bool `envconfig:"CHECK_STREAMS" default:"false" desc:"'up' only checks streams and buckets, as the roles do, and creates none; run 'setup' before"`
+	CheckStreams bool `env:"CHECK_STREAMS" default:"false" desc:"'up' only checks streams and buckets, as the roles do, and creates none; run 'setup' before"`
 
-	CommandMaxAge time.Duration `envconfig:"COMMAND_MAX_AGE" default:"0s" desc:"retention of a command that no worker takes; 0s is 24 hours"`
-	RunTimeout    time.Duration `envconfig:"RUN_TIMEOUT" default:"10m" desc:"an active run without a command on the queue that writes nothing for this long is abandoned: the next message, or a sweep of the projector, fails it with run_abandoned; 0s disables"`
-	InboxMaxAge   time.Duration `envconfig:"INBOX_MAX_AGE" default:"0s" desc:"retention of an answer for a run that waits for other answers; a run that waits longer does not get it; 0s is 30 days"`
+	CommandMaxAge time.Duration `env:"COMMAND_MAX_AGE" default:"0s" desc:"retention of a command that no worker takes; 0s is 24 hours"`
+	RunTimeout    time.Duration `env:"RUN_TIMEOUT" default:"10m" desc:"an active run without a command on the queue that writes nothing for this long is abandoned: the next message, or a sweep of the projector, fails it with run_abandoned; 0s disables"`
+	InboxMaxAge   time.Duration `env:"INBOX_MAX_AGE" default:"0s" desc:"retention of an answer for a run that waits for other answers; a run that waits longer does not get it; 0s is 30 days"`
 
-	SnapshotBucket  string        `envconfig:"SNAPSHOT_BUCKET" desc:"snapshot bucket, to switch to one that 'rebuild --to' has filled; if empty, the one named after PREFIX"`
-	SaveRecords     int           `envconfig:"SAVE_RECORDS" default:"200" desc:"save a snapshot after at most this many records of a session"`
-	SaveAfter       time.Duration `envconfig:"SAVE_AFTER" default:"5s" desc:"save a snapshot at most this long after a record was folded"`
-	SnapshotTTL     time.Duration `envconfig:"SNAPSHOT_TTL" default:"0s" desc:"retention of the snapshot of a session without new records, at least MAX_AGE; 0s is unlimited"`
-	ProjectorMemory int           `envconfig:"PROJECTOR_MEMORY" default:"268435456" desc:"memory for snapshots in the projector, per partition, in bytes"`
+	SnapshotBucket  string        `env:"SNAPSHOT_BUCKET" desc:"snapshot bucket, to switch to one that 'rebuild --to' has filled; if empty, the one named after PREFIX"`
+	SaveRecords     int           `env:"SAVE_RECORDS" default:"200" desc:"save a snapshot after at most this many records of a session"`
+	SaveAfter       time.Duration `env:"SAVE_AFTER" default:"5s" desc:"save a snapshot at most this long after a record was folded"`
+	SnapshotTTL     time.Duration `env:"SNAPSHOT_TTL" default:"0s" desc:"retention of the snapshot of a session without new records, at least MAX_AGE; 0s is unlimited"`
+	ProjectorMemory int           `env:"PROJECTOR_MEMORY" default:"268435456" desc:"memory for snapshots in the projector, per partition, in bytes"`
 
-	DeadLetterMaxAge   time.Duration `envconfig:"DEADLETTER_MAX_AGE" default:"0s" desc:"retention of dead letters; 0s is 30 days"`
-	DeadLetterMaxBytes int64         `envconfig:"DEADLETTER_MAX_BYTES" default:"0" desc:"size of all dead letters, in bytes; the oldest are deleted first; 0 is 64 MiB"`
+	DeadLetterMaxAge   time.Duration `env:"DEADLETTER_MAX_AGE" default:"0s" desc:"retention of dead letters; 0s is 30 days"`
+	DeadLetterMaxBytes int64         `env:"DEADLETTER_MAX_BYTES" default:"0" desc:"size of all dead letters, in bytes; the oldest are deleted first; 0 is 64 MiB"`
 
-	Audit         string        `envconfig:"AUDIT" default:"on" desc:"audit log of acts and refused accesses: on (the event is stored after the act; while the store is away it waits in memory), required (the event is stored before the act, which is refused otherwise) or off"`
-	AuditMaxAge   time.Duration `envconfig:"AUDIT_MAX_AGE" default:"0s" desc:"retention of the audit log; 0s is 90 days"`
-	AuditRefusals int           `envconfig:"AUDIT_REFUSALS" default:"10" desc:"events of refused accesses per second and edge, with bursts of 5 times as many; further ones are counted in one event a second"`
-	AuditMaxBytes int64         `envconfig:"AUDIT_MAX_BYTES" default:"-1" desc:"size of the audit log, in bytes, beyond which events are refused; -1 is unlimited"`
+	Audit         string        `env:"AUDIT" default:"on" desc:"audit log of acts and refused accesses: on (the event is stored after the act; while the store is away it waits in memory), required (the event is stored before the act, which is refused otherwise) or off"`
+	AuditMaxAge   time.Duration `env:"AUDIT_MAX_AGE" default:"0s" desc:"retention of the audit log; 0s is 90 days"`
+	AuditRefusals int           `env:"AUDIT_REFUSALS" default:"10" desc:"events of refused accesses per second and edge, with bursts of 5 times as many; further ones are counted in one event a second"`
+	AuditMaxBytes int64         `env:"AUDIT_MAX_BYTES" default:"-1" desc:"size of the audit log, in bytes, beyond which events are refused; -1 is unlimited"`
 
-	ArchiveAfter time.Duration `envconfig:"ARCHIVE_AFTER" default:"0s" desc:"archive a session this long after its end (projector), and read archives (edge); 0s disables"`
+	ArchiveAfter time.Duration `env:"ARCHIVE_AFTER" default:"0s" desc:"archive a session this long after its end (projector), and read archives (edge); 0s disables"`
 
-	Linger           time.Duration `envconfig:"LINGER" default:"10ms" desc:"longest delay of a delta to merge it with the next; 0s disables"`
-	Format           format        `envconfig:"FORMAT" default:"json" desc:"body of stored chunks: json or msgpack"`
-	RetryTimeout     time.Duration `envconfig:"RETRY_TIMEOUT" default:"30s" desc:"retry budget of one write while the server is unreachable or does not accept it"`
-	MaxSessionChunks int64         `envconfig:"MAX_SESSION_CHUNKS" default:"10000000" desc:"chunks of a session, over all its runs, beyond which a run fails with framework_session_limit_exceeded; -1 is unlimited"`
-	MaxRunBytes      int64         `envconfig:"MAX_RUN_BYTES" default:"1073741824" desc:"size of the messages that one worker, or one request of the ingest, writes in a run, in bytes, beyond which the run fails with framework_session_limit_exceeded or the request with SESSION_LIMIT; -1 is unlimited"`
-	ShutdownTimeout  time.Duration `envconfig:"SHUTDOWN_TIMEOUT" default:"5s" desc:"period in which a worker completes the steps that run at shutdown; then other workers repeat them; 0s ends them at once"`
-	MaxTakeovers     int           `envconfig:"MAX_TAKEOVERS" default:"3" desc:"takeovers of a run by another worker since its last committed step; then it fails with run_crashed; -1 is unlimited"`
-	ModelURL         redactedURL   `envconfig:"MODEL_URL" desc:"base URL of an OpenAI-compatible endpoint with its version, such as http://127.0.0.1:8000/v1; with MODEL_URL or MODEL_KEY, 'up' and 'worker' run agents with a model instead of the demo, and MODEL is required"`
-	ModelKey         secret        `envconfig:"MODEL_KEY" desc:"API key of the endpoint (of OpenAI if MODEL_URL is empty); never logged; the value of a flag is visible to other users of the machine, that of the variable is not"`
-	Model            string        `envconfig:"MODEL" desc:"name of the model"`
-	ModelAPI         string        `envconfig:"MODEL_API" default:"chat" desc:"API of the endpoint: chat (chat/completions) or responses"`
-	ModelSystem      string        `envconfig:"MODEL_SYSTEM" desc:"system prompt of the model"`
-	ModelIdleTimeout time.Duration `envconfig:"MODEL_IDLE_TIMEOUT" default:"5m" desc:"abort and retry a model request that sends no data for this long"`
-	Agent            string        `envconfig:"AGENT" default:"assistant" desc:"agent type of the model, and the default of CHAT_AGENT; with AGENTS, one of the agents in that file"`
-	Agents           string        `envconfig:"AGENTS" desc:"JSON file of agents (docs/workers.md): models with their tools and sub-agents, whose defaults are the settings, and HTTP endpoints (docs/bring-your-agent.md); with it, 'up' and 'worker' run these agents instead of the demo"`
+	Linger           time.Duration `env:"LINGER" default:"10ms" desc:"longest delay of a delta to merge it with the next; 0s disables"`
+	Format           format        `env:"FORMAT" default:"json" desc:"body of stored chunks: json or msgpack"`
+	RetryTimeout     time.Duration `env:"RETRY_TIMEOUT" default:"30s" desc:"retry budget of one write while the server is unreachable or does not accept it"`
+	MaxSessionChunks int64         `env:"MAX_SESSION_CHUNKS" default:"10000000" desc:"chunks of a session, over all its runs, beyond which a run fails with framework_session_limit_exceeded; -1 is unlimited"`
+	MaxRunBytes      int64         `env:"MAX_RUN_BYTES" default:"1073741824" desc:"size of the messages that one worker, or one request of the ingest, writes in a run, in bytes, beyond which the run fails with framework_session_limit_exceeded or the request with SESSION_LIMIT; -1 is unlimited"`
+	ShutdownTimeout  time.Duration `env:"SHUTDOWN_TIMEOUT" default:"5s" desc:"period in which a worker completes the steps that run at shutdown; then other workers repeat them; 0s ends them at once"`
+	MaxTakeovers     int           `env:"MAX_TAKEOVERS" default:"3" desc:"takeovers of a run by another worker since its last committed step; then it fails with run_crashed; -1 is unlimited"`
+	ModelURL         redactedURL   `env:"MODEL_URL" desc:"base URL of an OpenAI-compatible endpoint with its version, such as http://127.0.0.1:8000/v1; with MODEL_URL or MODEL_KEY, 'up' and 'worker' run agents with a model instead of the demo, and MODEL is required"`
+	ModelKey         secret        `env:"MODEL_KEY" desc:"API key of the endpoint (of OpenAI if MODEL_URL is empty); never logged; the value of a flag is visible to other users of the machine, that of the variable is not"`
+	Model            string        `env:"MODEL" desc:"name of the model"`
+	ModelAPI         string        `env:"MODEL_API" default:"chat" desc:"API of the endpoint: chat (chat/completions) or responses"`
+	ModelSystem      string        `env:"MODEL_SYSTEM" desc:"system prompt of the model"`
+	ModelIdleTimeout time.Duration `env:"MODEL_IDLE_TIMEOUT" default:"5m" desc:"abort and retry a model request that sends no data for this long"`
+	Agent            string        `env:"AGENT" default:"assistant" desc:"agent type of the model, and the default of CHAT_AGENT; with AGENTS, one of the agents in that file"`
+	Agents           string        `env:"AGENTS" desc:"JSON file of agents (docs/workers.md): models with their tools and sub-agents, whose defaults are the settings, and HTTP endpoints (docs/bring-your-agent.md); with it, 'up' and 'worker' run these agents instead of the demo"`
 
-	WorkerTenant string `envconfig:"WORKER_TENANT" desc:"tenant whose commands 'worker' takes, through consumers of its own; if empty, those of all tenants. All workers of an agent type have a tenant, or none has"`
+	WorkerTenant string `env:"WORKER_TENANT" desc:"tenant whose commands 'worker' takes, through consumers of its own; if empty, those of all tenants. All workers of an agent type have a tenant, or none has"`
 
-	DemoPace float64 `envconfig:"DEMO_PACE" default:"1" desc:"delay factor of the demo agent: 1 is the pace of a model, 2 is half as fast, 0 does not wait"`
-	Demo     bool    `envconfig:"DEMO" default:"true" desc:"run the demo agent and serve its web page"`
+	DemoPace float64 `env:"DEMO_PACE" default:"1" desc:"delay factor of the demo agent: 1 is the pace of a model, 2 is half as fast, 0 does not wait"`
+	Demo     bool    `env:"DEMO" default:"true" desc:"run the demo agent and serve its web page"`
 
-	LogLevel  slog.Level `envconfig:"LOG_LEVEL" default:"info" desc:"debug, info, warn or error"`
-	LogFormat string     `envconfig:"LOG_FORMAT" default:"text" desc:"text or json"`
+	LogLevel  slog.Level `env:"LOG_LEVEL" default:"info" desc:"debug, info, warn or error"`
+	LogFormat string     `env:"LOG_FORMAT" default:"text" desc:"text or json"`
 }
 
 // load reads the environment, then the flags; flags win. extra registers the
@@ -162,8 +162,8 @@ type config struct {
 // of a setting is logged to warn.
 func load(args []string, warn io.Writer, extra func(*flag.FlagSet)) (config, []string, error) {
 	var cfg config
-	if err := envconfig.Process(envPrefix, &cfg); err != nil {
-		return cfg, nil, fmt.Errorf("environment: %w", err)
+	if err := readEnvironment(&cfg); err != nil {
+		return cfg, nil, err
 	}
 	flags := flag.NewFlagSet("tailrace", flag.ContinueOnError)
 	flags.SetOutput(io.Discard)
@@ -191,6 +191,23 @@ func load(args []string, warn io.Writer, extra func(*flag.FlagSet)) (config, []s
 	old.log(cfg.logger(warn))
 	cfg = cfg.withoutDemo()
 	return cfg, rest, cfg.validate()
+}
+
+// readEnvironment sets each setting to its variable, or to its default. A variable that is set but empty is the empty text, not the default.
+func readEnvironment(c *config) error {
+	for _, f := range fieldsOf(c) {
+		value, set := os.LookupEnv(f.variable())
+		switch {
+		case !set && f.def == "":
+			continue
+		case !set:
+			value = f.def
+		}
+		if err := f.Set(value); err != nil {
+			return fmt.Errorf("environment: %s: %w", f.variable(), err)
+		}
+	}
+	return nil
 }
 
 // parseInterleaved accepts flags before and after plain arguments, so that
@@ -324,10 +341,13 @@ func fieldsOf(cfg *config) []field {
 	v := reflect.ValueOf(cfg).Elem()
 	for i := range v.NumField() {
 		tag := v.Type().Field(i).Tag
-		fields = append(fields, field{value: v.Field(i), env: tag.Get("envconfig"), def: tag.Get("default"), desc: tag.Get("desc")})
+		fields = append(fields, field{value: v.Field(i), env: tag.Get("env"), def: tag.Get("default"), desc: tag.Get("desc")})
 	}
 	return fields
 }
+
+// variable is the name of the environment variable.
+func (f field) variable() string { return envPrefix + "_" + f.env }
 
 func (f field) flagName() string {
 	return strings.ReplaceAll(strings.ToLower(f.env), "_", "-")
@@ -355,9 +375,12 @@ func (f field) Set(s string) error {
 		*p = s
 		return nil
 	case *int:
-		return parseInto(p, s, strconv.Atoi)
+		return parseInto(p, s, func(s string) (int, error) {
+			n, err := strconv.ParseInt(s, 0, strconv.IntSize)
+			return int(n), err
+		})
 	case *int64:
-		return parseInto(p, s, func(s string) (int64, error) { return strconv.ParseInt(s, 10, 64) })
+		return parseInto(p, s, func(s string) (int64, error) { return strconv.ParseInt(s, 0, 64) })
 	case *float64:
 		return parseInto(p, s, func(s string) (float64, error) { return strconv.ParseFloat(s, 64) })
 	case *bool:

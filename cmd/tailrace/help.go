@@ -5,8 +5,6 @@ import (
 	"io"
 	"strings"
 	"text/tabwriter"
-
-	"github.com/kelseyhightower/envconfig"
 )
 
 const intro = `Tailrace is an event pipeline for AI agents on NATS JetStream: a durable log
@@ -35,9 +33,9 @@ func printHelp(w io.Writer) error {
 func printSettings(w io.Writer) error {
 	fmt.Fprintln(w, "\nSettings are read from the environment; the flag (--nats-url for TAILRACE_NATS_URL) wins:")
 	tw := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
-	const table = "  VARIABLE\tDEFAULT\tMEANING\n{{range .}}  {{usage_key .}}\t{{usage_default .}}\t{{usage_description .}}\n{{end}}"
-	if err := envconfig.Usagef(envPrefix, &config{}, tw, table); err != nil {
-		return err
+	fmt.Fprintln(tw, "  VARIABLE\tDEFAULT\tMEANING")
+	for _, f := range fieldsOf(&config{}) {
+		fmt.Fprintf(tw, "  %s\t%s\t%s\n", f.variable(), f.def, f.desc)
 	}
 	return tw.Flush()
 }

@@ -55,6 +55,22 @@ func TestInvalidSettingsAreNamed(t *testing.T) {
 	}
 }
 
+// Only variables with the prefix are settings: LISTEN of another program on the same machine does not move the edge. A variable that is set but empty replaces
+// the default.
+func TestEnvironment(t *testing.T) {
+	t.Setenv("LISTEN", "0.0.0.0:1")
+	t.Setenv("TAILRACE_CHAT_AGENT", "")
+	t.Setenv("TAILRACE_PARTITIONS", "0x10")
+	t.Setenv("TAILRACE_NATS_URL", "nats://a:4222")
+	cfg, _, err := load([]string{"--nats-url", "nats://b:4222", "--max-bytes", "0x20"}, os.Stderr, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if cfg.Listen != "127.0.0.1:4480" || len(cfg.ChatAgents) != 0 || cfg.Partitions != 16 || cfg.NATSURL != "nats://b:4222" || cfg.MaxBytes != 32 || cfg.Replicas != 1 {
+		t.Errorf("settings %+v", cfg)
+	}
+}
+
 // The ages of the streams come from the settings; 0s selects the default of the
 // topology.
 func TestAgesOfStreams(t *testing.T) {

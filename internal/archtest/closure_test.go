@@ -15,7 +15,7 @@ const closures = "internal/archtest/testdata/modules.txt"
 
 // neverBelow holds modules that no program gets by an import of a public package, except agents/openai for the one of its own.
 var neverBelow = []string{
-	natsServer, "github.com/openai/", "github.com/kelseyhightower/envconfig", "github.com/chromedp/",
+	natsServer, "github.com/chromedp/",
 	"pgregory.net/rapid", "go.uber.org/goleak", "github.com/getkin/", "github.com/cloudevents/",
 }
 

@@ -156,7 +156,7 @@ const (
 var direct = map[layer][]string{
 	model:   {"os", "net", "net/http", "log/slog"},
 	engine:  {natsServer},
-	adapter: {natsServer, "github.com/openai/", "github.com/kelseyhightower/envconfig"},
+	adapter: {natsServer},
 }
 
 // transitive holds what must not be anywhere below a package of a layer.

@@ -54,6 +54,16 @@ type Error struct {
 // Error returns the endpoint's message.
 func (e *Error) Error() string { return e.Message }
 
+// ParseError returns the error in the body of a response, the zero value if it has none: proxies answer with pages of HTML.
+func ParseError(body []byte) Error {
+	body = rawjson.TrimSpace(body)
+	if _, ok := rawjson.Scan(body, rawjson.Limits{Levels: maxLevels}); !ok || body[0] != '{' {
+		return Error{}
+	}
+	e, _ := errorIn(body)
+	return e
+}
+
 // errorIn parses the error of an event: a string, or an object whose code may be a number. An empty one is ignored: some servers send null with every piece, and
 // a stream that ends after it is reported as incomplete.
 func errorIn(data []byte) (e Error, ok bool) {
