@@ -58,6 +58,11 @@ layers: go-present ## Layers, documents, API, citations, style and words, not ca
 manifests: gofmt $(LINT) ## Render the manifests of Kubernetes and check them; a module of its own.
 	cd deploy && $(GO) vet ./... && $(LINT) run --allow-parallel-runners --config ../.golangci.yml ./... && $(GO) test -timeout 5m ./...
 
+.PHONY: dashboard
+dashboard: go-present ## Write the list of metrics and the dashboard of Grafana anew.
+	$(GO) test -count=1 -timeout 5m ./cmd/tailrace -run '^TestMetricList$$' -update
+	cd deploy && $(GO) run ./dashboard metrics.json >k8s/components/monitoring/dashboard.json.new && mv k8s/components/monitoring/dashboard.json.new k8s/components/monitoring/dashboard.json
+
 .PHONY: e2e
 e2e: go-present chromium node python build ## Tests of the binary: kill -9, a cluster, Chromium, the AI SDK, clients of other languages.
 	CGO_ENABLED=1 $(GO) test -race -tags e2e -count=1 -p 1 -timeout 20m ./e2e/... ./internal/demo/page

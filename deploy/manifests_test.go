@@ -10,7 +10,9 @@ import (
 	"testing"
 	"time"
 
+	monitoringv1 "github.com/prometheus-operator/prometheus-operator/pkg/apis/monitoring/v1"
 	appsv1 "k8s.io/api/apps/v1"
+	autoscalingv2 "k8s.io/api/autoscaling/v2"
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
 	networkingv1 "k8s.io/api/networking/v1"
@@ -21,12 +23,13 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/serializer"
 	"k8s.io/apimachinery/pkg/util/intstr"
-	"sigs.k8s.io/kustomize/api/krusty"
-	"sigs.k8s.io/kustomize/kyaml/filesys"
+	gatewayv1 "sigs.k8s.io/gateway-api/apis/v1"
+
+	"github.com/tailrace/tailrace/deploy/internal/render"
 )
 
 // overlays are the directories that operators apply.
-var overlays = []string{"k8s/base", "k8s/overlays/dev", "k8s/overlays/production"}
+var overlays = []string{"k8s/base", "k8s/overlays/dev", "k8s/overlays/production", "k8s/overlays/autoscale", "testdata/gateway"}
 
 // manifests are the objects of an overlay.
 type manifests struct {
@@ -38,6 +41,11 @@ type manifests struct {
 	policies    []*networkingv1.NetworkPolicy
 	ingresses   []*networkingv1.Ingress
 	budgets     []*policyv1.PodDisruptionBudget
+	scalers     []*autoscalingv2.HorizontalPodAutoscaler
+	routes      []*gatewayv1.HTTPRoute
+	podMonitors []*monitoringv1.PodMonitor
+	rules       []*monitoringv1.PrometheusRule
+	scaled      []*scaledObject
 	names       map[string]bool // kind/name
 }
 
@@ -65,7 +73,10 @@ func (m *manifests) workloads() (out []workload) {
 func scheme(t *testing.T) *runtime.Scheme {
 	t.Helper()
 	s := runtime.NewScheme()
-	for _, add := range []func(*runtime.Scheme) error{appsv1.AddToScheme, batchv1.AddToScheme, corev1.AddToScheme, networkingv1.AddToScheme, policyv1.AddToScheme} {
+	for _, add := range []func(*runtime.Scheme) error{
+		appsv1.AddToScheme, batchv1.AddToScheme, corev1.AddToScheme, networkingv1.AddToScheme, policyv1.AddToScheme,
+		autoscalingv2.AddToScheme, gatewayv1.Install, monitoringv1.AddToScheme,
+	} {
 		if err := add(s); err != nil {
 			t.Fatal(err)
 		}
@@ -73,48 +84,70 @@ func scheme(t *testing.T) *runtime.Scheme {
 	return s
 }
 
-// render builds an overlay as `kubectl apply -k` does, and decodes each object strictly: an unknown or a repeated field is an error.
-func render(t *testing.T, dir string) *manifests {
+// overlay builds an overlay as `kubectl apply -k` does, and decodes its objects.
+func overlay(t *testing.T, dir string) *manifests {
 	t.Helper()
-	built, err := krusty.MakeKustomizer(krusty.MakeDefaultOptions()).Run(filesys.MakeFsOnDisk(), dir)
+	objects, err := render.Kustomize(dir)
 	if err != nil {
-		t.Fatalf("%s: %v", dir, err)
+		t.Fatal(err)
 	}
+	return decode(t, objects)
+}
+
+// decode decodes each object strictly: an unknown or a repeated field is an error.
+func decode(t *testing.T, objects []render.Object) *manifests {
+	t.Helper()
 	decoder := serializer.NewCodecFactory(scheme(t), serializer.EnableStrict).UniversalDeserializer()
 	m := &manifests{configMaps: map[string]*corev1.ConfigMap{}, names: map[string]bool{}}
-	for _, res := range built.Resources() {
-		text, err := res.AsYAML()
+	for _, o := range objects {
+		if m.names[o.String()] {
+			t.Errorf("%s is there twice", o)
+		}
+		m.names[o.String()] = true
+		if o.Kind == "ScaledObject" {
+			m.scaled = append(m.scaled, decodeScaledObject(t, o))
+			continue
+		}
+		obj, _, err := decoder.Decode(o.YAML, nil, nil)
 		if err != nil {
-			t.Fatal(err)
+			t.Fatalf("%v\n%s", err, o.YAML)
 		}
-		obj, kind, err := decoder.Decode(text, nil, nil)
-		if err != nil {
-			t.Fatalf("%s: %v\n%s", dir, err, text)
-		}
-		m.names[kind.Kind+"/"+res.GetName()] = true
-		switch obj := obj.(type) {
-		case *appsv1.Deployment:
-			m.deployments = append(m.deployments, obj)
-		case *appsv1.StatefulSet:
-			m.statefuls = append(m.statefuls, obj)
-		case *batchv1.Job:
-			m.jobs = append(m.jobs, obj)
-		case *corev1.Service:
-			m.services = append(m.services, obj)
-		case *corev1.ConfigMap:
-			m.configMaps[obj.Name] = obj
-		case *networkingv1.NetworkPolicy:
-			m.policies = append(m.policies, obj)
-		case *networkingv1.Ingress:
-			m.ingresses = append(m.ingresses, obj)
-		case *policyv1.PodDisruptionBudget:
-			m.budgets = append(m.budgets, obj)
-		case *corev1.Namespace, *corev1.ServiceAccount:
-		default:
-			t.Fatalf("%s: %s is not checked by this test", dir, kind)
-		}
+		m.add(t, obj)
 	}
 	return m
+}
+
+func (m *manifests) add(t *testing.T, obj runtime.Object) {
+	t.Helper()
+	switch obj := obj.(type) {
+	case *appsv1.Deployment:
+		m.deployments = append(m.deployments, obj)
+	case *appsv1.StatefulSet:
+		m.statefuls = append(m.statefuls, obj)
+	case *batchv1.Job:
+		m.jobs = append(m.jobs, obj)
+	case *corev1.Service:
+		m.services = append(m.services, obj)
+	case *corev1.ConfigMap:
+		m.configMaps[obj.Name] = obj
+	case *networkingv1.NetworkPolicy:
+		m.policies = append(m.policies, obj)
+	case *networkingv1.Ingress:
+		m.ingresses = append(m.ingresses, obj)
+	case *policyv1.PodDisruptionBudget:
+		m.budgets = append(m.budgets, obj)
+	case *autoscalingv2.HorizontalPodAutoscaler:
+		m.scalers = append(m.scalers, obj)
+	case *gatewayv1.HTTPRoute:
+		m.routes = append(m.routes, obj)
+	case *monitoringv1.PodMonitor:
+		m.podMonitors = append(m.podMonitors, obj)
+	case *monitoringv1.PrometheusRule:
+		m.rules = append(m.rules, obj)
+	case *corev1.Namespace, *corev1.ServiceAccount:
+	default:
+		t.Fatalf("%T is not checked by this test", obj)
+	}
 }
 
 // settings returns the environment variables that Tailrace reads, from the README's table, which equals the output of --help.
@@ -143,7 +176,7 @@ func TestManifests(t *testing.T) {
 	known := settings(t)
 	for _, dir := range overlays {
 		t.Run(strings.ReplaceAll(dir, "/", "_"), func(t *testing.T) {
-			m := render(t, dir)
+			m := overlay(t, dir)
 			for _, w := range m.workloads() {
 				checkPod(t, w, m, known)
 			}
@@ -151,6 +184,9 @@ func TestManifests(t *testing.T) {
 				checkDeployment(t, d, m)
 			}
 			checkSelectors(t, m)
+			checkScaling(t, m)
+			checkMonitoring(t, m)
+			checkRoutes(t, m)
 		})
 	}
 }

@@ -1,0 +1,95 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"os"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/tailrace/tailrace/internal/testkit/natstest"
+)
+
+// listedMetric is a metric in the list that the alerts and the dashboard of deploy/ are made of.
+type listedMetric struct {
+	Name   string   `json:"name"`
+	Type   string   `json:"type"`
+	Labels []string `json:"labels,omitempty"`
+	Help   string   `json:"help"`
+}
+
+const metricList = "../../deploy/metrics.json"
+
+// TestMetricList compares the metrics that a process with all roles registers with the list in deploy/. After an intended change:
+//
+//	make dashboard
+func TestMetricList(t *testing.T) {
+	server := natstest.Start(t, natstest.Listen())
+	p := startProcess(t, "up", "--nats-url", server.URL, "--listen", "127.0.0.1:0", "--ops-listen", "127.0.0.1:0", "--demo-pace", "0", "--drain", "0s")
+	url := p.await(t, `is running: (\S+)`)
+	ops := p.awaitOps(t)
+	get(t, url+"/healthz", "")
+	get(t, url+"/v1/sessions/none/snapshot", "") // the counters of requests exist from the first one
+	var got []listedMetric
+	// Some series exist once the first probe has run. They are the last ones to appear.
+	natstest.Eventually(t, "the metrics of the streams", func(context.Context) error {
+		_, text := get(t, ops+"/metrics", "")
+		got = readMetrics(text)
+		for _, name := range []string{"tailrace_stream_writable", "tailrace_stream_differences", "tailrace_projector_lag_seconds", "tailrace_requests_total"} {
+			if !slices.ContainsFunc(got, func(m listedMetric) bool { return m.Name == name }) {
+				return fmt.Errorf("no %s", name)
+			}
+		}
+		return nil
+	})
+	var list bytes.Buffer
+	enc := json.NewEncoder(&list)
+	enc.SetEscapeHTML(false)
+	enc.SetIndent("", "  ")
+	if err := enc.Encode(got); err != nil {
+		t.Fatal(err)
+	}
+	if *update {
+		if err := os.WriteFile(metricList, list.Bytes(), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	stored, err := os.ReadFile(metricList)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if list.String() != string(stored) {
+		t.Errorf("the registered metrics differ from %s; run `make dashboard` if the change is intended:\n%s", metricList, list.String())
+	}
+}
+
+// readMetrics returns the metrics of Tailrace in the text format, by name. Labels are those of any series, without the bounds of histograms.
+func readMetrics(text string) (metrics []listedMetric) {
+	series := regexp.MustCompile(`^(tailrace_[a-z0-9_]+)\{(.*)\} `)
+	label := regexp.MustCompile(`([a-zA-Z_][a-zA-Z0-9_]*)="(?:[^"\\]|\\.)*"`)
+	labels := map[string]bool{}
+	help := ""
+	for line := range strings.Lines(text) {
+		line = strings.TrimSuffix(line, "\n")
+		if rest, ok := strings.CutPrefix(line, "# HELP tailrace_"); ok {
+			_, help, _ = strings.Cut(rest, " ")
+			labels = map[string]bool{}
+		} else if rest, ok := strings.CutPrefix(line, "# TYPE tailrace_"); ok {
+			name, kind, _ := strings.Cut(rest, " ")
+			metrics = append(metrics, listedMetric{Name: "tailrace_" + name, Type: kind, Help: help})
+		} else if found := series.FindStringSubmatch(line); found != nil {
+			for _, l := range label.FindAllStringSubmatch(found[2], -1) {
+				if l[1] != "le" {
+					labels[l[1]] = true
+				}
+			}
+			metrics[len(metrics)-1].Labels = slices.Sorted(maps.Keys(labels))
+		}
+	}
+	return metrics
+}
