@@ -59,7 +59,7 @@ manifests: gofmt $(LINT) ## Render the manifests of Kubernetes and check them; a
 	cd deploy && $(GO) vet ./... && $(LINT) run --allow-parallel-runners --config ../.golangci.yml ./... && $(GO) test -timeout 5m ./...
 
 .PHONY: dashboard
-dashboard: go-present ## Write the list of metrics and the dashboard of Grafana anew.
+dashboard: go-present ## Write the list of metrics and the dashboard of Grafana from what the code registers.
 	$(GO) test -count=1 -timeout 5m ./cmd/tailrace -run '^TestMetricList$$' -update
 	cd deploy && $(GO) run ./dashboard metrics.json >k8s/components/monitoring/dashboard.json.new && mv k8s/components/monitoring/dashboard.json.new k8s/components/monitoring/dashboard.json
 
