@@ -103,6 +103,22 @@ func ParseCursor(s string) (Cursor, bool) {
 	return c, true
 }
 
+// The lengths of a StreamEpoch. An anchor is shorter.
+const (
+	minStreamEpoch = maxAnchor + 1
+	maxStreamEpoch = 16
+)
+
+// IsStreamEpoch reports whether s has the form of a Tip.StreamEpoch.
+func IsStreamEpoch(s string) bool {
+	for i := range len(s) {
+		if (s[i] < '0' || s[i] > '9') && (s[i] < 'a' || s[i] > 'z') {
+			return false
+		}
+	}
+	return len(s) >= minStreamEpoch && len(s) <= maxStreamEpoch
+}
+
 // parseCanonical reads a number that has no sign, no leading zeros, no upper-case letters and at most size characters.
 func parseCanonical(s string, size, base int) (int64, bool) {
 	if s == "" || len(s) > size || (s[0] == '0' && len(s) > 1) {

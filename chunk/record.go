@@ -36,8 +36,8 @@ type Seq uint64
 type Tip struct {
 	Seq Seq // the last sequence, 0 when the stream is empty
 
-	// StreamEpoch identifies this incarnation of the stream: 11 to 16 lower-case letters and digits, which change when the stream is deleted and recreated.
-	// A Seq is valid in one incarnation only.
+	// StreamEpoch identifies the history of the stream: 11 to 16 lower-case letters and digits, which change when the stream is deleted and recreated, or
+	// restored from a backup with `tailrace epoch --new`. A mirror and a copy of the whole history have the same one. A Seq is valid in one history only.
 	StreamEpoch string
 }
 

@@ -3,7 +3,6 @@ package consumers
 import (
 	"context"
 	"errors"
-	"strconv"
 	"sync/atomic"
 	"time"
 
@@ -59,7 +58,7 @@ func (r *Reader) Last(ctx context.Context, s chunk.Session) (chunk.Record, error
 	return rec, err
 }
 
-// Tip returns the end of the stream of a partition, from its leader. The stream epoch is derived from the creation time of the stream.
+// Tip returns the end of the stream of a partition, from its leader.
 func (r *Reader) Tip(ctx context.Context, partition int) (chunk.Tip, error) {
 	if err := r.checkPartition(partition); err != nil {
 		return chunk.Tip{}, err
@@ -68,7 +67,7 @@ func (r *Reader) Tip(ctx context.Context, partition int) (chunk.Tip, error) {
 	if err != nil {
 		return chunk.Tip{}, err
 	}
-	return chunk.Tip{Seq: chunk.Seq(state.Last), StreamEpoch: strconv.FormatInt(state.Created.UnixNano(), 36)}, nil
+	return chunk.Tip{Seq: chunk.Seq(state.Last), StreamEpoch: state.Epoch}, nil
 }
 
 // lastRecord returns the last message of the subject that is a record, or jsclient.ErrNotFound.

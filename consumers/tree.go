@@ -77,7 +77,7 @@ func (rd *readState) attachAll(ctx context.Context, sessions []string, archives 
 	rd.state, rd.merge = state, &mergeReader{Reader: rd.Reader, end: state.Last}
 	for _, subject := range sessions {
 		cfg := jsreader.OrderedConfig{
-			Stream: rd.stream, Filter: subject, After: uint64(rd.after.Seq), Created: state.Created, Share: len(sessions), OpenTimeout: rd.cfg.OpenTimeout,
+			Stream: rd.stream, Filter: subject, After: uint64(rd.after.Seq), Epoch: state.Epoch, Share: len(sessions), OpenTimeout: rd.cfg.OpenTimeout,
 		}
 		if archives[subject] != nil {
 			cfg.OpenTimeout = 0 // opened in the middle of the read, if at all
@@ -104,7 +104,7 @@ func (rd *readState) followLive(ctx context.Context) error {
 	end := rd.merge.end
 	rd.merge.close()
 	rd.merge = nil
-	rd.ordered = rd.newOrdered(jsreader.OrderedConfig{Stream: rd.stream, Filter: rd.filter, After: end, Created: rd.state.Created, Live: true})
+	rd.ordered = rd.newOrdered(jsreader.OrderedConfig{Stream: rd.stream, Filter: rd.filter, After: end, Epoch: rd.state.Epoch, Live: true})
 	rd.ordered.Resume()
 	if err := rd.ordered.Open(ctx); err != nil {
 		return err

@@ -22,6 +22,9 @@
 // a guarantee does not hold, such as a partition that is missing or a queue that drops commands: Ensure and Check return a *DiffError with one line for each
 // setting. Stricter is a lower limit, and Accepted does not matter; Differences returns all of them.
 //
+// A stream that Ensure creates has a random epoch in its metadata (tailrace.epoch), which identifies its history: positions of readers belong to it. A stream
+// without one, of an earlier build or created from Streams, has its creation time as its epoch.
+//
 // # Changing the number of partitions
 //
 // The partition of a session is a hash modulo the number of partitions, so another number sends running sessions to other streams. Each stream therefore

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"sync"
 	"time"
@@ -170,11 +171,14 @@ func compareAll(ctx context.Context, js jetstream.JetStream, cfg Config) (diffs 
 	return diffs, missing, nil
 }
 
-// create creates one stream. If another program has created it first, the server accepts the second request if both configurations are the same; otherwise
+// create creates one stream, with a new epoch. If another program has created it first, the server accepts the second request if both configurations are the same; otherwise
 // create compares them.
 func create(ctx context.Context, js jetstream.JetStream, want streamSpec) ([]Difference, error) {
+	cfg := want.StreamConfig
+	cfg.Metadata = map[string]string{jsclient.EpochKey: jsclient.NewEpoch()}
+	maps.Copy(cfg.Metadata, want.Metadata)
 	stream, err := withRetry(ctx, func(ctx context.Context) (jetstream.Stream, error) {
-		stream, err := js.CreateStream(ctx, want.StreamConfig)
+		stream, err := js.CreateStream(ctx, cfg)
 		if errors.Is(err, jetstream.ErrStreamNameAlreadyInUse) {
 			stream, err = js.Stream(ctx, want.Name)
 		}

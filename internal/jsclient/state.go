@@ -12,6 +12,7 @@ import (
 
 // State is the state of a stream, as its leader has it.
 type State struct {
+	Epoch       string // of the history of the stream, see EpochOf
 	Created     time.Time
 	Now         time.Time // of the server that responded
 	First, Last uint64    // sequences
@@ -27,8 +28,9 @@ func (c *Client) State(ctx context.Context, stream, filter string) (State, error
 	if err != nil {
 		return State{}, err
 	}
+	epoch, _ := EpochOf(&info.StreamInfo)
 	s := State{
-		Created: info.Created, Now: info.TimeStamp, First: info.State.FirstSeq, Last: info.State.LastSeq,
+		Epoch: epoch, Created: info.Created, Now: info.TimeStamp, First: info.State.FirstSeq, Last: info.State.LastSeq,
 		Replicas: info.Config.Replicas, Subjects: info.State.Subjects,
 	}
 	for offset := nextOffset(0, len(s.Subjects), info.Total); offset > 0; {

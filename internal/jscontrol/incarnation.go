@@ -12,10 +12,10 @@ import (
 // errRecreated reports an acknowledgement that was not sent: the stream of its command was deleted.
 var errRecreated = errors.New("stream was recreated")
 
-// incarnation is a stream from its creation to its deletion.
+// incarnation is a stream with one history: until it is deleted, or restored from a backup.
 type incarnation struct {
-	created time.Time
-	ended   atomic.Bool
+	epoch string
+	ended atomic.Bool
 }
 
 // delivery is a message that is acknowledged only while its stream exists. Acknowledgements name a sequence. Without it:
@@ -53,13 +53,13 @@ func (d delivery) ifPresent(send func() error) error {
 	return send()
 }
 
-// next returns the incarnation of a stream that was created at a time. i is the one that was known before, nil for none.
-func (i *incarnation) next(created time.Time) *incarnation {
-	if i != nil && i.created.Equal(created) {
+// next returns the incarnation of a stream with an epoch. i is the one that was known before, nil for none.
+func (i *incarnation) next(epoch string) *incarnation {
+	if i != nil && i.epoch == epoch {
 		return i
 	}
 	if i != nil {
 		i.ended.Store(true)
 	}
-	return &incarnation{created: created}
+	return &incarnation{epoch: epoch}
 }

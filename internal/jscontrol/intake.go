@@ -63,12 +63,12 @@ func (s *server) newIntake(from source) *intake {
 
 // open gets the consumer.
 func (in *intake) open(ctx context.Context) error {
-	consumer, created, err := in.server.consumer(ctx, in.from)
+	consumer, epoch, err := in.server.consumer(ctx, in.from)
 	if err != nil {
 		return err
 	}
 	in.consumer = consumer
-	if next := in.present.next(created); next != in.present {
+	if next := in.present.next(epoch); next != in.present {
 		in.present = next
 		in.waiting.drop(func(*fetched) bool { return true }) // sequences of a stream that was deleted
 	}

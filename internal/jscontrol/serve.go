@@ -13,6 +13,7 @@ import (
 
 	"github.com/tailrace/tailrace/chunk"
 	"github.com/tailrace/tailrace/internal/control"
+	"github.com/tailrace/tailrace/internal/jsclient"
 	"github.com/tailrace/tailrace/internal/wait"
 	"github.com/tailrace/tailrace/subjects"
 )
@@ -133,18 +134,17 @@ func (s *server) serve(ctx context.Context, from source) error {
 	return nil
 }
 
-// consumer returns the durable consumer that all workers of the agent type share, and the time at which its stream was created. It creates the consumer if
-// necessary.
-func (s *server) consumer(ctx context.Context, from source) (consumer jetstream.Consumer, created time.Time, err error) {
+// consumer returns the durable consumer that all workers of the agent type share, and the epoch of its stream. It creates the consumer if necessary.
+func (s *server) consumer(ctx context.Context, from source) (consumer jetstream.Consumer, epoch string, err error) {
 	filter, err := from.filter(from.agentType)
 	if err != nil {
-		return nil, time.Time{}, err
+		return nil, "", err
 	}
 	ctx, cancel := context.WithTimeout(ctx, requestTimeout)
 	defer cancel()
 	stream, err := s.js.Stream(ctx, from.stream)
 	if err != nil {
-		return nil, time.Time{}, err
+		return nil, "", err
 	}
 	consumer, err = stream.CreateOrUpdateConsumer(ctx, jetstream.ConsumerConfig{
 		Durable:       Durable(s.cfg.Tenant, from.agentType),
@@ -154,7 +154,8 @@ func (s *server) consumer(ctx context.Context, from source) (consumer jetstream.
 		MaxDeliver:    -1,
 		MaxAckPending: -1, // limited by the slots of the workers
 	})
-	return consumer, stream.CachedInfo().Created, err
+	epoch, _ = jsclient.EpochOf(stream.CachedInfo())
+	return consumer, epoch, err
 }
 
 // Durable returns the name of the consumer that the workers of an agent type share; tenant is that of QueueConfig.

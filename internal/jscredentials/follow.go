@@ -59,7 +59,7 @@ func (s *Store) follow(ctx context.Context, set Set) (loaded bool, err error) {
 	}
 	set.Loaded()
 	o := jsreader.NewOrdered(s.api, jsreader.OrderedConfig{
-		Stream: s.stream(), Filter: s.subject(subjects.RevocationKeys()), After: last, Created: state.Created, Live: true, Log: s.cfg.Log,
+		Stream: s.stream(), Filter: s.subject(subjects.RevocationKeys()), After: last, Epoch: state.Epoch, Live: true, Log: s.cfg.Log,
 	})
 	defer o.Close()
 	o.Resume() // if the bucket was restored from an older copy since the scan, its new revocations have sequences that were read already

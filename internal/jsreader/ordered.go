@@ -26,7 +26,7 @@ type OrderedConfig struct {
 	Stream      string
 	Filter      string        // "" is everything
 	After       uint64        // exclusive; Latest is the present end
-	Created     time.Time     // of the stream that After belongs to; zero accepts any
+	Epoch       string        // of the stream that After belongs to; empty accepts any
 	Live        bool          // wait at the present end; otherwise ErrEnd
 	Strict      bool          // ErrExpired if retention removes messages before they are delivered
 	HeadersOnly bool          // without bodies
@@ -97,7 +97,7 @@ func NewOrdered(c *jsclient.Client, cfg OrderedConfig) *Ordered {
 			log:       cfg.Log,
 		},
 		cfg:  cfg,
-		last: position{created: cfg.Created, seq: cfg.After},
+		last: position{epoch: cfg.Epoch, seq: cfg.After},
 	}
 	o.defaults()
 	o.expiry = expiryBeats * o.heartbeat
@@ -122,7 +122,7 @@ func (o *Ordered) WatchSilence(on bool) { o.watchSilence = on }
 // Advance records that the caller has received the message at seq from another source. It is for a reader that is not open.
 func (o *Ordered) Advance(seq uint64, stored time.Time) { o.last.seq, o.last.stored = seq, stored }
 
-// Resume declares that the caller has read the stream of OrderedConfig.Created up to Last: Open then fails with ErrRecreated if the stream is another
+// Resume declares that the caller has read the stream of OrderedConfig.Epoch up to Last: Open then fails with ErrRecreated if the stream is another
 // one or was rolled back. It is for a reader that is not open.
 func (o *Ordered) Resume() { o.begun = true }
 
@@ -325,7 +325,7 @@ func (o *Ordered) errIfDeleted(err error) error {
 
 // compare checks that the stream is the one that was read before.
 func (o *Ordered) compare(ctx context.Context, state jsclient.State) error {
-	if !o.last.created.IsZero() && !state.Created.Equal(o.last.created) {
+	if o.last.epoch != "" && state.Epoch != o.last.epoch {
 		return ErrRecreated
 	}
 	if o.cfg.Strict && state.First > o.Last()+1 && o.Last() > 0 {
@@ -333,7 +333,7 @@ func (o *Ordered) compare(ctx context.Context, state jsclient.State) error {
 		return ErrExpired
 	}
 	if !o.begun {
-		o.last.created = state.Created
+		o.last.epoch = state.Epoch
 		return nil
 	}
 	return o.last.compare(ctx, o.client, o.stream, state)

@@ -72,7 +72,8 @@ func NewPinned(c *jsclient.Client, cfg PinnedConfig) *Pinned {
 			log:       cfg.Log,
 			wake:      cfg.Wake,
 		},
-		cfg: cfg,
+		cfg:  cfg,
+		last: position{epoch: cfg.Epoch},
 	}
 	p.resetConsumer = p.resetOnServer
 	p.defaults()

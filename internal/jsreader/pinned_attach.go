@@ -82,9 +82,10 @@ func (p *Pinned) checkStream(ctx context.Context) error {
 		}
 		return err
 	}
-	if !p.begun {
-		p.last.created, p.begun = state.Created, true
+	if p.last.epoch == "" {
+		p.last.epoch = state.Epoch
 	}
+	p.begun = true
 	p.first = state.First
 	if err := p.last.compare(ctx, p.client, p.stream, state); err != nil {
 		return err

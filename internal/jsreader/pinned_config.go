@@ -14,6 +14,7 @@ import (
 // PinnedConfig configures a Pinned.
 type PinnedConfig struct {
 	Stream      string
+	Epoch       string // of the stream; empty accepts any
 	Name        string // of the durable consumer; Pinned readers with the same name share the work
 	Description string // of a consumer that is created
 	Filter      string

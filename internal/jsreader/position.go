@@ -14,13 +14,13 @@ var ErrRecreated = errors.New("stream recreated or rolled back")
 // newLeaderGrace is the time after its election during which a leader may have fewer messages than were read.
 const newLeaderGrace = 3 * time.Second
 
-// position is a position in one incarnation of a stream. A recreated stream has another creation time. A stream that was rolled back, because a server lost
-// power and restarted with an older copy of its files, has the same creation time. It assigns the same sequences again, but the new messages have other times
-// of storage, in nanoseconds.
+// position is a position in one history of a stream. A recreated stream has another epoch. A stream that was rolled back, because a server lost power and
+// restarted with an older copy of its files, has the same epoch. It assigns the same sequences again, but the new messages have other times of storage, in
+// nanoseconds.
 type position struct {
-	created time.Time // of the stream
-	seq     uint64
-	stored  time.Time // of the message at seq; zero if it was not read
+	epoch  string // of the stream
+	seq    uint64
+	stored time.Time // of the message at seq; zero if it was not read
 
 	behindSince time.Time
 }
@@ -30,7 +30,7 @@ func (p *position) move(e *Entry) { p.seq, p.stored = e.Seq, e.Stored }
 
 // compare checks that the stream still is the one of the position. It returns ErrRecreated or the error of the request.
 func (p *position) compare(ctx context.Context, c *jsclient.Client, stream string, state jsclient.State) error {
-	if !p.created.Equal(state.Created) {
+	if p.epoch != state.Epoch {
 		return ErrRecreated
 	}
 	if state.Last < p.seq {

@@ -17,8 +17,8 @@ func TestNewLeaderMayBeBehindForAWhile(t *testing.T) {
 	_, js := newStream(t)
 	publish(t, js, "s.a", 8)
 	c := jsclient.New(js)
-	b := position{created: time.Unix(1, 0), seq: 10}
-	state := jsclient.State{Created: time.Unix(1, 0), Last: 8, Replicas: 3}
+	b := position{epoch: "one", seq: 10}
+	state := jsclient.State{Epoch: "one", Last: 8, Replicas: 3}
 	if err := b.compare(t.Context(), c, testStream, state); err == nil || errors.Is(err, ErrRecreated) {
 		t.Errorf("a leader that is behind: err = %v, want a retry", err)
 	}
@@ -34,7 +34,7 @@ func TestNewLeaderMayBeBehindForAWhile(t *testing.T) {
 	if err := b.compare(t.Context(), c, testStream, state); err != nil || !b.behindSince.IsZero() {
 		t.Errorf("a leader that has caught up: err = %v", err)
 	}
-	state.Created = time.Unix(2, 0)
+	state.Epoch = "two"
 	if err := b.compare(t.Context(), c, testStream, state); !errors.Is(err, ErrRecreated) {
 		t.Errorf("another stream: err = %v, want ErrRecreated", err)
 	}

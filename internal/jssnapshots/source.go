@@ -3,6 +3,7 @@ package jssnapshots
 import (
 	"context"
 	"errors"
+	"fmt"
 	"log/slog"
 	"sync"
 	"sync/atomic"
@@ -26,9 +27,9 @@ import (
 // have no effect.
 //
 // A Source survives an unavailable server, a lost connection and a deleted consumer, which it creates again at the ack floor. The position of the
-// consumer is only meaningful for one incarnation of the bucket and of the stream. The consumer carries the name of the incarnation of the bucket; for
-// another one it is created again at the start of the log. When either is recreated, Run returns ErrBucketRecreated or ErrStreamRecreated, because the
-// Runner still has what it saved and read before; run a new Source with a new Runner.
+// consumer is only meaningful for one history of the bucket and of the stream. The consumer carries the epochs of both; for another one it is created again at
+// the start of the log, so that every session is compared with its snapshot. When either is recreated, Run returns ErrBucketRecreated or ErrStreamRecreated,
+// because the Runner still has what it saved and read before; run a new Source with a new Runner.
 type Source struct {
 	js     jetstream.JetStream
 	client *jsclient.Client
@@ -39,7 +40,7 @@ type Source struct {
 	limit     wait.Throttle // of the log lines for malformed messages
 
 	mu     sync.Mutex // guards bucket and pinned
-	bucket string     // incarnation of the bucket, "" before the first request
+	bucket string     // incarnation of the bucket as in bucketKey, "" before the first request
 	pinned *jsreader.Pinned
 }
 
@@ -76,10 +77,14 @@ var (
 )
 
 const (
-	// bucketKey is the metadata of the consumer with the incarnation of the bucket to which its acknowledgements belong: the name of the bucket,
-	// bucketOf, and the time of its creation.
+	// bucketKey is the metadata of the consumer with the history of the bucket to which its acknowledgements belong: the name of the bucket, bucketOf, and
+	// the epoch, see bucketText.
 	bucketKey = "tailrace.bucket"
 	bucketOf  = " of "
+
+	// logKey is the metadata of the consumer with the epoch of its stream. A backup of the stream has the consumer, with what was acknowledged then; the
+	// snapshots may be those of another moment.
+	logKey = "tailrace.log"
 
 	// maxReportAttempts is how often a malformed message is delivered if OnMalformed fails.
 	maxReportAttempts = 5
@@ -121,9 +126,9 @@ func (s *Source) read(ctx context.Context, queue chan<- jsreader.Entry) error {
 	}
 	for failures := 1; ; failures++ {
 		started := time.Now()
-		err := s.checkBucket(ctx)
+		pinned, err := s.open(ctx)
 		if err == nil {
-			err = s.open().Run(ctx, enqueue)
+			err = pinned.Run(ctx, enqueue)
 		}
 		switch {
 		case ctx.Err() != nil:
@@ -146,19 +151,29 @@ func (s *Source) read(ctx context.Context, queue chan<- jsreader.Entry) error {
 
 func (s *Source) stream() string { return s.cfg.Layout.Stream(s.cfg.Partition) }
 
-// open returns the reader of the consumer, after the bucket is known.
-func (s *Source) open() *jsreader.Pinned {
+// open returns the reader of the consumer, when the bucket and the stream are known.
+func (s *Source) open(ctx context.Context) (*jsreader.Pinned, error) {
+	if pinned := s.reader(); pinned != nil {
+		return pinned, nil
+	}
+	if err := s.checkBucket(ctx); err != nil {
+		return nil, err
+	}
+	log, err := s.client.State(ctx, s.stream(), "")
+	if err != nil {
+		return nil, fmt.Errorf("stream %s: %w", s.stream(), err)
+	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.pinned == nil {
 		s.pinned = jsreader.NewPinned(s.client, jsreader.PinnedConfig{
-			Stream: s.stream(), Name: s.cfg.Name, Description: "tailrace projector", Filter: s.cfg.Layout.AllFilter(s.cfg.Partition),
-			Metadata: map[string]string{bucketKey: s.bucket}, Ahead: s.cfg.MaxAckPending, Batch: s.cfg.Batch, Request: 2 * s.cfg.Batch,
+			Stream: s.stream(), Epoch: log.Epoch, Name: s.cfg.Name, Description: "tailrace projector", Filter: s.cfg.Layout.AllFilter(s.cfg.Partition),
+			Metadata: map[string]string{bucketKey: s.bucket, logKey: log.Epoch}, Ahead: s.cfg.MaxAckPending, Batch: s.cfg.Batch, Request: 2 * s.cfg.Batch,
 			AckWait: s.cfg.AckWait, TakeoverTimeout: s.cfg.TakeoverTimeout, Attach: s.checkBucket,
 			Heartbeat: s.cfg.TakeoverTimeout / 6, Log: s.cfg.Log,
 		})
 	}
-	return s.pinned
+	return s.pinned, nil
 }
 
 // reader returns what open has returned, nil before that.

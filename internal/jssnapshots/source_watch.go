@@ -10,6 +10,7 @@ import (
 
 	"github.com/nats-io/nats.go/jetstream"
 
+	"github.com/tailrace/tailrace/internal/jsclient"
 	"github.com/tailrace/tailrace/internal/wait"
 	"github.com/tailrace/tailrace/subjects"
 )
@@ -73,13 +74,13 @@ func (s *Source) measure(ctx context.Context) error {
 	return nil
 }
 
-// checkBucket returns ErrBucketRecreated if the bucket was created at another time than at the first call.
+// checkBucket returns ErrBucketRecreated if the bucket has another epoch than at the first call.
 func (s *Source) checkBucket(ctx context.Context) error {
 	state, err := s.client.State(ctx, "KV_"+s.cfg.Bucket, "")
 	if err != nil {
 		return fmt.Errorf("bucket %s: %w", s.cfg.Bucket, err)
 	}
-	now := s.cfg.Bucket + bucketOf + state.Created.UTC().Format(time.RFC3339Nano)
+	now := bucketText(s.cfg.Bucket, state)
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.bucket == "" {
@@ -89,6 +90,16 @@ func (s *Source) checkBucket(ctx context.Context) error {
 		return fmt.Errorf("%w: %s, before %s", ErrBucketRecreated, now, s.bucket)
 	}
 	return nil
+}
+
+// bucketText returns the value of bucketKey. The epoch of a bucket of an earlier build is its creation time, and is written as that build writes it: replicas
+// of both builds share the consumer during an upgrade, and each would otherwise create it again, at the start of the log.
+func bucketText(bucket string, state jsclient.State) string {
+	epoch := state.Epoch
+	if epoch == jsclient.EpochOfCreation(state.Created) {
+		epoch = state.Created.UTC().Format(time.RFC3339Nano)
+	}
+	return bucket + bucketOf + epoch
 }
 
 // BucketInUse reports whether the projector of any partition saves to a bucket, or was the last one that did, according to its consumer.

@@ -124,12 +124,6 @@ func wanted(n int) string {
 	return fmt.Sprintf("want %d decimal sequences with dots between them", n)
 }
 
-// The lengths of an epoch. An anchor is shorter.
-const (
-	minEpoch = 11
-	maxEpoch = 16
-)
-
 // ParseCursor parses what chunk.ParseCursor does, or a sequence with a hyphen and an epoch of 11 to 16 lower-case letters and digits.
 func ParseCursor(s string) (Cursor, bool) {
 	if c, ok := chunk.ParseCursor(s); ok {
@@ -137,17 +131,8 @@ func ParseCursor(s string) (Cursor, bool) {
 	}
 	seq, epoch, _ := strings.Cut(s, "-")
 	c, ok := chunk.ParseCursor(seq)
-	if !ok || !isEpoch(epoch) {
+	if !ok || !chunk.IsStreamEpoch(epoch) {
 		return Cursor{}, false
 	}
 	return Cursor{Cursor: c, Epoch: epoch}, true
-}
-
-func isEpoch(s string) bool {
-	for i := range len(s) {
-		if (s[i] < '0' || s[i] > '9') && (s[i] < 'a' || s[i] > 'z') {
-			return false
-		}
-	}
-	return len(s) >= minEpoch && len(s) <= maxEpoch
 }
