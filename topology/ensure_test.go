@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"maps"
 	"strings"
 	"sync"
 	"testing"
@@ -12,6 +13,7 @@ import (
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 
+	"github.com/tailrace/tailrace/internal/jsclient"
 	"github.com/tailrace/tailrace/internal/testkit/natstest"
 	"github.com/tailrace/tailrace/subjects"
 )
@@ -202,6 +204,47 @@ func TestTheLargestChunkFits(t *testing.T) {
 	_, err := js.Publish(t.Context(), "tr.chunks.0.acme.s1.s1", make([]byte, MaxChunk+HeaderReserve+1))
 	if !errors.Is(err, jetstream.ErrStreamMessageExceedsMaximum) {
 		t.Errorf("a message over the limit: %v, want ErrStreamMessageExceedsMaximum", err)
+	}
+}
+
+// Each stream that Ensure creates has an epoch of its own, which stays until the stream is deleted and created again.
+func TestEpochs(t *testing.T) {
+	js := natstest.Start(t).JetStream(t)
+	ensured := func() map[string]string {
+		t.Helper()
+		if err := Ensure(t.Context(), js, Config{}); err != nil {
+			t.Fatal(err)
+		}
+		epochs := make(map[string]string)
+		for info := range js.ListStreams(t.Context()).Info() {
+			epoch, stored := jsclient.EpochOf(info)
+			if !stored {
+				t.Errorf("%s has no epoch in its metadata", info.Config.Name)
+			}
+			epochs[info.Config.Name] = epoch
+		}
+		return epochs
+	}
+	first := ensured()
+	distinct := make(map[string]bool)
+	for _, epoch := range first {
+		distinct[epoch] = true
+	}
+	if len(distinct) != len((Config{}).withDefaults().streams()) {
+		t.Errorf("epochs %v, want one for each stream", first)
+	}
+	if again := ensured(); !maps.Equal(again, first) {
+		t.Errorf("epochs %v, want those of before %v", again, first)
+	}
+	if err := js.DeleteStream(t.Context(), "TR_COMMANDS"); err != nil {
+		t.Fatal(err)
+	}
+	again := ensured()
+	if again["TR_COMMANDS"] == first["TR_COMMANDS"] {
+		t.Error("the recreated stream has the epoch of the deleted one")
+	}
+	if first["TR_COMMANDS"] = again["TR_COMMANDS"]; !maps.Equal(again, first) {
+		t.Errorf("epochs %v, want those of before %v", again, first)
 	}
 }
 

@@ -117,7 +117,7 @@ func workAsRoles(t *testing.T, edge string, as func(natsauth.Role, ...string) []
 			t.Errorf("%s of the archive: %d %s", path, status, body)
 		}
 	}
-	for _, args := range [][]string{{"verify", "--all"}, {"rebuild", "--all"}, {"rebuild", "--all", "--to", "OTHER"}, {"rebuild", "--drop", "OTHER"}, {"deadletters", "list"}, {"doctor"}} {
+	for _, args := range [][]string{{"verify", "--all"}, {"rebuild", "--all"}, {"rebuild", "--all", "--to", "OTHER"}, {"rebuild", "--drop", "OTHER"}, {"deadletters", "list"}, {"doctor"}, {"epoch", "--new", "TR_AUDIT"}} {
 		tailrace(t, exitOK, as(natsauth.Operator, args...)...)
 	}
 	if status, _, text := sendAs(t, http.MethodDelete, edge+"/v1/sessions/s1", "", nil); status != http.StatusNoContent {

@@ -1,0 +1,117 @@
+package natstest
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"testing"
+
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+)
+
+// Backup is a copy of a stream with its consumers, as `nats stream backup` stores it.
+type Backup struct {
+	Name   string
+	Config json.RawMessage
+	State  json.RawMessage
+
+	blocks [][]byte
+}
+
+// BackUp copies a stream by the snapshot API of JetStream, while it is in use.
+func BackUp(tb testing.TB, js jetstream.JetStream, stream string) Backup {
+	tb.Helper()
+	ctx, cancel := context.WithTimeout(tb.Context(), waitTimeout)
+	defer cancel()
+	nc := js.Conn()
+	inbox := nc.NewRespInbox()
+	blocks, err := nc.SubscribeSync(inbox)
+	if err != nil {
+		tb.Fatal(err)
+	}
+	defer func() { _ = blocks.Unsubscribe() }()
+	b := Backup{Name: stream}
+	if err := apiRequest(ctx, nc, "$JS.API.STREAM.SNAPSHOT."+stream, map[string]any{"deliver_subject": inbox}, &b); err != nil {
+		tb.Fatalf("back up %s: %v", stream, err)
+	}
+	for {
+		m, err := blocks.NextMsgWithContext(ctx)
+		if err != nil {
+			tb.Fatalf("back up %s: %v", stream, err)
+		}
+		if len(m.Data) == 0 {
+			if status := m.Header.Get("Status"); status != "" && status != "204" {
+				tb.Fatalf("back up %s: %s %s", stream, status, m.Header.Get("Description"))
+			}
+			return b
+		}
+		b.blocks = append(b.blocks, m.Data)
+		if m.Reply != "" {
+			if err := m.Respond(nil); err != nil {
+				tb.Fatalf("back up %s: %v", stream, err)
+			}
+		}
+	}
+}
+
+// Restore creates the stream from its copy, as `nats stream restore` does. The server must not have it.
+func (b Backup) Restore(tb testing.TB, js jetstream.JetStream) {
+	tb.Helper()
+	ctx, cancel := context.WithTimeout(tb.Context(), waitTimeout)
+	defer cancel()
+	if err := b.restore(ctx, js.Conn()); err != nil {
+		tb.Fatalf("restore %s: %v", b.Name, err)
+	}
+}
+
+func (b Backup) restore(ctx context.Context, nc *nats.Conn) error {
+	var to struct {
+		Subject string `json:"deliver_subject"`
+	}
+	query := map[string]any{"config": b.Config, "state": b.State}
+	if err := apiRequest(ctx, nc, "$JS.API.STREAM.RESTORE."+b.Name, query, &to); err != nil {
+		return err
+	}
+	for _, block := range b.blocks {
+		m, err := nc.RequestWithContext(ctx, to.Subject, block)
+		if err != nil {
+			return err
+		}
+		if len(m.Data) > 0 { // only an error has a body
+			return errors.New(string(m.Data))
+		}
+	}
+	m, err := nc.RequestWithContext(ctx, to.Subject, nil)
+	if err != nil {
+		return err
+	}
+	return decodeResponse(m.Data, &struct{}{})
+}
+
+// apiRequest sends a request to the JetStream API.
+func apiRequest(ctx context.Context, nc *nats.Conn, subject string, query, response any) error {
+	data, err := json.Marshal(query)
+	if err != nil {
+		return err
+	}
+	m, err := nc.RequestWithContext(ctx, subject, data)
+	if err != nil {
+		return err
+	}
+	return decodeResponse(m.Data, response)
+}
+
+func decodeResponse(data []byte, response any) error {
+	var refused struct {
+		Error *jetstream.APIError `json:"error"`
+	}
+	if err := json.Unmarshal(data, &refused); err != nil {
+		return err
+	}
+	if refused.Error != nil {
+		return fmt.Errorf("rejected: %w", refused.Error)
+	}
+	return json.Unmarshal(data, response)
+}
