@@ -80,7 +80,7 @@ func serveAgents(ctx context.Context, job workerJob) error {
 	if err != nil {
 		return err
 	}
-	nc, err := nats.Connect(job.URL, nats.MaxReconnects(-1), nats.ReconnectWait(50*time.Millisecond), nats.IgnoreAuthErrorAbort(),
+	nc, err := nats.Connect(job.URL, nats.Name("tailrace-worker-test"), nats.MaxReconnects(-1), nats.ReconnectWait(50*time.Millisecond), nats.IgnoreAuthErrorAbort(),
 		user, nats.CustomInboxPrefix(os.Getenv("TAILRACE_NATS_INBOX_PREFIX")))
 	if err != nil {
 		return err
