@@ -113,6 +113,15 @@ func LeaseKey(name string) (string, error) {
 // IsLeaseKey reports whether a key is one of LeaseKey.
 func IsLeaseKey(key string) bool { return strings.HasPrefix(key, turnKey) }
 
+// LeaseKeys returns the filter turn.* of the keys of LeaseKey.
+func LeaseKeys() string { return turnKey + "*" }
+
+// LeaseName returns the name in a key of LeaseKey; false for other keys.
+func LeaseName(key string) (string, bool) {
+	name, ok := strings.CutPrefix(key, turnKey)
+	return name, ok && CheckToken("turn", name) == nil
+}
+
 // SnapshotTreeKeys returns the filter *.<tenant>.<root>.> of all keys of all sessions under the root of s. The error is a *TokenError.
 func SnapshotTreeKeys(s chunk.Session) (string, error) {
 	if err := CheckSession(s.Tree()); err != nil {

@@ -37,6 +37,10 @@ func TestKeysAreReversible(t *testing.T) {
 		if _, ok := SnapshotObjectOf(message); ok || IsLeaseKey(message) || !IsLeaseKey(must(LeaseKey("sweep"))) {
 			t.Fatalf("%q is a message's", message)
 		}
+		lease := must(LeaseKey("sweep"))
+		if name, ok := LeaseName(lease); !ok || name != "sweep" || !matches(LeaseKeys(), lease) || matches(LeaseKeys(), message) {
+			t.Fatalf("LeaseName(%q) = %q, %t", lease, name, ok)
+		}
 		owner := must(SnapshotOwnerKey(s, "0af1"))
 		if !kvKey.MatchString(owner) || !matches(must(SnapshotOwnerKeys(s)), owner) || !matches(must(SnapshotTreeKeys(s)), owner) {
 			t.Fatalf("%q is no key, or a filter misses it", owner)
@@ -67,6 +71,11 @@ func TestKeysRefuse(t *testing.T) {
 	for _, key := range []string{"", "h", "h.a.b", "m.a.b.c", "o.a.b", "x.a.b.c", "o.a.b.c.d.e", "m", "owner.a.b", "owner.a.b.c.d", "owner.a.*.c"} {
 		if s, err := ParseSnapshotKey(key); err == nil {
 			t.Errorf("ParseSnapshotKey(%q) = %v, want an error", key, s)
+		}
+	}
+	for _, key := range []string{"", "turn", "turn.", "turn.a.b", "turn.*", "h.a"} {
+		if name, ok := LeaseName(key); ok {
+			t.Errorf("LeaseName(%q) = %q, want none", key, name)
 		}
 	}
 	bad := chunk.Session{Tenant: "a", Root: "*", ID: "c"}

@@ -11,6 +11,7 @@ import (
 	"github.com/tailrace/tailrace/internal/metrics"
 	"github.com/tailrace/tailrace/internal/natsauth"
 	"github.com/tailrace/tailrace/internal/retention"
+	"github.com/tailrace/tailrace/internal/shares"
 	"github.com/tailrace/tailrace/projector"
 )
 
@@ -26,8 +27,8 @@ func runProjector(ctx context.Context, t terminal, args []string) error {
 	})
 }
 
-// project folds every partition into the snapshot bucket until ctx ends. If the
-// bucket is deleted and created again, the log is refolded.
+// project folds its share of the partitions into the snapshot bucket until ctx
+// ends. If the bucket is deleted and created again, the log is refolded.
 func (b *app) project(ctx context.Context) error {
 	parts, err := b.newProjector()
 	if err != nil {
@@ -39,16 +40,7 @@ func (b *app) project(ctx context.Context) error {
 	if b.cfg.ArchiveAfter > 0 {
 		group.Go(func() error { return b.sweepArchives(ctx) })
 	}
-	for partition := range b.cfg.Partitions {
-		group.Go(func() error {
-			for {
-				err := parts.run(ctx, partition)
-				if !errors.Is(err, jssnapshots.ErrBucketRecreated) && !errors.Is(err, jssnapshots.ErrStreamRecreated) {
-					return err
-				}
-			}
-		})
-	}
+	group.Go(func() error { return parts.share(ctx) })
 	b.conditions.projector.Store(true)
 	return group.Wait()
 }
@@ -61,6 +53,7 @@ type projectorParts struct {
 	deadLetters *retention.DeadLetters
 	runners     *metrics.Projector
 	sources     *metrics.Source
+	shares      *metrics.Shares
 }
 
 func (b *app) newProjector() (*projectorParts, error) {
@@ -82,12 +75,37 @@ func (b *app) newProjector() (*projectorParts, error) {
 	if p.runners, err = metrics.NewProjector(b.metrics); err != nil {
 		return nil, err
 	}
-	p.sources, err = metrics.NewSource(b.metrics)
+	if p.sources, err = metrics.NewSource(b.metrics); err != nil {
+		return nil, err
+	}
+	p.shares, err = metrics.NewShares(b.metrics)
 	return p, err
 }
 
-// run projects one partition.
+// share projects the partitions that belong to this process, as one of all
+// projectors that have a lease.
+func (p *projectorParts) share(ctx context.Context) error {
+	replicas, err := jssnapshots.NewReplicas(p.b.js, jssnapshots.ReplicasConfig{Layout: p.b.cfg.layout(), Instance: p.b.cfg.instance()})
+	if err != nil {
+		return err
+	}
+	return shares.Run(ctx, shares.Config{
+		Member: replicas.Name(), Members: replicas, Partitions: p.b.cfg.Partitions, Work: p.run,
+		Interval: replicas.RenewInterval(), Lease: replicas.TTL(), Observe: p.shares, Log: p.b.log,
+	})
+}
+
+// run projects one partition, again when its stream or the bucket was recreated.
 func (p *projectorParts) run(ctx context.Context, partition int) error {
+	for {
+		err := p.runOnce(ctx, partition)
+		if !errors.Is(err, jssnapshots.ErrBucketRecreated) && !errors.Is(err, jssnapshots.ErrStreamRecreated) {
+			return err
+		}
+	}
+}
+
+func (p *projectorParts) runOnce(ctx context.Context, partition int) error {
 	source, err := jssnapshots.NewSource(p.b.js, jssnapshots.SourceConfig{
 		Layout: p.b.cfg.layout(), Partition: partition, OnMalformed: p.addMalformed, Observe: p.sources, Log: p.b.log,
 	})

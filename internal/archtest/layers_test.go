@@ -68,6 +68,7 @@ var layers = map[string]place{
 	"internal/conversation": {layer: engine},
 	"internal/hub":          {layer: engine},
 	"internal/ingestion":    {layer: engine},
+	"internal/shares":       {layer: engine},
 	"projector":             {layer: engine},
 
 	"consumers":              {adapter, jetstream},

@@ -59,13 +59,13 @@ func newEnvOn(tb testing.TB, conn func() *nats.Conn, cfg topology.Config) *env {
 	if err != nil {
 		tb.Fatal(err)
 	}
-	w := &env{tb: tb, conn: conn, js: js}
+	w := &env{tb: tb, conn: conn, js: js, layout: cfg.Layout}
 	streamtest.Ensure(tb, js, cfg)
-	reader, err := consumers.New(js, consumers.Config{})
+	reader, err := consumers.New(js, consumers.Config{Layout: cfg.Layout})
 	if err != nil {
 		tb.Fatal(err)
 	}
-	if w.store, err = New(js, Config{}); err != nil {
+	if w.store, err = New(js, Config{Layout: cfg.Layout}); err != nil {
 		tb.Fatal(err)
 	}
 	w.log = reader

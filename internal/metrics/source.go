@@ -24,7 +24,7 @@ func NewSource(reg prometheus.Registerer) (*Source, error) {
 	m := &Source{
 		messages: prometheus.NewGaugeVec(prometheus.GaugeOpts{
 			Name: "tailrace_projector_lag_messages",
-			Help: "Records that are not in a saved snapshot yet, by partition. All replicas report the same: take the maximum.",
+			Help: "Records that are not in a saved snapshot yet, by partition. While a partition moves, two replicas may report it: take the maximum.",
 		}, []string{"partition"}),
 		seconds: prometheus.NewGaugeVec(prometheus.GaugeOpts{
 			Name: "tailrace_projector_lag_seconds",

@@ -30,7 +30,7 @@ func TestSource(t *testing.T) {
 	s.LagUnknown(4)
 	s.LagUnknown(5)
 	const want = `
-# HELP tailrace_projector_lag_messages Records that are not in a saved snapshot yet, by partition. All replicas report the same: take the maximum.
+# HELP tailrace_projector_lag_messages Records that are not in a saved snapshot yet, by partition. While a partition moves, two replicas may report it: take the maximum.
 # TYPE tailrace_projector_lag_messages gauge
 tailrace_projector_lag_messages{partition="0"} 7
 tailrace_projector_lag_messages{partition="3"} 0

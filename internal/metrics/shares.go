@@ -1,0 +1,40 @@
+package metrics
+
+import (
+	"fmt"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/tailrace/tailrace/internal/shares"
+)
+
+// Shares implements shares.Observer for a projector.
+type Shares struct {
+	partitions, replicas prometheus.Gauge
+}
+
+var _ shares.Observer = (*Shares)(nil)
+
+// NewShares registers the metrics of the share of a projector with reg.
+func NewShares(reg prometheus.Registerer) (*Shares, error) {
+	s := &Shares{
+		partitions: prometheus.NewGauge(prometheus.GaugeOpts{
+			Name: "tailrace_projector_partitions", Help: "Partitions of the log that this projector folds. The sum over all projectors is the number of partitions.",
+		}),
+		replicas: prometheus.NewGauge(prometheus.GaugeOpts{
+			Name: "tailrace_projector_replicas", Help: "Projectors that share the partitions, as far as this one knows; 0 while it has not had a lease.",
+		}),
+	}
+	for _, c := range []prometheus.Collector{s.partitions, s.replicas} {
+		if err := reg.Register(c); err != nil {
+			return nil, fmt.Errorf("metrics: %w", err)
+		}
+	}
+	return s, nil
+}
+
+// Shared sets the share of this projector.
+func (s *Shares) Shared(partitions, members int) {
+	s.partitions.Set(float64(partitions))
+	s.replicas.Set(float64(members))
+}
