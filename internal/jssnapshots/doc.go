@@ -17,6 +17,7 @@
 //	m.<tenant>.<root>.<session>.<n>        finished message, or a segment of a message
 //	o.<tenant>.<root>.<session>.<object>   note of an object of the session
 //	owner.<tenant>.<root>.<name>           owner of a root session, see owner.go
+//	turn.projector-<name>                  lease of a projector, see replicas.go
 //
 // The number n of a message is its fold.FinishedMessage.Index; after a truncated record that removed messages it is the generation, which is the ordinal of
 // that record, times 2^24 plus the index, so that one key has one content until the session is deleted. If a process crashes after it has written the messages

@@ -30,6 +30,7 @@ type fleet struct {
 }
 
 func newFleet(t *testing.T, partitions int) *fleet {
+	t.Helper()
 	return &fleet{t: t, partitions: partitions, expires: map[string]time.Time{}, works: map[int][]string{}, shared: map[string][2]int{}}
 }
 
@@ -84,6 +85,7 @@ func (r *replica) Shared(partitions, members int) {
 	r.shared[r.name] = [2]int{partitions, members}
 }
 
+//tailrace:bubble
 func (r *replica) work(ctx context.Context, partition int) error {
 	r.mu.Lock()
 	if slices.Contains(r.works[partition], r.name) {
@@ -160,7 +162,7 @@ func TestShares(t *testing.T) {
 		time.Sleep(2 * interval)
 		f.divided("a", "b", "c")
 		if got := f.shared["a"]; got[0] < 5 || got[0] > 6 || got[1] != 3 {
-			t.Errorf("a was told %v", got)
+			t.Errorf("a observed %v", got)
 		}
 		if err := b.stop(); !errors.Is(err, context.Canceled) {
 			t.Errorf("b ended with %v", err)
@@ -243,7 +245,7 @@ func TestWithoutALease(t *testing.T) {
 		}
 		f.mu.Unlock()
 		if got := f.shared["a"]; got != [2]int{8, 0} {
-			t.Errorf("a was told %v", got)
+			t.Errorf("a observed %v", got)
 		}
 		f.setDown(nil)
 		time.Sleep(3 * interval)
