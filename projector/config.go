@@ -26,6 +26,10 @@ type Config struct {
 	MaxSessions int
 	MaxMemory   int
 
+	// Budget, if not nil, bounds this Runner together with all others that have it, instead of MaxSessions and MaxMemory: the limits hold for a process, and not
+	// for a partition.
+	Budget *Budget
+
 	// Parallel is the number of sessions that are loaded, folded or saved at the same time. Defaults to 64: so many sessions may
 	// be slow before others wait for them.
 	Parallel int

@@ -21,6 +21,7 @@ type Runner struct {
 	cfg    Config
 	stats  counters
 	skips  wait.Throttle // of the log lines for skipped records
+	budget *budgetUser
 
 	// The loop owns these fields.
 	sessions map[chunk.Session]*session
@@ -28,7 +29,6 @@ type Runner struct {
 	ready    []*session    // waiting for one of Parallel attempts to end
 	running  int           // attempts
 	done     chan *session // an attempt has ended
-	memory   int           // of all sessions
 	unacked  int           // unacknowledged deliveries of all sessions
 }
 
@@ -52,8 +52,15 @@ func NewRunner(source Source, store Store, log Log, cfg Config) (*Runner, error)
 	if err := cfg.validate(); err != nil {
 		return nil, err
 	}
+	budget := cfg.Budget
+	if budget == nil {
+		var err error
+		if budget, err = NewBudget(cfg.MaxSessions, cfg.MaxMemory); err != nil {
+			return nil, err
+		}
+	}
 	return &Runner{
-		source: source, store: store, log: log, cfg: cfg,
+		source: source, store: store, log: log, cfg: cfg, budget: budget.newUser(),
 		sessions: make(map[chunk.Session]*session), recent: list.New(), done: make(chan *session),
 	}, nil
 }
@@ -71,6 +78,8 @@ func (r *Runner) Stats() Stats {
 // end it: the sessions concerned are retried, and their deliveries stay unacknowledged. Before it returns, Run saves all
 // sessions, for at most StallTimeout, and then releases the Source. Run can be called once.
 func (r *Runner) Run(ctx context.Context) error {
+	r.budget.join()
+	defer r.budget.leave()
 	// The source must not pass deliveries to a loop that has ended, so it ends first; then the loop saves all sessions.
 	feeding, stop := context.WithCancel(ctx)
 	batches := make(chan []Delivery)
@@ -116,6 +125,8 @@ func (r *Runner) loop(ctx context.Context, batches <-chan []Delivery, ended <-ch
 			}
 		case <-timer.C:
 			wakeIn(r.scheduleDue(working))
+		case <-r.budget.wake:
+			r.evict(working, false)
 		case err := <-ended:
 			r.finish(working, cancel)
 			return err

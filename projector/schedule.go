@@ -36,12 +36,25 @@ func (r *Runner) accept(ctx context.Context, batch []Delivery) {
 	for _, s := range received {
 		r.schedule(ctx, s)
 	}
+	if r.budget.inboxesFull() {
+		r.shrinkInboxes(batch)
+	}
 	if r.unacked > r.cfg.MaxUnsaved {
 		for _, s := range r.sessions {
 			r.flush(ctx, s)
 		}
 	}
-	r.evict(ctx)
+	r.evict(ctx, true)
+}
+
+// shrinkInboxes keeps the first and the last delivery of the sessions of a batch that wait for an attempt.
+func (r *Runner) shrinkInboxes(batch []Delivery) {
+	for _, d := range batch {
+		if s := r.sessions[d.Record.Session]; len(s.inbox) > 2 {
+			s.shrinkInbox()
+			r.countUnacked(s)
+		}
+	}
 }
 
 // schedule starts an attempt for an idle session, now or when one of Parallel attempts ends. A session that failed waits for its
@@ -122,13 +135,14 @@ func (r *Runner) attemptEnded(ctx context.Context, s *session) {
 	r.running--
 	s.taken = len(s.unacked)
 	s.boundInbox()
+	s.takenBytes = 0
 	r.countUnacked(s)
 	r.updateMemory(s)
 	if len(s.inbox) > 0 || s.flush && s.taken > 0 {
 		r.schedule(ctx, s)
 	}
 	r.startReady(ctx)
-	r.evict(ctx)
+	r.evict(ctx, true)
 }
 
 // finish saves all sessions once more, for at most StallTimeout.
@@ -156,34 +170,38 @@ func (r *Runner) session(id chunk.Session) *session {
 	s.fold = applier{log: r.log, skipped: s.addDeadLetter, applied: r.cfg.Observe.Applied}
 	s.element = r.recent.PushFront(s)
 	r.sessions[id] = s
+	r.budget.addSessions(1)
 	return s
 }
 
-// countUnacked updates the sum of the unacknowledged deliveries.
+// countUnacked updates the sums of the unacknowledged deliveries, and of the bytes of those that are not processed.
 func (r *Runner) countUnacked(s *session) {
-	now := s.taken + len(s.inbox)
+	now, bytes := s.taken+len(s.inbox), s.takenBytes+s.inboxBytes
 	r.unacked += now - s.counted
-	s.counted = now
+	r.budget.addInboxes(bytes - s.countedBytes)
+	s.counted, s.countedBytes = now, bytes
 }
 
 func (r *Runner) updateMemory(s *session) {
-	r.memory -= s.memoryBytes
+	before := s.memoryBytes
 	s.memoryBytes = 0
 	if s.loaded {
 		s.memoryBytes = s.folder.MemoryBytes()
 	}
-	r.memory += s.memoryBytes
+	r.budget.addMemory(s.memoryBytes - before)
 }
 
 // evict removes the least recently used sessions while there are too many. A session with unacknowledged deliveries is saved
-// first, and removed when its attempt has ended.
-func (r *Runner) evict(ctx context.Context) {
-	sessions, memory := len(r.sessions)-r.cfg.MaxSessions, r.memory-r.cfg.MaxMemory
+// first, and removed when its attempt has ended. If other Runners have to evict too, they are notified, unless one of them has
+// notified this one: they would notify each other until their attempts have ended.
+func (r *Runner) evict(ctx context.Context, wakeOthers bool) {
+	sessions, memory := r.budget.excess(wakeOthers)
 	for e := r.recent.Back(); e != nil && (sessions > 0 || memory > 0); {
 		s, _ := e.Value.(*session)
 		e = e.Prev()
 		if s.state == idle && s.counted == 0 {
-			r.memory -= s.memoryBytes
+			r.budget.addMemory(-s.memoryBytes)
+			r.budget.addSessions(-1)
 			r.recent.Remove(s.element)
 			delete(r.sessions, s.id)
 		} else if !s.flush {

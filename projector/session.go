@@ -21,14 +21,16 @@ type session struct {
 	id chunk.Session
 
 	// The loop owns these fields.
-	state       sessionState
-	element     *list.Element
-	memoryBytes int
-	inbox       []Delivery // not processed
-	inboxBytes  int
-	flush       bool // the next attempt saves
-	taken       int  // length of unacked, and what the running attempt has taken from inbox
-	counted     int  // in the sum of the Runner
+	state        sessionState
+	element      *list.Element
+	memoryBytes  int
+	inbox        []Delivery // not processed
+	inboxBytes   int
+	flush        bool // the next attempt saves
+	taken        int  // length of unacked, and what the running attempt has taken from inbox
+	takenBytes   int  // of what it has taken
+	counted      int  // in the sum of the Runner
+	countedBytes int  // in the Budget
 
 	// The running attempt owns these fields, and the loop while there is none.
 	fold applier
@@ -98,6 +100,7 @@ func (s *session) enqueue(d Delivery) {
 func (s *session) takeInbox() (inbox []Delivery, flush bool) {
 	inbox, flush = s.inbox, s.flush
 	s.taken += len(inbox)
+	s.takenBytes = s.inboxBytes
 	s.inbox, s.inboxBytes, s.flush = nil, 0, false
 	return inbox, flush
 }
@@ -111,6 +114,11 @@ func (s *session) boundInbox() {
 	default:
 		return
 	}
+	s.shrinkInbox()
+}
+
+// shrinkInbox keeps the first and the last delivery of the inbox.
+func (s *session) shrinkInbox() {
 	s.inbox, s.inboxBytes = s.ackInner(s.inbox), 0
 	for _, d := range s.inbox {
 		s.inboxBytes += len(d.Record.Data)

@@ -120,7 +120,7 @@ type config struct {
 	SaveRecords     int           `env:"SAVE_RECORDS" default:"200" desc:"save a snapshot after at most this many records of a session"`
 	SaveAfter       time.Duration `env:"SAVE_AFTER" default:"5s" desc:"save a snapshot at most this long after a record was folded"`
 	SnapshotTTL     time.Duration `env:"SNAPSHOT_TTL" default:"0s" desc:"retention of the snapshot of a session without new records, at least MAX_AGE; 0s is unlimited"`
-	ProjectorMemory int           `env:"PROJECTOR_MEMORY" default:"268435456" desc:"memory for snapshots in the projector, per partition, in bytes"`
+	ProjectorMemory int           `env:"PROJECTOR_MEMORY" default:"268435456" desc:"memory for snapshots in a projector, of all its partitions together, in bytes"`
 
 	DeadLetterMaxAge   time.Duration `env:"DEADLETTER_MAX_AGE" default:"0s" desc:"retention of dead letters; 0s is 30 days"`
 	DeadLetterMaxBytes int64         `env:"DEADLETTER_MAX_BYTES" default:"0" desc:"size of all dead letters, in bytes; the oldest are deleted first; 0 is 64 MiB"`

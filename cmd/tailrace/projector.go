@@ -54,6 +54,7 @@ type projectorParts struct {
 	runners     *metrics.Projector
 	sources     *metrics.Source
 	shares      *metrics.Shares
+	budget      *projector.Budget
 }
 
 func (b *app) newProjector() (*projectorParts, error) {
@@ -78,8 +79,13 @@ func (b *app) newProjector() (*projectorParts, error) {
 	if p.sources, err = metrics.NewSource(b.metrics); err != nil {
 		return nil, err
 	}
-	p.shares, err = metrics.NewShares(b.metrics)
-	return p, err
+	if p.shares, err = metrics.NewShares(b.metrics); err != nil {
+		return nil, err
+	}
+	if p.budget, err = projector.NewBudget(0, b.cfg.ProjectorMemory); err != nil {
+		return nil, err
+	}
+	return p, metrics.RegisterBudget(b.metrics, p.budget)
 }
 
 // share projects the partitions that belong to this process, as one of all
@@ -113,7 +119,7 @@ func (p *projectorParts) runOnce(ctx context.Context, partition int) error {
 		return err
 	}
 	runner, err := projector.NewRunner(source, p.store, p.log, projector.Config{
-		SaveRecords: p.b.cfg.SaveRecords, SaveAfter: p.b.cfg.SaveAfter, MaxMemory: p.b.cfg.ProjectorMemory,
+		SaveRecords: p.b.cfg.SaveRecords, SaveAfter: p.b.cfg.SaveAfter, Budget: p.budget,
 		DeadLetter: p.deadLetters, Observe: p.runners, Log: p.b.log,
 	})
 	if err != nil {

@@ -6,6 +6,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/tailrace/tailrace/internal/shares"
+	"github.com/tailrace/tailrace/projector"
 )
 
 // Shares implements shares.Observer for a projector.
@@ -31,6 +32,20 @@ func NewShares(reg prometheus.Registerer) (*Shares, error) {
 		}
 	}
 	return s, nil
+}
+
+// RegisterBudget registers the metric of the memory of the Runners of a projector with reg.
+func RegisterBudget(reg prometheus.Registerer, budget *projector.Budget) error {
+	err := reg.Register(prometheus.NewGaugeFunc(prometheus.GaugeOpts{
+		Name: "tailrace_projector_memory_bytes", Help: "Approximate memory of the sessions of all partitions of this projector, and of records that wait for them.",
+	}, func() float64 {
+		_, memory := budget.Used()
+		return float64(memory)
+	}))
+	if err != nil {
+		return fmt.Errorf("metrics: %w", err)
+	}
+	return nil
 }
 
 // Shared sets the share of this projector.

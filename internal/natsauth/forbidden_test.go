@@ -68,6 +68,8 @@ var acts = []act{
 	{"delete a revocation", "$JS.API.STREAM.MSG.DELETE.KV_TR_CREDENTIALS", []natsauth.Role{operator}},
 	{"delete an answer", "$JS.API.STREAM.MSG.DELETE.KV_TR_INBOX", []natsauth.Role{operator}},
 
+	{"write the lease of a projector", "$KV.TR_SNAPSHOTS.turn.projector-x", []natsauth.Role{projector, operator}},
+
 	{"write a session of the tenant", "tr.chunks.0.acme.s1.s1", []natsauth.Role{edge, projector, worker, operator}},
 	{"write a session of another tenant", "tr.chunks.0.globex.s1.s1", []natsauth.Role{projector, operator}},
 	{"write a subject that is not of a session", "tr.chunks.0.acme.s1.s1.more", nil},

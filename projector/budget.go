@@ -1,0 +1,115 @@
+package projector
+
+import (
+	"fmt"
+	"sync"
+	"sync/atomic"
+)
+
+// Budget bounds the sessions that several Runners have in memory together, see Config.Budget. It has no goroutine and need not be closed.
+type Budget struct {
+	maxSessions, maxMemory int
+
+	sessions, memory, inboxes atomic.Int64 // of all Runners
+
+	mu    sync.Mutex // guards users
+	users map[*budgetUser]struct{}
+}
+
+// NewBudget returns a Budget of a number of sessions, and of approximately a number of bytes. Zero is the default of Config.MaxSessions and Config.MaxMemory. The
+// error names the invalid argument.
+func NewBudget(maxSessions, maxMemory int) (*Budget, error) {
+	cfg := Config{MaxSessions: maxSessions, MaxMemory: maxMemory}.withDefaults()
+	if err := cfg.validate(); err != nil {
+		return nil, fmt.Errorf("budget: %w", err)
+	}
+	return &Budget{maxSessions: cfg.MaxSessions, maxMemory: cfg.MaxMemory, users: make(map[*budgetUser]struct{})}, nil
+}
+
+// Used returns the number of sessions in memory, and approximately their bytes with those of the deliveries that wait.
+func (b *Budget) Used() (sessions, memory int) {
+	return int(b.sessions.Load()), int(b.memory.Load() + b.inboxes.Load())
+}
+
+// budgetUser is what one Runner uses of a Budget. The loop of the Runner changes it, other Runners read it.
+type budgetUser struct {
+	*Budget
+
+	ownSessions, ownMemory, ownInboxes atomic.Int64
+	wake                               chan struct{} // another Runner needs memory
+}
+
+func (b *Budget) newUser() *budgetUser { return &budgetUser{Budget: b, wake: make(chan struct{}, 1)} }
+
+// join makes the Runner one of those that share the Budget.
+func (u *budgetUser) join() {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	u.users[u] = struct{}{}
+}
+
+// leave releases everything that the Runner uses.
+func (u *budgetUser) leave() {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	delete(u.users, u)
+	u.addSessions(-int(u.ownSessions.Load()))
+	u.addMemory(-int(u.ownMemory.Load()))
+	u.addInboxes(-int(u.ownInboxes.Load()))
+}
+
+func (u *budgetUser) addSessions(n int) {
+	u.ownSessions.Add(int64(n))
+	u.sessions.Add(int64(n))
+}
+
+func (u *budgetUser) addMemory(n int) {
+	u.ownMemory.Add(int64(n))
+	u.memory.Add(int64(n))
+}
+
+func (u *budgetUser) addInboxes(n int) {
+	u.ownInboxes.Add(int64(n))
+	u.inboxes.Add(int64(n))
+}
+
+// excess returns how many sessions and how much memory the Runner has to release: what is used beyond the limits, but only what it has beyond an equal share.
+// So a Runner with little to do keeps its sessions, and the one that uses most evicts first. wakeOthers notifies the others if the rest of it is theirs.
+func (u *budgetUser) excess(wakeOthers bool) (sessions, memory int) {
+	if u.sessions.Load() <= int64(u.maxSessions) && u.memory.Load() <= int64(u.maxMemory) {
+		return 0, 0
+	}
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	sessions, others := u.part(&u.sessions, &u.ownSessions, u.maxSessions)
+	memory, more := u.part(&u.memory, &u.ownMemory, u.maxMemory)
+	if !wakeOthers || !others && !more {
+		return sessions, memory
+	}
+	for user := range u.users {
+		if user == u {
+			continue
+		}
+		select {
+		case user.wake <- struct{}{}:
+		default: // it has a notification already
+		}
+	}
+	return sessions, memory
+}
+
+// part returns what the Runner has to release of one quantity, and whether others have to release some too.
+func (u *budgetUser) part(all, own *atomic.Int64, limit int) (mine int, others bool) {
+	over := int(all.Load()) - limit
+	if over <= 0 {
+		return 0, false
+	}
+	mine = max(0, min(over, int(own.Load())-limit/max(1, len(u.users))))
+	return mine, mine < over
+}
+
+// inboxesFull reports whether the deliveries that wait in memory use more than a quarter of the Budget, and more than one session may. Then the records between
+// the first and the last one of a session are read from the log instead.
+func (b *Budget) inboxesFull() bool {
+	return b.inboxes.Load() > int64(max(b.maxMemory/4, maxInboxBytes))
+}
