@@ -171,8 +171,8 @@ func compareAll(ctx context.Context, js jetstream.JetStream, cfg Config) (diffs 
 	return diffs, missing, nil
 }
 
-// create creates one stream, with a new epoch. If another program has created it first, the server accepts the second request if both configurations are the same; otherwise
-// create compares them.
+// create creates one stream, with a new epoch. If another program has created it first, with another epoch, create compares that one. On a cluster it may not
+// exist on all servers yet.
 func create(ctx context.Context, js jetstream.JetStream, want streamSpec) ([]Difference, error) {
 	cfg := want.StreamConfig
 	cfg.Metadata = map[string]string{jsclient.EpochKey: jsclient.NewEpoch()}
@@ -181,6 +181,9 @@ func create(ctx context.Context, js jetstream.JetStream, want streamSpec) ([]Dif
 		stream, err := js.CreateStream(ctx, cfg)
 		if errors.Is(err, jetstream.ErrStreamNameAlreadyInUse) {
 			stream, err = js.Stream(ctx, want.Name)
+			if errors.Is(err, jetstream.ErrStreamNotFound) {
+				err = errCreating
+			}
 		}
 		return stream, err
 	})
@@ -194,10 +197,15 @@ func create(ctx context.Context, js jetstream.JetStream, want streamSpec) ([]Dif
 // retryTimeout is the retry budget of a request if its context has no deadline.
 const retryTimeout = 20 * time.Second
 
+// errCreating reports a stream that another program is creating.
+var errCreating = errors.New("another program is creating the stream")
+
 // withRetry repeats a request that gets no response. A stream that another program is just creating on a cluster has no leader for some seconds, and without
 // a leader no request about it gets a response. Every other error is returned at once, so that it is reported with its remedy.
 func withRetry(ctx context.Context, ask func(context.Context) (jetstream.Stream, error)) (jetstream.Stream, error) {
-	policy := jsclient.Policy{For: retryTimeout, Final: func(err error) bool { return !errors.Is(err, context.DeadlineExceeded) }}
+	policy := jsclient.Policy{For: retryTimeout, Final: func(err error) bool {
+		return !errors.Is(err, context.DeadlineExceeded) && !errors.Is(err, errCreating)
+	}}
 	if deadline, ok := ctx.Deadline(); ok {
 		policy.For = time.Until(deadline)
 	}

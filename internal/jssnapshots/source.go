@@ -40,7 +40,7 @@ type Source struct {
 	limit     wait.Throttle // of the log lines for malformed messages
 
 	mu     sync.Mutex // guards bucket and pinned
-	bucket string     // incarnation of the bucket as in bucketKey, "" before the first request
+	bucket bucketID   // zero before the first request
 	pinned *jsreader.Pinned
 }
 
@@ -77,14 +77,14 @@ var (
 )
 
 const (
-	// bucketKey is the metadata of the consumer with the history of the bucket to which its acknowledgements belong: the name of the bucket, bucketOf, and
-	// the epoch, see bucketText.
+	// bucketKey is the metadata of the consumer with the bucket to which its acknowledgements belong: its name, bucketOf, and the time of its creation. Builds
+	// without epochs compare only this key, and replicas of both share the consumer during an upgrade.
 	bucketKey = "tailrace.bucket"
 	bucketOf  = " of "
 
-	// logKey is the metadata of the consumer with the epoch of its stream. A backup of the stream has the consumer, with what was acknowledged then; the
-	// snapshots may be those of another moment.
-	logKey = "tailrace.log"
+	// epochsKey is the metadata of the consumer with the epochs of its stream and of the bucket, with a dot between them. A backup of the stream has the
+	// consumer, with what was acknowledged then; the snapshots may be those of another moment.
+	epochsKey = "tailrace.epochs"
 
 	// maxReportAttempts is how often a malformed message is delivered if OnMalformed fails.
 	maxReportAttempts = 5
@@ -168,7 +168,7 @@ func (s *Source) open(ctx context.Context) (*jsreader.Pinned, error) {
 	if s.pinned == nil {
 		s.pinned = jsreader.NewPinned(s.client, jsreader.PinnedConfig{
 			Stream: s.stream(), Epoch: log.Epoch, Name: s.cfg.Name, Description: "tailrace projector", Filter: s.cfg.Layout.AllFilter(s.cfg.Partition),
-			Metadata: map[string]string{bucketKey: s.bucket, logKey: log.Epoch}, Ahead: s.cfg.MaxAckPending, Batch: s.cfg.Batch, Request: 2 * s.cfg.Batch,
+			Metadata: map[string]string{bucketKey: s.bucket.name, epochsKey: log.Epoch + "." + s.bucket.epoch}, Ahead: s.cfg.MaxAckPending, Batch: s.cfg.Batch, Request: 2 * s.cfg.Batch,
 			AckWait: s.cfg.AckWait, TakeoverTimeout: s.cfg.TakeoverTimeout, Attach: s.checkBucket,
 			Heartbeat: s.cfg.TakeoverTimeout / 6, Log: s.cfg.Log,
 		})

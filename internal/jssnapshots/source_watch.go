@@ -10,7 +10,6 @@ import (
 
 	"github.com/nats-io/nats.go/jetstream"
 
-	"github.com/tailrace/tailrace/internal/jsclient"
 	"github.com/tailrace/tailrace/internal/wait"
 	"github.com/tailrace/tailrace/subjects"
 )
@@ -74,32 +73,28 @@ func (s *Source) measure(ctx context.Context) error {
 	return nil
 }
 
-// checkBucket returns ErrBucketRecreated if the bucket has another epoch than at the first call.
+// bucketID identifies the history of a bucket.
+type bucketID struct {
+	name  string // the value of bucketKey
+	epoch string
+}
+
+// checkBucket returns ErrBucketRecreated if the bucket is not the one of the first call, or was restored from a backup since.
 func (s *Source) checkBucket(ctx context.Context) error {
 	state, err := s.client.State(ctx, "KV_"+s.cfg.Bucket, "")
 	if err != nil {
 		return fmt.Errorf("bucket %s: %w", s.cfg.Bucket, err)
 	}
-	now := bucketText(s.cfg.Bucket, state)
+	now := bucketID{name: s.cfg.Bucket + bucketOf + state.Created.UTC().Format(time.RFC3339Nano), epoch: state.Epoch}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.bucket == "" {
+	if s.bucket == (bucketID{}) {
 		s.bucket = now
 	}
 	if s.bucket != now {
-		return fmt.Errorf("%w: %s, before %s", ErrBucketRecreated, now, s.bucket)
+		return fmt.Errorf("%w: %+v, before %+v", ErrBucketRecreated, now, s.bucket)
 	}
 	return nil
-}
-
-// bucketText returns the value of bucketKey. The epoch of a bucket of an earlier build is its creation time, and is written as that build writes it: replicas
-// of both builds share the consumer during an upgrade, and each would otherwise create it again, at the start of the log.
-func bucketText(bucket string, state jsclient.State) string {
-	epoch := state.Epoch
-	if epoch == jsclient.EpochOfCreation(state.Created) {
-		epoch = state.Created.UTC().Format(time.RFC3339Nano)
-	}
-	return bucket + bucketOf + epoch
 }
 
 // BucketInUse reports whether the projector of any partition saves to a bucket, or was the last one that did, according to its consumer.
