@@ -33,7 +33,7 @@ func TestChart(t *testing.T) {
 				t.Fatal(err)
 			}
 			decode(t, chart)
-			got, want := comparable(t, chart), comparable(t, overlay)
+			got, want := byName(t, chart), byName(t, overlay)
 			delete(want, "Namespace/tailrace") // helm install --create-namespace
 			for name, text := range want {
 				if diff := cmp.Diff(text, got[name]); diff != "" {
@@ -49,8 +49,8 @@ func TestChart(t *testing.T) {
 	}
 }
 
-// comparable returns the objects as JSON by kind and name, without what differs by the tool.
-func comparable(t *testing.T, objects []render.Object) map[string]string {
+// byName returns the objects as JSON by kind and name, without what differs by the tool.
+func byName(t *testing.T, objects []render.Object) map[string]string {
 	t.Helper()
 	all := map[string]string{}
 	for _, o := range objects {
