@@ -69,6 +69,11 @@ layers: go-present ## Layers, documents, API, citations, style and words, not ca
 manifests: gofmt $(LINT) ## Render the manifests of Kubernetes and check them; a module of its own.
 	cd deploy && $(GO) vet ./... && $(LINT) run --allow-parallel-runners --config ../.golangci.yml ./... && $(GO) test -timeout 5m ./...
 
+.PHONY: k8s
+k8s: go-present ## Apply the manifests to a kube-apiserver with etcd, built from their modules; the first build takes up to 30 minutes.
+	cd deploy && $(GO) run ./manifests $(TOOLS)/manifests
+	cd deploy/apiserver && MANIFESTS=$(TOOLS)/manifests $(GO) test -count=1 -timeout 10m -run '^TestApply$$' -v .
+
 .PHONY: dashboard
 dashboard: go-present ## Write the list of metrics and the dashboard of Grafana from what the code registers.
 	$(GO) test -count=1 -timeout 5m ./cmd/tailrace -run '^TestMetricList$$' -update
