@@ -25,6 +25,9 @@ import (
 // user is the user of the processes, with the number that the manifests have too.
 const user = "65532:65532"
 
+// maxBinary is the size of a binary beyond which something is linked that does not belong there: symbols, tests, or all methods of a library (ADR 0035).
+const maxBinary = 38 << 20
+
 // binary is the program for a platform.
 type binary struct {
 	platform v1.Platform
@@ -41,6 +44,9 @@ func readBinary(platform, path string) (binary, error) {
 	data, err := os.ReadFile(path) //nolint:gosec // the argument of the user
 	if err != nil {
 		return binary{}, err
+	}
+	if len(data) > maxBinary {
+		return binary{}, fmt.Errorf("the binary has %d bytes, want at most %d", len(data), maxBinary)
 	}
 	info, err := buildinfo.Read(bytes.NewReader(data))
 	if err != nil {

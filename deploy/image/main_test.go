@@ -236,11 +236,16 @@ func TestPush(t *testing.T) {
 	}
 }
 
-// TestWrongBinaries checks that a binary for another platform is refused.
+// TestWrongBinaries checks that a binary for another platform or with too much in it is refused.
 func TestWrongBinaries(t *testing.T) {
 	args := compile(t)
 	swapped := "linux/arm64=" + strings.TrimPrefix(args[0], "linux/amd64=")
+	large := filepath.Join(t.TempDir(), "large")
+	if err := os.WriteFile(large, make([]byte, maxBinary+1), 0o600); err != nil {
+		t.Fatal(err)
+	}
 	for want, args := range map[string][]string{
+		"want at most":       {"-out", t.TempDir(), "linux/amd64=" + large},
 		"is for linux/amd64": {"-out", t.TempDir(), swapped},
 		"want -out":          {swapped},
 		"created":            {"-created", "today", "-out", t.TempDir(), swapped},
