@@ -8,6 +8,8 @@ CHAOS         ?= 10m
 OIDC          ?= 2m
 SEED          ?= 0
 VERSION       ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo dev)
+CREATED       ?= $(shell TZ=UTC git log -1 --format=%cd --date=format-local:%Y-%m-%dT%H:%M:%SZ 2>/dev/null || echo 1970-01-01T00:00:00Z)
+PUSH          ?=
 TOOLS         := $(CURDIR)/.tools
 LINT          := $(TOOLS)/golangci-lint-$(GOLANGCI_LINT)
 
@@ -27,6 +29,15 @@ run: go-present ## Start a server, an edge and the demo in one process on loopba
 .PHONY: build
 build: go-present ## Build bin/tailrace (VERSION=v1.2.3; the default is from git describe).
 	$(GO) build -trimpath -ldflags "-s -w -X main.version=$(VERSION)" -o bin/tailrace ./cmd/tailrace
+
+.PHONY: image
+image: go-present ## Write dist/image, an OCI image for two platforms, and SBOMs; PUSH=repository:tag pushes it.
+	@for arch in amd64 arm64; do \
+		echo "building linux/$$arch"; \
+		CGO_ENABLED=0 GOOS=linux GOARCH=$$arch $(GO) build -trimpath -ldflags "-s -w -X main.version=$(VERSION)" -o dist/tailrace-linux-$$arch ./cmd/tailrace || exit 1; \
+	done
+	cd deploy && $(GO) run ./image -version "$(VERSION)" -created "$(CREATED)" -out ../dist/image -push "$(PUSH)" \
+		linux/amd64=../dist/tailrace-linux-amd64 linux/arm64=../dist/tailrace-linux-arm64
 
 .PHONY: quick
 quick: gofmt $(LINT) ## Format, vet, lint, and the tests that need no server and no browser: under 3 minutes on two cores.
@@ -57,6 +68,11 @@ layers: go-present ## Layers, documents, API, citations, style and words, not ca
 .PHONY: manifests
 manifests: gofmt $(LINT) ## Render the manifests of Kubernetes and check them; a module of its own.
 	cd deploy && $(GO) vet ./... && $(LINT) run --allow-parallel-runners --config ../.golangci.yml ./... && $(GO) test -timeout 5m ./...
+
+.PHONY: k8s
+k8s: go-present ## Apply the manifests to a kube-apiserver with etcd, built from their modules; the first build takes up to 30 minutes.
+	cd deploy && $(GO) run ./manifests $(TOOLS)/manifests
+	cd deploy/apiserver && MANIFESTS=$(TOOLS)/manifests $(GO) test -count=1 -timeout 10m -run '^TestApply$$' -v .
 
 .PHONY: dashboard
 dashboard: go-present ## Write the list of metrics and the dashboard of Grafana from what the code registers.

@@ -8,8 +8,8 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/santhosh-tekuri/jsonschema/v6"
 	monitoringv1 "github.com/prometheus-operator/prometheus-operator/pkg/apis/monitoring/v1"
+	"github.com/santhosh-tekuri/jsonschema/v6"
 	appsv1 "k8s.io/api/apps/v1"
 	autoscalingv2 "k8s.io/api/autoscaling/v2"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -156,7 +156,10 @@ func registered(t *testing.T) map[string]bool {
 	if err != nil {
 		t.Fatal(err)
 	}
-	var list []struct{ Name, Type string }
+	var list []struct {
+		Name string `json:"name"`
+		Type string `json:"type"`
+	}
 	if err := json.Unmarshal(text, &list); err != nil {
 		t.Fatal(err)
 	}

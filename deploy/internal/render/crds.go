@@ -32,7 +32,7 @@ func CustomResources(ctx context.Context) ([]Object, error) {
 			return nil, err
 		}
 		for _, file := range d.files {
-			text, err := os.ReadFile(filepath.Join(dir, file))
+			text, err := os.ReadFile(filepath.Join(dir, file)) //nolint:gosec // of the list above
 			if err != nil {
 				return nil, err
 			}
@@ -48,11 +48,14 @@ func CustomResources(ctx context.Context) ([]Object, error) {
 
 // moduleDir returns the directory of a module, which is downloaded if necessary.
 func moduleDir(ctx context.Context, module string) (string, error) {
-	cmd := exec.CommandContext(ctx, "go", "mod", "download", "-json", module)
-	cmd.Dir = os.TempDir() // outside of a module, whose requirements do not matter here
+	cmd := exec.CommandContext(ctx, "go", "mod", "download", "-json", module) //nolint:gosec // of the list above
+	cmd.Dir = os.TempDir()                                                    // outside of a module, whose requirements do not matter here
 	cmd.Stderr = os.Stderr
 	out, err := cmd.Output()
-	var found struct{ Dir, Error string }
+	var found struct {
+		Dir   string `json:"Dir"`
+		Error string `json:"Error"`
+	}
 	if jsonErr := json.Unmarshal(out, &found); jsonErr == nil && found.Error != "" {
 		return "", errors.New(found.Error)
 	}

@@ -1,0 +1,17 @@
+# The image, built with a daemon; `make image` writes the same without one, for two platforms and with a bill of materials.
+#
+#   docker build --build-arg VERSION=v1.2.3 -t tailrace:v1.2.3 .
+FROM --platform=$BUILDPLATFORM golang:1.26-alpine AS build
+ARG TARGETOS TARGETARCH VERSION=dev
+WORKDIR /src
+COPY go.mod go.sum ./
+RUN go mod download
+COPY . .
+RUN CGO_ENABLED=0 GOOS=$TARGETOS GOARCH=$TARGETARCH go build -buildvcs=false -trimpath -ldflags "-s -w -X main.version=$VERSION" -o /tailrace ./cmd/tailrace
+
+FROM scratch
+COPY --from=build /etc/ssl/certs/ca-certificates.crt /etc/ssl/certs/
+COPY --from=build /tailrace /tailrace
+USER 65532:65532
+EXPOSE 4480 4481
+ENTRYPOINT ["/tailrace"]
