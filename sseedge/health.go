@@ -12,7 +12,7 @@ type Status struct {
 	Running  bool  // Run was called and has not returned
 	Started  bool  // the feed of each partition has been open since New
 	Draining bool  // Drain was called
-	Feeds    error // nil while the feed of each partition is open, else why one is not: its sessions get no live records
+	Feeds    error // nil while the feed of each partition with streams is open, else why one is not: its sessions get no live records
 }
 
 // Status returns the present status. It asks no server, so that it can be called for each request of a probe.

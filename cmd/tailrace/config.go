@@ -62,6 +62,7 @@ type config struct {
 	Drain        time.Duration `env:"DRAIN" default:"10s" desc:"period over which open streams are closed at shutdown; a process ends at most 5s after it, or 20s after the signal if that is later"`
 	MaxStreamAge time.Duration `env:"MAX_STREAM_AGE" default:"4h" desc:"largest age of an open stream, which ends at a random time in the last eighth of it, so that clients spread over all edges; 0s is unlimited"`
 	HubBytes     int64         `env:"HUB_BYTES" default:"268435456" desc:"memory for recent frames of followed sessions, in bytes; a process has up to 3 times as much resident, unless GOMEMLIMIT is set"`
+	FeedLinger   time.Duration `env:"FEED_LINGER" default:"1m" desc:"how long an edge follows a partition without open streams"`
 	Views        string        `env:"VIEWS" desc:"JSON file of audience views and the default one; if empty, every client is shown everything"`
 
 	ChatAgents      stringList      `env:"CHAT_AGENT" default:"demo" desc:"comma-separated agent types of chats; the first one is used unless a request has agentType; empty disables chats"`
@@ -277,7 +278,7 @@ func (c config) validate() error {
 	if c.SnapshotTTL < 0 || c.SnapshotTTL > 0 && c.SnapshotTTL < c.MaxAge {
 		return fmt.Errorf("snapshot-ttl is %s, want 0s (unlimited) or at least max-age, %s: a snapshot outlives the log", c.SnapshotTTL, c.MaxAge)
 	}
-	for name, d := range map[string]time.Duration{"heartbeat": c.Heartbeat, "write-timeout": c.WriteTimeout, "retry-timeout": c.RetryTimeout, "model-idle-timeout": c.ModelIdleTimeout} {
+	for name, d := range map[string]time.Duration{"heartbeat": c.Heartbeat, "write-timeout": c.WriteTimeout, "feed-linger": c.FeedLinger, "retry-timeout": c.RetryTimeout, "model-idle-timeout": c.ModelIdleTimeout} {
 		if d <= 0 {
 			return fmt.Errorf("%s is %s, want more than 0", name, d)
 		}

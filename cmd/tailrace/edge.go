@@ -118,6 +118,7 @@ func (f *httpServer) build(demo *demoAgent) error {
 		Limits:         f.limits.streams(f.b.cfg),
 		Rates:          f.limits.rates(f.b.cfg),
 		HubBytes:       f.b.cfg.HubBytes,
+		FeedLinger:     f.b.cfg.FeedLinger,
 		BodyBytes:      f.b.cfg.BodyBytes,
 		ReadBytes:      f.b.cfg.ReadBytes,
 		TrustedProxies: f.b.cfg.TrustedProxies,

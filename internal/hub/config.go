@@ -50,6 +50,11 @@ type Config struct {
 	// that reconnect. Defaults to 30 seconds.
 	IdleTTL time.Duration
 
+	// FeedLinger is how long the feed of a partition without clients stays open. The
+	// next client after that waits for one request, and sessions that were in memory
+	// are read from the log again. Defaults to 1 minute.
+	FeedLinger time.Duration
+
 	// Log gets skipped messages, failed feeds and gaps; never the errors of a single
 	// client. Defaults to no logging.
 	Log *slog.Logger
@@ -73,6 +78,9 @@ func (c Config) withDefaults() Config {
 	}
 	if c.IdleTTL == 0 {
 		c.IdleTTL = 30 * time.Second
+	}
+	if c.FeedLinger == 0 {
+		c.FeedLinger = time.Minute
 	}
 	if c.Log == nil {
 		c.Log = slog.New(slog.DiscardHandler)
@@ -98,6 +106,8 @@ func (c Config) validate() error {
 		return fmt.Errorf("MaxReads is %d, want more than 0", c.MaxReads)
 	case c.IdleTTL < 0:
 		return fmt.Errorf("IdleTTL is %s, want more than 0", c.IdleTTL)
+	case c.FeedLinger < 0:
+		return fmt.Errorf("FeedLinger is %s, want more than 0", c.FeedLinger)
 	}
 	return nil
 }

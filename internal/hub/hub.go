@@ -51,8 +51,9 @@ func New(log Log, feed Feed, cfg Config) (*Hub, error) {
 	return h, nil
 }
 
-// Run follows the feeds until ctx ends, and then returns nil. It may be called once. A feed that fails is reopened at
-// its last position; subscriptions stay open and wait. When Run returns, every Cursor fails with ErrClosed.
+// Run follows the feeds until ctx ends, and then returns nil. It may be called once. It opens every feed once; after that
+// a feed runs while its partition has cursors, and for Config.FeedLinger after the last one. A feed that fails is reopened
+// at its last position; subscriptions stay open and wait. When Run returns, every Cursor fails with ErrClosed.
 func (h *Hub) Run(ctx context.Context) error {
 	var running sync.WaitGroup
 	for _, p := range h.partitions {
@@ -68,8 +69,8 @@ func (h *Hub) Run(ctx context.Context) error {
 	return nil
 }
 
-// Ready returns nil if all feeds are open, else the reason why one is not: until it is, clients of that partition get
-// no live records.
+// Ready returns nil if all feeds are open or paused, else the reason why one is not: until it is, clients of that
+// partition get no live records.
 func (h *Hub) Ready() error {
 	for _, p := range h.partitions {
 		if err := p.ready(); err != nil {
@@ -129,6 +130,16 @@ func (h *Hub) Subscribe(ctx context.Context, req Request) (*Cursor, error) {
 	if h.encode(req.Encoding) == nil {
 		return nil, fmt.Errorf("unknown encoding %q", req.Encoding)
 	}
+	p.acquire()
+	cur, err := p.subscribe(ctx, req)
+	if err != nil {
+		p.release()
+	}
+	return cur, err
+}
+
+// subscribe returns a cursor, after the feed has a position.
+func (p *partition) subscribe(ctx context.Context, req Request) (*Cursor, error) {
 	for {
 		t, wait := p.watch(req.Session.Tree(), req.Encoding)
 		if wait == nil {
@@ -141,7 +152,7 @@ func (h *Hub) Subscribe(ctx context.Context, req Request) (*Cursor, error) {
 		}
 		select {
 		case <-wait:
-		case <-h.closed:
+		case <-p.hub.closed:
 			return nil, ErrClosed
 		case <-ctx.Done():
 			return nil, ctx.Err()
@@ -186,6 +197,7 @@ func (h *Hub) partition(s chunk.Session) (*partition, error) {
 
 // Stats are counters and gauges of a Hub, for metrics and tests.
 type Stats struct {
+	Feeds   int   // open feeds
 	Topics  int   // roots in memory, watched or idle, counted once per encoding
 	Cursors int   // open cursors
 	Bytes   int64 // frames and their index, all topics together
@@ -208,11 +220,15 @@ func (h *Hub) Stats() Stats {
 		topics, watchers := p.count()
 		s.Topics += topics
 		s.Cursors += watchers
+		if p.isOpen() {
+			s.Feeds++
+		}
 	}
 	return s
 }
 
-// sweep drops topics that were idle for IdleTTL, and advances the clock that eviction compares segments by.
+// sweep drops topics that were idle for IdleTTL, pauses feeds that were idle for FeedLinger, and advances the clock that
+// eviction compares segments by.
 func (h *Hub) sweep(ctx context.Context) {
 	ticker := time.NewTicker(time.Second)
 	defer ticker.Stop()
@@ -224,6 +240,7 @@ func (h *Hub) sweep(ctx context.Context) {
 			h.clock.Add(1)
 			for _, p := range h.partitions {
 				p.forget(now.Add(-h.cfg.IdleTTL))
+				p.pauseIdle(now.Add(-h.cfg.FeedLinger))
 			}
 		}
 	}

@@ -38,7 +38,7 @@ type Log interface {
 }
 
 // Feed delivers live messages: every message of a partition, in stream order. The
-// Hub opens one iterator per partition and keeps it open.
+// Hub opens one iterator per partition and keeps it open while there are clients.
 type Feed interface {
 	// Tip returns the end of the partition's stream, as the leader knows it.
 	Tip(ctx context.Context, partition int) (chunk.Tip, error)

@@ -28,7 +28,12 @@ type partition struct {
 	epoch   string           // of the stream, as reported by the log
 	start   chan struct{}    // closed when known is set
 	broken  error            // why the feed is not open, or nil
+	open    bool             // the feed is open
 	wasOpen bool             // the feed has been open
+	demand  int              // subscribers: open cursors, and calls of Subscribe
+	idle    time.Time        // when the last subscriber left, or the feed was opened for the first time
+	resumed chan struct{}    // nil unless the feed is paused; closed by the next subscriber
+	stop    func()           // ends the last feed
 }
 
 var errNotStarted = errors.New("feed not opened yet")
@@ -37,13 +42,24 @@ func newPartition(h *Hub, n int) *partition {
 	return &partition{hub: h, n: n, topics: make(map[key][]*topic), start: make(chan struct{}), broken: errNotStarted}
 }
 
-// run keeps the feed open until ctx ends.
+// run keeps the feed open until ctx ends, except while it is paused.
 func (p *partition) run(ctx context.Context) {
 	for pause := time.Duration(0); ctx.Err() == nil; {
+		feed, resumed := p.begin(ctx)
+		if resumed != nil {
+			select {
+			case <-resumed:
+			case <-ctx.Done():
+			}
+			pause = 0
+			continue
+		}
 		started := time.Now()
-		err := p.follow(ctx)
-		if ctx.Err() != nil {
-			return
+		err := p.follow(feed)
+		stopped := feed.Err() != nil
+		p.end()
+		if stopped {
+			continue
 		}
 		p.hub.cfg.Log.Warn("feed failed", "partition", p.n, "error", err)
 		p.feedFailed(err)
@@ -90,6 +106,9 @@ func (p *partition) position(ctx context.Context) (chunk.Seq, error) {
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
+	if err := ctx.Err(); err != nil {
+		return 0, err // paused meanwhile: a later feed must not start at this position, which will be old
+	}
 	if tip.Seq < p.pos || (p.epoch != "" && tip.StreamEpoch != p.epoch) {
 		p.stream++ // recreated or restored while no feed was open
 	}
@@ -101,7 +120,10 @@ func (p *partition) position(ctx context.Context) (chunk.Seq, error) {
 func (p *partition) opened() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.broken, p.wasOpen = nil, true
+	if !p.wasOpen {
+		p.idle = time.Now()
+	}
+	p.broken, p.open, p.wasOpen = nil, true, true
 }
 
 // deliver appends one message to its topics. It advances the position first: a topic that is created in between
@@ -157,14 +179,24 @@ func (p *partition) feedFailed(err error) {
 // new tip, unless the stream was recreated.
 func (p *partition) abandon(err error) {
 	p.mu.Lock()
+	old := p.reset()
+	p.mu.Unlock()
+	dropAll(old, err)
+}
+
+// reset removes the position and all topics, which it returns. The caller holds the lock.
+func (p *partition) reset() map[key][]*topic {
 	old := p.topics
 	p.topics = make(map[key][]*topic)
 	if p.known {
 		p.known, p.start = false, make(chan struct{})
 	}
-	p.mu.Unlock()
-	for _, topics := range old {
-		for _, t := range topics {
+	return old
+}
+
+func dropAll(topics map[key][]*topic, err error) {
+	for _, list := range topics {
+		for _, t := range list {
 			t.drop(err)
 		}
 	}
@@ -246,6 +278,12 @@ func (p *partition) ready() error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.broken
+}
+
+func (p *partition) isOpen() bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.open
 }
 
 func (p *partition) wasOpened() bool {

@@ -3,6 +3,8 @@ package hub_test
 import (
 	"testing"
 	"testing/synctest"
+
+	"github.com/tailrace/tailrace/internal/hub"
 )
 
 // Histories found by TestAnyHistory, or too unlikely for it to find.
@@ -39,7 +41,7 @@ func TestKnownHistories(t *testing.T) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				m := newModel(t, tt.memory, tt.page)
+				m := newModel(t, hub.Config{MaxMemory: tt.memory, PageBytes: tt.page})
 				defer m.stop()
 				if err := m.run(tt.script); err != nil {
 					t.Fatal(err)
