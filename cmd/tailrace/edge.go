@@ -131,6 +131,9 @@ func (f *httpServer) build(demo *demoAgent) error {
 		Unreachable:    f.b.unreachable,
 		MaxStreamAge:   f.b.cfg.MaxStreamAge,
 	}
+	if cfg.Roots, err = f.b.roots(); err != nil {
+		return err
+	}
 	if f.credentials, err = f.b.credentials(); err != nil {
 		return err
 	}

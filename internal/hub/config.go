@@ -34,6 +34,10 @@ type Config struct {
 	// must have the same one. Required if Partitions is more than 1.
 	Partition func(chunk.Session) int
 
+	// Roots, if not nil, follows single roots: each root that has clients gets a feed
+	// of its own, instead of one for its partition.
+	Roots RootFeed
+
 	// MaxMemory bounds the frames of all sessions together, in bytes. The least
 	// recently read segments are evicted first. Defaults to 256 MiB.
 	MaxMemory int64
@@ -50,7 +54,7 @@ type Config struct {
 	// that reconnect. Defaults to 30 seconds.
 	IdleTTL time.Duration
 
-	// FeedLinger is how long the feed of a partition without clients stays open. The
+	// FeedLinger is how long a feed without clients stays open. The
 	// next client after that waits for one request, and sessions that were in memory
 	// are read from the log again. Defaults to 1 minute.
 	FeedLinger time.Duration

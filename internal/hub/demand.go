@@ -41,7 +41,7 @@ func (p *partition) end() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.stop()
-	p.open = false
+	p.isOpen = false
 }
 
 // pauseIdle pauses the feed if it has been open and has had no subscriber since then. The topics are removed under the

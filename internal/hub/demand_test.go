@@ -179,11 +179,11 @@ func TestClientsAroundPauses(t *testing.T) {
 		h := start(t, log, log, hub.Config{FeedLinger: time.Second, IdleTTL: time.Second})
 		log.Append(aRoot, chunk.TypeRunStarted, "")
 		var clients sync.WaitGroup
-		for range 4 {
+		for range 2 {
 			clients.Go(func() {
 				for n := range 15 {
 					// The sweep runs each second, so that these are the moments before, at and after a pause.
-					time.Sleep(time.Second*time.Duration(1+rand.IntN(3)) + time.Duration(rand.IntN(3)-1)*time.Microsecond)
+					time.Sleep(time.Second*time.Duration(2+rand.IntN(3)) + time.Duration(rand.IntN(3)-1)*time.Microsecond)
 					if err := readThrough(t.Context(), h, log.End()); err != nil {
 						t.Errorf("connection %d: %v", n, err)
 					}
@@ -193,14 +193,14 @@ func TestClientsAroundPauses(t *testing.T) {
 		written := make(chan struct{})
 		go func() {
 			defer close(written)
-			for range 1500 {
+			for range 2500 {
 				time.Sleep(time.Duration(rand.IntN(60)) * time.Millisecond)
 				log.Append(aRoot, chunk.TypeTextDelta, "")
 			}
 		}()
 		clients.Wait()
 		<-written
-		if log.opened.Load() < 3 {
+		if log.opened.Load() < 2 /* the first clients arrive after a pause */ {
 			t.Errorf("feed opened %d times, so this tests nothing", log.opened.Load())
 		}
 	})

@@ -54,3 +54,11 @@ type Feed interface {
 	// has no ordinal, so skipping it hides no record.
 	Feed(ctx context.Context, partition int, after chunk.Seq) iter.Seq2[codec.Stored, error]
 }
+
+// RootFeed delivers the live messages of single roots.
+type RootFeed interface {
+	// FeedRoot is like Feed.Feed, for the messages of a root and its sub-agents. If a message is
+	// missing and a later one was yielded, it ends with a *chunk.TruncatedError (gap): the clients
+	// of the root must load its snapshot again.
+	FeedRoot(ctx context.Context, root chunk.Session, after chunk.Seq) iter.Seq2[codec.Stored, error]
+}
