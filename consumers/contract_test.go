@@ -13,6 +13,7 @@ import (
 	"github.com/tailrace/tailrace/chunk"
 	"github.com/tailrace/tailrace/codec"
 	"github.com/tailrace/tailrace/consumers"
+	"github.com/tailrace/tailrace/internal/jsinterest"
 	"github.com/tailrace/tailrace/internal/testkit/memlog"
 	"github.com/tailrace/tailrace/internal/testkit/natstest"
 	"github.com/tailrace/tailrace/internal/testkit/stack"
@@ -33,6 +34,7 @@ func TestLogKeepsTheContract(t *testing.T) {
 type env struct {
 	*stack.Stack
 	*consumers.Reader
+	*jsinterest.Follower
 
 	t      *testing.T
 	conn   *nats.Conn // of the readers
@@ -43,9 +45,13 @@ type env struct {
 
 func newEnv(t *testing.T) *env {
 	t.Helper()
-	w := &env{Stack: stack.Start(t, stack.Options{}), t: t, last: make(map[chunk.Session]chunk.Ordinal)}
+	w := &env{Stack: stack.Start(t, stack.Options{Topology: topology.Config{Republish: true}}), t: t, last: make(map[chunk.Session]chunk.Ordinal)}
 	w.conn = w.Server.Conn(t)
 	w.Reader = w.newReader(consumers.Config{Heartbeat: 100 * time.Millisecond})
+	js, err := jetstream.New(w.conn)
+	w.must(err)
+	w.Follower, err = jsinterest.New(js, jsinterest.Config{Interval: 100 * time.Millisecond})
+	w.must(err)
 	// The reads of the test have deleted their consumers.
 	t.Cleanup(func() {
 		natstest.Eventually(t, "the consumers to be deleted", func(ctx context.Context) error {
@@ -138,7 +144,7 @@ func (w *env) Restart(s chunk.Session) { delete(w.last, s) }
 func (w *env) Recreate() {
 	w.t.Helper()
 	w.must(w.JS.DeleteStream(w.t.Context(), w.layout.Stream(0)))
-	streamtest.Ensure(w.t, w.JS, topology.Config{})
+	streamtest.Ensure(w.t, w.JS, topology.Config{Republish: true})
 	w.stored = nil
 	clear(w.last)
 }

@@ -22,6 +22,7 @@ import (
 	"github.com/tailrace/tailrace/codec/helix"
 	"github.com/tailrace/tailrace/consumers"
 	"github.com/tailrace/tailrace/internal/hub"
+	"github.com/tailrace/tailrace/internal/jsinterest"
 	"github.com/tailrace/tailrace/internal/natsauth"
 	"github.com/tailrace/tailrace/internal/testkit/authtest"
 	"github.com/tailrace/tailrace/internal/testkit/roletest"
@@ -49,6 +50,7 @@ type edgeEnvConfig struct {
 	feed      *nats.Conn // of the edge's feed; defaults to write
 	history   *nats.Conn // of the edge's reads of history; defaults to feed
 	heartbeat time.Duration
+	interest  bool // the edge follows the sessions that it serves
 	edge      sseedge.Config
 }
 
@@ -61,7 +63,7 @@ func newEdgeEnv(t *testing.T, cfg edgeEnvConfig) *edgeEnv {
 		cfg.history = cfg.feed
 	}
 	js := jetStream(t, cfg.write)
-	streamtest.Ensure(t, js, topology.Config{Replicas: cfg.replicas})
+	streamtest.Ensure(t, js, topology.Config{Replicas: cfg.replicas, Republish: cfg.interest})
 	producer, err := producers.New(js, producers.Config{Linger: time.Millisecond, RetryTimeout: time.Minute})
 	if err != nil {
 		t.Fatal(err)
@@ -72,6 +74,13 @@ func newEdgeEnv(t *testing.T, cfg edgeEnvConfig) *edgeEnv {
 	w.feed = newReader(t, cfg.feed, ofEdge)
 	cfg.edge.RetryDelay, cfg.edge.Log = 100*time.Millisecond, log
 	cfg.edge.Authenticator = authtest.None(t, "default")
+	if cfg.interest {
+		roots, err := jsinterest.New(jetStream(t, cfg.feed), jsinterest.Config{Log: log})
+		if err != nil {
+			t.Fatal(err)
+		}
+		cfg.edge.Roots = roots
+	}
 	edge, err := sseedge.New(separateLog{newReader(t, cfg.history, ofEdge), w.feed}, noSnapshots{t}, cfg.edge)
 	if err != nil {
 		t.Fatal(err)
@@ -163,7 +172,7 @@ func (w *edgeEnv) write(ctx context.Context, run *producers.Run, p treeOptions, 
 		case 2:
 			_, err = run.Flush(ctx)
 		case 3:
-			if random.IntN(8) == 0 {
+			if random.IntN(8) == 0 && !p.flat {
 				err = w.child(ctx, run, &children, random.IntN(40))
 			}
 		default:

@@ -64,6 +64,7 @@ type treeOptions struct {
 	pace             func(context.Context) error // called before each chunk, if not nil
 	cut              int64                       // maximum bytes of a connection of a client; defaults to 20,000
 	retryUnavailable bool                        // clients retry after status 503
+	flat             bool                        // without sub-agents
 }
 
 // writeTree writes a tree while clients follow it, and returns when it is

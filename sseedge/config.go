@@ -85,6 +85,13 @@ type Config struct {
 	// HubBytes bounds the memory for live and recent records, which all streams share. Defaults to 256 MiB.
 	HubBytes int64
 
+	// FeedLinger is how long a partition, or a session with Roots, is still followed without streams; the next stream after that waits for one request more.
+	// Defaults to 1 minute.
+	FeedLinger time.Duration
+
+	// Roots, if not nil, follows the sessions that have streams, each with its sub-agents, instead of their partitions.
+	Roots hub.RootFeed
+
 	// BodyBytes bounds the memory of all request bodies that are being read. Defaults to 256 MiB; a negative number is unlimited.
 	BodyBytes int64
 
@@ -154,7 +161,7 @@ func (c Config) withDefaults() Config {
 func (c Config) hub() hub.Config {
 	cfg := hub.Config{
 		Encode: helix.Encode, Encodings: view.Encodings(c.Views, hub.Encode(helix.Encode)),
-		Partitions: c.Layout.PartitionCount(), Partition: c.Layout.Partition, MaxMemory: c.HubBytes, Log: c.Log,
+		Partitions: c.Layout.PartitionCount(), Partition: c.Layout.Partition, MaxMemory: c.HubBytes, FeedLinger: c.FeedLinger, Roots: c.Roots, Log: c.Log,
 	}
 	if c.HubBytes != 0 {
 		cfg.PageBytes = int(min(1<<20, max(1, c.HubBytes/16)))
@@ -183,6 +190,7 @@ func (c Config) validate() error {
 		{"RetryDelay", c.RetryDelay},
 		{"DrainPeriod", c.DrainPeriod},
 		{"MaxStreamAge", c.MaxStreamAge},
+		{"FeedLinger", c.FeedLinger},
 	} {
 		if d.value < 0 {
 			return fmt.Errorf("%s is %s, want more than 0", d.name, d.value)

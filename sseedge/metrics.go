@@ -149,6 +149,7 @@ type hubStat struct {
 }
 
 var hubStats = []hubStat{
+	gauge("hub_feeds", "Partitions, or sessions with their sub-agents, that are followed.", func(s hub.Stats) int64 { return int64(s.Feeds) }),
 	gauge("hub_topics", "Sessions, each with its sub-agents, in memory.", func(s hub.Stats) int64 { return int64(s.Topics) }),
 	gauge("hub_watchers", "Cursors that are open.", func(s hub.Stats) int64 { return int64(s.Cursors) }),
 	gauge("hub_bytes", "Memory for frames.", func(s hub.Stats) int64 { return s.Bytes }),

@@ -83,6 +83,9 @@ func (w streamSpec) classOf(is, should setting, got jetstream.StreamConfig) Clas
 			return Stricter
 		}
 	case republishSetting:
+		if w.RePublish == nil && w.live != nil && *got.RePublish == *w.live {
+			return Accepted
+		}
 		if w.RePublish == nil && !slices.ContainsFunc(w.reserved, func(reserved string) bool { return overlap(got.RePublish.Destination, reserved) }) {
 			return Accepted
 		}

@@ -51,6 +51,10 @@ type Config struct {
 	// about 25 KB of memory in the server. Defaults to 4096; the server's default of 1000 is too low for a fleet of edges after a restart.
 	MaxConsumers int
 
+	// Republish makes new streams of the log publish each stored message again, under subjects.Layout.AllLive, for edges that follow the sessions they serve and
+	// not whole partitions. Such a stream takes about half as many messages per second. Streams that republish are accepted without Republish too.
+	Republish bool
+
 	// Placement, if not nil, is the cluster and the tags of the servers that get new streams. That of existing streams is the operator's decision.
 	Placement *jetstream.Placement
 

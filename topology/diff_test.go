@@ -308,6 +308,12 @@ func TestClasses(t *testing.T) {
 		"republished elsewhere": {log, func(c *jetstream.StreamConfig) {
 			c.RePublish = &jetstream.RePublish{Source: ">", Destination: "live.>"}
 		}, Accepted},
+		"republished for edges": {log, func(c *jetstream.StreamConfig) {
+			c.RePublish = &jetstream.RePublish{Source: "tr.chunks.0.>", Destination: "tr.live.0.>"}
+		}, Accepted},
+		"republished for edges without bodies": {log, func(c *jetstream.StreamConfig) {
+			c.RePublish = &jetstream.RePublish{Source: "tr.chunks.0.>", Destination: "tr.live.0.>", HeadersOnly: true}
+		}, Breaks},
 		"republished into the log": {log, func(c *jetstream.StreamConfig) {
 			c.RePublish = &jetstream.RePublish{Source: "tr.chunks.0.>", Destination: "tr.commands.>"}
 		}, Breaks},

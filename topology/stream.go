@@ -31,9 +31,10 @@ const (
 type streamSpec struct {
 	jetstream.StreamConfig
 
-	fields   map[string]string // setting to the field of Config that decides it
-	exact    []string          // limits of which a lower value breaks a guarantee of this stream
-	reserved []string          // subjects of all streams
+	fields   map[string]string    // setting to the field of Config that decides it
+	exact    []string             // limits of which a lower value breaks a guarantee of this stream
+	reserved []string             // subjects of all streams
+	live     *jetstream.RePublish // what a stream of the log may republish
 }
 
 // streams returns the required configurations of all streams.
@@ -44,6 +45,9 @@ func (c Config) streams() []streamSpec {
 	}
 	all = append(all, c.commands(), c.deadlines(), c.inbox(), c.credentials(), c.usage(), c.snapshots(), c.objects(), c.deadLetters(), c.audit())
 	reserved := []string{c.Layout.AllInboxHints()}
+	for p := range c.Layout.PartitionCount() {
+		reserved = append(reserved, c.Layout.AllLive(p))
+	}
 	for _, stream := range all {
 		reserved = append(reserved, stream.Subjects...)
 	}
@@ -90,6 +94,10 @@ func (c Config) chunks(p int) streamSpec {
 	s.Duplicates = chunkWindow
 	s.AllowDirect = true
 	s.AllowMsgTTL = true
+	source, live := c.Layout.Live(p)
+	if s.live = (&jetstream.RePublish{Source: source, Destination: live}); c.Republish {
+		s.RePublish = s.live
+	}
 	s.Metadata = map[string]string{partitionsKey: strconv.Itoa(c.Layout.PartitionCount())}
 	return s
 }

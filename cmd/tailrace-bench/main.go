@@ -46,8 +46,8 @@ func main() {
 
 // run is main without the process around it. Errors of the arguments match errUsage and have been printed.
 func run(ctx context.Context, in io.Reader, out, errOut io.Writer, args []string) error {
-	if bench.IsLoadClient() {
-		return bench.RunLoadClients(ctx, in, out)
+	if bench.IsChild() {
+		return bench.RunChild(ctx, in, out)
 	}
 	var (
 		cfg     bench.Config

@@ -25,6 +25,12 @@ import (
 // envPrefix starts the name of every variable.
 const envPrefix = "TAILRACE"
 
+// The values of config.Feed.
+const (
+	feedPartition = "partition"
+	feedInterest  = "interest"
+)
+
 // config is every setting of every role. A field is the variable
 // TAILRACE_<env tag> and, with small letters and dashes, a flag that
 // overrides it.
@@ -62,6 +68,8 @@ type config struct {
 	Drain        time.Duration `env:"DRAIN" default:"10s" desc:"period over which open streams are closed at shutdown; a process ends at most 5s after it, or 20s after the signal if that is later"`
 	MaxStreamAge time.Duration `env:"MAX_STREAM_AGE" default:"4h" desc:"largest age of an open stream, which ends at a random time in the last eighth of it, so that clients spread over all edges; 0s is unlimited"`
 	HubBytes     int64         `env:"HUB_BYTES" default:"268435456" desc:"memory for recent frames of followed sessions, in bytes; a process has up to 3 times as much resident, unless GOMEMLIMIT is set"`
+	Feed         string        `env:"FEED" default:"partition" desc:"what an edge follows: partition (all sessions of the partitions in which it has open streams) or interest (the sessions with open streams; 'setup' then creates the log so that it republishes, docs/scaling.md)"`
+	FeedLinger   time.Duration `env:"FEED_LINGER" default:"1m" desc:"how long an edge follows a partition, or session, without open streams"`
 	Views        string        `env:"VIEWS" desc:"JSON file of audience views and the default one; if empty, every client is shown everything"`
 
 	ChatAgents      stringList      `env:"CHAT_AGENT" default:"demo" desc:"comma-separated agent types of chats; the first one is used unless a request has agentType; empty disables chats"`
@@ -271,13 +279,15 @@ func (c config) validate() error {
 		return fmt.Errorf("projector-memory is %d, want at least 1", c.ProjectorMemory)
 	case c.ModelAPI != string(openai.Chat) && c.ModelAPI != string(openai.Responses):
 		return fmt.Errorf("model-api is %q, want chat or responses", c.ModelAPI)
+	case c.Feed != feedPartition && c.Feed != feedInterest:
+		return fmt.Errorf("feed is %q, want partition or interest", c.Feed)
 	case c.DemoPace < 0:
 		return fmt.Errorf("demo-pace is %v, want 0 or more", c.DemoPace)
 	}
 	if c.SnapshotTTL < 0 || c.SnapshotTTL > 0 && c.SnapshotTTL < c.MaxAge {
 		return fmt.Errorf("snapshot-ttl is %s, want 0s (unlimited) or at least max-age, %s: a snapshot outlives the log", c.SnapshotTTL, c.MaxAge)
 	}
-	for name, d := range map[string]time.Duration{"heartbeat": c.Heartbeat, "write-timeout": c.WriteTimeout, "retry-timeout": c.RetryTimeout, "model-idle-timeout": c.ModelIdleTimeout} {
+	for name, d := range map[string]time.Duration{"heartbeat": c.Heartbeat, "write-timeout": c.WriteTimeout, "feed-linger": c.FeedLinger, "retry-timeout": c.RetryTimeout, "model-idle-timeout": c.ModelIdleTimeout} {
 		if d <= 0 {
 			return fmt.Errorf("%s is %s, want more than 0", name, d)
 		}
@@ -303,7 +313,7 @@ func checkIfSet(name, token string) error {
 // topology returns the configuration of the streams and buckets.
 func (c config) topology() topology.Config {
 	t := topology.Config{
-		Layout: c.layout(), Replicas: c.Replicas, MaxAge: c.MaxAge, MaxBytes: c.MaxBytes,
+		Layout: c.layout(), Replicas: c.Replicas, MaxAge: c.MaxAge, MaxBytes: c.MaxBytes, Republish: c.Feed == feedInterest,
 		CommandMaxAge: c.CommandMaxAge, CommandMaxBytes: c.CommandMaxBytes, DeadlineMaxBytes: c.DeadlineMaxBytes,
 		InboxMaxAge: c.InboxMaxAge, InboxMaxBytes: c.InboxMaxBytes, CredentialMaxBytes: c.CredentialMaxBytes, UsageMaxBytes: c.UsageMaxBytes,
 		SnapshotMaxBytes: c.SnapshotMaxBytes, ObjectMaxBytes: c.ObjectMaxBytes,

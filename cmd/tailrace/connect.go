@@ -14,6 +14,8 @@ import (
 	"github.com/tailrace/tailrace/consumers"
 	"github.com/tailrace/tailrace/internal/canary"
 	"github.com/tailrace/tailrace/internal/health"
+	"github.com/tailrace/tailrace/internal/hub"
+	"github.com/tailrace/tailrace/internal/jsinterest"
 	"github.com/tailrace/tailrace/internal/natsauth"
 	"github.com/tailrace/tailrace/internal/wait"
 	"github.com/tailrace/tailrace/topology"
@@ -160,6 +162,14 @@ func (b *app) close() { b.nc.Close() }
 // exist.
 func (b *app) historyReader() (*consumers.Reader, error) {
 	return consumers.New(b.js, consumers.Config{Layout: b.cfg.layout(), Log: b.log, UseArchives: b.cfg.ArchiveAfter > 0})
+}
+
+// roots returns what follows single sessions, nil if the edge follows partitions.
+func (b *app) roots() (hub.RootFeed, error) {
+	if b.cfg.Feed != feedInterest {
+		return nil, nil //nolint:nilnil // as sseedge.Config has it
+	}
+	return jsinterest.New(b.js, jsinterest.Config{Layout: b.cfg.layout(), Log: b.log})
 }
 
 func (b *app) reader() (*consumers.Reader, error) {

@@ -118,6 +118,7 @@ func (f *httpServer) build(demo *demoAgent) error {
 		Limits:         f.limits.streams(f.b.cfg),
 		Rates:          f.limits.rates(f.b.cfg),
 		HubBytes:       f.b.cfg.HubBytes,
+		FeedLinger:     f.b.cfg.FeedLinger,
 		BodyBytes:      f.b.cfg.BodyBytes,
 		ReadBytes:      f.b.cfg.ReadBytes,
 		TrustedProxies: f.b.cfg.TrustedProxies,
@@ -129,6 +130,9 @@ func (f *httpServer) build(demo *demoAgent) error {
 		Metrics:        f.b.metrics,
 		Unreachable:    f.b.unreachable,
 		MaxStreamAge:   f.b.cfg.MaxStreamAge,
+	}
+	if cfg.Roots, err = f.b.roots(); err != nil {
+		return err
 	}
 	if f.credentials, err = f.b.credentials(); err != nil {
 		return err

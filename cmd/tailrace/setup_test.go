@@ -44,9 +44,24 @@ func TestSetup(t *testing.T) {
 	if got := tailrace(exitError, "setup", "--command-max-age", "100h"); !strings.Contains(got, "max age is 24h0m0s, want 100h0m0s") || !strings.Contains(got, "; otherwise messages expire before they are used") {
 		t.Errorf("with a setting that breaks a guarantee: %s", got)
 	}
+	if got := tailrace(exitError, "edge", "--feed", "interest", "--ops-listen", ""); !strings.Contains(got, "TR_CHUNKS_1: republish is none, want tr.chunks.1.> to tr.live.1.>; change it with `nats stream edit") {
+		t.Errorf("an edge that needs a log which republishes: %s", got)
+	}
+	tailrace(exitUsage, "setup", "--feed", "all")
 	tailrace(exitOK, "publish", "--session", "s1")
 	tailrace(exitUsage, "setup", "now")
 	tailrace(exitUsage, "setup", "--prefix", "a b")
+}
+
+// setup for edges that follow sessions creates a log that republishes, which all roles accept.
+func TestSetupForInterest(t *testing.T) {
+	server := natstest.Start(t, natstest.Listen())
+	if got := tailrace(t, exitOK, "setup", "--feed", "interest", "--nats-url", server.URL); got != "10 streams exist with these settings\n" {
+		t.Errorf("setup: %s", got)
+	}
+	if got := tailrace(t, exitOK, "setup", "--nats-url", server.URL); !strings.Contains(got, "accepted  TR_CHUNKS_0: republish is tr.chunks.0.> to tr.live.0.>, want none") {
+		t.Errorf("setup without it: %s", got)
+	}
 }
 
 // setup --print needs no server, and streams that are made of its lines pass the check.

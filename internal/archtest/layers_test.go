@@ -79,6 +79,7 @@ var layers = map[string]place{
 	"internal/jscredentials": {adapter, jetstream},
 	"internal/jscontrol":     {adapter, jetstream},
 	"internal/jsingest":      {adapter, jetstream},
+	"internal/jsinterest":    {adapter, jetstream},
 	"internal/jssnapshots":   {adapter, jetstream},
 	"internal/jsusage":       {adapter, jetstream},
 	"internal/natsauth":      {adapter, jetstream},

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"log/slog"
 	"os"
+	"slices"
 	"time"
 
 	"github.com/nats-io/nats.go"
@@ -43,7 +44,7 @@ func Names() []string {
 }
 
 // Standalone returns the benchmarks that are run separately.
-func Standalone() []string { return []string{"fanout-10000", "longturn"} }
+func Standalone() []string { return []string{"fanout-10000", "longturn", "feeds"} }
 
 // Run runs the named benchmarks on an embedded server, connected over loopback,
 // and returns a row for each figure.
@@ -93,7 +94,8 @@ type harness struct {
 	raw      jetstream.JetStream
 	producer *producers.Producer
 	reader   *consumers.Reader
-	envs     int // number created so far
+	envs     int            // number created so far
+	closers  []func() error // of what benchmarks have started, in the order of the start
 }
 
 func newHarness(ctx context.Context, cfg Config) (*harness, error) {
@@ -142,6 +144,9 @@ func dial(url string) (*nats.Conn, jetstream.JetStream, error) {
 }
 
 func (l *harness) close() {
+	for _, c := range slices.Backward(l.closers) {
+		_ = c()
+	}
 	if l.producer != nil {
 		_ = l.producer.Close()
 	}
@@ -182,6 +187,8 @@ func (l *harness) pairs(ctx context.Context, name string) ([]pair, error) {
 		return l.snapshot(ctx)
 	case "longturn":
 		return l.longTurn(ctx)
+	case "feeds":
+		return l.feeds(), nil
 	case "history":
 		return l.history(ctx)
 	case "chat":

@@ -13,8 +13,8 @@ import (
 )
 
 func TestMain(m *testing.M) {
-	if IsLoadClient() {
-		if err := RunLoadClients(context.Background(), os.Stdin, os.Stdout); err != nil {
+	if IsChild() {
+		if err := RunChild(context.Background(), os.Stdin, os.Stdout); err != nil {
 			os.Exit(1)
 		}
 		os.Exit(0)
@@ -108,5 +108,24 @@ func TestRowsAsJSON(t *testing.T) {
 `
 	if b.String() != want {
 		t.Errorf("got\n%s\nwant\n%s", &b, want)
+	}
+}
+
+// The benchmark of feeds runs on three servers in a process of their own, which end with it.
+func TestFeedsBenchmarkRuns(t *testing.T) {
+	h, err := newHarness(t.Context(), Config{Dir: t.TempDir(), Quick: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer h.close()
+	p := h.feeds()[0]
+	for side, work := range map[string]work{"interest": p.ours, "partition": p.raw} {
+		got, err := work(t.Context(), 1)
+		if err != nil {
+			t.Fatalf("%s: %v", side, err)
+		}
+		if !(got.of(egress) > 0) || math.IsNaN(got.of(processor)) {
+			t.Errorf("%s: %+v", side, got)
+		}
 	}
 }

@@ -128,12 +128,17 @@ type child struct {
 }
 
 func startLoadClients(ctx context.Context) (*child, error) {
+	return startChild(ctx, loadClientsVariable+"=1")
+}
+
+// startChild starts this program with a variable that tells what it should do.
+func startChild(ctx context.Context, variable string) (*child, error) {
 	self, err := os.Executable()
 	if err != nil {
 		return nil, err
 	}
 	c := &child{cmd: exec.CommandContext(ctx, self)} //nolint:gosec // this program
-	c.cmd.Env = append(os.Environ(), loadClientsVariable+"=1")
+	c.cmd.Env = append(os.Environ(), variable)
 	c.cmd.Stderr = &c.stderr
 	if c.in, err = c.cmd.StdinPipe(); err != nil {
 		return nil, err

@@ -21,13 +21,21 @@ import (
 	"github.com/tailrace/tailrace/producers"
 )
 
-// IsLoadClient reports whether this process was started to run the load clients
-// of a benchmark. It must call RunLoadClients and nothing else.
-func IsLoadClient() bool { return os.Getenv(loadClientsVariable) != "" }
+// IsChild reports whether this process was started by a benchmark, to run its load
+// clients or its servers. It must call RunChild and nothing else.
+func IsChild() bool { return os.Getenv(loadClientsVariable) != "" || os.Getenv(clusterVariable) != "" }
 
-// RunLoadClients runs the job read from in and writes reports to out. A returned
+// RunChild does what this process was started for, until in ends.
+func RunChild(ctx context.Context, in io.Reader, out io.Writer) error {
+	if dir := os.Getenv(clusterVariable); dir != "" {
+		return runCluster(ctx, dir, in, out)
+	}
+	return runLoadClients(ctx, in, out)
+}
+
+// runLoadClients runs the job read from in and writes reports to out. A returned
 // error has been reported as well.
-func RunLoadClients(ctx context.Context, in io.Reader, out io.Writer) error {
+func runLoadClients(ctx context.Context, in io.Reader, out io.Writer) error {
 	debug.SetGCPercent(1000) // its memory is not measured, and its processor time disturbs the measurement
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()

@@ -31,7 +31,7 @@ type candidate struct {
 func (h *Hub) evict(target int64) {
 	var closed, open []candidate
 	var topics []*topic
-	for _, p := range h.partitions {
+	for p := range h.feeds() {
 		topics = p.all(topics)
 	}
 	for _, t := range topics {

@@ -34,6 +34,10 @@ type Config struct {
 	// must have the same one. Required if Partitions is more than 1.
 	Partition func(chunk.Session) int
 
+	// Roots, if not nil, follows single roots: each root that has clients gets a feed
+	// of its own, instead of one for its partition.
+	Roots RootFeed
+
 	// MaxMemory bounds the frames of all sessions together, in bytes. The least
 	// recently read segments are evicted first. Defaults to 256 MiB.
 	MaxMemory int64
@@ -49,6 +53,11 @@ type Config struct {
 	// IdleTTL is how long a session without clients stays in memory, for clients
 	// that reconnect. Defaults to 30 seconds.
 	IdleTTL time.Duration
+
+	// FeedLinger is how long a feed without clients stays open. The
+	// next client after that waits for one request, and sessions that were in memory
+	// are read from the log again. Defaults to 1 minute.
+	FeedLinger time.Duration
 
 	// Log gets skipped messages, failed feeds and gaps; never the errors of a single
 	// client. Defaults to no logging.
@@ -74,6 +83,9 @@ func (c Config) withDefaults() Config {
 	if c.IdleTTL == 0 {
 		c.IdleTTL = 30 * time.Second
 	}
+	if c.FeedLinger == 0 {
+		c.FeedLinger = time.Minute
+	}
 	if c.Log == nil {
 		c.Log = slog.New(slog.DiscardHandler)
 	}
@@ -98,6 +110,8 @@ func (c Config) validate() error {
 		return fmt.Errorf("MaxReads is %d, want more than 0", c.MaxReads)
 	case c.IdleTTL < 0:
 		return fmt.Errorf("IdleTTL is %s, want more than 0", c.IdleTTL)
+	case c.FeedLinger < 0:
+		return fmt.Errorf("FeedLinger is %s, want more than 0", c.FeedLinger)
 	}
 	return nil
 }

@@ -59,6 +59,7 @@ func newCursor(t *topic, req Request) *Cursor {
 func (c *Cursor) Close() {
 	if c.t != nil {
 		c.t.part.leave(c.t, false)
+		c.t.part.release()
 		c.t = nil
 	}
 }

@@ -3,7 +3,8 @@
 // per feed, one that evicts idle topics, and one for each page of history that is
 // being read.
 //
-// There is one feed per partition. The hub sorts its messages by subject before it
+// There is one feed per partition, open while the partition has clients and for a
+// minute after the last one. The hub sorts its messages by subject before it
 // parses them, and drops those of sessions that are not watched. Each watched root
 // has a topic: a tail of frames that are encoded once and stored contiguously in
 // memory. A client is a Cursor, a position in that tail, advanced by the goroutine

@@ -531,6 +531,7 @@ func TestConfigIsChecked(t *testing.T) {
 		"PageBytes":  {Encode: plain, PageBytes: -1},
 		"MaxReads":   {Encode: plain, MaxReads: -1},
 		"IdleTTL":    {Encode: plain, IdleTTL: -1},
+		"FeedLinger": {Encode: plain, FeedLinger: -1},
 	} {
 		if _, err := hub.New(nil, nil, cfg); err == nil || !strings.HasPrefix(err.Error(), want+" is ") {
 			t.Errorf("%s: got %v", want, err)

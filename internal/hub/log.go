@@ -38,7 +38,7 @@ type Log interface {
 }
 
 // Feed delivers live messages: every message of a partition, in stream order. The
-// Hub opens one iterator per partition and keeps it open.
+// Hub opens one iterator per partition and keeps it open while there are clients.
 type Feed interface {
 	// Tip returns the end of the partition's stream, as the leader knows it.
 	Tip(ctx context.Context, partition int) (chunk.Tip, error)
@@ -53,4 +53,12 @@ type Feed interface {
 	// all messages belong to sessions without clients. A message that cannot be parsed
 	// has no ordinal, so skipping it hides no record.
 	Feed(ctx context.Context, partition int, after chunk.Seq) iter.Seq2[codec.Stored, error]
+}
+
+// RootFeed delivers the live messages of single roots.
+type RootFeed interface {
+	// FeedRoot is like Feed.Feed, for the messages of a root and its sub-agents. If a message is
+	// missing and a later one was yielded, it ends with a *chunk.TruncatedError (gap): the clients
+	// of the root must load its snapshot again.
+	FeedRoot(ctx context.Context, root chunk.Session, after chunk.Seq) iter.Seq2[codec.Stored, error]
 }

@@ -28,9 +28,11 @@ func TestAnyHistory(t *testing.T) {
 		script := rapid.SliceOfN(genOp(), 1, 80).Draw(rt, "script")
 		memory := rapid.SampledFrom([]int64{1, 3 << 10, 20 << 10, 1 << 20}).Draw(rt, "memory")
 		page := rapid.SampledFrom([]int{1, 200, 1 << 20}).Draw(rt, "page")
+		linger := rapid.SampledFrom([]time.Duration{time.Second, time.Minute}).Draw(rt, "linger")
+		roots := rapid.Bool().Draw(rt, "roots")
 		var err error
 		synctest.Test(t, func(t *testing.T) {
-			m := newModel(t, memory, page)
+			m := newModel(t, hub.Config{MaxMemory: memory, PageBytes: page, FeedLinger: linger}, roots)
 			defer m.stop()
 			err = m.run(script)
 		})
@@ -103,10 +105,15 @@ type modelReader struct {
 
 var errDown = errors.New("log is down")
 
-func newModel(t *testing.T, memory int64, page int) *model {
+func newModel(t *testing.T, cfg hub.Config, roots bool) *model {
 	t.Helper()
 	m := &model{t: t, log: memlog.New(), removed: make(map[chunk.Session][]chunk.Ordinal), stops: make(chan interruption, 100)}
-	h, err := hub.New(m.log, m.log, hub.Config{Encode: plain, Encodings: map[string]hub.Encode{"hiding": plainWithHidden}, MaxMemory: memory, PageBytes: page, MaxReads: 2, IdleTTL: 5 * time.Second})
+	cfg.Encode, cfg.Encodings = plain, map[string]hub.Encode{"hiding": plainWithHidden}
+	cfg.MaxReads, cfg.IdleTTL = 2, 5*time.Second
+	if roots {
+		cfg.Roots = m.log
+	}
+	h, err := hub.New(m.log, m.log, cfg)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -3,8 +3,10 @@ package hub
 import (
 	"context"
 	"errors"
+	"iter"
 	"math/rand/v2"
 	"slices"
+	"strconv"
 	"sync"
 	"time"
 
@@ -15,10 +17,13 @@ import (
 // key names a root within its partition.
 type key struct{ tenant, root string }
 
-// partition is one feed and the topics that it fills.
+// partition is one feed and the topics that it fills: those of a partition or, with Config.Roots, of one root.
 type partition struct {
-	hub *Hub
-	n   int
+	hub    *Hub
+	n      int
+	open   func(ctx context.Context, after chunk.Seq) iter.Seq2[codec.Stored, error]
+	name   string // for errors and log lines
+	cancel func() // ends run; of the feed of a root only
 
 	mu      sync.Mutex       // guards the fields below, and watchers and idle of every topic
 	topics  map[key][]*topic // watched and idle roots, one topic per encoding; the slices are immutable
@@ -28,24 +33,45 @@ type partition struct {
 	epoch   string           // of the stream, as reported by the log
 	start   chan struct{}    // closed when known is set
 	broken  error            // why the feed is not open, or nil
+	isOpen  bool             // the feed is open
 	wasOpen bool             // the feed has been open
+	demand  int              // subscribers: open cursors, and calls of Subscribe
+	idle    time.Time        // when the last subscriber left, or the feed was opened for the first time
+	resumed chan struct{}    // nil unless the feed is paused; closed by the next subscriber
+	stop    func()           // ends the last feed
 }
 
 var errNotStarted = errors.New("feed not opened yet")
 
 func newPartition(h *Hub, n int) *partition {
-	return &partition{hub: h, n: n, topics: make(map[key][]*topic), start: make(chan struct{}), broken: errNotStarted}
+	return &partition{
+		hub: h, n: n, name: "partition " + strconv.Itoa(n), topics: make(map[key][]*topic), start: make(chan struct{}), broken: errNotStarted,
+		open: func(ctx context.Context, after chunk.Seq) iter.Seq2[codec.Stored, error] {
+			return h.feed.Feed(ctx, n, after)
+		},
+	}
 }
 
-// run keeps the feed open until ctx ends.
+// run keeps the feed open until ctx ends, except while it is paused.
 func (p *partition) run(ctx context.Context) {
 	for pause := time.Duration(0); ctx.Err() == nil; {
-		started := time.Now()
-		err := p.follow(ctx)
-		if ctx.Err() != nil {
-			return
+		feed, resumed := p.begin(ctx)
+		if resumed != nil {
+			select {
+			case <-resumed:
+			case <-ctx.Done():
+			}
+			pause = 0
+			continue
 		}
-		p.hub.cfg.Log.Warn("feed failed", "partition", p.n, "error", err)
+		started := time.Now()
+		err := p.follow(feed)
+		stopped := feed.Err() != nil
+		p.end()
+		if stopped {
+			continue
+		}
+		p.hub.cfg.Log.Warn("feed failed", "feed", p.name, "error", err)
 		p.feedFailed(err)
 		if time.Since(started) > 10*time.Second {
 			pause = 0
@@ -65,7 +91,7 @@ func (p *partition) follow(ctx context.Context) error {
 	}
 	p.opened()
 	var enc encoded
-	for msg, err := range p.hub.feed.Feed(ctx, p.n, pos) {
+	for msg, err := range p.open(ctx, pos) {
 		if err != nil {
 			return err
 		}
@@ -84,12 +110,15 @@ func (p *partition) position(ctx context.Context) (chunk.Seq, error) {
 	if known {
 		return pos, nil
 	}
-	tip, err := p.hub.feed.Tip(ctx, p.n)
+	tip, err := p.hub.tips(ctx, p.n)
 	if err != nil {
 		return 0, err
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
+	if err := ctx.Err(); err != nil {
+		return 0, err // paused meanwhile: a later feed must not start at this position, which will be old
+	}
 	if tip.Seq < p.pos || (p.epoch != "" && tip.StreamEpoch != p.epoch) {
 		p.stream++ // recreated or restored while no feed was open
 	}
@@ -101,7 +130,10 @@ func (p *partition) position(ctx context.Context) (chunk.Seq, error) {
 func (p *partition) opened() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.broken, p.wasOpen = nil, true
+	if !p.wasOpen {
+		p.idle = time.Now()
+	}
+	p.broken, p.isOpen, p.wasOpen = nil, true, true
 }
 
 // deliver appends one message to its topics. It advances the position first: a topic that is created in between
@@ -136,13 +168,16 @@ func (p *partition) deliver(msg codec.Stored, enc *encoded) error {
 
 // feedFailed decides what the end of a feed means for the topics. After a broken connection they stay: the feed
 // resumes after pos. After a truncation the feed has missed records, so the topics are replaced and cursors read the
-// log; if the stream was recreated, positions of the old one are invalid.
+// log; if the stream was recreated, positions of the old one are invalid. Only a gap before records that were
+// delivered ends the cursors.
 func (p *partition) feedFailed(err error) {
 	p.mu.Lock()
 	p.broken = err
 	p.mu.Unlock()
 	truncated, isTruncated := errors.AsType[*chunk.TruncatedError](err)
 	switch {
+	case isTruncated && truncated.Reason == chunk.TruncatedGap:
+		p.abandon(truncated)
 	case isTruncated && truncated.Reason != chunk.TruncatedExpired:
 		p.mu.Lock()
 		p.stream++
@@ -157,14 +192,24 @@ func (p *partition) feedFailed(err error) {
 // new tip, unless the stream was recreated.
 func (p *partition) abandon(err error) {
 	p.mu.Lock()
+	old := p.reset()
+	p.mu.Unlock()
+	dropAll(old, err)
+}
+
+// reset removes the position and all topics, which it returns. The caller holds the lock.
+func (p *partition) reset() map[key][]*topic {
 	old := p.topics
 	p.topics = make(map[key][]*topic)
 	if p.known {
 		p.known, p.start = false, make(chan struct{})
 	}
-	p.mu.Unlock()
-	for _, topics := range old {
-		for _, t := range topics {
+	return old
+}
+
+func dropAll(topics map[key][]*topic, err error) {
+	for _, list := range topics {
+		for _, t := range list {
 			t.drop(err)
 		}
 	}
@@ -260,16 +305,19 @@ func (p *partition) streamNow() int {
 	return p.stream
 }
 
-func (p *partition) count() (topics, watchers int) {
+// count adds the feed, its topics and their watchers.
+func (p *partition) count(s *Stats) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	for _, ts := range p.topics {
-		topics += len(ts)
-		for _, t := range ts {
-			watchers += t.watchers
+	if p.isOpen {
+		s.Feeds++
+	}
+	for _, topics := range p.topics {
+		s.Topics += len(topics)
+		for _, t := range topics {
+			s.Cursors += t.watchers
 		}
 	}
-	return topics, watchers
 }
 
 func (p *partition) all(dst []*topic) []*topic {

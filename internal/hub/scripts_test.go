@@ -1,8 +1,11 @@
 package hub_test
 
 import (
+	"fmt"
 	"testing"
 	"testing/synctest"
+
+	"github.com/tailrace/tailrace/internal/hub"
 )
 
 // Histories found by TestAnyHistory, or too unlikely for it to find.
@@ -37,14 +40,16 @@ func TestKnownHistories(t *testing.T) {
 			},
 		},
 	} {
-		t.Run(tt.name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				m := newModel(t, tt.memory, tt.page)
-				defer m.stop()
-				if err := m.run(tt.script); err != nil {
-					t.Fatal(err)
-				}
+		for _, roots := range []bool{false, true} {
+			t.Run(fmt.Sprintf("%s/roots=%t", tt.name, roots), func(t *testing.T) {
+				synctest.Test(t, func(t *testing.T) {
+					m := newModel(t, hub.Config{MaxMemory: tt.memory, PageBytes: tt.page}, roots)
+					defer m.stop()
+					if err := m.run(tt.script); err != nil {
+						t.Fatal(err)
+					}
+				})
 			})
-		})
+		}
 	}
 }

@@ -119,6 +119,7 @@ func (c *Client) direct(ctx context.Context, stream string, q query) (Message, e
 const (
 	statusEndOfBatch = "204"
 	statusNotFound   = "404"
+	statusTooMany    = "413"
 )
 
 // directMessage reads a response to a direct get. end reports that it is a status message: no message was found, or no further one follows.

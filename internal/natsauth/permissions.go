@@ -10,6 +10,7 @@ import (
 	"github.com/tailrace/tailrace/internal/archive"
 	"github.com/tailrace/tailrace/internal/jsclient"
 	"github.com/tailrace/tailrace/internal/jscontrol"
+	"github.com/tailrace/tailrace/internal/jsinterest"
 	"github.com/tailrace/tailrace/internal/jssnapshots"
 	"github.com/tailrace/tailrace/subjects"
 	"github.com/tailrace/tailrace/topology"
@@ -265,6 +266,7 @@ func (g *grants) edge() {
 	for _, log := range g.logs { // the feed has no filter
 		g.call("CONSUMER.CREATE." + log + ".*")
 	}
+	g.followRoots()
 	g.protect()
 	g.readSnapshots()
 	g.listSnapshots()
@@ -279,6 +281,13 @@ func (g *grants) edge() {
 		for _, log := range g.logs { // the removal of the chunks of a cleanup
 			g.call("STREAM.MSG.DELETE." + log)
 		}
+	}
+}
+
+// followRoots allows the republished messages of the log, and the news that a stream has another leader.
+func (g *grants) followRoots() {
+	for p, log := range g.logs {
+		g.subscribe(jscontrol.ForTenant(g.layout.AllLive(p), g.Tenant), jsinterest.LeaderElected(log))
 	}
 }
 

@@ -18,6 +18,7 @@ import (
 type TestLog interface {
 	hub.Log
 	hub.Feed
+	hub.RootFeed
 
 	// Append stores the next record of s, see Log.Append.
 	Append(s chunk.Session, typ chunk.Type, members string) chunk.Record
@@ -41,7 +42,7 @@ type TestLog interface {
 	Recreate()
 }
 
-// RunContract checks that the log that open returns, which is empty, satisfies the contract of hub.Log and hub.Feed. Where the contract allows several results,
+// RunContract checks that the log that open returns, which is empty, satisfies the contract of hub.Log, hub.Feed and hub.RootFeed. Where the contract allows several results,
 // each of them passes.
 func RunContract(t *testing.T, open func(t *testing.T) TestLog) {
 	t.Helper()
@@ -65,10 +66,14 @@ func RunContract(t *testing.T, open func(t *testing.T) TestLog) {
 		{"verify an anchor", testVerifyAnchor},
 		{"last", testLast},
 		{"tip", testTip},
-		{"feed", testFeed},
-		{"feed broken off", testFeedBroken},
-		{"feed from a place that is not there", testFeedMisfit},
-		{"feed across a recreated stream", testFeedRecreated},
+		{"feed", ofPartition(testFeed)},
+		{"feed broken off", ofPartition(testFeedBroken)},
+		{"feed from a place that is not there", ofPartition(testFeedMisfit)},
+		{"feed across a recreated stream", ofPartition(testFeedRecreated)},
+		{"feed of a root", ofRoot(testFeed)},
+		{"feed of a root broken off", ofRoot(testFeedBroken)},
+		{"feed of a root from a place that is not there", ofRoot(testFeedMisfit)},
+		{"feed of a root across a recreated stream", ofRoot(testFeedRecreated)},
 	} {
 		t.Run(tt.name, func(t *testing.T) { tt.run(t, open(t)) })
 	}

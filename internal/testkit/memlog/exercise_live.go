@@ -3,12 +3,13 @@ package memlog
 import (
 	"context"
 	"errors"
+	"iter"
+	"slices"
 	"sync"
 	"testing"
 
 	"github.com/tailrace/tailrace/chunk"
 	"github.com/tailrace/tailrace/codec"
-	"github.com/tailrace/tailrace/internal/hub"
 )
 
 func testVerify(t *testing.T, w TestLog) {
@@ -160,24 +161,66 @@ func testTip(t *testing.T, w TestLog) {
 	}
 }
 
-func testFeed(t *testing.T, w TestLog) {
+// feedOf is a feed of a partition or of a root: they have the same contract for the sessions that are in it.
+type feedOf struct {
+	open func(ctx context.Context, after chunk.Seq) iter.Seq2[codec.Stored, error]
+	in   func(chunk.Session) bool
+}
+
+// records returns those that are in the feed.
+func (of feedOf) records(recs ...chunk.Record) []chunk.Record {
+	return slices.DeleteFunc(slices.Clone(recs), func(rec chunk.Record) bool { return !of.in(rec.Session) })
+}
+
+func ofPartition(test func(*testing.T, TestLog, feedOf)) func(*testing.T, TestLog) {
+	return func(t *testing.T, w TestLog) {
+		t.Helper()
+		test(t, w, feedOf{
+			open: func(ctx context.Context, after chunk.Seq) iter.Seq2[codec.Stored, error] {
+				return w.Feed(ctx, 0, after)
+			},
+			in: func(chunk.Session) bool { return true },
+		})
+		for _, err := range w.Feed(limited(t), 1, 0) {
+			if err == nil {
+				t.Error("partition 1 of 1 has a message")
+			}
+			break
+		}
+	}
+}
+
+func ofRoot(test func(*testing.T, TestLog, feedOf)) func(*testing.T, TestLog) {
+	return func(t *testing.T, w TestLog) {
+		t.Helper()
+		root, _, _ := newTree()
+		test(t, w, feedOf{
+			open: func(ctx context.Context, after chunk.Seq) iter.Seq2[codec.Stored, error] {
+				return w.FeedRoot(ctx, root, after)
+			},
+			in: func(s chunk.Session) bool { return s.Tree() == root },
+		})
+	}
+}
+
+func testFeed(t *testing.T, w TestLog, of feedOf) {
 	t.Helper()
 	root, child, other := newTree()
 	recs := []chunk.Record{AppendRunStarted(w, root), AppendRunStarted(w, other), AppendRunStarted(w, child)}
 	recs = append(recs, appendDeltas(w, root, 3)...)
-	whole, middle, tip := follow(t, w, 0), follow(t, w, recs[2].Seq), follow(t, w, recs[5].Seq)
-	whole.expect(recs...)
+	whole, middle, tip := follow(t, of, 0), follow(t, of, recs[2].Seq), follow(t, of, recs[5].Seq)
+	whole.expect(of.records(recs...)...)
 	middle.expect(recs[3:]...)
 	// All feeds are at the end; records that are stored now arrive live.
 	for range 3 {
 		live := append(appendDeltas(w, other, 1), appendDeltas(w, child, 1)...)
 		for _, f := range []*feed{whole, middle, tip} {
-			f.expect(live...)
+			f.expect(of.records(live...)...)
 		}
 	}
 	// Deleted before a feed reads them: the feed does not report them.
 	w.Cleanup(root, 0, 0)
-	late := follow(t, w, recs[2].Seq)
+	late := follow(t, of, recs[2].Seq)
 	if first := late.next(); first.Seq <= recs[5].Seq {
 		t.Errorf("a feed gives %d, which was rolled back", first.Seq)
 	}
@@ -186,29 +229,23 @@ func testFeed(t *testing.T, w TestLog) {
 			t.Errorf("err = %v, want that of the context", err)
 		}
 	}
-	for _, err := range w.Feed(limited(t), 1, 0) {
-		if err == nil {
-			t.Error("partition 1 of 1 has a message")
-		}
-		break
-	}
 }
 
-func testFeedBroken(t *testing.T, w TestLog) {
+func testFeedBroken(t *testing.T, w TestLog, of feedOf) {
 	t.Helper()
 	root, _, _ := newTree()
 	recs := appendText(w, root, 3)
-	for n := range chunk.Seq(4) {
-		for m, err := range w.Feed(limited(t), 0, n) {
+	for _, rec := range recs {
+		for m, err := range of.open(limited(t), rec.Seq-1) {
 			reason(t, err)
-			if m.Seq != n+1 {
-				t.Errorf("a feed after %d begins with %d", n, m.Seq)
+			if m.Seq != rec.Seq {
+				t.Errorf("a feed after %d begins with %d", rec.Seq-1, m.Seq)
 			}
 			break
 		}
 	}
 	last := recs[2].Seq
-	for m, err := range w.Feed(limited(t), 0, 0) {
+	for m, err := range of.open(limited(t), 0) {
 		reason(t, err)
 		if m.Seq == last {
 			break
@@ -216,28 +253,28 @@ func testFeedBroken(t *testing.T, w TestLog) {
 	}
 }
 
-func testFeedMisfit(t *testing.T, w TestLog) {
+func testFeedMisfit(t *testing.T, w TestLog, of feedOf) {
 	t.Helper()
 	root, _, _ := newTree()
 	recs := appendText(w, root, 6)
-	reason(t, follow(t, w, recs[5].Seq+1).end(), chunk.TruncatedFuture)
+	reason(t, follow(t, of, recs[5].Seq+1).end(), chunk.TruncatedFuture)
 	w.Expire(recs[2].Seq)
-	reason(t, follow(t, w, recs[1].Seq).end(), chunk.TruncatedExpired)
-	if first := follow(t, w, recs[2].Seq).next(); first.Seq != recs[2].Seq+1 {
-		t.Errorf("a feed at the first sequence begins with %d, want %d", first.Seq, recs[2].Seq+1)
+	reason(t, follow(t, of, recs[1].Seq).end(), chunk.TruncatedExpired)
+	if first := follow(t, of, recs[3].Seq-1).next(); first.Seq != recs[3].Seq {
+		t.Errorf("a feed begins with %d, want %d", first.Seq, recs[3].Seq)
 	}
 	w.Recreate()
-	reason(t, follow(t, w, recs[5].Seq).end(), chunk.TruncatedFuture)
+	reason(t, follow(t, of, recs[5].Seq).end(), chunk.TruncatedFuture)
 }
 
-func testFeedRecreated(t *testing.T, w TestLog) {
+func testFeedRecreated(t *testing.T, w TestLog, of feedOf) {
 	t.Helper()
 	root, _, _ := newTree()
 	recs := appendText(w, root, 3)
-	busy, idle := follow(t, w, 0), follow(t, w, recs[2].Seq)
-	for seq := range recs[2].Seq {
-		if m := busy.next(); m.Seq != seq+1 {
-			t.Fatalf("message %d, want %d", m.Seq, seq+1)
+	busy, idle := follow(t, of, 0), follow(t, of, recs[2].Seq)
+	for _, rec := range recs {
+		for busy.next().Seq != rec.Seq {
+			continue // of another session
 		}
 	}
 	live := appendDeltas(w, root, 1)
@@ -247,7 +284,7 @@ func testFeedRecreated(t *testing.T, w TestLog) {
 	again := appendText(w, root, 1)
 	reason(t, busy.end(), chunk.TruncatedRecreated)
 	reason(t, idle.end(), chunk.TruncatedRecreated)
-	follow(t, w, 0).expect(again...)
+	follow(t, of, 0).expect(again...)
 }
 
 // feed is an open Feed and the goroutine that reads it.
@@ -259,14 +296,14 @@ type feed struct {
 }
 
 // follow opens a feed; it ends with the test at the latest.
-func follow(t *testing.T, w hub.Feed, after chunk.Seq) *feed {
+func follow(t *testing.T, of feedOf, after chunk.Seq) *feed {
 	t.Helper()
 	ctx, cancel := context.WithCancel(limited(t))
 	f := &feed{t: t, recs: make(chan chunk.Record), cancel: cancel}
 	var reading sync.WaitGroup
 	reading.Go(func() {
 		defer close(f.recs)
-		f.err = f.read(ctx, w, after)
+		f.err = f.read(ctx, of.open(ctx, after))
 	})
 	t.Cleanup(func() {
 		cancel()
@@ -275,8 +312,8 @@ func follow(t *testing.T, w hub.Feed, after chunk.Seq) *feed {
 	return f
 }
 
-func (f *feed) read(ctx context.Context, w hub.Feed, after chunk.Seq) error {
-	for m, err := range w.Feed(ctx, 0, after) {
+func (f *feed) read(ctx context.Context, messages iter.Seq2[codec.Stored, error]) error {
+	for m, err := range messages {
 		if err != nil {
 			return err
 		}

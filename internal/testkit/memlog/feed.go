@@ -95,13 +95,25 @@ func (l *Log) Feed(ctx context.Context, partition int, after chunk.Seq) iter.Seq
 			yield(codec.Stored{}, fmt.Errorf("partition %d of 1", partition))
 			return
 		}
+		l.follow(ctx, after, func(chunk.Session) bool { return true })(yield)
+	}
+}
+
+// FeedRoot implements hub.RootFeed.
+func (l *Log) FeedRoot(ctx context.Context, root chunk.Session, after chunk.Seq) iter.Seq2[codec.Stored, error] {
+	return l.follow(ctx, after, func(s chunk.Session) bool { return s.Tree() == root.Tree() })
+}
+
+// follow returns a feed of the sessions that in reports.
+func (l *Log) follow(ctx context.Context, after chunk.Seq, in func(chunk.Session) bool) iter.Seq2[codec.Stored, error] {
+	return func(yield func(codec.Stored, error) bool) {
 		opened := l.opened()
 		for {
 			if err := ctx.Err(); err != nil {
 				yield(codec.Stored{}, err)
 				return
 			}
-			m, wait, err := l.nextMessage(after, opened)
+			m, wait, err := l.nextMessage(after, opened, in)
 			switch {
 			case err != nil:
 				yield(codec.Stored{}, err)
@@ -127,7 +139,7 @@ func (l *Log) opened() faults {
 	return l.faults
 }
 
-func (l *Log) nextMessage(after chunk.Seq, opened faults) (message, <-chan struct{}, error) {
+func (l *Log) nextMessage(after chunk.Seq, opened faults, in func(chunk.Session) bool) (message, <-chan struct{}, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	switch {
@@ -146,7 +158,7 @@ func (l *Log) nextMessage(after chunk.Seq, opened faults) (message, <-chan struc
 	}
 	i, _ := slices.BinarySearchFunc(l.stored, after+1, func(m message, seq chunk.Seq) int { return cmp.Compare(m.rec.Seq, seq) })
 	for ; i < len(l.stored); i++ {
-		if m := l.stored[i]; l.faults.drop == nil || !l.faults.drop(m.rec) {
+		if m := l.stored[i]; in(m.rec.Session) && (l.faults.drop == nil || !l.faults.drop(m.rec)) {
 			return m, nil, nil
 		}
 	}

@@ -1,0 +1,9 @@
+package jsinterest_test
+
+import (
+	"testing"
+
+	"github.com/tailrace/tailrace/internal/testkit/natstest"
+)
+
+func TestMain(m *testing.M) { natstest.Main(m) }
