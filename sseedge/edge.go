@@ -123,6 +123,18 @@ func (e *Edge) Run(ctx context.Context) error {
 
 // ServeHTTP serves one request.
 func (e *Edge) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	if e.cfg.TracerProvider != nil && httpkit.IsTraced(r) {
+		name := e.router.Name
+		if s := e.surfaceOf(r); s != nil {
+			name = s.RouteName
+		}
+		httpkit.Trace(e.cfg.TracerProvider, name(r), w, r, http.HandlerFunc(e.serve))
+		return
+	}
+	e.serve(w, r)
+}
+
+func (e *Edge) serve(w http.ResponseWriter, r *http.Request) {
 	if s := e.surfaceOf(r); s != nil {
 		s.ServeHTTP(e.metrics.watch(w, r, s.RouteName), r)
 		return

@@ -7,6 +7,8 @@ import (
 	"math"
 	"time"
 
+	"go.opentelemetry.io/otel/trace"
+
 	"github.com/tailrace/tailrace/codec"
 	"github.com/tailrace/tailrace/internal/jscontrol"
 	"github.com/tailrace/tailrace/producers"
@@ -79,6 +81,11 @@ type Config struct {
 
 	// Observe, if not nil, receives the commands that Run handles.
 	Observe Observer
+
+	// TracerProvider, if not nil, gets spans of commands, runs, steps and tool calls, with the attributes of OpenTelemetry's conventions for generative AI and
+	// without text. A run has the trace of the request that caused it. An agent finds the span of its step in the context: it may add attributes, such as
+	// gen_ai.request.model, and spans below it.
+	TracerProvider trace.TracerProvider
 
 	// Log gets the failures, takeovers and retries of runs. Nil disables logging.
 	Log *slog.Logger

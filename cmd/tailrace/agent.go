@@ -212,7 +212,7 @@ func (b *app) newWorkers(cfg workers.Config) (*workers.Workers, error) {
 	if err != nil {
 		return nil, err
 	}
-	cfg.Observe = observer
+	cfg.Observe, cfg.TracerProvider = observer, b.tracer
 	served, err := workers.New(b.js, cfg)
 	if err != nil {
 		return nil, err

@@ -10,6 +10,7 @@ import (
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 	"github.com/prometheus/client_golang/prometheus"
+	"go.opentelemetry.io/otel/trace"
 
 	"github.com/tailrace/tailrace/consumers"
 	"github.com/tailrace/tailrace/internal/canary"
@@ -40,6 +41,8 @@ type app struct {
 	canary      *canary.Canary
 
 	reaper func() (*workers.Reaper, error) // the one of the process
+
+	tracer trace.TracerProvider // nil without traces
 }
 
 // connect opens the connection. It does not wait for the server: a role starts,

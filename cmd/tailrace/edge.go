@@ -126,6 +126,7 @@ func (f *httpServer) build(demo *demoAgent) error {
 		AISDK:          f.b.cfg.aisdkOptions(),
 		Sessions:       store,
 		Audit:          f.audit,
+		TracerProvider: f.b.tracer,
 		Metrics:        f.b.metrics,
 		Unreachable:    f.b.unreachable,
 		MaxStreamAge:   f.b.cfg.MaxStreamAge,

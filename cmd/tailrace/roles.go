@@ -29,6 +29,11 @@ func runRole(ctx context.Context, t terminal, name natsauth.Role, args []string,
 		return err
 	}
 	defer b.close()
+	stopTracing, err := b.startTracing(ctx)
+	if err != nil {
+		return err
+	}
+	defer stopTracing()
 	return ignoreCanceled(ctx, work(ctx, b))
 }
 

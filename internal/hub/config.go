@@ -8,6 +8,8 @@ import (
 	"slices"
 	"time"
 
+	"go.opentelemetry.io/otel/trace"
+
 	"github.com/tailrace/tailrace/chunk"
 )
 
@@ -49,6 +51,10 @@ type Config struct {
 	// IdleTTL is how long a session without clients stays in memory, for clients
 	// that reconnect. Defaults to 30 seconds.
 	IdleTTL time.Duration
+
+	// TracerProvider, if not nil, gets a span for each live record that starts,
+	// pauses or ends a traced run of a session with clients, with a link to the run.
+	TracerProvider trace.TracerProvider
 
 	// Log gets skipped messages, failed feeds and gaps; never the errors of a single
 	// client. Defaults to no logging.
