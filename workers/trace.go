@@ -58,7 +58,7 @@ func (j *commandJob) startRun(ctx context.Context, started *chunk.RunStarted) (c
 		name = "conclude run"
 	}
 	t := runTrace{began: time.Now()}
-	if ctx, t.Span = j.w.tracer.Start(ctx, name); t.IsRecording() {
+	if ctx, t.Span = j.w.tracer.Start(ctx, name); t.IsRecording() { //nolint:spancheck // Turn.close ends it
 		t.SetAttributes(append(tracing.Session(j.cmd.Session), tracing.Run.String(started.RunID), tracing.AgentName.String(j.cmd.AgentType), attribute.String("tailrace.mode", started.Mode))...)
 		if started.Mode != modeConclude {
 			t.SetAttributes(tracing.Operation.String(tracing.InvokeAgent))
@@ -95,7 +95,7 @@ func (t *Turn) endTrace() {
 // startTrace starts the span of the step, and those of approved calls, which the agent runs in it.
 func (s *Step) startTrace(ctx context.Context) context.Context {
 	t := s.turn
-	ctx, s.span = t.w.tracer.Start(ctx, tracing.Chat)
+	ctx, s.span = t.w.tracer.Start(ctx, tracing.Chat) //nolint:spancheck // endTrace ends it
 	if !s.span.IsRecording() {
 		return ctx
 	}
@@ -141,7 +141,7 @@ func (c *Call) startTrace(ctx context.Context) {
 	if !c.step.span.IsRecording() {
 		return
 	}
-	_, c.span = c.step.turn.w.tracer.Start(ctx, fmt.Sprintf("%s %.*s", tracing.ExecuteTool, maxSpanName, c.name))
+	_, c.span = c.step.turn.w.tracer.Start(ctx, fmt.Sprintf("%s %.*s", tracing.ExecuteTool, maxSpanName, c.name)) //nolint:spancheck // endTrace ends it
 	c.span.SetAttributes(append(tracing.Session(c.step.turn.cmd.Session), tracing.Operation.String(tracing.ExecuteTool), tracing.ToolType.String("function"),
 		tracing.AgentName.String(c.step.turn.cmd.AgentType))...)
 	c.span.SetAttributes(c.attributes()...)

@@ -65,7 +65,7 @@ func appendSpan(dst []byte, s sdktrace.ReadOnlySpan) []byte {
 		dst = appendText(dst, 4, id[:])
 	}
 	dst = appendText(dst, 5, s.Name())
-	dst = appendNumber(dst, 6, uint64(s.SpanKind())) //nolint:gosec // the kinds have the same numbers
+	dst = appendNumber(dst, 6, uint64(s.SpanKind())) // the same numbers
 	dst = appendFixed64(dst, 7, uint64(s.StartTime().UnixNano()))
 	dst = appendFixed64(dst, 8, uint64(s.EndTime().UnixNano()))
 	dst = appendAttributes(dst, 9, s.Attributes())
@@ -127,7 +127,7 @@ func appendValue(dst []byte, v attribute.Value) []byte {
 	case attribute.BOOL:
 		return appendNumber(dst, 2, protowire.EncodeBool(v.AsBool()))
 	case attribute.INT64:
-		return appendNumber(dst, 3, uint64(v.AsInt64())) //nolint:gosec // two's complement, as int64 is encoded
+		return appendNumber(dst, 3, uint64(v.AsInt64())) // two's complement
 	case attribute.FLOAT64:
 		return appendFixed64(dst, 4, math.Float64bits(v.AsFloat64()))
 	case attribute.STRINGSLICE:

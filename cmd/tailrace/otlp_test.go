@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"net/http"
@@ -55,13 +56,13 @@ func TestOTLPMessage(t *testing.T) {
 		}
 	}
 	if root.GetKind() != otlp.Span_SPAN_KIND_SERVER || child.GetKind() != otlp.Span_SPAN_KIND_INTERNAL || root.GetFlags() != 0x101 ||
-		len(root.GetParentSpanId()) != 0 || string(child.GetParentSpanId()) != string(root.GetSpanId()) || string(child.GetTraceId()) != string(root.GetTraceId()) {
+		len(root.GetParentSpanId()) != 0 || !bytes.Equal(child.GetParentSpanId(), root.GetSpanId()) || !bytes.Equal(child.GetTraceId(), root.GetTraceId()) {
 		t.Errorf("got %v and %v", root, child)
 	}
 	if child.GetStatus().GetCode() != otlp.Status_STATUS_CODE_ERROR || root.GetStatus() != nil {
 		t.Errorf("status %v and %v", child.GetStatus(), root.GetStatus())
 	}
-	if link := child.GetLinks()[0]; string(link.GetSpanId()) != string(root.GetSpanId()) || link.GetAttributes()[0].GetKey() != "n" {
+	if link := child.GetLinks()[0]; !bytes.Equal(link.GetSpanId(), root.GetSpanId()) || link.GetAttributes()[0].GetKey() != "n" {
 		t.Errorf("link %v", link)
 	}
 	if ev := root.GetEvents()[0]; ev.GetName() != "event" || ev.GetAttributes()[0].GetValue().GetStringValue() != "v" || ev.GetTimeUnixNano() == 0 {

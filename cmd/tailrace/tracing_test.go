@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -138,7 +139,7 @@ func TestTracesOverOTLP(t *testing.T) {
 	run := rec.find("invoke_agent")
 	for _, name := range []string{"fold", "deliver run_started"} {
 		s := rec.find(name)
-		if len(s.GetLinks()) != 1 || string(s.GetLinks()[0].GetSpanId()) != string(run.GetSpanId()) || string(s.GetTraceId()) == string(run.GetTraceId()) {
+		if len(s.GetLinks()) != 1 || !bytes.Equal(s.GetLinks()[0].GetSpanId(), run.GetSpanId()) || bytes.Equal(s.GetTraceId(), run.GetTraceId()) {
 			t.Errorf("%s is not linked to the run: %v", name, s)
 		}
 	}

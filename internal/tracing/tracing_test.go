@@ -30,7 +30,7 @@ func TestParse(t *testing.T) {
 		"00-4bf92f3577b34da6a3ce929d0e0e473g-00f067aa0ba902b7-01":       false,
 		"00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-0x":       false,
 		"00-4bf92f3577b34da6a3ce929d0e0e4736_00f067aa0ba902b7-01":       false,
-		strings.Repeat("0", 8000): false,
+		strings.Repeat("0", 8000):                                       false,
 	} {
 		sc, ok := Parse(parent)
 		if ok != want || ok && (!sc.IsRemote() || sc.TraceID().String() != valid[3:35]) {
@@ -49,16 +49,19 @@ func TestParentPassesOn(t *testing.T) {
 		if got := Parent(ctx); got != parent {
 			t.Errorf("remote: got %s, want %s", got, parent)
 		}
-		off, span := Tracer(nil).Start(ctx, "off")
-		if got := Parent(off); got != parent || span.IsRecording() {
+		off, none := Tracer(nil).Start(ctx, "off")
+		if got := Parent(off); got != parent || none.IsRecording() {
 			t.Errorf("without a provider: got %s, want %s", got, parent)
 		}
-		on, _ := Tracer(trace.NewTracerProvider()).Start(ctx, "on")
+		on, span := Tracer(trace.NewTracerProvider()).Start(ctx, "on")
+		defer span.End()
 		got := Parent(on)
 		if got == parent || got[:36] != parent[:36] || got[52:] != parent[52:] {
 			t.Errorf("with a provider: got %s, want another span of the trace of %s", got, parent)
 		}
-		if _, child := From(on).Start(on, "child"); child.SpanContext().SpanID() == oteltrace.SpanContextFromContext(on).SpanID() {
+		_, child := From(on).Start(on, "child")
+		child.End()
+		if child.SpanContext().SpanID() == oteltrace.SpanContextFromContext(on).SpanID() {
 			t.Error("From has not returned the provider of the span in the context")
 		}
 	}
