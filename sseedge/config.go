@@ -118,6 +118,9 @@ type Config struct {
 	// Audit, if not nil, is the audit log of the edge of this module: it gets deletions and refused accesses. Its owner runs and drains it.
 	Audit *audit.Log
 
+	// AccessLog writes a line to Log, of the level info, when a response or a stream has ended.
+	AccessLog bool
+
 	// TracerProvider gets spans of the requests with other methods than GET, HEAD and OPTIONS, as parts of the traces of their clients, and of the records of
 	// traced runs that clients receive, linked to the runs. Defaults to nil: nothing is traced. If the Edge is behind a handler that makes spans of requests,
 	// it makes none of its own.

@@ -155,6 +155,7 @@ type config struct {
 
 	LogLevel  slog.Level `env:"LOG_LEVEL" default:"info" desc:"debug, info, warn or error"`
 	LogFormat string     `env:"LOG_FORMAT" default:"text" desc:"text or json"`
+	AccessLog bool       `env:"ACCESS_LOG" default:"false" desc:"log a line of the level info when a request or an event stream of the edge has ended, with its route, status, duration, size and client address"`
 }
 
 // load reads the environment, then the flags; flags win. extra registers the

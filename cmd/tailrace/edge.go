@@ -127,6 +127,7 @@ func (f *httpServer) build(demo *demoAgent) error {
 		Sessions:       store,
 		Audit:          f.audit,
 		TracerProvider: f.b.tracer,
+		AccessLog:      f.b.cfg.AccessLog,
 		Metrics:        f.b.metrics,
 		Unreachable:    f.b.unreachable,
 		MaxStreamAge:   f.b.cfg.MaxStreamAge,

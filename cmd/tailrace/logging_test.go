@@ -72,3 +72,13 @@ func TestLogLevelIsSetFromThisHost(t *testing.T) {
 		t.Errorf("log: %s", text)
 	}
 }
+
+// The access log has one line for each request of the edge, if it is enabled.
+func TestAccessLogOfAnEdge(t *testing.T) {
+	edge := startEdge(t, "--access-log")
+	get(t, edge.url+"/healthz?ticket=secret", "")
+	edge.await(t, `msg="request ended" method=GET route=\w+ status=200 duration=\S+ bytes=\d+ address=127.0.0.1`)
+	if text := edge.out.String(); strings.Contains(text, "secret") {
+		t.Errorf("log: %s", text)
+	}
+}

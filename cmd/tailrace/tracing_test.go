@@ -95,7 +95,7 @@ func TestTracesOverOTLP(t *testing.T) {
 	agents := writeFile(t, "agents.json", fmt.Sprintf(`{"agents":{"assistant":{"tools":[{"name":"weather","parameters":{"type":"object"},"url":%q}]}}}`, tool.URL))
 	server := streamtest.Start(t, natstest.Listen())
 	p := startProcess(t, "up", "--nats-url", server.URL, "--listen", "127.0.0.1:0", "--ops-listen", "127.0.0.1:0", "--drain", "0s",
-		"--model-url", end.URL, "--model-key", openaitest.Key, "--model", "m1", "--agents", agents)
+		"--model-url", end.URL, "--model-key", openaitest.Key, "--model", "m1", "--agents", agents, "--access-log")
 	edge := p.await(t, `is running: (\S+)`)
 
 	const traceID, spanID = "4bf92f3577b34da6a3ce929d0e0e4736", "00f067aa0ba902b7"
@@ -115,6 +115,7 @@ func TestTracesOverOTLP(t *testing.T) {
 		t.Fatalf("answer: %s, %v", answer, err)
 	}
 	_ = resp.Body.Close()
+	p.await(t, `msg="request ended" method=POST route=\w+ status=200 .*session=/default/s1/s1 reason=end`)
 
 	chain := []string{"POST ", "send command", "process command", "invoke_agent assistant", "chat m1", "execute_tool weather"}
 	natstest.Eventually(t, "all spans", func(context.Context) error {
