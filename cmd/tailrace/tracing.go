@@ -16,6 +16,7 @@ import (
 	sdktrace "go.opentelemetry.io/otel/sdk/trace"
 	"go.opentelemetry.io/otel/trace"
 
+	"github.com/tailrace/tailrace/internal/natsauth"
 	"github.com/tailrace/tailrace/internal/wait"
 )
 
@@ -65,7 +66,7 @@ func (b *app) startTracing(ctx context.Context) (stop func(), err error) {
 		return nil, err
 	}
 	about, err := resource.New(ctx, resource.WithTelemetrySDK(), resource.WithAttributes(
-		attribute.String("service.name", "tailrace-"+string(b.role)), attribute.String("service.version", version), attribute.String("service.instance.id", b.cfg.instance()),
+		attribute.String("service.name", b.defaultService()), attribute.String("service.version", version), attribute.String("service.instance.id", b.cfg.instance()),
 	), resource.WithFromEnv()) // the later ones win
 	if err != nil {
 		return nil, usageError{fmt.Errorf("traces: %w", err)}
@@ -79,12 +80,23 @@ func (b *app) startTracing(ctx context.Context) (stop func(), err error) {
 	b.tracer = provider
 	b.log.Info("traces started", "service", serviceName(about))
 	return func() {
-		ending, cancel := context.WithTimeout(context.WithoutCancel(ctx), 5*time.Second)
+		ending, cancel := context.WithTimeout(context.WithoutCancel(ctx), stopTracingTimeout)
 		defer cancel()
 		if err := provider.Shutdown(ending); err != nil {
 			b.log.Warn("last spans not exported", "error", err)
 		}
 	}, nil
+}
+
+// stopTracingTimeout bounds the export of the last spans, which is added to the time that the process takes to end.
+const stopTracingTimeout = 2 * time.Second
+
+// defaultService returns the name of the service without OTEL_SERVICE_NAME. `up` has all roles.
+func (b *app) defaultService() string {
+	if b.role == natsauth.Operator {
+		return "tailrace"
+	}
+	return "tailrace-" + string(b.role)
 }
 
 func serviceName(r *resource.Resource) string {
