@@ -116,8 +116,8 @@ func (ev *event) set(at attribute, value string) error {
 	return nil
 }
 
-// checkOther checks an attribute that is not used. A malformed traceparent, a subject with wildcards, a dataschema with an internal host name are accepted,
-// because they are neither used nor fetched.
+// checkOther checks an attribute that does not identify the record. A malformed traceparent, which readers ignore, a subject with wildcards, and a dataschema
+// with an internal host name are accepted, because nothing is fetched or decided by them.
 func checkOther(name, value string) error {
 	if !isAttributeName(name) {
 		return newEnvelopeError(name, "an attribute name of a-z and 0-9", value)

@@ -6,7 +6,6 @@ import (
 	"strings"
 
 	"github.com/tailrace/tailrace/chunk"
-	"github.com/tailrace/tailrace/internal/rawjson"
 )
 
 // attributeInput is the extension attribute of an InputPosition. Readers that do not know it ignore it, like any extension.
@@ -147,36 +146,5 @@ func (m Encoded) SetInput(p InputPosition) { m.Header[headerInput] = []string{he
 
 // InputOf returns the InputPosition of a message, in binary and in structured mode; false if it has none, or a malformed one.
 func InputOf(header map[string][]string, data []byte) (InputPosition, bool) {
-	if v := header[headerInput]; len(v) == 1 {
-		return ParseInputPosition(headerText(v[0]))
-	}
-	contentType := ""
-	for name, values := range header {
-		switch {
-		case len(values) != 1:
-		case attributeName(name) == attributeInput:
-			return ParseInputPosition(headerText(values[0]))
-		case headerAttribute(name) == attrTransport:
-			contentType = values[0]
-		}
-	}
-	if structured, err := isStructured(contentType); err != nil || !structured {
-		return InputPosition{}, false
-	}
-	return structuredInput(data)
-}
-
-// structuredInput reads the attribute of an event in JSON form.
-func structuredInput(text []byte) (p InputPosition, ok bool) {
-	rawjson.ScanObject(text, rawjson.Limits{Levels: chunk.MaxDepth + 1}, func(name, value rawjson.Span) bool {
-		if !rawjson.Text(name.Of(text)).Is(attributeInput) {
-			return true
-		}
-		s, isString := unquote(value.Of(text))
-		if isString {
-			p, ok = ParseInputPosition(s)
-		}
-		return false
-	})
-	return p, ok
+	return ParseInputPosition(extension(attributeInput, header, data))
 }

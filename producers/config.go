@@ -54,6 +54,9 @@ type Config struct {
 	// Format is the stored format of bodies. Defaults to JSON.
 	Format codec.Format
 
+	// Observe, if not nil, receives the outcome of each record.
+	Observe Observer
+
 	// Log, if not nil, gets the retries and failures.
 	Log *slog.Logger
 

@@ -37,13 +37,13 @@ func (r *Run) publishInline(ctx context.Context, it *item) {
 		r.mu.Unlock()
 		r.pumping.Go(func() {
 			seq, err := s.run(r.ctx)
-			seq, err = r.onStored(it, seq, err)
+			seq, err = r.onStored(it, s, seq, err)
 			r.finish(it, seq, err)
 			r.pump()
 		})
 		return
 	}
-	seq, err = r.onStored(it, seq, err)
+	seq, err = r.onStored(it, s, seq, err)
 	r.finish(it, seq, err)
 	r.handOff()
 }

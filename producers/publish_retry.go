@@ -18,6 +18,7 @@ type publishOp struct {
 	log      sessionLog
 	m        outgoing
 	slog     *slog.Logger
+	began    time.Time
 	deadline time.Time
 
 	checked     bool // checkWriteError has asked

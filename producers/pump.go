@@ -97,7 +97,7 @@ func (r *Run) store(it *item) (chunk.Seq, error) {
 		return 0, err
 	}
 	seq, err := s.run(r.ctx)
-	return r.onStored(it, seq, err)
+	return r.onStored(it, s, seq, err)
 }
 
 // ready runs the pending deletes and encodes the message.
@@ -113,15 +113,20 @@ func (r *Run) ready(it *item) (*publishOp, error) {
 }
 
 func (r *Run) storing(m outgoing) *publishOp {
-	return &publishOp{log: r.log, m: m, slog: r.slog, deadline: time.Now().Add(r.cfg.RetryTimeout)}
+	now := time.Now()
+	return &publishOp{log: r.log, m: m, slog: r.slog, began: now, deadline: now.Add(r.cfg.RetryTimeout)}
 }
 
-// onStored records the position of it and runs its deletes.
-func (r *Run) onStored(it *item, seq chunk.Seq, err error) (chunk.Seq, error) {
+// onStored records the outcome of it. If it is stored, its deletes are run.
+func (r *Run) onStored(it *item, s *publishOp, seq chunk.Seq, err error) (chunk.Seq, error) {
 	if err != nil {
-		return 0, r.wrapError(it, err)
+		err = r.wrapError(it, err)
+		r.observe(s, err)
+		return 0, err
 	}
+	r.observe(s, nil)
 	r.mu.Lock()
+	r.stats.count(s)
 	r.pos = chunk.Position{Seq: seq, Ordinal: r.pos.Ordinal + 1}
 	if it.input != nil {
 		r.storedInput = *it.input
@@ -145,9 +150,13 @@ func (r *Run) encode(it *item) (outgoing, error) {
 	if it.input != nil {
 		m.SetInput(*it.input)
 	}
+	if r.trace != "" && it.typ.Control() && it.typ != chunk.TypeTruncated {
+		m.SetTraceParent(r.trace)
+	}
 	out := guarded(m, at.Seq)
 	out.number = number
-	size := out.size()
+	out.bytes = out.size()
+	size := out.bytes
 	if size > r.log.maxMessageSize() {
 		return outgoing{}, fmt.Errorf("%w: %d bytes with headers, want at most %d", chunk.ErrTooLarge, size, r.log.maxMessageSize())
 	}

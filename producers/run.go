@@ -22,6 +22,7 @@ type Run struct {
 	runID     string
 	agentType string
 	announced chunk.SubagentStart // the record of this run in the session of the parent; zero without a parent
+	trace     string              // see TraceParent
 
 	cfg      Config
 	log      sessionLog
@@ -49,7 +50,8 @@ type Run struct {
 	state             state          // according to the log
 	pos               chunk.Position // last stored record
 	storedInput       codec.InputPosition
-	number            uint64     // of the last message
+	number            uint64 // of the last message
+	stats             Stats
 	unreported        lostChunks // emitted chunks that were not stored and not reported yet
 	fatal             error      // fenced or unknown outcome
 	fatalReported     bool       // a call has returned fatal

@@ -54,6 +54,7 @@ type outgoing struct {
 	after  chunk.Seq // expected last sequence of the session
 	header map[string][]string
 	data   []byte
+	bytes  int // the size of the message
 }
 
 // message is a message of the log.

@@ -25,6 +25,7 @@ type startOptions struct {
 	behind    *chunk.Position
 	announced chunk.SubagentStart
 	input     *codec.InputPosition // nil for none
+	trace     string               // see TraceParent
 }
 
 // defaultAgentType is the AgentType of runs without the option.
@@ -50,6 +51,12 @@ func TakeOver() StartOption {
 // Only the ordinal of last counts.
 func ExpectPosition(last chunk.Position) StartOption {
 	return func(o *startOptions) { o.behind = &last }
+}
+
+// TraceParent adds a W3C traceparent, that of the span of the run, to the run_started record and to the records that end or pause the run, as the CloudEvents
+// extension attribute. Consumers link to it. One that cannot be an attribute, or is empty, is left out.
+func TraceParent(parent string) StartOption {
+	return func(o *startOptions) { o.trace = parent }
 }
 
 const (
@@ -105,6 +112,7 @@ func newRun(cfg Config, s chunk.Session, log sessionLog, o startOptions) *Run {
 		session:   s,
 		agentType: o.agentType,
 		announced: o.announced,
+		trace:     o.trace,
 		cfg:       cfg,
 		log:       log,
 		slog:      cfg.Log.With("session", s.String()),
@@ -198,13 +206,19 @@ func (r *Run) writeStart(ctx context.Context, h logEnd, run chunk.RunStarted, no
 	}
 	// Two concurrent starts write the same id, and for equal runs the same bytes. Only the nonce distinguishes a lost acknowledgement from a conflict.
 	m.header[headerWriter] = []string{nonce}
-	seq, err := r.storing(m).run(ctx)
-	if err != nil {
-		if _, lost := errors.AsType[*conflictError](err); lost {
-			return err
-		}
-		return r.wrapError(it, err)
+	s := r.storing(m)
+	seq, err := s.run(ctx)
+	if _, lost := errors.AsType[*conflictError](err); lost {
+		return err
 	}
+	if err != nil {
+		err = r.wrapError(it, err)
+	}
+	r.observe(s, err)
+	if err != nil {
+		return err
+	}
+	r.stats.count(s)
 	r.pos = chunk.Position{Seq: seq, Ordinal: h.pos.Ordinal + 1}
 	if it.input != nil {
 		r.storedInput = *it.input

@@ -27,6 +27,8 @@ type Source interface {
 type Delivery struct {
 	Record chunk.Record
 	Acker  Acker
+
+	TraceParent string // see codec.TraceParentOf; "" for none
 }
 
 // Acker acknowledges one delivery. An Ack that is lost or fails only causes a redelivery.

@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"log/slog"
 	"time"
+
+	"go.opentelemetry.io/otel/trace"
 )
 
 // Config holds the settings of a Runner. The zero Config is ready for production.
@@ -43,6 +45,9 @@ type Config struct {
 
 	// Observe, if not nil, receives the events of the Runner. Several Runners may share it.
 	Observe Observer
+
+	// TracerProvider, if not nil, gets a span for each save with the start, a pause or the end of a run that is traced, with a link to the run.
+	TracerProvider trace.TracerProvider
 
 	// Log, if not nil, receives warnings and errors.
 	Log *slog.Logger

@@ -47,6 +47,7 @@ type session struct {
 	unacked        []Delivery     // taken from inbox and not acknowledged; without the data of their records
 	unackedThrough chunk.Position // last record of unacked: a snapshot that contains it contains them all
 	unackedSince   time.Time      // when the first of unacked was added
+	traces         []string       // traceparents of unacked, for the span of the save
 	failures       int            // consecutive failed attempts
 	retryAt        time.Time      // earliest time of the next attempt after a failure
 }
@@ -207,6 +208,7 @@ func (s *session) addUnacked(d Delivery) {
 	if d.Record.Seq > s.unackedThrough.Seq {
 		s.unackedThrough = d.Record.Position()
 	}
+	s.addTrace(d.TraceParent)
 	d.Record.Data = nil
 	s.unacked = append(s.unacked, d)
 }
@@ -289,6 +291,7 @@ func (s *session) save(ctx context.Context) error {
 			s.cfg.Observe.Saved(s.folder.MemoryBytes(), time.Since(start))
 			s.revision, s.stored = revision, stateOf(snap)
 			s.folder.Trim()
+			s.endTrace(ctx)
 			return s.acknowledge()
 		case errors.Is(err, ErrTooLarge):
 			return s.ackUnsaved(ctx, err)

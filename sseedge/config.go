@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
+	"go.opentelemetry.io/otel/trace"
 
 	"github.com/tailrace/tailrace/auth"
 	"github.com/tailrace/tailrace/codec/aisdk"
@@ -124,6 +125,14 @@ type Config struct {
 	// Audit, if not nil, is the audit log of the edge of this module: it gets deletions and refused accesses. Its owner runs and drains it.
 	Audit *audit.Log
 
+	// AccessLog writes a line to Log, of the level info, when a response or a stream has ended.
+	AccessLog bool
+
+	// TracerProvider gets spans of the requests with other methods than GET, HEAD and OPTIONS, as parts of the traces of their clients, and of the records of
+	// traced runs that clients receive, linked to the runs. Defaults to nil: nothing is traced. If the Edge is behind a handler that makes spans of requests,
+	// it makes none of its own.
+	TracerProvider trace.TracerProvider
+
 	// Metrics is the registry of the metrics of the Edge and its surfaces, all tailrace_*. Defaults to nil: no metrics are registered.
 	Metrics prometheus.Registerer
 
@@ -162,6 +171,7 @@ func (c Config) hub() hub.Config {
 	cfg := hub.Config{
 		Encode: helix.Encode, Encodings: view.Encodings(c.Views, hub.Encode(helix.Encode)),
 		Partitions: c.Layout.PartitionCount(), Partition: c.Layout.Partition, MaxMemory: c.HubBytes, FeedLinger: c.FeedLinger, Roots: c.Roots, Log: c.Log,
+		TracerProvider: c.TracerProvider,
 	}
 	if c.HubBytes != 0 {
 		cfg.PageBytes = int(min(1<<20, max(1, c.HubBytes/16)))

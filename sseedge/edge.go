@@ -123,6 +123,35 @@ func (e *Edge) Run(ctx context.Context) error {
 
 // ServeHTTP serves one request.
 func (e *Edge) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	traced, logged := e.cfg.TracerProvider != nil && httpkit.IsTraced(r), e.cfg.AccessLog && !httpkit.IsLogged(r)
+	if traced || logged {
+		e.serveObserved(w, r, traced, logged)
+		return
+	}
+	e.serve(w, r)
+}
+
+// serveObserved is not inlined, so that its frame is not on the stack of other requests.
+//
+//go:noinline
+func (e *Edge) serveObserved(w http.ResponseWriter, r *http.Request, traced, logged bool) {
+	name := e.router.Name(r)
+	if s := e.surfaceOf(r); s != nil {
+		name = s.RouteName(r)
+	}
+	next := http.Handler(http.HandlerFunc(e.serve))
+	if traced {
+		inner := next
+		next = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { httpkit.Trace(e.cfg.TracerProvider, name, w, r, inner) })
+	}
+	if logged {
+		httpkit.LogAccess(e.cfg.Log, e.cfg.TrustedProxies, name, w, r, next)
+		return
+	}
+	next.ServeHTTP(w, r)
+}
+
+func (e *Edge) serve(w http.ResponseWriter, r *http.Request) {
 	if s := e.surfaceOf(r); s != nil {
 		s.ServeHTTP(e.metrics.watch(w, r, s.RouteName), r)
 		return

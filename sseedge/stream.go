@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"io"
+	"log/slog"
 	"net/http"
 	"reflect"
 	"slices"
@@ -205,6 +206,7 @@ func (s *stream) begin(w http.ResponseWriter, protocol int) error {
 //go:noinline
 func (s *stream) finish(ctx context.Context, err error) {
 	reason := s.stats.close(ctx, err)
+	httpkit.LogStreamEnd(ctx, s.subscriptions[0].req.Session, reason, slog.Int("events", s.stats.events))
 	s.edge.cfg.Log.Log(ctx, httpkit.EndLevel(reason), "stream ended", "reason", reason, "session", s.subscriptions[0].req.Session.String(),
 		"duration", time.Since(s.stats.opened), "events", s.stats.events, "bytes", s.stats.bytes, "error", err)
 	if reason == httpkit.EndDrain {

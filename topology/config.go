@@ -101,6 +101,9 @@ type Config struct {
 	// OnDifferences, if not nil, gets the differences of all classes each time that Ensure or Check has compared the streams, also if there are none.
 	OnDifferences func([]Difference)
 
+	// OnInfo, if not nil, gets what the server has reported of each stream that CheckEach compares, possibly concurrently.
+	OnInfo func(*jetstream.StreamInfo)
+
 	// MaxSnapshot is the largest value in the bucket of snapshots in bytes, headers included. Defaults to 1 MiB, the default max_payload of the server.
 	MaxSnapshot int32
 }

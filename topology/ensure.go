@@ -98,7 +98,7 @@ func CheckEach(ctx context.Context, js jetstream.JetStream, cfg Config, report f
 		waiting <- struct{}{}
 		checking.Go(func() {
 			if ctx.Err() == nil {
-				diffs, err := checkStream(ctx, js, want)
+				diffs, err := checkStream(ctx, js, want, cfg.OnInfo)
 				if err == nil {
 					compared[i], err = diffs, diffError(diffs)
 				}
@@ -115,7 +115,7 @@ func CheckEach(ctx context.Context, js jetstream.JetStream, cfg Config, report f
 }
 
 // checkStream returns the differences of one stream, not nil if it was compared.
-func checkStream(ctx context.Context, js jetstream.JetStream, want streamSpec) ([]Difference, error) {
+func checkStream(ctx context.Context, js jetstream.JetStream, want streamSpec, onInfo func(*jetstream.StreamInfo)) ([]Difference, error) {
 	ctx, cancel := context.WithTimeout(ctx, checkTimeout)
 	defer cancel()
 	stream, err := js.Stream(ctx, want.Name)
@@ -128,6 +128,9 @@ func checkStream(ctx context.Context, js jetstream.JetStream, want streamSpec) (
 	info := stream.CachedInfo()
 	if info.Cluster != nil && info.Cluster.Leader == "" { // a replica has responded
 		return nil, fmt.Errorf("stream %s: %w", want.Name, errNoLeader)
+	}
+	if onInfo != nil {
+		onInfo(info)
 	}
 	return append([]Difference{}, compare(info.Config, want)...), nil
 }

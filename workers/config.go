@@ -7,6 +7,8 @@ import (
 	"math"
 	"time"
 
+	"go.opentelemetry.io/otel/trace"
+
 	"github.com/tailrace/tailrace/codec"
 	"github.com/tailrace/tailrace/internal/jscontrol"
 	"github.com/tailrace/tailrace/producers"
@@ -79,6 +81,14 @@ type Config struct {
 
 	// Observe, if not nil, receives the commands that Run handles.
 	Observe Observer
+
+	// ObservePublish, if not nil, receives the outcome of each record that a run writes.
+	ObservePublish producers.Observer
+
+	// TracerProvider, if not nil, gets spans of commands, runs, steps and tool calls, with the attributes of OpenTelemetry's conventions for generative AI and
+	// without text. A run has the trace of the request that caused it. An agent finds the span of its step in the context: it may add attributes, such as
+	// gen_ai.request.model, and spans below it.
+	TracerProvider trace.TracerProvider
 
 	// Log gets the failures, takeovers and retries of runs. Nil disables logging.
 	Log *slog.Logger
@@ -159,6 +169,6 @@ func (c Config) queue() jscontrol.QueueConfig {
 func (c Config) producer() producers.Config {
 	return producers.Config{
 		MaxSessionChunks: c.MaxSessionChunks, MaxRunBytes: c.MaxRunBytes,
-		Layout: c.Layout, Linger: c.Linger, RetryTimeout: c.RetryTimeout, Format: c.Format, MaxDelta: c.maxDelta, Log: c.Log,
+		Layout: c.Layout, Linger: c.Linger, RetryTimeout: c.RetryTimeout, Format: c.Format, MaxDelta: c.maxDelta, Observe: c.ObservePublish, Log: c.Log,
 	}
 }

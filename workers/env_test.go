@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/nats-io/nats.go/jetstream"
+	"go.opentelemetry.io/otel/trace"
 
 	"github.com/tailrace/tailrace/chunk"
 	"github.com/tailrace/tailrace/internal/control"
@@ -31,6 +32,7 @@ type env struct {
 	maxSessionChunks int64
 	tokensPerDay     func(tenant string) int64
 	now              func() time.Time
+	tracer           trace.TracerProvider
 }
 
 func newEnv(t *testing.T) *env {
@@ -55,7 +57,7 @@ func (w *env) worker(agents map[string]Agent) *process {
 	made, err := New(p.JS, Config{
 		Agents: agents, ShutdownTimeout: 2 * time.Second, MaxTakeovers: Off,
 		Lease: 250 * time.Millisecond, RetryDelay: 20 * time.Millisecond, RetryTimeout: 10 * time.Second, maxDelta: w.maxDelta, MaxSessionChunks: w.maxSessionChunks,
-		TokensPerDay: w.tokensPerDay, now: w.now,
+		TokensPerDay: w.tokensPerDay, now: w.now, TracerProvider: w.tracer,
 		Log: slog.New(slog.NewTextHandler(w.t.Output(), &slog.HandlerOptions{Level: slog.LevelWarn})),
 	})
 	if err != nil {

@@ -8,8 +8,11 @@ import (
 	"runtime/debug"
 	"slices"
 
+	"go.opentelemetry.io/otel/trace"
+
 	"github.com/tailrace/tailrace/chunk"
 	"github.com/tailrace/tailrace/internal/control"
+	"github.com/tailrace/tailrace/internal/tracing"
 	"github.com/tailrace/tailrace/producers"
 	"github.com/tailrace/tailrace/projector/fold"
 )
@@ -176,16 +179,18 @@ func replacementInput(snap fold.Snapshot, c control.Command, input []chunk.Input
 // start starts the run after the position of snap.
 func (j *commandJob) start(ctx context.Context, snap fold.Snapshot, started chunk.RunStarted) (*Turn, error) {
 	c := j.cmd
-	opts := []producers.StartOption{producers.AgentType(c.AgentType), producers.ExpectPosition(snap.Position)}
+	ctx, span := j.startRun(ctx, &started)
+	opts := []producers.StartOption{producers.AgentType(c.AgentType), producers.ExpectPosition(snap.Position), producers.TraceParent(tracing.Parent(ctx))}
 	if started.Mode == modeConclude {
 		opts = append(opts, producers.TakeOver())
 	}
 	run, err := j.w.producer.Start(ctx, c.Session, started, opts...)
 	if err != nil {
+		span.notStarted()
 		return nil, err
 	}
 	t := &Turn{
-		w: j.w, cmd: c, run: run, writeCtx: ctx, serveCtx: j.serveCtx, params: c.Params, snap: snap, ids: map[string]bool{},
+		trace: span, w: j.w, cmd: c, run: run, writeCtx: ctx, serveCtx: j.serveCtx, params: c.Params, snap: snap, ids: map[string]bool{},
 		log: j.w.cfg.Log.With("session", c.Session.String(), "run", started.RunID, "epoch", uint64(run.Epoch())),
 	}
 	t.cmd.RunID = started.RunID
@@ -200,7 +205,10 @@ func (j *commandJob) start(ctx context.Context, snap fold.Snapshot, started chun
 }
 
 // close releases the writer. Queued chunks may be dropped, because the log decides about the run.
-func (t *Turn) close() { _ = t.run.Close() }
+func (t *Turn) close() {
+	_ = t.run.Close()
+	t.endTrace()
+}
 
 // emitResumed writes run_resumed with the checkpoint to continue from.
 func (t *Turn) emitResumed(ctx context.Context, before fold.Snapshot) error {
@@ -287,6 +295,7 @@ func (t *Turn) resumeRun(ctx context.Context, done progress) error {
 
 // runAgent calls the agent of a started run, and ends or suspends the run.
 func (t *Turn) runAgent(ctx context.Context, agent Agent) error {
+	ctx = trace.ContextWithSpan(ctx, t.trace.Span)
 	work, abort := context.WithCancelCause(ctx)
 	defer abort(nil)
 	unwatch, err := t.watch(ctx, abort)
@@ -396,5 +405,6 @@ func (t *Turn) end(ctx context.Context) error {
 	if len(output) == 0 {
 		output = t.output
 	}
+	t.trace.outcome = runCompleted
 	return t.recordWriteErr(t.run.End(ctx, output))
 }

@@ -7,6 +7,8 @@ import (
 	"slices"
 	"sync"
 
+	"go.opentelemetry.io/otel/trace"
+
 	"github.com/tailrace/tailrace/chunk"
 	"github.com/tailrace/tailrace/internal/control"
 )
@@ -21,6 +23,7 @@ type Step struct {
 	turn   *Turn
 	number int64
 	id     string
+	span   trace.Span
 
 	mu       sync.RWMutex // guards the fields below; read-locked while a chunk is queued
 	closed   bool

@@ -7,6 +7,7 @@ import (
 
 	"github.com/tailrace/tailrace/chunk"
 	"github.com/tailrace/tailrace/internal/control"
+	"github.com/tailrace/tailrace/internal/tracing"
 )
 
 // stopPoll is the interval at which a running step checks for a stop request. Hints arrive at once but may be
@@ -199,6 +200,7 @@ func (t *Turn) interrupt(ctx context.Context) error {
 	if err := t.emit(ctx, t.step, b, control.ByMember(t.stopRequest().By)...); err != nil {
 		return err
 	}
+	t.trace.outcome = runInterrupted
 	return t.recordWriteErr(t.run.End(ctx, nil))
 }
 
@@ -226,5 +228,7 @@ func (t *Turn) fail(ctx context.Context, err error) error {
 	if err := t.completeOpenCalls(ctx, step, CodeAborted, "run ended before the call"); err != nil && !isRejected(err) {
 		return err
 	}
+	t.trace.outcome = runFailed
+	tracing.Fail(t.trace.Span, code)
 	return t.recordWriteErr(t.run.Fail(ctx, d.Message, &d))
 }

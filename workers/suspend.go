@@ -39,6 +39,7 @@ func (t *Turn) suspend(ctx context.Context) error {
 	if err := t.run.Pause(ctx, paused.Reason); err != nil {
 		return t.recordWriteErr(err)
 	}
+	t.trace.outcome = runSuspended
 	if err := t.refresh(ctx); err != nil {
 		return err
 	}
@@ -431,6 +432,7 @@ func (j *commandJob) conclude(ctx context.Context, snap fold.Snapshot) error {
 			return err
 		}
 	}
+	t.trace.outcome = runCompleted
 	return t.run.End(ctx, nil)
 }
 

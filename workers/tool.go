@@ -8,6 +8,8 @@ import (
 	"strings"
 	"time"
 
+	"go.opentelemetry.io/otel/trace"
+
 	"github.com/tailrace/tailrace/chunk"
 	"github.com/tailrace/tailrace/internal/control"
 )
@@ -38,7 +40,8 @@ type Call struct {
 	approval string // id of the approval, "" if none was needed
 	approved bool   // approved call of an earlier step
 
-	callState callState // guarded by the step's lock
+	callState callState  // guarded by the step's lock
+	span      trace.Span // while the agent runs it, otherwise nil; guarded by the step's lock
 }
 
 // callState is the state of a call in its step.
@@ -154,7 +157,12 @@ func (c *Call) startMembers() []chunk.Member {
 // Start writes the arguments, which must encode as a JSON object, of a call that the agent runs.
 func (c *Call) Start(ctx context.Context, input any) error {
 	return c.submit(ctx, input, pendingOwn, func(v chunk.Value) error {
-		return c.step.queue(ctx, chunk.ToolStart{ToolCallID: c.id, ToolName: c.name, Arguments: v}, c.startMembers()...)
+		c.startTrace(ctx)
+		err := c.step.queue(ctx, chunk.ToolStart{ToolCallID: c.id, ToolName: c.name, Arguments: v}, c.startMembers()...)
+		if err != nil {
+			c.endTrace("not_written")
+		}
+		return err
 	})
 }
 
@@ -164,6 +172,7 @@ func (c *Call) AwaitClient(ctx context.Context, deadline time.Time) error {
 		return fmt.Errorf("call %q: %w: want a call of ClientTool", c.id, chunk.ErrInvalid)
 	}
 	return c.transition(pendingOwn, pendingOther, func(callState) error {
+		c.handedOver("client")
 		return c.step.queue(ctx, suspensionMarker(suspendedClient, []string{c.id}, deadline, nil))
 	})
 }
@@ -181,6 +190,7 @@ func (c *Call) AwaitApproval(ctx context.Context, deadline time.Time) error {
 func (c *Call) AskClient(ctx context.Context, input any, deadline time.Time) error {
 	return c.submit(ctx, input, pendingOther, func(v chunk.Value) error {
 		c.client = true
+		c.handedOver("client")
 		if err := c.step.queue(ctx, chunk.ToolStart{ToolCallID: c.id, ToolName: c.name, Arguments: v}, c.startMembers()...); err != nil {
 			return err
 		}
@@ -198,6 +208,7 @@ func (c *Call) AskApproval(ctx context.Context, input any, deadline time.Time) e
 }
 
 func (c *Call) requestApproval(ctx context.Context, input chunk.Value, deadline time.Time) error {
+	c.handedOver("approval")
 	extra := slices.Clone(c.extra)
 	if !deadline.IsZero() {
 		extra = append(extra, chunk.Member{Name: "deadline", Value: strconv.AppendInt(nil, deadline.UnixMilli(), 10)})
@@ -224,6 +235,7 @@ func (c *Call) Delegate(ctx context.Context, input any) error {
 		if err := childCommand(t.cmd.Session, parent, agentType, v).Validate(); err != nil {
 			return err
 		}
+		c.handedOver("agent")
 		if err := c.step.queue(ctx, chunk.ToolStart{ToolCallID: c.id, ToolName: c.name, Arguments: v}, c.extra...); err != nil {
 			return err
 		}
@@ -278,6 +290,11 @@ func (c *Call) Fail(ctx context.Context, err error) error {
 func (c *Call) complete(ctx context.Context, end chunk.ToolEnd) error {
 	return c.transition(pendingOwn, done, func(callState) error {
 		s := c.step
+		if end.ErrorCode != nil {
+			c.endTrace(*end.ErrorCode)
+		} else {
+			c.endTrace("")
+		}
 		if c.approved && !s.started && !s.closed && s.writeErr == nil {
 			return s.emit(ctx, end, c.extra...)
 		}

@@ -24,6 +24,8 @@ type Turn struct {
 	run *producers.Run
 	log *slog.Logger
 
+	trace runTrace
+
 	// writeCtx bounds the SDK's own writes: it ends Config.ShutdownTimeout after the worker began to shut
 	// down. serveCtx ends when the shutdown begins.
 	writeCtx, serveCtx context.Context //nolint:containedctx // lifetime of the run, which spans many calls
@@ -160,12 +162,16 @@ func (t *Turn) Step(ctx context.Context, f func(ctx context.Context, s *Step) er
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	s := t.openStep(cancel)
+	ctx = s.startTrace(ctx)
 	t.exitSDK()
 	err := s.call(ctx, f)
 	if abandoned := t.enterSDK(); abandoned != nil {
+		s.endTrace(abandoned)
 		return abandoned
 	}
-	return t.finish(s, err)
+	err = t.finish(s, err)
+	s.endTrace(err)
+	return err
 }
 
 // finish ends a step whose function has returned err.

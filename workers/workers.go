@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/nats-io/nats.go/jetstream"
+	"go.opentelemetry.io/otel/trace"
 
 	"github.com/tailrace/tailrace/chunk"
 	"github.com/tailrace/tailrace/consumers"
@@ -18,6 +19,7 @@ import (
 	"github.com/tailrace/tailrace/internal/jscontrol"
 	"github.com/tailrace/tailrace/internal/jssnapshots"
 	"github.com/tailrace/tailrace/internal/jsusage"
+	"github.com/tailrace/tailrace/internal/tracing"
 	"github.com/tailrace/tailrace/internal/wait"
 	"github.com/tailrace/tailrace/producers"
 	"github.com/tailrace/tailrace/projector"
@@ -40,6 +42,7 @@ type Workers struct {
 	stopPoll     time.Duration  // stopPoll, shorter in tests
 	restart      wait.Backoff   // restartBackoff, shorter in tests
 	suspects     *suspects
+	tracer       trace.Tracer
 }
 
 // The dependencies, as interfaces for the simulation tests.
@@ -82,7 +85,7 @@ func New(js jetstream.JetStream, cfg Config) (*Workers, error) {
 
 // open returns Workers with a valid configuration.
 func open(js jetstream.JetStream, cfg Config) (*Workers, error) {
-	w := &Workers{cfg: cfg, abandonAfter: abandonTimeout, stopPoll: stopPoll, restart: restartBackoff, suspects: newSuspects()}
+	w := &Workers{cfg: cfg, abandonAfter: abandonTimeout, stopPoll: stopPoll, restart: restartBackoff, suspects: newSuspects(), tracer: tracing.Tracer(cfg.TracerProvider)}
 	queue, err := jscontrol.NewQueue(js, cfg.queue())
 	if err != nil {
 		return nil, err
@@ -154,6 +157,13 @@ func (w *Workers) Handle(ctx context.Context, c control.Command) error {
 }
 
 func (w *Workers) execute(ctx context.Context, j *commandJob) error {
+	ctx, end := w.traceCommand(ctx, j.cmd)
+	err := w.attempt(ctx, j)
+	end(err)
+	return err
+}
+
+func (w *Workers) attempt(ctx context.Context, j *commandJob) error {
 	own, cancel := w.withShutdownTimeout(ctx)
 	defer cancel()
 	for range maxAttempts {

@@ -7,8 +7,10 @@ import (
 	"slices"
 	"time"
 
+	"go.opentelemetry.io/otel/trace"
 	"golang.org/x/sync/errgroup"
 
+	"github.com/tailrace/tailrace/internal/tracing"
 	"github.com/tailrace/tailrace/workers"
 )
 
@@ -78,6 +80,10 @@ func (a *Agent) step(ctx context.Context, t *workers.Turn) (over bool, err error
 
 // runModel sends the history to the model and executes the response. over reports that it was the last step.
 func (a *Agent) runModel(ctx context.Context, t *workers.Turn, s *workers.Step, attempts *attempts) (over bool, err error) {
+	if span := trace.SpanFromContext(ctx); span.IsRecording() { // that of the step
+		span.SetName(tracing.Chat + " " + a.cfg.Model)
+		span.SetAttributes(tracing.Provider.String("openai"), tracing.RequestModel.String(a.cfg.Model))
+	}
 	q := request{system: a.cfg.System, history: entriesOf(t.Messages()), tools: a.tools, requireTool: a.cfg.Output != nil}
 	var used tokens
 	for reminders := 0; ; reminders++ {

@@ -212,7 +212,11 @@ func (b *app) newWorkers(cfg workers.Config) (*workers.Workers, error) {
 	if err != nil {
 		return nil, err
 	}
-	cfg.Observe = observer
+	published, err := b.published()
+	if err != nil {
+		return nil, err
+	}
+	cfg.Observe, cfg.ObservePublish, cfg.TracerProvider = observer, published, b.tracer
 	served, err := workers.New(b.js, cfg)
 	if err != nil {
 		return nil, err

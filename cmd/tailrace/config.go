@@ -163,6 +163,7 @@ type config struct {
 
 	LogLevel  slog.Level `env:"LOG_LEVEL" default:"info" desc:"debug, info, warn or error"`
 	LogFormat string     `env:"LOG_FORMAT" default:"text" desc:"text or json"`
+	AccessLog bool       `env:"ACCESS_LOG" default:"false" desc:"log a line of the level info when a request or an event stream of the edge has ended, with its route, status, duration, size and client address"`
 }
 
 // load reads the environment, then the flags; flags win. extra registers the
@@ -328,14 +329,6 @@ func (c config) topology() topology.Config {
 
 func (c config) layout() subjects.Layout {
 	return subjects.Layout{Prefix: c.Prefix, Partitions: c.Partitions, SnapshotBucket: c.SnapshotBucket}
-}
-
-func (c config) logger(w io.Writer) *slog.Logger {
-	opts := &slog.HandlerOptions{Level: c.LogLevel}
-	if c.LogFormat == "json" {
-		return slog.New(slog.NewJSONHandler(w, opts))
-	}
-	return slog.New(slog.NewTextHandler(w, opts))
 }
 
 // field is one setting as a flag.Value.

@@ -10,12 +10,14 @@ import (
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 	"github.com/prometheus/client_golang/prometheus"
+	"go.opentelemetry.io/otel/trace"
 
 	"github.com/tailrace/tailrace/consumers"
 	"github.com/tailrace/tailrace/internal/canary"
 	"github.com/tailrace/tailrace/internal/health"
 	"github.com/tailrace/tailrace/internal/hub"
 	"github.com/tailrace/tailrace/internal/jsinterest"
+	"github.com/tailrace/tailrace/internal/metrics"
 	"github.com/tailrace/tailrace/internal/natsauth"
 	"github.com/tailrace/tailrace/internal/wait"
 	"github.com/tailrace/tailrace/topology"
@@ -38,10 +40,15 @@ type app struct {
 	conditions     conditions
 	createsStreams bool // missing ones, at the start and while the process runs; setup and up
 
-	differences *streamDifferences
-	canary      *canary.Canary
+	differences  *streamDifferences
+	streamStates *streamStates
+	canary       *canary.Canary
+
+	published func() (*metrics.Producers, error) // of the process
 
 	reaper func() (*workers.Reaper, error) // the one of the process
+
+	tracer trace.TracerProvider // nil without traces
 }
 
 // connect opens the connection. It does not wait for the server: a role starts,
@@ -69,8 +76,8 @@ type registry interface {
 	prometheus.Gatherer
 }
 
-func connectWith(metrics registry, role natsauth.Role, cfg config, log *slog.Logger, extra ...nats.Option) (*app, error) {
-	nc, closed, err := dialNATS(role, cfg, log, newNATSErrors(metrics), extra...)
+func connectWith(reg registry, role natsauth.Role, cfg config, log *slog.Logger, extra ...nats.Option) (*app, error) {
+	nc, closed, err := dialNATS(role, cfg, log, newNATSErrors(reg), extra...)
 	if err != nil {
 		return nil, err
 	}
@@ -79,15 +86,16 @@ func connectWith(metrics registry, role natsauth.Role, cfg config, log *slog.Log
 		nc.Close()
 		return nil, err
 	}
-	registerNATS(metrics, nc)
-	monitor, err := health.NewMonitor(metrics, log)
+	registerNATS(reg, nc)
+	monitor, err := health.NewMonitor(reg, log)
 	if err != nil {
 		nc.Close()
 		return nil, err
 	}
-	b := &app{role: role, nc: nc, closed: closed, js: js, cfg: cfg, log: log, metrics: metrics, monitor: monitor, differences: newStreamDifferences(metrics, log)}
+	b := &app{role: role, nc: nc, closed: closed, js: js, cfg: cfg, log: log, metrics: reg, monitor: monitor, differences: newStreamDifferences(reg, log), streamStates: newStreamStates(reg)}
 	b.canary = b.newCanary()
 	b.reaper = sync.OnceValues(b.newReaper)
+	b.published = sync.OnceValues(func() (*metrics.Producers, error) { return metrics.NewProducers(reg) })
 	return b, nil
 }
 

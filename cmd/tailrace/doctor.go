@@ -61,7 +61,7 @@ const (
 // finding is one line of the output.
 type finding struct {
 	Level  level  `json:"level"`
-	Check  string `json:"check"`            // connection, account, stream, setting, leader, replicas, space, storage or durable
+	Check  string `json:"check"`            // connection, account, stream, setting, leader, replicas, clock, space, storage, durable or lag
 	Object string `json:"object,omitempty"` // the stream
 	Text   string `json:"text"`
 	Remedy string `json:"remedy,omitempty"`
@@ -75,7 +75,9 @@ type doctor struct {
 	out      io.Writer
 	json     bool
 	problems int
-	err      error // of out
+
+	clockShown bool  // a finding about a clock was reported
+	err        error // of out
 }
 
 func (d *doctor) report(f finding) {

@@ -97,7 +97,12 @@ func isAlmostFull(used uint64, limit int64) bool {
 func (d *doctor) checkStream(ctx context.Context, want jetstream.StreamConfig) {
 	ctx, cancel := context.WithTimeout(ctx, 3*doctorTimeout)
 	defer cancel()
-	stream, err := jsclient.Retry(ctx, jsclient.Policy{For: doctorTimeout}, func(ctx context.Context) (jetstream.Stream, error) { return d.js.Stream(ctx, want.Name) })
+	var asked, answered time.Time
+	stream, err := jsclient.Retry(ctx, jsclient.Policy{For: doctorTimeout}, func(ctx context.Context) (jetstream.Stream, error) {
+		asked = time.Now()
+		defer func() { answered = time.Now() }()
+		return d.js.Stream(ctx, want.Name)
+	})
 	switch {
 	case errors.Is(err, jetstream.ErrStreamNotFound):
 		return
@@ -109,6 +114,7 @@ func (d *doctor) checkStream(ctx context.Context, want jetstream.StreamConfig) {
 		return
 	}
 	info := stream.CachedInfo()
+	d.checkClock(info, asked, answered)
 	d.checkReplicas(want.Name, info.Cluster)
 	d.checkSpace(info)
 	d.checkStorage(ctx, want)
@@ -175,6 +181,9 @@ func (d *doctor) checkDurables(ctx context.Context, stream jetstream.Stream) {
 			f.Level, f.Remedy = levelWarning, "no client reads: start one, or delete the consumer"
 		}
 		d.report(f)
+		if info.Config.Durable == jssnapshots.Durable {
+			d.checkLag(ctx, stream, info)
+		}
 	}
 	if err := list.Err(); err != nil {
 		d.report(finding{Level: levelWarning, Check: "durable", Object: name, Text: "consumers not listed: " + err.Error()})

@@ -127,6 +127,8 @@ func (f *httpServer) build(demo *demoAgent) error {
 		AISDK:          f.b.cfg.aisdkOptions(),
 		Sessions:       store,
 		Audit:          f.audit,
+		TracerProvider: f.b.tracer,
+		AccessLog:      f.b.cfg.AccessLog,
 		Metrics:        f.b.metrics,
 		Unreachable:    f.b.unreachable,
 		MaxStreamAge:   f.b.cfg.MaxStreamAge,

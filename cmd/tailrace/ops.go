@@ -68,6 +68,8 @@ func (o *ops) assemble(b *app) {
 	mux.Handle("GET /metrics", certified(promhttp.HandlerFor(append(prometheus.Gatherers{b.metrics}, b.more...), promhttp.HandlerOpts{
 		ErrorLog: slog.NewLogLogger(b.log.Handler(), slog.LevelWarn), MaxRequestsInFlight: 4,
 	})))
+	mux.Handle("GET /loglevel", certified(http.HandlerFunc(b.serveLogLevel)))
+	mux.Handle("PUT /loglevel", certified(http.HandlerFunc(b.serveLogLevel)))
 	if b.cfg.Pprof {
 		// The command line is not served: it may contain a password.
 		mux.Handle("GET /debug/pprof/", certified(http.HandlerFunc(pprof.Index)))

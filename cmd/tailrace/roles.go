@@ -29,6 +29,11 @@ func runRole(ctx context.Context, t terminal, name natsauth.Role, args []string,
 		return err
 	}
 	defer b.close()
+	stopTracing, err := b.startTracing(ctx)
+	if err != nil {
+		return err
+	}
+	defer stopTracing()
 	return ignoreCanceled(ctx, work(ctx, b))
 }
 
@@ -85,8 +90,12 @@ func (b *app) withStreams(ctx context.Context, services ...func(context.Context)
 
 // producer returns a producer with the settings.
 func (b *app) producer() (*producers.Producer, error) {
+	published, err := b.published()
+	if err != nil {
+		return nil, err
+	}
 	cfg := b.cfg.producerConfig()
-	cfg.Layout, cfg.Log = b.cfg.layout(), b.log
+	cfg.Layout, cfg.Observe, cfg.Log = b.cfg.layout(), published, b.log
 	return producers.New(b.js, cfg)
 }
 

@@ -49,6 +49,6 @@ func (d *streamDifferences) observe(diffs []topology.Difference) {
 // topology returns the configuration of the streams, whose differences are reported.
 func (b *app) topology() topology.Config {
 	cfg := b.cfg.topology()
-	cfg.OnDifferences = b.differences.observe
+	cfg.OnDifferences, cfg.OnInfo = b.differences.observe, b.streamStates.observe
 	return cfg
 }

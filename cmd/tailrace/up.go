@@ -51,6 +51,11 @@ func runUp(ctx context.Context, t terminal, args []string) error {
 	}
 	defer b.close()
 	b.createsStreams = !cfg.CheckStreams
+	stopTracing, err := b.startTracing(ctx)
+	if err != nil {
+		return err
+	}
+	defer stopTracing()
 	return b.up(ctx, t)
 }
 

@@ -55,6 +55,7 @@ var layers = map[string]place{
 	"internal/dialect":    {layer: model},
 	"internal/dialects":   {layer: model},
 	"internal/structured": {layer: model},
+	"internal/tracing":    {layer: model},
 	"internal/uipart":     {layer: model},
 	"projector/fold":      {layer: model},
 	"sseedge/view":        {layer: model},

@@ -49,6 +49,8 @@ type Command struct {
 	By     *chunk.Principal     // the client that requested an Execute, Resume or Abort; nil if it is not known
 	Params chunk.Value          // any JSON for the agent, at most MaxParams bytes; the zero Value is null
 	Issued time.Time            // when it was requested, to the millisecond; set when it is published
+
+	TraceParent string // the W3C traceparent of the span that requested it; "" for none
 }
 
 // Parent is the call that waits for a sub-agent, in a session of the same tree. The worker of the sub-agent stores the result in the inbox of that run.

@@ -8,6 +8,8 @@ import (
 	"slices"
 	"time"
 
+	"go.opentelemetry.io/otel/trace"
+
 	"github.com/tailrace/tailrace/chunk"
 )
 
@@ -58,6 +60,10 @@ type Config struct {
 	// next client after that waits for one request, and sessions that were in memory
 	// are read from the log again. Defaults to 1 minute.
 	FeedLinger time.Duration
+
+	// TracerProvider, if not nil, gets a span for each live record that starts,
+	// pauses or ends a traced run of a session with clients, with a link to the run.
+	TracerProvider trace.TracerProvider
 
 	// Log gets skipped messages, failed feeds and gaps; never the errors of a single
 	// client. Defaults to no logging.

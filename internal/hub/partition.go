@@ -163,6 +163,9 @@ func (p *partition) deliver(msg codec.Stored, enc *encoded) error {
 		enc.encode(t.encode, rec)
 		t.append(rec, enc)
 	}
+	if p.hub.cfg.TracerProvider != nil {
+		p.hub.trace(msg, rec)
+	}
 	return nil
 }
 

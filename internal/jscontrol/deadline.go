@@ -12,6 +12,7 @@ import (
 	"github.com/tailrace/tailrace/chunk"
 	"github.com/tailrace/tailrace/internal/control"
 	"github.com/tailrace/tailrace/internal/jsclient"
+	"github.com/tailrace/tailrace/internal/tracing"
 	"github.com/tailrace/tailrace/subjects"
 )
 
@@ -39,6 +40,7 @@ func (q *Queue) PublishAt(ctx context.Context, c control.Command, at time.Time) 
 	}
 	// To the millisecond, and not before its time.
 	c.Deadline = time.UnixMilli(at.Add(time.Millisecond - 1).UnixMilli())
+	c.TraceParent = tracing.Parent(ctx)
 	if err := c.Validate(); err != nil {
 		return fmt.Errorf("deadline: %w", err)
 	}

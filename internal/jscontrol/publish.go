@@ -20,6 +20,13 @@ import (
 // Errors wrap chunk.ErrInvalid (a field is wrong) or chunk.ErrTooLarge, with nothing sent; chunk.ErrNotStored; or chunk.ErrUnknownOutcome, when the server did
 // not respond within RetryTimeout or the context.
 func (q *Queue) Publish(ctx context.Context, c control.Command) error {
+	ctx, c, end := q.traced(ctx, c)
+	err := q.publish(ctx, c)
+	end(err)
+	return err
+}
+
+func (q *Queue) publish(ctx context.Context, c control.Command) error {
 	c, msg, err := q.message(c)
 	if err != nil {
 		return err

@@ -26,6 +26,13 @@ import (
 //
 // The queue identifies a session by tenant, agent type and id.
 func (q *Queue) Request(ctx context.Context, c control.Command, after control.Revision) error {
+	ctx, c, end := q.traced(ctx, c)
+	err := q.request(ctx, c, after)
+	end(err)
+	return err
+}
+
+func (q *Queue) request(ctx context.Context, c control.Command, after control.Revision) error {
 	c, msg, err := q.message(c)
 	if err != nil {
 		return err

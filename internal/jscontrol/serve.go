@@ -12,6 +12,7 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/tailrace/tailrace/chunk"
+	"github.com/tailrace/tailrace/codec"
 	"github.com/tailrace/tailrace/internal/control"
 	"github.com/tailrace/tailrace/internal/jsclient"
 	"github.com/tailrace/tailrace/internal/wait"
@@ -204,6 +205,7 @@ func (s *server) handleMsg(ctx context.Context, from source, msg delivery) {
 		s.logAckFailure(ctx, "term", msg.TermWithReason(clip(err.Error())))
 		return
 	}
+	c.TraceParent = codec.TraceParentOf(msg.Headers(), nil)
 	key := keyOf(c, msg)
 	newest, first := s.begin(key, msg)
 	if !first {

@@ -10,6 +10,7 @@ import (
 	"github.com/tailrace/tailrace/internal/dialect"
 	"github.com/tailrace/tailrace/internal/ingestion"
 	"github.com/tailrace/tailrace/internal/jsclient"
+	"github.com/tailrace/tailrace/internal/tracing"
 	"github.com/tailrace/tailrace/producers"
 )
 
@@ -52,7 +53,7 @@ func (s *Service) Open(ctx context.Context, o ingestion.Opening) (ingestion.Stat
 			return ingestion.State{}, false, refusal(err)
 		}
 		// With the position, a repetition of this request that is stored meanwhile is found and not started again.
-		run, err := s.producer.Start(ctx, o.Session, o.Started, append(options, producers.ExpectPosition(h.Position()))...)
+		run, err := s.producer.Start(ctx, o.Session, o.Started, append(options, producers.ExpectPosition(h.Position()), producers.TraceParent(tracing.Parent(ctx)))...)
 		if (errors.Is(err, producers.ErrPositionMismatch) || errors.Is(err, producers.ErrRunning)) && ctx.Err() == nil {
 			continue
 		}

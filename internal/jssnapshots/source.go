@@ -231,7 +231,11 @@ func (s *Source) deliver(ctx context.Context, entries []jsreader.Entry, take fun
 		ackers[i] = acker{pinned, e.Receipt()}
 		rec, err := s.record(e)
 		if err == nil {
-			deliveries = append(deliveries, projector.Delivery{Record: rec, Acker: &ackers[i]})
+			d := projector.Delivery{Record: rec, Acker: &ackers[i]}
+			if rec.Type.Control() {
+				d.TraceParent = codec.TraceParentOf(e.Header, e.Data)
+			}
+			deliveries = append(deliveries, d)
 			continue
 		}
 		s.skipMalformed(ctx, e, &ackers[i], err)

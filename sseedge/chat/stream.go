@@ -65,6 +65,7 @@ func (s *Service) serve(w http.ResponseWriter, r *http.Request, of chat, plan *c
 		err = st.out.Complete()
 	}
 	reason := st.counts.close(ctx, err)
+	httpkit.LogStreamEnd(ctx, v.Session, reason)
 	if err != nil {
 		// The client would take a clean end for the end of the answer.
 		s.shared.Log.Log(ctx, httpkit.EndLevel(reason), "chat stream aborted", "session", v.Session.String(), "reason", reason, "error", err)

@@ -1,0 +1,53 @@
+package metrics
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/tailrace/tailrace/producers"
+)
+
+// Producers implements producers.Observer. All producers of a process share one.
+type Producers struct {
+	outcomes map[producers.Outcome]prometheus.Counter
+	took     prometheus.Histogram
+	retries  prometheus.Counter
+}
+
+var _ producers.Observer = (*Producers)(nil)
+
+// NewProducers registers the metrics of the records that a process publishes with reg.
+func NewProducers(reg prometheus.Registerer) (*Producers, error) {
+	total := prometheus.NewCounterVec(prometheus.CounterOpts{
+		Name: "tailrace_publish_total",
+		Help: "Records that this process has published, by outcome: stored, fenced (another writer has the session), refused (not stored) or unknown (it may be stored).",
+	}, []string{"outcome"})
+	p := &Producers{
+		outcomes: map[producers.Outcome]prometheus.Counter{},
+		took: prometheus.NewHistogram(prometheus.HistogramOpts{
+			Name: "tailrace_publish_seconds", Help: "Time from the first attempt to publish a record to its outcome.",
+			Buckets: []float64{.0005, .001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10, 30},
+		}),
+		retries: prometheus.NewCounter(prometheus.CounterOpts{Name: "tailrace_publish_retries_total", Help: "Attempts to publish a record after the first one."}),
+	}
+	for _, outcome := range producers.Outcomes() {
+		p.outcomes[outcome] = total.WithLabelValues(string(outcome))
+	}
+	for _, c := range []prometheus.Collector{total, p.took, p.retries} {
+		if err := reg.Register(c); err != nil {
+			return nil, fmt.Errorf("metrics: %w", err)
+		}
+	}
+	return p, nil
+}
+
+// Published counts the outcome of a record.
+func (p *Producers) Published(outcome producers.Outcome, took time.Duration, attempts int) {
+	p.outcomes[outcome].Inc()
+	p.took.Observe(took.Seconds())
+	if attempts > 1 {
+		p.retries.Add(float64(attempts - 1))
+	}
+}

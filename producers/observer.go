@@ -1,0 +1,73 @@
+package producers
+
+import (
+	"errors"
+	"time"
+
+	"github.com/tailrace/tailrace/chunk"
+)
+
+// Observer receives the outcome of each record that a Producer publishes, for metrics. Calls may overlap and must not block: they are part of the publish.
+type Observer interface {
+	// Published is called when the outcome of a record is known. took is the time since its first attempt, attempts their number.
+	Published(outcome Outcome, took time.Duration, attempts int)
+}
+
+// Outcome is the result of the publish of one record.
+type Outcome string
+
+// The outcomes.
+const (
+	OutcomeStored  Outcome = "stored"
+	OutcomeFenced  Outcome = "fenced"  // another writer has the session
+	OutcomeRefused Outcome = "refused" // not stored
+	OutcomeUnknown Outcome = "unknown" // it may be stored
+)
+
+// Outcomes returns all outcomes.
+func Outcomes() []Outcome {
+	return []Outcome{OutcomeStored, OutcomeFenced, OutcomeRefused, OutcomeUnknown}
+}
+
+// Stats counts what a Run has stored.
+type Stats struct {
+	Records int64
+	Bytes   int64 // of their messages, with headers
+	Retries int64 // attempts after the first one of each record, also of those that were not stored
+}
+
+// Stats returns the present counts.
+func (r *Run) Stats() Stats {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.stats
+}
+
+// count counts a record that is stored. The lock is held.
+func (s *Stats) count(op *publishOp) {
+	s.Records++
+	s.Bytes += int64(op.m.bytes)
+	s.Retries += int64(op.attempts - 1)
+}
+
+// observe reports a record whose outcome is known. err is what the caller gets.
+func (r *Run) observe(s *publishOp, err error) {
+	if err != nil {
+		r.mu.Lock()
+		r.stats.Retries += int64(max(0, s.attempts-1))
+		r.mu.Unlock()
+	}
+	if r.cfg.Observe == nil {
+		return
+	}
+	outcome := OutcomeStored
+	switch {
+	case errors.Is(err, chunk.ErrFenced):
+		outcome = OutcomeFenced
+	case errors.Is(err, chunk.ErrUnknownOutcome):
+		outcome = OutcomeUnknown
+	case err != nil:
+		outcome = OutcomeRefused
+	}
+	r.cfg.Observe.Published(outcome, time.Since(s.began), s.attempts)
+}
