@@ -156,8 +156,8 @@ func (d difference) detectable() float64 {
 	return (timingLimit + 3.1) * d.spread / 0.977 / math.Sqrt(float64(d.pairs))
 }
 
-// findsPlanted reports whether a comparison finds a delay: a quarter of the time of a request, or more if the machine is so busy that maxPairs do not find that. If
-// the machine gets busier between the choice of the delay and the comparison, or has pauses that are longer than requests, the delay is doubled.
+// findsPlanted reports whether a comparison finds a delay: a quarter of the time of a request, or more if the machine is so busy that maxPairs do not find that. The
+// delay is doubled if the comparison does not find it, because the load may have grown since the delay was chosen.
 func findsPlanted(t *testing.T, name string, delayed func(time.Duration) float64, absent func() float64) bool {
 	t.Helper()
 	d := compare(timingPairs, absent, absent)
