@@ -156,8 +156,8 @@ func (d difference) detectable() float64 {
 	return (timingLimit + 3.1) * d.spread / 0.977 / math.Sqrt(float64(d.pairs))
 }
 
-// findsPlanted reports whether a comparison finds a delay: a quarter of the time of a request, or more if the machine is so busy that maxPairs do not find that. The
-// delay is doubled if the comparison does not find it, because the load may have grown since the delay was chosen.
+// findsPlanted reports whether a comparison finds a delay: a quarter of the time of a request, or more if the machine is so busy that maxPairs do not find that. If
+// the comparison does not find it, the delay is set to twice as long, up to four times, because the load may have grown since it was chosen.
 func findsPlanted(t *testing.T, name string, delayed func(time.Duration) float64, absent func() float64) bool {
 	t.Helper()
 	d := compare(timingPairs, absent, absent)
