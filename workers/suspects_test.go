@@ -111,11 +111,12 @@ type pair struct {
 }
 
 // serve serves both runs in a new worker. A run is in its step until the other one is in its step as well, or waits, or has
-// ended; then the poisoned one crashes the worker. If the innocent one shares the process with it, it loses its step.
+// ended; then the poisoned one crashes the worker. If the innocent one shares the process with it, it loses its step. If it
+// has committed its step before the poisoned one began, that waits for its end: between the two it would be taken over again.
 func (r *pair) serve(w *env) *process {
 	var p *process
 	var delayed <-chan string
-	poisonInStep, innocentInStep := make(chan struct{}), make(chan struct{})
+	poisonInStep, innocentInStep, innocentCommits := make(chan struct{}), make(chan struct{}), make(chan struct{})
 	p = w.worker(map[string]Agent{
 		"poison": oneStep(func(ctx context.Context, _ *Turn, s *Step) error {
 			r.calls.Add(1)
@@ -128,6 +129,11 @@ func (r *pair) serve(w *env) *process {
 			case <-delayed:
 			case <-w.over(ctx, r.innocent.Session):
 			}
+			select {
+			case <-innocentCommits:
+				<-w.over(ctx, r.innocent.Session)
+			default:
+			}
 			p.Kill()
 			<-ctx.Done()
 			return ctx.Err()
@@ -139,6 +145,7 @@ func (r *pair) serve(w *env) *process {
 			}
 			select {
 			case <-delayed:
+				close(innocentCommits)
 				return nil
 			case <-w.over(ctx, r.poison.Session):
 				return nil
