@@ -44,8 +44,15 @@ func pages(t *testing.T, st *Store, tenant string, q projector.SessionQuery) (al
 
 // The list equals that of a simple reference implementation, for any order of the saves of tenants, roots and children, every filter and every size of a page.
 func TestListAgainstAReference(t *testing.T) {
-	js := natstest.Start(t).JetStream(t)
-	st := open(t, js, subjects.Layout{})
+	for name, partitions := range placements {
+		t.Run(name, func(t *testing.T) {
+			testListAgainstAReference(t, openPlaced(t, natstest.Start(t).JetStream(t), subjects.Layout{Partitions: partitions}, name))
+		})
+	}
+}
+
+func testListAgainstAReference(t *testing.T, st *Store) {
+	t.Helper()
 	rng := seedtest.Rand(t)
 	var reference []fold.Snapshot // as saved, the latest at the end
 	revisions := make(map[chunk.Session]projector.Revision)
@@ -90,8 +97,15 @@ func TestListAgainstAReference(t *testing.T) {
 
 // Sessions that are saved between two pages are not returned twice.
 func TestListWhileSaving(t *testing.T) {
-	js := natstest.Start(t).JetStream(t)
-	st := open(t, js, subjects.Layout{})
+	for name, partitions := range placements {
+		t.Run(name, func(t *testing.T) {
+			testListWhileSaving(t, openPlaced(t, natstest.Start(t).JetStream(t), subjects.Layout{Partitions: partitions}, name))
+		})
+	}
+}
+
+func testListWhileSaving(t *testing.T, st *Store) {
+	t.Helper()
 	revisions := make(map[string]projector.Revision)
 	touch := func(id string) {
 		t.Helper()
@@ -167,7 +181,7 @@ func BenchmarkSessions(b *testing.B) {
 			js := natstest.Start(b).JetStream(b)
 			st := openFor(b, js)
 			fill(b, js, sessions)
-			bk, err := st.open(b.Context())
+			bk, err := st.open(b.Context(), 0)
 			if err != nil {
 				b.Fatal(err)
 			}

@@ -61,8 +61,8 @@ func (e *Eraser) expire(ctx context.Context, s chunk.Session, old bool) (bool, e
 		}
 		return false, err
 	}
-	// The revision of the bucket is read before the log: a projector that stores data of a new run does so with a higher revision.
-	before, err := e.store.NextRevision(ctx)
+	// The revision of its bucket is read before the log: a projector that stores data of a new run does so with a higher revision.
+	before, err := e.store.NextRevision(ctx, s)
 	if err != nil {
 		return false, err
 	}
