@@ -50,6 +50,9 @@ type EraserConfig struct {
 	// unlimited.
 	TTL time.Duration
 
+	// Expired, if not nil, is called for each session that is removed because of its TTL.
+	Expired func()
+
 	// Log, if not nil, gets the warnings of the queue of commands.
 	Log *slog.Logger
 }
