@@ -113,7 +113,7 @@ type config struct {
 	InboxMaxBytes      int64      `env:"INBOX_MAX_BYTES" default:"-1" desc:"size of the bucket of answers and stop requests, in bytes, beyond which they are refused; -1 is unlimited"`
 	CredentialMaxBytes int64      `env:"CREDENTIAL_MAX_BYTES" default:"-1" desc:"size of the bucket of revocations and tickets, in bytes, beyond which they are refused; -1 is unlimited"`
 	UsageMaxBytes      int64      `env:"USAGE_MAX_BYTES" default:"-1" desc:"size of the bucket of used tokens, in bytes, beyond which they are not stored and budgets not enforced; -1 is unlimited"`
-	SnapshotMaxBytes   int64      `env:"SNAPSHOT_MAX_BYTES" default:"-1" desc:"size of the bucket of snapshots, in bytes, beyond which none is saved; -1 is unlimited"`
+	SnapshotMaxBytes   int64      `env:"SNAPSHOT_MAX_BYTES" default:"-1" desc:"size of each bucket of snapshots, in bytes, beyond which none is saved; -1 is unlimited"`
 	ObjectMaxBytes     int64      `env:"OBJECT_MAX_BYTES" default:"-1" desc:"size of the bucket of large values and archives, in bytes, beyond which none is saved; -1 is unlimited"`
 	PlacementCluster   string     `env:"PLACEMENT_CLUSTER" desc:"NATS cluster in which streams and buckets are created; empty lets the server choose"`
 	PlacementTags      stringList `env:"PLACEMENT_TAGS" desc:"comma-separated tags of the NATS servers on which streams and buckets are created"`

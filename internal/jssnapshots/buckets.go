@@ -17,7 +17,7 @@ import (
 // partition, also the keys of its owners; the leases are in that of partition 0.
 //
 // In a log with several partitions that an earlier build created, all snapshots are in the bucket of partition 0, and stay there until an operator fills other
-// buckets and switches to them: topology creates the buckets of the other partitions without the key jsclient.SnapshotsKey, and nothing uses them.
+// buckets and switches to them: the bucket of partition 0 lacks the key jsclient.SnapshotsKey then, and nothing uses those of the other partitions.
 
 // bucket is a bucket of heads and messages.
 type bucket struct {
@@ -90,28 +90,17 @@ func (st *Store) newBucket(stream jetstream.Stream, name string) *bucket {
 	return &bucket{stream: stream, name: "KV_" + name, prefix: "$KV." + name + ".", limit: max(0, limit-headerReserve)}
 }
 
-// bucketStream returns the bucket with the snapshots of a partition and its name. The error is jetstream.ErrBucketNotFound if it does not exist: the bucket of
-// partition 0 takes its place only if that bucket is there and is not partitioned, because a bucket that was deleted may be about to be created again.
+// bucketStream returns the bucket with the snapshots of a partition and its name. The bucket of partition 0 decides whether they are there. The error is
+// jetstream.ErrBucketNotFound while one of the two is missing: it may be about to be created again, and snapshots in another bucket would not be found then.
 func bucketStream(layout subjects.Layout, partition int, lookUp func(name string) (jetstream.Stream, error)) (jetstream.Stream, string, error) {
-	name := layout.SnapshotsOf(partition)
-	own, err := lookUp("KV_" + name)
-	missing := errors.Is(err, jetstream.ErrStreamNotFound)
-	switch {
-	case missing && partition == 0:
-		return nil, name, jetstream.ErrBucketNotFound
-	case err != nil && !missing:
-		return nil, name, err
-	case partition == 0 || !missing && jsclient.IsPartitioned(own.CachedInfo().Config):
-		return own, name, nil
+	name := layout.Snapshots()
+	stream, err := lookUp("KV_" + name)
+	if err == nil && partition > 0 && jsclient.IsPartitioned(stream.CachedInfo().Config) {
+		name = layout.SnapshotsOf(partition)
+		stream, err = lookUp("KV_" + name)
 	}
-	first, _, err := bucketStream(layout, 0, lookUp)
-	switch {
-	case err != nil:
-		return nil, layout.Snapshots(), err
-	case !jsclient.IsPartitioned(first.CachedInfo().Config):
-		return first, layout.Snapshots(), nil
-	case missing:
-		return nil, name, jetstream.ErrBucketNotFound
+	if errors.Is(err, jetstream.ErrStreamNotFound) {
+		err = jetstream.ErrBucketNotFound
 	}
-	return own, name, nil
+	return stream, name, err
 }

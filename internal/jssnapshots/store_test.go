@@ -31,10 +31,10 @@ func open(t *testing.T, js jetstream.JetStream, layout subjects.Layout) *Store {
 	return st
 }
 
-func openFor(b *testing.B, js jetstream.JetStream) *Store {
+func openFor(b *testing.B, js jetstream.JetStream, layout subjects.Layout) *Store {
 	b.Helper()
-	streamtest.Ensure(b, js, topology.Config{})
-	st, err := New(js, Config{})
+	streamtest.Ensure(b, js, topology.Config{Layout: layout})
+	st, err := New(js, Config{Layout: layout})
 	if err != nil {
 		b.Fatal(err)
 	}
