@@ -19,7 +19,9 @@ type listing struct {
 	few        uint64 // heads that one step back reads at least
 	first      uint64 // of the stream
 	end        uint64 // heads from here on were read
-	countAfter uint64 // about how many those are
+	stepped    bool   // a step was taken
+	counted    bool   // countAfter is known
+	countAfter uint64 // about how many heads are from end on
 
 	found   []listedHead // heads that were read, match and are not on a page yet, in order
 	scanned int          // heads that were read
@@ -36,13 +38,9 @@ func (l *listing) begin(ctx context.Context) error {
 	}
 	l.first = max(1, info.State.FirstSeq)
 	if last := info.State.LastSeq + 1; l.end >= last {
-		l.end = last
-		return nil
+		l.end, l.counted = last, true
 	}
-	if l.more() {
-		l.countAfter, err = l.count(ctx, l.end)
-	}
-	return err
+	return nil
 }
 
 func (l *listing) last() *listedHead { return &l.found[len(l.found)-1] }
@@ -59,9 +57,26 @@ func (l *listing) more() bool { return l.end > l.first }
 // maxStep is the maximum of few, which grows while only a few of the read heads match.
 const maxStep = 4096
 
-// stepBack returns the heads before l.end, in order: a few more than are wanted, or all. The server counts heads to find the start of the step, so that the
-// cost of a page does not depend on the size of the bucket and on the positions of the tenant's heads.
+// firstStep is how many messages the first step reads for each head that is wanted: without counting heads, which costs as much as reading these.
+const firstStep = 4
+
+// stepBack returns the heads before l.end, in order: a few more than are wanted, or all. From the second step on the server counts heads to find the start of
+// the step, so that the cost of a page does not depend on the size of the bucket and on the positions of the tenant's heads.
 func (l *listing) stepBack(ctx context.Context) ([]listedHead, error) {
+	if !l.stepped {
+		l.stepped = true
+		start := l.end - min(firstStep*l.few, l.end-l.first)
+		heads, err := l.read(ctx, start)
+		l.end, l.countAfter = start, l.countAfter+uint64(len(heads))
+		return heads, err
+	}
+	if !l.counted {
+		n, err := l.count(ctx, l.end)
+		if err != nil {
+			return nil, err
+		}
+		l.counted, l.countAfter = true, n
+	}
 	few, many := l.few, 8*l.few
 	l.few = min(4*l.few, maxStep)
 	start, tooFar := l.end, l.end // there are too few heads from tooFar on
