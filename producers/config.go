@@ -61,8 +61,8 @@ type Config struct {
 	Log *slog.Logger
 
 	// Positions returns the last position of a session whose records have expired, so that ordinals and epochs continue and do not restart. Defaults to
-	// the stored snapshots in the bucket of Layout, if there is one: the NATS account needs $JS.API.STREAM.MSG.GET.KV_TR_SNAPSHOTS. Set it if the
-	// snapshots are stored elsewhere.
+	// the stored snapshots in the buckets of Layout, if there are any: the NATS account needs $JS.API.STREAM.MSG.GET.KV_TR_SNAPSHOTS, and the same for each
+	// KV_TR_SNAPSHOTS_<p>. Set it if the snapshots are stored elsewhere.
 	Positions PositionStore
 }
 

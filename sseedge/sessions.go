@@ -128,8 +128,8 @@ func (e *Edge) shownListed(view string, l projector.SessionInfo) (json.RawMessag
 }
 
 const (
-	maxAgentType = 256 // bytes of ?agentType=
-	maxBefore    = 256 // bytes of ?before=
+	maxAgentType = 256      // bytes of ?agentType=
+	maxBefore    = 16 << 10 // bytes of ?before=, which has a number for each partition
 )
 
 func (q query) readListing() (projector.SessionQuery, *httpkit.Problem) {

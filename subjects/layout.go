@@ -28,8 +28,8 @@ type Layout struct {
 	// sessions. Defaults to 1, at most 1024.
 	Partitions int
 
-	// SnapshotBucket is the key-value bucket of the snapshots. If empty, its name is derived from Prefix. After a rebuild into another bucket it is the name of
-	// that one.
+	// SnapshotBucket is the key-value bucket of the snapshots of partition 0, and the beginning of the names of those of the other partitions, see SnapshotsOf. If
+	// empty, its name is derived from Prefix. After a rebuild into other buckets it is the name of the first of them.
 	SnapshotBucket string
 }
 
@@ -104,12 +104,22 @@ func (l Layout) Stream(p int) string { return l.ChunkStreams() + strconv.Itoa(p)
 // ChunkStreams returns the prefix of the names of all partitions: TR_CHUNKS_.
 func (l Layout) ChunkStreams() string { return l.name("_CHUNKS_") }
 
-// Snapshots returns the name of the key-value bucket of the snapshots: TR_SNAPSHOTS, or SnapshotBucket.
+// Snapshots returns the name of the key-value bucket of the snapshots of partition 0: TR_SNAPSHOTS, or SnapshotBucket. It also has the leases of projectors and
+// of their tasks.
 func (l Layout) Snapshots() string {
 	if l.SnapshotBucket != "" {
 		return l.SnapshotBucket
 	}
 	return l.name("_SNAPSHOTS")
+}
+
+// SnapshotsOf returns the name of the key-value bucket of the snapshots of partition p: Snapshots for partition 0, and TR_SNAPSHOTS_<p> for the others. The
+// bucket of partition 0 may have the snapshots of all partitions, see topology.
+func (l Layout) SnapshotsOf(p int) string {
+	if p == 0 {
+		return l.Snapshots()
+	}
+	return l.Snapshots() + "_" + strconv.Itoa(p)
 }
 
 // Objects returns the name of the object bucket for data that is too large for a value: TR_OBJECTS.

@@ -114,6 +114,7 @@ func isWildcard(token string) bool { return token == "*" || strings.HasPrefix(to
 var risks = map[string]string{
 	subjectsSetting:      "messages are refused, or messages of other programs are read as records",
 	partitionsSetting:    "readers and writers look for sessions in the wrong stream",
+	snapshotsSetting:     "snapshots of different partitions replace each other",
 	retentionSetting:     "stored messages are removed early or never",
 	storageSetting:       "stored messages are lost when the server stops",
 	replicasSetting:      "stored messages are lost with a server",

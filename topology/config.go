@@ -80,7 +80,7 @@ type Config struct {
 	// processes or more work for it, for 40 days. Defaults to Off: limited by the disk only.
 	UsageMaxBytes int64
 
-	// SnapshotMaxBytes is the maximum size of the bucket of snapshots, beyond which writes are refused. Defaults to Off: limited by the disk only. There
+	// SnapshotMaxBytes is the maximum size of each bucket of snapshots, beyond which writes are refused. Defaults to Off: limited by the disk only. There
 	// is no maximum age: the messages of a session are written once and would expire before its head.
 	SnapshotMaxBytes int64
 

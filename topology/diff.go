@@ -51,7 +51,12 @@ func compare(got jetstream.StreamConfig, want streamSpec) []Difference {
 	var diffs []Difference
 	is, should := settings(got), settings(want.StreamConfig)
 	for i := range should {
-		if is[i].value == should[i].value || should[i].name == placementSetting && should[i].value == nothing {
+		switch {
+		case is[i].value == should[i].value:
+			continue
+		case should[i].name == placementSetting && should[i].value == nothing:
+			continue
+		case should[i].name == snapshotsSetting && is[i].value == nothing: // the bucket of partition 0 has all snapshots
 			continue
 		}
 		d := Difference{
@@ -77,6 +82,9 @@ func (w streamSpec) remedy(got string, s setting) string {
 			return fmt.Sprintf("if it was created for %s, record that with `nats stream edit %s --metadata %s=%s`", s.value, w.Name, partitionsKey, s.value)
 		}
 		return fmt.Sprintf("set Layout.Partitions to %s, or move the sessions as the documentation of package topology describes", got)
+	}
+	if s.name == snapshotsSetting {
+		return "choose another Layout.SnapshotBucket: this bucket belongs to another one"
 	}
 	change := fmt.Sprintf("change it with `nats stream edit %s`", w.Name)
 	if s.fixed {

@@ -256,7 +256,7 @@ func TestChangedPartitions(t *testing.T) {
 	wantDifference(t, fewer, "TR_CHUNKS_0: number of partitions is 2, want 1; set Layout.Partitions to 2, or move the sessions as the documentation of package topology describes")
 	more := Ensure(t.Context(), js, of(3))
 	wantDifference(t, more, "TR_CHUNKS_1: number of partitions is 2, want 3; set Layout.Partitions to 2, or move the sessions as the documentation of package topology describes")
-	wantStreams(t, js, "KV_TR_CREDENTIALS", "KV_TR_INBOX", "KV_TR_SNAPSHOTS", "KV_TR_USAGE", "OBJ_TR_OBJECTS", "TR_AUDIT", "TR_CHUNKS_0", "TR_CHUNKS_1", "TR_COMMANDS", "TR_DEADLETTERS", "TR_DEADLINES")
+	wantStreams(t, js, "KV_TR_CREDENTIALS", "KV_TR_INBOX", "KV_TR_SNAPSHOTS", "KV_TR_SNAPSHOTS_1", "KV_TR_USAGE", "OBJ_TR_OBJECTS", "TR_AUDIT", "TR_CHUNKS_0", "TR_CHUNKS_1", "TR_COMMANDS", "TR_DEADLETTERS", "TR_DEADLINES")
 }
 
 // A stream of another program that takes subjects of the layout is reported.

@@ -6,8 +6,9 @@
 //	TR_INBOX         answers and stop requests to runs, a key-value bucket
 //	TR_CREDENTIALS   revocations and tickets of clients, a key-value bucket
 //	TR_USAGE         tokens that tenants have used, a key-value bucket
-//	TR_SNAPSHOTS     snapshots, a key-value bucket
-//	TR_OBJECTS       values that are too large for it, an object bucket
+//	TR_SNAPSHOTS     snapshots of partition 0, a key-value bucket
+//	TR_SNAPSHOTS_<p> snapshots of another partition
+//	TR_OBJECTS       values that are too large for them, an object bucket
 //	TR_DEADLETTERS   messages of the log that could not be folded
 //
 // Every program calls Ensure (or Check, if its account may not create streams) once at the start, before it reads or writes:
@@ -24,6 +25,9 @@
 //
 // A stream that Ensure creates has a random epoch in its metadata (tailrace.epoch), which identifies its history: positions of readers belong to it. A stream
 // without one, of an earlier build or created from Streams, has its creation time as its epoch.
+//
+// If a log with several partitions was created by an earlier build, its snapshots are all in TR_SNAPSHOTS, and the buckets of the other partitions are not used. In
+// all other logs the metadata of TR_SNAPSHOTS has tailrace.snapshots.
 //
 // # Changing the number of partitions
 //

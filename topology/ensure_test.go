@@ -95,7 +95,7 @@ func TestCheckEach(t *testing.T) {
 	states := check(t.Context())
 	for stream, want := range map[string]string{
 		"TR_CHUNKS_0": "", "TR_CHUNKS_1": "direct get is off, want on", "TR_COMMANDS": "is missing", "TR_DEADLINES": "", "KV_TR_INBOX": "", "KV_TR_CREDENTIALS": "",
-		"KV_TR_USAGE": "", "KV_TR_SNAPSHOTS": "", "OBJ_TR_OBJECTS": "", "TR_DEADLETTERS": "", "TR_AUDIT": "",
+		"KV_TR_USAGE": "", "KV_TR_SNAPSHOTS": "", "KV_TR_SNAPSHOTS_1": "", "OBJ_TR_OBJECTS": "", "TR_DEADLETTERS": "", "TR_AUDIT": "",
 	} {
 		err, reported := states[stream]
 		_, different := errors.AsType[*DiffError](err)
@@ -185,7 +185,7 @@ func TestEnsureAfterAnInterruptedOne(t *testing.T) {
 	if err := Ensure(t.Context(), js, cfg); err != nil {
 		t.Fatalf("Ensure: %v", err)
 	}
-	wantStreams(t, js, "KV_TR_CREDENTIALS", "KV_TR_INBOX", "KV_TR_SNAPSHOTS", "KV_TR_USAGE", "OBJ_TR_OBJECTS", "TR_AUDIT", "TR_CHUNKS_0", "TR_CHUNKS_1", "TR_CHUNKS_2", "TR_COMMANDS", "TR_DEADLETTERS", "TR_DEADLINES")
+	wantStreams(t, js, "KV_TR_CREDENTIALS", "KV_TR_INBOX", "KV_TR_SNAPSHOTS", "KV_TR_SNAPSHOTS_1", "KV_TR_SNAPSHOTS_2", "KV_TR_USAGE", "OBJ_TR_OBJECTS", "TR_AUDIT", "TR_CHUNKS_0", "TR_CHUNKS_1", "TR_CHUNKS_2", "TR_COMMANDS", "TR_DEADLETTERS", "TR_DEADLINES")
 }
 
 // The largest chunk with large headers is stored; a message one byte over the limit of the stream is rejected.

@@ -5,6 +5,8 @@ import (
 	"time"
 
 	"github.com/nats-io/nats.go/jetstream"
+
+	"github.com/tailrace/tailrace/internal/jsclient"
 )
 
 const (
@@ -43,7 +45,11 @@ func (c Config) streams() []streamSpec {
 	for p := range c.Layout.PartitionCount() {
 		all = append(all, c.chunks(p))
 	}
-	all = append(all, c.commands(), c.deadlines(), c.inbox(), c.credentials(), c.usage(), c.snapshots(), c.objects(), c.deadLetters(), c.audit())
+	all = append(all, c.commands(), c.deadlines(), c.inbox(), c.credentials(), c.usage())
+	for p := range c.Layout.PartitionCount() {
+		all = append(all, c.snapshots(p))
+	}
+	all = append(all, c.objects(), c.deadLetters(), c.audit())
 	reserved := []string{c.Layout.AllInboxHints()}
 	for p := range c.Layout.PartitionCount() {
 		reserved = append(reserved, c.Layout.AllLive(p))
@@ -193,9 +199,9 @@ func (c Config) usage() streamSpec {
 	return s
 }
 
-// snapshots is the stream of the bucket of heads and messages. The head of a deleted session has a TTL.
-func (c Config) snapshots() streamSpec {
-	s := c.values(c.Layout.Snapshots(), "Tailrace: snapshots of sessions", map[string]string{
+// snapshots is the stream of the bucket of heads and messages of partition p. The head of a deleted session has a TTL.
+func (c Config) snapshots(p int) streamSpec {
+	s := c.values(c.Layout.SnapshotsOf(p), "Tailrace: snapshots of sessions, partition "+strconv.Itoa(p), map[string]string{
 		maxBytesSetting:   "SnapshotMaxBytes",
 		maxMsgSizeSetting: "MaxSnapshot",
 	})
@@ -204,6 +210,7 @@ func (c Config) snapshots() streamSpec {
 	s.MaxMsgSize = c.MaxSnapshot
 	s.AllowDirect = true
 	s.AllowMsgTTL = true
+	s.Metadata = map[string]string{jsclient.SnapshotsKey: strconv.Itoa(p)}
 	return s
 }
 

@@ -113,7 +113,7 @@ type config struct {
 	InboxMaxBytes      int64      `env:"INBOX_MAX_BYTES" default:"-1" desc:"size of the bucket of answers and stop requests, in bytes, beyond which they are refused; -1 is unlimited"`
 	CredentialMaxBytes int64      `env:"CREDENTIAL_MAX_BYTES" default:"-1" desc:"size of the bucket of revocations and tickets, in bytes, beyond which they are refused; -1 is unlimited"`
 	UsageMaxBytes      int64      `env:"USAGE_MAX_BYTES" default:"-1" desc:"size of the bucket of used tokens, in bytes, beyond which they are not stored and budgets not enforced; -1 is unlimited"`
-	SnapshotMaxBytes   int64      `env:"SNAPSHOT_MAX_BYTES" default:"-1" desc:"size of the bucket of snapshots, in bytes, beyond which none is saved; -1 is unlimited"`
+	SnapshotMaxBytes   int64      `env:"SNAPSHOT_MAX_BYTES" default:"-1" desc:"size of each bucket of snapshots, in bytes, beyond which none is saved; -1 is unlimited"`
 	ObjectMaxBytes     int64      `env:"OBJECT_MAX_BYTES" default:"-1" desc:"size of the bucket of large values and archives, in bytes, beyond which none is saved; -1 is unlimited"`
 	PlacementCluster   string     `env:"PLACEMENT_CLUSTER" desc:"NATS cluster in which streams and buckets are created; empty lets the server choose"`
 	PlacementTags      stringList `env:"PLACEMENT_TAGS" desc:"comma-separated tags of the NATS servers on which streams and buckets are created"`
@@ -127,7 +127,7 @@ type config struct {
 	SnapshotBucket  string        `env:"SNAPSHOT_BUCKET" desc:"snapshot bucket, to switch to one that 'rebuild --to' has filled; if empty, the one named after PREFIX"`
 	SaveRecords     int           `env:"SAVE_RECORDS" default:"200" desc:"save a snapshot after at most this many records of a session"`
 	SaveAfter       time.Duration `env:"SAVE_AFTER" default:"5s" desc:"save a snapshot at most this long after a record was folded"`
-	SnapshotTTL     time.Duration `env:"SNAPSHOT_TTL" default:"0s" desc:"retention of the snapshot of a session without new records, at least MAX_AGE; 0s is unlimited"`
+	SnapshotTTL     time.Duration `env:"SNAPSHOT_TTL" default:"2160h" desc:"retention of the snapshot of a session since its last record, at least MAX_AGE, to which the default of 90 days is raised; 0s is unlimited"`
 	ProjectorMemory int           `env:"PROJECTOR_MEMORY" default:"268435456" desc:"memory for snapshots in a projector, of all its partitions together, in bytes"`
 
 	DeadLetterMaxAge   time.Duration `env:"DEADLETTER_MAX_AGE" default:"0s" desc:"retention of dead letters; 0s is 30 days"`
@@ -285,7 +285,7 @@ func (c config) validate() error {
 	case c.DemoPace < 0:
 		return fmt.Errorf("demo-pace is %v, want 0 or more", c.DemoPace)
 	}
-	if c.SnapshotTTL < 0 || c.SnapshotTTL > 0 && c.SnapshotTTL < c.MaxAge {
+	if ttl := c.snapshotTTL(); ttl < 0 || ttl > 0 && ttl < c.MaxAge {
 		return fmt.Errorf("snapshot-ttl is %s, want 0s (unlimited) or at least max-age, %s: a snapshot outlives the log", c.SnapshotTTL, c.MaxAge)
 	}
 	for name, d := range map[string]time.Duration{"heartbeat": c.Heartbeat, "write-timeout": c.WriteTimeout, "feed-linger": c.FeedLinger, "retry-timeout": c.RetryTimeout, "model-idle-timeout": c.ModelIdleTimeout} {

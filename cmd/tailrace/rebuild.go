@@ -5,6 +5,8 @@ import (
 	"errors"
 	"flag"
 	"fmt"
+	"strconv"
+	"strings"
 
 	"github.com/tailrace/tailrace/chunk"
 	"github.com/tailrace/tailrace/internal/jssnapshots"
@@ -23,8 +25,8 @@ type rebuildFlags struct {
 
 func (f *rebuildFlags) register(flags *flag.FlagSet) {
 	f.sessionSelection.register(flags)
-	flags.StringVar(&f.to, "to", "", "fill this bucket instead of the live one; it is created if it does not exist")
-	flags.StringVar(&f.drop, "drop", "", "delete this unused snapshot bucket and its objects")
+	flags.StringVar(&f.to, "to", "", "fill this bucket, and those of its partitions, instead of the live ones; they are created if they do not exist")
+	flags.StringVar(&f.drop, "drop", "", "delete this unused snapshot bucket, those of its partitions, and their objects")
 }
 
 // runRebuild refolds sessions from the log.
@@ -66,10 +68,17 @@ func checkBucket(flag, name string, live subjects.Layout) error {
 	if err := subjects.CheckToken(flag, name); err != nil {
 		return err
 	}
-	if name == live.Snapshots() {
-		return fmt.Errorf("--%s is %q, want a bucket other than the live one", flag, name)
+	if name == live.Snapshots() || isPartitionBucket(name, live.Snapshots()) || isPartitionBucket(live.Snapshots(), name) && live.PartitionCount() > 1 {
+		return fmt.Errorf("--%s is %q, want a bucket other than the live one and those of its partitions", flag, name)
 	}
 	return nil
+}
+
+// isPartitionBucket reports whether name is, or may become, the bucket of a partition beside the bucket first.
+func isPartitionBucket(name, first string) bool {
+	p, ok := strings.CutPrefix(name, first+"_")
+	_, err := strconv.ParseUint(p, 10, 16)
+	return ok && err == nil
 }
 
 func (f *rebuildFlags) run(ctx context.Context, t terminal, b *app) error {

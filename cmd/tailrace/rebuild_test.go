@@ -35,11 +35,11 @@ type rebuildEnv struct {
 
 var siteLayout = subjects.Layout{Partitions: 2}
 
-func newRebuildEnv(t *testing.T) *rebuildEnv {
+func newRebuildEnv(t *testing.T, ensure func(testing.TB, jetstream.JetStream, topology.Config)) *rebuildEnv {
 	t.Helper()
 	srv := natstest.Start(t, natstest.Listen())
 	js := srv.JetStream(t)
-	streamtest.Ensure(t, js, topology.Config{Layout: siteLayout})
+	ensure(t, js, topology.Config{Layout: siteLayout})
 	store, err := jssnapshots.New(js, jssnapshots.Config{Layout: siteLayout})
 	if err != nil {
 		t.Fatal(err)
@@ -161,7 +161,7 @@ func (s *rebuildEnv) expire(session chunk.Session, keep uint64) {
 // replaced, a snapshot whose log has expired is kept; a second run changes
 // nothing.
 func TestVerifyAndRebuild(t *testing.T) {
-	s := newRebuildEnv(t)
+	s := newRebuildEnv(t, streamtest.Ensure)
 	s.expect(s.results(exitOK, "verify", "--all"), "unsaved:12")
 	s.expect(s.results(exitOK, "rebuild", "--all"), "replaced:12")
 	s.expect(s.results(exitOK, "verify", "--all"), "same:12")
@@ -185,30 +185,36 @@ func TestVerifyAndRebuild(t *testing.T) {
 
 	s.run(exitError, "verify", "--session", "unknown")
 	s.run(exitError, "rebuild", "--session", "unknown")
-	for _, wrong := range [][]string{{"verify"}, {"rebuild"}, {"verify", "--all", "--session", "s1"}, {"rebuild", "--all", "--to", "TR_SNAPSHOTS"}, {"rebuild", "--all", "--to", "a.b"}, {"rebuild", "--drop", "TR_SNAPSHOTS"}, {"rebuild", "--all", "--drop", "B"}} {
+	for _, wrong := range [][]string{{"verify"}, {"rebuild"}, {"verify", "--all", "--session", "s1"}, {"rebuild", "--all", "--to", "TR_SNAPSHOTS"}, {"rebuild", "--all", "--to", "a.b"}, {"rebuild", "--all", "--to", "TR_SNAPSHOTS_7"}, {"rebuild", "--drop", "TR_SNAPSHOTS"}, {"rebuild", "--drop", "TR_SNAPSHOTS_1"}, {"rebuild", "--all", "--drop", "B"}} {
 		s.run(exitUsage, wrong...)
 	}
 }
 
 // Another bucket is filled while the live one is in use, and the projectors
-// switch to it.
+// switch to it. So the partitions of a log that share a bucket get one each.
 func TestRebuildIntoAnotherBucket(t *testing.T) {
-	s := newRebuildEnv(t)
+	for name, ensure := range map[string]func(testing.TB, jetstream.JetStream, topology.Config){"from buckets": streamtest.Ensure, "from a shared bucket": streamtest.EnsureShared} {
+		t.Run(name, func(t *testing.T) { testRebuildIntoAnotherBucket(t, newRebuildEnv(t, ensure)) })
+	}
+}
+
+func testRebuildIntoAnotherBucket(t *testing.T, s *rebuildEnv) {
+	t.Helper()
 	s.run(exitOK, "rebuild", "--all")
 	s.expire(s.all[4], 5)
 	s.expire(s.all[5], 0)
-	_, errs := s.run(exitOK, "rebuild", "--all", "--to", "TR_SNAPSHOTS_2")
-	if !strings.Contains(errs, "12 sessions, 10 replaced, 2 copied") || !strings.Contains(errs, "TAILRACE_SNAPSHOT_BUCKET=TR_SNAPSHOTS_2") {
+	_, errs := s.run(exitOK, "rebuild", "--all", "--to", "TR_SNAPSHOTS2")
+	if !strings.Contains(errs, "12 sessions, 10 replaced, 2 copied") || !strings.Contains(errs, "TAILRACE_SNAPSHOT_BUCKET=TR_SNAPSHOTS2") {
 		t.Errorf("rebuild prints %s", errs)
 	}
-	s.expect(s.results(exitOK, "rebuild", "--all", "--to", "TR_SNAPSHOTS_2"), "unchanged:12")
-	s.expect(s.results(exitOK, "verify", "--all", "--snapshot-bucket", "TR_SNAPSHOTS_2"), "same:10 unprovable:2")
+	s.expect(s.results(exitOK, "rebuild", "--all", "--to", "TR_SNAPSHOTS2"), "unchanged:12")
+	s.expect(s.results(exitOK, "verify", "--all", "--snapshot-bucket", "TR_SNAPSHOTS2"), "same:10 unprovable:2")
 
 	// A projector with the new bucket continues at the positions stored there.
 	s.write(chunk.RootSession("default", "late"), 99, 40)
-	p := startProcess(t, "projector", "--nats-url", s.url, "--partitions", "2", "--snapshot-bucket", "TR_SNAPSHOTS_2", "--ops-listen", "127.0.0.1:0")
+	p := startProcess(t, "projector", "--nats-url", s.url, "--partitions", "2", "--snapshot-bucket", "TR_SNAPSHOTS2", "--ops-listen", "127.0.0.1:0")
 	layout := siteLayout
-	layout.SnapshotBucket = "TR_SNAPSHOTS_2"
+	layout.SnapshotBucket = "TR_SNAPSHOTS2"
 	store, err := jssnapshots.New(s.js, jssnapshots.Config{Layout: layout})
 	if err != nil {
 		t.Fatal(err)
@@ -223,21 +229,39 @@ func TestRebuildIntoAnotherBucket(t *testing.T) {
 	if got := p.end(); got != exitOK {
 		t.Errorf("projector: exit code %d", got)
 	}
-	s.expect(s.results(exitOK, "verify", "--all", "--snapshot-bucket", "TR_SNAPSHOTS_2"), "same:11 unprovable:2")
+	s.expect(s.results(exitOK, "verify", "--all", "--snapshot-bucket", "TR_SNAPSHOTS2"), "same:11 unprovable:2")
 	if _, _, err := s.store.Load(t.Context(), chunk.RootSession("default", "late")); err == nil {
 		t.Error("the old bucket has the late session")
 	}
 
 	// The old bucket can be deleted; the bucket that the projectors save to
 	// cannot, whatever the settings of the command are.
-	if _, errs := s.run(exitError, "rebuild", "--drop", "TR_SNAPSHOTS_2"); !strings.Contains(errs, `"TR_SNAPSHOTS_2", want an unused bucket`) {
+	if _, errs := s.run(exitError, "rebuild", "--drop", "TR_SNAPSHOTS2"); !strings.Contains(errs, `"TR_SNAPSHOTS2", want an unused bucket`) {
 		t.Errorf("rebuild prints %s", errs)
 	}
-	if _, errs := s.run(exitOK, "rebuild", "--drop", "TR_SNAPSHOTS", "--snapshot-bucket", "TR_SNAPSHOTS_2"); !strings.Contains(errs, "deleted bucket TR_SNAPSHOTS ") {
+	if _, errs := s.run(exitOK, "rebuild", "--drop", "TR_SNAPSHOTS", "--snapshot-bucket", "TR_SNAPSHOTS2"); !strings.Contains(errs, "deleted bucket TR_SNAPSHOTS ") {
 		t.Errorf("rebuild prints %s", errs)
 	}
-	if _, err := s.js.KeyValue(t.Context(), "TR_SNAPSHOTS"); !errors.Is(err, jetstream.ErrBucketNotFound) {
-		t.Errorf("the old bucket: %v", err)
+	for p := range siteLayout.PartitionCount() {
+		if _, err := s.js.KeyValue(t.Context(), siteLayout.SnapshotsOf(p)); !errors.Is(err, jetstream.ErrBucketNotFound) {
+			t.Errorf("the old bucket %s: %v", siteLayout.SnapshotsOf(p), err)
+		}
+		if heads, err := s.heads(layout.SnapshotsOf(p)); err != nil || heads == 0 {
+			t.Errorf("%d heads in %s, %v", heads, layout.SnapshotsOf(p), err)
+		}
 	}
-	s.expect(s.results(exitOK, "verify", "--all", "--snapshot-bucket", "TR_SNAPSHOTS_2"), "same:11 unprovable:2")
+	s.expect(s.results(exitOK, "verify", "--all", "--snapshot-bucket", "TR_SNAPSHOTS2"), "same:11 unprovable:2")
+}
+
+// heads returns the number of snapshots in a bucket.
+func (s *rebuildEnv) heads(bucket string) (int, error) {
+	stream, err := s.js.Stream(s.t.Context(), "KV_"+bucket)
+	if err != nil {
+		return 0, err
+	}
+	info, err := stream.Info(s.t.Context(), jetstream.WithSubjectFilter("$KV."+bucket+"."+subjects.SnapshotHeadKeys()))
+	if err != nil {
+		return 0, err
+	}
+	return len(info.State.Subjects), nil
 }

@@ -31,7 +31,7 @@ func TestSetup(t *testing.T) {
 		t.Errorf("projector created %s", name)
 	}
 	for range 2 {
-		if got := tailrace(exitOK, "setup"); got != "11 streams exist with these settings\n" {
+		if got := tailrace(exitOK, "setup"); got != "12 streams exist with these settings\n" {
 			t.Errorf("setup: %s", got)
 		}
 	}

@@ -6,18 +6,35 @@ import (
 	"time"
 
 	"github.com/tailrace/tailrace/internal/jssnapshots"
+	"github.com/tailrace/tailrace/internal/metrics"
 	"github.com/tailrace/tailrace/internal/retention"
 )
+
+// defaultSnapshotTTL is the default of SnapshotTTL.
+const defaultSnapshotTTL = 90 * 24 * time.Hour
+
+// snapshotTTL returns the retention of snapshots, 0 for unlimited. The default is longer where the log is kept longer.
+func (c config) snapshotTTL() time.Duration {
+	if c.SnapshotTTL == defaultSnapshotTTL {
+		return max(c.SnapshotTTL, c.MaxAge)
+	}
+	return c.SnapshotTTL
+}
 
 // sweepSnapshots completes interrupted deletions and removes snapshots that
 // were not saved for SnapshotTTL, until ctx ends. Because it scans every head,
 // it runs once per hour, or more often for a short TTL.
 func (b *app) sweepSnapshots(ctx context.Context, store *jssnapshots.Store) error {
 	interval := time.Hour
-	if b.cfg.SnapshotTTL > 0 {
-		interval = min(interval, max(time.Minute, b.cfg.SnapshotTTL/24))
+	ttl := b.cfg.snapshotTTL()
+	if ttl > 0 {
+		interval = min(interval, max(time.Minute, ttl/24))
 	}
-	eraser, err := retention.NewEraser(b.js, store, retention.EraserConfig{Layout: b.cfg.layout(), TTL: b.cfg.SnapshotTTL, Log: b.log})
+	expired, err := metrics.NewExpired(b.metrics)
+	if err != nil {
+		return err
+	}
+	eraser, err := retention.NewEraser(b.js, store, retention.EraserConfig{Layout: b.cfg.layout(), TTL: ttl, Expired: expired.Expired, Log: b.log})
 	if err != nil {
 		return err
 	}

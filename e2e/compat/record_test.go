@@ -305,19 +305,21 @@ func (r *recorder) queue(t *testing.T) {
 // check checks that the store has the required contents.
 func (r *recorder) check(t *testing.T, handled int) {
 	t.Helper()
-	kv, err := r.js.KeyValue(t.Context(), layout.Snapshots())
-	if err != nil {
-		t.Fatal(err)
-	}
-	keys, err := kv.ListKeys(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
 	objects := 0
-	for key := range keys.Keys() {
-		if entry, err := kv.Get(t.Context(), key); err == nil && bytes.HasPrefix(entry.Value(), []byte(`{"object":`)) {
-			t.Logf("an object: %s", key)
-			objects++
+	for p := range layout.PartitionCount() {
+		kv, err := r.js.KeyValue(t.Context(), layout.SnapshotsOf(p))
+		if err != nil {
+			t.Fatal(err)
+		}
+		keys, err := kv.ListKeys(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		for key := range keys.Keys() {
+			if entry, err := kv.Get(t.Context(), key); err == nil && bytes.HasPrefix(entry.Value(), []byte(`{"object":`)) {
+				t.Logf("an object: %s", key)
+				objects++
+			}
 		}
 	}
 	if objects < 2 {

@@ -17,9 +17,9 @@ import (
 // tombstoneTTL is how long a tombstone is kept after all other data is deleted: longer than a projector keeps a delivery or a writer keeps a position.
 const tombstoneTTL = 72 * time.Hour
 
-// NextRevision returns a revision after all stored values.
-func (st *Store) NextRevision(ctx context.Context) (projector.Revision, error) {
-	b, err := st.open(ctx)
+// NextRevision returns a revision after all stored values of a session.
+func (st *Store) NextRevision(ctx context.Context, s chunk.Session) (projector.Revision, error) {
+	b, err := st.bucketOf(ctx, s)
 	if err != nil {
 		return 0, err
 	}
@@ -35,7 +35,7 @@ func (st *Store) NextRevision(ctx context.Context) (projector.Revision, error) {
 // writing, and only a call after the maximum duration of a save makes the tombstone expire, after 72 hours.
 func (st *Store) DeleteData(ctx context.Context, tombstone fold.Snapshot, r, before projector.Revision) (bool, error) {
 	s := tombstone.Session
-	b, err := st.open(ctx)
+	b, err := st.bucketOf(ctx, s)
 	if err != nil {
 		return false, err
 	}
@@ -90,7 +90,7 @@ func (st *Store) StoredSessions(ctx context.Context, s chunk.Session) ([]chunk.S
 	if err != nil {
 		return nil, err
 	}
-	b, err := st.open(ctx)
+	b, err := st.bucketOf(ctx, s)
 	if err != nil {
 		return nil, err
 	}
@@ -111,26 +111,47 @@ func (st *Store) StoredSessions(ctx context.Context, s chunk.Session) ([]chunk.S
 	return all, nil
 }
 
-// HeadsSavedBefore returns at most limit heads that were saved before a time, the oldest first, after the sequence that the previous call returned, 0 for
-// the first call. The returned sequence is 0 if there are no more. The heads are stored in the order in which they were saved, so it reads no others.
+// HeadsSavedBefore returns at most limit heads that were saved before a time, after the place that the previous call returned, 0 for the first call. The
+// returned place is 0 if there are no more. In each bucket the heads are stored in the order in which they were saved, so it reads no others.
 func (st *Store) HeadsSavedBefore(ctx context.Context, before time.Time, limit int, after uint64) (expired []projector.ExpiredHead, next uint64, err error) {
-	b, err := st.open(ctx)
+	all, err := st.buckets(ctx)
 	if err != nil {
 		return nil, 0, err
 	}
-	for h, err := range st.heads(ctx, b, subjects.SnapshotHeadKeys(), after+1) {
+	for n := after >> placeShift; n < uint64(len(all)); n, after = n+1, 0 {
+		last, more, err := st.savedBefore(ctx, all[n], before, limit, after&(1<<placeShift-1), &expired)
 		switch {
 		case err != nil:
 			return expired, 0, err
-		case !h.stored.Before(before):
-			return expired, 0, nil
-		case len(expired) == limit:
-			return expired, next, nil
-		}
-		next = h.seq
-		if h.known && (!h.Deleted || !h.expiring) {
-			expired = append(expired, projector.ExpiredHead{Session: h.session, SavedAt: h.stored, Status: fold.Status(h.Status), Deleted: h.Deleted})
+		case more:
+			return expired, n<<placeShift | last, nil
 		}
 	}
 	return expired, 0, nil
+}
+
+// placeShift is the position of the number of a bucket in a place of HeadsSavedBefore; below it is a sequence.
+const placeShift = ownerShift
+
+// savedBefore adds the heads of one bucket after a sequence to expired, up to limit. It returns the sequence of the last head that it has read, and whether
+// there are more.
+func (st *Store) savedBefore(
+	ctx context.Context, b *bucket, before time.Time, limit int, after uint64, expired *[]projector.ExpiredHead,
+) (last uint64, more bool, err error) {
+	last = after
+	for h, err := range st.heads(ctx, b, subjects.SnapshotHeadKeys(), after+1) {
+		switch {
+		case err != nil:
+			return last, false, err
+		case !h.stored.Before(before):
+			return last, false, nil
+		case len(*expired) == limit:
+			return last, true, nil
+		}
+		last = h.seq
+		if h.known && (!h.Deleted || !h.expiring) {
+			*expired = append(*expired, projector.ExpiredHead{Session: h.session, SavedAt: h.stored, Status: fold.Status(h.Status), Deleted: h.Deleted})
+		}
+	}
+	return last, false, nil
 }

@@ -1,4 +1,4 @@
-// Package jssnapshots stores snapshots in a JetStream key-value bucket, and delivers the log to the projector that makes them.
+// Package jssnapshots stores snapshots in JetStream key-value buckets, one for each partition, and delivers the log to the projector that makes them.
 //
 //	store, err := jssnapshots.New(js, jssnapshots.Config{})
 //	revision, err := store.Save(ctx, snapshot, 0)

@@ -2,32 +2,51 @@ package jssnapshots
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"slices"
+
+	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/tailrace/tailrace/chunk"
 	"github.com/tailrace/tailrace/subjects"
 )
 
-// Drop removes the bucket and its objects, and returns the number of objects. No process may use the bucket any more. It is an error, and nothing is
-// removed, if the bucket has keys that are not of snapshots. The objects are removed first: after a crash Drop can be called again, and without the bucket
-// its objects could not be identified.
+// Drop removes the buckets of all partitions and their objects, and returns the number of objects. No process may use the buckets any more. It is an error, and
+// nothing is removed, if a bucket has keys that are not of snapshots. The objects of a bucket are removed before it: after a crash Drop can be called again, and
+// without the bucket its objects could not be identified. The bucket of partition 0 is the last one: without it there is nothing to drop.
 func (st *Store) Drop(ctx context.Context) (objects int, err error) {
-	b, err := st.open(ctx)
-	if err != nil {
+	if _, err := st.open(ctx, 0); err != nil {
 		return 0, err
 	}
-	notes, err := st.objectRefs(ctx, b)
-	if err != nil {
-		return 0, fmt.Errorf("bucket %s: %w", st.cfg.Layout.Snapshots(), err)
-	}
-	for _, n := range notes {
-		if err := st.discard(ctx, b, n.session, n.object); err != nil {
-			return objects, err
+	var all []*bucket
+	var notes [][]objectRef
+	for p := range st.cfg.Layout.PartitionCount() {
+		name := st.cfg.Layout.SnapshotsOf(p)
+		stream, err := request(ctx, st, func(ctx context.Context) (jetstream.Stream, error) { return st.js.Stream(ctx, "KV_"+name) })
+		if errors.Is(err, jetstream.ErrStreamNotFound) {
+			continue // an earlier Drop has removed it
 		}
-		objects++
+		if err != nil {
+			return 0, fmt.Errorf("bucket %s: %w", name, err)
+		}
+		b := st.newBucket(stream, name)
+		refs, err := st.objectRefs(ctx, b)
+		if err != nil {
+			return 0, fmt.Errorf("bucket %s: %w", name, err)
+		}
+		all, notes = append(all, b), append(notes, refs)
 	}
-	if err := st.js.DeleteKeyValue(ctx, st.cfg.Layout.Snapshots()); err != nil {
-		return objects, fmt.Errorf("delete bucket %s: %w", st.cfg.Layout.Snapshots(), err)
+	for i, b := range slices.Backward(all) {
+		for _, n := range notes[i] {
+			if err := st.discard(ctx, b, n.session, n.object); err != nil {
+				return objects, err
+			}
+			objects++
+		}
+		if err := st.js.DeleteKeyValue(ctx, b.bucket()); err != nil {
+			return objects, fmt.Errorf("delete bucket %s: %w", b.bucket(), err)
+		}
 	}
 	return objects, nil
 }

@@ -26,28 +26,47 @@ func (st *Store) each(ctx context.Context, under chunk.Session, yield func(chunk
 			return err
 		}
 	}
-	b, err := st.open(ctx)
+	all, err := st.bucketsUnder(ctx, under)
 	if err != nil {
 		return err
 	}
+	for _, b := range all {
+		if more, err := st.eachIn(ctx, b, filter, yield); err != nil || !more {
+			return err
+		}
+	}
+	return nil
+}
+
+// bucketsUnder returns the bucket of a tree, or all.
+func (st *Store) bucketsUnder(ctx context.Context, under chunk.Session) ([]*bucket, error) {
+	if under == (chunk.Session{}) {
+		return st.buckets(ctx)
+	}
+	b, err := st.bucketOf(ctx, under)
+	return []*bucket{b}, err
+}
+
+// eachIn is each for one bucket. It reports whether yield wants more.
+func (st *Store) eachIn(ctx context.Context, b *bucket, filter string, yield func(chunk.Session) bool) (bool, error) {
 	info, err := st.info(ctx, b, "")
 	if err != nil {
-		return err
+		return false, err
 	}
 	// Heads that are replaced during the iteration are after this end. Without it, an iteration whose caller replaces each head would never end.
 	for start, end := uint64(1), info.State.LastSeq; start <= end; {
 		page, next, err := st.headPage(ctx, b, filter, start, end)
 		if err != nil {
-			return err
+			return false, err
 		}
 		for _, s := range page {
 			if !yield(s) {
-				return nil
+				return false, nil
 			}
 		}
 		start = next
 	}
-	return nil
+	return true, nil
 }
 
 // pageHeads is how many heads Each reads at a time.

@@ -27,7 +27,7 @@ func (st *Store) Load(ctx context.Context, s chunk.Session) (fold.Snapshot, proj
 	if err != nil {
 		return fold.Snapshot{}, 0, err
 	}
-	b, err := st.open(ctx)
+	b, err := st.bucketOf(ctx, s)
 	if err != nil {
 		return fold.Snapshot{}, 0, err
 	}
@@ -119,7 +119,7 @@ func isMarker(h nats.Header) bool {
 
 // Save implements projector.Store.
 func (st *Store) Save(ctx context.Context, snap fold.Snapshot, after projector.Revision) (projector.Revision, error) {
-	b, err := st.open(ctx)
+	b, err := st.bucketOf(ctx, snap.Session)
 	if err != nil {
 		return 0, err
 	}

@@ -157,7 +157,7 @@ func TestCrashWithObjects(t *testing.T) {
 	st := openSmall(t, js)
 	log := newLarge(t)
 	r := mustSave(t, st, log.fold(t), 0)
-	b, err := st.open(t.Context())
+	b, err := st.open(t.Context(), 0)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -333,7 +333,7 @@ func TestExpiredHeadsAreListed(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	b, err := st.open(t.Context())
+	b, err := st.open(t.Context(), 0)
 	if err != nil {
 		t.Fatal(err)
 	}

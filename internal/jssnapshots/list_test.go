@@ -44,8 +44,15 @@ func pages(t *testing.T, st *Store, tenant string, q projector.SessionQuery) (al
 
 // The list equals that of a simple reference implementation, for any order of the saves of tenants, roots and children, every filter and every size of a page.
 func TestListAgainstAReference(t *testing.T) {
-	js := natstest.Start(t).JetStream(t)
-	st := open(t, js, subjects.Layout{})
+	for name, partitions := range placements {
+		t.Run(name, func(t *testing.T) {
+			testListAgainstAReference(t, openPlaced(t, natstest.Start(t).JetStream(t), subjects.Layout{Partitions: partitions}, name))
+		})
+	}
+}
+
+func testListAgainstAReference(t *testing.T, st *Store) {
+	t.Helper()
 	rng := seedtest.Rand(t)
 	var reference []fold.Snapshot // as saved, the latest at the end
 	revisions := make(map[chunk.Session]projector.Revision)
@@ -90,8 +97,15 @@ func TestListAgainstAReference(t *testing.T) {
 
 // Sessions that are saved between two pages are not returned twice.
 func TestListWhileSaving(t *testing.T) {
-	js := natstest.Start(t).JetStream(t)
-	st := open(t, js, subjects.Layout{})
+	for name, partitions := range placements {
+		t.Run(name, func(t *testing.T) {
+			testListWhileSaving(t, openPlaced(t, natstest.Start(t).JetStream(t), subjects.Layout{Partitions: partitions}, name))
+		})
+	}
+}
+
+func testListWhileSaving(t *testing.T, st *Store) {
+	t.Helper()
 	revisions := make(map[string]projector.Revision)
 	touch := func(id string) {
 		t.Helper()
@@ -162,20 +176,25 @@ func TestListRefuses(t *testing.T) {
 // BenchmarkSessions reads one page out of many sessions: the first, one from the middle, one whose filter matches at most one session in two hundred, and for
 // comparison all sessions, as a list without an index would.
 func BenchmarkSessions(b *testing.B) {
-	for _, sessions := range []int{1000, 100_000} {
-		b.Run(fmt.Sprintf("sessions=%d", sessions), func(b *testing.B) {
+	for _, c := range []struct{ sessions, partitions int }{{1000, 1}, {100_000, 1}, {100_000, 4}, {100_000, 16}} {
+		b.Run(fmt.Sprintf("sessions=%d/partitions=%d", c.sessions, c.partitions), func(b *testing.B) {
 			js := natstest.Start(b).JetStream(b)
-			st := openFor(b, js)
-			fill(b, js, sessions)
-			bk, err := st.open(b.Context())
+			layout := subjects.Layout{Partitions: c.partitions}
+			st := openFor(b, js, layout)
+			fill(b, js, layout, c.sessions)
+			all, err := st.buckets(b.Context())
 			if err != nil {
 				b.Fatal(err)
 			}
-			info, err := bk.stream.Info(b.Context())
-			if err != nil {
-				b.Fatal(err)
+			var places []string
+			for _, bk := range all {
+				info, err := bk.stream.Info(b.Context())
+				if err != nil {
+					b.Fatal(err)
+				}
+				places = append(places, fmt.Sprint(info.State.LastSeq/2))
 			}
-			middle := fmt.Sprint(info.State.LastSeq / 2)
+			middle := strings.Join(places, cursorSeparator)
 			for _, c := range []struct {
 				name string
 				q    projector.SessionQuery
@@ -196,11 +215,13 @@ func BenchmarkSessions(b *testing.B) {
 				}
 				for b.Loop() {
 					n := 0
-					for _, err := range st.heads(b.Context(), bk, filter, 1) {
-						if err != nil {
-							b.Fatal(err)
+					for _, bk := range all {
+						for _, err := range st.heads(b.Context(), bk, filter, 1) {
+							if err != nil {
+								b.Fatal(err)
+							}
+							n++
 						}
-						n++
 					}
 					b.ReportMetric(float64(n), "heads")
 				}
@@ -210,7 +231,7 @@ func BenchmarkSessions(b *testing.B) {
 }
 
 // fill stores heads of 4 KB with a message of 1 KB each, a tenth of them of other tenants and of children.
-func fill(b *testing.B, js jetstream.JetStream, sessions int) {
+func fill(b *testing.B, js jetstream.JetStream, layout subjects.Layout, sessions int) {
 	b.Helper()
 	value := []byte(strings.Repeat("x", 4<<10))
 	for n := range sessions {
@@ -230,9 +251,10 @@ func fill(b *testing.B, js jetstream.JetStream, sessions int) {
 		if err != nil {
 			b.Fatal(err)
 		}
+		prefix := "$KV." + layout.SnapshotsOf(layout.Partition(s)) + "."
 		for _, m := range []*nats.Msg{
-			{Subject: "$KV.TR_SNAPSHOTS." + key, Header: header(snap), Data: value},
-			{Subject: "$KV.TR_SNAPSHOTS.m" + key[1:] + ".0", Data: value[:1<<10]},
+			{Subject: prefix + key, Header: header(snap), Data: value},
+			{Subject: prefix + "m" + key[1:] + ".0", Data: value[:1<<10]},
 		} {
 			if _, err := js.PublishMsgAsync(m); err != nil {
 				b.Fatal(err)

@@ -36,7 +36,7 @@ func (st *Store) Range(ctx context.Context, snap fold.Snapshot, head projector.R
 //  1. from before the head: otherwise it may have been written later, after the session was deleted and started again;
 //  2. from a replica that has the head: otherwise it may have been replaced, and a replica that lags still has it.
 func (st *Store) read(ctx context.Context, snap fold.Snapshot, head uint64, from, to int) ([][]byte, error) {
-	b, err := st.open(ctx)
+	b, err := st.bucketOf(ctx, snap.Session)
 	if err != nil {
 		return nil, err
 	}

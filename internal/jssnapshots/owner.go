@@ -55,7 +55,7 @@ func (st *Store) OwnedByOther(ctx context.Context, s chunk.Session, subject stri
 	if err != nil {
 		return false, err
 	}
-	b, err := st.open(ctx)
+	b, err := st.bucketOf(ctx, s)
 	if err != nil {
 		return false, err
 	}

@@ -109,7 +109,7 @@ func TestOwnerOfAnEarlierBuild(t *testing.T) {
 	o := newOwners(t)
 	earlier := func(snap fold.Snapshot) {
 		t.Helper()
-		b, err := o.open(t.Context())
+		b, err := o.open(t.Context(), 0)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -16,9 +16,11 @@ import (
 	"github.com/tailrace/tailrace/consumers"
 	"github.com/tailrace/tailrace/internal/retention"
 	"github.com/tailrace/tailrace/internal/testkit/natstest"
+	"github.com/tailrace/tailrace/internal/testkit/streamtest"
 	"github.com/tailrace/tailrace/producers"
 	"github.com/tailrace/tailrace/projector"
 	"github.com/tailrace/tailrace/projector/fold"
+	"github.com/tailrace/tailrace/subjects"
 	"github.com/tailrace/tailrace/topology"
 )
 
@@ -118,14 +120,21 @@ func TestLargeHeadsOnReplicas(t *testing.T) {
 func TestListOnReplicas(t *testing.T) {
 	t.Parallel()
 	c := newReplicated(t)
+	layout := subjects.Layout{Prefix: "parts", Partitions: 2}
+	streamtest.Ensure(t, c.js, topology.Config{Layout: layout, Replicas: 3})
+	store, err := New(c.js, Config{Layout: layout})
+	if err != nil {
+		t.Fatal(err)
+	}
+	first, second := "KV_"+layout.SnapshotsOf(0), "KV_"+layout.SnapshotsOf(1)
 	var want []string // those that are not saved again, the latest first
 	save := func(id string, seq int) {
 		snap := fold.New(chunk.RootSession("acme", id)).Snapshot()
 		snap.Position = chunk.Position{Seq: chunk.Seq(seq), Ordinal: chunk.Ordinal(seq)}
 		natstest.Eventually(t, "a save of "+id, func(ctx context.Context) error {
-			_, revision, err := c.store.Load(ctx, snap.Session)
+			_, revision, err := store.Load(ctx, snap.Session)
 			if err == nil || errors.Is(err, projector.ErrNoSnapshot) {
-				_, err = c.store.Save(ctx, snap, revision)
+				_, err = store.Save(ctx, snap, revision)
 			}
 			return err
 		})
@@ -138,7 +147,7 @@ func TestListOnReplicas(t *testing.T) {
 		ctx, cancel := context.WithTimeout(t.Context(), 3*time.Second)
 		defer cancel()
 		for q := (projector.SessionQuery{Limit: 7}); ; {
-			page, err := c.store.Sessions(ctx, "acme", q)
+			page, err := store.Sessions(ctx, "acme", q)
 			if err != nil {
 				return nil, err
 			}
@@ -160,15 +169,16 @@ func TestListOnReplicas(t *testing.T) {
 			t.Fatalf("listed %v, want %v", still, want)
 		}
 	}
-	c.nodes.AwaitCurrent(t, snapshots)
+	c.nodes.AwaitCurrent(t, first)
+	c.nodes.AwaitCurrent(t, second)
 	var failures []error
 	down := 0
 	for n := range 40 {
 		switch n {
 		case 10:
-			c.nodes.StepDown(t, snapshots)
+			c.nodes.StepDown(t, first)
 		case 20:
-			down = c.nodes.Leader(t, snapshots)
+			down = c.nodes.Leader(t, second)
 			c.nodes.Kill(t, down)
 		case 30:
 			c.nodes.Restart(t, down)

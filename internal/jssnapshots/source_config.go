@@ -36,7 +36,7 @@ type SourceConfig struct {
 	// TakeoverTimeout is the time without requests of the process that reads the partition after which another Source gets it. Defaults to 6 s, at least 3 s.
 	TakeoverTimeout time.Duration
 
-	// Bucket is the key-value bucket to which snapshots are saved before records are acknowledged. The position of the consumer belongs to it: if the
+	// Bucket is the Layout.SnapshotBucket of the buckets to which snapshots are saved before records are acknowledged. The position of the consumer belongs to it: if the
 	// bucket was recreated, the acknowledged records are not saved, and the Source begins at the start of the log. Defaults to that of the Layout.
 	Bucket string
 

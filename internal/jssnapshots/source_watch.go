@@ -79,13 +79,31 @@ type bucketID struct {
 	epoch string
 }
 
+// bucketName returns the name of the bucket of the partition. A Source with another bucket of the partition is another Source.
+func (s *Source) bucketName(ctx context.Context) (string, error) {
+	s.mu.Lock()
+	known, _, _ := strings.Cut(s.bucket.name, bucketOf)
+	s.mu.Unlock()
+	if known != "" {
+		return known, nil
+	}
+	layout := s.cfg.Layout
+	layout.SnapshotBucket = s.cfg.Bucket
+	_, name, err := bucketStream(layout, s.cfg.Partition, func(name string) (jetstream.Stream, error) { return s.js.Stream(ctx, name) })
+	return name, err
+}
+
 // checkBucket returns ErrBucketRecreated if the bucket is not the one of the first call, or was restored from a backup since.
 func (s *Source) checkBucket(ctx context.Context) error {
-	state, err := s.client.State(ctx, "KV_"+s.cfg.Bucket, "")
+	bucket, err := s.bucketName(ctx)
 	if err != nil {
-		return fmt.Errorf("bucket %s: %w", s.cfg.Bucket, err)
+		return fmt.Errorf("bucket %s: %w", bucket, err)
 	}
-	now := bucketID{name: s.cfg.Bucket + bucketOf + state.Created.UTC().Format(time.RFC3339Nano), epoch: state.Epoch}
+	state, err := s.client.State(ctx, "KV_"+bucket, "")
+	if err != nil {
+		return fmt.Errorf("bucket %s: %w", bucket, err)
+	}
+	now := bucketID{name: bucket + bucketOf + state.Created.UTC().Format(time.RFC3339Nano), epoch: state.Epoch}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.bucket == (bucketID{}) {
@@ -97,9 +115,11 @@ func (s *Source) checkBucket(ctx context.Context) error {
 	return nil
 }
 
-// BucketInUse reports whether the projector of any partition saves to a bucket, or was the last one that did, according to its consumer.
+// BucketInUse reports whether the projector of any partition saves to a bucket or to the one of its partition, or was the last one that did, according to its
+// consumer.
 func BucketInUse(ctx context.Context, js jetstream.JetStream, layout subjects.Layout, bucket string) (bool, error) {
 	name := SourceConfig{Layout: layout}.withDefaults().Name
+	layout.SnapshotBucket = bucket
 	for p := range layout.PartitionCount() {
 		c, err := js.Consumer(ctx, layout.Stream(p), name)
 		if errors.Is(err, jetstream.ErrConsumerNotFound) {
@@ -108,7 +128,8 @@ func BucketInUse(ctx context.Context, js jetstream.JetStream, layout subjects.La
 		if err != nil {
 			return false, fmt.Errorf("consumer %s of %s: %w", name, layout.Stream(p), err)
 		}
-		if strings.HasPrefix(c.CachedInfo().Config.Metadata[bucketKey], bucket+bucketOf) {
+		used, _, _ := strings.Cut(c.CachedInfo().Config.Metadata[bucketKey], bucketOf)
+		if used == bucket || used == layout.SnapshotsOf(p) {
 			return true, nil
 		}
 	}

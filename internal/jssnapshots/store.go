@@ -2,10 +2,8 @@ package jssnapshots
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"log/slog"
-	"strings"
 	"sync"
 	"time"
 
@@ -35,15 +33,15 @@ type Config struct {
 	Log *slog.Logger
 }
 
-// Store is a projector.Store in a key-value bucket and an object bucket, which topology creates. Its methods may be called concurrently. It need not be
+// Store is a projector.Store in a key-value bucket for each partition and an object bucket, which topology creates. Its methods may be called concurrently. It need not be
 // closed.
 type Store struct {
 	js  jetstream.JetStream
 	api *jsclient.Client
 	cfg Config
 
-	mu     sync.Mutex // guards opened
-	opened *bucket
+	mu     sync.Mutex      // guards opened
+	opened map[int]*bucket // by partition
 }
 
 var (
@@ -78,52 +76,7 @@ func New(js jetstream.JetStream, cfg Config) (*Store, error) {
 	if cfg.Log == nil {
 		cfg.Log = slog.New(slog.DiscardHandler)
 	}
-	return &Store{js: js, api: jsclient.New(js), cfg: cfg}, nil
-}
-
-// bucket is the bucket of heads and messages.
-type bucket struct {
-	stream jetstream.Stream
-	name   string // of the stream
-	prefix string // of its subjects
-	limit  int    // bytes of a value
-}
-
-func (b *bucket) subject(key string) string { return b.prefix + key }
-
-// key is the inverse of subject.
-func (b *bucket) key(subject string) string { return strings.TrimPrefix(subject, b.prefix) }
-
-// headerReserve is the maximum size of the headers of a stored value.
-const headerReserve = 2048
-
-// open looks up the bucket once.
-func (st *Store) open(ctx context.Context) (*bucket, error) {
-	st.mu.Lock()
-	opened := st.opened
-	st.mu.Unlock()
-	if opened != nil {
-		return opened, nil
-	}
-	name := st.cfg.Layout.Snapshots()
-	b := &bucket{name: "KV_" + name, prefix: "$KV." + name + "."}
-	var err error
-	b.stream, err = request(ctx, st, func(ctx context.Context) (jetstream.Stream, error) { return st.js.Stream(ctx, b.name) })
-	if errors.Is(err, jetstream.ErrStreamNotFound) {
-		err = jetstream.ErrBucketNotFound
-	}
-	if err != nil {
-		return nil, fmt.Errorf("bucket %s: %w", name, err)
-	}
-	limit := int(st.js.Conn().MaxPayload())
-	if serverLimit := int(b.stream.CachedInfo().Config.MaxMsgSize); serverLimit > 0 {
-		limit = min(limit, serverLimit)
-	}
-	b.limit = max(0, limit-headerReserve)
-	st.mu.Lock()
-	defer st.mu.Unlock()
-	st.opened = b
-	return b, nil
+	return &Store{js: js, api: jsclient.New(js), cfg: cfg, opened: make(map[int]*bucket)}, nil
 }
 
 // info returns the state of the bucket, with the subjects of a filter unless it is empty.
@@ -134,7 +87,7 @@ func (st *Store) info(ctx context.Context, b *bucket, filter string) (*jetstream
 	}
 	info, err := request(ctx, st, func(ctx context.Context) (*jetstream.StreamInfo, error) { return b.stream.Info(ctx, opts...) })
 	if err != nil {
-		return nil, fmt.Errorf("bucket %s: %w", st.cfg.Layout.Snapshots(), err)
+		return nil, fmt.Errorf("bucket %s: %w", b.bucket(), err)
 	}
 	return info, nil
 }

@@ -31,10 +31,10 @@ func open(t *testing.T, js jetstream.JetStream, layout subjects.Layout) *Store {
 	return st
 }
 
-func openFor(b *testing.B, js jetstream.JetStream) *Store {
+func openFor(b *testing.B, js jetstream.JetStream, layout subjects.Layout) *Store {
 	b.Helper()
-	streamtest.Ensure(b, js, topology.Config{})
-	st, err := New(js, Config{})
+	streamtest.Ensure(b, js, topology.Config{Layout: layout})
+	st, err := New(js, Config{Layout: layout})
 	if err != nil {
 		b.Fatal(err)
 	}
@@ -43,13 +43,17 @@ func openFor(b *testing.B, js jetstream.JetStream) *Store {
 
 // The store in the bucket passes the contract, as the one in memory does.
 func TestKeepsTheContract(t *testing.T) {
-	js := natstest.Start(t).JetStream(t)
-	n := 0
-	storetest.RunContract(t, func(t *testing.T) projector.Store {
-		t.Helper()
-		n++
-		return open(t, js, subjects.Layout{Prefix: fmt.Sprintf("t%d", n)})
-	})
+	for name, partitions := range placements {
+		t.Run(name, func(t *testing.T) {
+			js := natstest.Start(t).JetStream(t)
+			n := 0
+			storetest.RunContract(t, func(t *testing.T) projector.Store {
+				t.Helper()
+				n++
+				return openPlaced(t, js, subjects.Layout{Prefix: fmt.Sprintf("t%d", n), Partitions: partitions}, name)
+			})
+		})
+	}
 }
 
 // The keys are those that package subjects defines: the head, the owner, and each finished message once, with the generation in its number.
@@ -96,7 +100,7 @@ func TestCrashBeforeTheHead(t *testing.T) {
 	log := storetest.NewLog()
 	storetest.NewSessionGenerator(log, s1, 1).Write(t, 200)
 	snap := storetest.Fold(t, log, s1)
-	b, err := st.open(t.Context())
+	b, err := st.open(t.Context(), 0)
 	if err != nil {
 		t.Fatal(err)
 	}

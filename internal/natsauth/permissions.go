@@ -39,6 +39,7 @@ func Of(role Role, cfg Config) (jwt.Permissions, error) {
 	}
 	for p := range cfg.Layout.PartitionCount() {
 		g.logs = append(g.logs, cfg.Layout.Stream(p))
+		g.snapshots = append(g.snapshots, cfg.Layout.SnapshotsOf(p))
 	}
 	g.subscribe(cfg.inboxPrefix(role) + ".>")
 	g.verify(streams)
@@ -46,6 +47,9 @@ func Of(role Role, cfg Config) (jwt.Permissions, error) {
 	case Setup:
 		for _, s := range streams {
 			g.call("STREAM.CREATE." + s.Name)
+		}
+		if len(g.logs) > 1 { // a log that had one partition: the bucket of its snapshots is marked as that of partition 0
+			g.call("STREAM.UPDATE.KV_" + g.layout.Snapshots())
 		}
 	case Edge:
 		g.edge()
@@ -98,6 +102,8 @@ type grants struct {
 	tenant string   // token of the tenant in subjects
 	apis   []string // prefixes of requests, with the dot. A server of the domain compares permissions with the first form, into which it maps the second one; a leaf node with the second one
 	logs   []string // the streams of the log
+
+	snapshots []string // the buckets of snapshots
 
 	pub, deny, sub []string
 }
@@ -205,19 +211,23 @@ func (g *grants) writeLog() {
 
 // readSnapshots allows everything that readers of snapshots do, including large values.
 func (g *grants) readSnapshots() {
-	bucket := g.layout.Snapshots()
-	g.readMessages("KV_"+bucket, archive.Stream(g.layout))
-	g.call("DIRECT.GET.KV_" + bucket + "." + g.snapshotKeys())
+	for _, bucket := range g.snapshots {
+		g.readMessages("KV_" + bucket)
+		g.call("DIRECT.GET.KV_" + bucket + "." + g.snapshotKeys(bucket))
+	}
+	g.readMessages(archive.Stream(g.layout))
 }
 
-// snapshotKeys returns the subjects of the keys of sessions in the bucket of snapshots.
-func (g *grants) snapshotKeys() string {
-	return "$KV." + g.layout.Snapshots() + ".*." + g.tenant + ".>"
+// snapshotKeys returns the subjects of the keys of sessions in a bucket of snapshots.
+func (g *grants) snapshotKeys(bucket string) string {
+	return "$KV." + bucket + ".*." + g.tenant + ".>"
 }
 
 // listSnapshots allows lists of sessions.
 func (g *grants) listSnapshots() {
-	g.consume("KV_"+g.layout.Snapshots(), g.snapshotKeys())
+	for _, bucket := range g.snapshots {
+		g.consume("KV_"+bucket, g.snapshotKeys(bucket))
+	}
 }
 
 // command allows commands, and the question whether there is one.
@@ -303,18 +313,21 @@ func (g *grants) credentials() {
 // erase allows the deletion of sessions. The filter of a purge is in its body, so a user that may delete one session may delete all.
 func (g *grants) erase() {
 	l := g.layout
-	for _, s := range append([]string{"KV_" + l.Snapshots(), archive.Stream(l), "KV_" + l.Inbox(), l.DeadLetterStream()}, g.logs...) {
+	for _, s := range append([]string{archive.Stream(l), "KV_" + l.Inbox(), l.DeadLetterStream()}, g.logs...) {
 		g.call("STREAM.PURGE." + s)
+	}
+	for _, bucket := range g.snapshots {
+		g.call("STREAM.PURGE.KV_" + bucket)
+		g.store(g.snapshotKeys(bucket))
 	}
 	g.readMessages(l.CommandStream(), l.DeadlineStream())
 	g.call("STREAM.MSG.DELETE."+l.CommandStream(), "STREAM.MSG.DELETE."+l.DeadlineStream())
-	g.store(g.snapshotKeys())
 	g.writeLog()
 }
 
 func (g *grants) projector() {
 	l := g.layout
-	snapshots, objects := "KV_"+l.Snapshots(), archive.Stream(l)
+	objects := archive.Stream(l)
 	g.readLog()
 	for _, log := range g.logs {
 		name := log + "." + jssnapshots.Durable
@@ -323,9 +336,12 @@ func (g *grants) projector() {
 	}
 	g.readSnapshots()
 	g.listSnapshots()
-	g.consume(snapshots, "$KV."+l.Snapshots()+"."+subjects.SnapshotHeadKeys())
-	g.store("$KV."+l.Snapshots()+".>", "$O."+l.Objects()+".C.>", "$O."+l.Objects()+".M.>")
-	g.call("STREAM.MSG.DELETE."+objects, "STREAM.PURGE."+snapshots, "STREAM.MSG.DELETE."+l.DeadLetterStream())
+	for _, bucket := range g.snapshots {
+		g.consume("KV_"+bucket, "$KV."+bucket+"."+subjects.SnapshotHeadKeys())
+		g.store("$KV." + bucket + ".>")
+	}
+	g.store("$O."+l.Objects()+".C.>", "$O."+l.Objects()+".M.>")
+	g.call("STREAM.MSG.DELETE."+objects, "STREAM.MSG.DELETE."+l.DeadLetterStream())
 	g.publish(l.AllDeadLetters()...)
 	g.readMessages(l.DeadLetterStream())
 	g.command()

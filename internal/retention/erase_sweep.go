@@ -61,8 +61,9 @@ func (e *Eraser) expire(ctx context.Context, s chunk.Session, old bool) (bool, e
 		}
 		return false, err
 	}
-	// The revision of the bucket is read before the log: a projector that stores data of a new run does so with a higher revision.
-	before, err := e.store.NextRevision(ctx)
+	readable := err == nil
+	// The revision of its bucket is read before the log: a projector that stores data of a new run does so with a higher revision.
+	before, err := e.store.NextRevision(ctx, s)
 	if err != nil {
 		return false, err
 	}
@@ -74,12 +75,22 @@ func (e *Eraser) expire(ctx context.Context, s chunk.Session, old bool) (bool, e
 		if !old || last.Seq > 0 {
 			return false, nil // written to, and no projector has saved it yet
 		}
-		head = fold.NewTombstone(s, head.Position, head.Epoch)
-		if r, err = e.store.Save(ctx, head, r); err != nil {
-			if errors.Is(err, projector.ErrConflict) {
-				return false, nil // written to meanwhile
-			}
+		tombstone := fold.NewTombstone(s, head.Position, head.Epoch)
+		if r, err = e.store.Save(ctx, tombstone, r); err != nil {
+			return false, exceptConflict(err) // written to meanwhile
+		}
+		// A run may have started since the log was read, and continues the session after its position. It gets the session back: all messages are still stored.
+		last, err = e.client.Last(ctx, e.stream(s), subject)
+		switch {
+		case err == nil && readable:
+			_, err = e.store.Save(ctx, head, r)
+			return false, exceptConflict(err)
+		case err != nil && !errors.Is(err, jsclient.ErrNotFound):
 			return false, err
+		}
+		head = tombstone
+		if e.cfg.Expired != nil {
+			e.cfg.Expired()
 		}
 	}
 	end := uint64(head.Position.Seq)
@@ -97,4 +108,12 @@ func (e *Eraser) expire(ctx context.Context, s chunk.Session, old bool) (bool, e
 		return false, err
 	}
 	return true, nil
+}
+
+// exceptConflict returns err, nil for a head that another process has saved.
+func exceptConflict(err error) error {
+	if errors.Is(err, projector.ErrConflict) {
+		return nil
+	}
+	return err
 }

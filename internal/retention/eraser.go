@@ -27,8 +27,8 @@ type SnapshotStore interface {
 	Load(ctx context.Context, s chunk.Session) (fold.Snapshot, projector.Revision, error)
 	Save(ctx context.Context, snap fold.Snapshot, after projector.Revision) (projector.Revision, error)
 
-	// NextRevision returns a revision that is higher than that of every stored value.
-	NextRevision(ctx context.Context) (projector.Revision, error)
+	// NextRevision returns a revision that is higher than that of every stored value of a session.
+	NextRevision(ctx context.Context, s chunk.Session) (projector.Revision, error)
 
 	// DeleteData removes the data of a session, other than its tombstone of Revision r, that was stored before a revision, and reports whether there was
 	// any. When no process can add to the data any more, it sets the TTL of the tombstone.
@@ -37,7 +37,7 @@ type SnapshotStore interface {
 	// StoredSessions returns the sessions under the root of s that have stored data.
 	StoredSessions(ctx context.Context, s chunk.Session) ([]chunk.Session, error)
 
-	// HeadsSavedBefore returns up to limit heads that were saved before a time, in that order, and the position of the next page; see jssnapshots.
+	// HeadsSavedBefore returns up to limit heads that were saved before a time, and the position of the next page; see jssnapshots.
 	HeadsSavedBefore(ctx context.Context, before time.Time, limit int, after uint64) ([]projector.ExpiredHead, uint64, error)
 }
 
@@ -49,6 +49,9 @@ type EraserConfig struct {
 	// TTL is the age since the last write at which the snapshot of a session is removed. It must exceed the retention of the log. Defaults to 0,
 	// unlimited.
 	TTL time.Duration
+
+	// Expired, if not nil, is called for each session that is removed because of its TTL.
+	Expired func()
 
 	// Log, if not nil, gets the warnings of the queue of commands.
 	Log *slog.Logger

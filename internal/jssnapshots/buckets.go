@@ -1,0 +1,106 @@
+package jssnapshots
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/nats-io/nats.go/jetstream"
+
+	"github.com/tailrace/tailrace/chunk"
+	"github.com/tailrace/tailrace/internal/jsclient"
+	"github.com/tailrace/tailrace/subjects"
+)
+
+// Each partition of the log has a bucket of snapshots, so that the saves of its projector have a leader of their own. Everything of a tree is in that of its
+// partition, also the keys of its owners; the leases are in that of partition 0.
+//
+// In a log with several partitions that an earlier build created, all snapshots are in the bucket of partition 0, and stay there until an operator fills other
+// buckets and switches to them: the bucket of partition 0 lacks the key jsclient.SnapshotsKey then, and nothing uses those of the other partitions.
+
+// bucket is a bucket of heads and messages.
+type bucket struct {
+	stream jetstream.Stream
+	name   string // of the stream
+	prefix string // of its subjects
+	limit  int    // bytes of a value
+}
+
+func (b *bucket) subject(key string) string { return b.prefix + key }
+
+// key is the inverse of subject.
+func (b *bucket) key(subject string) string { return strings.TrimPrefix(subject, b.prefix) }
+
+// bucket returns the name of the bucket.
+func (b *bucket) bucket() string { return strings.TrimPrefix(b.name, "KV_") }
+
+// partition returns the partition whose bucket has the snapshots of s.
+func (st *Store) partition(s chunk.Session) int { return st.cfg.Layout.Partition(s) }
+
+// bucketOf returns the bucket of s.
+func (st *Store) bucketOf(ctx context.Context, s chunk.Session) (*bucket, error) {
+	return st.open(ctx, st.partition(s))
+}
+
+// buckets returns all buckets that are in use, once each.
+func (st *Store) buckets(ctx context.Context) ([]*bucket, error) {
+	var all []*bucket
+	for p := range st.cfg.Layout.PartitionCount() {
+		b, err := st.open(ctx, p)
+		if err != nil {
+			return nil, err
+		}
+		if p == 0 || b.name != all[0].name {
+			all = append(all, b)
+		}
+	}
+	return all, nil
+}
+
+// headerReserve is the maximum size of the headers of a stored value.
+const headerReserve = 2048
+
+// open looks up the bucket of a partition once.
+func (st *Store) open(ctx context.Context, partition int) (*bucket, error) {
+	st.mu.Lock()
+	opened := st.opened[partition]
+	st.mu.Unlock()
+	if opened != nil {
+		return opened, nil
+	}
+	stream, name, err := bucketStream(st.cfg.Layout, partition, func(name string) (jetstream.Stream, error) {
+		return request(ctx, st, func(ctx context.Context) (jetstream.Stream, error) { return st.js.Stream(ctx, name) })
+	})
+	if err != nil {
+		return nil, fmt.Errorf("bucket %s: %w", name, err)
+	}
+	b := st.newBucket(stream, name)
+	st.mu.Lock()
+	defer st.mu.Unlock()
+	st.opened[partition] = b
+	return b, nil
+}
+
+func (st *Store) newBucket(stream jetstream.Stream, name string) *bucket {
+	limit := int(st.js.Conn().MaxPayload())
+	if serverLimit := int(stream.CachedInfo().Config.MaxMsgSize); serverLimit > 0 {
+		limit = min(limit, serverLimit)
+	}
+	return &bucket{stream: stream, name: "KV_" + name, prefix: "$KV." + name + ".", limit: max(0, limit-headerReserve)}
+}
+
+// bucketStream returns the bucket with the snapshots of a partition and its name. The bucket of partition 0 decides whether they are there. The error is
+// jetstream.ErrBucketNotFound while one of the two is missing: it may be about to be created again, and snapshots in another bucket would not be found then.
+func bucketStream(layout subjects.Layout, partition int, lookUp func(name string) (jetstream.Stream, error)) (jetstream.Stream, string, error) {
+	name := layout.Snapshots()
+	stream, err := lookUp("KV_" + name)
+	if err == nil && partition > 0 && jsclient.IsPartitioned(stream.CachedInfo().Config) {
+		name = layout.SnapshotsOf(partition)
+		stream, err = lookUp("KV_" + name)
+	}
+	if errors.Is(err, jetstream.ErrStreamNotFound) {
+		err = jetstream.ErrBucketNotFound
+	}
+	return stream, name, err
+}

@@ -1,0 +1,174 @@
+package jssnapshots
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/nats-io/nats.go/jetstream"
+
+	"github.com/tailrace/tailrace/chunk"
+	"github.com/tailrace/tailrace/internal/testkit/natstest"
+	"github.com/tailrace/tailrace/internal/testkit/storetest"
+	"github.com/tailrace/tailrace/internal/testkit/streamtest"
+	"github.com/tailrace/tailrace/projector"
+	"github.com/tailrace/tailrace/projector/fold"
+	"github.com/tailrace/tailrace/subjects"
+	"github.com/tailrace/tailrace/topology"
+)
+
+// shared is the name of a log whose snapshots are all in the bucket of partition 0.
+const shared = "four partitions share a bucket"
+
+// placements are the numbers of partitions of logs.
+var placements = map[string]int{"one partition": 1, "four partitions": 4, shared: 4}
+
+// openPlaced opens the store of a log of placements.
+func openPlaced(t *testing.T, js jetstream.JetStream, layout subjects.Layout, name string) *Store {
+	t.Helper()
+	if name != shared {
+		return open(t, js, layout)
+	}
+	streamtest.EnsureShared(t, js, topology.Config{Layout: layout})
+	return open(t, js, layout)
+}
+
+// Everything of a tree is in the bucket of its partition; in a log of an earlier build, in that of partition 0.
+func TestBucketsOfTrees(t *testing.T) {
+	for name, partitions := range placements {
+		t.Run(name, func(t *testing.T) {
+			js := natstest.Start(t).JetStream(t)
+			layout := subjects.Layout{Partitions: partitions}
+			st := openPlaced(t, js, layout, name)
+			saved := make(map[string]int) // heads by bucket
+			for n := range 12 {
+				root := chunk.RootSession("acme", fmt.Sprintf("s%d", n))
+				for _, s := range []chunk.Session{root, root.Child("kid")} {
+					log := storetest.NewLog()
+					storetest.NewSessionGenerator(log, s, uint64(n)).Write(t, 30)
+					mustSave(t, st, storetest.Fold(t, log, s), 0)
+					storetest.Equal(t, s.String(), storetest.Stored(t, st, s), storetest.Fold(t, log, s))
+				}
+				bucket := layout.SnapshotsOf(layout.Partition(root))
+				if name == shared {
+					bucket = layout.Snapshots()
+				}
+				saved[bucket] += 2
+				if stored, err := st.StoredSessions(t.Context(), root); err != nil || len(stored) != 2 {
+					t.Errorf("stored sessions of %s: %v, %v", root, stored, err)
+				}
+			}
+			for p := range partitions {
+				bucket := layout.SnapshotsOf(p)
+				_, err := st.api.State(t.Context(), "KV_"+bucket, "")
+				if err != nil {
+					t.Fatal(err)
+				}
+				heads, err := st.api.CountSubjects(t.Context(), "KV_"+bucket, "$KV."+bucket+"."+subjects.SnapshotHeadKeys())
+				if err != nil || heads != saved[bucket] {
+					t.Errorf("%s has %d heads, want %d; %v", bucket, heads, saved[bucket], err)
+				}
+			}
+		})
+	}
+}
+
+// Each and HeadsSavedBefore return every session once, with any number of sessions at a time.
+func TestWalkThroughBuckets(t *testing.T) {
+	for name, partitions := range placements {
+		t.Run(name, func(t *testing.T) {
+			st := openPlaced(t, natstest.Start(t).JetStream(t), subjects.Layout{Partitions: partitions}, name)
+			var want []string
+			for n := range 23 {
+				s := chunk.RootSession("acme", fmt.Sprintf("s%02d", n))
+				mustSave(t, st, fold.New(s).Snapshot(), 0)
+				want = append(want, s.String())
+			}
+			var each []string
+			for s, err := range st.Each(t.Context(), chunk.Session{}) {
+				if err != nil {
+					t.Fatal(err)
+				}
+				each = append(each, s.String())
+			}
+			if slices.Sort(each); !slices.Equal(each, want) {
+				t.Errorf("Each: %v", each)
+			}
+			for s, err := range st.Each(t.Context(), chunk.Session{}) { // and it can be left
+				if err != nil || s == (chunk.Session{}) {
+					t.Fatal(s, err)
+				}
+				break
+			}
+			for _, limit := range []int{1, 2, 5, 100} {
+				var heads []string
+				for place := uint64(0); ; {
+					page, next, err := st.HeadsSavedBefore(t.Context(), time.Now().Add(time.Hour), limit, place)
+					if err != nil || len(page) > limit {
+						t.Fatalf("a page of %d, want %d; %v", len(page), limit, err)
+					}
+					for _, h := range page {
+						heads = append(heads, h.Session.String())
+					}
+					if place = next; place == 0 {
+						break
+					}
+				}
+				if slices.Sort(heads); !slices.Equal(heads, want) {
+					t.Errorf("HeadsSavedBefore, %d at a time: %v", limit, heads)
+				}
+			}
+			page, next, err := st.HeadsSavedBefore(t.Context(), time.Now().Add(-time.Hour), 5, 0)
+			if len(page) != 0 || next != 0 || err != nil {
+				t.Errorf("HeadsSavedBefore of an hour ago: %v, %d, %v", page, next, err)
+			}
+		})
+	}
+}
+
+// The cursor of a list outlives an added partition: its sessions are newer than the list. A cursor of more partitions is rejected.
+func TestCursorOfFewerBuckets(t *testing.T) {
+	js := natstest.Start(t).JetStream(t)
+	st := open(t, js, subjects.Layout{Partitions: 4})
+	for n := range 20 {
+		mustSave(t, st, fold.New(chunk.RootSession("acme", fmt.Sprintf("s%d", n))).Snapshot(), 0)
+	}
+	all, err := st.buckets(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	info, err := st.info(t.Context(), all[0], "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	page, err := st.Sessions(t.Context(), "acme", projector.SessionQuery{Before: "1000"})
+	if err != nil || len(page.Sessions) == 0 || len(page.Sessions) != int(info.State.Msgs)/2 || page.Next != "" {
+		t.Errorf("a cursor of one bucket with %d messages: %d sessions, %q, %v", info.State.Msgs, len(page.Sessions), page.Next, err)
+	}
+	for _, cursor := range []string{"1.2.3.4.5", "1..3.4", ".", "1.2.x.4", "1.2.3.-4"} {
+		if _, err := st.Sessions(t.Context(), "acme", projector.SessionQuery{Before: cursor}); !errors.Is(err, projector.ErrBadCursor) {
+			t.Errorf("cursor %s: %v", cursor, err)
+		}
+	}
+}
+
+// While the bucket of a partition is missing, nothing is saved to that of partition 0, where it would not be found later.
+func TestMissingBucketOfAPartition(t *testing.T) {
+	js := natstest.Start(t).JetStream(t)
+	layout := subjects.Layout{Partitions: 2}
+	open(t, js, layout)
+	for _, deleted := range []int{1, 0} {
+		if err := js.DeleteKeyValue(t.Context(), layout.SnapshotsOf(deleted)); err != nil {
+			t.Fatal(err)
+		}
+		st, err := New(js, Config{Layout: layout})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := st.open(t.Context(), 1); !errors.Is(err, jetstream.ErrBucketNotFound) {
+			t.Errorf("without the bucket of partition %d: %v", deleted, err)
+		}
+	}
+}

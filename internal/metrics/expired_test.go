@@ -1,0 +1,33 @@
+package metrics_test
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/testutil"
+
+	"github.com/tailrace/tailrace/internal/metrics"
+)
+
+// TestExpired checks that the counter exists from the beginning, and that a second registration fails.
+func TestExpired(t *testing.T) {
+	reg := prometheus.NewRegistry()
+	e, err := metrics.NewExpired(reg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{"0", "1"} {
+		text := `
+# HELP tailrace_sessions_expired_total Sessions removed because they had no record for longer than the retention of snapshots (SNAPSHOT_TTL).
+# TYPE tailrace_sessions_expired_total counter
+tailrace_sessions_expired_total ` + want + "\n"
+		if err := testutil.GatherAndCompare(reg, strings.NewReader(text)); err != nil {
+			t.Error(err)
+		}
+		e.Expired()
+	}
+	if _, err := metrics.NewExpired(reg); err == nil {
+		t.Error("registered twice")
+	}
+}
