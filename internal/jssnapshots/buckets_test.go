@@ -144,6 +144,7 @@ func TestCursorOfFewerBuckets(t *testing.T) {
 		t.Fatal(err)
 	}
 	page, err := st.Sessions(t.Context(), "acme", projector.SessionQuery{Before: "1000"})
+	// A session has a head and a key of its owner.
 	if err != nil || len(page.Sessions) == 0 || len(page.Sessions) != int(info.State.Msgs)/2 || page.Next != "" {
 		t.Errorf("a cursor of one bucket with %d messages: %d sessions, %q, %v", info.State.Msgs, len(page.Sessions), page.Next, err)
 	}

@@ -130,7 +130,7 @@ func (st *Store) HeadsSavedBefore(ctx context.Context, before time.Time, limit i
 	return expired, 0, nil
 }
 
-// placeShift is the position of the number of a bucket in a place of HeadsSavedBefore; below it is a sequence.
+// placeShift is the position of the number of a bucket in a place of HeadsSavedBefore. Below it is a sequence, as in a Revision.
 const placeShift = ownerShift
 
 // savedBefore adds the heads of one bucket after a sequence to expired, up to limit. It returns the sequence of the last head that it has read, and whether

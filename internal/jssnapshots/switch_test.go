@@ -16,8 +16,8 @@ import (
 	"github.com/tailrace/tailrace/topology"
 )
 
-// The snapshots of a log whose partitions share a bucket are copied to buckets for each partition, by a program that is killed and started again. Nothing is
-// lost, also of sessions whose log has expired, and the shared bucket is unchanged.
+// The snapshots of a log whose partitions share a bucket are copied to buckets for each partition, by copies that are canceled at random moments and repeated.
+// Nothing is lost, also of sessions whose log has expired, and the shared bucket is unchanged.
 func TestSwitchToBucketsOfPartitions(t *testing.T) {
 	js := natstest.Start(t).JetStream(t)
 	layout := subjects.Layout{Partitions: 4}
@@ -56,11 +56,11 @@ func TestSwitchToBucketsOfPartitions(t *testing.T) {
 		return nil
 	}
 	for range 30 {
-		ctx, kill := context.WithTimeout(t.Context(), time.Duration(1+rng.IntN(30))*time.Millisecond)
+		ctx, cancel := context.WithTimeout(t.Context(), time.Duration(1+rng.IntN(30))*time.Millisecond)
 		if err := copyAll(ctx); err != nil && ctx.Err() == nil {
 			t.Fatal(err)
 		}
-		kill()
+		cancel()
 	}
 	if err := copyAll(t.Context()); err != nil {
 		t.Fatal(err)
