@@ -12,6 +12,6 @@ func NewWithHub(log Log, snapshots Snapshots, cfg Config, sizes hub.Config) (*Ed
 	}
 	cfg = cfg.withDefaults()
 	hubConfig := cfg.hub()
-	hubConfig.MaxMemory, hubConfig.PageBytes, hubConfig.IdleTTL = sizes.MaxMemory, sizes.PageBytes, sizes.IdleTTL
+	hubConfig.MaxMemory, hubConfig.PageBytes, hubConfig.IdleTTL, hubConfig.MaxReads = sizes.MaxMemory, sizes.PageBytes, sizes.IdleTTL, sizes.MaxReads
 	return newEdge(log, snapshots, cfg, hubConfig)
 }

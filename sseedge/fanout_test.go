@@ -92,7 +92,7 @@ func TestReconnectsShareReads(t *testing.T) {
 func TestManySessionsInLittleMemory(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const sessions, records, memory = 60, 30, 60 << 10
-		w := newEnv(t, envConfig{hub: hub.Config{MaxMemory: memory}})
+		w := newEnv(t, envConfig{hub: hub.Config{MaxMemory: memory, MaxReads: 1}}) // a page, here up to 10 KiB, is beside the limit
 		var group sync.WaitGroup
 		for i := range sessions {
 			s := chunk.RootSession("default", fmt.Sprintf("session-%d", i))

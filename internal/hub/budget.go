@@ -6,16 +6,19 @@ import (
 )
 
 // addMemory adds the growth of a topic to the total, and evicts segments if that
-// exceeds MaxMemory. The caller must hold no lock.
+// exceeds MaxMemory. While another goroutine evicts, it waits: if it returned, the
+// memory would grow for as long as that one is not scheduled, and stay too large if it
+// has just found that enough was evicted. The caller must hold no lock, unless the topic
+// has become smaller.
 func (h *Hub) addMemory(grown int64) {
-	if grown == 0 || h.bytes.Add(grown) <= h.cfg.MaxMemory {
+	if h.bytes.Add(grown) <= h.cfg.MaxMemory || grown <= 0 {
 		return
 	}
-	if !h.shrinking.TryLock() {
-		return // another goroutine evicts, and checks the total again at the end
-	}
+	h.shrinking.Lock()
 	defer h.shrinking.Unlock()
-	h.evict(h.cfg.MaxMemory - h.cfg.MaxMemory/10)
+	if h.bytes.Load() > h.cfg.MaxMemory {
+		h.evict(h.cfg.MaxMemory - h.cfg.MaxMemory/10)
+	}
 }
 
 // candidate is a segment that may be evicted.

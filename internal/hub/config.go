@@ -41,7 +41,8 @@ type Config struct {
 	Roots RootFeed
 
 	// MaxMemory bounds the frames of all sessions together, in bytes. The least
-	// recently read segments are evicted first. Defaults to 256 MiB.
+	// recently read segments are evicted first. Beside it there is at most a page for
+	// each of MaxReads. Defaults to 256 MiB.
 	MaxMemory int64
 
 	// PageBytes is how much history one read of the log loads, in bytes of frames.

@@ -56,11 +56,19 @@ func (t *topic) startRead(ctx context.Context, c *Cursor, end chunk.Seq) *read {
 func (r *read) run(ctx context.Context) {
 	defer close(r.done)
 	defer r.cancel()
-	pages, err := r.page(ctx)
+	t, h := r.t, r.t.part.hub
+	var pages []*segment
+	var err error
+	select {
+	case h.reading <- struct{}{}:
+		// Until the page is counted: MaxReads also bounds the pages beside MaxMemory.
+		defer func() { <-h.reading }()
+		pages, err = r.page(ctx)
+	case <-ctx.Done():
+	}
 	if ctx.Err() != nil {
 		err = errCancelled
 	}
-	t := r.t
 	t.mu.Lock()
 	delete(t.reads, r.pageSet)
 	var grown int64
@@ -70,18 +78,12 @@ func (r *read) run(ctx context.Context) {
 		grown = t.addPages(r.pageSet, pages)
 	}
 	t.mu.Unlock()
-	t.part.hub.addMemory(grown)
+	h.addMemory(grown)
 }
 
 // page reads at most one page after r.from.
 func (r *read) page(ctx context.Context) ([]*segment, error) {
 	h := r.t.part.hub
-	select {
-	case h.reading <- struct{}{}:
-	case <-ctx.Done():
-		return nil, ctx.Err()
-	}
-	defer func() { <-h.reading }()
 	h.counters.reads.Add(1)
 
 	b := pageBuilder{t: r.t, pages: []*segment{{from: r.from}}, tails: make(map[uint32]chunk.Ordinal), lasts: make(map[uint32]chunk.Seq)}
