@@ -43,6 +43,7 @@ type Pinned struct {
 	active         bool     // the pinned client, which got everything from the ack floor on
 	first          uint64   // sequence of the stream, when the client attached
 	start          uint64   // of the consumer, by its settings
+	createdBy      string   // of the consumer, by its metadata
 	ackFloorBefore uint64   // see AckFloorBefore
 
 	countable bool   // received is known

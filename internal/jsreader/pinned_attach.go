@@ -130,7 +130,7 @@ func (p *Pinned) ensure(ctx context.Context) (*jetstream.ConsumerInfo, error) {
 		return nil, fmt.Errorf("consumer %s of %s: %w", p.cfg.Name, p.stream, err)
 	}
 	p.acks.raise(info.AckFloor.Stream)
-	p.start = info.Config.OptStartSeq
+	p.start, p.createdBy = info.Config.OptStartSeq, info.Config.Metadata[createdBy]
 	return info, nil
 }
 
@@ -179,6 +179,20 @@ func (p *Pinned) info(ctx context.Context) (*jetstream.ConsumerInfo, error) {
 	})
 }
 
+// infoOfAttached is info of the consumer to which the client was attached. Another one may have its name:
+//  1. the client waits for the pin, and its request has just ended,
+//  2. the stream is deleted and created again; the server tells the clients that have a request,
+//  3. one of these creates the consumer of the new stream, which gets the next request of this client.
+//
+// The client would take what was acknowledged in the old stream for acknowledged in the new one.
+func (p *Pinned) infoOfAttached(ctx context.Context) (*jetstream.ConsumerInfo, error) {
+	info, err := p.info(ctx)
+	if err == nil && info.Config.Metadata[createdBy] != p.createdBy {
+		err = consumerLost("another consumer has its name")
+	}
+	return info, err
+}
+
 // find returns the consumer if its position is valid for this reader, see PinnedConfig.Metadata.
 func (p *Pinned) find(ctx context.Context) (*jetstream.ConsumerInfo, error) {
 	info, err := p.info(ctx)
@@ -210,13 +224,4 @@ func (p *Pinned) find(ctx context.Context) (*jetstream.ConsumerInfo, error) {
 	return p.request(ctx, func(ctx context.Context) (jetstream.Consumer, error) {
 		return p.client.JetStream().UpdateConsumer(ctx, p.stream, cfg)
 	})
-}
-
-func (p *Pinned) sameMetadata(cfg jetstream.ConsumerConfig) bool {
-	for key, want := range p.cfg.Metadata {
-		if cfg.Metadata[key] != want {
-			return false
-		}
-	}
-	return true
 }

@@ -43,7 +43,7 @@ func (p *Pinned) activate(ctx context.Context) error {
 	if _, err := p.subscribe(); err != nil {
 		return err
 	}
-	info, err := p.info(ctx)
+	info, err := p.infoOfAttached(ctx)
 	if err != nil {
 		return err
 	}
@@ -109,13 +109,11 @@ func (p *Pinned) resetOrphaned(ctx context.Context) error {
 		return nil
 	}
 	err := p.client.Requests(ctx, func(ctx context.Context) error {
-		info, err := p.info(ctx)
+		info, err := p.infoOfAttached(ctx)
 		if err != nil {
 			return consumerLost("no information about the consumer")
 		}
-		if p.sameMetadata(info.Config) {
-			p.acks.raise(info.AckFloor.Stream) // for the case that the consumer is deleted
-		}
+		p.acks.raise(info.AckFloor.Stream) // for the case that the consumer is deleted
 		if info.NumAckPending == 0 || len(info.PriorityGroups) == 0 || info.PriorityGroups[0].PinnedClientID != "" {
 			return nil
 		}

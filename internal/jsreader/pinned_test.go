@@ -78,6 +78,20 @@ func (c *client) entries() []Entry {
 	return slices.Clone(c.got)
 }
 
+// recreated waits until Run has ended because the stream was recreated.
+func (c *client) recreated(t *testing.T) {
+	t.Helper()
+	natstest.Eventually(t, "the end of Run", func(context.Context) error {
+		if err := c.Ack(); !errors.Is(err, ErrRecreated) {
+			return fmt.Errorf("an acknowledgement is accepted: %w", err)
+		}
+		return nil
+	})
+	if err := c.stop(); !errors.Is(err, ErrRecreated) {
+		t.Fatalf("Run: %v, want ErrRecreated", err)
+	}
+}
+
 // has waits until the client has got n deliveries, and returns them.
 func (c *client) has(t *testing.T, n int) []Entry {
 	t.Helper()
@@ -449,15 +463,7 @@ func TestStreamRecreatedUnderAPinned(t *testing.T) {
 	}
 	createStream(t, js)
 	publish(t, js, "s.a", 5)
-	natstest.Eventually(t, "the end of Run", func(context.Context) error {
-		if err := c.Ack(); !errors.Is(err, ErrRecreated) {
-			return fmt.Errorf("an acknowledgement is accepted: %w", err)
-		}
-		return nil
-	})
-	if err := c.stop(); !errors.Is(err, ErrRecreated) {
-		t.Fatalf("Run: %v, want ErrRecreated", err)
-	}
+	c.recreated(t)
 	next := newClient(t, srv, nil)
 	next.run(t)
 	contiguous(t, next.has(t, 5), 1, 5)
@@ -470,6 +476,45 @@ func TestStreamRecreatedUnderAPinned(t *testing.T) {
 	next.Release(t.Context())
 	if got := consumerInfo(t, js).AckFloor.Stream; got != 0 {
 		t.Errorf("ack floor %d, want 0", got)
+	}
+}
+
+// The stream is deleted and created again while a reader that waits for the pin has no request, so that the server does not tell it, and another reader creates
+// the consumer of the new stream before the next request. The reader detects it when nothing is delivered, and when it gets the pin.
+func TestStreamRecreatedUnderAWaitingPinned(t *testing.T) {
+	srv, js := newStream(t)
+	publish(t, js, "s.a", 10)
+	first := newClient(t, srv, nil)
+	first.ack = true
+	first.run(t)
+	first.has(t, 10)
+	waiting := newClient(t, srv, nil)
+	waiting.listen()
+	defer waiting.close()
+	if err := waiting.reattach(t.Context(), waiting.cfg.OpenTimeout); err != nil || waiting.active {
+		t.Fatalf("attached: %v, active: %t", err, waiting.active)
+	}
+	if err := js.DeleteStream(t.Context(), testStream); err != nil {
+		t.Fatal(err)
+	}
+	first.recreated(t)
+	createStream(t, js)
+	publish(t, js, "s.a", 5)
+	next := newClient(t, srv, nil)
+	next.ack = true
+	next.run(t)
+	next.has(t, 5)
+	pinned := Entry{Message: jsclient.Message{Header: nats.Header{"Nats-Pin-Id": {"x"}}}}
+	for name, err := range map[string]error{"silence": waiting.resetOrphaned(t.Context()), "the pin": waiting.takeOver(t.Context(), &pinned)} {
+		if _, lost := errors.AsType[*consumerLostError](err); !lost {
+			t.Errorf("%s: %v, want a lost consumer", name, err)
+		}
+		if err := waiting.recover(t.Context(), err); !errors.Is(err, ErrRecreated) {
+			t.Errorf("%s: %v, want ErrRecreated", name, err)
+		}
+	}
+	if err := next.stop(); !errors.Is(err, context.Canceled) {
+		t.Error(err)
 	}
 }
 
@@ -490,15 +535,7 @@ func TestStreamRecreatedBetweenTwoRuns(t *testing.T) {
 	createStream(t, js)
 	publish(t, js, "s.a", 20)
 	c.run(t)
-	natstest.Eventually(t, "the end of Run", func(context.Context) error {
-		if err := c.Ack(); !errors.Is(err, ErrRecreated) {
-			return fmt.Errorf("an acknowledgement is accepted: %w", err)
-		}
-		return nil
-	})
-	if err := c.stop(); !errors.Is(err, ErrRecreated) {
-		t.Fatalf("Run: %v, want ErrRecreated", err)
-	}
+	c.recreated(t)
 	if got := c.entries(); len(got) != 10 {
 		t.Errorf("%d deliveries, want the 10 of the first stream", len(got))
 	}
