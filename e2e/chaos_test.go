@@ -287,13 +287,6 @@ func (c *chaosEnv) checkLines(t *testing.T) {
 // verify compares all stored snapshots with a fold of the log.
 func (c *chaosEnv) verify(t *testing.T) {
 	t.Helper()
-	cmd := exec.CommandContext(t.Context(), roleBinary(t, "projector"), "verify", "--all")
-	cmd.Env = slices.Concat(os.Environ(), roletest.Shared().Env(natsauth.Operator), []string{"TAILRACE_NATS_URL=" + c.url})
-	out, err := cmd.CombinedOutput()
-	if err != nil {
-		t.Errorf("verify: %v: %s", err, out)
-		return
-	}
-	out = bytes.TrimSpace(out)
-	t.Logf("verify: %s", out[bytes.LastIndexByte(out, '\n')+1:])
+	out := runCommand(t, c.url, natsauth.Operator, "verify", "--all")
+	t.Logf("verify: %s", out[strings.LastIndexByte(out, '\n')+1:])
 }

@@ -4,8 +4,6 @@ import (
 	"fmt"
 	"strconv"
 	"strings"
-
-	"github.com/tailrace/tailrace/chunk"
 )
 
 const (
@@ -24,9 +22,14 @@ type Layout struct {
 	// Prefix starts every subject, and in upper case every stream and bucket. It is one or more tokens separated by dots. Defaults to "tr".
 	Prefix string
 
-	// Partitions is the number of streams of the log. A tree is in one of them, selected by a hash of its root, so the number cannot be changed while there are
-	// sessions. Defaults to 1, at most 1024.
+	// Partitions is the number of streams of the log, or of its newest generation if there are earlier ones. A tree is in one of them, selected by a hash of its
+	// root. Defaults to 1; at most 1024 with those of Earlier.
 	Partitions int
+
+	// Earlier has the numbers of partitions before they grew, the oldest first. Partitions are numbered through all generations: with {1}, and Partitions 4,
+	// partition 0 is that of the first generation, and 1 to 4 are those of the second. A tree stays in the generation in which it began, so only the log tells
+	// where an existing one is, see ADR 0039.
+	Earlier []int
 
 	// SnapshotBucket is the key-value bucket of the snapshots of partition 0, and the beginning of the names of those of the other partitions, see SnapshotsOf. If
 	// empty, its name is derived from Prefix. After a rebuild into other buckets it is the name of the first of them.
@@ -49,6 +52,14 @@ func (l Layout) Validate() error {
 	if l.Partitions < 1 || l.Partitions > maxPartitions {
 		return fmt.Errorf("Partitions is %d, want 1 to %d", l.Partitions, maxPartitions)
 	}
+	for i, n := range l.Earlier {
+		if next := append(l.Earlier[i+1:len(l.Earlier):len(l.Earlier)], l.Partitions)[0]; n < 1 || n >= next {
+			return fmt.Errorf("Earlier has %d before %d, want more partitions in each generation", n, next)
+		}
+	}
+	if n := l.PartitionCount(); n > maxPartitions {
+		return fmt.Errorf("Partitions is %d with those of Earlier, want at most %d", n, maxPartitions)
+	}
 	if len(l.Prefix) > maxPrefix {
 		return fmt.Errorf("Prefix has %d bytes, want at most %d", len(l.Prefix), maxPrefix)
 	}
@@ -68,34 +79,6 @@ func (l Layout) Validate() error {
 		}
 	}
 	return nil
-}
-
-// PartitionCount returns Partitions with its default.
-func (l Layout) PartitionCount() int {
-	return max(1, l.withDefaults().Partitions)
-}
-
-// Partition returns the number of the stream that holds the tree of s: FNV-1a 32 of "<tenant>.<root>" modulo Partitions. A server computes the same number with
-// {{partition(P)}} on a subject of just these two tokens.
-func (l Layout) Partition(s chunk.Session) int {
-	h := fnv1a(fnvOffset, s.Tenant)
-	h = fnv1a(h, ".")
-	h = fnv1a(h, s.Root)
-	return int(uint64(h) % uint64(l.PartitionCount()))
-}
-
-// The hash is computed here because Parse needs it for every message of the log, and hash/fnv would allocate a copy of both names each time.
-const (
-	fnvOffset uint32 = 2166136261
-	fnvPrime  uint32 = 16777619
-)
-
-func fnv1a(h uint32, s string) uint32 {
-	for i := range len(s) {
-		h ^= uint32(s[i])
-		h *= fnvPrime
-	}
-	return h
 }
 
 // Stream returns the name of the stream of partition p: TR_CHUNKS_<p>.

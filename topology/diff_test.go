@@ -119,7 +119,7 @@ func TestDifferences(t *testing.T) {
 		},
 		"another number of partitions": {
 			func(c *jetstream.StreamConfig) { c.Metadata[partitionsKey] = "4" },
-			"number of partitions is 4, want 1; set Layout.Partitions to 4, or move the sessions as the documentation of package topology describes",
+			"number of partitions is 4, want 1; set Layout.Partitions to 4",
 		},
 	}
 	js := natstest.Start(t).JetStream(t)
@@ -252,10 +252,10 @@ func TestChangedPartitions(t *testing.T) {
 		t.Fatal(err)
 	}
 	fewer := Ensure(t.Context(), js, of(1))
-	wantDifference(t, fewer, "TR_CHUNKS_1: listens on tr.chunks.*.*.*.*, want partitions 0 to 0 only; set Layout.Partitions to more than 1, or move its sessions as the documentation of package topology describes")
-	wantDifference(t, fewer, "TR_CHUNKS_0: number of partitions is 2, want 1; set Layout.Partitions to 2, or move the sessions as the documentation of package topology describes")
+	wantDifference(t, fewer, "TR_CHUNKS_1: listens on tr.chunks.*.*.*.*, want partitions 0 to 0 only; set Layout.Partitions to more than 1, or delete the stream if it has no session")
+	wantDifference(t, fewer, "TR_CHUNKS_0: number of partitions is 2, want 1; set Layout.Partitions to 2")
 	more := Ensure(t.Context(), js, of(3))
-	wantDifference(t, more, "TR_CHUNKS_1: number of partitions is 2, want 3; set Layout.Partitions to 2, or move the sessions as the documentation of package topology describes")
+	wantDifference(t, more, "TR_CHUNKS_1: number of partitions is 2, want 3; set Layout.Partitions to 2, or to 2,3 to let the partitions grow (docs/scaling.md)")
 	wantStreams(t, js, "KV_TR_CREDENTIALS", "KV_TR_INBOX", "KV_TR_SNAPSHOTS", "KV_TR_SNAPSHOTS_1", "KV_TR_USAGE", "OBJ_TR_OBJECTS", "TR_AUDIT", "TR_CHUNKS_0", "TR_CHUNKS_1", "TR_COMMANDS", "TR_DEADLETTERS", "TR_DEADLINES")
 }
 

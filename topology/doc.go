@@ -31,8 +31,9 @@
 //
 // # Changing the number of partitions
 //
-// The partition of a session is a hash modulo the number of partitions, so another number sends running sessions to other streams. Each stream therefore
-// stores the number (metadata tailrace.partitions), and Ensure and Check return an error for another one. To change it: stop all writers, wait until the
-// sessions have expired (the log is empty 72 hours after the last write) or copy each session to its new subject, delete the TR_CHUNKS streams, and start
-// with the new number. Snapshots contain sequences of the old streams: delete the buckets too.
+// The partition of a session is a hash modulo the number of partitions, so another number would send running sessions to other streams. Each stream therefore
+// stores the number (metadata tailrace.partitions), and Ensure and Check return an error for another one.
+//
+// The partitions grow by generations instead, which Layout.Earlier and Layout.Partitions list: Ensure creates the streams of the new generation, and Grow closes
+// those of the earlier ones, in which the sessions that have begun there continue. docs/scaling.md has the steps, ADR 0039 the reasons.
 package topology

@@ -476,7 +476,7 @@ func TestInvalidAccounts(t *testing.T) {
 		"unknown":               `{"acme": {"nkey": "a", "password": "b"}}`,
 		"tenant":                `{"a.b": {"nkey": "a"}}`,
 		"cert and key":          `{"acme": {"nkey": "a", "cert": "c"}}`,
-		"partitions is 5000":    `{"acme": {"nkey": "a", "partitions": 5000}}`,
+		"Partitions is 5000":    `{"acme": {"nkey": "a", "partitions": 5000}}`,
 		"nats-domain":           `{"acme": {"nkey": "a", "domain": "a.b"}}`,
 		"nkey /does/not/exist:": `{"acme": {"nkey": "/does/not/exist"}}`,
 	} {

@@ -103,7 +103,7 @@ type config struct {
 	Pprof          bool       `env:"PPROF" default:"false" desc:"serve profiles of the process on OPS_LISTEN"`
 
 	Prefix     string        `env:"PREFIX" default:"tr" desc:"first token of every subject, and prefix of stream names"`
-	Partitions int           `env:"PARTITIONS" default:"1" desc:"number of chunk streams"`
+	Partitions partitionList `env:"PARTITIONS" default:"1" desc:"number of chunk streams; after they have grown, the numbers of all generations, the newest last (1,4)"`
 	Replicas   int           `env:"REPLICAS" default:"1" desc:"replicas of every stream and bucket: 1 or 3"`
 	MaxAge     time.Duration `env:"MAX_AGE" default:"72h" desc:"retention of chunks in the log"`
 
@@ -241,11 +241,12 @@ func parseInterleaved(flags *flag.FlagSet, args []string) ([]string, error) {
 const minBodyBytes = 32 << 20
 
 func (c config) validate() error {
+	if _, err := c.Partitions.in(subjects.Layout{}); err != nil {
+		return err
+	}
 	switch {
 	case c.Replicas != 1 && c.Replicas != 3:
 		return fmt.Errorf("replicas is %d, want 1 or 3", c.Replicas)
-	case c.Partitions < 1 || c.Partitions > 1024:
-		return fmt.Errorf("partitions is %d, want 1 to 1024", c.Partitions)
 	case c.Audit != auditOn && c.Audit != auditRequired && c.Audit != auditOff:
 		return fmt.Errorf("audit is %q, want on, required or off", c.Audit)
 	case c.Ingest != "" && c.Ingest != ingestOn && c.Ingest != ingestOff:
@@ -328,7 +329,8 @@ func (c config) topology() topology.Config {
 }
 
 func (c config) layout() subjects.Layout {
-	return subjects.Layout{Prefix: c.Prefix, Partitions: c.Partitions, SnapshotBucket: c.SnapshotBucket}
+	layout, _ := c.Partitions.in(subjects.Layout{Prefix: c.Prefix, SnapshotBucket: c.SnapshotBucket}) // checked by validate
+	return layout
 }
 
 // field is one setting as a flag.Value.

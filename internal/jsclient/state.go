@@ -10,6 +10,9 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 )
 
+// ClosedKey is the metadata key of a partition of the log that takes only messages of sessions that it has: the partitions have grown since.
+const ClosedKey = "tailrace.closed"
+
 // State is the state of a stream, as its leader has it.
 type State struct {
 	Epoch       string // of the history of the stream, see EpochOf
@@ -17,6 +20,7 @@ type State struct {
 	Now         time.Time // of the server that responded
 	First, Last uint64    // sequences
 	Replicas    int
+	Closed      bool              // a partition in which no session begins any more, see ClosedKey
 	Subjects    map[string]uint64 // messages of each subject that matches the filter; nil without a filter
 }
 
@@ -31,7 +35,7 @@ func (c *Client) State(ctx context.Context, stream, filter string) (State, error
 	epoch, _ := EpochOf(&info.StreamInfo)
 	s := State{
 		Epoch: epoch, Created: info.Created, Now: info.TimeStamp, First: info.State.FirstSeq, Last: info.State.LastSeq,
-		Replicas: info.Config.Replicas, Subjects: info.State.Subjects,
+		Replicas: info.Config.Replicas, Closed: info.Config.Metadata[ClosedKey] != "", Subjects: info.State.Subjects,
 	}
 	for offset := nextOffset(0, len(s.Subjects), info.Total); offset > 0; {
 		more, err := c.info(ctx, stream, filter, offset)

@@ -123,7 +123,11 @@ func (st *Store) Save(ctx context.Context, snap fold.Snapshot, after projector.R
 	if err != nil {
 		return 0, err
 	}
-	s := saving{Store: st, b: b, session: snap.Session, after: after}
+	at, err := st.parts.Locate(ctx, snap.Session)
+	if err != nil {
+		return 0, err
+	}
+	s := saving{Store: st, b: b, session: snap.Session, generation: st.cfg.Layout.Generation(at.Partition), after: after}
 	if s.key, err = subjects.SnapshotHeadKey(snap.Session); err != nil {
 		return 0, err
 	}
@@ -159,10 +163,11 @@ func (st *Store) Save(ctx context.Context, snap fold.Snapshot, after projector.R
 type saving struct {
 	*Store
 
-	b       *bucket
-	session chunk.Session
-	key     string
-	after   projector.Revision
+	b          *bucket
+	session    chunk.Session
+	generation int // of its partition
+	key        string
+	after      projector.Revision
 
 	object string // name of the object with the head, "" if the head is not an object
 
@@ -198,7 +203,7 @@ func (s *saving) head(ctx context.Context, snap fold.Snapshot, data []byte) (seq
 		s.object = p.Object
 	}
 	expect := sequence(s.after)
-	w := write{data: value, header: header(snap), expect: &expect}
+	w := write{data: value, header: header(snap, s.generation), expect: &expect}
 	seq, err = s.put(ctx, s.b, s.key, w)
 	if errors.Is(err, projector.ErrConflict) && s.after == 0 {
 		// A key that an operator has deleted has a marker.
@@ -242,7 +247,11 @@ func index(s fold.Snapshot) headindex.Index {
 }
 
 // header returns the header of a head.
-func header(s fold.Snapshot) nats.Header { return nats.Header{headindex.Header: {index(s).Encode()}} }
+func header(s fold.Snapshot, generation int) nats.Header {
+	i := index(s)
+	i.Generation = generation
+	return nats.Header{headindex.Header: {i.Encode()}}
+}
 
 // maxAgentType bounds the agent type in a header. It is a token of a subject, so a longer one does not exist.
 const maxAgentType = 128
