@@ -150,7 +150,7 @@ func (s *stream) cursorParts(v *subscription) (before, after string) {
 	return strings.Join(places[:i+1], "."), strings.Join(places[i:], ".")
 }
 
-// epochs returns the stream epochs of the sessions, in the order of the sessions and separated by dots. The epoch of a complete session is empty.
+// epochs returns the stream epochs of the sessions, in the order of the sessions and separated by dots. That of a session that is complete and delivered is empty.
 func (s *stream) epochs() string {
 	epochs := make([]string, len(s.subscriptions))
 	for i, v := range s.subscriptions {

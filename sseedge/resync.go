@@ -34,7 +34,7 @@ func (v *subscription) resync(ctx context.Context, cause *chunk.TruncatedError) 
 		case errors.Is(err, chunk.ErrUnknownSession) && !over(snap):
 			return v.attachExpired(ctx)
 		case errors.Is(err, hub.ErrEnded), errors.Is(err, chunk.ErrUnknownSession):
-			v.complete = true
+			return v.end(ctx, cause, snap.StreamSequence)
 		case err != nil:
 			return err
 		}
@@ -71,8 +71,17 @@ func (v *subscription) attachExpired(ctx context.Context) error {
 	case v.req.After.Seq == snap.StreamSequence:
 		return hub.ErrEnded
 	}
-	v.move(v.expired(), snap.StreamSequence)
-	v.complete = true
+	return v.end(ctx, v.expired(), snap.StreamSequence)
+}
+
+// end moves the client to the snapshot of a complete session, which nothing follows.
+func (v *subscription) end(ctx context.Context, cause *chunk.TruncatedError, to chunk.Seq) error {
+	tip, err := v.edge.hub.Tip(ctx, v.target())
+	if err != nil {
+		return err
+	}
+	v.move(cause, to)
+	v.complete, v.endEpoch = true, tip.StreamEpoch
 	return nil
 }
 

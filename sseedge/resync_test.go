@@ -187,6 +187,11 @@ func TestExpiredSession(t *testing.T) {
 				w := newEnv(t, envConfig{remembered: map[string]fold.Status{"old": tt.status}})
 				f := newFollower(w, "/v1/sessions/old/events")
 				f.lastEventID = tt.cursor
+				resp := w.get(soon(t), f.path, http.Header{"Last-Event-Id": {tt.cursor}})
+				resp.Body.Close()
+				if epoch := resp.Header.Get("X-Stream-Epoch"); tt.code == http.StatusOK && epoch != "memlogepoch0" {
+					t.Errorf("epoch %q", epoch)
+				}
 				how, code, err := f.connect(soon(t), -1)
 				if how != tt.how || code != tt.code || err != nil {
 					t.Fatal(how, code, err)

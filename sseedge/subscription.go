@@ -26,6 +26,7 @@ type subscription struct {
 	multiplexed bool   // the connection has other sessions
 	name        string // the id in the request, if multiplexed
 	complete    bool   // without a cursor: the session is complete
+	endEpoch    string // of the stream, if complete
 	done        bool   // the session is complete and was delivered
 }
 
@@ -125,10 +126,10 @@ func (v *subscription) finalEvents() error {
 	return errLogUnavailable
 }
 
-// epoch returns the epoch of the stream that the cursor reads, empty without a cursor.
+// epoch returns the epoch of the stream that the positions of the response belong to, empty if it has none.
 func (v *subscription) epoch() string {
 	if v.cur == nil {
-		return ""
+		return v.endEpoch
 	}
 	return v.cur.StreamEpoch()
 }
