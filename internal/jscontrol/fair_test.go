@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
+	"maps"
 	"slices"
 	"sync"
 	"testing"
@@ -411,43 +412,34 @@ func TestExpiredCommandIsNotRenewed(t *testing.T) {
 // A session is deleted while its command waits in a worker: the command does not start.
 func TestHeldCommandOfADeletedSessionDoesNotStart(t *testing.T) {
 	srv := streamtest.Start(t)
-	q := newQueue(t, srv.JetStream(t), QueueConfig{Concurrency: 1})
-	started, finish := make(chan string, 10), make(chan struct{})
-	w := serve(t, q, func(ctx context.Context, c control.Command) error {
-		started <- c.Session.ID
-		select {
-		case <-finish:
-			return nil
-		case <-ctx.Done():
-			return ctx.Err()
+	in := newHolding(t, newQueue(t, srv.JetStream(t), QueueConfig{}), 3)
+	var sessions []chunk.Session
+	for _, f := range in.waiting.all() {
+		c, err := in.from.decode(in.cfg.Layout, f.msg.Subject(), f.msg.Data())
+		if err != nil {
+			t.Fatal(err)
 		}
-	})
-	fetchedAll := watchSigns(t, srv.Conn(t, nats.Name("signs")))
-	request(t, q, executeOf("acme", "s1"), 0)
-	natstest.Receive(t, "the first command", started)
-	for _, session := range []string{"s2", "s3", "s4"} {
-		request(t, q, executeOf("acme", session), 0)
+		sessions = append(sessions, c.Session)
 	}
-	finishOne(t, finish)
-	natstest.Receive(t, "the second command", started)
-	fetchedAll.await(t, "a renewal of the others", func(all []sign) bool {
-		renewed := map[string]bool{}
-		for _, s := range all {
-			if s.what == "+WPI" {
-				renewed[s.reply] = true
-			}
-		}
-		return len(renewed) > 2
-	})
-	if _, err := q.DeleteSession(t.Context(), chunk.RootSession("acme", "s3")); err != nil {
+	if _, err := in.DeleteSession(t.Context(), sessions[1]); err != nil {
 		t.Fatal(err)
 	}
-	finishOne(t, finish)
-	if got := natstest.Receive(t, "the third command", started); got != "s4" {
-		t.Errorf("%s was started, want s4", got)
+	started := make(chan chunk.Session, len(sessions))
+	in.running = make(map[commandKey]*inProgress)
+	in.handle = func(_ context.Context, c control.Command) error {
+		started <- c.Session
+		return nil
 	}
-	finishOne(t, finish)
-	w.stop(t)
+	in.fill(t.Context())
+	in.handling.Wait()
+	close(started)
+	got := make(map[chunk.Session]bool)
+	for s := range started {
+		got[s] = true
+	}
+	if want := map[chunk.Session]bool{sessions[0]: true, sessions[2]: true}; !maps.Equal(got, want) {
+		t.Errorf("started %v, want %v", got, want)
+	}
 }
 
 // BenchmarkServe compares a queue with one tenant, which starts commands in the order of the stream, with one for all tenants, which has the commands of one.
