@@ -5,10 +5,10 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 )
 
-// streamStates exports the size of each stream and the age of its first message, as the probe of the streams finds them. All processes report the same, at most
+// streamStates exports the size of each stream, its limit, and the age of its first message, as the probe of the streams finds them. All processes report the same, at most
 // 15 seconds old.
 type streamStates struct {
-	messages, bytes, age *prometheus.GaugeVec
+	messages, bytes, limit, age *prometheus.GaugeVec
 }
 
 func newStreamStates(registry prometheus.Registerer) *streamStates {
@@ -18,9 +18,10 @@ func newStreamStates(registry prometheus.Registerer) *streamStates {
 	s := &streamStates{
 		messages: gauge("tailrace_stream_messages", "Messages in a stream or bucket: of the queue, commands that wait and those whose run is in progress."),
 		bytes:    gauge("tailrace_stream_bytes", "Size of a stream or bucket, of one replica."),
+		limit:    gauge("tailrace_stream_limit_bytes", "Maximum size of a stream or bucket that has one."),
 		age:      gauge("tailrace_stream_first_age_seconds", "Age of the first message of a stream or bucket, 0 without messages: of the queue, the oldest command."),
 	}
-	registry.MustRegister(s.messages, s.bytes, s.age)
+	registry.MustRegister(s.messages, s.bytes, s.limit, s.age)
 	return s
 }
 
@@ -33,4 +34,9 @@ func (s *streamStates) observe(info *jetstream.StreamInfo) {
 	s.messages.WithLabelValues(name).Set(float64(info.State.Msgs))
 	s.bytes.WithLabelValues(name).Set(float64(info.State.Bytes))
 	s.age.WithLabelValues(name).Set(age)
+	if limit := info.Config.MaxBytes; limit > 0 {
+		s.limit.WithLabelValues(name).Set(float64(limit))
+	} else {
+		s.limit.DeleteLabelValues(name)
+	}
 }
