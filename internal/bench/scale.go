@@ -26,10 +26,11 @@ type size struct {
 	Replicas   int // and servers
 	Partitions int
 	Edges      int
+	Rate       int // chunks per second
 }
 
 func (s size) String() string {
-	return fmt.Sprintf("R%d, P = %d, %d edges", s.Replicas, s.Partitions, s.Edges)
+	return fmt.Sprintf("R%d, P = %d, %d edges, %d/s", s.Replicas, s.Partitions, s.Edges, s.Rate)
 }
 
 // usage is the processor time that a size used in one round, in microseconds.
@@ -38,40 +39,46 @@ type usage struct {
 	ServerIdle float64 // of all servers in a second without chunks
 	Edge       float64 // of an edge for each chunk, on average over the edges
 	EdgeIdle   float64 // of an edge in a second
+	Rate       float64 // of chunks that were stored and delivered, in a second
 }
 
 // scaleLoad is what is published and read in each size. Each session has readers at every edge, so the edges receive every chunk.
 type scaleLoad struct {
 	sessions int // a multiple of each number of partitions
 	readers  int // of each session at all edges together
-	events   int // of each session
-	pace     time.Duration
+	length   time.Duration
 	idle     time.Duration // measured before the load
 }
 
-func (l scaleLoad) chunks() int { return l.sessions * l.events }
-
-func (l scaleLoad) rate() float64 { return 1 / l.pace.Seconds() }
+// events returns the number of chunks of each session.
+func (l scaleLoad) events(s size) int {
+	return max(1, int(l.length.Seconds()*float64(s.Rate))/l.sessions)
+}
 
 func newScaleLoad(cfg Config) scaleLoad {
-	l := scaleLoad{sessions: 32, readers: 8, events: 64, pace: time.Millisecond, idle: 1500 * time.Millisecond}
+	l := scaleLoad{sessions: 32, readers: 8, length: 2 * time.Second, idle: 1500 * time.Millisecond}
 	if cfg.Quick {
-		l.events, l.idle = 4, 20*time.Millisecond
+		l.length, l.idle = 100*time.Millisecond, 20*time.Millisecond
 	}
 	return l
 }
 
-// The sizes that are measured: those of fitted determine the model, which then predicts heldOut.
+// The sizes that are measured: those of fitted determine the model, which then predicts heldOut. In those of loaded a partition gets three times as many chunks:
+// the more it gets, the more of them share a write, a message between servers, and a wake-up.
 var (
-	fitted  = sizes([]int{1, 4, 16}, []int{1, 2, 4, 8})
-	heldOut = sizes([]int{8}, []int{3, 6})
+	fitted  = sizes([]int{1, 3}, []int{1, 4, 16}, []int{1, 2, 4, 8}, 1000)
+	heldOut = sizes([]int{1, 3}, []int{8}, []int{3, 6}, 1000)
+	loaded  = sizes([]int{3}, []int{1}, []int{1, 2, 4}, loadedRate)
 )
 
-func sizes(partitions, edges []int) (all []size) {
-	for _, r := range []int{1, 3} {
+// loadedRate is the number of chunks per second of the one partition of loaded.
+const loadedRate = 3000
+
+func sizes(replicas, partitions, edges []int, perSecond int) (all []size) {
+	for _, r := range replicas {
 		for _, p := range partitions {
 			for _, e := range edges {
-				all = append(all, size{Replicas: r, Partitions: p, Edges: e})
+				all = append(all, size{Replicas: r, Partitions: p, Edges: e, Rate: perSecond})
 			}
 		}
 	}
@@ -89,7 +96,7 @@ func Scale(ctx context.Context, cfg Config, out io.Writer) error {
 	}
 	measured := make(map[size][]usage)
 	for range rounds {
-		if err := b.round(ctx, slices.Concat(fitted, heldOut), measured); err != nil {
+		if err := b.round(ctx, slices.Concat(fitted, heldOut, loaded), measured); err != nil {
 			return errors.Join(err, b.close(true))
 		}
 	}
@@ -139,14 +146,14 @@ func (b *scaleBench) close(failed bool) error {
 // round measures each size once, in a random order, so that a drift of the machine's speed does not look like a cost of a size.
 func (b *scaleBench) round(ctx context.Context, all []size, measured map[size][]usage) error {
 	type group struct{ replicas, partitions int } // share the streams
-	edges := make(map[group][]int)
+	within := make(map[group][]size)
 	var groups []group
 	for _, s := range all {
 		g := group{s.Replicas, s.Partitions}
-		if edges[g] == nil {
+		if within[g] == nil {
 			groups = append(groups, g)
 		}
-		edges[g] = append(edges[g], s.Edges)
+		within[g] = append(within[g], s)
 	}
 	rand.Shuffle(len(groups), func(i, j int) { groups[i], groups[j] = groups[j], groups[i] })
 	for _, g := range groups {
@@ -154,9 +161,9 @@ func (b *scaleBench) round(ctx context.Context, all []size, measured map[size][]
 		if err != nil {
 			return fmt.Errorf("streams of R%d, P = %d: %w", g.replicas, g.partitions, err)
 		}
-		for _, i := range rand.Perm(len(edges[g])) {
-			s := size{g.replicas, g.partitions, edges[g][i]}
-			u, err := b.measure(ctx, s, layout, fmt.Sprint("e", s.Edges))
+		for _, i := range rand.Perm(len(within[g])) {
+			s := within[g][i]
+			u, err := b.measure(ctx, s, layout, fmt.Sprint("s", i))
 			if err != nil {
 				return fmt.Errorf("%s: %w", s, err)
 			}
@@ -216,7 +223,7 @@ func (b *scaleBench) measure(ctx context.Context, s size, layout subjects.Layout
 		}
 		edges = append(edges, e)
 	}
-	j := job{Events: b.load.events, Writer: writerChunks, NATS: servers.urls[0], Layout: layout, Pace: b.load.pace}
+	j := job{Events: b.load.events(s), Writer: writerChunks, NATS: servers.urls[0], Layout: layout, Pace: time.Second / time.Duration(s.Rate)}
 	for i, e := range edges {
 		if err := e.await(); err != nil {
 			return usage{}, err
@@ -260,12 +267,13 @@ func (b *scaleBench) measure(ctx context.Context, s size, layout subjects.Layout
 		return usage{}, err
 	}
 	share := out.Took.Seconds() / b.load.idle.Seconds() // of the load's duration and the idle one
-	chunks, n := float64(b.load.chunks()), float64(s.Edges)
+	chunks, n := float64(b.load.sessions*j.Events), float64(s.Edges)
 	return usage{
 		Server:     micros(serversAfter-serversBefore)/chunks - micros(serversIdle)*share/chunks,
 		ServerIdle: micros(serversIdle) / b.load.idle.Seconds(),
 		Edge:       (micros(edgesAfter-edgesBefore)/chunks - micros(edgesIdle)*share/chunks) / n,
 		EdgeIdle:   micros(edgesIdle) / b.load.idle.Seconds() / n,
+		Rate:       chunks / out.Took.Seconds(),
 	}, nil
 }
 

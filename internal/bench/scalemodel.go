@@ -9,6 +9,10 @@ const predictionBound = 0.25
 type costModel struct {
 	Servers map[int]serverCost // by replicas
 	Edge    edgeCost
+
+	// For each chunk when a partition gets loadedRate, three replicas.
+	Loaded     serverCost // without the parts that the number of partitions determines
+	LoadedEdge edgeCost
 }
 
 // serverCost is the cost of all servers together.
@@ -55,22 +59,50 @@ func fitCosts(medians map[size]usage, use []size, load scaleLoad) (m costModel, 
 		}
 		m.Servers[r] = serverCost{Store: c[0], Send: c[1], Partition: c[2], Idle: i[0], IdlePartition: i[1], IdleFeed: i[2]}
 	}
-	var perChunk, perSecond [][]float64
-	var chunk, idle []float64
+	var perSecond [][]float64
+	var idle []float64
 	for _, s := range use {
-		perChunk, chunk = append(perChunk, []float64{1, float64(load.readers) / float64(s.Edges)}), append(chunk, medians[s].Edge)
 		perSecond, idle = append(perSecond, []float64{1, float64(s.Partitions)}), append(idle, medians[s].EdgeIdle)
-	}
-	c, err := relativeFit(perChunk, chunk)
-	if err != nil {
-		return m, fmt.Errorf("edges: %w", err)
 	}
 	i, err := leastSquares(perSecond, idle)
 	if err != nil {
 		return m, fmt.Errorf("idle edges: %w", err)
 	}
-	m.Edge = edgeCost{Receive: c[0], Deliver: c[1], Idle: i[0], IdlePartition: i[1]}
-	return m, nil
+	if m.Edge, err = fitEdge(medians, use, load); err != nil {
+		return m, err
+	}
+	m.Edge.Idle, m.Edge.IdlePartition = i[0], i[1]
+	return m, m.fitLoaded(medians, load)
+}
+
+// fitEdge fits the cost of an edge for each chunk.
+func fitEdge(medians map[size]usage, use []size, load scaleLoad) (edgeCost, error) {
+	var rows [][]float64
+	var values []float64
+	for _, s := range use {
+		rows, values = append(rows, []float64{1, float64(load.readers) / float64(s.Edges)}), append(values, medians[s].Edge)
+	}
+	c, err := relativeFit(rows, values)
+	if err != nil {
+		return edgeCost{}, fmt.Errorf("edges: %w", err)
+	}
+	return edgeCost{Receive: c[0], Deliver: c[1]}, nil
+}
+
+// fitLoaded fits the costs of a partition that gets loadedRate.
+func (m *costModel) fitLoaded(medians map[size]usage, load scaleLoad) (err error) {
+	var rows [][]float64
+	var values []float64
+	for _, s := range loaded {
+		rows, values = append(rows, []float64{1, float64(s.Edges)}), append(values, medians[s].Server)
+	}
+	c, err := relativeFit(rows, values)
+	if err != nil {
+		return fmt.Errorf("loaded servers: %w", err)
+	}
+	m.Loaded = serverCost{Store: c[0], Send: c[1]}
+	m.LoadedEdge, err = fitEdge(medians, loaded, load)
+	return err
 }
 
 // predict returns what the model says about a size.
@@ -84,9 +116,9 @@ func (m costModel) predict(s size, load scaleLoad) usage {
 	}
 }
 
-// perChunk returns the processor time of the servers and of an edge for each chunk at the rate of the load, with the share of what they use without chunks.
-func (u usage) perChunk(load scaleLoad) (server, edge float64) {
-	return u.Server + u.ServerIdle/load.rate(), u.Edge + u.EdgeIdle/load.rate()
+// perChunk returns the processor time of the servers and of an edge for each chunk at the rate of the size, with the share of what they use without chunks.
+func (u usage) perChunk(s size) (server, edge float64) {
+	return u.Server + u.ServerIdle/float64(s.Rate), u.Edge + u.EdgeIdle/float64(s.Rate)
 }
 
 // medianUsage returns the median of each value.
@@ -101,5 +133,6 @@ func medianUsage(all []usage) usage {
 	return usage{
 		Server: of(func(u usage) float64 { return u.Server }), ServerIdle: of(func(u usage) float64 { return u.ServerIdle }),
 		Edge: of(func(u usage) float64 { return u.Edge }), EdgeIdle: of(func(u usage) float64 { return u.EdgeIdle }),
+		Rate: of(func(u usage) float64 { return u.Rate }),
 	}
 }

@@ -31,10 +31,8 @@ type needs struct {
 // needsOf returns what so many readers need while so many chunks are published in a second, and each chunk is delivered to one reader. With interest feeds and
 // affinity an edge receives what its readers watch; with the feed of the partition it receives everything.
 func (m costModel) needsOf(readers, chunks float64, interest bool) needs {
-	c, e := m.Servers[3], m.Edge
-	n := needs{Possible: true}
-	// One processor, half busy, does all work of storing a partition, although three servers share it.
-	n.Partitions = ceil(chunks * c.Store / (busy * 1e6))
+	c, e, idleCost := m.Loaded, m.LoadedEdge, m.Servers[3]
+	n := needs{Possible: true, Partitions: ceil(chunks / loadedRate)}
 	n.Deployments = ceil(float64(n.Partitions) / maxPartitions)
 	capacity := edgeCores * busy * 1e6
 	byReaders := ceil(readers / edgeReaders)
@@ -52,9 +50,9 @@ func (m costModel) needsOf(readers, chunks float64, interest bool) needs {
 		perChunk += c.Send * float64(n.Edges)
 		n.Egress = chunks * partitionBytes * float64(n.Edges)
 	}
-	idle := max(0, c.IdlePartition) * float64(n.Partitions)
+	idle := max(0, idleCost.IdlePartition) * float64(n.Partitions)
 	if !interest {
-		idle += max(0, c.IdleFeed) * float64(n.Partitions*n.Edges)
+		idle += max(0, idleCost.IdleFeed) * float64(n.Partitions*n.Edges)
 	}
 	n.Servers = max(3*n.Deployments, ceil((chunks*perChunk+idle)/(serverCores*busy*1e6)))
 	return n
@@ -65,8 +63,8 @@ func ceil(v float64) int { return max(1, int(math.Ceil(v))) }
 // printNeeds writes the table of large deployments.
 func printNeeds(out io.Writer, m costModel) error {
 	fmt.Fprintf(out, "Large deployments, R3, computed and not measured. Each chunk is delivered to one reader; processors are at most %.0f %% busy, %d for a server and %d\n"+
-		"for an edge; an edge has at most %d readers. With interest feeds a session is watched at one edge. P is chosen so that half a processor could store\n"+
-		"all chunks of a partition; a deployment has at most %d.\n\n", 100*busy, serverCores, edgeCores, edgeReaders, maxPartitions)
+		"for an edge; an edge has at most %d readers. With interest feeds a session is watched at one edge. A partition gets %d chunks\n"+
+		"per second, at the cost above; a deployment has at most %d partitions.\n\n", 100*busy, serverCores, edgeCores, edgeReaders, loadedRate, maxPartitions)
 	tw := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(tw, "READERS\tCHUNKS/s\tFEED\tPARTITIONS\tDEPLOYMENTS\tSERVERS\tEDGES\tSERVERS TO EDGES, MB/s")
 	for _, readers := range []float64{1e5, 1e6, 1e7} {

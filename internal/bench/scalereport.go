@@ -30,6 +30,12 @@ func reportScale(out io.Writer, load scaleLoad, measured map[size][]usage) error
 	worst := worstPrediction(m, heldOut, medians, load)
 	fmt.Fprintf(out, "\nThe largest error of a prediction is %.0f %%; the bound is %.0f %%.\n\n", 100*worst, 100*predictionBound)
 	printModel(out, m)
+	fmt.Fprintf(out, "A partition that gets %d chunks per second:\n\n", loadedRate)
+	if err := printMeasured(out, load, loaded, medians, measured, nil); err != nil {
+		return err
+	}
+	fmt.Fprintf(out, "\n  servers, R3    %s + %s E for each chunk\n  each edge      %s + %s D\n\n",
+		number(m.Loaded.Store), number(m.Loaded.Send), number(m.LoadedEdge.Receive), number(m.LoadedEdge.Deliver))
 	if err := printNeeds(out, m); err != nil {
 		return err
 	}
@@ -42,19 +48,19 @@ func reportScale(out io.Writer, load scaleLoad, measured map[size][]usage) error
 // printMeasured writes a line for each size: the median, the rounds and the prediction, for each chunk at the rate of the load.
 func printMeasured(out io.Writer, load scaleLoad, all []size, medians map[size]usage, measured map[size][]usage, m *costModel) error {
 	tw := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(tw, "SIZE\tSERVERS us/chunk\tROUNDS\tMODEL\tERROR\tIDLE us/s\tEDGE us/chunk\tROUNDS\tMODEL\tERROR\tIDLE us/s")
+	fmt.Fprintln(tw, "SIZE\tCHUNKS/s\tSERVERS us/chunk\tROUNDS\tMODEL\tERROR\tIDLE us/s\tEDGE us/chunk\tROUNDS\tMODEL\tERROR\tIDLE us/s")
 	for _, s := range all {
 		var ofServers, ofEdges []float64
 		for _, u := range measured[s] {
-			server, edge := u.perChunk(load)
+			server, edge := u.perChunk(s)
 			ofServers, ofEdges = append(ofServers, server), append(ofEdges, edge)
 		}
-		server, edge := medians[s].perChunk(load)
+		server, edge := medians[s].perChunk(s)
 		wantServer, wantEdge := math.NaN(), math.NaN()
 		if m != nil {
-			wantServer, wantEdge = m.predict(s, load).perChunk(load)
+			wantServer, wantEdge = m.predict(s, load).perChunk(s)
 		}
-		fmt.Fprintf(tw, "%s\t%s\t%s\t%s\t%s\t%.0f\t%s\t%s\t%s\t%s\t%.0f\n", s,
+		fmt.Fprintf(tw, "%s\t%.0f\t%s\t%s\t%s\t%s\t%.0f\t%s\t%s\t%s\t%s\t%.0f\n", s, medians[s].Rate,
 			number(server), spread(ofServers), number(wantServer), percent(wantServer, server), medians[s].ServerIdle,
 			number(edge), spread(ofEdges), number(wantEdge), percent(wantEdge, edge), medians[s].EdgeIdle)
 	}
@@ -77,8 +83,8 @@ func percent(predicted, measured float64) string {
 func worstPrediction(m costModel, all []size, medians map[size]usage, load scaleLoad) float64 {
 	worst := 0.0
 	for _, s := range all {
-		server, edge := medians[s].perChunk(load)
-		wantServer, wantEdge := m.predict(s, load).perChunk(load)
+		server, edge := medians[s].perChunk(s)
+		wantServer, wantEdge := m.predict(s, load).perChunk(s)
 		worst = max(worst, math.Abs(wantServer-server)/server, math.Abs(wantEdge-edge)/edge)
 	}
 	return worst
