@@ -75,9 +75,13 @@ func processorOf(sites []*site) (time.Duration, error) {
 	return sum, nil
 }
 
+// stopSites stops the processes. After a failure it kills them: a server that waits for others to start does not notice the end of its input.
 func stopSites(sites []*site, failed bool) error {
 	var errs []error
 	for _, s := range sites {
+		if failed {
+			_ = s.cmd.Process.Kill() // it may have exited
+		}
 		errs = append(errs, s.wait(failed))
 	}
 	return errors.Join(errs...)
@@ -114,6 +118,8 @@ func (s serverSpec) serve(ctx context.Context) (address string, stop func() erro
 		return "", nil, err
 	}
 	running.Start()
+	ctx, cancel := context.WithTimeout(ctx, electionTimeout) // so that the process ends if the others do not start
+	defer cancel()
 	stop = func() error {
 		running.Shutdown()
 		running.WaitForShutdown()
@@ -123,12 +129,17 @@ func (s serverSpec) serve(ctx context.Context) (address string, stop func() erro
 		err = wait.Sleep(ctx, 50*time.Millisecond)
 	}
 	if err != nil {
-		return "", nil, errors.Join(err, stop())
+		return "", nil, errors.Join(errServerNotReady, err, stop())
 	}
 	return running.ClientURL(), stop, nil
 }
 
-const loopbackHost = "127.0.0.1"
+var errServerNotReady = errors.New("JetStream did not start, or the servers have no leader")
+
+const (
+	loopbackHost    = "127.0.0.1"
+	electionTimeout = 2 * time.Minute // far more than servers need to elect leaders
+)
 
 // freeRoutes returns the URLs of n free ports: each server must know those of the others before it starts.
 func freeRoutes(ctx context.Context, n int) (routes []string, err error) {

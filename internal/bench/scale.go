@@ -190,6 +190,8 @@ func (b *scaleBench) create(ctx context.Context, replicas, partitions int) (_ su
 		if err != nil {
 			return err
 		}
+		ctx, cancel := context.WithTimeout(ctx, electionTimeout)
+		defer cancel()
 		for _, s := range streams {
 			if err := js.DeleteStream(ctx, s.Name); err != nil && !errors.Is(err, jetstream.ErrStreamNotFound) {
 				return err
@@ -197,8 +199,8 @@ func (b *scaleBench) create(ctx context.Context, replicas, partitions int) (_ su
 		}
 		return nil
 	}
-	for deadline := time.Now().Add(2 * time.Minute); ; { // the servers may still be electing a leader
-		attempt, cancel := context.WithTimeout(ctx, time.Minute)
+	for deadline := time.Now().Add(electionTimeout); ; { // the servers may still be electing a leader
+		attempt, cancel := context.WithTimeout(ctx, electionTimeout/2)
 		err = topology.Ensure(attempt, js, cfg)
 		cancel()
 		if err == nil {
