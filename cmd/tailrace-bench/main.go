@@ -99,7 +99,9 @@ func run(ctx context.Context, in io.Reader, out, errOut io.Writer, args []string
 	return errors.Join(printRows(out, rows), err)
 }
 
-func known() []string { return slices.Concat(bench.Names(), bench.Standalone(), []string{bench.ScaleName}) }
+func known() []string {
+	return slices.Concat(bench.Names(), bench.Standalone(), []string{bench.ScaleName})
+}
 
 // profiled writes a profile of what run does, if there is a name for the file.
 func profiled(file string, run func() error) error {

@@ -95,7 +95,7 @@ type serverSpec struct {
 	Route  string   `json:"route"`  // its own
 }
 
-func (s serverSpec) serve(ctx context.Context) (address string, stop func() error, err error) {
+func (s serverSpec) serve(ctx context.Context) (address string, stop func(), err error) {
 	o := &server.Options{
 		ServerName: s.Name, NoSigs: true, NoLog: true, Host: loopbackHost, Port: server.RANDOM_PORT,
 		JetStream: true, StoreDir: s.Dir, JetStreamMaxStore: 16 << 30, DisableJetStreamBanner: true,
@@ -120,16 +120,16 @@ func (s serverSpec) serve(ctx context.Context) (address string, stop func() erro
 	running.Start()
 	ctx, cancel := context.WithTimeout(ctx, electionTimeout) // so that the process ends if the others do not start
 	defer cancel()
-	stop = func() error {
+	stop = func() {
 		running.Shutdown()
 		running.WaitForShutdown()
-		return nil
 	}
 	for err == nil && (!running.ReadyForConnections(time.Second) || !running.JetStreamIsCurrent()) {
 		err = wait.Sleep(ctx, 50*time.Millisecond)
 	}
 	if err != nil {
-		return "", nil, errors.Join(errServerNotReady, err, stop())
+		stop()
+		return "", nil, errors.Join(errServerNotReady, err)
 	}
 	return running.ClientURL(), stop, nil
 }

@@ -3,6 +3,7 @@ package bench
 import (
 	"errors"
 	"math"
+	"slices"
 )
 
 // leastSquares returns the coefficients c that minimize the sum of the squares of rows·c - values, with the normal equations. The models have at most three
@@ -49,15 +50,17 @@ func leastSquares(rows [][]float64, values []float64) ([]float64, error) {
 
 // relativeFit is leastSquares of the relative errors, so that a size that costs little counts as much as one that costs much.
 func relativeFit(rows [][]float64, values []float64) ([]float64, error) {
-	scaled, ones := make([][]float64, len(rows)), make([]float64, len(rows))
+	var scaled [][]float64
+	var ones []float64
 	for i, row := range rows {
 		if values[i] <= 0 {
 			return nil, errors.New("a measured cost is not positive: the rounds are too short or too few for this machine")
 		}
-		scaled[i], ones[i] = make([]float64, len(row)), 1
-		for j, v := range row {
-			scaled[i][j] = v / values[i]
+		relative := slices.Clone(row)
+		for j := range relative {
+			relative[j] /= values[i]
 		}
+		scaled, ones = append(scaled, relative), append(ones, 1)
 	}
 	return leastSquares(scaled, ones)
 }

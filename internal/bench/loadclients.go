@@ -44,13 +44,14 @@ type job struct {
 
 	// Otherwise the time starts when all clients are connected and have
 	// received an event with data and without a number.
-	Writer   string          `json:"writer"`   // one of the constants below; empty writes nothing
-	Token    string          `json:"token"`    // events are repetitions of this token, which may be merged; empty if they are numbered
-	NATS     string          `json:"nats"`     // URL of the server to write to
-	Layout   subjects.Layout `json:"layout"`   // of the log that a producers.Run writes
-	Notifier string          `json:"notifier"` // address of the notifier of the baseline
-	Pace     time.Duration   `json:"pace"`     // interval between two events of all groups together; 0 is unpaced
-	Window   int             `json:"window"`   // unpaced: maximum number of events that the writer is ahead of the slowest client
+	Writer     string        `json:"writer"`     // one of the constants below; empty writes nothing
+	Token      string        `json:"token"`      // events are repetitions of this token, which may be merged; empty if they are numbered
+	NATS       string        `json:"nats"`       // URL of the server to write to
+	Prefix     string        `json:"prefix"`     // of the log that a producers.Run writes
+	Partitions int           `json:"partitions"` // of that log
+	Notifier   string        `json:"notifier"`   // address of the notifier of the baseline
+	Pace       time.Duration `json:"pace"`       // interval between two events of all groups together; 0 is unpaced
+	Window     int           `json:"window"`     // unpaced: maximum number of events that the writer is ahead of the slowest client
 }
 
 // The writers of a job.
@@ -92,6 +93,10 @@ type outcome struct {
 // us.
 func (o outcome) perDelivery() float64 {
 	return float64(o.Processor.Nanoseconds()) / 1e3 / float64(o.Deliveries)
+}
+
+func (j job) layout() subjects.Layout {
+	return subjects.Layout{Prefix: j.Prefix, Partitions: j.Partitions}
 }
 
 // client returns the k-th client of a group.

@@ -275,7 +275,7 @@ func (m *loadClientsMain) runs(ctx context.Context) ([]*producers.Run, func(), e
 	if err != nil {
 		return nil, nil, err
 	}
-	producer, err := producers.New(js, producers.Config{Layout: m.job.Layout, Log: slog.New(slog.DiscardHandler)})
+	producer, err := producers.New(js, producers.Config{Layout: m.job.layout(), Log: slog.New(slog.DiscardHandler)})
 	if err != nil {
 		return nil, nil, err
 	}

@@ -56,7 +56,7 @@ func (l scaleLoad) events(s size) int {
 }
 
 func newScaleLoad(cfg Config) scaleLoad {
-	l := scaleLoad{sessions: 32, readers: 8, length: 2 * time.Second, idle: 1500 * time.Millisecond}
+	l := scaleLoad{sessions: 32, readers: 8, length: time.Second, idle: 700 * time.Millisecond}
 	if cfg.Quick {
 		l.length, l.idle = 100*time.Millisecond, 20*time.Millisecond
 	}
@@ -219,13 +219,16 @@ func (b *scaleBench) measure(ctx context.Context, s size, layout subjects.Layout
 	var edges []*site
 	defer func() { err = errors.Join(err, stopSites(edges, err != nil)) }()
 	for i := range s.Edges {
-		e, err := startSite(ctx, siteEdge, edgeSpec{NATS: servers.urls[i%len(servers.urls)], Layout: layout})
+		e, err := startSite(ctx, siteEdge, edgeSpec{NATS: servers.urls[i%len(servers.urls)], Prefix: layout.Prefix, Partitions: s.Partitions})
 		if err != nil {
 			return usage{}, err
 		}
 		edges = append(edges, e)
 	}
-	j := job{Events: b.load.events(s), Writer: writerChunks, NATS: servers.urls[0], Layout: layout, Pace: time.Second / time.Duration(s.Rate)}
+	j := job{
+		Events: b.load.events(s), Writer: writerChunks, NATS: servers.urls[0], Prefix: layout.Prefix, Partitions: s.Partitions,
+		Pace: time.Second / time.Duration(s.Rate),
+	}
 	for i, e := range edges {
 		if err := e.await(); err != nil {
 			return usage{}, err

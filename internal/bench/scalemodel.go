@@ -72,7 +72,8 @@ func fitCosts(medians map[size]usage, use []size, load scaleLoad) (m costModel, 
 		return m, err
 	}
 	m.Edge.Idle, m.Edge.IdlePartition = i[0], i[1]
-	return m, m.fitLoaded(medians, load)
+	m.Loaded, m.LoadedEdge, err = fitLoaded(medians, load)
+	return m, err
 }
 
 // fitEdge fits the cost of an edge for each chunk.
@@ -90,7 +91,7 @@ func fitEdge(medians map[size]usage, use []size, load scaleLoad) (edgeCost, erro
 }
 
 // fitLoaded fits the costs of a partition that gets loadedRate.
-func (m *costModel) fitLoaded(medians map[size]usage, load scaleLoad) (err error) {
+func fitLoaded(medians map[size]usage, load scaleLoad) (serverCost, edgeCost, error) {
 	var rows [][]float64
 	var values []float64
 	for _, s := range loaded {
@@ -98,11 +99,10 @@ func (m *costModel) fitLoaded(medians map[size]usage, load scaleLoad) (err error
 	}
 	c, err := relativeFit(rows, values)
 	if err != nil {
-		return fmt.Errorf("loaded servers: %w", err)
+		return serverCost{}, edgeCost{}, fmt.Errorf("loaded servers: %w", err)
 	}
-	m.Loaded = serverCost{Store: c[0], Send: c[1]}
-	m.LoadedEdge, err = fitEdge(medians, loaded, load)
-	return err
+	edge, err := fitEdge(medians, loaded, load)
+	return serverCost{Store: c[0], Send: c[1]}, edge, err
 }
 
 // predict returns what the model says about a size.

@@ -30,7 +30,7 @@ func TestLeastSquares(t *testing.T) {
 var testModel = costModel{
 	Servers: map[int]serverCost{
 		1: {Store: 90, Send: 20, Partition: 1, Idle: 1500, IdlePartition: 20, IdleFeed: 5},
-		3: {Store: 450, Send: 30, Partition: 8, Idle: 15_000, IdlePartition: 700, IdleFeed: 80},
+		3: {Store: 450, Send: 15, Partition: 8, Idle: 15_000, IdlePartition: 700, IdleFeed: 80},
 	},
 	Edge:       edgeCost{Receive: 50, Deliver: 12, Idle: 500, IdlePartition: 3},
 	Loaded:     serverCost{Store: 200, Send: 15},

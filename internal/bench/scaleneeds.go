@@ -25,13 +25,14 @@ type needs struct {
 	Servers     int
 	Edges       int
 	Egress      float64 // of the servers to the edges, in bytes per second
-	Possible    bool    // false if an edge cannot receive every chunk
+	Possible    bool    // false if an edge cannot receive so many chunks
 }
 
 // needsOf returns what so many readers need while so many chunks are published in a second, and each chunk is delivered to one reader. With interest feeds and
 // affinity an edge receives what its readers watch; with the feed of the partition it receives everything.
 func (m costModel) needsOf(readers, chunks float64, interest bool) needs {
-	c, e, idleCost := m.Loaded, m.LoadedEdge, m.Servers[3]
+	c, e, fitted := m.Loaded, m.LoadedEdge, m.Servers[3]
+	send := max(c.Send, fitted.Send) // the latter is fitted to more sizes
 	n := needs{Possible: true, Partitions: ceil(chunks / loadedRate)}
 	n.Deployments = ceil(float64(n.Partitions) / maxPartitions)
 	capacity := edgeCores * busy * 1e6
@@ -39,7 +40,7 @@ func (m costModel) needsOf(readers, chunks float64, interest bool) needs {
 	perChunk := c.Store
 	if interest {
 		n.Edges = max(byReaders, ceil(chunks*(e.Receive+e.Deliver)/capacity))
-		perChunk += c.Send
+		perChunk += send
 		n.Egress = chunks * interestBytes
 	} else {
 		left := capacity - chunks*e.Receive // for deliveries
@@ -47,12 +48,12 @@ func (m costModel) needsOf(readers, chunks float64, interest bool) needs {
 			return n
 		}
 		n.Edges = max(byReaders, ceil(chunks*e.Deliver/left))
-		perChunk += c.Send * float64(n.Edges)
+		perChunk += send * float64(n.Edges)
 		n.Egress = chunks * partitionBytes * float64(n.Edges)
 	}
-	idle := max(0, idleCost.IdlePartition) * float64(n.Partitions)
+	idle := max(0, fitted.IdlePartition) * float64(n.Partitions)
 	if !interest {
-		idle += max(0, idleCost.IdleFeed) * float64(n.Partitions*n.Edges)
+		idle += max(0, fitted.IdleFeed) * float64(n.Partitions*n.Edges)
 	}
 	n.Servers = max(3*n.Deployments, ceil((chunks*perChunk+idle)/(serverCores*busy*1e6)))
 	return n
@@ -68,18 +69,20 @@ func printNeeds(out io.Writer, m costModel) error {
 	tw := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(tw, "READERS\tCHUNKS/s\tFEED\tPARTITIONS\tDEPLOYMENTS\tSERVERS\tEDGES\tSERVERS TO EDGES, MB/s")
 	for _, readers := range []float64{1e5, 1e6, 1e7} {
-		for _, chunks := range []float64{1e5, 1e6, 1e7} {
+		for _, chunks := range []float64{1e4, 1e5, 1e6, 1e7} {
 			for _, interest := range []bool{false, true} {
 				feed := map[bool]string{false: "partition", true: "interest"}[interest]
 				n := m.needsOf(readers, chunks, interest)
-				fmt.Fprintf(tw, "%.0e\t%.0e\t%s\t%d\t%d\t", readers, chunks, feed, n.Partitions, n.Deployments)
 				if !n.Possible {
-					fmt.Fprintln(tw, "-\t-\tan edge cannot receive every chunk")
 					continue
 				}
-				fmt.Fprintf(tw, "%d\t%d\t%.0f\n", n.Servers, n.Edges, n.Egress/1e6)
+				fmt.Fprintf(tw, "%.0e\t%.0e\t%s\t%d\t%d\t%d\t%d\t%.0f\n", readers, chunks, feed, n.Partitions, n.Deployments, n.Servers, n.Edges, n.Egress/1e6)
 			}
 		}
 	}
-	return tw.Flush()
+	if err := tw.Flush(); err != nil {
+		return err
+	}
+	_, err := fmt.Fprintf(out, "\nWith the feed of the partition an edge receives every chunk: at most %.0f per second.\n", edgeCores*busy*1e6/m.LoadedEdge.Receive)
+	return err
 }

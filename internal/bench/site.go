@@ -12,7 +12,6 @@ import (
 
 	"github.com/tailrace/tailrace/auth"
 	"github.com/tailrace/tailrace/consumers"
-	"github.com/tailrace/tailrace/internal/jsinterest"
 	"github.com/tailrace/tailrace/internal/jssnapshots"
 	"github.com/tailrace/tailrace/projector"
 	"github.com/tailrace/tailrace/sseedge"
@@ -91,18 +90,19 @@ func runSite(ctx context.Context, what string, in io.Reader, out io.Writer) erro
 	if err != nil {
 		return report.Encode(siteReport{Error: err.Error()})
 	}
+	defer stop()
 	for {
 		used, err := processorTime()
 		if err == nil {
 			err = report.Encode(siteReport{Address: address, Processor: used})
 		}
 		if err != nil || !lines.Scan() {
-			return errors.Join(err, lines.Err(), stop())
+			return errors.Join(err, lines.Err())
 		}
 	}
 }
 
-func serveSite(ctx context.Context, what string, spec []byte) (address string, stop func() error, err error) {
+func serveSite(ctx context.Context, what string, spec []byte) (address string, stop func(), err error) {
 	switch what {
 	case siteServer:
 		var s serverSpec
@@ -122,33 +122,28 @@ func serveSite(ctx context.Context, what string, spec []byte) (address string, s
 
 // edgeSpec is the specification of an edge.
 type edgeSpec struct {
-	NATS     string          `json:"nats"` // URL of a server
-	Layout   subjects.Layout `json:"layout"`
-	Interest bool            `json:"interest"` // follow the sessions that have streams, not their partitions
+	NATS       string `json:"nats"` // URL of a server
+	Prefix     string `json:"prefix"`
+	Partitions int    `json:"partitions"`
 }
 
-func (s edgeSpec) serve(ctx context.Context) (address string, stop func() error, err error) {
+func (s edgeSpec) serve(ctx context.Context) (address string, stop func(), err error) {
 	nc, js, err := dial(s.NATS)
 	if err != nil {
 		return "", nil, err
 	}
-	quiet := slog.New(slog.DiscardHandler)
-	reader, err := consumers.New(js, consumers.Config{Layout: s.Layout, Log: quiet})
+	quiet, layout := slog.New(slog.DiscardHandler), subjects.Layout{Prefix: s.Prefix, Partitions: s.Partitions}
+	reader, err := consumers.New(js, consumers.Config{Layout: layout, Log: quiet})
 	if err != nil {
 		return "", nil, err
 	}
-	store, err := jssnapshots.New(js, jssnapshots.Config{Layout: s.Layout})
+	store, err := jssnapshots.New(js, jssnapshots.Config{Layout: layout})
 	if err != nil {
 		return "", nil, err
 	}
-	cfg := sseedge.Config{Layout: s.Layout, Log: quiet}
+	cfg := sseedge.Config{Layout: layout, Log: quiet}
 	if cfg.Authenticator, err = auth.NewNone("default"); err != nil {
 		return "", nil, err
-	}
-	if s.Interest {
-		if cfg.Roots, err = jsinterest.New(js, jsinterest.Config{Layout: s.Layout}); err != nil {
-			return "", nil, err
-		}
 	}
 	made, err := sseedge.New(reader, projector.NewReader(store, reader), cfg)
 	if err != nil {
@@ -158,8 +153,8 @@ func (s edgeSpec) serve(ctx context.Context) (address string, stop func() error,
 	if err != nil {
 		return "", nil, err
 	}
-	return served.addr, func() error {
-		defer nc.Close()
-		return served.close()
+	return served.addr, func() {
+		_ = served.close() // everything is delivered, or the load clients have reported it
+		nc.Close()
 	}, nil
 }
