@@ -53,12 +53,13 @@ func relativeFit(rows [][]float64, values []float64) ([]float64, error) {
 	var scaled [][]float64
 	var ones []float64
 	for i, row := range rows {
-		if values[i] <= 0 {
+		value := values[i]
+		if value <= 0 {
 			return nil, errors.New("a measured cost is not positive: the rounds are too short or too few for this machine")
 		}
 		relative := slices.Clone(row)
 		for j := range relative {
-			relative[j] /= values[i]
+			relative[j] /= value
 		}
 		scaled, ones = append(scaled, relative), append(ones, 1)
 	}
