@@ -12,6 +12,7 @@ import (
 	"os/signal"
 	"runtime"
 	"runtime/pprof"
+	"slices"
 	"strings"
 	"syscall"
 
@@ -87,6 +88,9 @@ func run(ctx context.Context, in io.Reader, out, errOut io.Writer, args []string
 	}
 	fmt.Fprintf(header, "%s %s/%s, %d processors, nats-server %s, %d rounds of each side in turn, medians\n\n",
 		runtime.Version(), runtime.GOOS, runtime.GOARCH, runtime.GOMAXPROCS(0), server.VERSION, cfg.Rounds)
+	if slices.Equal(names, []string{bench.ScaleName}) {
+		return bench.Scale(ctx, cfg, out)
+	}
 	var rows []bench.Row
 	err := profiled(profile, func() (err error) {
 		rows, err = bench.Run(ctx, cfg, names...)
@@ -95,7 +99,9 @@ func run(ctx context.Context, in io.Reader, out, errOut io.Writer, args []string
 	return errors.Join(printRows(out, rows), err)
 }
 
-func known() []string { return append(bench.Names(), bench.Standalone()...) }
+func known() []string {
+	return slices.Concat(bench.Names(), bench.Standalone(), []string{bench.ScaleName})
+}
 
 // profiled writes a profile of what run does, if there is a name for the file.
 func profiled(file string, run func() error) error {

@@ -63,13 +63,12 @@ func TestWrongEventFailsTheBenchmark(t *testing.T) {
 		"missing":   {[]int{0, 1}, "before event 2 of 3"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			l := &harness{}
 			site, err := serve(t.Context(), plainServer(numbered(c.numbers)))
 			if err != nil {
 				t.Fatal(err)
 			}
 			defer site.close()
-			_, err = l.loadClients(t.Context(), job{
+			_, err = loadClients(t.Context(), job{
 				Addr: site.addr, Events: 3, Burst: true, Repeat: 1, Groups: []group{{Path: "/", Clients: 3}},
 			}, nil)
 			if err == nil || !strings.Contains(err.Error(), c.want) {

@@ -48,7 +48,7 @@ func (l *harness) catchUps(ctx context.Context) ([]pair, error) {
 
 // burst connects the clients repeat times and returns the median time.
 func (c catchUp) burst(ctx context.Context, addr, path string, clients, repeat int) (figures, error) {
-	out, err := c.harness.loadClients(ctx, job{
+	out, err := loadClients(ctx, job{
 		Addr: addr, Events: c.events, Burst: true, Repeat: repeat,
 		Groups: []group{{Session: c.session, Path: path, Clients: clients}},
 	}, nil)
@@ -136,7 +136,7 @@ func (s reconnectBurst) ours(ctx context.Context, _ int) (figures, error) {
 	if err != nil {
 		return nil, err
 	}
-	out, err := s.harness.loadClients(ctx, s.job(edge.addr), nil)
+	out, err := loadClients(ctx, s.job(edge.addr), nil)
 	read := float64(edge.hub.Stats().Reads) / burstSessions
 	return figures{{took, ms(out.Took)}, {cost, out.perDelivery()}, {reads, read}}, errors.Join(err, edge.close())
 }
@@ -150,6 +150,6 @@ func (s reconnectBurst) bare(ctx context.Context, _ int) (figures, error) {
 	if err != nil {
 		return nil, err
 	}
-	out, err := s.harness.loadClients(ctx, s.job(site.addr), nil)
+	out, err := loadClients(ctx, s.job(site.addr), nil)
 	return figures{{took, ms(out.Took)}, {cost, out.perDelivery()}}, errors.Join(err, site.close())
 }

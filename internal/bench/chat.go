@@ -241,7 +241,7 @@ func (c liveChats) ours(ctx context.Context, _ int) (figures, error) {
 	}
 	j := c.job(site.addr, func(_ int, session string) string { return "/api/chat/" + session })
 	j.Writer, j.Token = writerTokens, token
-	out, err := c.harness.loadClients(ctx, j, nil)
+	out, err := loadClients(ctx, j, nil)
 	return c.figures(out), errors.Join(err, site.close())
 }
 
@@ -258,6 +258,6 @@ func (c liveChats) bare(ctx context.Context, _ int) (figures, error) {
 		return nil, errors.Join(err, site.close())
 	}
 	j.Writer, j.Notifier, j.Token = writerNotifyOnly, notifier.listener.Addr().String(), token
-	out, err := c.harness.loadClients(ctx, j, nil)
+	out, err := loadClients(ctx, j, nil)
 	return c.figures(out), errors.Join(err, notifier.close(), site.close())
 }

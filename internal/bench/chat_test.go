@@ -20,7 +20,6 @@ func TestWrongTokenFailsTheBenchmark(t *testing.T) {
 		"half a word":  {[]string{"word wo", "rd word "}, `after token 1 of 3`},
 	} {
 		t.Run(name, func(t *testing.T) {
-			l := &harness{}
 			site, err := serve(t.Context(), plainServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 				out, err := stream(w)
 				if err != nil {
@@ -38,7 +37,7 @@ func TestWrongTokenFailsTheBenchmark(t *testing.T) {
 				t.Fatal(err)
 			}
 			defer site.close()
-			_, err = l.loadClients(t.Context(), job{
+			_, err = loadClients(t.Context(), job{
 				Addr: site.addr, Events: 3, Token: token, Burst: true, Repeat: 1, Groups: []group{{Path: "/", Clients: 2}},
 			}, nil)
 			if c.want == "" && err != nil || c.want != "" && (err == nil || !strings.Contains(err.Error(), c.want)) {

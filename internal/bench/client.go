@@ -14,6 +14,7 @@ import (
 // the number of each event.
 type client struct {
 	group     group
+	addr      string // of the server under test
 	bearer    string // token of the header Authorization; empty for none
 	headRead  bool   // the response header was read
 	partial   []byte // incomplete header or size line of an HTTP chunk

@@ -13,18 +13,14 @@ import (
 // readAll connects the clients and reads until each is done, on one goroutine
 // with epoll: the overhead of package net for each connection would be half the
 // work of this process.
-func readAll(ctx context.Context, addr string, clients []*client) error {
-	to, err := netip.ParseAddrPort(addr)
-	if err != nil {
-		return err
-	}
+func readAll(ctx context.Context, clients []*client) error {
 	p, err := newPoll(len(clients))
 	if err != nil {
 		return err
 	}
 	defer p.close()
 	for _, c := range clients {
-		if err := p.connect(c, to); err != nil {
+		if err := p.connect(c); err != nil {
 			return c.failed(err)
 		}
 		// While the server accepts connections, the open ones are read.
@@ -64,7 +60,11 @@ func (p *poll) close() {
 
 // connect opens the connection and sends the request. A connection to loopback
 // is established immediately.
-func (p *poll) connect(c *client, to netip.AddrPort) error {
+func (p *poll) connect(c *client) error {
+	to, err := netip.ParseAddrPort(c.addr)
+	if err != nil {
+		return err
+	}
 	fd, err := syscall.Socket(syscall.AF_INET, syscall.SOCK_STREAM|syscall.SOCK_CLOEXEC, 0)
 	if err != nil {
 		return err

@@ -12,13 +12,13 @@ import (
 )
 
 // readAll connects the clients and reads until each is done.
-func readAll(ctx context.Context, addr string, clients []*client) error {
+func readAll(ctx context.Context, clients []*client) error {
 	group, ctx := errgroup.WithContext(ctx)
 	var feeding sync.Mutex // clients are fed one at a time
 	for _, c := range clients {
 		group.Go(func() error {
 			var dialer net.Dialer
-			conn, err := dialer.DialContext(ctx, "tcp", addr)
+			conn, err := dialer.DialContext(ctx, "tcp", c.addr)
 			if err != nil {
 				return c.failed(err)
 			}

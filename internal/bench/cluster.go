@@ -1,11 +1,8 @@
 package bench
 
 import (
-	"bufio"
 	"context"
-	"encoding/json"
 	"errors"
-	"fmt"
 	"io"
 	"net"
 	"net/url"
@@ -18,128 +15,134 @@ import (
 	"github.com/tailrace/tailrace/internal/wait"
 )
 
-// clusterVariable marks a process that runs three servers, in the directory that it names. Their processor time is that of the process.
-const clusterVariable = "TAILRACE_BENCH_CLUSTER"
-
-// clusterUsage is what the process writes when it has started, and then for each line that it reads.
-type clusterUsage struct {
-	URLs      []string      `json:"urls"`
-	Processor time.Duration `json:"processor"` // used so far
-	Error     string        `json:"error,omitempty"`
-}
-
-// cluster is the process of the servers.
+// cluster is a process for each server.
 type cluster struct {
-	*child
-
-	urls []string
+	servers []*site
+	urls    []string
 }
 
-func startCluster(ctx context.Context, dir string) (*cluster, error) {
-	c, err := startChild(ctx, clusterVariable+"="+dir)
-	if err != nil {
-		return nil, err
+// startCluster starts so many servers, which form a cluster if there is more than one.
+func startCluster(ctx context.Context, dir string, servers int) (_ *cluster, err error) {
+	var routes []string
+	if servers > 1 {
+		if routes, err = freeRoutes(ctx, servers); err != nil {
+			return nil, err
+		}
 	}
-	started := &cluster{child: c}
-	first, err := started.next()
-	if err != nil {
-		return nil, errors.Join(err, c.wait(true))
+	c := &cluster{}
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, c.stop(true))
+		}
+	}()
+	for i := range servers {
+		name := "n" + strconv.Itoa(i)
+		spec := serverSpec{Name: name, Dir: filepath.Join(dir, strconv.Itoa(servers)+"-servers", name), Routes: routes}
+		if routes != nil {
+			spec.Route = routes[i]
+		}
+		s, err := startSite(ctx, siteServer, spec)
+		if err != nil {
+			return nil, err
+		}
+		c.servers = append(c.servers, s)
 	}
-	started.urls = first.URLs
-	return started, nil
+	for _, s := range c.servers { // all have been started: each waits for a majority
+		if err := s.await(); err != nil {
+			return nil, err
+		}
+		c.urls = append(c.urls, s.address)
+	}
+	return c, nil
 }
 
 // processor returns the processor time of the servers so far.
-func (c *cluster) processor() (time.Duration, error) {
-	if _, err := io.WriteString(c.in, "usage\n"); err != nil {
-		return 0, err
-	}
-	u, err := c.next()
-	return u.Processor, err
-}
+func (c *cluster) processor() (time.Duration, error) { return processorOf(c.servers) }
 
-func (c *cluster) next() (u clusterUsage, err error) {
-	if err = c.out.Decode(&u); err == nil && u.Error != "" {
-		err = errors.New(u.Error)
-	}
-	if err != nil {
-		err = fmt.Errorf("servers: %w", err)
-	}
-	return u, err
-}
+// stop stops the servers. Their exit status is ignored if something failed before.
+func (c *cluster) stop(failed bool) error { return stopSites(c.servers, failed) }
 
-// runCluster runs three servers until in ends.
-func runCluster(ctx context.Context, dir string, in io.Reader, out io.Writer) error {
-	report := json.NewEncoder(out)
-	urls, stop, err := startServers(ctx, dir)
-	if err != nil {
-		return report.Encode(clusterUsage{Error: err.Error()})
-	}
-	defer stop()
-	for lines := bufio.NewScanner(in); ; {
-		used, err := processorTime()
+// processorOf returns the processor time of the processes so far.
+func processorOf(sites []*site) (time.Duration, error) {
+	sum := time.Duration(0)
+	for _, s := range sites {
+		used, err := s.processor()
 		if err != nil {
-			return err
+			return 0, err
 		}
-		if err := report.Encode(clusterUsage{URLs: urls, Processor: used}); err != nil {
-			return err
-		}
-		if !lines.Scan() {
-			return lines.Err()
-		}
+		sum += used
 	}
+	return sum, nil
 }
 
-func startServers(ctx context.Context, dir string) (urls []string, stop func(), err error) {
-	routes, err := freeRoutes(ctx, 3)
-	if err != nil {
-		return nil, nil, err
-	}
-	var servers []*server.Server
-	stop = func() {
-		for _, s := range servers {
-			s.Shutdown()
+// stopSites stops the processes. After a failure it kills them: a server that waits for others to start does not notice the end of its input.
+func stopSites(sites []*site, failed bool) error {
+	var errs []error
+	for _, s := range sites {
+		if failed {
+			_ = s.cmd.Process.Kill() // it may have exited
 		}
-		for _, s := range servers {
-			s.WaitForShutdown()
-		}
+		errs = append(errs, s.wait(failed))
 	}
-	for i, route := range routes {
-		name := "n" + strconv.Itoa(i)
-		o := &server.Options{
-			ServerName: name, NoSigs: true, NoLog: true, Host: loopbackHost, Port: server.RANDOM_PORT,
-			JetStream: true, StoreDir: filepath.Join(dir, name), JetStreamMaxStore: 16 << 30, DisableJetStreamBanner: true, Routes: routes,
+	return errors.Join(errs...)
+}
+
+// serverSpec is the specification of a server.
+type serverSpec struct {
+	Name   string   `json:"name"`
+	Dir    string   `json:"dir"`
+	Routes []string `json:"routes"` // URLs of all servers, none for a single server
+	Route  string   `json:"route"`  // its own
+}
+
+func (s serverSpec) serve(ctx context.Context) (address string, stop func(), err error) {
+	o := &server.Options{
+		ServerName: s.Name, NoSigs: true, NoLog: true, Host: loopbackHost, Port: server.RANDOM_PORT,
+		JetStream: true, StoreDir: s.Dir, JetStreamMaxStore: 16 << 30, DisableJetStreamBanner: true,
+	}
+	for _, route := range s.Routes {
+		u, err := url.Parse(route)
+		if err != nil {
+			return "", nil, err
+		}
+		if o.Routes = append(o.Routes, u); route != s.Route {
+			continue
 		}
 		o.Cluster.Name, o.Cluster.Host, o.Cluster.NoAdvertise = "bench", loopbackHost, true
-		if o.Cluster.Port, err = strconv.Atoi(route.Port()); err != nil {
-			break
+		if o.Cluster.Port, err = strconv.Atoi(u.Port()); err != nil {
+			return "", nil, err
 		}
-		var s *server.Server
-		if s, err = server.NewServer(o); err != nil {
-			break
-		}
-		servers = append(servers, s)
-		s.Start()
 	}
-	for _, s := range servers {
-		for err == nil && (!s.ReadyForConnections(time.Second) || !s.JetStreamIsCurrent()) {
-			err = wait.Sleep(ctx, 50*time.Millisecond)
-		}
-		if err == nil {
-			urls = append(urls, s.ClientURL())
-		}
+	running, err := server.NewServer(o)
+	if err != nil {
+		return "", nil, err
+	}
+	running.Start()
+	ctx, cancel := context.WithTimeout(ctx, electionTimeout) // so that the process ends if the others do not start
+	defer cancel()
+	stop = func() {
+		running.Shutdown()
+		running.WaitForShutdown()
+	}
+	for err == nil && (!running.ReadyForConnections(time.Second) || !running.JetStreamIsCurrent()) {
+		err = wait.Sleep(ctx, 50*time.Millisecond)
 	}
 	if err != nil {
 		stop()
-		return nil, nil, err
+		return "", nil, errors.Join(errServerNotReady, err)
 	}
-	return urls, stop, nil
+	return running.ClientURL(), stop, nil
 }
 
-const loopbackHost = "127.0.0.1"
+var errServerNotReady = errors.New("JetStream did not start, or the servers have no leader")
 
-// freeRoutes returns the addresses of n free ports: each server must know those of the others before it starts.
-func freeRoutes(ctx context.Context, n int) (routes []*url.URL, err error) {
+const (
+	loopbackHost    = "127.0.0.1"
+	electionTimeout = 2 * time.Minute // far more than servers need to elect leaders
+)
+
+// freeRoutes returns the URLs of n free ports: each server must know those of the others before it starts.
+func freeRoutes(ctx context.Context, n int) (routes []string, err error) {
 	open := make([]io.Closer, 0, n) // until all ports are known, so that they differ
 	for range n {
 		l, err := new(net.ListenConfig).Listen(ctx, "tcp", net.JoinHostPort(loopbackHost, "0"))
@@ -147,7 +150,7 @@ func freeRoutes(ctx context.Context, n int) (routes []*url.URL, err error) {
 			return nil, err
 		}
 		open = append(open, l)
-		routes = append(routes, &url.URL{Scheme: "nats-route", Host: l.Addr().String()})
+		routes = append(routes, "nats-route://"+l.Addr().String())
 	}
 	for _, l := range open {
 		if err := l.Close(); err != nil {

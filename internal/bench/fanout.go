@@ -106,7 +106,7 @@ func (b live) watchEdge(ctx context.Context, opened func() error) (outcome, erro
 	}
 	j := b.job(edge.addr, func(_ int, session string) string { return eventsOf(session) })
 	j.Writer, j.Tokens = writerChunks, b.tokens
-	out, err := b.harness.loadClients(ctx, j, opened)
+	out, err := loadClients(ctx, j, opened)
 	return out, errors.Join(err, edge.close())
 }
 
@@ -126,7 +126,7 @@ func (b live) watchBare(ctx context.Context, opened func() error) (outcome, erro
 		return outcome{}, errors.Join(err, site.close())
 	}
 	j.Writer, j.Notifier = writerChunksNotify, notifier.listener.Addr().String()
-	out, err := b.harness.loadClients(ctx, j, opened)
+	out, err := loadClients(ctx, j, opened)
 	return out, errors.Join(err, notifier.close(), site.close())
 }
 
@@ -144,6 +144,6 @@ func (b live) bareFeed(ctx context.Context, _ int) (figures, error) {
 	if err != nil {
 		return nil, errors.Join(err, site.close())
 	}
-	out, err := b.harness.loadClients(ctx, j, nil)
+	out, err := loadClients(ctx, j, nil)
 	return b.figures(out), errors.Join(err, stop(), site.close())
 }

@@ -64,10 +64,10 @@ func (f *feeds) start(ctx context.Context) (err error) {
 	if f.cluster != nil {
 		return nil
 	}
-	if f.cluster, err = startCluster(ctx, f.harness.dir); err != nil {
+	if f.cluster, err = startCluster(ctx, f.harness.dir, 3); err != nil {
 		return err
 	}
-	f.harness.closers = append(f.harness.closers, func() error { return f.cluster.wait(false) })
+	f.harness.closers = append(f.harness.closers, func() error { return f.cluster.stop(false) })
 	if f.writer, err = nats.Connect(f.cluster.urls[0]); err != nil {
 		return err
 	}

@@ -11,6 +11,8 @@ import (
 	"os/exec"
 	"strings"
 	"time"
+
+	"github.com/tailrace/tailrace/subjects"
 )
 
 // loadClientsVariable marks a process that runs the load clients of a benchmark:
@@ -26,10 +28,11 @@ const loadClientsVariable = "TAILRACE_BENCH_CROWD"
 
 // job is the work of a process of load clients.
 type job struct {
-	Addr   string  `json:"addr"`   // address of the server under test
-	Groups []group `json:"groups"` // the clients of each session
-	First  int     `json:"first"`  // each client gets the events First …
-	Events int     `json:"events"` // … to First+Events-1 of its session, in order and once, or the job fails
+	Addr   string   `json:"addr"`   // address of the server under test
+	More   []string `json:"more"`   // addresses of more servers: the clients of each session connect to all of them in turn
+	Groups []group  `json:"groups"` // the clients of each session
+	First  int      `json:"first"`  // each client gets the events First …
+	Events int      `json:"events"` // … to First+Events-1 of its session, in order and once, or the job fails
 
 	Tokens []string `json:"tokens"` // bearer tokens, one for each client in the order of the groups; empty for none
 
@@ -41,12 +44,14 @@ type job struct {
 
 	// Otherwise the time starts when all clients are connected and have
 	// received an event with data and without a number.
-	Writer   string        `json:"writer"`   // one of the constants below; empty writes nothing
-	Token    string        `json:"token"`    // events are repetitions of this token, which may be merged; empty if they are numbered
-	NATS     string        `json:"nats"`     // URL of the server to write to
-	Notifier string        `json:"notifier"` // address of the notifier of the baseline
-	Pace     time.Duration `json:"pace"`     // interval between two events of all groups together; 0 is unpaced
-	Window   int           `json:"window"`   // unpaced: maximum number of events that the writer is ahead of the slowest client
+	Writer     string        `json:"writer"`     // one of the constants below; empty writes nothing
+	Token      string        `json:"token"`      // events are repetitions of this token, which may be merged; empty if they are numbered
+	NATS       string        `json:"nats"`       // URL of the server to write to
+	Prefix     string        `json:"prefix"`     // of the log that a producers.Run writes
+	Partitions int           `json:"partitions"` // of that log
+	Notifier   string        `json:"notifier"`   // address of the notifier of the baseline
+	Pace       time.Duration `json:"pace"`       // interval between two events of all groups together; 0 is unpaced
+	Window     int           `json:"window"`     // unpaced: maximum number of events that the writer is ahead of the slowest client
 }
 
 // The writers of a job.
@@ -90,6 +95,19 @@ func (o outcome) perDelivery() float64 {
 	return float64(o.Processor.Nanoseconds()) / 1e3 / float64(o.Deliveries)
 }
 
+func (j job) layout() subjects.Layout {
+	return subjects.Layout{Prefix: j.Prefix, Partitions: j.Partitions}
+}
+
+// client returns the k-th client of a group.
+func (j job) client(g group, k int) *client {
+	addr := j.Addr
+	if k %= len(j.More) + 1; k > 0 {
+		addr = j.More[k-1]
+	}
+	return &client{group: g, addr: addr, token: []byte(j.Token), next: j.First, end: j.First + j.Events}
+}
+
 // report is a line from the process of load clients.
 type report struct {
 	Open    bool     `json:"open,omitempty"`
@@ -100,7 +118,7 @@ type report struct {
 
 // loadClients runs a job in a process of load clients. opened, if not nil, is called
 // when all clients are connected, before the time starts.
-func (l *harness) loadClients(ctx context.Context, j job, opened func() error) (outcome, error) {
+func loadClients(ctx context.Context, j job, opened func() error) (outcome, error) {
 	if err := checkDescriptors(j.clients()); err != nil {
 		return outcome{}, err
 	}

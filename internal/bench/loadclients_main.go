@@ -22,13 +22,13 @@ import (
 )
 
 // IsChild reports whether this process was started by a benchmark, to run its load
-// clients or its servers. It must call RunChild and nothing else.
-func IsChild() bool { return os.Getenv(loadClientsVariable) != "" || os.Getenv(clusterVariable) != "" }
+// clients, a server or an edge. It must call RunChild and nothing else.
+func IsChild() bool { return os.Getenv(loadClientsVariable) != "" || os.Getenv(siteVariable) != "" }
 
 // RunChild does what this process was started for, until in ends.
 func RunChild(ctx context.Context, in io.Reader, out io.Writer) error {
-	if dir := os.Getenv(clusterVariable); dir != "" {
-		return runCluster(ctx, dir, in, out)
+	if what := os.Getenv(siteVariable); what != "" {
+		return runSite(ctx, what, in, out)
 	}
 	return runLoadClients(ctx, in, out)
 }
@@ -101,12 +101,12 @@ func (m *loadClientsMain) burst(ctx context.Context) (outcome, error) {
 	for range m.job.Repeat {
 		var clients []*client
 		for _, g := range m.job.Groups {
-			for range g.Clients {
-				clients = append(clients, &client{group: g, token: []byte(m.job.Token), next: m.job.First, end: m.job.First + m.job.Events})
+			for k := range g.Clients {
+				clients = append(clients, m.job.client(g, k))
 			}
 		}
 		began := time.Now()
-		if err := readAll(ctx, m.job.Addr, clients); err != nil {
+		if err := readAll(ctx, clients); err != nil {
 			return outcome{}, err
 		}
 		took = append(took, time.Since(began))
@@ -138,8 +138,9 @@ func (m *loadClientsMain) watch(ctx context.Context) (outcome, error) {
 	for i, g := range m.job.Groups {
 		logs[i] = newDeliveryLog(m.base, m.job.Events, g.Clients)
 		onEvent := func(n int, read time.Time) { latencies = append(latencies, logs[i].recordDelivery(n, read)) }
-		for range g.Clients {
-			c := &client{group: g, token: []byte(m.job.Token), end: m.job.Events, onOpen: onOpen, onEvent: onEvent}
+		for k := range g.Clients {
+			c := m.job.client(g, k)
+			c.onOpen, c.onEvent = onOpen, onEvent
 			if len(m.job.Tokens) > 0 {
 				c.bearer = m.job.Tokens[len(clients)]
 			}
@@ -147,7 +148,7 @@ func (m *loadClientsMain) watch(ctx context.Context) (outcome, error) {
 		}
 	}
 	group, ctx := errgroup.WithContext(ctx) // the first error ends the round for all
-	group.Go(func() error { return readAll(ctx, m.job.Addr, clients) })
+	group.Go(func() error { return readAll(ctx, clients) })
 	select {
 	case <-opened:
 	case <-ctx.Done():
@@ -274,7 +275,7 @@ func (m *loadClientsMain) runs(ctx context.Context) ([]*producers.Run, func(), e
 	if err != nil {
 		return nil, nil, err
 	}
-	producer, err := producers.New(js, producers.Config{Log: slog.New(slog.DiscardHandler)})
+	producer, err := producers.New(js, producers.Config{Layout: m.job.layout(), Log: slog.New(slog.DiscardHandler)})
 	if err != nil {
 		return nil, nil, err
 	}
