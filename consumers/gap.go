@@ -100,7 +100,7 @@ func (rd *readState) previousRecord(ctx context.Context, c *ordinalChecker, subj
 	var best chunk.Record
 	upTo := rd.after.Seq
 	for range maxAttempts {
-		before, err := rd.recordUpTo(ctx, c.session, subject, upTo)
+		before, err := rd.recordUpTo(ctx, rd.stream, c.session, subject, upTo)
 		if errors.Is(err, jsclient.ErrNotFound) && best.Seq > 0 {
 			break
 		}
@@ -118,9 +118,10 @@ func (rd *readState) previousRecord(ctx context.Context, c *ordinalChecker, subj
 	return best, nil
 }
 
-func (rd *readState) recordUpTo(ctx context.Context, s chunk.Session, subject string, upTo chunk.Seq) (chunk.Record, error) {
+// recordUpTo returns the last record of s up to a sequence, or jsclient.ErrNotFound, also if a replica that lags has answered.
+func (r *Reader) recordUpTo(ctx context.Context, stream string, s chunk.Session, subject string, upTo chunk.Seq) (chunk.Record, error) {
 	for {
-		m, err := rd.client.Before(ctx, rd.stream, subject, uint64(upTo))
+		m, err := r.client.Before(ctx, stream, subject, uint64(upTo))
 		if err != nil {
 			return chunk.Record{}, err
 		}

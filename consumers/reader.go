@@ -66,6 +66,32 @@ func (r *Reader) Last(ctx context.Context, s chunk.Session) (chunk.Record, error
 	return rec, err
 }
 
+// LastThrough is Last among the records up to a sequence that the stream has reached.
+func (r *Reader) LastThrough(ctx context.Context, s chunk.Session, through chunk.Seq) (chunk.Record, error) {
+	rec, err := r.Last(ctx, s)
+	if err != nil || rec.Seq <= through {
+		return rec, err
+	}
+	if through == 0 {
+		return chunk.Record{}, chunk.ErrUnknownSession
+	}
+	at, err := r.locate(ctx, s)
+	if err != nil {
+		return chunk.Record{}, err
+	}
+	subject, err := r.cfg.Layout.SubjectIn(at.Partition, s)
+	if err != nil {
+		return chunk.Record{}, err
+	}
+	rec, err = retry(ctx, r, r.cfg.OpenTimeout, func(ctx context.Context) (chunk.Record, error) {
+		return r.recordUpTo(ctx, r.cfg.Layout.Stream(at.Partition), s, subject, through)
+	})
+	if errors.Is(err, jsclient.ErrNotFound) {
+		return chunk.Record{}, chunk.ErrUnknownSession
+	}
+	return rec, err
+}
+
 // Partition returns the partition of the tree of s. It is not final while the tree has no record and its partition is about to be closed, see
 // internal/jspartitions. The error is that of an invalid session, or of the server.
 func (r *Reader) Partition(ctx context.Context, s chunk.Session) (partition int, final bool, err error) {

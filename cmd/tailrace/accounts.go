@@ -159,30 +159,22 @@ func (list accounts) build(of *httpServer, cfg sseedge.Config) error {
 }
 
 func (a *account) build(of *httpServer, cfg sseedge.Config) error {
-	reader, err := a.app.historyReader()
-	if err != nil {
-		return err
-	}
-	snapshots, err := a.app.snapshotReader(reader)
-	if err != nil {
-		return err
-	}
-	store, err := a.app.store()
+	from, err := a.app.sources()
 	if err != nil {
 		return err
 	}
 	cfg.Tenants, cfg.LimitsOf = nil, of.edge
-	cfg.Layout, cfg.Sessions, cfg.Metrics, cfg.Log = a.app.cfg.layout(), store, a.app.metrics, a.app.log
+	cfg.Layout, cfg.Sessions, cfg.Metrics, cfg.Log = a.app.cfg.layout(), from.store, a.app.metrics, a.app.log
 	if cfg.Roots, err = a.app.roots(); err != nil {
 		return err
 	}
 	cfg.Unreachable = func() bool { return !a.checked.Load() || a.app.unreachable() }
 	if cfg.Eraser != nil {
-		if cfg.Eraser, err = retention.NewEraser(a.app.js, store, retention.EraserConfig{Layout: cfg.Layout, Log: cfg.Log}); err != nil {
+		if cfg.Eraser, err = retention.NewEraser(a.app.js, from.store, retention.EraserConfig{Layout: cfg.Layout, Log: cfg.Log}); err != nil {
 			return err
 		}
 	}
-	if a.edge, err = sseedge.New(reader, snapshots, cfg); err != nil {
+	if a.edge, err = sseedge.New(from.log, from.snapshots(), cfg); err != nil {
 		return err
 	}
 	a.app.watchFeeds(a.edge)

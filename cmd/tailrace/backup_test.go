@@ -40,14 +40,15 @@ func documentedStreams(t *testing.T) []string {
 type site struct {
 	*env
 
-	server *natstest.Server
+	nats string // URL of the server
 }
 
-func newSite(t *testing.T, server *natstest.Server) *site {
+func newSite(t *testing.T, server stack.Server, cfg topology.Config, url string) *site {
 	t.Helper()
-	h := &site{env: &env{Stack: stack.Start(t, stack.Options{On: server}), t: t, doc: openapitest.Load(t)}, server: server}
-	h.running = startEdge(t, "--nats-url", server.URL)
-	startProcess(t, "projector", "--nats-url", server.URL, "--ops-listen", "", "--save-after", "10ms")
+	h := &site{env: &env{Stack: stack.Start(t, stack.Options{On: server, Topology: cfg}), t: t, doc: openapitest.Load(t)}, nats: url}
+	replicas := fmt.Sprint(max(1, cfg.Replicas))
+	h.running = startEdge(t, "--nats-url", url, "--replicas", replicas)
+	startProcess(t, "projector", "--nats-url", url, "--replicas", replicas, "--ops-listen", "", "--save-after", "10ms")
 	awaitStart(t, h.ops)
 	h.producer = h.NewWriter(producers.Config{Linger: producers.Off})
 	return h
@@ -72,13 +73,13 @@ func (h *site) saved(session string, seq chunk.Seq) {
 // epochs returns the epoch of each stream according to `tailrace epoch`.
 func (h *site) epochs(args ...string) map[string]string {
 	h.t.Helper()
-	return epochsOf(h.t, h.server, args...)
+	return epochsOf(h.t, h.nats, args...)
 }
 
-func epochsOf(t *testing.T, server *natstest.Server, args ...string) map[string]string {
+func epochsOf(t *testing.T, url string, args ...string) map[string]string {
 	t.Helper()
 	all := make(map[string]string)
-	for line := range strings.Lines(tailrace(t, exitOK, append([]string{"epoch", "--nats-url", server.URL}, args...)...)) {
+	for line := range strings.Lines(tailrace(t, exitOK, append([]string{"epoch", "--nats-url", url}, args...)...)) {
 		if words := strings.Fields(line); len(words) > 1 && words[0] != "STREAM" {
 			all[words[0]] = words[1]
 		}
@@ -107,7 +108,8 @@ func TestBackupRestoredElsewhere(t *testing.T) {
 	const opposite = "in the opposite order"
 	for name, order := range map[string][]string{"in the documented order": documented, opposite: reversed} {
 		t.Run(name, func(t *testing.T) {
-			old := newSite(t, natstest.Start(t, natstest.Listen()))
+			first := natstest.Start(t, natstest.Listen())
+			old := newSite(t, first, topology.Config{}, first.URL)
 			epochs := old.epochs()
 			backup, lost := old.backUpWhileWriting(order)
 
@@ -116,16 +118,16 @@ func TestBackupRestoredElsewhere(t *testing.T) {
 			for _, b := range backup {
 				b.Restore(t, js)
 			}
-			if restored := epochsOf(t, server); fmt.Sprint(restored) != fmt.Sprint(epochs) {
+			if restored := epochsOf(t, server.URL); fmt.Sprint(restored) != fmt.Sprint(epochs) {
 				t.Errorf("epochs after the restore: %v, want %v", restored, epochs)
 			}
-			renewed := epochsOf(t, server, "--new", "all")
+			renewed := epochsOf(t, server.URL, "--new", "all")
 			for stream, epoch := range epochs {
 				if now := renewed[stream]; now == "" || now == epoch {
 					t.Errorf("%s has the epoch %q, before %q", stream, now, epoch)
 				}
 			}
-			now := newSite(t, server)
+			now := newSite(t, server, topology.Config{}, server.URL)
 			now.checkCursors(epochs["TR_CHUNKS_0"], lost)
 			run := now.takeOver("kept")
 			for range 30 { // the sequences of the lost records are assigned again

@@ -169,7 +169,11 @@ func (b *app) close() { b.nc.Close() }
 // historyReader returns a reader for serving clients: it uses archives if they
 // exist.
 func (b *app) historyReader() (*consumers.Reader, error) {
-	return consumers.New(b.js, consumers.Config{Layout: b.cfg.layout(), Log: b.log, UseArchives: b.cfg.ArchiveAfter > 0})
+	return consumers.New(b.js, b.historyConfig())
+}
+
+func (b *app) historyConfig() consumers.Config {
+	return consumers.Config{Layout: b.cfg.layout(), Log: b.log, UseArchives: b.cfg.ArchiveAfter > 0}
 }
 
 // roots returns what follows single sessions, nil if the edge follows partitions.

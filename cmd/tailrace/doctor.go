@@ -32,6 +32,7 @@ func runDoctor(ctx context.Context, t terminal, args []string) error {
 		return unreachableError{err}
 	}
 	d.checkStreams(ctx)
+	d.checkMirrors(ctx)
 	switch {
 	case ctx.Err() != nil:
 		return ctx.Err()
@@ -61,7 +62,7 @@ const (
 // finding is one line of the output.
 type finding struct {
 	Level  level  `json:"level"`
-	Check  string `json:"check"`            // connection, account, stream, setting, leader, replicas, clock, space, storage, durable or lag
+	Check  string `json:"check"`            // connection, account, stream, setting, leader, replicas, clock, space, storage, durable, lag or mirror
 	Object string `json:"object,omitempty"` // the stream
 	Text   string `json:"text"`
 	Remedy string `json:"remedy,omitempty"`

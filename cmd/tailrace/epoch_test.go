@@ -21,11 +21,11 @@ func TestEpochs(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	before := epochsOf(t, server)
+	before := epochsOf(t, server.URL)
 	if out := tailrace(t, exitOK, "epoch", "--nats-url", server.URL); strings.Count(out, "creation time") != len(streams) {
 		t.Errorf("%s\nwant %d epochs from the creation time", out, len(streams))
 	}
-	kept := epochsOf(t, server, "--keep")
+	kept := epochsOf(t, server.URL, "--keep")
 	for _, cfg := range streams {
 		if kept[cfg.Name] != before[cfg.Name] || kept[cfg.Name] == "" {
 			t.Errorf("%s has the epoch %q, before %q", cfg.Name, kept[cfg.Name], before[cfg.Name])
@@ -34,7 +34,7 @@ func TestEpochs(t *testing.T) {
 	if out := tailrace(t, exitOK, "epoch", "--nats-url", server.URL); strings.Contains(out, "creation time") {
 		t.Errorf("%s\nwant no epoch from the creation time", out)
 	}
-	changed := epochsOf(t, server, "--new", "TR_CHUNKS_0, KV_TR_SNAPSHOTS")
+	changed := epochsOf(t, server.URL, "--new", "TR_CHUNKS_0, KV_TR_SNAPSHOTS")
 	for _, cfg := range streams {
 		if differs := changed[cfg.Name] != kept[cfg.Name]; differs != (cfg.Name == "TR_CHUNKS_0" || cfg.Name == "KV_TR_SNAPSHOTS") {
 			t.Errorf("%s has the epoch %q, before %q", cfg.Name, changed[cfg.Name], kept[cfg.Name])

@@ -137,13 +137,3 @@ func (p *projectorParts) addMalformed(ctx context.Context, f jssnapshots.Malform
 func (b *app) store() (*jssnapshots.Store, error) {
 	return jssnapshots.New(b.js, jssnapshots.Config{Layout: b.cfg.layout()})
 }
-
-// snapshotReader returns a reader that applies the tail of the log to stored
-// snapshots.
-func (b *app) snapshotReader(reader *consumers.Reader) (*projector.Reader, error) {
-	store, err := b.store()
-	if err != nil {
-		return nil, err
-	}
-	return projector.NewReader(store, reader), nil
-}

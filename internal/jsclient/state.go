@@ -19,6 +19,7 @@ type State struct {
 	Created     time.Time
 	Now         time.Time // of the server that responded
 	First, Last uint64    // sequences
+	Messages    uint64
 	Replicas    int
 	Closed      bool              // a partition in which no session begins any more, see ClosedKey
 	Subjects    map[string]uint64 // messages of each subject that matches the filter; nil without a filter
@@ -34,7 +35,7 @@ func (c *Client) State(ctx context.Context, stream, filter string) (State, error
 	}
 	epoch, _ := EpochOf(&info.StreamInfo)
 	s := State{
-		Epoch: epoch, Created: info.Created, Now: info.TimeStamp, First: info.State.FirstSeq, Last: info.State.LastSeq,
+		Epoch: epoch, Created: info.Created, Now: info.TimeStamp, First: info.State.FirstSeq, Last: info.State.LastSeq, Messages: info.State.Msgs,
 		Replicas: info.Config.Replicas, Closed: info.Config.Metadata[ClosedKey] != "", Subjects: info.State.Subjects,
 	}
 	for offset := nextOffset(0, len(s.Subjects), info.Total); offset > 0; {

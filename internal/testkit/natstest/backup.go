@@ -6,10 +6,16 @@ import (
 	"errors"
 	"fmt"
 	"testing"
+	"time"
 
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
+
+	"github.com/tailrace/tailrace/internal/wait"
 )
+
+// pollInterval is the time between two attempts.
+const pollInterval = 20 * time.Millisecond
 
 // Backup is a copy of a stream with its consumers, as `nats stream backup` stores it.
 type Backup struct {
@@ -56,6 +62,21 @@ func BackUp(tb testing.TB, js jetstream.JetStream, stream string) Backup {
 	}
 }
 
+// WithReplicas returns the copy with another number of replicas, as the flag --replicas of `nats stream restore` sets it.
+func (b Backup) WithReplicas(tb testing.TB, n int) Backup {
+	tb.Helper()
+	var cfg map[string]any
+	if err := json.Unmarshal(b.Config, &cfg); err != nil {
+		tb.Fatalf("restore %s: %v", b.Name, err)
+	}
+	cfg["num_replicas"] = n
+	var err error
+	if b.Config, err = json.Marshal(cfg); err != nil {
+		tb.Fatalf("restore %s: %v", b.Name, err)
+	}
+	return b
+}
+
 // Restore creates the stream from its copy, as `nats stream restore` does. The server must not have it.
 func (b Backup) Restore(tb testing.TB, js jetstream.JetStream) {
 	tb.Helper()
@@ -71,11 +92,15 @@ func (b Backup) restore(ctx context.Context, nc *nats.Conn) error {
 		Subject string `json:"deliver_subject"`
 	}
 	query := map[string]any{"config": b.Config, "state": b.State}
-	if err := apiRequest(ctx, nc, "$JS.API.STREAM.RESTORE."+b.Name, query, &to); err != nil {
+	err := apiRequest(ctx, nc, "$JS.API.STREAM.RESTORE."+b.Name, query, &to)
+	for isNotReady(err) && wait.Sleep(ctx, pollInterval) == nil {
+		err = apiRequest(ctx, nc, "$JS.API.STREAM.RESTORE."+b.Name, query, &to)
+	}
+	if err != nil {
 		return err
 	}
 	for _, block := range b.blocks {
-		m, err := nc.RequestWithContext(ctx, to.Subject, block)
+		m, err := sendBlock(ctx, nc, to.Subject, block)
 		if err != nil {
 			return err
 		}
@@ -83,11 +108,27 @@ func (b Backup) restore(ctx context.Context, nc *nats.Conn) error {
 			return errors.New(string(m.Data))
 		}
 	}
-	m, err := nc.RequestWithContext(ctx, to.Subject, nil)
+	m, err := sendBlock(ctx, nc, to.Subject, nil)
 	if err != nil {
 		return err
 	}
 	return decodeResponse(m.Data, &struct{}{})
+}
+
+// isNotReady reports whether a cluster has refused a restore because a leader does not know all of its servers yet.
+func isNotReady(err error) bool {
+	api, ok := errors.AsType[*jetstream.APIError](err)
+	const noPeers = 10005
+	return errors.Is(err, nats.ErrNoResponders) || ok && api.ErrorCode == noPeers
+}
+
+// sendBlock sends a part of a copy. In a cluster, the server of the connection may not know yet that another one waits for it.
+func sendBlock(ctx context.Context, nc *nats.Conn, subject string, block []byte) (*nats.Msg, error) {
+	m, err := nc.RequestWithContext(ctx, subject, block)
+	for errors.Is(err, nats.ErrNoResponders) && wait.Sleep(ctx, pollInterval) == nil {
+		m, err = nc.RequestWithContext(ctx, subject, block)
+	}
+	return m, err
 }
 
 // apiRequest sends a request to the JetStream API.
