@@ -60,8 +60,8 @@ type replayer interface {
 // Revision is the version of a stored head. It is zero for a session without a head.
 type Revision uint64
 
-// Store keeps snapshots: one head per session, which is replaced by compare-and-set, and the finished messages, each of which
-// is written once and shared by all later heads. Calls may overlap, also for one session. Messages and Range count what they
+// Store keeps snapshots: one head per session, which is replaced by compare-and-set, and the packs of finished messages, each of
+// which is written once and shared by all later heads. Calls may overlap, also for one session. Messages and Range count what they
 // read with CountRead, and return its error.
 type Store interface {
 	// Load returns the head of s without its finished messages. Errors: ErrNoSnapshot; fold.ErrVersion and ErrCorrupt for an
@@ -77,7 +77,7 @@ type Store interface {
 	// messages belong to that head. If it cannot, it returns fold.ErrInconsistent, and the caller loads the head again.
 	Range(ctx context.Context, snap fold.Snapshot, head Revision, from, to int) ([][]byte, error)
 
-	// Save stores the finished messages that snap holds, then its head if the stored head still has the Revision. Errors:
+	// Save stores the packs that snap holds, then its head if the stored head still has the Revision. Errors:
 	// ErrConflict if it has not, or if this call has replaced the head and the response was lost; a *TooLargeError if a part of
 	// snap is too large. Any other error leaves open whether the head was stored. Save retains nothing of snap. It treats the
 	// head of a tombstone like any other head.

@@ -163,19 +163,19 @@ func TestInconsistentPage(t *testing.T) {
 	log, store := storetest.NewLog(), storetest.NewMemory()
 	a := storetest.NewSessionGenerator(log, s1, 6)
 	a.WithCleanups = false
-	a.Write(t, 300)
+	a.Write(t, 2000)
 	snap := stored(t, store, log, s1)
 	store.DropMessages(s1)
 	reader := projector.NewReader(store, log)
-	page, err := reader.MessagePage(t.Context(), s1, fold.PageQuery{Limit: 3})
+	page, err := reader.MessagePage(t.Context(), s1, fold.PageQuery{Limit: 500})
 	if err != nil {
 		t.Fatal(err)
 	}
-	if got, want := string(aisdk.Page(page, 7).AppendJSON(nil)), string(cut(aisdk.Snapshot(snap, aisdk.SnapshotOptions{Timestamp: 7}), fold.PageQuery{Limit: 3}).AppendJSON(nil)); got != want {
+	if got, want := string(aisdk.Page(page, 7).AppendJSON(nil)), string(cut(aisdk.Snapshot(snap, aisdk.SnapshotOptions{Timestamp: 7}), fold.PageQuery{Limit: 500}).AppendJSON(nil)); got != want {
 		t.Errorf("got %s\nwant %s", got, want)
 	}
 	log.Expire(s1, snap.Position.Ordinal)
-	if _, err := reader.MessagePage(t.Context(), s1, fold.PageQuery{Limit: 3}); !errors.Is(err, fold.ErrInconsistent) {
+	if _, err := reader.MessagePage(t.Context(), s1, fold.PageQuery{Limit: 500}); !errors.Is(err, fold.ErrInconsistent) {
 		t.Errorf("err = %v, want ErrInconsistent", err)
 	}
 }

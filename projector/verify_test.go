@@ -90,7 +90,7 @@ func TestVerifyMessages(t *testing.T) {
 	log, store := storetest.NewLog(), storetest.NewMemory()
 	a := storetest.NewSessionGenerator(log, s1, 3)
 	a.Write(t, 1)
-	for stored(t, store, log, s1).FinishedCount() == 0 {
+	for storetest.Trimmed(stored(t, store, log, s1)).TrimmedCount() == 0 {
 		a.Write(t, 40)
 	}
 	store.DropMessages(s1)

@@ -13,6 +13,8 @@ const (
 	objectKey  = "o."
 	ownerKey   = "owner."
 	turnKey    = "turn."
+
+	packMark = "p" // of the last token of the key of a pack
 )
 
 // SnapshotHeadKey returns the key of the snapshot head of s: h.<tenant>.<root>.<session>. The error is a *TokenError.
@@ -31,7 +33,23 @@ func SnapshotMessageKey(s chunk.Session, n uint64) (string, error) {
 	return messageKey + s.Tenant + "." + s.Root + "." + s.ID + "." + strconv.FormatUint(n, 10), nil
 }
 
-// SnapshotMessageKeys returns the filter m.<tenant>.<root>.<session>.* of all finished messages of s, for a watch. The error is a *TokenError.
+// SnapshotPackKey returns the key of the pack of finished messages of s whose first one is n: m.<tenant>.<root>.<session>.p<n>. The error is a *TokenError.
+func SnapshotPackKey(s chunk.Session, n uint64) (string, error) {
+	if err := CheckSession(s); err != nil {
+		return "", err
+	}
+	return messageKey + s.Tenant + "." + s.Root + "." + s.ID + "." + packMark + strconv.FormatUint(n, 10), nil
+}
+
+// SnapshotMessageOf returns n of a key of SnapshotMessageKey or SnapshotPackKey, and which of the two it is; ok is false for other keys.
+func SnapshotMessageOf(key string) (n uint64, pack, ok bool) {
+	last := key[strings.LastIndexByte(key, '.')+1:]
+	digits, pack := strings.CutPrefix(last, packMark)
+	n, err := strconv.ParseUint(digits, 10, 64)
+	return n, pack, err == nil && strings.HasPrefix(key, messageKey)
+}
+
+// SnapshotMessageKeys returns the filter m.<tenant>.<root>.<session>.* of all finished messages and packs of s. The error is a *TokenError.
 func SnapshotMessageKeys(s chunk.Session) (string, error) {
 	if err := CheckSession(s); err != nil {
 		return "", err

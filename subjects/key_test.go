@@ -27,6 +27,18 @@ func TestKeysAreReversible(t *testing.T) {
 		if !matches(must(SnapshotMessageKeys(s)), message) || !matches(must(SnapshotTreeHeadKeys(s)), head) {
 			t.Fatalf("a filter misses %q or %q", head, message)
 		}
+		pack := must(SnapshotPackKey(s, n))
+		if !kvKey.MatchString(pack) || !matches(must(SnapshotMessageKeys(s)), pack) {
+			t.Fatalf("%q is no key, or a filter misses it", pack)
+		}
+		for key, isPack := range map[string]bool{message: false, pack: true} {
+			if got, is, ok := SnapshotMessageOf(key); got != n || is != isPack || !ok {
+				t.Fatalf("SnapshotMessageOf(%q) = %d, %t, %t", key, got, is, ok)
+			}
+		}
+		if _, _, ok := SnapshotMessageOf(head); ok {
+			t.Fatalf("%q is a message's", head)
+		}
 		object := must(SnapshotObjectKey(s, "head-0af1"))
 		if !kvKey.MatchString(object) || !matches(must(SnapshotObjectKeys(s)), object) {
 			t.Fatalf("%q is no key, or a filter misses it", object)
@@ -51,7 +63,7 @@ func TestKeysAreReversible(t *testing.T) {
 		if !matches(must(SnapshotTenantHeadKeys(s.Tenant)), head) {
 			t.Fatalf("the filter of the tenant misses %q", head)
 		}
-		for _, key := range []string{head, message, object} {
+		for _, key := range []string{head, message, pack, object} {
 			if got, err := ParseSnapshotKey(key); err != nil || got != s {
 				t.Fatalf("ParseSnapshotKey(%q) = %v, %v", key, got, err)
 			}
@@ -82,6 +94,7 @@ func TestKeysRefuse(t *testing.T) {
 	for name, key := range map[string]func() (string, error){
 		"head":       func() (string, error) { return SnapshotHeadKey(bad) },
 		"message":    func() (string, error) { return SnapshotMessageKey(bad, 1) },
+		"pack":       func() (string, error) { return SnapshotPackKey(bad, 1) },
 		"messages":   func() (string, error) { return SnapshotMessageKeys(bad) },
 		"tree heads": func() (string, error) { return SnapshotTreeHeadKeys(bad) },
 		"object":     func() (string, error) { return SnapshotObjectKey(bad, "x") },

@@ -102,7 +102,7 @@ func reload(tb fataler, s fold.Snapshot) fold.Snapshot {
 		tb.Fatal(err)
 	}
 	var data [][]byte
-	for _, f := range s.FinishedMessages() {
+	for _, f := range s.FinishedMessages()[:back.TrimmedCount()] { // the head has the others
 		data = append(data, f.Data)
 	}
 	f := fold.From(back)

@@ -10,11 +10,12 @@
 //	runner, err := projector.NewRunner(source, store, log, projector.Config{})
 //	err = runner.Run(ctx)
 //
-// A session has one head, which is replaced by compare-and-set, and one value for each finished message, written once before the first head that counts it
-// and shared by all later ones:
+// A session has one head, which is replaced by compare-and-set, and one value for each pack of finished messages, written once before the first head that counts
+// it and shared by all later ones. The head has the messages after the last pack.
 //
 //	h.<tenant>.<root>.<session>            the head
-//	m.<tenant>.<root>.<session>.<n>        finished message, or a segment of a message
+//	m.<tenant>.<root>.<session>.p<n>       pack of finished messages and segments, n is the number of the first one, see pack.go
+//	m.<tenant>.<root>.<session>.<n>        finished message or segment, stored by a build without packs
 //	o.<tenant>.<root>.<session>.<object>   note of an object of the session
 //	owner.<tenant>.<root>.<name>           owner of a root session, see owner.go
 //	turn.projector-<name>                  lease of a projector, see replicas.go

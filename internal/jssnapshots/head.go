@@ -2,6 +2,7 @@ package jssnapshots
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -127,7 +128,7 @@ func (st *Store) Save(ctx context.Context, snap fold.Snapshot, after projector.R
 	if err != nil {
 		return 0, err
 	}
-	s := saving{Store: st, b: b, session: snap.Session, generation: st.cfg.Layout.Generation(at.Partition), after: after}
+	s := saving{Store: st, b: b, session: snap.Session, life: snap.Created, generation: st.cfg.Layout.Generation(at.Partition), after: after}
 	if s.key, err = subjects.SnapshotHeadKey(snap.Session); err != nil {
 		return 0, err
 	}
@@ -139,7 +140,8 @@ func (st *Store) Save(ctx context.Context, snap fold.Snapshot, after projector.R
 	if err := s.saveOwner(ctx, snap); err != nil {
 		return 0, s.cleanUpLate(ctx, err)
 	}
-	if err := s.saveMessages(ctx, snap.FinishedMessages()); err != nil {
+	packs := snap.Packs()
+	if err := s.savePacks(ctx, packs); err != nil {
 		return 0, s.cleanUpLate(ctx, err)
 	}
 	seq, spilled, err := s.head(ctx, snap, head)
@@ -156,6 +158,12 @@ func (st *Store) Save(ctx context.Context, snap fold.Snapshot, after projector.R
 			st.cfg.Log.LogAttrs(ctx, slog.LevelWarn, "old snapshot objects not removed", slog.Any("error", err))
 		}
 	}
+	if len(packs) > 0 && snap.HasAllMessages() && after != 0 {
+		// The first packs of a session, or a complete fold that replaces another one.
+		if err := s.removeReplaced(ctx, snap, packs, seq); err != nil {
+			st.cfg.Log.LogAttrs(ctx, slog.LevelWarn, "replaced messages of a snapshot not removed", slog.Any("error", err))
+		}
+	}
 	return r, nil
 }
 
@@ -165,26 +173,31 @@ type saving struct {
 
 	b          *bucket
 	session    chunk.Session
-	generation int // of its partition
+	generation int   // of its partition
+	life       int64 // see packInfo
 	key        string
 	after      projector.Revision
 
 	object string // name of the object with the head, "" if the head is not an object
 
 	mu       sync.Mutex        // guards what was written
-	messages map[string]uint64 // keys with their sequences
+	messages map[string]uint64 // keys of packs with their sequences
 	objects  []string
 }
 
-// spilled calls spill and records the object.
-func (s *saving) spilled(ctx context.Context, kind string, data []byte) ([]byte, error) {
-	value, err := s.spill(ctx, s.b, s.session, kind, data)
-	if p, is := readPointer(value); is {
-		s.mu.Lock()
-		defer s.mu.Unlock()
-		s.objects = append(s.objects, p.Object)
+// spilled calls spill and records the object. It returns the value that points to it.
+func (s *saving) spilled(ctx context.Context, kind string, data []byte, describe func(*pointer)) ([]byte, error) {
+	p, err := s.spill(ctx, s.b, s.session, kind, data)
+	if err != nil {
+		return nil, err
 	}
-	return value, err
+	s.mu.Lock()
+	s.objects = append(s.objects, p.Object)
+	s.mu.Unlock()
+	if describe != nil {
+		describe(&p)
+	}
+	return json.Marshal(p)
 }
 
 // referenced reports whether the head or a message is stored in an object.
@@ -196,7 +209,7 @@ func (s *saving) referenced(object string) bool {
 func (s *saving) head(ctx context.Context, snap fold.Snapshot, data []byte) (seq uint64, spilled bool, err error) {
 	value := data
 	if spilled = len(data) > s.b.limit; spilled {
-		if value, err = s.spilled(ctx, headObject, data); err != nil {
+		if value, err = s.spilled(ctx, headObject, data, nil); err != nil {
 			return 0, spilled, err
 		}
 		p, _ := readPointer(value)

@@ -31,10 +31,12 @@ func (st *Store) Range(ctx context.Context, snap fold.Snapshot, head projector.R
 	return st.read(ctx, snap, sequence(head), from, to)
 }
 
-// read returns messages from..to-1. With the sequence of a head it proves that they are those of the head. The messages of a head are written before it, and
-// a different message under such a key is written after it. So a message is the right one if it was read
+// read returns messages from..to-1. With the sequence of a head it proves that they are those of the head. The packs of a head are written before it, and
+// a different pack under such a key is written after it. So a pack is the right one if it was read
 //  1. from before the head: otherwise it may have been written later, after the session was deleted and started again;
 //  2. from a replica that has the head: otherwise it may have been replaced, and a replica that lags still has it.
+//
+// The same holds for messages that earlier builds stored as separate values.
 func (st *Store) read(ctx context.Context, snap fold.Snapshot, head uint64, from, to int) ([][]byte, error) {
 	b, err := st.bucketOf(ctx, snap.Session)
 	if err != nil {
@@ -46,27 +48,9 @@ func (st *Store) read(ctx context.Context, snap fold.Snapshot, head uint64, from
 	for start := from; start < to && all.Err() == nil; start += readMessages {
 		group.Go(func() error {
 			end := min(start+readMessages, to)
-			return st.readSome(all, b, snap, head, start, data[start-from:end-from])
+			r := reading{Store: st, b: b, snap: snap, head: head, from: start, data: data[start-from : end-from]}
+			return r.read(all)
 		})
-	}
-	if err := group.Wait(); err != nil {
-		return nil, err
-	}
-	group, all = errgroup.WithContext(ctx)
-	group.SetLimit(st.cfg.Parallel)
-	for n := range data {
-		if p, spilled := readPointer(data[n]); spilled && all.Err() == nil {
-			group.Go(func() (err error) {
-				if err := projector.CountRead(ctx, p.Bytes); err != nil {
-					return err
-				}
-				data[n], err = st.fetch(all, p)
-				if errors.Is(err, errNoObject) {
-					err = fmt.Errorf("%w: the object of message %d is missing", fold.ErrInconsistent, from+n)
-				}
-				return err
-			})
-		}
 	}
 	if err := group.Wait(); err != nil {
 		return nil, err
@@ -74,68 +58,209 @@ func (st *Store) read(ctx context.Context, snap fold.Snapshot, head uint64, from
 	return data, ctx.Err()
 }
 
-// readSome reads the values of messages from one on into data.
-func (st *Store) readSome(ctx context.Context, b *bucket, snap fold.Snapshot, head uint64, from int, data [][]byte) error {
-	places := make(map[string]int, len(data))
-	for n := range data {
-		key, err := messageKey(snap.Session, from+n, snap.Generation(from+n))
+// reading reads some messages of a snapshot.
+type reading struct {
+	*Store
+
+	b    *bucket
+	snap fold.Snapshot
+	head uint64
+	from int
+	data [][]byte // of the messages from one on
+
+	keys   map[string]place // keys that may have some of them
+	values []value          // for each message the value that has it
+}
+
+// place is what a key stores.
+type place struct {
+	index      int // of the message, or of the first one of a pack
+	generation chunk.Ordinal
+	pack       bool
+}
+
+// value is a stored value and its place.
+type value struct {
+	place
+
+	seq     uint64
+	data    []byte
+	pointer pointer // with a name if the data is an object
+}
+
+func (r *reading) read(ctx context.Context) error {
+	if err := r.place(); err != nil {
+		return err
+	}
+	r.values = make([]value, len(r.data))
+	for missing := len(r.data); missing > 0; {
+		found := map[string]value{}
+		if len(r.keys) > 0 { // an empty list is an error of the server
+			var err error
+			if found, err = r.request(ctx); err != nil {
+				return err
+			}
+		}
+		if len(found) == 0 {
+			return fmt.Errorf("%w: %d messages from %d on are missing", fold.ErrInconsistent, missing, r.from)
+		}
+		for subject, v := range found {
+			missing -= r.add(v)
+			delete(r.keys, subject)
+		}
+	}
+	return r.open(ctx)
+}
+
+// place determines the keys. A pack that has message n begins with one of the messages up to it, at most MaxPackMessages-1 before. Which one is not known, so
+// all these keys are requested: one request gets the packs of hundreds of messages, and a key without a value costs the server a look-up in memory.
+func (r *reading) place() error {
+	first, separate := r.from, r.snap.SeparateCount()
+	if first >= separate {
+		first = max(separate, first-fold.MaxPackMessages+1)
+	}
+	r.keys = make(map[string]place, fold.MaxPackMessages+len(r.data))
+	for n := first; n < r.from+len(r.data); n++ {
+		p := place{index: n, generation: r.snap.Generation(n), pack: n >= separate}
+		key, err := messageKey(r.snap.Session, p)
 		if err != nil {
 			return err
 		}
-		places[b.subject(key)] = n
-	}
-	ctx, cancel := context.WithCancel(ctx)
-	defer cancel()
-	for len(places) > 0 {
-		var limit error
-		found := make(map[string][]byte, len(places))
-		upTo, err := request(ctx, st, func(ctx context.Context) (uint64, error) {
-			clear(found) // of an attempt without its end, perhaps from another replica
-			return st.api.LastOfEach(ctx, b.name, slices.Collect(maps.Keys(places)), func(m jsclient.Message) {
-				if _, asked := places[m.Subject]; !asked || isMarker(m.Header) || head > 0 && m.Seq > head {
-					return
-				}
-				if limit = cmp.Or(limit, projector.CountRead(ctx, len(m.Data))); limit != nil {
-					cancel()
-					return
-				}
-				found[m.Subject] = m.Data
-			})
-		})
-		switch {
-		case limit != nil:
-			return limit
-		case err != nil:
-			return fmt.Errorf("read messages of %s: %w", snap.Session, err)
-		case upTo < head:
-			return fmt.Errorf("%w: replica behind the head, or without messages", fold.ErrInconsistent)
-		case len(found) == 0:
-			return fmt.Errorf("%w: %s and %d others are missing", fold.ErrInconsistent, anyOf(places), len(places)-1)
-		}
-		for subject, value := range found {
-			data[places[subject]] = value
-			delete(places, subject)
-		}
+		r.keys[r.b.subject(key)] = p
 	}
 	return nil
 }
 
-func anyOf(places map[string]int) string {
-	for subject := range places {
-		return subject
+// request returns the values of some of the keys that belong to the head.
+func (r *reading) request(ctx context.Context) (map[string]value, error) {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	var limit error
+	found := make(map[string]value, len(r.keys))
+	upTo, err := request(ctx, r.Store, func(ctx context.Context) (uint64, error) {
+		clear(found) // of an attempt without its end, perhaps from another replica
+		return r.api.LastOfEach(ctx, r.b.name, slices.Collect(maps.Keys(r.keys)), func(m jsclient.Message) {
+			p, asked := r.keys[m.Subject]
+			if !asked || isMarker(m.Header) || r.head > 0 && m.Seq > r.head {
+				return
+			}
+			v := value{place: p, seq: m.Seq, data: m.Data}
+			if spilled, is := readPointer(m.Data); is {
+				v.pointer = spilled
+			}
+			if limit = cmp.Or(limit, projector.CountRead(ctx, v.size())); limit != nil {
+				cancel()
+				return
+			}
+			found[m.Subject] = v
+		})
+	})
+	switch {
+	case limit != nil:
+		return nil, limit
+	case err != nil:
+		return nil, fmt.Errorf("read messages of %s: %w", r.snap.Session, err)
+	case upTo < r.head:
+		return nil, fmt.Errorf("%w: replica behind the head, or without messages", fold.ErrInconsistent)
 	}
-	return ""
+	return found, nil
 }
 
-// saveMessages writes the finished messages that a snapshot holds.
-func (s *saving) saveMessages(ctx context.Context, finished []fold.FinishedMessage) error {
+// size returns the number of bytes of the messages of v, without the header of a pack.
+func (v *value) size() int {
+	switch {
+	case v.pointer.Object != "":
+		return len(v.data) + v.pointer.Bytes
+	case v.pack:
+		return len(v.data) - packHeader(v.data)
+	default:
+		return len(v.data)
+	}
+}
+
+// count returns the number of messages of v, 0 if it belongs to another life of the session or is damaged.
+func (r *reading) count(v value) int {
+	switch {
+	case !v.pack:
+		return 1
+	case v.pointer.Object != "" && v.pointer.Life == r.snap.Created:
+		return v.pointer.Messages
+	}
+	return len(readPack(v.data, r.snap.Created))
+}
+
+// add notes v for the messages that it has, and returns the number of those that had no value before. Two packs can have the same message, with the same
+// content: a pack that ends with a generation, and one of a fold that has read on. Only a build that stores a message differently changes the content, and
+// then the later value is the one of the head.
+func (r *reading) add(v value) (added int) {
+	for n := range r.count(v) {
+		i := v.index + n - r.from
+		if i < 0 || i >= len(r.values) || r.snap.Generation(v.index+n) != v.generation {
+			continue
+		}
+		if r.values[i].seq == 0 {
+			added++
+		}
+		if r.values[i].seq < v.seq {
+			r.values[i] = v
+		}
+	}
+	return added
+}
+
+// open sets the messages from the values, and reads those that are objects.
+func (r *reading) open(ctx context.Context) error {
+	group, all := errgroup.WithContext(ctx)
+	group.SetLimit(r.cfg.Parallel)
+	for i := 0; i < len(r.values) && all.Err() == nil; {
+		v, end := r.values[i], i+1
+		for end < len(r.values) && r.values[end].seq == v.seq {
+			end++
+		}
+		target, first := r.data[i:end], r.from+i-v.index
+		i = end
+		if v.pointer.Object == "" {
+			if err := r.unpack(v, v.data, first, target); err != nil {
+				return errors.Join(err, group.Wait())
+			}
+			continue
+		}
+		group.Go(func() error {
+			data, err := r.fetch(all, v.pointer)
+			if errors.Is(err, errNoObject) {
+				err = fmt.Errorf("%w: the object of message %d is missing", fold.ErrInconsistent, v.index)
+			}
+			if err == nil {
+				err = r.unpack(v, data, first, target)
+			}
+			return err
+		})
+	}
+	return group.Wait()
+}
+
+// unpack sets the messages of a value from one on.
+func (r *reading) unpack(v value, data []byte, first int, target [][]byte) error {
+	messages := [][]byte{data}
+	if v.pack {
+		messages = readPack(data, r.snap.Created)
+	}
+	if first+len(target) > len(messages) {
+		return fmt.Errorf("%w: damaged pack of message %d", fold.ErrInconsistent, v.index)
+	}
+	copy(target, messages[first:])
+	return nil
+}
+
+// savePacks writes the packs that a snapshot holds.
+func (s *saving) savePacks(ctx context.Context, packs []fold.Pack) error {
 	group, all := errgroup.WithContext(ctx)
 	group.SetLimit(s.cfg.Parallel)
-	for _, f := range finished {
+	for _, p := range packs {
 		if all.Err() != nil {
 			break
 		}
-		group.Go(func() error { return s.saveMessage(all, f) })
+		group.Go(func() error { return s.savePack(all, p) })
 	}
 	if err := group.Wait(); err != nil {
 		return err
@@ -143,45 +268,47 @@ func (s *saving) saveMessages(ctx context.Context, finished []fold.FinishedMessa
 	return ctx.Err()
 }
 
-// saveMessage writes one message. The message may be stored already: a process that crashed before it saved the head has written the same value.
-func (s *saving) saveMessage(ctx context.Context, f fold.FinishedMessage) error {
-	what := fmt.Sprintf("message %d", f.Index)
-	if len(f.Data) > s.cfg.MaxValueBytes {
-		return s.tooLarge(s.session, what, len(f.Data), s.cfg.MaxValueBytes)
+// savePack writes one pack. It may be stored already: a process that crashed before it saved the head has written the same value.
+func (s *saving) savePack(ctx context.Context, p fold.Pack) error {
+	what := fmt.Sprintf("message %d", p.Index())
+	data := appendPack(nil, s.life, p)
+	if len(data) > s.cfg.MaxValueBytes {
+		return s.tooLarge(s.session, what, len(data), s.cfg.MaxValueBytes)
 	}
-	key, err := messageKey(s.session, f.Index, f.Generation)
+	key, err := messageKey(s.session, place{index: p.Index(), generation: p.Generation(), pack: true})
 	if err != nil {
 		return err
 	}
-	value := f.Data
+	value := data
 	if len(value) > s.b.limit {
-		if value, err = s.spilled(ctx, messageObject, f.Data); err != nil {
+		if value, err = s.spilled(ctx, messageObject, data, func(of *pointer) { of.Life, of.Messages = s.life, len(p.Messages) }); err != nil {
 			return err
 		}
 	}
 	var nothing uint64
 	seq, err := s.put(ctx, s.b, key, write{data: value, expect: &nothing})
 	if errors.Is(err, projector.ErrConflict) {
-		seq, err = s.replaceMessage(ctx, key, value)
+		seq, err = s.replacePack(ctx, key, value, data)
 	}
 	if errors.Is(err, errTooLarge) {
-		return s.tooLarge(s.session, what, len(f.Data), s.b.limit)
+		return s.tooLarge(s.session, what, len(data), s.b.limit)
 	}
 	s.wrote(key, seq)
 	return err
 }
 
-// replaceMessage replaces a stored message, unless it is the same. A different message was stored before the session was deleted and started again, or the bucket is
-// damaged. Only a save that may replace the head may replace it. Otherwise:
-//  1. projector A is slow and is about to write message 3 of a session,
-//  2. the session is deleted, starts again and gets another message 3,
+// replacePack replaces a stored pack, unless it has all messages of the new one. A different pack was stored before the session was deleted and started
+// again, by a build that stores a message differently, or by a fold that ended the pack earlier; or the bucket is damaged. Only a save that may replace the head
+// may replace it. Otherwise:
+//  1. projector A is slow and is about to write pack 3 of a session,
+//  2. the session is deleted, starts again and gets another pack 3,
 //  3. projector A writes, and the new head is inconsistent.
-func (s *saving) replaceMessage(ctx context.Context, key string, value []byte) (uint64, error) {
+func (s *saving) replacePack(ctx context.Context, key string, value, data []byte) (uint64, error) {
 	stored, err := s.last(ctx, s.b, key)
 	if err != nil {
 		return 0, err
 	}
-	if same, err := s.same(ctx, stored.value, value); same || err != nil {
+	if has, err := s.has(ctx, stored.value, value, data); has || err != nil {
 		return 0, err
 	}
 	head, err := s.last(ctx, s.b, s.key)
@@ -194,20 +321,26 @@ func (s *saving) replaceMessage(ctx context.Context, key string, value []byte) (
 	return s.put(ctx, s.b, key, write{data: value, expect: &stored.seq})
 }
 
-// same reports whether the stored value is the one to be written. If both are objects, the new object is not needed.
-func (s *saving) same(ctx context.Context, stored, value []byte) (bool, error) {
-	p, spilled := readPointer(stored)
-	q, bothSpilled := readPointer(value)
-	if !spilled || !bothSpilled || p.SHA256 != q.SHA256 {
-		return stored != nil && bytes.Equal(stored, value), nil
-	}
-	if _, err := s.fetch(ctx, p); err != nil {
+// has reports whether the stored value has all messages of the pack to be written. Then its object, if it is one, is not needed.
+func (s *saving) has(ctx context.Context, stored, value, data []byte) (bool, error) {
+	if p, spilled := readPointer(stored); spilled {
+		var err error
+		stored, err = s.fetch(ctx, p)
 		if errors.Is(err, errNoObject) { // the bucket was lost
-			err = nil
+			return false, nil
 		}
-		return false, err
+		if err != nil {
+			return false, err
+		}
 	}
-	return true, s.discard(ctx, s.b, s.session, q.Object)
+	old, messages := readPack(stored, s.life), readPack(data, s.life)
+	if len(old) < len(messages) || !slices.EqualFunc(old[:len(messages)], messages, bytes.Equal) {
+		return false, nil
+	}
+	if q, spilled := readPointer(value); spilled {
+		return true, s.discard(ctx, s.b, s.session, q.Object)
+	}
+	return true, nil
 }
 
 func (s *saving) wrote(key string, seq uint64) {
@@ -225,9 +358,13 @@ func (s *saving) wrote(key string, seq uint64) {
 // indexBits is how many bits of the number of a message are its index; the rest is its generation.
 const indexBits = 24
 
-func messageKey(s chunk.Session, index int, generation chunk.Ordinal) (string, error) {
-	if index >= 1<<indexBits || generation >= 1<<(64-indexBits) {
-		return "", fmt.Errorf("session %s: message %d of generation %d has no key", s, index, generation)
+func messageKey(s chunk.Session, p place) (string, error) {
+	if p.index >= 1<<indexBits || p.generation >= 1<<(64-indexBits) {
+		return "", fmt.Errorf("session %s: message %d of generation %d has no key", s, p.index, p.generation)
 	}
-	return subjects.SnapshotMessageKey(s, uint64(generation)<<indexBits|uint64(index))
+	n := uint64(p.generation)<<indexBits | uint64(p.index)
+	if p.pack {
+		return subjects.SnapshotPackKey(s, n)
+	}
+	return subjects.SnapshotMessageKey(s, n)
 }

@@ -21,7 +21,7 @@ func TestRangeOfDeletedHead(t *testing.T) {
 	js := natstest.Start(t).JetStream(t)
 	st := open(t, js, subjects.Layout{})
 	log := storetest.NewLog()
-	storetest.NewSessionGenerator(log, s1, 1).Write(t, 100)
+	storetest.NewSessionGenerator(log, s1, 1).Write(t, 2000)
 	first := storetest.Fold(t, log, s1)
 	old, err := st.Save(t.Context(), first, 0)
 	if err != nil {
@@ -43,7 +43,7 @@ func TestRangeOfDeletedHead(t *testing.T) {
 		t.Errorf("deleted: %v, want ErrInconsistent", err)
 	}
 	newLog := storetest.NewLog()
-	storetest.NewSessionGenerator(newLog, s1, 2).Write(t, 100)
+	storetest.NewSessionGenerator(newLog, s1, 2).Write(t, 2000)
 	second := storetest.Fold(t, newLog, s1)
 	if first.Generation(0) != second.Generation(0) {
 		t.Fatal("the keys differ")
@@ -67,7 +67,7 @@ func TestRangeOfDeletedHead(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	key, err := messageKey(s1, 1, second.Generation(1))
+	key, err := messageKey(s1, place{index: 0, generation: second.Generation(0), pack: true})
 	if err != nil {
 		t.Fatal(err)
 	}

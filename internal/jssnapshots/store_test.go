@@ -3,6 +3,7 @@ package jssnapshots
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -56,7 +57,8 @@ func TestKeepsTheContract(t *testing.T) {
 	}
 }
 
-// The keys are those that package subjects defines: the head, the owner, and each finished message once, with the generation in its number.
+// The keys are those that package subjects defines: the head, the owner, and each pack of finished messages once, with the generation in its
+// number. A truncated record ends a pack, and a message that fills a pack is one. The last message is in the head.
 func TestKeys(t *testing.T) {
 	js := natstest.Start(t).JetStream(t)
 	st := open(t, js, subjects.Layout{})
@@ -68,8 +70,9 @@ func TestKeys(t *testing.T) {
 	if _, ok := log.AppendTruncation(t, s1, 1); !ok {
 		t.Fatal("no mark")
 	}
-	log.Append(t, s1, 2, chunk.TextDelta{Delta: "two again"})
-	log.Append(t, s1, 2, chunk.StreamEnd{StreamID: "s1"})
+	log.Append(t, s1, 2, chunk.TextDelta{Delta: strings.Repeat("two again", 2000)})
+	log.Append(t, s1, 3, chunk.TextDelta{Delta: "three"})
+	log.Append(t, s1, 3, chunk.StreamEnd{StreamID: "s1"})
 	if _, err := st.Save(t.Context(), storetest.Fold(t, log, s1), 0); err != nil {
 		t.Fatal(err)
 	}
@@ -82,7 +85,7 @@ func TestKeys(t *testing.T) {
 		t.Fatal(err)
 	}
 	const behindTheMark = 5<<24 | 2
-	got, want := fmt.Sprint(len(keys), keys), []string{"h.acme.s1.s1", "owner.acme.s1.none", "m.acme.s1.s1.0", "m.acme.s1.s1.1", fmt.Sprintf("m.acme.s1.s1.%d", behindTheMark)}
+	got, want := fmt.Sprint(len(keys), keys), []string{"h.acme.s1.s1", "owner.acme.s1.none", "m.acme.s1.s1.p0", fmt.Sprintf("m.acme.s1.s1.p%d", behindTheMark)}
 	for _, key := range want {
 		if !strings.Contains(got, key) {
 			t.Errorf("no key %s in %s", key, got)
@@ -98,14 +101,17 @@ func TestCrashBeforeTheHead(t *testing.T) {
 	js := natstest.Start(t).JetStream(t)
 	st := open(t, js, subjects.Layout{})
 	log := storetest.NewLog()
-	storetest.NewSessionGenerator(log, s1, 1).Write(t, 200)
+	storetest.NewSessionGenerator(log, s1, 1).Write(t, 3000)
 	snap := storetest.Fold(t, log, s1)
+	if len(snap.Packs()) < 2 {
+		t.Fatalf("%d packs", len(snap.Packs()))
+	}
 	b, err := st.open(t.Context(), 0)
 	if err != nil {
 		t.Fatal(err)
 	}
-	died := saving{Store: st, b: b, session: s1, key: "h.acme.s1.s1"}
-	if err := died.saveMessages(t.Context(), snap.FinishedMessages()); err != nil {
+	died := saving{Store: st, b: b, session: s1, life: snap.Created, key: "h.acme.s1.s1"}
+	if err := died.savePacks(t.Context(), snap.Packs()); err != nil {
 		t.Fatal(err)
 	}
 	if _, _, err := st.Load(t.Context(), s1); !errors.Is(err, projector.ErrNoSnapshot) {
@@ -122,8 +128,9 @@ func TestValuesOfAnotherProgram(t *testing.T) {
 	js := natstest.Start(t).JetStream(t)
 	st := open(t, js, subjects.Layout{})
 	log := storetest.NewLog()
-	storetest.NewSessionGenerator(log, s1, 2).Write(t, 200)
-	if _, err := st.Save(t.Context(), storetest.Fold(t, log, s1), 0); err != nil {
+	storetest.NewSessionGenerator(log, s1, 2).Write(t, 3000)
+	snap := storetest.Fold(t, log, s1)
+	if _, err := st.Save(t.Context(), snap, 0); err != nil {
 		t.Fatal(err)
 	}
 	kv, err := js.KeyValue(t.Context(), "TR_SNAPSHOTS")
@@ -136,7 +143,10 @@ func TestValuesOfAnotherProgram(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	put("m.acme.s1.s1.1", `{"index":1,"role":"assistant","parts":[]}`)
+	pack := snap.Packs()[0]
+	pack.Messages = slices.Clone(pack.Messages)
+	pack.Messages[0].Data = []byte(`{"role":"assistant","parts":[]}`)
+	put("m.acme.s1.s1.p0", string(appendPack(nil, snap.Created, pack)))
 	head, _, err := st.Load(t.Context(), s1)
 	if err != nil {
 		t.Fatal(err)
@@ -229,13 +239,14 @@ func TestLostResponses(t *testing.T) {
 		t.Fatal(err)
 	}
 	storetest.Equal(t, "the head", stored, first)
+	log.Append(t, s1, 1, chunk.TextDelta{Delta: strings.Repeat("three", 5000)})
 	log.Append(t, s1, 1, chunk.StreamEnd{StreamID: "s1"})
 	second := storetest.Fold(t, log, s1)
 	lost = lose(1)
-	if _, err := st.Save(t.Context(), second, revision); err != nil || lost.Load() == 0 {
-		t.Errorf("the response for a message is lost: %v", err)
+	if _, err := st.Save(t.Context(), second, revision); err != nil || lost.Load() == 0 || len(second.Packs()) != 1 {
+		t.Errorf("the response for a pack is lost: %v", err)
 	}
-	storetest.Equal(t, "with the message", storetest.Stored(t, st, s1), second)
+	storetest.Equal(t, "with the pack", storetest.Stored(t, st, s1), second)
 }
 
 // Without a bucket every call fails, and a bucket that is created later is used.

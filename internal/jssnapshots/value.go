@@ -19,6 +19,7 @@ import (
 	"github.com/tailrace/tailrace/chunk"
 	"github.com/tailrace/tailrace/internal/jsclient"
 	"github.com/tailrace/tailrace/projector"
+	"github.com/tailrace/tailrace/projector/fold"
 	"github.com/tailrace/tailrace/subjects"
 )
 
@@ -41,6 +42,9 @@ type pointer struct {
 	Object string `json:"object"`
 	Bytes  int    `json:"bytes"`
 	SHA256 string `json:"sha256"` // of the data, in hexadecimal digits
+
+	Life     int64 `json:"life,omitempty"`     // of a pack, see packInfo
+	Messages int   `json:"messages,omitempty"` // number of messages of a pack
 }
 
 var pointerStart = []byte(`{"object":`)
@@ -51,7 +55,7 @@ func readPointer(value []byte) (p pointer, is bool) {
 		return p, false
 	}
 	err := json.Unmarshal(value, &p)
-	return p, err == nil && subjects.CheckToken("object", p.Object) == nil && p.Bytes >= 0
+	return p, err == nil && subjects.CheckToken("object", p.Object) == nil && p.Bytes >= 0 && p.Messages >= 0 && p.Messages <= fold.MaxPackMessages
 }
 
 // The kinds of an object, the prefixes of its name.
@@ -65,23 +69,23 @@ const objectChunk = 512 << 10
 
 // spill writes data as an object and returns the pointer to it. It does not use the client library, which would write the data under a random subject: if the
 // writer crashed before it wrote the name, that data could never be found. The format is that of the library.
-func (st *Store) spill(ctx context.Context, b *bucket, s chunk.Session, kind string, data []byte) ([]byte, error) {
+func (st *Store) spill(ctx context.Context, b *bucket, s chunk.Session, kind string, data []byte) (pointer, error) {
 	sum := sha256.Sum256(data)
 	p := pointer{Object: kind + "-" + rand.Text(), Bytes: len(data), SHA256: hex.EncodeToString(sum[:])}
 	note, err := subjects.SnapshotObjectKey(s, p.Object)
 	if err != nil {
-		return nil, err
+		return p, err
 	}
 	if _, err := st.put(ctx, b, note, write{}); err != nil {
-		return nil, err
+		return p, err
 	}
 	if err := st.writeObject(ctx, b, s, p.Object, data, sum); err != nil {
-		return nil, err
+		return p, err
 	}
 	if _, err := st.put(ctx, b, note, write{data: complete}); err != nil {
-		return nil, err
+		return p, err
 	}
-	return json.Marshal(p)
+	return p, nil
 }
 
 // complete is the value of a note whose object has been written.

@@ -124,11 +124,11 @@ func TestHostileTruncations(t *testing.T) {
 
 // TestOtherVersion checks that a head of another version is rejected.
 func TestOtherVersion(t *testing.T) {
-	for _, head := range []string{`{}`, `{"version":4}`, `{"version":0}`} {
+	for _, head := range []string{`{}`, `{"version":5}`, `{"version":0}`} {
 		if _, err := ParseHead([]byte(head)); !errors.Is(err, ErrVersion) {
 			t.Errorf("%s: %v, want ErrVersion", head, err)
 		}
-		if _, err := ParseHead([]byte(head)); errors.Is(err, ErrNewerVersion) != (head == `{"version":4}`) {
+		if _, err := ParseHead([]byte(head)); errors.Is(err, ErrNewerVersion) != (head == `{"version":5}`) {
 			t.Errorf("%s: %v", head, err)
 		}
 	}

@@ -31,7 +31,14 @@ func Compare(stored, now Snapshot) []Difference {
 	}
 	if lacksSegments(stored, now) {
 		for _, m := range []map[string]chunk.Value{was, is} {
-			for _, name := range []string{"version", "finished", "segments", "chain", "generations", "dropped", "open", "turn", "step"} {
+			for _, name := range []string{"version", "packed", "tail", "finished", "segments", "chain", "generations", "dropped", "open", "turn", "step"} {
+				delete(m, name)
+			}
+		}
+	}
+	if stored.messages.separate != now.messages.separate { // the same messages in other values
+		for _, m := range []map[string]chunk.Value{was, is} {
+			for _, name := range []string{"version", "packed", "tail"} {
 				delete(m, name)
 			}
 		}

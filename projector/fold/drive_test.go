@@ -81,7 +81,7 @@ func reload(t failer, s Snapshot) Snapshot {
 		t.Fatalf("load: %v\n%s", err, s.AppendHead(nil))
 	}
 	var data [][]byte
-	for _, f := range s.FinishedMessages() {
+	for _, f := range s.FinishedMessages()[:back.TrimmedCount()] { // the head has the others
 		data = append(data, f.Data)
 	}
 	if back, err = back.attachFinished(data); err != nil {

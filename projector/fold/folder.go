@@ -96,7 +96,7 @@ func (f *Folder) SkipGap(rec chunk.Record, why GapReason) {
 // f has applied are left to the truncated records.
 func (f *Folder) MarkRemoved(removed []chunk.OrdinalRange) { f.s = markRemoved(f.s, removed) }
 
-// Trim removes the finished messages from memory after they were stored. The fold does not need them.
+// Trim removes the finished messages of complete packs from memory after they were stored. The fold does not need them.
 func (f *Folder) Trim() { f.s = f.s.trimFinished() }
 
 // Attach adds the finished messages that are not in memory: the data of all of them, in order. It returns ErrInconsistent if

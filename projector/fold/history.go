@@ -31,6 +31,7 @@ type history struct {
 	chain    [sha256.Size]byte
 	spans    []span // generations of the finished messages, nil if all are 0
 	segments int    // number of segments in the list: all of a message but its last ones
+	separate int    // number of finished messages that a build without packs has stored, see Snapshot.SeparateCount
 
 	open        []message
 	changed     bool // since the last call of finish
@@ -246,11 +247,6 @@ func (s Snapshot) Generation(n int) chunk.Ordinal { return s.messages.generation
 // HasAllMessages reports whether all finished messages are in memory. Only then Messages returns all of them.
 func (s Snapshot) HasAllMessages() bool { return s.messages.trimmed == 0 }
 
-func (s Snapshot) trimFinished() Snapshot {
-	s.messages.trimmed, s.messages.finished = s.messages.finishedCount(), nil
-	return s
-}
-
 // TrimmedCount returns the number of finished messages and segments that are not in memory: those before the first of
 // FinishedMessages.
 func (s Snapshot) TrimmedCount() int { return s.messages.trimmed }
@@ -273,7 +269,7 @@ func (s Snapshot) attachFinished(missing [][]byte) (Snapshot, error) {
 	if chain != h.chain {
 		return s, ErrInconsistent
 	}
-	h.trimmed, h.finished = 0, finished
+	h.trimmed, h.finished, h.separate = 0, finished, 0
 	return s, nil
 }
 

@@ -200,6 +200,7 @@ func (r *reader) history(m map[string]chunk.Value) history {
 		from, generation := r.pair(raw)
 		h.spans = append(h.spans, span{int(from), chunk.Ordinal(generation)})
 	})
+	r.packed(&h, m)
 	r.each(m["dropped"], func(raw []byte) { h.dropped = append(h.dropped, r.str(raw)) })
 	r.each(m["open"], func(raw []byte) {
 		open := r.message(raw)
@@ -209,6 +210,23 @@ func (r *reader) history(m map[string]chunk.Value) history {
 		h.open = append(h.open, open)
 	})
 	return h
+}
+
+// packed reads the output of writePacked. Without it all finished messages were stored by a build without packs.
+func (r *reader) packed(h *history, m map[string]chunk.Value) {
+	packed := int(r.number(m["packed"]))
+	h.separate = h.trimmed - packed
+	r.each(m["tail"], func(raw []byte) { h.finished = append(h.finished, FinishedMessage{Data: raw}) })
+	if packed < len(h.finished) || packed > h.trimmed {
+		r.fail("the number of packed messages")
+		h.finished, h.separate = nil, h.trimmed
+	}
+	h.trimmed -= len(h.finished)
+	for i := range h.finished {
+		f := &h.finished[i]
+		f.Index = h.trimmed + i
+		f.Generation = h.generation(f.Index)
+	}
 }
 
 func (r *reader) run(raw []byte) Run {

@@ -11,7 +11,7 @@ import (
 // The stored form is exact: every process writes the same bytes for a snapshot, including values of any depth and lone surrogates, which encoding/json would
 // replace.
 
-// AppendHead appends the stored form of s without its finished messages.
+// AppendHead appends the stored form of s without its finished messages, except those after the last complete pack.
 func (s Snapshot) AppendHead(dst []byte) []byte {
 	o := rawjson.Begin(dst)
 	o.Int("version", int64(s.version()))
@@ -19,6 +19,7 @@ func (s Snapshot) AppendHead(dst []byte) []byte {
 	o.String("root", s.Session.Root)
 	o.String("session", s.Session.ID)
 	s.writeState(&o, nil)
+	s.messages.writePacked(&o)
 	if s.turn != nil {
 		o.Name("turn")
 		o.Dst = s.turn.appendBase(o.Dst, &s)
@@ -132,6 +133,16 @@ func (e Error) AppendJSON(dst []byte) []byte {
 	o.Text("code", e.Code)
 	o.Flag("recoverable", e.Recoverable)
 	return o.End()
+}
+
+// writePacked writes what only the outermost snapshot has.
+func (h *history) writePacked(o *rawjson.Object) {
+	if !h.isPacked() {
+		return
+	}
+	o.Int("packed", int64(h.finishedCount()-h.separate))
+	_, tail := h.packs()
+	o.List("tail", len(tail), func(dst []byte, i int) []byte { return append(dst, tail[i].Data...) })
 }
 
 func (h *history) write(o *rawjson.Object) {

@@ -73,9 +73,11 @@ func TestTrimmedFoldsTheSame(t *testing.T) {
 			finished = finished[:first+len(lean.FinishedMessages())]
 			lean = lean.trimFinished()
 		}
-		data := make([][]byte, len(finished))
+		data := make([][]byte, lean.TrimmedCount())
 		for i, f := range finished {
-			data[i] = f.Data
+			if i < len(data) {
+				data[i] = f.Data
+			}
 			if f.Generation != lean.Generation(i) || f.Index != i {
 				t.Fatalf("message %d: index %d, generation %d, want %d", i, f.Index, f.Generation, lean.Generation(i))
 			}
@@ -250,7 +252,7 @@ func TestHeadStaysSmall(t *testing.T) {
 			s = s.trimFinished()
 			if head := len(s.AppendHead(nil)); turn == 0 {
 				size = head
-			} else if head > size+size/4+1000 {
+			} else if head > size+size/4+1000+packBytes {
 				t.Fatalf("turn %d: head has %d bytes, the first had %d", turn, head, size)
 			}
 		}

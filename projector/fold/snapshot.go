@@ -7,22 +7,29 @@ import (
 // Version is the latest version of the stored form. ParseHead also reads the previous versions, so that a session whose log has
 // expired survives the change, and rejects any other with ErrVersion; the snapshot is then refolded from the log.
 //
-// A head without segments is stored as version 2, which builds before version 3 read.
+// A head whose finished messages were all stored by a build without packs is stored as version 3, or without segments as version 2,
+// which builds before version 4 or 3 read.
 //
 // A commit that increases it first copies the golden files to testdata/version<n>, and version_test reads them.
-const Version = 3
+const Version = 4
 
 const (
 	oldestVersion   = 1
 	versionWithRuns = 2 // the first one with the status of runs and the chain of records
+
+	versionWithSegments = 3
 )
 
 // version returns the version in which s is stored. Only s may have segments that turn and step do not have.
 func (s *Snapshot) version() int {
-	if s.messages.segments > 0 {
+	switch {
+	case s.messages.isPacked():
 		return Version
+	case s.messages.segments > 0:
+		return versionWithSegments
+	default:
+		return versionWithRuns
 	}
-	return versionWithRuns
 }
 
 // Status is the status of a session.

@@ -106,15 +106,17 @@ func (m *Memory) Save(ctx context.Context, snap fold.Snapshot, after projector.R
 	if m.Limit > 0 && len(data) > m.Limit {
 		return 0, &projector.TooLargeError{Session: snap.Session, Object: "head", Size: len(data), Limit: m.Limit}
 	}
-	for _, f := range snap.FinishedMessages() {
-		if m.Limit > 0 && len(f.Data) > m.Limit {
-			return 0, &projector.TooLargeError{Session: snap.Session, Object: fmt.Sprintf("message %d", f.Index), Size: len(f.Data), Limit: m.Limit}
-		}
-		if err := m.fault("message"); err != nil {
-			return 0, err
-		}
-		if err := m.write(messageName{snap.Session, f.Index, f.Generation}, f.Data); err != nil {
-			return 0, err
+	for _, p := range snap.Packs() {
+		for _, f := range p.Messages {
+			if m.Limit > 0 && len(f.Data) > m.Limit {
+				return 0, &projector.TooLargeError{Session: snap.Session, Object: fmt.Sprintf("message %d", f.Index), Size: len(f.Data), Limit: m.Limit}
+			}
+			if err := m.fault("message"); err != nil {
+				return 0, err
+			}
+			if err := m.write(messageName{snap.Session, f.Index, f.Generation}, f.Data); err != nil {
+				return 0, err
+			}
 		}
 	}
 	if err := m.fault("head"); err != nil {
