@@ -470,6 +470,9 @@ func (m *model) recreate() error {
 	for _, r := range m.readers {
 		if r.cur != nil && r.cur.Position().Seq != 0 {
 			_, err := m.next(r)
+			if wasDown && errors.Is(err, errDown) { // the result of a read that began while the log was down
+				_, err = m.next(r)
+			}
 			if !isReason(err, chunk.TruncatedRecreated) && (!m.loss || !errors.Is(err, chunk.ErrTruncated)) {
 				return fmt.Errorf("reader of a recreated stream: %w", err)
 			}
