@@ -42,6 +42,7 @@ image: go-present ## Write dist/image, an OCI image for two platforms, and SBOMs
 .PHONY: quick
 quick: gofmt $(LINT) ## Format, vet, lint, and the tests that need no server and no browser: under 3 minutes on two cores.
 	$(GO) vet ./...
+	$(GO) vet -tags e2e,soak,chaos,record,mixed ./e2e/... ./internal/demo/page
 	$(LINT) run --allow-parallel-runners ./...
 	$(GO) test -timeout 3m $$(scripts/quick_packages.sh)
 
