@@ -16,13 +16,20 @@ import (
 // runDoctor checks what this system needs of its NATS server and prints what it finds. It changes nothing.
 func runDoctor(ctx context.Context, t terminal, args []string) error {
 	var asJSON bool
+	role, tenant := string(natsauth.Operator), ""
 	cfg, err := flagsOnly(t, "doctor", args, func(flags *flag.FlagSet) {
 		flags.BoolVar(&asJSON, "json", false, "print a JSON line per finding")
+		flags.StringVar(&role, "role", role, "role of the credentials: for another one than operator, its permissions alone are checked")
+		flags.StringVar(&tenant, "tenant", "", "the credentials are those of this tenant")
 	})
 	if err != nil {
 		return err
 	}
-	b, err := connect(natsauth.Operator, cfg, cfg.logger(t.err))
+	checked, err := natsauth.ParseRole(role)
+	if err != nil {
+		return usageError{err}
+	}
+	b, err := connect(checked, cfg, cfg.logger(t.err))
 	if err != nil {
 		return unreachableError{err}
 	}
@@ -31,8 +38,11 @@ func runDoctor(ctx context.Context, t terminal, args []string) error {
 	if err := d.checkConnection(ctx); err != nil {
 		return unreachableError{err}
 	}
-	d.checkStreams(ctx)
-	d.checkMirrors(ctx)
+	d.checkPermissions(ctx, checked, tenant)
+	if checked == natsauth.Operator {
+		d.checkStreams(ctx)
+		d.checkMirrors(ctx)
+	}
 	switch {
 	case ctx.Err() != nil:
 		return ctx.Err()
@@ -62,7 +72,7 @@ const (
 // finding is one line of the output.
 type finding struct {
 	Level  level  `json:"level"`
-	Check  string `json:"check"`            // connection, account, stream, setting, leader, replicas, clock, space, storage, durable, lag or mirror
+	Check  string `json:"check"`            // connection, permissions, account, stream, setting, leader, replicas, clock, space, storage, durable, lag or mirror
 	Object string `json:"object,omitempty"` // the stream
 	Text   string `json:"text"`
 	Remedy string `json:"remedy,omitempty"`

@@ -8,9 +8,13 @@ import (
 	"flag"
 	"fmt"
 	"sync"
+	"time"
+
+	"golang.org/x/sync/errgroup"
 
 	"github.com/tailrace/tailrace/chunk"
 	"github.com/tailrace/tailrace/consumers"
+	"github.com/tailrace/tailrace/internal/metrics"
 	"github.com/tailrace/tailrace/internal/natsauth"
 )
 
@@ -20,6 +24,7 @@ type firehoseFlags struct {
 	tenant  string
 	types   string
 	json    bool
+	ops     bool
 
 	fromStart bool
 }
@@ -29,6 +34,7 @@ func (f *firehoseFlags) register(flags *flag.FlagSet) {
 	flags.BoolVar(&f.fromStart, "from-start", false, "start with the oldest record instead of the next one; with --durable, at its first use only")
 	flags.StringVar(&f.tenant, "tenant", "", "sessions of this tenant only; if empty, of all tenants")
 	flags.StringVar(&f.types, "types", "", "comma-separated chunk types; if empty, all types")
+	flags.BoolVar(&f.ops, "ops", false, "serve probes and metrics on OPS_LISTEN, with the lag of the durable consumer; needs --durable")
 	flags.BoolVar(&f.json, "json", false, "print JSON lines on a terminal too")
 }
 
@@ -40,6 +46,9 @@ func runFirehose(ctx context.Context, t terminal, args []string) error {
 	}
 	if err := cmp.Or(checkIfSet("durable", f.durable), checkIfSet("tenant", f.tenant)); err != nil {
 		return usageError{err}
+	}
+	if f.ops && f.durable == "" {
+		return usageError{errors.New("--ops needs --durable")}
 	}
 	b, err := connectCommand(ctx, t, natsauth.Analytics, cfg)
 	if err != nil {
@@ -69,15 +78,57 @@ func (f *firehoseFlags) run(ctx context.Context, t terminal, b *app) error {
 	if err != nil {
 		return err
 	}
-	err = firehose.Run(ctx, func(_ context.Context, rec chunk.Record) error {
-		printing.Lock()
-		defer printing.Unlock()
-		return out.print(rec)
+	services, watched := errgroup.WithContext(ctx)
+	if f.ops {
+		if err := b.serveFirehose(watched, services, reader, firehose); err != nil {
+			return err
+		}
+	}
+	services.Go(func() error {
+		return firehose.Run(watched, func(_ context.Context, rec chunk.Record) error {
+			printing.Lock()
+			defer printing.Unlock()
+			return out.print(rec)
+		})
 	})
+	err = services.Wait()
 	if ctx.Err() != nil {
 		err = nil
 	}
 	return errors.Join(err, out.end())
+}
+
+// lagInterval is the interval of the measurements of the lag.
+const lagInterval = 15 * time.Second
+
+// serveFirehose adds the ops listener and what it reports to the services of a durable firehose. The streams were checked before.
+func (b *app) serveFirehose(ctx context.Context, services *errgroup.Group, reader *consumers.Reader, firehose *consumers.Firehose) error {
+	metric, err := metrics.NewFirehose(b.metrics, reader)
+	if err != nil {
+		return err
+	}
+	ops, err := b.newOps(ctx)
+	if err != nil {
+		return err
+	}
+	b.conditions.streams.Store(true)
+	b.watchConnection()
+	ops.assemble(b)
+	services.Go(func() error { return ops.runUntil(ctx) })
+	services.Go(func() error { return b.monitor.Run(ctx) })
+	services.Go(func() error {
+		b.wakeMonitor(ctx)
+		return nil
+	})
+	services.Go(func() error {
+		b.measure(ctx, lagInterval, "firehose lag not measured", func(ctx context.Context) error {
+			lags, err := firehose.Lag(ctx) // fails until Run has created the consumers
+			metric.Measured(lags)
+			return err
+		})
+		return nil
+	})
+	return nil
 }
 
 // printGap prints that records are missing.

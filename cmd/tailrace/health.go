@@ -79,9 +79,7 @@ func (b *app) watchDependencies() error {
 	if err != nil {
 		return err
 	}
-	b.monitor.Add(health.Check{Dependencies: []string{"nats"}, Interval: 2 * time.Second, Probe: func(_ context.Context, report func(string, error)) {
-		report("nats", b.connected())
-	}})
+	b.watchConnection()
 	check := health.Check{Probe: b.probeStreams}
 	for _, stream := range streams {
 		check.Dependencies = append(check.Dependencies, stream.Name)
@@ -91,6 +89,13 @@ func (b *app) watchDependencies() error {
 	}
 	b.monitor.Add(check)
 	return nil
+}
+
+// watchConnection adds the check of the connection.
+func (b *app) watchConnection() {
+	b.monitor.Add(health.Check{Dependencies: []string{"nats"}, Interval: 2 * time.Second, Probe: func(_ context.Context, report func(string, error)) {
+		report("nats", b.connected())
+	}})
 }
 
 var errNotConnected = errors.New("not connected")

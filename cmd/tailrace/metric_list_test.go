@@ -4,8 +4,10 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"maps"
+	"net/http"
 	"os"
 	"regexp"
 	"slices"
@@ -47,6 +49,8 @@ func TestMetricList(t *testing.T) {
 		}
 		return nil
 	})
+	got = append(got, firehoseMetrics(t, server.URL)...)
+	slices.SortFunc(got, func(a, b listedMetric) int { return strings.Compare(a.Name, b.Name) })
 	var list bytes.Buffer
 	enc := json.NewEncoder(&list)
 	enc.SetEscapeHTML(false)
@@ -66,6 +70,26 @@ func TestMetricList(t *testing.T) {
 	if list.String() != string(stored) {
 		t.Errorf("the registered metrics differ from %s; run `make dashboard` if the change is intended:\n%s", metricList, list.String())
 	}
+}
+
+// firehoseMetrics returns the metrics that a durable firehose adds.
+func firehoseMetrics(t *testing.T, natsURL string) []listedMetric {
+	t.Helper()
+	p := startProcess(t, "firehose", "--nats-url", natsURL, "--durable", "lake", "--ops", "--ops-listen", "127.0.0.1:0")
+	ops := p.awaitOps(t)
+	var got []listedMetric
+	natstest.Eventually(t, "the lag", func(context.Context) error {
+		_, text := get(t, ops+"/metrics", "")
+		got = slices.DeleteFunc(readMetrics(text), func(m listedMetric) bool { return !strings.HasPrefix(m.Name, "tailrace_firehose_") })
+		if !slices.ContainsFunc(got, func(m listedMetric) bool { return m.Name == "tailrace_firehose_lag_messages" }) {
+			return errors.New("no lag")
+		}
+		return nil
+	})
+	if status, body := get(t, ops+"/readyz", ""); status != http.StatusOK {
+		t.Errorf("readyz of a firehose: %d %s", status, body)
+	}
+	return got
 }
 
 // readMetrics returns the metrics of Tailrace in the text format, by name. Labels are those of any series, without the bounds of histograms.

@@ -37,6 +37,7 @@ func (b *app) project(ctx context.Context) error {
 	group, ctx := errgroup.WithContext(ctx)
 	group.Go(func() error { return b.sweepSnapshots(ctx, parts.store) })
 	group.Go(func() error { return b.sweepRuns(ctx, parts.store) })
+	group.Go(func() error { return b.countApprovals(ctx, parts.store) })
 	if b.cfg.ArchiveAfter > 0 {
 		group.Go(func() error { return b.sweepArchives(ctx) })
 	}

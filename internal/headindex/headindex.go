@@ -23,6 +23,7 @@ type Index struct {
 	Began      int64         `json:"began,omitempty"`      // milliseconds
 	Deleted    bool          `json:"deleted,omitempty"`    // the head is a tombstone
 	Generation int           `json:"generation,omitempty"` // of partitions, in which the session is; 0 in a head of a build that did not write it
+	Approvals  int           `json:"approvals,omitempty"`  // calls that wait for an approval; 0 in a head of a build that did not write it
 	OwnerKey   bool          `json:"ownerKey,omitempty"`   // the owner is in the index of owners, see jssnapshots; false in a head of a build that did not write it
 }
 

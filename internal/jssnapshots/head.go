@@ -256,7 +256,18 @@ func index(s fold.Snapshot) headindex.Index {
 	return headindex.Index{
 		Status: string(s.Status), AgentType: clipped(s.AgentType), Seq: s.Position.Seq, Ordinal: s.Position.Ordinal, Epoch: s.Epoch,
 		Created: s.Created, Began: s.Run.StartedAt, Deleted: s.Deleted(), Owner: ownerOf(s), OwnerKey: hasOwnerKey(s),
+		Approvals: approvals(s),
 	}
+}
+
+// approvals returns the number of calls that wait for an approval.
+func approvals(s fold.Snapshot) (n int) {
+	for _, p := range s.Pending {
+		if p.Kind == fold.PendingApproval {
+			n++
+		}
+	}
+	return n
 }
 
 // header returns the header of a head.

@@ -45,6 +45,7 @@ func Of(role Role, cfg Config) (jwt.Permissions, error) {
 		g.snapshots = append(g.snapshots, cfg.Layout.SnapshotsOf(p))
 	}
 	g.subscribe(cfg.inboxPrefix(role) + ".>")
+	g.publish(UserInfoSubject)
 	g.verify(streams)
 	switch role {
 	case Setup:

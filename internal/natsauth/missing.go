@@ -1,0 +1,42 @@
+package natsauth
+
+import (
+	"slices"
+
+	"github.com/nats-io/jwt/v2"
+)
+
+// UserInfoSubject is the subject of a request for the permissions of the user that makes it.
+const UserInfoSubject = "$SYS.REQ.USER.INFO"
+
+// Missing returns the subjects that want allows and have does not, or denies: those to publish to, and those to subscribe to. A nil have allows everything.
+func Missing(want jwt.Permissions, have *jwt.Permissions) (publish, subscribe []string) {
+	if have == nil {
+		return nil, nil
+	}
+	return missing(want.Pub, have.Pub), missing(want.Sub, have.Sub)
+}
+
+func missing(want, have jwt.Permission) (subjects []string) {
+	for _, subject := range want.Allow {
+		if len(have.Allow) > 0 && !isWithin(subject, have.Allow) || isDenied(subject, want, have) {
+			subjects = append(subjects, subject)
+		}
+	}
+	return subjects
+}
+
+// isDenied reports whether have denies a part of a subject that want does not deny.
+func isDenied(subject string, want, have jwt.Permission) bool {
+	return slices.ContainsFunc(have.Deny, func(denied string) bool {
+		if isWithin(denied, want.Deny) {
+			return false
+		}
+		return jwt.Subject(denied).IsContainedIn(jwt.Subject(subject)) || jwt.Subject(subject).IsContainedIn(jwt.Subject(denied))
+	})
+}
+
+// isWithin reports whether one of the patterns contains a subject, which may have wildcards.
+func isWithin(subject string, patterns []string) bool {
+	return slices.ContainsFunc(patterns, func(pattern string) bool { return jwt.Subject(subject).IsContainedIn(jwt.Subject(pattern)) })
+}
