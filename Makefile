@@ -6,6 +6,7 @@ GOVULNCHECK   ?= v1.8.0
 SOAK          ?= 10m
 CHAOS         ?= 10m
 OIDC          ?= 2m
+FAULTS        ?= 5m
 SEED          ?= 0
 VERSION       ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo dev)
 CREATED       ?= $(shell TZ=UTC git log -1 --format=%cd --date=format-local:%Y-%m-%dT%H:%M:%SZ 2>/dev/null || echo 1970-01-01T00:00:00Z)
@@ -99,6 +100,14 @@ chaos: go-present build ## A random fault every ten seconds while 500 clients fo
 .PHONY: oidc
 oidc: go-present build ## 500 clients with tokens of seven seconds for two minutes (OIDC=2m), and a provider that is away for one.
 	$(GO) test -tags e2e -count=1 -timeout 60m -run '^TestOIDC$$' -v ./e2e -oidc-load $(OIDC) -oidc-away 1m
+
+.PHONY: pods
+pods: go-present build ## Update, drain and scale the pods of the production manifests, as processes with their real delays, five minutes.
+	$(GO) test -tags e2e -count=1 -timeout 30m -run '^TestPods$$' -v ./e2e -pods-speed 1
+
+.PHONY: faults
+faults: go-present build ## Kill leaders of three servers every ten seconds for five minutes (FAULTS=1m for one), then a zone, with both feeds.
+	$(GO) test -tags e2e -count=1 -timeout 60m -run '^TestFaults$$' -v ./e2e -faults-feeds partition,interest -faults-for $(FAULTS) -faults-zone 30s
 
 .PHONY: vuln
 vuln: go-present ## Search known vulnerabilities of the dependencies, if the database is reachable.

@@ -26,6 +26,7 @@ type balancer struct {
 	strict   atomic.Bool // without a ready backend it answers 503 itself
 	listener net.Listener
 	backends []*backend
+	connect  func() (net.Conn, *backend) // to a backend; nil without one
 	turn     atomic.Uint32
 	open     sync.Map // the connections of clients that have a backend
 	work     sync.WaitGroup
@@ -46,16 +47,24 @@ const probeInterval = 500 * time.Millisecond
 
 func startBalancer(t *testing.T, edges ...*edgeProcess) *balancer {
 	t.Helper()
+	b := listenBalancer(t)
+	b.connect = b.dial
+	for _, e := range edges {
+		b.backends = append(b.backends, b.watch(e))
+	}
+	b.work.Go(b.accept)
+	return b
+}
+
+// listenBalancer returns a balancer that accepts no connections yet.
+func listenBalancer(t *testing.T) *balancer {
+	t.Helper()
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
 	}
 	ctx, cancel := context.WithCancel(context.WithoutCancel(t.Context()))
 	b := &balancer{addr: listener.Addr().String(), listener: listener, ctx: ctx}
-	for _, e := range edges {
-		b.backends = append(b.backends, b.watch(e))
-	}
-	b.work.Go(b.accept)
 	t.Cleanup(func() {
 		cancel()
 		_ = listener.Close()
@@ -99,7 +108,7 @@ func (b *balancer) accept() {
 // serve forwards one connection until either side ends it.
 func (b *balancer) serve(client net.Conn) {
 	defer func() { _ = client.Close() }()
-	server, to := b.dial()
+	server, to := b.connect()
 	if server == nil {
 		if b.strict.Load() {
 			answer503(client)

@@ -43,6 +43,7 @@ type writer struct {
 	root    chunk.Session
 	run     *producers.Run
 	padding string        // appended to each text
+	flat    bool          // without sub-agents
 	at      atomic.Uint64 // sequence of the last stored record
 	lines   atomic.Int64  // number of the last acknowledged step of loop
 }
@@ -68,6 +69,7 @@ type writerConfig struct {
 	sessions int
 	pace     time.Duration // interval of the records of each session
 	padding  int           // bytes appended to each text
+	flat     bool          // without sub-agents
 }
 
 // startWritersOn starts sessions on the server at url. All of them exist when it returns.
@@ -96,7 +98,7 @@ func startWritersOn(t *testing.T, url string, cfg writerConfig) *recorders {
 		if _, err := run.Flush(t.Context()); err != nil {
 			t.Fatal(err)
 		}
-		c.writers = append(c.writers, &writer{root: root, run: run, padding: strings.Repeat(".", cfg.padding)})
+		c.writers = append(c.writers, &writer{root: root, run: run, padding: strings.Repeat(".", cfg.padding), flat: cfg.flat})
 	}
 	c.pace.Store(int64(cfg.pace))
 	ctx := context.WithoutCancel(t.Context()) // stop ends it, at the latest during cleanup
@@ -168,11 +170,11 @@ func (c *recorders) acked() (lines int64) {
 	return lines
 }
 
-// step writes text or, in every twentieth step, a sub-agent, and returns when it is stored.
+// step writes text or, in every twentieth step of a session with sub-agents, a sub-agent, and returns when it is stored.
 func (v *writer) step(ctx context.Context, n int) error {
 	return whenFull(func() error {
 		var err error
-		if n%20 == 0 {
+		if n%20 == 0 && !v.flat {
 			err = v.subagent(ctx, n)
 		} else {
 			err = v.run.EmitBody(ctx, chunk.TextDelta{Delta: fmt.Sprintf("line %d é\n%s", n, v.padding)})
@@ -277,9 +279,8 @@ func (c *readers) awaitTips(t *testing.T, of func(*follower) bool) {
 	})
 }
 
-// checkAll ends the sessions, waits until every follower has received the end,
-// and compares the events of each with the log.
-func (c *readers) checkAll(t *testing.T) {
+// awaitEnd ends the sessions, and waits until every follower has received the end.
+func (c *readers) awaitEnd(t *testing.T) {
 	t.Helper()
 	c.recorders.stop(t)
 	done := make(chan error, 1)
@@ -292,6 +293,13 @@ func (c *readers) checkAll(t *testing.T) {
 	case <-time.After(time.Minute):
 		t.Fatal("timeout: followers have not received the end within a minute")
 	}
+}
+
+// checkAll ends the sessions, waits until every follower has received the end,
+// and compares the events of each with the log.
+func (c *readers) checkAll(t *testing.T) {
+	t.Helper()
+	c.awaitEnd(t)
 	logs := make(map[chunk.Session][]sseEvent)
 	for _, v := range c.recorders.writers {
 		log := c.recorders.log(t, v.root)
@@ -324,6 +332,14 @@ func (c *readers) checkAll(t *testing.T) {
 // most.
 func (c *readers) checkSilence(t *testing.T, maxSilence time.Duration, of func(*follower) bool) {
 	t.Helper()
+	if worst := c.longestSilence(t, of); worst > maxSilence {
+		t.Errorf("a follower received nothing for %s, want at most %s", worst, maxSilence)
+	}
+}
+
+// longestSilence returns the longest silence of the followers selected by of.
+func (c *readers) longestSilence(t *testing.T, of func(*follower) bool) time.Duration {
+	t.Helper()
 	var worst *follower
 	for _, f := range c.followers {
 		if of(f) && (worst == nil || f.silence > worst.silence) {
@@ -331,13 +347,10 @@ func (c *readers) checkSilence(t *testing.T, maxSilence time.Duration, of func(*
 		}
 	}
 	if worst == nil {
-		t.Error("no follower is selected")
-		return
+		t.Fatal("no follower is selected")
 	}
 	t.Logf("the longest silence of %d followers was %s (%s)", c.count(of), worst.silence, worst.silenceActivity)
-	if worst.silence > maxSilence {
-		t.Errorf("a follower received nothing for %s, want at most %s", worst.silence, maxSilence)
-	}
+	return worst.silence
 }
 
 // count returns the number of followers selected by of.

@@ -107,18 +107,23 @@ func TestProjectorsShareThePartitions(t *testing.T) {
 		}
 	}
 	for i := range runs {
-		s := chunk.RootSession("default", fmt.Sprintf("s%d", i))
-		last, err := log.Last(t.Context(), s)
-		if err != nil {
-			t.Fatal(err)
-		}
-		natstest.Eventually(t, "the snapshot of "+s.String(), func(ctx context.Context) error {
-			snap, _, err := store.Load(ctx, s)
-			if err == nil && snap.Position != last.Position() {
-				err = fmt.Errorf("head at %+v, log at %+v", snap.Position, last.Position())
-			}
-			return err
-		})
-		storetest.Equal(t, s.String(), storetest.Stored(t, store, s), storetest.Fold(t, log, s))
+		checkSnapshot(t, store, log, chunk.RootSession("default", fmt.Sprintf("s%d", i)))
 	}
+}
+
+// checkSnapshot waits until the snapshot of a session that has ended is at the end of its log, and compares it with the fold of the log.
+func checkSnapshot(t *testing.T, store *jssnapshots.Store, log *consumers.Reader, s chunk.Session) {
+	t.Helper()
+	last, err := log.Last(t.Context(), s)
+	if err != nil {
+		t.Fatal(err)
+	}
+	natstest.Eventually(t, "the snapshot of "+s.String(), func(ctx context.Context) error {
+		snap, _, err := store.Load(ctx, s)
+		if err == nil && snap.Position != last.Position() {
+			err = fmt.Errorf("head at %+v, log at %+v", snap.Position, last.Position())
+		}
+		return err
+	})
+	storetest.Equal(t, s.String(), storetest.Stored(t, store, s), storetest.Fold(t, log, s))
 }

@@ -1,12 +1,19 @@
 // Command manifests writes what operators apply to a directory: the definitions of the custom resources, each overlay, and the chart.
 //
 //	manifests ../.tools/manifests
+//
+// With -json it writes the objects of one overlay to its standard output, as a JSON array.
+//
+//	manifests -json k8s/overlays/production
 package main
 
 import (
 	"bytes"
 	"context"
+	"encoding/json"
+	"flag"
 	"fmt"
+	"io"
 	"os"
 	"path/filepath"
 
@@ -14,10 +21,31 @@ import (
 )
 
 func main() {
-	if err := write(context.Background(), os.Args[1]); err != nil {
+	overlay := flag.String("json", "", "overlay whose objects are written to the standard output")
+	flag.Parse()
+	var err error
+	if *overlay != "" {
+		err = writeJSON(os.Stdout, *overlay)
+	} else {
+		err = write(context.Background(), flag.Arg(0))
+	}
+	if err != nil {
 		fmt.Fprintln(os.Stderr, "manifests:", err)
 		os.Exit(1)
 	}
+}
+
+// writeJSON writes the objects of an overlay.
+func writeJSON(w io.Writer, overlay string) error {
+	objects, err := render.Kustomize(overlay)
+	if err != nil {
+		return err
+	}
+	list := make([]map[string]any, len(objects))
+	for i, o := range objects {
+		list[i] = o.Fields
+	}
+	return json.NewEncoder(w).Encode(list)
 }
 
 // write writes a file for each set of objects. The names have the order in which they are applied.

@@ -130,6 +130,7 @@ var layers = map[string]place{
 	"e2e/ingest":                   {layer: testkit},
 	"e2e/fleet":                    {layer: testkit},
 	"e2e/httpagent":                {layer: testkit},
+	"e2e/pods":                     {layer: testkit},
 	"internal/archtest":            {layer: testkit},
 	"internal/testkit/authtest":    {layer: testkit},
 	"internal/testkit/browsertest": {layer: testkit},

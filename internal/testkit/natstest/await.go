@@ -14,9 +14,15 @@ import (
 // another node.
 func Eventually(tb testing.TB, what string, ok func(context.Context) error) {
 	tb.Helper()
+	Within(tb, waitTimeout, what, ok)
+}
+
+// Within is Eventually with another timeout than a minute.
+func Within(tb testing.TB, timeout time.Duration, what string, ok func(context.Context) error) {
+	tb.Helper()
 	// The test's context ends before the test's cleanups run, and cleanups may
 	// call Eventually.
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(tb.Context()), waitTimeout)
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(tb.Context()), timeout)
 	defer cancel()
 	tick := time.NewTicker(20 * time.Millisecond)
 	defer tick.Stop()
