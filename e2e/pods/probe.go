@@ -22,7 +22,7 @@ func (p *pod) probe(ctx context.Context, unhealthy chan<- error) {
 		p.each(until, c.StartupProbe, func(failures int, err error) {
 			if started = err == nil; started {
 				stop()
-			} else if failures == threshold(c.StartupProbe) {
+			} else if failures == p.threshold(c.StartupProbe) {
 				unhealthy <- fmt.Errorf("startup probe: %w", err)
 				stop()
 			}
@@ -42,7 +42,7 @@ func (p *pod) probe(ctx context.Context, unhealthy chan<- error) {
 				switch {
 				case p.isDeleted():
 					stop()
-				case failures == threshold(c.LivenessProbe):
+				case failures == p.threshold(c.LivenessProbe):
 					unhealthy <- fmt.Errorf("liveness probe: %w", err)
 					stop()
 				}
@@ -56,7 +56,7 @@ func (p *pod) probe(ctx context.Context, unhealthy chan<- error) {
 	p.each(ctx, c.ReadinessProbe, func(failures int, err error) {
 		if err == nil {
 			p.setReady(true)
-		} else if failures == threshold(c.ReadinessProbe) {
+		} else if failures == p.threshold(c.ReadinessProbe) {
 			p.setReady(false)
 		}
 	})
@@ -95,4 +95,5 @@ func (p *pod) request(ctx context.Context, of *probe) error {
 	return err
 }
 
-func threshold(of *probe) int { return cmp.Or(of.FailureThreshold, 3) }
+// threshold returns how many failures in a row count. It grows with the speed, because the time until then is a timeout.
+func (p *pod) threshold(of *probe) int { return cmp.Or(of.FailureThreshold, 3) * p.cluster.cfg.Speed }
