@@ -31,6 +31,8 @@ func TestMissing(t *testing.T) {
 		"one fewer":          {have: all(func(p *jwt.Permissions) { p.Pub.Allow = p.Pub.Allow[1:] }), pub: []string{"a.one"}},
 		"a narrower pattern": {have: all(func(p *jwt.Permissions) { p.Pub.Allow[2] = "c.x.>" }), pub: []string{"c.>"}},
 		"a part is denied":   {have: all(func(p *jwt.Permissions) { p.Pub.Deny = append(p.Pub.Deny, "b.two") }), pub: []string{"b.*"}},
+		"patterns overlap":   {have: all(func(p *jwt.Permissions) { p.Pub.Deny = append(p.Pub.Deny, "*.two") }), pub: []string{"b.*", "c.>"}},
+		"another subject":    {have: all(func(p *jwt.Permissions) { p.Pub.Deny = append(p.Pub.Deny, "b.two.three", "d.>") })},
 		"all is denied":      {have: all(func(p *jwt.Permissions) { p.Pub.Deny = jwt.StringList{"a.>"} }), pub: []string{"a.one"}},
 		"no inbox":           {have: all(func(p *jwt.Permissions) { p.Sub.Allow = jwt.StringList{"other.>"} }), subs: []string{"inbox.>"}},
 	} {
