@@ -174,6 +174,32 @@ func compareSegments(got, log []sseEvent) (segments int, err error) {
 	return segments, nil
 }
 
+// compareSegments finds every difference that no truncated event explains; otherwise TestFaults could not fail.
+func TestCompareSegments(t *testing.T) {
+	truncated := sseEvent{3, `{"type":"truncated","reason":"gap"}`}
+	log := []sseEvent{{1, "1"}, {3, "2"}, {7, "3"}, {8, "4"}}
+	for name, tc := range map[string]struct {
+		got      []sseEvent
+		segments int // 0 is an error
+	}{
+		"the log":                  {log, 1},
+		"a gap after truncated":    {[]sseEvent{log[0], truncated, log[2], log[3]}, 2},
+		"no gap after truncated":   {[]sseEvent{log[0], truncated, log[1], log[2], log[3]}, 2},
+		"a gap":                    {[]sseEvent{log[0], log[2], log[3]}, 0},
+		"a gap before truncated":   {[]sseEvent{log[1], truncated, log[2], log[3]}, 0},
+		"a second gap":             {[]sseEvent{truncated, log[1], log[3]}, 0},
+		"a repeat after truncated": {[]sseEvent{log[0], truncated, log[0], log[1], log[2], log[3]}, 0},
+		"another text":             {[]sseEvent{log[0], {3, "9"}, log[2], log[3]}, 0},
+		"no end":                   {[]sseEvent{log[0], log[1], truncated}, 0},
+		"nothing":                  {nil, 0},
+	} {
+		segments, err := compareSegments(tc.got, log)
+		if (err != nil) != (tc.segments == 0) || err == nil && segments != tc.segments {
+			t.Errorf("%s: %d segments, %v", name, segments, err)
+		}
+	}
+}
+
 func isTruncated(data string) bool {
 	var event struct {
 		Type string `json:"type"`

@@ -18,6 +18,7 @@ import (
 	"github.com/tailrace/tailrace/internal/testkit/openaitest"
 	"github.com/tailrace/tailrace/internal/testkit/posttest"
 	"github.com/tailrace/tailrace/internal/testkit/storetest"
+	"github.com/tailrace/tailrace/internal/wait"
 	"github.com/tailrace/tailrace/projector/fold"
 )
 
@@ -133,7 +134,9 @@ func (u *podUser) await(ctx context.Context, method, path, body string) (done bo
 		switch {
 		case status == 0, status == http.StatusServiceUnavailable && u.unavailable.Load():
 			u.countCut()
-			wait(ctx, retryDelay)
+			if err := wait.Sleep(ctx, retryDelay); err != nil {
+				return false, err
+			}
 			continue
 		case status == http.StatusNoContent:
 			return true, nil
@@ -164,14 +167,6 @@ func (u *podUser) request(ctx context.Context, method, path, body string) (statu
 	defer func() { _ = resp.Body.Close() }()
 	read, err := io.ReadAll(resp.Body)
 	return resp.StatusCode, string(read), err
-}
-
-// wait waits for a duration or the end of ctx.
-func wait(ctx context.Context, d time.Duration) {
-	select {
-	case <-time.After(d):
-	case <-ctx.Done():
-	}
 }
 
 func (c *podChats) countCut() {

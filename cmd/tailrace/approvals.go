@@ -28,32 +28,3 @@ func (b *app) countApprovals(ctx context.Context, store *jssnapshots.Store) erro
 	})
 	return nil
 }
-
-// measureRetry is the delay after an error of measure.
-const measureRetry = time.Second
-
-// measure calls what in each interval until ctx ends, and sooner after an error. The second of consecutive errors is logged.
-func (b *app) measure(ctx context.Context, interval time.Duration, failure string, what func(context.Context) error) {
-	next := time.NewTimer(0)
-	defer next.Stop()
-	for failures := 0; ; {
-		select {
-		case <-next.C:
-		case <-ctx.Done():
-			return
-		}
-		err := what(ctx)
-		if ctx.Err() != nil {
-			return
-		}
-		if err == nil {
-			failures = 0
-			next.Reset(interval)
-			continue
-		}
-		if failures++; failures == 2 {
-			b.log.Warn(failure, "error", err)
-		}
-		next.Reset(measureRetry)
-	}
-}

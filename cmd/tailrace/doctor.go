@@ -73,7 +73,7 @@ const (
 type finding struct {
 	Level  level  `json:"level"`
 	Check  string `json:"check"`            // connection, permissions, account, stream, setting, leader, replicas, clock, space, storage, durable, lag or mirror
-	Object string `json:"object,omitempty"` // the stream
+	Object string `json:"object,omitempty"` // the stream, or the role
 	Text   string `json:"text"`
 	Remedy string `json:"remedy,omitempty"`
 }
