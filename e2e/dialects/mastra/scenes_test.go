@@ -5,6 +5,7 @@ package mastra
 import (
 	"bytes"
 	"encoding/json"
+	"fmt"
 	"os"
 	"regexp"
 	"slices"
@@ -60,6 +61,19 @@ func bytesOf(a answer) (bodies [][]byte) {
 		bodies = append(bodies, []byte(body))
 	}
 	return bodies
+}
+
+// TestEventInText reads a text with an event of the application in it, cut at each record.
+func TestEventInText(t *testing.T) {
+	l := newLog(t)
+	l.emit(root.ID, chunk.RunStarted{RunID: "r0", Epoch: 1, Mode: "execute", Input: []chunk.InputMessage{{Content: "Hi"}}}, chunk.StepStart{},
+		chunk.TextDelta{Delta: "Before,"}, chunk.Custom{EventName: "progress", Data: chunk.Value(`{"n":1}`)}, chunk.TextDelta{Delta: " after."},
+		chunk.StepEnd{FinishReason: new("stop")}, chunk.StreamEnd{StreamID: root.ID})
+	for cut := range l.records {
+		a := read(l.records, cut)
+		checkUI(t, fmt.Sprintf("cut at %d", cut), l.records, a.joined())
+		checkClient(t, fmt.Sprintf("cut at %d", cut), l.records, a)
+	}
 }
 
 // TestApprovalID: the id of an approval that the AI SDK's page posts is that of the log.
