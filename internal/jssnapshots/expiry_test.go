@@ -209,6 +209,13 @@ func (e *expiring) expire() (empty bool) {
 	if e.rng.IntN(2) == 0 {
 		n = len(left) - 1
 	}
+	// Snapshots know to the millisecond when a session began: records of a session do not expire in the millisecond in which it begins.
+	natstest.Eventually(e.t, "the next millisecond", func(context.Context) error {
+		if stored := left[n].StoredAt; time.Now().UnixMilli() <= stored.UnixMilli() {
+			return fmt.Errorf("it is %v, the record was stored at %v", time.Now(), stored)
+		}
+		return nil
+	})
 	subject, err := e.layout.Subject(e.session)
 	if err != nil {
 		e.t.Fatal(err)
