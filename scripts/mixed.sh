@@ -51,6 +51,7 @@ times() { # <n> <version>: prints a list with the version n times
   echo "${list#:}"
 }
 
+saved=projector/fold/snapshot.go # has the version of the snapshots that a build saves
 ran=0
 failed=0
 # run <pairing> <edges> <projectors> <workers> <directory> <test binary> <tests>
@@ -100,9 +101,12 @@ for edges in old new; do
     done
   done
 done
-for order in old:new new:old; do # a process that is killed may be restarted in the other version
-  run "chat     edges $order  projectors $order  workers $order" "$order" "$order" "$order" e2e/chat chat.test '^TestChat$/^ai7$'
-done
+# A process that is killed may be restarted in the other version. A projector leaves snapshots of a newer version as they are (docs/snapshots.md), so it is
+# restarted in the older one only if both versions save the same.
+run "chat     edges old:new  projectors old:new  workers old:new" old:new old:new old:new e2e/chat chat.test '^TestChat$/^ai7$'
+projectors=old:new
+if [ "$(git show "$base:$saved" | grep '^const Version = ')" = "$(grep '^const Version = ' "$saved")" ]; then projectors=new:old; fi
+run "chat     edges new:old  projectors $projectors  workers new:old" new:old "$projectors" new:old e2e/chat chat.test '^TestChat$/^ai7$'
 
 echo "$ran pairings of $(git rev-parse --short "$base") and the working tree in ${SECONDS}s, $failed failed"
 [ $failed -eq 0 ] && [ $ran -gt 0 ]

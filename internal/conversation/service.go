@@ -15,31 +15,14 @@ import (
 // MaxRounds is the maximum number of steps of a request, including those that lose a race.
 const MaxRounds = 16
 
-// confirmDelay is the delay before a second decision that confirms that a run is in progress. A leader that was replaced finds out with the first message of its
-// successor.
-const confirmDelay = 300 * time.Millisecond
-
-// decide is decideOnce. A refusal because a run is in progress is confirmed by a second decision. A server reads without its replicas, so during an election of a
-// leader:
-//  1. the leader of the log is replaced, and does not know it yet,
-//  2. an answer ends in the log of the new leader, and its client sends the next message,
-//  3. the old leader responds that the answer is running.
+// decide decides a request and carries out its plans until one is final. The State is the one that the plan was made from. Errors of the ports are logged and
+// returned as a refusal.
 func (s *Service) decide(ctx context.Context, req *Request) (Plan, State) {
-	plan, v := s.decideOnce(ctx, req, req.says())
-	if plan.Refusal == nil || plan.Refusal.Reason != ReasonRunning || wait.Sleep(ctx, confirmDelay) != nil {
-		return plan, v
-	}
-	return s.decideOnce(ctx, req, false)
-}
-
-// decideOnce decides a request and carries out its plans until one is final. The State is the one that the plan was made from. Errors of the ports are logged and
-// returned as a refusal. If optimistic is set, the first load is loadOptimistic.
-func (s *Service) decideOnce(ctx context.Context, req *Request, optimistic bool) (Plan, State) {
 	for round := range MaxRounds {
 		if round > 3 && wait.Sleep(ctx, time.Duration(round)*5*time.Millisecond) != nil {
 			break
 		}
-		optimistic := optimistic && round == 0
+		optimistic := round == 0 && req.says()
 		v, err := s.view(ctx, req, optimistic)
 		if err != nil {
 			return refuse(s.Failed(ctx, req.Session, "look", err)), v

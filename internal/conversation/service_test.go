@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"strings"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/tailrace/tailrace/chunk"
@@ -26,17 +25,12 @@ type fakePorts struct {
 	onStop   func()
 	pending  error
 
-	onLoad func() // called before each load
-
 	isAbandoned bool
 	abandoned   []bool // stopped of each call
 	onAbandon   func()
 }
 
 func (p *fakePorts) Snapshot(context.Context, chunk.Session) (fold.Snapshot, error) {
-	if p.onLoad != nil {
-		p.onLoad()
-	}
 	if p.snap.Position.Seq == 0 {
 		return p.snap, chunk.ErrUnknownSession
 	}
@@ -177,31 +171,6 @@ func TestAbortOfARunThatPauses(t *testing.T) {
 		if r != nil || run != s.run || p.command == nil || p.command.Kind != control.Abort || p.command.RunID != s.run || p.requests != 1 {
 			t.Fatalf("got %q, %+v; %d requests, the command is %+v", run, r, p.requests, p.command)
 		}
-	}
-}
-
-// A message to a session is not refused because a leader that was replaced responds that the last answer is running. It is refused if that is still so later.
-func TestMessageAfterAnOutdatedRead(t *testing.T) {
-	for _, outdated := range []bool{true, false} {
-		synctest.Test(t, func(t *testing.T) {
-			s := begin(t).turn("u1")
-			p := &fakePorts{snap: s.snap}
-			ended := s.write(chunk.StreamEnd{StreamID: "s1"}).snap
-			began := time.Now()
-			p.onLoad = func() {
-				if outdated && time.Since(began) > 0 {
-					p.snap = ended
-				}
-			}
-			req := post(t, "", "u1", "u2")
-			plan, _ := newService(t, p).Serve(t.Context(), &req)
-			switch {
-			case outdated && (plan.Refusal != nil || p.command == nil || p.requests != 1):
-				t.Errorf("%+v, command %+v", plan, p.command)
-			case !outdated && (plan.Refusal == nil || plan.Refusal.Reason != ReasonRunning || p.requests != 0 || time.Since(began) != confirmDelay):
-				t.Errorf("%+v after %s and %d requests", plan, time.Since(began), p.requests)
-			}
-		})
 	}
 }
 

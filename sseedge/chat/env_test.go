@@ -75,6 +75,7 @@ type edgeConfig struct {
 	edge    sseedge.Config
 	storage func(chunk.Session) error
 	ports   conversation.Ports
+	log     func(sseedge.Log) sseedge.Log                                                                                // changes the log of the hub
 	follow  func(ctx context.Context, root chunk.Session, after chunk.Position, through chunk.Seq) (recordStream, error) // nil is the hub
 }
 
@@ -93,7 +94,11 @@ func (w *env) newEdge(change func(*edgeConfig)) *edge {
 	if change != nil {
 		change(&cfg)
 	}
-	front := must(sseedge.New(clients.Log, clients.Reader, cfg.edge))(w.t)
+	var records sseedge.Log = clients.Log
+	if cfg.log != nil {
+		records = cfg.log(records)
+	}
+	front := must(sseedge.New(records, clients.Reader, cfg.edge))(w.t)
 	logic := must(conversation.New(cfg.ports, conversation.Config{AgentTypes: []string{agentType}, Storage: cfg.storage, Log: log}))(w.t)
 	e := &edge{t: w.t, front: front, service: must(New(front, logic, cfg.Config))(w.t)}
 	if cfg.follow != nil {

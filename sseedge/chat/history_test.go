@@ -95,8 +95,8 @@ func TestMemoryOfALongTurn(t *testing.T) {
 			st := &stream{service: e.service, plan: &conversation.Stream{MessageID: "msg-1", Show: show, After: 2}, view: v, message: message{MessageWriter: aisdk.New("msg-1", aisdk.Options{})}}
 			st.out = sse.NewWriter(out, time.Minute)
 			before := heap()
-			if p := st.read(t.Context()); p != nil {
-				t.Fatal(p)
+			if p, err := st.read(t.Context()); p != nil || err != nil {
+				t.Fatal(p, err)
 			}
 			if grown := int64(heap()) - int64(before); grown > 4<<20 {
 				t.Errorf("the response holds %d bytes before it writes", grown)

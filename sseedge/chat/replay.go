@@ -163,8 +163,8 @@ func openingOf(v *conversation.State) (chunk.Record, bool) {
 	}, true
 }
 
-// decide determines what the client gets of the history. It runs before the headers are sent, so that a failed read gets a status of its own.
-func (st *stream) decide(ctx context.Context) *httpkit.Problem {
+// decide determines what the client gets of the history.
+func (st *stream) decide(ctx context.Context) (*httpkit.Problem, error) {
 	h := &st.history
 	if h.pause != nil && !st.view.InFlight() {
 		// Later records of sub-agents, such as their questions, precede the end of the response.
@@ -179,14 +179,14 @@ func (st *stream) decide(ctx context.Context) *httpkit.Problem {
 	case st.plan.Show == conversation.ShowNew:
 		from, ok, err := st.resumePoint(ctx)
 		if err != nil {
-			return st.unreadable(ctx, err)
+			return nil, err
 		}
 		if !ok {
-			return running
+			return running, nil
 		}
 		st.resumeFrom = from
 	}
-	return nil
+	return nil, nil //nolint:nilnil // the response can begin
 }
 
 // writeHistory writes the frames of the history: all of it, or the part that the client does not have.

@@ -74,31 +74,46 @@ func (s *Service) serve(w http.ResponseWriter, r *http.Request, of chat, plan *c
 	return nil
 }
 
-// prepare reads the records of the message. It runs before the headers are sent, so that a failed read gets a status of its own.
+// maxReads limits how often a message is read from its beginning because of cleanups.
+const maxReads = 4
+
+// prepare reads the records of the message. It runs before the headers are sent, so that a failed read gets a status of its own. A cleanup may remove the record at
+// the position of the read, if the memory of the edge had the record for longer than the log. Then the message is read again: it is in the log, without that record.
 func (st *stream) prepare(ctx context.Context) *httpkit.Problem {
 	if st.plan.Show == conversation.ShowEmpty {
 		return nil
 	}
 	ctx, cancel := st.service.withTimeout(ctx)
 	defer cancel()
-	return st.read(ctx)
+	for n := 1; ; n++ {
+		p, err := st.read(ctx)
+		truncated, ok := errors.AsType[*chunk.TruncatedError](err)
+		switch {
+		case err == nil:
+			return p
+		case !ok || truncated.Reason != chunk.TruncatedCleanup:
+			return st.unreadable(ctx, err)
+		case n == maxReads:
+			return notStreaming
+		}
+		st.close()
+		st.history, st.ahead, st.deferredPause = history{}, nil, nil
+	}
 }
 
-func (st *stream) read(ctx context.Context) *httpkit.Problem {
+// read reads the records of the message once.
+func (st *stream) read(ctx context.Context) (*httpkit.Problem, error) {
 	v := &st.view
 	after, through := v.TurnStart, v.MaxSeq
 	if v.Opening() {
 		after, through = v.Position, v.Position.Seq
 	}
 	st.earlier = earlierCalls(v)
-	if err := st.follow(ctx, after, through); err != nil {
-		return st.unreadable(ctx, err)
-	}
-	if v.Opening() {
-		return nil
+	if err := st.follow(ctx, after, through); err != nil || v.Opening() {
+		return nil, err
 	}
 	if err := st.readHistory(ctx); err != nil {
-		return st.unreadable(ctx, err)
+		return nil, err
 	}
 	return st.decide(ctx)
 }

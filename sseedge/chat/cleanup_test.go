@@ -1,0 +1,175 @@
+package chat
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"iter"
+	"net/http"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/tailrace/tailrace/chunk"
+	"github.com/tailrace/tailrace/codec"
+	"github.com/tailrace/tailrace/internal/control"
+	"github.com/tailrace/tailrace/internal/testkit/natstest"
+	"github.com/tailrace/tailrace/producers"
+	"github.com/tailrace/tailrace/sseedge"
+)
+
+// lateFeed is a log whose feed can be held.
+type lateFeed struct {
+	sseedge.Log
+
+	held      atomic.Bool
+	released  chan struct{}
+	delivered atomic.Uint64 // the last sequence that the hub has handled
+}
+
+func (l *lateFeed) Feed(ctx context.Context, partition int, after chunk.Seq) iter.Seq2[codec.Stored, error] {
+	return func(yield func(codec.Stored, error) bool) {
+		for m, err := range l.Log.Feed(ctx, partition, after) {
+			if l.held.Load() {
+				select {
+				case <-l.released:
+				case <-ctx.Done():
+				}
+			}
+			if !yield(m, err) {
+				return
+			}
+			l.delivered.Store(uint64(m.Seq))
+		}
+	}
+}
+
+// lateReader reads a chat. After the record that matches, its next read waits.
+type lateReader struct {
+	recordStream
+
+	matches func(chunk.Record) bool
+	until   func()
+}
+
+func (r *lateReader) Next(ctx context.Context, tick <-chan time.Time) ([]chunk.Record, error) {
+	records, err := r.recordStream.Next(ctx, tick)
+	for _, rec := range records {
+		if r.matches(rec) {
+			r.until()
+		}
+	}
+	return records, err
+}
+
+// A worker takes a run over and removes the step of its predecessor while the feed of an edge is late, as after the outage of a server. A page reconnects:
+//  1. the state of the session, which is that of the log, has a run in progress,
+//  2. the edge gives the reader of the answer the removed records, which it still has in memory,
+//  3. the feed catches up with the cleanup, and the log has no record at the position of the reader.
+//
+// The page gets the answer as the log has it now, and not that there is none.
+func TestReconnectDuringACleanup(t *testing.T) {
+	w := newEnv(t)
+	half, lost, end := make(chan struct{}), make(chan struct{}), make(chan struct{})
+	second := w.NewWriter(producers.Config{})
+	w.work(func(ctx context.Context, c control.Command, run *producers.Run, _ *env) error {
+		if err := say(ctx, run, 1, "Kept. "); err != nil {
+			return err
+		}
+		run.SetStep(2)
+		for _, body := range []chunk.Body{chunk.StepStart{}, chunk.TextDelta{Delta: "Wrong"}} {
+			if err := run.EmitBody(ctx, body); err != nil {
+				return err
+			}
+		}
+		if _, err := run.Flush(ctx); err != nil {
+			return err
+		}
+		close(half)
+		<-lost
+		run, err := second.Start(ctx, c.Session, chunk.RunStarted{RunID: c.RunID, Mode: "takeover"}, producers.AgentType(c.AgentType))
+		if err != nil {
+			return err
+		}
+		defer run.Close()
+		if _, err := run.CleanupToStep(ctx, 1, 0); err != nil {
+			return err
+		}
+		if err := say(ctx, run, 2, "Right."); err != nil {
+			return err
+		}
+		if _, err := run.Flush(ctx); err != nil {
+			return err
+		}
+		<-end
+		return run.End(ctx, nil)
+	})
+	feed := &lateFeed{released: make(chan struct{})}
+	session := chunk.RootSession("acme", "s1")
+	reads := 0
+	var e *edge
+	e = w.newEdge(func(c *edgeConfig) {
+		c.log = func(log sseedge.Log) sseedge.Log {
+			feed.Log = log
+			return feed
+		}
+		c.follow = func(ctx context.Context, root chunk.Session, after chunk.Position, through chunk.Seq) (recordStream, error) {
+			records, err := e.service.followHub(ctx, root, after, through)
+			if err != nil || !feed.held.Load() {
+				return records, err
+			}
+			if reads++; reads > 1 {
+				return records, nil
+			}
+			return &lateReader{recordStream: records, matches: func(rec chunk.Record) bool { return strings.Contains(string(rec.Data), "Wrong") }, until: func() {
+				close(feed.released)
+				natstest.Eventually(t, "the feed", func(context.Context) error {
+					if seq := chunk.Seq(feed.delivered.Load()); seq < through {
+						return errors.New("it is late")
+					}
+					return nil
+				})
+			}}, nil
+		}
+	})
+	first, err := e.try(http.MethodPost, "", chatBody("", user("m-1", "Well?")), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer first.Body.Close()
+	<-half
+	for lines := bufio.NewScanner(first.Body); lines.Scan() && !strings.Contains(lines.Text(), `"delta":"Wrong"`); {
+	}
+	feed.held.Store(true)
+	close(lost)
+	natstest.Eventually(t, "the step of the second writer", func(ctx context.Context) error {
+		snap, err := w.Reader.Snapshot(ctx, session)
+		if err != nil {
+			return err
+		}
+		if list := snap.Messages(0); list[len(list)-1].Text() != "Right." {
+			return fmt.Errorf("the last of %d messages is %q", len(list), list[len(list)-1].Text())
+		}
+		return nil
+	})
+	resp, err := e.try(http.MethodGet, "/stream", "", nil)
+	close(end)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer resp.Body.Close()
+	body, err := io.ReadAll(resp.Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	const whole = "start(msg-1) start-step text-start text-delta(Kept. ) text-end finish-step start-step text-start text-delta(Right.) text-end finish-step finish(stop) DONE"
+	if got := brief(t, string(body)); resp.StatusCode != http.StatusOK || got != whole {
+		t.Errorf("the page gets %d %s\nwant %s", resp.StatusCode, got, whole)
+	}
+	if reads < 2 {
+		t.Errorf("the answer was read %d times, want a read that a cleanup interrupts", reads)
+	}
+}
