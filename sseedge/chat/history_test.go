@@ -25,7 +25,7 @@ func TestLongHistories(t *testing.T) {
 	defer func() { testHistoryBytes = 0 }()
 	for name, test := range map[string]func(*testing.T){
 		"ClientTool": TestClientTool, "Approval": TestApproval, "Reconnect": TestReconnect, "TailOverASuspension": TestTailOverASuspension,
-		"CursorInRemovedStep": TestCursorInRemovedStep, "FiftyContinuations": TestFiftyContinuations, "RegenerateAndEdit": TestRegenerateAndEdit,
+		"CursorInRemovedStep": TestCursorInRemovedStep, "ReconnectDuringACleanup": TestReconnectDuringACleanup, "FiftyContinuations": TestFiftyContinuations, "RegenerateAndEdit": TestRegenerateAndEdit,
 	} {
 		t.Run(name, test)
 	}
