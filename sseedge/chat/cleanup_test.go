@@ -173,3 +173,68 @@ func TestReconnectDuringACleanup(t *testing.T) {
 		t.Errorf("the answer was read %d times, want a read that a cleanup interrupts", reads)
 	}
 }
+
+// brokenReader fails.
+type brokenReader struct{ err error }
+
+func (r brokenReader) Next(context.Context, <-chan time.Time) ([]chunk.Record, error) {
+	return nil, r.err
+}
+func (brokenReader) Close() {}
+
+// A read of an answer that is in the log is repeated. A page gets 204 only if the log has lost records of the answer.
+func TestReadsAreRepeated(t *testing.T) {
+	w := newEnv(t)
+	begun, end := make(chan struct{}), make(chan struct{})
+	w.work(func(ctx context.Context, _ control.Command, run *producers.Run, _ *env) error {
+		if err := say(ctx, run, 1, "Hello"); err != nil {
+			return err
+		}
+		if _, err := run.Flush(ctx); err != nil {
+			return err
+		}
+		close(begun)
+		<-end
+		return run.End(ctx, nil)
+	})
+	defer close(end)
+	var reason chunk.TruncationReason
+	failures, reads := 0, 0
+	var e *edge
+	e = w.newEdge(func(c *edgeConfig) {
+		c.follow = func(ctx context.Context, root chunk.Session, after chunk.Position, through chunk.Seq) (recordStream, error) {
+			if reads++; reads <= failures {
+				return brokenReader{&chunk.TruncatedError{Session: root, Reason: reason}}, nil
+			}
+			return e.service.followHub(ctx, root, after, through)
+		}
+	})
+	first, err := e.try(http.MethodPost, "", chatBody("", user("m-1", "Well?")), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer first.Body.Close()
+	<-begun
+	for _, row := range []struct {
+		reason        chunk.TruncationReason
+		failures      int
+		status, reads int
+	}{
+		{chunk.TruncatedCleanup, 1, http.StatusOK, 2},
+		{chunk.TruncatedCleanup, maxReads - 1, http.StatusOK, maxReads},
+		{chunk.TruncatedCleanup, maxReads, http.StatusInternalServerError, maxReads},
+		{chunk.TruncatedGap, 1, http.StatusOK, 2},
+		{chunk.TruncatedGap, maxReads, http.StatusNoContent, maxReads},
+		{chunk.TruncatedExpired, 1, http.StatusNoContent, 1},
+	} {
+		reason, failures, reads = row.reason, row.failures, 0
+		resp, err := e.try(http.MethodGet, "/stream", "", nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		_ = resp.Body.Close() // without the rest of the answer
+		if resp.StatusCode != row.status || reads != row.reads {
+			t.Errorf("%s, %d times: status %d after %d reads, want %d after %d", row.reason, row.failures, resp.StatusCode, reads, row.status, row.reads)
+		}
+	}
+}

@@ -74,11 +74,12 @@ func (s *Service) serve(w http.ResponseWriter, r *http.Request, of chat, plan *c
 	return nil
 }
 
-// maxReads limits how often a message is read from its beginning because of cleanups.
+// maxReads limits how often a message is read from its beginning.
 const maxReads = 4
 
-// prepare reads the records of the message. It runs before the headers are sent, so that a failed read gets a status of its own. A cleanup may remove the record at
-// the position of the read, if the memory of the edge had the record for longer than the log. Then the message is read again: it is in the log, without that record.
+// prepare reads the records of the message. It runs before the headers are sent, so that a failed read gets a status of its own. The message is read again if
+//   - a cleanup has removed the record at the position of the read, because the memory of the edge had that record for longer than the log,
+//   - the feed of the edge has missed a record, and the order cannot be restored in memory.
 func (st *stream) prepare(ctx context.Context) *httpkit.Problem {
 	if st.plan.Show == conversation.ShowEmpty {
 		return nil
@@ -87,18 +88,30 @@ func (st *stream) prepare(ctx context.Context) *httpkit.Problem {
 	defer cancel()
 	for n := 1; ; n++ {
 		p, err := st.read(ctx)
-		truncated, ok := errors.AsType[*chunk.TruncatedError](err)
-		switch {
-		case err == nil:
+		if err == nil {
 			return p
-		case !ok || truncated.Reason != chunk.TruncatedCleanup:
-			return st.unreadable(ctx, err)
-		case n == maxReads:
-			return notStreaming
 		}
-		st.close()
-		st.history, st.ahead, st.deferredPause = history{}, nil, nil
+		reason := truncationOf(err)
+		switch {
+		case reason != chunk.TruncatedCleanup && reason != chunk.TruncatedGap:
+			return st.unreadable(ctx, err)
+		case n < maxReads:
+			st.close()
+			st.history, st.ahead, st.deferredPause = history{}, nil, nil
+		case reason == chunk.TruncatedCleanup:
+			return notStreaming // the log has the rest of the answer
+		default:
+			return st.unreadable(ctx, err)
+		}
 	}
+}
+
+// truncationOf returns the reason of a *chunk.TruncatedError, "" for another error.
+func truncationOf(err error) chunk.TruncationReason {
+	if truncated, ok := errors.AsType[*chunk.TruncatedError](err); ok {
+		return truncated.Reason
+	}
+	return ""
 }
 
 // read reads the records of the message once.
