@@ -1,7 +1,6 @@
 package jssnapshots
 
 import (
-	"errors"
 	"testing"
 
 	"github.com/tailrace/tailrace/chunk"
@@ -31,7 +30,7 @@ func TestBucketRefilledForNewEpoch(t *testing.T) {
 				w.copy(session.Write(t, 60))
 			}
 			caughtUp()
-			<-p.begun
+			p.awaitStart(t, nil)
 
 			if renewed == stream { // a process notices it when it attaches to its consumer
 				p.stop()
@@ -40,8 +39,8 @@ func TestBucketRefilledForNewEpoch(t *testing.T) {
 			w.renewEpoch(renewed)
 			if renewed == stream {
 				w.project(SourceConfig{})
-			} else if err := <-p.begun; !errors.Is(err, ErrBucketRecreated) {
-				t.Errorf("started again after %v, want ErrBucketRecreated", err)
+			} else {
+				p.awaitStart(t, ErrBucketRecreated)
 			}
 			caughtUp()
 		})
@@ -55,15 +54,13 @@ func TestEpochOfLogRenewedWhileRunning(t *testing.T) {
 	p := w.project(SourceConfig{})
 	w.copy(session.Write(t, 60))
 	w.caughtUp(s1)
-	<-p.begun
+	p.awaitStart(t, nil)
 	w.emptyBucket()
 	w.renewEpoch(stream)
 	if err := w.js.DeleteConsumer(t.Context(), stream, Durable); err != nil {
 		t.Fatal(err)
 	}
-	if err := <-p.begun; !errors.Is(err, ErrStreamRecreated) {
-		t.Errorf("started again after %v, want ErrStreamRecreated", err)
-	}
+	p.awaitStart(t, ErrStreamRecreated)
 	w.caughtUp(s1)
 	w.copy(session.Write(t, 20))
 	w.caughtUp(s1)

@@ -105,8 +105,30 @@ type project struct {
 	source *Source
 	runner *projector.Runner
 	nc     *nats.Conn
-	begun  chan error // why each projector was started; nil for the first
+	begun  chan begun
 	stop   func()
+}
+
+// begun is the start of a projector.
+type begun struct {
+	source *Source
+	cause  error // why it was started, nil for the first
+}
+
+// awaitStart waits until the next projector was started, for this cause, and has attached. One that has not attached takes a stream that is created now for the
+// first one.
+func (p *project) awaitStart(tb testing.TB, cause error) {
+	tb.Helper()
+	b := natstest.Receive(tb, "the start of a projector", p.begun)
+	if !errors.Is(b.cause, cause) {
+		tb.Errorf("the projector was started after %v, want %v", b.cause, cause)
+	}
+	natstest.Eventually(tb, "the projector to attach", func(context.Context) error {
+		if b.source.AttachCount() == 0 {
+			return errors.New("it has not attached")
+		}
+		return nil
+	})
 }
 
 func (w *env) project(cfg SourceConfig) *project {
@@ -117,7 +139,7 @@ func (w *env) project(cfg SourceConfig) *project {
 // projectSaving is project with a save policy and a store.
 func (w *env) projectSaving(cfg SourceConfig, saving projector.Config, store projector.Store) *project {
 	w.tb.Helper()
-	p := &project{nc: w.conn(), begun: make(chan error, 100)}
+	p := &project{nc: w.conn(), begun: make(chan begun, 100)}
 	js, err := jetstream.New(p.nc)
 	if err != nil {
 		w.tb.Fatal(err)
@@ -135,7 +157,7 @@ func (w *env) projectSaving(cfg SourceConfig, saving projector.Config, store pro
 		source, runner := p.source, p.runner
 		var err error
 		for {
-			p.begun <- err
+			p.begun <- begun{source, err}
 			err = runner.Run(ctx)
 			if errors.Is(err, ErrBucketRecreated) || errors.Is(err, ErrStreamRecreated) {
 				source, runner = w.parts(js, cfg, saving, store)

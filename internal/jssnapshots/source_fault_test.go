@@ -111,16 +111,16 @@ func TestBucketRecreated(t *testing.T) {
 	w.copy(busy.Write(t, 100))
 	w.caughtUp(quiet.Session)
 	w.caughtUp(busy.Session)
-	<-one.begun
-	<-two.begun
+	one.awaitStart(t, nil)
+	two.awaitStart(t, nil)
 
 	deleteBucket()
 	w.copy(busy.Write(t, 20))
 	w.ensure()
 	w.caughtUp(quiet.Session)
 	w.caughtUp(busy.Session)
-	<-one.begun // both were started again, also the one that waits
-	<-two.begun
+	one.awaitStart(t, ErrBucketRecreated) // both were started again, also the one that waits
+	two.awaitStart(t, ErrBucketRecreated)
 	w.allAcknowledged()
 
 	one.stop()
@@ -369,8 +369,8 @@ func TestStreamRecreated(t *testing.T) {
 	one, two := w.project(cfg), w.project(cfg)
 	w.copy(old.Write(t, 100))
 	w.caughtUp(s1)
-	<-one.begun
-	<-two.begun
+	one.awaitStart(t, nil)
+	two.awaitStart(t, nil)
 	for round := range 3 {
 		if err := w.js.DeleteStream(t.Context(), stream); err != nil {
 			t.Fatal(err)
@@ -392,9 +392,7 @@ func TestStreamRecreated(t *testing.T) {
 			return err
 		})
 		for _, p := range []*project{one, two} {
-			if err := <-p.begun; !errors.Is(err, ErrStreamRecreated) {
-				t.Errorf("started again after %v, want ErrStreamRecreated", err)
-			}
+			p.awaitStart(t, ErrStreamRecreated)
 		}
 		w.allAcknowledged()
 	}
