@@ -89,6 +89,7 @@ func TestCommandDoesNotRestartADeletedSession(t *testing.T) {
 	s := chunk.RootSession("acme", "s1")
 	begun := make(chan struct{}, 100)
 	deleted := make(chan struct{})
+	ended := make(chan error, 100)
 	ctx, cancel := context.WithCancel(t.Context())
 	served := make(chan error, 1)
 	go func() {
@@ -99,7 +100,9 @@ func TestCommandDoesNotRestartADeletedSession(t *testing.T) {
 			}
 			begun <- struct{}{}
 			<-deleted
-			return run.End(ctx, nil)
+			err = run.End(t.Context(), nil) // with ctx, the record might be in the queue of the producer when the test ends
+			ended <- err
+			return err
 		})
 	}()
 	if err := queue.Request(t.Context(), control.Command{Kind: control.Execute, Session: s, AgentType: "support", RunID: "r1"}, 0); err != nil {
@@ -110,6 +113,9 @@ func TestCommandDoesNotRestartADeletedSession(t *testing.T) {
 		t.Fatal(err)
 	}
 	close(deleted)
+	if err := natstest.Receive(t, "the end of the run", ended); !errors.Is(err, chunk.ErrFenced) {
+		t.Errorf("the run ended with %v, want ErrFenced", err)
+	}
 	if err := holds(t.Context(), w.JS, "TR_COMMANDS", 0); err != nil {
 		t.Error(err)
 	}
