@@ -105,12 +105,12 @@ type project struct {
 	source *Source
 	runner *projector.Runner
 	nc     *nats.Conn
-	begun  chan begun
+	begun  chan projectStart
 	stop   func()
 }
 
-// begun is the start of a projector.
-type begun struct {
+// projectStart is the start of a projector.
+type projectStart struct {
 	source *Source
 	cause  error // why it was started, nil for the first
 }
@@ -139,7 +139,7 @@ func (w *env) project(cfg SourceConfig) *project {
 // projectSaving is project with a save policy and a store.
 func (w *env) projectSaving(cfg SourceConfig, saving projector.Config, store projector.Store) *project {
 	w.tb.Helper()
-	p := &project{nc: w.conn(), begun: make(chan begun, 100)}
+	p := &project{nc: w.conn(), begun: make(chan projectStart, 100)}
 	js, err := jetstream.New(p.nc)
 	if err != nil {
 		w.tb.Fatal(err)
@@ -157,7 +157,7 @@ func (w *env) projectSaving(cfg SourceConfig, saving projector.Config, store pro
 		source, runner := p.source, p.runner
 		var err error
 		for {
-			p.begun <- begun{source, err}
+			p.begun <- projectStart{source, err}
 			err = runner.Run(ctx)
 			if errors.Is(err, ErrBucketRecreated) || errors.Is(err, ErrStreamRecreated) {
 				source, runner = w.parts(js, cfg, saving, store)

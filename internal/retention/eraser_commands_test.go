@@ -108,7 +108,7 @@ func TestCommandDoesNotRestartADeletedSession(t *testing.T) {
 	if err := queue.Request(t.Context(), control.Command{Kind: control.Execute, Session: s, AgentType: "support", RunID: "r1"}, 0); err != nil {
 		t.Fatal(err)
 	}
-	<-begun
+	natstest.Receive(t, "the run", begun)
 	if err := w.eraser.Delete(t.Context(), s); err != nil {
 		t.Fatal(err)
 	}

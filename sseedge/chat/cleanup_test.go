@@ -3,7 +3,6 @@ package chat
 import (
 	"bufio"
 	"context"
-	"errors"
 	"fmt"
 	"io"
 	"iter"
@@ -21,13 +20,14 @@ import (
 	"github.com/tailrace/tailrace/sseedge"
 )
 
-// lateFeed is a log whose feed can be held.
+// lateFeed is a log whose feed waits until it is released.
 type lateFeed struct {
 	sseedge.Log
 
-	held      atomic.Bool
-	released  chan struct{}
-	delivered atomic.Uint64 // the last sequence that the hub has handled
+	held     atomic.Bool
+	released chan struct{}
+	through  atomic.Uint64 // when the hub has handled this sequence, caughtUp is closed; 0 for none
+	caughtUp chan struct{}
 }
 
 func (l *lateFeed) Feed(ctx context.Context, partition int, after chunk.Seq) iter.Seq2[codec.Stored, error] {
@@ -42,24 +42,38 @@ func (l *lateFeed) Feed(ctx context.Context, partition int, after chunk.Seq) ite
 			if !yield(m, err) {
 				return
 			}
-			l.delivered.Store(uint64(m.Seq))
+			if l.through.CompareAndSwap(uint64(m.Seq), 0) {
+				close(l.caughtUp)
+			}
 		}
 	}
 }
 
-// lateReader reads a chat. After the record that matches, its next read waits.
-type lateReader struct {
-	recordStream
-
-	matches func(chunk.Record) bool
-	until   func()
+// catchUp releases the feed and waits until the hub has handled the record.
+func (l *lateFeed) catchUp(ctx context.Context, through chunk.Seq) error {
+	l.through.Store(uint64(through))
+	close(l.released)
+	select {
+	case <-l.caughtUp:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
 }
 
-func (r *lateReader) Next(ctx context.Context, tick <-chan time.Time) ([]chunk.Record, error) {
+// behindFeed reads a chat. When it has read the text that a cleanup has removed, it waits until the feed has caught up.
+type behindFeed struct {
+	recordStream
+
+	feed    *lateFeed
+	through chunk.Seq
+}
+
+func (r *behindFeed) Next(ctx context.Context, tick <-chan time.Time) ([]chunk.Record, error) {
 	records, err := r.recordStream.Next(ctx, tick)
 	for _, rec := range records {
-		if r.matches(rec) {
-			r.until()
+		if strings.Contains(string(rec.Data), "Wrong") {
+			return records, r.feed.catchUp(ctx, r.through)
 		}
 	}
 	return records, err
@@ -76,16 +90,7 @@ func TestReconnectDuringACleanup(t *testing.T) {
 	half, lost, end := make(chan struct{}), make(chan struct{}), make(chan struct{})
 	second := w.NewWriter(producers.Config{})
 	w.work(func(ctx context.Context, c control.Command, run *producers.Run, _ *env) error {
-		if err := say(ctx, run, 1, "Kept. "); err != nil {
-			return err
-		}
-		run.SetStep(2)
-		for _, body := range []chunk.Body{chunk.StepStart{}, chunk.TextDelta{Delta: "Wrong"}} {
-			if err := run.EmitBody(ctx, body); err != nil {
-				return err
-			}
-		}
-		if _, err := run.Flush(ctx); err != nil {
+		if err := sayHalf(ctx, run); err != nil {
 			return err
 		}
 		close(half)
@@ -107,7 +112,7 @@ func TestReconnectDuringACleanup(t *testing.T) {
 		<-end
 		return run.End(ctx, nil)
 	})
-	feed := &lateFeed{released: make(chan struct{})}
+	feed := &lateFeed{released: make(chan struct{}), caughtUp: make(chan struct{})}
 	session := chunk.RootSession("acme", "s1")
 	reads := 0
 	var e *edge
@@ -124,15 +129,7 @@ func TestReconnectDuringACleanup(t *testing.T) {
 			if reads++; reads > 1 {
 				return records, nil
 			}
-			return &lateReader{recordStream: records, matches: func(rec chunk.Record) bool { return strings.Contains(string(rec.Data), "Wrong") }, until: func() {
-				close(feed.released)
-				natstest.Eventually(t, "the feed", func(context.Context) error {
-					if seq := chunk.Seq(feed.delivered.Load()); seq < through {
-						return errors.New("it is late")
-					}
-					return nil
-				})
-			}}, nil
+			return &behindFeed{recordStream: records, feed: feed, through: through}, nil
 		}
 	})
 	first, err := e.try(http.MethodPost, "", chatBody("", user("m-1", "Well?")), nil)
@@ -140,8 +137,12 @@ func TestReconnectDuringACleanup(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer first.Body.Close()
-	<-half
-	for lines := bufio.NewScanner(first.Body); lines.Scan() && !strings.Contains(lines.Text(), `"delta":"Wrong"`); {
+	natstest.Receive(t, "the first half", half)
+	lines := bufio.NewScanner(first.Body)
+	for lines.Scan() && !strings.Contains(lines.Text(), `"delta":"Wrong"`) {
+	}
+	if lines.Err() != nil || !strings.Contains(lines.Text(), "Wrong") {
+		t.Fatalf("the first response has no text that is removed later: %v", lines.Err())
 	}
 	feed.held.Store(true)
 	close(lost)
@@ -197,7 +198,6 @@ func TestReadsAreRepeated(t *testing.T) {
 		<-end
 		return run.End(ctx, nil)
 	})
-	defer close(end)
 	var reason chunk.TruncationReason
 	failures, reads := 0, 0
 	var e *edge
@@ -214,7 +214,7 @@ func TestReadsAreRepeated(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer first.Body.Close()
-	<-begun
+	natstest.Receive(t, "the answer", begun)
 	for _, row := range []struct {
 		reason        chunk.TruncationReason
 		failures      int
@@ -236,5 +236,9 @@ func TestReadsAreRepeated(t *testing.T) {
 		if resp.StatusCode != row.status || reads != row.reads {
 			t.Errorf("%s, %d times: status %d after %d reads, want %d after %d", row.reason, row.failures, resp.StatusCode, reads, row.status, row.reads)
 		}
+	}
+	close(end)
+	if body, err := io.ReadAll(first.Body); err != nil || !strings.Contains(string(body), "[DONE]") { // the run has ended before the test does
+		t.Errorf("the first response: %v in %q", err, body)
 	}
 }

@@ -206,6 +206,21 @@ func say(ctx context.Context, run *producers.Run, step int64, texts ...string) e
 	return nil
 }
 
+// sayHalf writes a step that is kept, and stores the beginning of one that a cleanup to step 1 removes.
+func sayHalf(ctx context.Context, run *producers.Run) error {
+	if err := say(ctx, run, 1, "Kept. "); err != nil {
+		return err
+	}
+	run.SetStep(2)
+	for _, body := range []chunk.Body{chunk.StepStart{}, chunk.TextDelta{Delta: "Wrong"}} {
+		if err := run.EmitBody(ctx, body); err != nil {
+			return err
+		}
+	}
+	_, err := run.Flush(ctx)
+	return err
+}
+
 // Request bodies of a stock client, and their parts.
 var user, chatBody, assistantMessage = posttest.User, posttest.Body, posttest.Assistant
 

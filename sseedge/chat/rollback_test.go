@@ -28,16 +28,7 @@ func TestCursorInRemovedStep(t *testing.T) {
 		w := newEnv(t)
 		half, lost := make(chan struct{}), make(chan struct{})
 		w.work(func(ctx context.Context, _ control.Command, run *producers.Run, _ *env) error {
-			if err := say(ctx, run, 1, "Kept. "); err != nil {
-				return err
-			}
-			run.SetStep(2)
-			for _, body := range []chunk.Body{chunk.StepStart{}, chunk.TextDelta{Delta: "Wrong"}} {
-				if err := run.EmitBody(ctx, body); err != nil {
-					return err
-				}
-			}
-			if _, err := run.Flush(ctx); err != nil {
+			if err := sayHalf(ctx, run); err != nil {
 				return err
 			}
 			close(half)

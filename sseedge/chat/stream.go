@@ -92,10 +92,9 @@ func (st *stream) prepare(ctx context.Context) *httpkit.Problem {
 			return p
 		}
 		reason := truncationOf(err)
+		mayPass := reason == chunk.TruncatedCleanup || reason == chunk.TruncatedGap
 		switch {
-		case reason != chunk.TruncatedCleanup && reason != chunk.TruncatedGap:
-			return st.unreadable(ctx, err)
-		case n < maxReads:
+		case mayPass && n < maxReads:
 			st.close()
 			st.history, st.ahead, st.deferredPause = history{}, nil, nil
 		case reason == chunk.TruncatedCleanup:
