@@ -21,6 +21,8 @@ const (
 	architecture = "docs/architecture.md"
 	layersBegin  = "<!-- layers: written by `go test ./internal/archtest -update`, which keeps the right column -->\n"
 	layersEnd    = "<!-- end of layers -->\n"
+	domainsBegin = "<!-- domains: written by `go test ./internal/archtest -update` -->\n"
+	domainsEnd   = "<!-- end of domains -->\n"
 )
 
 // group is a row of the picture of the layers.
@@ -40,17 +42,13 @@ var groups = []group{
 	{"test kit", "Imported by tests only.", func(p place) bool { return p.layer == testkit }},
 }
 
-// TestArchitecturePage compares the picture and the tables of docs/architecture.md with the table of the layers.
+// TestArchitecturePage compares the generated parts of docs/architecture.md with the table of the layers and the rules between domains.
 func TestArchitecturePage(t *testing.T) {
 	data, err := os.ReadFile(filepath.Join(root, architecture))
 	if err != nil {
 		t.Fatal(err)
 	}
-	before, rest, ok := strings.Cut(string(data), layersBegin)
-	old, after, ok2 := strings.Cut(rest, layersEnd)
-	if !ok || !ok2 {
-		t.Fatalf("%s lacks the marks of the generated part", architecture)
-	}
+	before, old, after := generatedPart(t, string(data), layersBegin, layersEnd)
 	texts := rowTexts(old)
 	page := layersPart(layers, func(name string) string {
 		if text, ok := texts[name]; ok {
@@ -58,7 +56,19 @@ func TestArchitecturePage(t *testing.T) {
 		}
 		return synopsis(t, name)
 	})
-	replaceFile(t, architecture, before+layersBegin+page+layersEnd+after)
+	between, _, after := generatedPart(t, after, domainsBegin, domainsEnd)
+	replaceFile(t, architecture, before+layersBegin+page+layersEnd+between+domainsBegin+domainPart(domainRules)+domainsEnd+after)
+}
+
+// generatedPart splits a document at the two lines around a generated part.
+func generatedPart(t *testing.T, document, begin, end string) (before, part, after string) {
+	t.Helper()
+	before, rest, ok := strings.Cut(document, begin)
+	part, after, ok2 := strings.Cut(rest, end)
+	if !ok || !ok2 {
+		t.Fatalf("%s lacks %q or %q", architecture, begin, end)
+	}
+	return before, part, after
 }
 
 func layersPart(table map[string]place, text func(name string) string) string {

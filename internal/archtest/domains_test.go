@@ -1,0 +1,116 @@
+package archtest
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// domainRule forbids a package to import others, directly or through any package. An entry of never that ends with a slash means all packages below
+// it, without those of except.
+type domainRule struct {
+	pkg    string
+	never  []string
+	except []string
+	reason string
+}
+
+// domainRules keep each decision in one package. docs/architecture.md prints them.
+var domainRules = []domainRule{
+	{
+		pkg: "projector/fold", never: []string{"codec/", "internal/dialect", "internal/dialects", "internal/uipart"},
+		reason: "A snapshot is the same for all dialects.",
+	},
+	{
+		pkg: "internal/conversation", never: []string{"codec/"},
+		reason: "A decision about a chat is the same for all dialects.",
+	},
+	{
+		pkg: "internal/conversation", never: []string{"sseedge/view"},
+		reason: "A decision does not depend on what an audience is shown.",
+	},
+	{
+		pkg: "internal/httpkit", never: []string{"sseedge/view", "internal/conversation"},
+		reason: "The router knows requests and rights, not sessions and views.",
+	},
+	{
+		pkg: "producers", never: []string{"internal/headindex", "internal/jssnapshots", "projector", "projector/"},
+		reason: "A writer needs a log; positions outside of it come through an interface.",
+	},
+}
+
+// domainExceptions are imports that break a rule today, with the step that removes them. One that is not needed any more fails the test.
+var domainExceptions = map[string]string{
+	"projector/fold imports internal/uipart":         "chunk.Part",
+	"internal/conversation imports codec/aisdk":      "bodies of requests move to codec/aisdk",
+	"internal/conversation imports sseedge/view":     "an interface of the caller",
+	"internal/httpkit imports sseedge/view":          "internal/access",
+	"internal/httpkit imports internal/conversation": "internal/access",
+	"producers imports internal/headindex":           "a position store",
+}
+
+func TestDomains(t *testing.T) {
+	used := map[string]bool{}
+	pkgs := list(t)
+	for _, rule := range domainRules {
+		i := slices.IndexFunc(pkgs, func(p listed) bool { return p.ImportPath == module+"/"+rule.pkg })
+		if i < 0 {
+			t.Errorf("a rule is about package %s, which does not exist", rule.pkg)
+			continue
+		}
+		for _, dep := range rule.broken(pkgs[i].Deps) {
+			line := rule.pkg + " imports " + dep
+			if _, ok := domainExceptions[line]; ok {
+				used[line] = true
+				continue
+			}
+			t.Errorf("%s: %s", line, rule.reason)
+		}
+	}
+	for line := range domainExceptions {
+		if !used[line] {
+			t.Errorf("exception not needed any more: %s", line)
+		}
+	}
+}
+
+// broken returns the packages among deps, all import paths below a package, that the rule forbids.
+func (r domainRule) broken(deps []string) (forbidden []string) {
+	for _, dep := range deps {
+		name, own := strings.CutPrefix(dep, module+"/")
+		if own && !slices.Contains(r.except, name) && slices.ContainsFunc(r.never, func(n string) bool {
+			return name == n || strings.HasSuffix(n, "/") && strings.HasPrefix(name, n)
+		}) {
+			forbidden = append(forbidden, name)
+		}
+	}
+	return forbidden
+}
+
+// TestBrokenDomainRule shows that a rule finds direct and nested packages, and honors its exceptions.
+func TestBrokenDomainRule(t *testing.T) {
+	rule := domainRule{pkg: "a", never: []string{"b", "c/"}, except: []string{"c/allowed"}}
+	deps := []string{"fmt", "b", module + "/b", module + "/b/below", module + "/c", module + "/c/d", module + "/c/allowed", module + "/bc"}
+	if got, want := rule.broken(deps), []string{"b", "c/d"}; !slices.Equal(got, want) {
+		t.Errorf("broken = %q, want %q", got, want)
+	}
+}
+
+// domainPart is the table of the rules for docs/architecture.md.
+func domainPart(rules []domainRule) string {
+	var b strings.Builder
+	b.WriteString("\n| package | imports, also indirectly, never | reason |\n|---|---|---|\n")
+	for _, r := range rules {
+		names := make([]string, len(r.never))
+		for i, n := range r.never {
+			names[i] = "`" + strings.TrimSuffix(n, "/") + map[bool]string{true: "/*"}[strings.HasSuffix(n, "/")] + "`"
+		}
+		forbidden := strings.Join(names, ", ")
+		if len(r.except) > 0 {
+			forbidden += ", except `" + strings.Join(r.except, "`, `") + "`"
+		}
+		fmt.Fprintf(&b, "| `%s` | %s | %s |\n", r.pkg, forbidden, r.reason)
+	}
+	return b.String() + "\n"
+}
