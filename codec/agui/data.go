@@ -173,7 +173,7 @@ func (w *Writer) restoreStreams(taken func(chunk.Ordinal) bool) {
 // structuredPart follows the structured data of an event.
 func (w *Writer) structuredPart(it *item) customPart {
 	switch it.Text("eventName") {
-	case structuredData:
+	case structured.PieceEvent:
 		w.streamAt = it.rec.Ordinal
 		stream, err := w.mutableStreams().ApplyStream(it.orNull("data"))
 		if err != nil || stream.Status() != structured.Final {
@@ -182,7 +182,7 @@ func (w *Writer) structuredPart(it *item) customPart {
 		w.finalData = appendStream(w.finalData[:0], stream)
 		w.streams.ReleaseValue(stream.Labels.StreamID)
 		return valuePart
-	case structuredInvalidated:
+	case structured.InvalidatedEvent:
 		w.streamAt = it.rec.Ordinal
 		raw := it.Get("data", "streamId")
 		if len(raw) == 0 || raw[0] != '"' {

@@ -31,12 +31,6 @@ const CodeAborted = "aborted"
 // tailrace.checkpoint_created. The rest of the name is the type of the record.
 const LifecyclePrefix = "tailrace."
 
-// The custom events with the structured data of Kortyx agents: a piece of a stream, and the removal of one.
-const (
-	structuredData        = "kortyx.structured-data"
-	structuredInvalidated = "kortyx.structured-data-invalidated"
-)
-
 // Types of activity messages, which have what the protocol has no other message for.
 const (
 	ActivityFile       = "file"            // content {url, mediaType, filename?}

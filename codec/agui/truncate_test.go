@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/tailrace/tailrace/chunk"
+	"github.com/tailrace/tailrace/internal/structured"
 	"github.com/tailrace/tailrace/internal/testkit/turntest"
 )
 
@@ -21,10 +22,10 @@ func TestRemovedStepKeepsEarlierStructuredData(t *testing.T) {
 		log = append(log, chunk.Record{Seq: chunk.Seq(n), Ordinal: chunk.Ordinal(n), Session: turntest.Session, Type: body.Type(), Data: data})
 	}
 	piece := func(id string) chunk.Custom {
-		return chunk.Custom{EventName: structuredData, Data: chunk.Value(`{"type":"structured-data","streamId":"` + id + `","dataType":"t","kind":"set","path":"a","value":1}`)}
+		return chunk.Custom{EventName: structured.PieceEvent, Data: chunk.Value(`{"type":"structured-data","streamId":"` + id + `","dataType":"t","kind":"set","path":"a","value":1}`)}
 	}
 	invalid := func(id string) chunk.Custom {
-		return chunk.Custom{EventName: structuredInvalidated, Data: chunk.Value(`{"streamId":"` + id + `"}`)}
+		return chunk.Custom{EventName: structured.InvalidatedEvent, Data: chunk.Value(`{"streamId":"` + id + `"}`)}
 	}
 	write(0, chunk.RunStarted{RunID: "r", Epoch: 1, Mode: "execute"})
 	write(1, chunk.StepStart{})

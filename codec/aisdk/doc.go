@@ -95,8 +95,8 @@
 //	tool-approval-request              tool_approval_request
 //	source-url, source-document, file  source_url, source_document, file
 //	data-<name>                        custom <name>
-//	start, message-metadata, finish    custom aisdk.message-metadata for their metadata
-//	a preliminary output               custom aisdk.tool-output-available
+//	start, message-metadata, finish    custom message-metadata for their metadata
+//	a preliminary output               custom tool-output-preliminary
 //	error                              error, and the run fails
 //	abort                              run_interrupted
 //	finish                             the run ends, or pauses if a call is open
@@ -105,6 +105,6 @@
 //	everything else                    custom aisdk.<type>, its data the part
 //
 // Everything else covers the types of version 7 that have no counterpart, unknown types, and known ones that lack a required member. Members without a counterpart
-// are in the member "aisdk" of the chunk, which a MessageWriter, a Snapshot and RequestMessages read: the id and transient of data, dynamic (false) and title of a
+// are in the member "part" of the chunk, which a MessageWriter, a Snapshot and RequestMessages read: the id and transient of data, dynamic (false) and title of a
 // call, providerMetadata, toolMetadata, and where a text begins. The ids of blocks are not kept.
 package aisdk

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/tailrace/tailrace/chunk"
+	"github.com/tailrace/tailrace/internal/structured"
 )
 
 // arbitraryLog returns a log with records in any order, which workers do not write and clients must handle. Each byte of the script is a record; its last bits
@@ -62,8 +63,8 @@ func drawBody(b byte, i int, ordinal int64) chunk.Body {
 		chunk.ToolApprovalResponse{ToolCallID: id, ToolName: name, ApprovalID: "a" + id, Approved: true},
 		chunk.ToolApprovalResponse{ToolCallID: id, ToolName: name, ApprovalID: "b" + id},
 		chunk.SubagentStart{SubAgentType: "x", SubSessionID: "k1", CallID: id}, chunk.SubagentEnd{SubAgentType: "x", SubSessionID: "k1", CallID: id, Result: input},
-		chunk.Custom{EventName: "e\"", Data: input}, chunk.Custom{EventName: structuredData, Data: chunk.Value(`{"type":"structured-data","streamId":"d","dataType":"t","kind":"final","data":1}`)},
-		chunk.Custom{EventName: structuredInvalidated, Data: chunk.Value(`{"streamId":"d"}`)},
+		chunk.Custom{EventName: "e\"", Data: input}, chunk.Custom{EventName: structured.PieceEvent, Data: chunk.Value(`{"type":"structured-data","streamId":"d","dataType":"t","kind":"final","data":1}`)},
+		chunk.Custom{EventName: structured.InvalidatedEvent, Data: chunk.Value(`{"streamId":"d"}`)},
 		chunk.StatePatch{}, chunk.Error{Error: boom, Recoverable: true}, chunk.Error{Error: boom}, chunk.Output{Output: input},
 		chunk.SourceURL{SourceID: "1", URL: "u"}, chunk.SourceDocument{SourceID: "1", MediaType: "m", Title: "t"}, chunk.File{URL: "u", MediaType: "m"},
 		chunk.StepStart{}, chunk.StepStart{}, chunk.StepEnd{}, chunk.RunInterrupted{RunID: "r"}, chunk.RunResumed{RunID: "r"}, chunk.RunPaused{RunID: "r"},

@@ -8,6 +8,7 @@ import (
 
 	"github.com/tailrace/tailrace/chunk"
 	"github.com/tailrace/tailrace/internal/dialect"
+	"github.com/tailrace/tailrace/internal/structured"
 	"github.com/tailrace/tailrace/internal/testkit/chunktest"
 )
 
@@ -348,10 +349,10 @@ func (a *generator) structured() {
 		`"kind":"append","path":"l","items":[1,"\ud800"]`, `"kind":"final","data":{"f":[1],"__proto__":2}`, `"kind":"final"`, `"kind":"none"`,
 	}
 	if a.pick("void", 8) == 0 {
-		a.write(chunk.Custom{EventName: structuredInvalidated, Data: chunk.Value(fmt.Sprintf(`{"streamId":%q}`, id))})
+		a.write(chunk.Custom{EventName: structured.InvalidatedEvent, Data: chunk.Value(fmt.Sprintf(`{"streamId":%q}`, id))})
 		return
 	}
-	a.write(chunk.Custom{EventName: structuredData, Data: chunk.Value(fmt.Sprintf(
+	a.write(chunk.Custom{EventName: structured.PieceEvent, Data: chunk.Value(fmt.Sprintf(
 		`{"type":"structured-data","streamId":%q,"dataType":"t",%s}`, id, pieces[a.pick("piece", len(pieces))]))})
 }
 

@@ -10,6 +10,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/tailrace/tailrace/chunk"
+	"github.com/tailrace/tailrace/internal/structured"
 )
 
 func (a *generator) options() Options {
@@ -430,7 +431,7 @@ func TestStreamIDIsReused(t *testing.T) {
 			a.structured()
 		}
 		for id := range 3 { // an incomplete value continues in the next turn, see doc.go
-			a.write(chunk.Custom{EventName: structuredData, Data: chunk.Value(fmt.Sprintf(`{"type":"structured-data","streamId":"d%d","dataType":"t","kind":"final","data":0}`, id))})
+			a.write(chunk.Custom{EventName: structured.PieceEvent, Data: chunk.Value(fmt.Sprintf(`{"type":"structured-data","streamId":"d%d","dataType":"t","kind":"final","data":0}`, id))})
 		}
 		a.write(chunk.StreamEnd{StreamID: "s1"})
 		second := len(a.log)

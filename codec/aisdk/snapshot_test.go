@@ -9,6 +9,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/tailrace/tailrace/chunk"
+	"github.com/tailrace/tailrace/internal/structured"
 	"github.com/tailrace/tailrace/projector/fold"
 )
 
@@ -166,7 +167,7 @@ func TestInlinePlaces(t *testing.T) {
 		write(f, chunk.RunStarted{RunID: "r", Epoch: 1, Mode: "execute", Input: []chunk.InputMessage{{Content: "in"}}}, chunk.StepStart{})
 		return f
 	}
-	value := chunk.Custom{EventName: structuredData, Data: chunk.Value(`{"type":"structured-data","streamId":"d","dataType":"t","kind":"final","data":1}`)}
+	value := chunk.Custom{EventName: structured.PieceEvent, Data: chunk.Value(`{"type":"structured-data","streamId":"d","dataType":"t","kind":"final","data":1}`)}
 	call := func(id, name string) chunk.ToolStart {
 		return chunk.ToolStart{ToolCallID: id, ToolName: name, Arguments: chunk.Value(`{}`)}
 	}

@@ -4,19 +4,12 @@ import (
 	"github.com/tailrace/tailrace/internal/structured"
 )
 
-// The custom events with the structured data of Kortyx agents. The data of the first is one chunk of that dialect, that of the second the id of a stream
-// that was removed. The snapshot shows them like the frames here.
-const (
-	structuredData        = "kortyx.structured-data"
-	structuredInvalidated = "kortyx.structured-data-invalidated"
-)
-
-// structured writes structured data: pieces as notices, the complete value as a part. It reports whether the event is structured data.
+// structured writes structured data as the snapshot shows it: pieces as notices, the complete value as a part. It reports whether the event is structured data.
 func (m *MessageWriter) structured(it *item) bool {
 	switch it.Text("eventName") {
-	case structuredData:
+	case structured.PieceEvent:
 		m.structuredPiece(it)
-	case structuredInvalidated:
+	case structured.InvalidatedEvent:
 		m.structuredInvalid(it)
 	default:
 		return false

@@ -416,8 +416,12 @@ func (t *Translator) outcome(id string, c *incomingCall, p part) bool {
 	switch p.kind {
 	case typeOutput:
 		output := p.get("output")
-		if output == nil || p.is("preliminary") {
+		if output == nil {
 			return false
+		}
+		if p.is("preliminary") {
+			t.emit(chunk.Custom{EventName: uipart.PreliminaryEvent, Data: p.whole})
+			return true
 		}
 		t.emitPart(chunk.ToolEnd{ToolCallID: id, ToolName: c.name, Result: output, ProviderExecuted: new(true)}, outcomeMembers(p))
 	case "tool-output-error":

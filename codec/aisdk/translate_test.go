@@ -61,11 +61,11 @@ func TestTranslator(t *testing.T) {
 {"type":"finish-step"}
 {"type":"message-metadata","messageMetadata":{"b":2}}
 {"type":"finish","finishReason":"length"}`, `1 step_start
-1 custom,"eventName":"aisdk.message-metadata","data":{"type":"message-metadata","messageMetadata":{"a":1}}
-1 thinking,"content":"Hm.","isComplete":false,"aisdk":{"providerMetadata":{"p":{"sig":"x"}}}
+1 custom,"eventName":"message-metadata","data":{"type":"message-metadata","messageMetadata":{"a":1}}
+1 thinking,"content":"Hm.","isComplete":false,"part":{"providerMetadata":{"p":{"sig":"x"}}}
 1 thinking,"content":"","isComplete":true
 1 text_delta,"delta":"Hello "
-1 custom,"eventName":"aisdk.message-metadata","data":{"type":"message-metadata","messageMetadata":{"b":2}}
+1 custom,"eventName":"message-metadata","data":{"type":"message-metadata","messageMetadata":{"b":2}}
 1 step_end,"finishReason":"length"
 1 stream_end,"streamId":"s1"
 `},
@@ -85,9 +85,9 @@ func TestTranslator(t *testing.T) {
 {"type":"finish"}`, `1 step_start
 1 text_delta,"delta":"A"
 1 custom,"eventName":"n","data":1
-1 text_delta,"delta":"B","aisdk":{"begins":true}
-1 text_delta,"delta":"","aisdk":{"providerMetadata":{"p":{"a":1}}}
-1 thinking,"content":"","isComplete":true,"aisdk":{"providerMetadata":{"p":{"id":"x"}}}
+1 text_delta,"delta":"B","part":{"begins":true}
+1 text_delta,"delta":"","part":{"providerMetadata":{"p":{"a":1}}}
+1 thinking,"content":"","isComplete":true,"part":{"providerMetadata":{"p":{"id":"x"}}}
 1 step_end
 1 stream_end,"streamId":"s1"
 `},
@@ -115,21 +115,21 @@ func TestTranslator(t *testing.T) {
 1 tool_arg_stream_start,"toolCallId":"c","toolName":"w"
 1 tool_arg_stream_delta,"toolCallId":"c","delta":"{}"
 1 tool_arg_stream_end,"toolCallId":"c"
-1 tool_start,"toolCallId":"c","toolName":"w","arguments":{"a":1},"aisdk":{"title":"Weather"}
-1 custom,"eventName":"aisdk.tool-output-available","data":{"type":"tool-output-available","toolCallId":"c","output":1,"preliminary":true}
-1 tool_end,"toolCallId":"c","toolName":"w","result":2,"providerExecuted":true,"aisdk":{"providerMetadata":{"p":{"a":1}}}
-1 tool_start,"toolCallId":"d","toolName":"w","arguments":{"value":[7]},"aisdk":{"dynamic":false}
+1 tool_start,"toolCallId":"c","toolName":"w","arguments":{"a":1},"part":{"title":"Weather"}
+1 custom,"eventName":"tool-output-preliminary","data":{"type":"tool-output-available","toolCallId":"c","output":1,"preliminary":true}
+1 tool_end,"toolCallId":"c","toolName":"w","result":2,"providerExecuted":true,"part":{"providerMetadata":{"p":{"a":1}}}
+1 tool_start,"toolCallId":"d","toolName":"w","arguments":{"value":[7]},"part":{"dynamic":false}
 1 tool_end,"toolCallId":"d","toolName":"w","result":null,"error":"no","providerExecuted":true
-1 tool_input_error,"toolCallId":"e","toolName":"w","error":"bad","partialInput":"x","aisdk":{"dynamic":false}
+1 tool_input_error,"toolCallId":"e","toolName":"w","error":"bad","partialInput":"x","part":{"dynamic":false}
 1 step_end
 1 stream_end,"streamId":"s1"
 `},
 		"a tool of the browser": {`{"type":"tool-input-available","toolCallId":"c","toolName":"w","input":null}
-{"type":"finish","finishReason":"tool-calls"}`, `0 tool_start,"toolCallId":"c","toolName":"w","arguments":{},"aisdk":{"dynamic":false}
+{"type":"finish","finishReason":"tool-calls"}`, `0 tool_start,"toolCallId":"c","toolName":"w","arguments":{},"part":{"dynamic":false}
 0 stream_paused,"reason":"tool-calls"
 `},
 		"a tool of the provider": {`{"type":"tool-input-available","toolCallId":"c","toolName":"w","input":{},"providerExecuted":true}
-{"type":"finish"}`, `0 tool_start,"toolCallId":"c","toolName":"w","arguments":{},"aisdk":{"dynamic":false}
+{"type":"finish"}`, `0 tool_start,"toolCallId":"c","toolName":"w","arguments":{},"part":{"dynamic":false}
 0 stream_end,"streamId":"s1"
 `},
 		"approvals": {`{"type":"tool-input-available","toolCallId":"c","toolName":"w","input":{"a":1}}
@@ -138,9 +138,9 @@ func TestTranslator(t *testing.T) {
 {"type":"tool-approval-request","approvalId":"b","toolCallId":"d","isAutomatic":true}
 {"type":"tool-approval-response","approvalId":"b","approved":false}
 {"type":"tool-output-denied","toolCallId":"d"}
-{"type":"finish"}`, `0 tool_start,"toolCallId":"c","toolName":"w","arguments":{"a":1},"aisdk":{"dynamic":false}
+{"type":"finish"}`, `0 tool_start,"toolCallId":"c","toolName":"w","arguments":{"a":1},"part":{"dynamic":false}
 0 tool_approval_request,"toolCallId":"c","toolName":"w","approvalId":"a","input":{"a":1}
-0 tool_start,"toolCallId":"d","toolName":"w","arguments":{},"aisdk":{"dynamic":false}
+0 tool_start,"toolCallId":"d","toolName":"w","arguments":{},"part":{"dynamic":false}
 0 tool_approval_request,"toolCallId":"d","toolName":"w","approvalId":"b","input":{},"isAutomatic":true
 0 custom,"eventName":"aisdk.tool-approval-response","data":{"type":"tool-approval-response","approvalId":"b","approved":false}
 0 tool_approval_response,"toolCallId":"d","toolName":"w","approvalId":"","approved":false
@@ -157,7 +157,7 @@ func TestTranslator(t *testing.T) {
 {"type":"finish"}`, `0 source_url,"sourceId":"s","url":"https://a.example","title":"A"
 0 source_document,"sourceId":"d","mediaType":"text/plain","title":"D","filename":"d.txt"
 0 file,"url":"data:,x","mediaType":"text/plain"
-0 custom,"eventName":"weather","data":{"c":7},"aisdk":{"transient":true,"id":"1"}
+0 custom,"eventName":"weather","data":{"c":7},"part":{"transient":true,"id":"1"}
 0 stream_end,"streamId":"s1"
 `},
 		"unknown and malformed parts": {`{"type":"custom","kind":"a.b"}

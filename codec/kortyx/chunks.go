@@ -8,6 +8,7 @@ import (
 	"github.com/tailrace/tailrace/chunk"
 	"github.com/tailrace/tailrace/internal/dialect"
 	"github.com/tailrace/tailrace/internal/rawjson"
+	"github.com/tailrace/tailrace/internal/structured"
 )
 
 // chunk writes a chunk of the turn's own agent.
@@ -277,7 +278,7 @@ var resynced = []byte(`"The answer was rolled back to an earlier point and conti
 // custom writes an event of the application. Chunks of Kortyx's own agents have their original form.
 func (w *Writer) custom(it *item) {
 	name := it.Text("eventName")
-	if kind, ok := strings.CutPrefix(name, prefix); ok && w.original(it, kind) {
+	if w.original(it, name) {
 		return
 	}
 	if !w.final(it, "custom", name, it.Get("data")) {
@@ -293,22 +294,23 @@ var forms = map[string]struct{ required, strings, any []string }{
 }
 
 // original writes a chunk of a Kortyx agent in its form, without members that the dialect does not have. It reports false for other events.
-func (w *Writer) original(it *item, kind string) bool {
+func (w *Writer) original(it *item, name string) bool {
 	data := it.Get("data")
 	if rawjson.Kind(data) != '{' {
 		return false
 	}
-	switch kind {
-	case structuredData:
+	switch name {
+	case structured.PieceEvent:
 		w.streamed(it, data)
 		return true
-	case invalidated:
+	case structured.InvalidatedEvent:
 		return w.invalidate(it)
-	case "interrupt":
+	case prefix + "interrupt":
 		return w.question(it)
 	}
-	form, ok := forms[kind]
-	if !ok {
+	kind, ok := strings.CutPrefix(name, prefix)
+	form, known := forms[kind]
+	if !ok || !known {
 		return false
 	}
 	for _, name := range form.required {

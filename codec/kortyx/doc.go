@@ -23,7 +23,8 @@
 //	tool_approval_request                 interrupt, id tool:<call>, also of a sub-agent
 //	tool_approval_response                tool-call-result with isError for a denial; the outcome that follows is left out
 //	custom                                structured-data final, dataType = eventName, streamId custom:<sequence>
-//	custom kortyx.<type>                  the chunk of a Kortyx agent: structured-data, structured-data-invalidated, status, transition, tool-result, interrupt
+//	custom structured-data                structured-data; the same for structured-data-invalidated
+//	custom kortyx.<type>                  the chunk of a Kortyx agent: status, transition, tool-result, interrupt
 //	output                                structured-data final, dataType output, streamId output:<runId>
 //	source_url, source_document, file     structured-data final, dataType source or file, streamId <dataType>:<sequence>
 //	state_patch                           structured-data set and append, streamId state:<session>
@@ -67,7 +68,8 @@
 //	tool-call-start             tool_start, once per call
 //	tool-call-result            tool_end with structuredContent, or else content; with isError the content is the error
 //	tool-call-error             tool_end
-//	structured-data             custom kortyx.structured-data; a final of Config.OutputType also output
+//	structured-data             custom structured-data; a final of Config.OutputType also output
+//	structured-data-invalidated custom structured-data-invalidated
 //	interrupt                   tool_approval_request for the id tool:<call>; otherwise custom kortyx.interrupt and run_paused
 //	checkpoint                  checkpoint_created
 //	error                       error, and stream_failed at the end of the response
@@ -76,7 +78,7 @@
 //	text-end                    no chunk of their own
 //	anything else               custom kortyx.<type>, its data the chunk
 //
-// Anything else covers status, transition, tool-result, structured-data-invalidated, unknown types, and known types that lack a required member. What is lost:
+// Anything else covers status, transition, tool-result, unknown types, and known types that lack a required member. What is lost:
 // the ids and boundaries of blocks, nodes if the agent has a type, the label of a checkpoint, the data of done, which is the internal state of the workflow.
 //
 // A response without done was cut off, and the run failed. So did one with an error, with or without done.

@@ -280,10 +280,10 @@ func (g *generator) structured() {
 		`"kind":"final","data":{"f":[1],"__proto__":2}`, `"kind":"final"`, `"kind":"none"`, `"kind":"append","path":"toString","items":[]`,
 	}
 	if !g.intact && g.pick("void", 6) == 0 {
-		g.write(chunk.Custom{EventName: "kortyx.structured-data-invalidated", Data: chunk.Value(fmt.Sprintf(`{"streamId":%q,"checkpointId":"cp"}`, id))})
+		g.write(chunk.Custom{EventName: "structured-data-invalidated", Data: chunk.Value(fmt.Sprintf(`{"streamId":%q,"checkpointId":"cp"}`, id))})
 		return
 	}
-	g.write(chunk.Custom{EventName: "kortyx.structured-data", Data: chunk.Value(fmt.Sprintf(
+	g.write(chunk.Custom{EventName: "structured-data", Data: chunk.Value(fmt.Sprintf(
 		`{"type":"structured-data","streamId":%q,"dataType":"t",%s}`, id, pieces[g.pick("piece", len(pieces))]))})
 }
 

@@ -8,7 +8,8 @@ import (
 	"github.com/tailrace/tailrace/internal/rawjson"
 )
 
-// The events with chunks of Kortyx that have no counterpart are named after their types. Readers assemble those of structured data, see projector/fold.
+// The events with chunks of Kortyx that have no counterpart are named after their types, those of structured data without the prefix: readers of all dialects
+// assemble them, see projector/fold.
 const (
 	prefix         = "kortyx."
 	structuredData = "structured-data"

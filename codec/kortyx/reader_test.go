@@ -240,7 +240,7 @@ func TestWriterKeepsTheOriginalRunning(t *testing.T) {
 		}
 		bodies := make([]chunk.Body, len(c.Chunks))
 		for i, raw := range c.Chunks {
-			bodies[i] = chunk.Custom{EventName: "kortyx.structured-data", Data: chunk.Value(raw)}
+			bodies[i] = chunk.Custom{EventName: "structured-data", Data: chunk.Value(raw)}
 		}
 		same := true // the original applied what was written so far, and nothing else
 		for i, frames := range write(turnOf(t, bodies...), Options{})[1:] {

@@ -43,7 +43,7 @@ func TestSnapshot(t *testing.T) {
 		{"an answer in flight", SnapshotOptions{}, []chunk.Body{chunk.TextDelta{Delta: "a"}}, `{"sessionId":"s1","messages":[` + head + `],"structured":[],"pendingRequests":[],"checkpointId":null,"status":"active","streamSequence":10}`},
 		{"a part of an answer", SnapshotOptions{Partial: true}, []chunk.Body{
 			chunk.TextDelta{Delta: "one"}, chunk.Thinking{Content: "hm"}, chunk.TextDelta{Delta: "two"}, custom("progress", `{"n":1}`), custom("kortyx.status", `{"message":"m"}`),
-			custom("kortyx.structured-data", `{"type":"structured-data","streamId":"s","dataType":"report","kind":"set","path":"a","value":1,"schemaId":"x"}`),
+			custom("structured-data", `{"type":"structured-data","streamId":"s","dataType":"report","kind":"set","path":"a","value":1,"schemaId":"x"}`),
 			chunk.StatePatch{Patches: []chunk.PatchOp{{Op: "add", Path: "/a", Value: new(v(`1`))}}}, chunk.Output{Output: v(`{"o":1}`)}, chunk.CheckpointCreated{RunID: "r1", CheckpointID: "cp"},
 		}, `{"sessionId":"s1","messages":[` + head + `,{"id":"msg-1","role":"assistant","content":"one two","contentPieces":[{"id":"msg-1:0","type":"text","content":"one"},{"id":"msg-1:1","type":"text","content":"two"},` +
 			`{"id":"msg-1:2","type":"structured","data":{"streamId":"progress:msg-1:2","dataType":"progress","status":"done","data":{"n":1}}}]}],` +
@@ -51,9 +51,9 @@ func TestSnapshot(t *testing.T) {
 			`{"streamId":"s","dataType":"report","status":"streaming","schemaId":"x","data":{"a":1}}],"pendingRequests":[],"checkpointId":"cp","status":"active","streamSequence":19}`},
 		{"an answer", SnapshotOptions{}, []chunk.Body{
 			chunk.SourceURL{SourceID: "1", URL: "https://u", Title: &title}, chunk.File{URL: "https://f", MediaType: "a/b"},
-			custom("kortyx.structured-data", `{"type":"structured-data","streamId":"s","dataType":"report","kind":"final","data":[1]}`),
-			custom("kortyx.structured-data", `{"type":"structured-data","streamId":"s2","dataType":"report","kind":"final","data":[2]}`),
-			custom("kortyx.structured-data-invalidated", `{"streamId":"s2","checkpointId":"c"}`), custom("kortyx.structured-data-invalidated", `{"streamId":"s2","checkpointId":"c"}`), chunk.StreamEnd{StreamID: "s1"},
+			custom("structured-data", `{"type":"structured-data","streamId":"s","dataType":"report","kind":"final","data":[1]}`),
+			custom("structured-data", `{"type":"structured-data","streamId":"s2","dataType":"report","kind":"final","data":[2]}`),
+			custom("structured-data-invalidated", `{"streamId":"s2","checkpointId":"c"}`), custom("structured-data-invalidated", `{"streamId":"s2","checkpointId":"c"}`), chunk.StreamEnd{StreamID: "s1"},
 		}, `{"sessionId":"s1","messages":[` + head + `,{"id":"msg-1","role":"assistant","content":"","contentPieces":[{"id":"msg-1:0","type":"structured","data":{"streamId":"source:msg-1:0","dataType":"source","status":"done","data":{"sourceId":"1","url":"https://u","title":"T"}}},` +
 			`{"id":"msg-1:1","type":"structured","data":{"streamId":"file:msg-1:1","dataType":"file","status":"done","data":{"url":"https://f","mediaType":"a/b"}}},` +
 			`{"id":"msg-1:2","type":"structured","data":{"streamId":"s","dataType":"report","status":"done","data":[1]}}]}],"structured":[],"pendingRequests":[],"checkpointId":null,"status":"ended","streamSequence":17}`},

@@ -150,6 +150,9 @@ func (t *Translator) emit(b chunk.Body) {
 // keep writes a chunk unchanged, except for its resume token.
 func (t *Translator) keep(kind string, whole chunk.Value) {
 	name := prefix + kind
+	if kind == structuredData || kind == invalidated {
+		name = kind
+	}
 	if strings.ContainsFunc(name, func(r rune) bool { return r < ' ' || r == 0x7F }) {
 		name = prefix + "unknown"
 	}

@@ -107,13 +107,13 @@ func TestTranslate(t *testing.T) {
 			`tool_end c f {"code":5} "{\"code\":5}" true`, `tool_end c f null "down" true`,
 		}},
 		{"structured data", []string{`{"type":"structured-data","streamId":"s","dataType":"other","kind":"final","data":1}`, `{"type":"structured-data","streamId":"s2","dataType":"report","kind":"set","path":"a","value":2}`, `{"type":"structured-data","streamId":"s2","dataType":"report","kind":"final","data":{"a":2}}`, done, endOfBody}, []string{
-			`custom kortyx.structured-data {"type":"structured-data","streamId":"s","dataType":"other","kind":"final","data":1}`,
-			`custom kortyx.structured-data {"type":"structured-data","streamId":"s2","dataType":"report","kind":"set","path":"a","value":2}`,
-			`custom kortyx.structured-data {"type":"structured-data","streamId":"s2","dataType":"report","kind":"final","data":{"a":2}}`, `output {"a":2}`, `stream_end {"a":2}`,
+			`custom structured-data {"type":"structured-data","streamId":"s","dataType":"other","kind":"final","data":1}`,
+			`custom structured-data {"type":"structured-data","streamId":"s2","dataType":"report","kind":"set","path":"a","value":2}`,
+			`custom structured-data {"type":"structured-data","streamId":"s2","dataType":"report","kind":"final","data":{"a":2}}`, `output {"a":2}`, `stream_end {"a":2}`,
 		}},
 		{"chunks without a counterpart", []string{`{"type":"status","message":"m"}`, `{"type":"transition","transitionTo":"w","payload":{"a":1}}`, `{"type":"tool-result","content":1}`, `{"type":"structured-data-invalidated","streamId":"s","checkpointId":"c"}`, `{"type":"new","resumeToken":"secret","a":[1]}`, "{\"type\":\"a\\u0001\"}"}, []string{
 			`custom kortyx.status {"type":"status","message":"m"}`, `custom kortyx.transition {"type":"transition","transitionTo":"w","payload":{"a":1}}`, `custom kortyx.tool-result {"type":"tool-result","content":1}`,
-			`custom kortyx.structured-data-invalidated {"type":"structured-data-invalidated","streamId":"s","checkpointId":"c"}`, `custom kortyx.new {"type":"new","a":[1]}`, `custom kortyx.unknown {"type":"a\u0001"}`,
+			`custom structured-data-invalidated {"type":"structured-data-invalidated","streamId":"s","checkpointId":"c"}`, `custom kortyx.new {"type":"new","a":[1]}`, `custom kortyx.unknown {"type":"a\u0001"}`,
 		}},
 		{"malformed chunks", []string{`{"type":"text-delta"}`, `{"type":"message","content":5}`, `{"type":"tool-call-start","tool":"f"}`, `{"type":"tool-call-error","tool":"f","toolCallId":"c"}`, `{"type":"checkpoint","id":"x","turnIndex":-1}`, `{"type":"checkpoint","id":"x","turnIndex":1.5}`}, []string{
 			`custom kortyx.text-delta {"type":"text-delta"}`, `custom kortyx.message {"type":"message","content":5}`, `custom kortyx.tool-call-start {"type":"tool-call-start","tool":"f"}`,

@@ -45,7 +45,7 @@ func TestWriter(t *testing.T) {
 	v := func(s string) chunk.Value { return chunk.Value(s) }
 	custom := func(name, data string) chunk.Custom { return chunk.Custom{EventName: name, Data: v(data)} }
 	kx := func(data string) chunk.Custom {
-		return custom("kortyx.structured-data", `{"type":"structured-data",`+data+`}`)
+		return custom("structured-data", `{"type":"structured-data",`+data+`}`)
 	}
 	start := chunk.ToolStart{ToolCallID: "c", ToolName: "f", Arguments: v(`{"q":1}`)}
 	request := chunk.ToolApprovalRequest{ToolCallID: "c", ToolName: "f", ApprovalID: "a", Input: v(`{"q":1}`)}
@@ -110,7 +110,7 @@ func TestWriter(t *testing.T) {
 		{"chunks of Kortyx agents", Options{}, []chunk.Body{
 			kx(`"streamId":"s","dataType":"t","kind":"set","path":"prototype.a","value":1,"x":1`), kx(`"streamId":"s","dataType":"t","kind":"set","path":"constructor.a","value":1`),
 			kx(`"streamId":"constructor","dataType":"t","kind":"final","data":1`), kx(`"streamId":"s","dataType":"t","kind":"final","data":null`), kx(`"streamId":"s","dataType":"t","kind":"final","data":null`),
-			custom("kortyx.structured-data-invalidated", `{"streamId":"s","checkpointId":"c"}`), kx(`"streamId":"s","dataType":"t","kind":"append","path":"l","items":[1]`),
+			custom("structured-data-invalidated", `{"streamId":"s","checkpointId":"c"}`), kx(`"streamId":"s","dataType":"t","kind":"append","path":"l","items":[1]`),
 			custom("kortyx.status", `{"type":"status","message":"m","node":5}`), custom("kortyx.transition", `{"transitionTo":"w","payload":{"a":1}}`), custom("kortyx.tool-result", `{"content":[1],"tool":"f"}`),
 			custom("kortyx.new", `{"type":"new","a":1}`), custom("kortyx.status", `{"message":5}`), custom("kortyx.status", `5`),
 		}, []string{

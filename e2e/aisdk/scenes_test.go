@@ -451,5 +451,5 @@ func decision(id, name string, yes bool) chunk.ToolApprovalResponse {
 func structured(members string) chunk.Body { return structuredAs("d1", members) }
 
 func structuredAs(id, members string) chunk.Body {
-	return chunk.Custom{EventName: "kortyx.structured-data", Data: chunk.Value(`{"type":"structured-data","streamId":"` + id + `","dataType":"t",` + members + `}`)}
+	return chunk.Custom{EventName: "structured-data", Data: chunk.Value(`{"type":"structured-data","streamId":"` + id + `","dataType":"t",` + members + `}`)}
 }

@@ -8,6 +8,12 @@ import (
 	"github.com/tailrace/tailrace/chunk"
 )
 
+// The names of the custom events of a session with structured data.
+const (
+	PieceEvent       = "structured-data"             // its data is a chunk that ApplyStream takes
+	InvalidatedEvent = "structured-data-invalidated" // its data has the id of a stream to remove
+)
+
 // Stream is a value and its state. The zero Stream has no id; its first chunk sets it.
 type Stream struct {
 	// Labels are those of the last applied chunk; a chunk without a label removes it.

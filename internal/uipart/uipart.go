@@ -1,7 +1,7 @@
 // Package uipart has the members of parts of the AI SDK for which the chunk schema has no member. A chunk of the log carries them in a member of its own, so that a
 // page that follows the log builds the same message as a page that reads the stream of a server of the AI SDK itself:
 //
-//	{"type":"custom", …,"eventName":"progress","data":{"percent":50},"aisdk":{"id":"p1"}}
+//	{"type":"custom", …,"eventName":"progress","data":{"percent":50},"part":{"id":"p1"}}
 //
 // The writer of the stream and the fold read them here, because the message of a page and the snapshot must not differ in what is valid: one member that the client
 // rejects ends its stream.
@@ -15,13 +15,13 @@ import (
 )
 
 // Member is the name of the member of a chunk that has the Members.
-const Member = "aisdk"
+const Member = "part"
 
 // MetadataEvent is the custom event with the metadata of the message: its data is a part message-metadata.
-const MetadataEvent = Member + ".message-metadata"
+const MetadataEvent = "message-metadata"
 
 // PreliminaryEvent is the custom event with an output that a later one replaces: its data is a part tool-output-available. Only clients that follow the run see it.
-const PreliminaryEvent = Member + ".tool-output-available"
+const PreliminaryEvent = "tool-output-preliminary"
 
 // Members are the members of a part. A value that the client rejects is not read.
 type Members struct {

@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/tailrace/tailrace/chunk"
+	"github.com/tailrace/tailrace/internal/structured"
 )
 
 // stream returns a session like those of models: turns of three steps, each with reasoning, a tool call and many deltas.
@@ -94,7 +95,7 @@ func BenchmarkStructuredStep(b *testing.B) {
 					}
 				}
 				piece := func(delta string) chunk.Body {
-					return chunk.Custom{EventName: structuredData, Data: fmt.Appendf(nil,
+					return chunk.Custom{EventName: structured.PieceEvent, Data: fmt.Appendf(nil,
 						`{"type":"structured-data","streamId":"s","dataType":"t","kind":"text-delta","path":"t","delta":%q}`, delta)}
 				}
 				add(0, chunk.RunStarted{RunID: "r", Epoch: 1, Mode: "execute"})

@@ -19,9 +19,9 @@ func TestPartsAsBuilt(t *testing.T) {
 			sc.applyChunk(1, chunk.ToolStart{ToolCallID: "c1", ToolName: "t", Arguments: chunk.Value(`{}`)})
 			sc.applyChunk(1, chunk.ToolEnd{ToolCallID: "c1", ToolName: "t", Result: chunk.Value(`1`), ProviderExecuted: &yes})
 		}
-		custom("kortyx.structured-data", `{"type":"structured-data","streamId":"d","dataType":"t","kind":"final","data":[1]}`)
+		custom("structured-data", `{"type":"structured-data","streamId":"d","dataType":"t","kind":"final","data":[1]}`)
 		custom("x", `{"__proto__":1e400,"constructor":{"prototype":"\ud83d"}}`)
-		custom("kortyx.structured-data-invalidated", `{"streamId":"d"}`)
+		custom("structured-data-invalidated", `{"streamId":"d"}`)
 		sc.applyChunk(1, chunk.ToolApprovalRequest{ToolCallID: "c2", ToolName: "t", ApprovalID: "a", Input: chunk.Value(`{}`)})
 		sc.applyChunk(1, chunk.ToolApprovalRequest{ToolCallID: "c3", ToolName: "t", ApprovalID: "b", Input: chunk.Value(`{}`)})
 		sc.applyChunk(1, chunk.ToolOutputError{ToolCallID: "c3", ToolName: "t", Error: "abandoned"})

@@ -159,11 +159,11 @@ func (a *generator) structured() {
 		`"kind":"final","data":{"f":[1]}`, `"kind":"final"`, `"kind":"none"`))
 	switch rapid.IntRange(0, 9).Draw(a.t, "event") {
 	case 0:
-		a.write(chunk.Custom{EventName: "kortyx.structured-data-invalidated", Data: chunk.Value(fmt.Sprintf(`{"streamId":%q}`, id))})
+		a.write(chunk.Custom{EventName: "structured-data-invalidated", Data: chunk.Value(fmt.Sprintf(`{"streamId":%q}`, id))})
 	case 1:
-		a.write(chunk.Custom{EventName: pick(a, "bad", "kortyx.structured-data-invalidated", "kortyx.structured-data"), Data: chunk.Value(`{"streamId":1}`)})
+		a.write(chunk.Custom{EventName: pick(a, "bad", "structured-data-invalidated", "structured-data"), Data: chunk.Value(`{"streamId":1}`)})
 	default:
-		a.write(chunk.Custom{EventName: "kortyx.structured-data", Data: chunk.Value(data)})
+		a.write(chunk.Custom{EventName: "structured-data", Data: chunk.Value(data)})
 	}
 }
 

@@ -70,7 +70,7 @@ func (w *reference) structured(b chunk.Custom) bool {
 	id, named := m["streamId"].(string)
 	at := slices.IndexFunc(w.streams, func(st *refStream) bool { return st.id == id })
 	switch b.EventName {
-	case structuredData:
+	case structured.PieceEvent:
 		if !named {
 			w.bad++
 			return true
@@ -93,7 +93,7 @@ func (w *reference) structured(b chunk.Custom) bool {
 				"dataType": view["dataType"], "status": "done", "data": view["data"],
 			}})
 		}
-	case structuredInvalidated:
+	case structured.InvalidatedEvent:
 		if !named {
 			w.bad++
 			return true

@@ -9,13 +9,6 @@ import (
 	"github.com/tailrace/tailrace/internal/uipart"
 )
 
-// The custom events with the structured data of Kortyx agents. The data of the first is a chunk of that dialect, of the second
-// the id of a stream that was invalidated.
-const (
-	structuredData        = "kortyx.structured-data"
-	structuredInvalidated = "kortyx.structured-data-invalidated"
-)
-
 // streams holds the streams of structured data.
 //
 // A stream stays in the head while it is open. Its final chunk moves its value into the answer as a part, which leaves the head
@@ -87,9 +80,9 @@ func (st *streams) dropEmpty() {
 // applyCustom folds an event of the application: a part of the answer, unless it is a piece of structured data.
 func (s *Snapshot) applyCustom(rec chunk.Record, b chunk.Custom, ui uipart.Members) {
 	switch b.EventName {
-	case structuredData:
+	case structured.PieceEvent:
 		s.applyStructured(rec, b.Data)
-	case structuredInvalidated:
+	case structured.InvalidatedEvent:
 		s.invalidateStream(rec, b.Data)
 	case uipart.MetadataEvent:
 		if later := uipart.Metadata(b.Data); later != nil {

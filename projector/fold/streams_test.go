@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/tailrace/tailrace/chunk"
+	"github.com/tailrace/tailrace/internal/structured"
 )
 
 // script folds chunks one by one, each in the given step. With reloads it saves and loads the snapshot before each chunk.
@@ -45,7 +46,7 @@ func (sc *script) turn(n int) {
 func (sc *script) piece(step int64, id, rest string) {
 	sc.t.Helper()
 	data := fmt.Sprintf(`{"type":"structured-data","streamId":%q,"dataType":"t",%s}`, id, rest)
-	sc.applyChunk(step, chunk.Custom{EventName: structuredData, Data: chunk.Value(data)})
+	sc.applyChunk(step, chunk.Custom{EventName: structured.PieceEvent, Data: chunk.Value(data)})
 }
 
 // views returns the open streams as one text.
@@ -120,7 +121,7 @@ func TestIDsAreReusable(t *testing.T) {
 func TestRejectedPieces(t *testing.T) {
 	both(t, func(sc *script) {
 		sc.turn(1)
-		sc.applyChunk(1, chunk.Custom{EventName: structuredData, Data: chunk.Value(`{}`)})
+		sc.applyChunk(1, chunk.Custom{EventName: structured.PieceEvent, Data: chunk.Value(`{}`)})
 		if sc.s.streams.state != nil {
 			sc.t.Error("state without streams")
 		}

@@ -11,6 +11,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/tailrace/tailrace/chunk"
+	"github.com/tailrace/tailrace/internal/structured"
 )
 
 // TestMessagesAreAll checks that the history for a model has the content of all messages. A suffix of it equals the
@@ -69,7 +70,7 @@ func TestTypedParts(t *testing.T) {
 			chunk.SourceURL{SourceID: "s1", URL: "https://example.com", Title: &title},
 			chunk.SourceDocument{SourceID: "s2", MediaType: "text/plain", Title: "Two"},
 			chunk.Custom{EventName: "x", Data: chunk.Value(`{"id":"inner"}`)},
-			chunk.Custom{EventName: structuredData, Data: chunk.Value(`{"type":"structured-data","streamId":"d","dataType":"t","kind":"final","data":[1]}`)},
+			chunk.Custom{EventName: structured.PieceEvent, Data: chunk.Value(`{"type":"structured-data","streamId":"d","dataType":"t","kind":"final","data":[1]}`)},
 			chunk.ToolStart{ToolCallID: "k1", ToolName: "t", Arguments: chunk.Value(`{"q":1}`)},
 			chunk.ToolEnd{ToolCallID: "k1", ToolName: "t", Result: chunk.Value(`2`)},
 			chunk.ToolApprovalRequest{ToolCallID: "k2", ToolName: "t", ApprovalID: "a", Input: chunk.Value(`{}`)},

@@ -13,11 +13,11 @@ func TestMembersOfParts(t *testing.T) {
 	var records []chunk.Record
 	for i, data := range []string{
 		`{"type":"run_started","agentId":"r","agentType":"a","timestamp":0,"step":0,"runId":"r1","epoch":1,"mode":"execute","input":[{"content":"Hi"}]}`,
-		`{"type":"text_delta","agentId":"r","agentType":"a","timestamp":0,"step":1,"delta":"A","aisdk":{"providerMetadata":{"p":{"secret":"text"}}}}`,
-		`{"type":"text_delta","agentId":"r","agentType":"a","timestamp":0,"step":1,"delta":"B","aisdk":{"begins":true}}`,
-		`{"type":"tool_start","agentId":"r","agentType":"a","timestamp":0,"step":1,"toolCallId":"c","toolName":"look","arguments":{},"aisdk":{"dynamic":false,"title":"secret title"}}`,
-		`{"type":"tool_end","agentId":"r","agentType":"a","timestamp":0,"step":1,"toolCallId":"c","toolName":"look","result":1,"aisdk":{"providerMetadata":{"p":{"secret":"result"}}}}`,
-		`{"type":"custom","agentId":"r","agentType":"a","timestamp":0,"step":1,"eventName":"aisdk.message-metadata","data":{"type":"message-metadata","messageMetadata":{"secret":"event"}}}`,
+		`{"type":"text_delta","agentId":"r","agentType":"a","timestamp":0,"step":1,"delta":"A","part":{"providerMetadata":{"p":{"secret":"text"}}}}`,
+		`{"type":"text_delta","agentId":"r","agentType":"a","timestamp":0,"step":1,"delta":"B","part":{"begins":true}}`,
+		`{"type":"tool_start","agentId":"r","agentType":"a","timestamp":0,"step":1,"toolCallId":"c","toolName":"look","arguments":{},"part":{"dynamic":false,"title":"secret title"}}`,
+		`{"type":"tool_end","agentId":"r","agentType":"a","timestamp":0,"step":1,"toolCallId":"c","toolName":"look","result":1,"part":{"providerMetadata":{"p":{"secret":"result"}}}}`,
+		`{"type":"custom","agentId":"r","agentType":"a","timestamp":0,"step":1,"eventName":"message-metadata","data":{"type":"message-metadata","messageMetadata":{"secret":"event"}}}`,
 	} {
 		c, err := chunk.Decode([]byte(data))
 		if err != nil {

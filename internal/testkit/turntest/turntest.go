@@ -379,10 +379,10 @@ func (g *generator) structured() {
 		`"kind":"append","path":"l","items":[1,"x"]`, `"kind":"final","data":{"f":[1]}`, `"kind":"final"`, `"kind":"none"`,
 	}
 	if g.pick("void", 8) == 0 {
-		g.write(chunk.Custom{EventName: "kortyx.structured-data-invalidated", Data: chunk.Value(fmt.Sprintf(`{"streamId":%q}`, id))})
+		g.write(chunk.Custom{EventName: "structured-data-invalidated", Data: chunk.Value(fmt.Sprintf(`{"streamId":%q}`, id))})
 		return
 	}
-	g.write(chunk.Custom{EventName: "kortyx.structured-data", Data: chunk.Value(fmt.Sprintf(
+	g.write(chunk.Custom{EventName: "structured-data", Data: chunk.Value(fmt.Sprintf(
 		`{"type":"structured-data","streamId":%q,"dataType":"t",%s}`, id, pieces[g.pick("piece", len(pieces))]))})
 }
 
