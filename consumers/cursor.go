@@ -8,7 +8,6 @@ import (
 	"github.com/tailrace/tailrace/chunk"
 	"github.com/tailrace/tailrace/internal/jsclient"
 	"github.com/tailrace/tailrace/internal/jsreader"
-	"github.com/tailrace/tailrace/subjects"
 )
 
 // CheckCursor converts a cursor to a Position. The record at that sequence must be in the log, must have the anchor if the cursor has one, and must be of s,
@@ -22,18 +21,11 @@ func (r *Reader) CheckCursor(ctx context.Context, s chunk.Session, scope chunk.S
 
 // verify returns the record at the cursor; the zero Record for the zero cursor.
 func (r *Reader) verify(ctx context.Context, s chunk.Session, scope chunk.Scope, after chunk.Cursor) (chunk.Record, error) {
-	if err := subjects.CheckSession(s); err != nil || after.Seq == 0 {
+	filter, err := r.filter(s, scope)
+	if err != nil || after.Seq == 0 {
 		return chunk.Record{}, err
 	}
-	at, err := r.locate(ctx, s)
-	if err != nil {
-		return chunk.Record{}, err
-	}
-	filter, err := r.filter(at.Partition, s, scope)
-	if err != nil {
-		return chunk.Record{}, err
-	}
-	stream := r.cfg.Layout.Stream(at.Partition)
+	stream := r.cfg.Layout.Stream(r.cfg.Layout.Partition(s))
 	rec, err := r.recordAt(ctx, stream, s, scope, after)
 	if errors.Is(err, jsclient.ErrNotFound) {
 		return chunk.Record{}, r.missingReason(ctx, s, stream, filter, after)
@@ -79,11 +71,7 @@ func (r *Reader) HasRecord(ctx context.Context, s chunk.Session, at chunk.Positi
 	if at.Seq == 0 || anchor == 0 {
 		return false, nil
 	}
-	in, err := r.locate(ctx, s)
-	if err != nil {
-		return false, err
-	}
-	stream := r.cfg.Layout.Stream(in.Partition)
+	stream := r.cfg.Layout.Stream(r.cfg.Layout.Partition(s))
 	rec, err := r.recordAt(ctx, stream, s, chunk.ScopeSession, chunk.Cursor{Seq: at.Seq, Anchor: anchor})
 	switch {
 	case err == nil && rec.Ordinal == at.Ordinal:
@@ -96,7 +84,7 @@ func (r *Reader) HasRecord(ctx context.Context, s chunk.Session, at chunk.Positi
 	case err != nil && !errors.Is(err, chunk.ErrTruncated):
 		return false, err
 	}
-	first, err := r.firstRecord(ctx, in.Partition, s, r.cfg.OpenTimeout)
+	first, err := r.firstRecord(ctx, stream, s, r.cfg.OpenTimeout)
 	if errors.Is(err, jsclient.ErrNotFound) {
 		return false, nil
 	}
@@ -107,9 +95,8 @@ func (r *Reader) HasRecord(ctx context.Context, s chunk.Session, at chunk.Positi
 }
 
 // firstRecord returns the first record of s that the log has, or jsclient.ErrNotFound. The budget is that of retry.
-func (r *Reader) firstRecord(ctx context.Context, partition int, s chunk.Session, budget time.Duration) (chunk.Record, error) {
-	stream := r.cfg.Layout.Stream(partition)
-	subject, err := r.cfg.Layout.SubjectIn(partition, s)
+func (r *Reader) firstRecord(ctx context.Context, stream string, s chunk.Session, budget time.Duration) (chunk.Record, error) {
+	subject, err := r.cfg.Layout.Subject(s)
 	for seq := uint64(1); err == nil; {
 		var m jsclient.Message
 		m, err = retry(ctx, r, budget, func(ctx context.Context) (jsclient.Message, error) {
@@ -140,12 +127,12 @@ func (r *Reader) leaderAt(ctx context.Context, stream string, seq chunk.Seq) (js
 	return m, err
 }
 
-// filter returns the subjects of the scope of s in a partition: a literal subject or a tree.
-func (r *Reader) filter(partition int, s chunk.Session, scope chunk.Scope) (string, error) {
+// filter returns the subjects of the scope of s: a literal subject or a tree.
+func (r *Reader) filter(s chunk.Session, scope chunk.Scope) (string, error) {
 	if scope == chunk.ScopeTree {
-		return r.cfg.Layout.TreeIn(partition, s)
+		return r.cfg.Layout.Tree(s)
 	}
-	return r.cfg.Layout.SubjectIn(partition, s)
+	return r.cfg.Layout.Subject(s)
 }
 
 // missingReason returns why the log has no message at the cursor.

@@ -63,7 +63,7 @@ func (rd *readState) checkRoot(ctx context.Context, subject string, rec chunk.Re
 	if len(rd.chains) > 0 || subject == rd.root {
 		return nil // not the beginning, or the root itself, whose ordinal shows it
 	}
-	first, err := rd.firstRecord(ctx, rd.partition, rd.session, 0)
+	first, err := rd.firstRecord(ctx, rd.stream, rd.session, 0)
 	switch {
 	case errors.Is(err, jsclient.ErrNotFound):
 		return nil
@@ -183,7 +183,7 @@ func (rd *readState) acceptReuse(ctx context.Context, c *ordinalChecker, rec chu
 
 // gapReason distinguishes records that expired at the beginning from records that are missing in the middle.
 func (rd *readState) gapReason(ctx context.Context, c *ordinalChecker, rec chunk.Record) error {
-	first, err := rd.firstRecord(ctx, rd.partition, c.session, 0)
+	first, err := rd.firstRecord(ctx, rd.stream, c.session, 0)
 	switch {
 	case errors.Is(err, jsclient.ErrNotFound): // deleted meanwhile
 		return rd.truncatedIn(c, chunk.TruncatedExpired, 0)

@@ -72,7 +72,7 @@ func (w *env) listed(live bool) (rd *readState, attach func()) {
 			w.t.Fatal(err)
 		}
 	}
-	must(rd.name(w.t.Context()))
+	must(rd.name())
 	state, sessions, err := rd.list(w.t.Context())
 	must(err)
 	return rd, func() {

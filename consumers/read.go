@@ -104,10 +104,9 @@ type readState struct {
 	*Reader
 	plan
 
-	partition int
-	stream    string
-	filter    string
-	root      string // subject of the session whose terminal record counts
+	stream string
+	filter string
+	root   string // subject of the session whose terminal record counts
 
 	ordered *jsreader.Ordered
 	state   jsclient.State             // of the stream when the read was attached
@@ -132,7 +131,7 @@ func (rd *readState) close() {
 
 // open attaches the read. It returns jsreader.ErrEnd if there is nothing to read.
 func (rd *readState) open(ctx context.Context) error {
-	if err := rd.name(ctx); err != nil {
+	if err := rd.name(); err != nil {
 		return err
 	}
 	if err := rd.startingPoint(ctx); err != nil {
@@ -182,17 +181,16 @@ func (rd *readState) openOrdered(ctx context.Context) error {
 	return err
 }
 
-func (rd *readState) name(ctx context.Context) error {
-	at, err := rd.locate(ctx, rd.session)
-	if err != nil {
+func (rd *readState) name() (err error) {
+	layout := rd.cfg.Layout
+	if rd.filter, err = rd.Reader.filter(rd.session, rd.scope); err != nil {
 		return err
 	}
-	rd.partition, rd.stream = at.Partition, rd.cfg.Layout.Stream(at.Partition)
-	if rd.filter, err = rd.Reader.filter(rd.partition, rd.session, rd.scope); err != nil {
+	if rd.root, err = layout.Subject(rd.session); err != nil {
 		return err
 	}
-	rd.root, err = rd.cfg.Layout.SubjectIn(rd.partition, rd.session)
-	return err
+	rd.stream = layout.Stream(layout.Partition(rd.session))
+	return nil
 }
 
 // startingPoint creates the ordinal checker of the session that the position belongs to.
@@ -237,7 +235,7 @@ func (rd *readState) startAtPosition(ctx context.Context) error {
 }
 
 func (rd *readState) beginAfter(rec chunk.Record) error {
-	subject, err := rd.cfg.Layout.SubjectIn(rd.partition, rec.Session)
+	subject, err := rd.cfg.Layout.Subject(rec.Session)
 	if err != nil {
 		return err
 	}

@@ -12,9 +12,7 @@ import (
 	"github.com/tailrace/tailrace/codec"
 	"github.com/tailrace/tailrace/internal/archive"
 	"github.com/tailrace/tailrace/internal/jsclient"
-	"github.com/tailrace/tailrace/internal/jspartitions"
 	"github.com/tailrace/tailrace/internal/jsreader"
-	"github.com/tailrace/tailrace/subjects"
 )
 
 // Reader reads the log. Its methods may be called concurrently; each iterator that they return belongs to the goroutine that ranges over it. A Reader
@@ -22,7 +20,6 @@ import (
 type Reader struct {
 	cfg      Config
 	client   *jsclient.Client
-	parts    *jspartitions.Locator
 	archives *archive.Reader
 
 	malformed, fenced, resets, archived, gaps, deadLetters atomic.Uint64
@@ -41,22 +38,17 @@ func New(js jetstream.JetStream, cfg Config) (*Reader, error) {
 		cfg.OnMalformed = warnMalformed(cfg.Log)
 	}
 	client := jsclient.New(js)
-	parts := jspartitions.New(client, cfg.Layout)
-	return &Reader{cfg: cfg, client: client, parts: parts, archives: archive.NewReader(client, cfg.Layout, parts, cfg.Log)}, nil
+	return &Reader{cfg: cfg, client: client, archives: archive.NewReader(client, cfg.Layout, cfg.Log)}, nil
 }
 
 // Last returns the last record of s. The leader of the stream answers: after a writer got the confirmation of a record, Last returns that record or a later
 // one. The error is chunk.ErrUnknownSession if the log has no record of s.
 func (r *Reader) Last(ctx context.Context, s chunk.Session) (chunk.Record, error) {
-	at, err := r.locate(ctx, s)
+	subject, err := r.cfg.Layout.Subject(s)
 	if err != nil {
 		return chunk.Record{}, err
 	}
-	subject, err := r.cfg.Layout.SubjectIn(at.Partition, s)
-	if err != nil {
-		return chunk.Record{}, err
-	}
-	stream := r.cfg.Layout.Stream(at.Partition)
+	stream := r.cfg.Layout.Stream(r.cfg.Layout.Partition(s))
 	rec, err := retry(ctx, r, r.cfg.OpenTimeout, func(ctx context.Context) (chunk.Record, error) {
 		return r.lastRecord(ctx, stream, subject, s)
 	})
@@ -75,35 +67,17 @@ func (r *Reader) LastThrough(ctx context.Context, s chunk.Session, through chunk
 	if through == 0 {
 		return chunk.Record{}, chunk.ErrUnknownSession
 	}
-	at, err := r.locate(ctx, s)
-	if err != nil {
-		return chunk.Record{}, err
-	}
-	subject, err := r.cfg.Layout.SubjectIn(at.Partition, s)
+	subject, err := r.cfg.Layout.Subject(s)
 	if err != nil {
 		return chunk.Record{}, err
 	}
 	rec, err = retry(ctx, r, r.cfg.OpenTimeout, func(ctx context.Context) (chunk.Record, error) {
-		return r.recordUpTo(ctx, r.cfg.Layout.Stream(at.Partition), s, subject, through)
+		return r.recordUpTo(ctx, r.cfg.Layout.Stream(r.cfg.Layout.Partition(s)), s, subject, through)
 	})
 	if errors.Is(err, jsclient.ErrNotFound) {
 		return chunk.Record{}, chunk.ErrUnknownSession
 	}
 	return rec, err
-}
-
-// Partition returns the partition of the tree of s. It is not final while the tree has no record and its partition is about to be closed, see
-// internal/jspartitions. The error is that of an invalid session, or of the server.
-func (r *Reader) Partition(ctx context.Context, s chunk.Session) (partition int, final bool, err error) {
-	at, err := r.locate(ctx, s)
-	return at.Partition, at.Final, err
-}
-
-func (r *Reader) locate(ctx context.Context, s chunk.Session) (jspartitions.Location, error) {
-	if err := subjects.CheckSession(s); err != nil {
-		return jspartitions.Location{}, err
-	}
-	return r.parts.Locate(ctx, s)
 }
 
 // Tip returns the end of the stream of a partition, from its leader.

@@ -7,8 +7,10 @@ import (
 	"flag"
 	"fmt"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -17,6 +19,7 @@ import (
 	"github.com/tailrace/tailrace/chunk"
 	"github.com/tailrace/tailrace/internal/natsauth"
 	"github.com/tailrace/tailrace/internal/testkit/natstest"
+	"github.com/tailrace/tailrace/internal/testkit/roletest"
 	"github.com/tailrace/tailrace/internal/testkit/seedtest"
 	"github.com/tailrace/tailrace/internal/testkit/stack"
 	"github.com/tailrace/tailrace/internal/testkit/streamtest"
@@ -283,6 +286,12 @@ func (c *chaosEnv) checkLines(t *testing.T) {
 // verify compares all stored snapshots with a fold of the log.
 func (c *chaosEnv) verify(t *testing.T) {
 	t.Helper()
-	out := runCommand(t, c.url, natsauth.Operator, "verify", "--all")
-	t.Logf("verify: %s", out[strings.LastIndexByte(out, '\n')+1:])
+	cmd := exec.CommandContext(t.Context(), binary(t), "verify", "--all")
+	cmd.Env = slices.Concat(os.Environ(), roletest.Shared().Env(natsauth.Operator), []string{"TAILRACE_NATS_URL=" + c.url})
+	out, err := cmd.CombinedOutput()
+	if err != nil {
+		t.Errorf("verify: %v: %s", err, out)
+	}
+	lines := strings.TrimSpace(string(out))
+	t.Logf("verify: %s", lines[strings.LastIndexByte(lines, '\n')+1:])
 }

@@ -60,7 +60,7 @@ type podsOptions struct {
 func newPodsEnv(t *testing.T, opts podsOptions) *podsEnv {
 	t.Helper()
 	e := &podsEnv{
-		nats: natstest.StartCluster(t, 3), model: openaitest.Start(t, answerSlowly), streams: topology.Config{Layout: subjects.Layout{Partitions: 4}, Replicas: 3},
+		nats: natstest.StartCluster(t, 3), model: openaitest.Start(t, answerSlowly), streams: topology.Config{Layout: subjects.Layout{Partitions: 8}, Replicas: 3},
 	}
 	issuer := authtest.NewIssuer(t)
 	e.token = issuer.Token(auth.Grant{Tenant: "default", Subject: "user", Scopes: auth.AllScopes, Sessions: auth.Sessions{All: true}}, time.Hour, nil)

@@ -168,7 +168,7 @@ func BenchmarkIdleRun(b *testing.B) {
 	var runs []*Run
 	for b.Loop() {
 		s := chunk.RootSession("t", "s"+strconv.Itoa(len(runs)))
-		log, err := producer.newNATSLog(b.Context(), s)
+		log, err := producer.newNATSLog(s)
 		if err != nil {
 			b.Fatal(err)
 		}

@@ -22,7 +22,7 @@ import (
 // The log in memory and the log on a server behave the same, so that the tests with a fake clock are valid for a server.
 func TestFakeLogMatchesServer(t *testing.T) {
 	p := local(t)
-	served, err := p.producer(t, Config{}).newNATSLog(t.Context(), testSession)
+	served, err := p.producer(t, Config{}).newNATSLog(testSession)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -223,8 +223,6 @@ func (l *fakeLog) remove(_ context.Context, seq chunk.Seq) error {
 
 func (l *fakeLog) maxMessageSize() int { return l.limit }
 
-func (l *fakeLog) stream() string { return "TR_CHUNKS_0" }
-
 func (*fakeLog) close() {}
 
 // records returns the records as readers decode them.

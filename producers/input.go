@@ -84,9 +84,9 @@ var ErrNoRecord = errors.New("session has no record in the log")
 
 // Head reads the last record of a session, with retries. Without one it returns ErrNoRecord, and a Head with the ordinal and epoch of the stored position.
 func (p *Producer) Head(ctx context.Context, s chunk.Session) (Head, error) {
-	log, err := p.newNATSLog(ctx, s)
+	log, err := p.newNATSLog(s)
 	if err != nil {
-		return Head{}, err
+		return Head{}, fmt.Errorf("%w: %w", chunk.ErrInvalid, err)
 	}
 	defer log.close()
 	r := newRun(p.cfg, s, log, startOptions{})
@@ -117,25 +117,21 @@ type TreeInput struct {
 // TreeInput returns what the sessions below a root have of a run, as some replica of the log has them. The error is temporary if that replica does not have the
 // record at a sequence yet.
 func (p *Producer) TreeInput(ctx context.Context, root chunk.Session, run string, atLeast chunk.Seq) (t TreeInput, err error) {
-	at, err := p.partitions.Locate(ctx, root)
-	if err != nil {
-		return t, err
-	}
-	filter, err := p.cfg.Layout.TreeIn(at.Partition, root)
+	filter, err := p.cfg.Layout.Tree(root)
 	if err != nil {
 		return t, fmt.Errorf("%w: %w", chunk.ErrInvalid, err)
 	}
 	ctx, cancel := context.WithTimeout(ctx, p.cfg.AttemptTimeout)
 	defer cancel()
 	var size int
-	upTo, err := p.client.LastOfEach(ctx, p.cfg.Layout.Stream(at.Partition), []string{filter}, func(m jsclient.Message) {
+	upTo, err := p.client.LastOfEach(ctx, p.cfg.Layout.Stream(p.cfg.Layout.Partition(root)), []string{filter}, func(m jsclient.Message) {
 		size += len(m.Data)
-		input, ok := codec.InputOf(m.Header, m.Data)
-		if !ok || input.Run != run {
+		at, ok := codec.InputOf(m.Header, m.Data)
+		if !ok || at.Run != run {
 			return
 		}
-		if input.Compare(t.Furthest) > 0 {
-			t.Furthest = input
+		if at.Compare(t.Furthest) > 0 {
+			t.Furthest = at
 		}
 		if s, err := p.cfg.Layout.Parse(m.Subject); err == nil {
 			rec, err := codec.Decode(codec.Stored{Session: s, Seq: chunk.Seq(m.Seq), At: m.Stored, Header: m.Header, Data: m.Data})
@@ -160,9 +156,9 @@ const treeBytes = 512 << 10
 //
 // run is the id of the run. Continue completes the deletes of a cleanup that was interrupted.
 func (p *Producer) Continue(ctx context.Context, h Head, run string) (*Run, error) {
-	log, err := p.newNATSLog(ctx, h.Session)
+	log, err := p.newNATSLog(h.Session)
 	if err != nil {
-		return nil, err
+		return nil, fmt.Errorf("%w: %w", chunk.ErrInvalid, err)
 	}
 	o := startOptions{agentType: h.Chunk.AgentType}
 	if o.agentType == "" {

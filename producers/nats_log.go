@@ -3,59 +3,37 @@ package producers
 import (
 	"context"
 	"errors"
-	"fmt"
 	"log/slog"
-	"sync/atomic"
 	"time"
-
-	"github.com/nats-io/nats.go"
 
 	"github.com/tailrace/tailrace/chunk"
 	"github.com/tailrace/tailrace/internal/jsclient"
-	"github.com/tailrace/tailrace/internal/jspartitions"
 )
 
 // natsLog is the log of one session in JetStream.
 type natsLog struct {
 	client    *jsclient.Client
 	publisher *jsclient.SubjectPublisher
-	writer    *jspartitions.Writer
-	target    atomic.Pointer[jspartitions.Target]
+	subject   string
+	stream    string
 	timeout   time.Duration // of one attempt or request
 	slog      *slog.Logger
 }
 
-// newNATSLog returns the log of s. The error wraps chunk.ErrInvalid if s or the layout is invalid.
-func (p *Producer) newNATSLog(ctx context.Context, s chunk.Session) (*natsLog, error) {
-	if _, err := p.cfg.Layout.Subject(s); err != nil {
-		return nil, fmt.Errorf("%w: %w", chunk.ErrInvalid, err)
-	}
-	writer, err := p.partitions.Writer(ctx, s)
+func (p *Producer) newNATSLog(s chunk.Session) (*natsLog, error) {
+	layout := p.cfg.Layout
+	subject, err := layout.Subject(s)
 	if err != nil {
-		return nil, fmt.Errorf("find the partition: %w", err)
-	}
-	l := &natsLog{client: p.client, writer: writer, timeout: p.cfg.AttemptTimeout, slog: p.cfg.Log}
-	if err := l.retarget(); err != nil {
 		return nil, err
 	}
-	t := l.target.Load()
-	l.publisher = p.publisher.Open(t.Stream, t.Publish)
-	return l, nil
-}
-
-// retarget takes the present target of the writer.
-func (l *natsLog) retarget() error {
-	t, err := l.writer.Target()
-	if err != nil {
-		return err
-	}
-	l.target.Store(&t)
-	return nil
+	stream := layout.Stream(layout.Partition(s))
+	return &natsLog{
+		client: p.client, publisher: p.publisher.Open(stream, subject),
+		subject: subject, stream: stream, timeout: p.cfg.AttemptTimeout, slog: p.cfg.Log,
+	}, nil
 }
 
 func (l *natsLog) close() { l.publisher.Close() }
-
-func (l *natsLog) stream() string { return l.target.Load().Stream }
 
 func (l *natsLog) maxMessageSize() int {
 	if n := l.client.JetStream().Conn().MaxPayload(); n > 0 {
@@ -66,28 +44,19 @@ func (l *natsLog) maxMessageSize() int {
 
 func (l *natsLog) publish(ctx context.Context, m outgoing, abandon <-chan struct{}) (chunk.Seq, error) {
 	seq, err := l.publisher.Publish(ctx, jsclient.Outgoing{Number: m.number, Header: m.header, Data: m.data}, abandon)
-	if errors.Is(err, nats.ErrNoResponders) {
-		if refused := errors.Join(l.writer.Refused(ctx, err), l.retarget()); refused != nil {
-			return 0, refused
-		}
-		t := l.target.Load()
-		l.publisher.Retarget(t.Stream, t.Publish)
-	}
 	return chunk.Seq(seq), err
 }
 
 func (l *natsLog) last(ctx context.Context) (message, error) {
 	ctx, cancel := context.WithTimeout(ctx, l.timeout)
 	defer cancel()
-	t := l.target.Load()
-	return asMessage(l.client.Last(ctx, t.Stream, t.Subject))
+	return asMessage(l.client.Last(ctx, l.stream, l.subject))
 }
 
 func (l *natsLog) next(ctx context.Context, after chunk.Seq) (message, error) {
 	ctx, cancel := context.WithTimeout(ctx, l.timeout)
 	defer cancel()
-	t := l.target.Load()
-	return asMessage(l.client.Next(ctx, t.Stream, t.Subject, uint64(after)+1))
+	return asMessage(l.client.Next(ctx, l.stream, l.subject, uint64(after)+1))
 }
 
 func asMessage(m jsclient.Message, err error) (message, error) {
@@ -97,7 +66,7 @@ func asMessage(m jsclient.Message, err error) (message, error) {
 func (l *natsLog) remove(ctx context.Context, seq chunk.Seq) error {
 	ctx, cancel := context.WithTimeout(ctx, l.timeout)
 	defer cancel()
-	if err := l.client.Delete(ctx, l.target.Load().Stream, uint64(seq)); !errors.Is(err, jsclient.ErrNotFound) {
+	if err := l.client.Delete(ctx, l.stream, uint64(seq)); !errors.Is(err, jsclient.ErrNotFound) {
 		return err
 	}
 	return nil
@@ -106,6 +75,5 @@ func (l *natsLog) remove(ctx context.Context, seq chunk.Seq) error {
 func (l *natsLog) writeFailed(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, l.timeout)
 	defer cancel()
-	t := l.target.Load()
-	return l.client.WriteFailed(ctx, t.Stream, t.Subject)
+	return l.client.WriteFailed(ctx, l.stream, l.subject)
 }

@@ -37,9 +37,9 @@ func (l *natsLog) scanAll(ctx context.Context, r scanRange, yield func(message, 
 	if r.after >= r.through {
 		return nil
 	}
-	target, budget := l.target.Load(), scanAttempts*l.timeout
+	budget := scanAttempts * l.timeout
 	o := jsreader.NewOrdered(l.client, jsreader.OrderedConfig{
-		Stream: target.Stream, Filter: target.Subject, After: uint64(r.after), HeadersOnly: r.headersOnly,
+		Stream: l.stream, Filter: l.subject, After: uint64(r.after), HeadersOnly: r.headersOnly,
 		OpenTimeout: budget, Heartbeat: max(l.timeout/scanTicks, time.Millisecond), Log: l.slog,
 	})
 	defer o.Close()
@@ -48,7 +48,7 @@ func (l *natsLog) scanAll(ctx context.Context, r scanRange, yield func(message, 
 	}
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
-	silence := time.AfterFunc(budget, func() { cancel(fmt.Errorf("read %s: no message within %s", target.Stream, budget)) })
+	silence := time.AfterFunc(budget, func() { cancel(fmt.Errorf("read %s: no message within %s", l.stream, budget)) })
 	defer silence.Stop()
 	for o.Last() < uint64(r.through) {
 		e, err := o.NextThrough(ctx, uint64(r.through))

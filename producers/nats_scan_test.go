@@ -128,7 +128,7 @@ func scanner(t *testing.T, url string, cfg Config) *natsLog {
 
 func newScanner(t *testing.T, js jetstream.JetStream, cfg Config) *natsLog {
 	t.Helper()
-	log, err := newTestProducer(t, js, cfg).newNATSLog(t.Context(), testSession)
+	log, err := newTestProducer(t, js, cfg).newNATSLog(testSession)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -36,9 +36,6 @@ type Stats struct {
 	Retries int64 // attempts after the first one of each record, also of those that were not stored
 }
 
-// Stream returns the name of the stream with the records of the session.
-func (r *Run) Stream() string { return r.log.stream() }
-
 // Stats returns the present counts.
 func (r *Run) Stats() Stats {
 	r.mu.Lock()

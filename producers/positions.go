@@ -10,7 +10,6 @@ import (
 	"github.com/tailrace/tailrace/chunk"
 	"github.com/tailrace/tailrace/internal/headindex"
 	"github.com/tailrace/tailrace/internal/jsclient"
-	"github.com/tailrace/tailrace/internal/jspartitions"
 	"github.com/tailrace/tailrace/subjects"
 )
 
@@ -19,7 +18,6 @@ import (
 type storedPositions struct {
 	client  *jsclient.Client
 	layout  subjects.Layout
-	parts   *jspartitions.Locator
 	timeout time.Duration // of one request
 }
 
@@ -29,14 +27,10 @@ func (p storedPositions) StoredPosition(ctx context.Context, s chunk.Session) (c
 	if err != nil {
 		return chunk.Position{}, 0, err
 	}
-	at, err := p.parts.Locate(ctx, s)
-	if err != nil {
-		return chunk.Position{}, 0, err
-	}
 	ctx, cancel := context.WithTimeout(ctx, p.timeout)
 	defer cancel()
-	m, err := p.head(ctx, p.layout.SnapshotsOf(at.Partition), key)
-	if errors.Is(err, errNoHead) && at.Partition > 0 {
+	m, err := p.head(ctx, p.layout.SnapshotsOf(p.layout.Partition(s)), key)
+	if errors.Is(err, errNoHead) && p.layout.Partition(s) > 0 {
 		m, err = p.head(ctx, p.layout.Snapshots(), key) // which has all heads if an earlier build has created the log
 	}
 	if errors.Is(err, errNoHead) {

@@ -7,16 +7,14 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/tailrace/tailrace/internal/jsclient"
-	"github.com/tailrace/tailrace/internal/jspartitions"
 )
 
 // Producer starts runs over one NATS connection, which it does not own. Its methods may be called concurrently. It owns one goroutine and one subscription
 // for the responses to all its runs; Close ends them.
 type Producer struct {
-	cfg        Config
-	client     *jsclient.Client
-	publisher  *jsclient.Publisher
-	partitions *jspartitions.Locator
+	cfg       Config
+	client    *jsclient.Client
+	publisher *jsclient.Publisher
 
 	mu     sync.Mutex // guards the fields below
 	runs   map[*Run]struct{}
@@ -37,11 +35,10 @@ func New(js jetstream.JetStream, cfg Config) (*Producer, error) {
 	if err != nil {
 		return nil, err
 	}
-	parts := jspartitions.New(client, cfg.Layout)
 	if cfg.Positions == nil {
-		cfg.Positions = storedPositions{client: client, layout: cfg.Layout, parts: parts, timeout: cfg.AttemptTimeout}
+		cfg.Positions = storedPositions{client: client, layout: cfg.Layout, timeout: cfg.AttemptTimeout}
 	}
-	return &Producer{cfg: cfg, client: client, publisher: publisher, partitions: parts, runs: map[*Run]struct{}{}}, nil
+	return &Producer{cfg: cfg, client: client, publisher: publisher, runs: map[*Run]struct{}{}}, nil
 }
 
 // addRun registers r until it is closed.

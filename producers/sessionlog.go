@@ -9,12 +9,7 @@ import (
 
 	"github.com/tailrace/tailrace/chunk"
 	"github.com/tailrace/tailrace/internal/jsclient"
-	"github.com/tailrace/tailrace/internal/jspartitions"
 )
-
-// ErrOldLayout reports that the partitions of the log have grown since Config.Layout was written: no partition that it has takes messages of this Producer.
-// Add the later numbers of partitions to the layout. Nothing was stored.
-var ErrOldLayout = jspartitions.ErrOldLayout
 
 // sessionLog is the log of one session. natsLog implements it; the tests of the pump use an implementation in memory. The leader of the stream answers
 // reads, because a follower may lag behind acknowledged writes.
@@ -39,9 +34,6 @@ type sessionLog interface {
 
 	// writeFailed returns a *jsclient.WriteError if the server cannot write the stream.
 	writeFailed(ctx context.Context) error
-
-	// stream returns the name of the stream.
-	stream() string
 
 	// maxMessageSize returns the largest size of a message in bytes, headers included, at present.
 	maxMessageSize() int
@@ -102,11 +94,8 @@ const pending jsclient.PublishResult = -1
 
 // classify returns the result that the error of one attempt to publish means.
 func classify(err error) jsclient.PublishResult {
-	switch {
-	case errors.Is(err, jsclient.ErrWaitAbandoned):
+	if errors.Is(err, jsclient.ErrWaitAbandoned) {
 		return pending
-	case errors.Is(err, ErrOldLayout):
-		return jsclient.Closed
 	}
 	return jsclient.ResultOf(err)
 }

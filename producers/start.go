@@ -87,9 +87,9 @@ func (p *Producer) Start(ctx context.Context, s chunk.Session, run chunk.RunStar
 		run.Mode = modeExecute
 	}
 	o.takeOver = o.takeOver || run.Mode == modeTakeover
-	log, err := p.newNATSLog(ctx, s)
+	log, err := p.newNATSLog(s)
 	if err != nil {
-		return nil, &NotStoredError{Session: s, Type: chunk.TypeRunStarted, Cause: err}
+		return nil, &NotStoredError{Session: s, Type: chunk.TypeRunStarted, Cause: fmt.Errorf("%w: %w", chunk.ErrInvalid, err)}
 	}
 	r := newRun(p.cfg, s, log, o)
 	if err := p.addRun(r); err != nil {

@@ -177,7 +177,7 @@ func (c Config) withDefaults() Config {
 func (c Config) hub() hub.Config {
 	cfg := hub.Config{
 		Encode: helix.Encode, Encodings: view.Encodings(c.Views, hub.Encode(helix.Encode)),
-		Partitions: c.Layout.PartitionCount(), MaxMemory: c.HubBytes, FeedLinger: c.FeedLinger, Roots: c.Roots, Log: c.Log,
+		Partitions: c.Layout.PartitionCount(), Partition: c.Layout.Partition, MaxMemory: c.HubBytes, FeedLinger: c.FeedLinger, Roots: c.Roots, Log: c.Log,
 		TracerProvider: c.TracerProvider,
 	}
 	if c.HubBytes != 0 {

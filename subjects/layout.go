@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"strconv"
 	"strings"
+
+	"github.com/tailrace/tailrace/chunk"
 )
 
 const (
@@ -12,8 +14,8 @@ const (
 	// maxPrefix limits the prefix in bytes: with it the longest subject has about 350 bytes, and stream names stay below the server's limit of 255.
 	maxPrefix = 128
 
-	// maxPartitions limits the number of partitions. Each partition is a stream, and with replicas a Raft group; a server supports about a thousand.
-	maxPartitions = 1024
+	// maxPartitions limits the number of partitions. Each has a stream of the log and a bucket of snapshots, which are Raft groups with replicas.
+	maxPartitions = 64
 )
 
 // Layout configures the names of one deployment and the number of its partitions. The zero Layout is ready for use. All processes that share a log must have
@@ -22,14 +24,9 @@ type Layout struct {
 	// Prefix starts every subject, and in upper case every stream and bucket. It is one or more tokens separated by dots. Defaults to "tr".
 	Prefix string
 
-	// Partitions is the number of streams of the log, or of its newest generation if there are earlier ones. A tree is in one of them, selected by a hash of its
-	// root. Defaults to 1; at most 1024 with those of Earlier.
+	// Partitions is the number of streams of the log. A tree is in one of them, selected by a hash of its root, so the number is fixed when the streams are created
+	// (ADR 0043). Defaults to 1; at most 64.
 	Partitions int
-
-	// Earlier has the numbers of partitions before they grew, the oldest first. Partitions are numbered through all generations: with {1}, and Partitions 4,
-	// partition 0 is that of the first generation, and 1 to 4 are those of the second. A tree stays in the generation in which it began, so only the log tells
-	// where an existing one is, see ADR 0039.
-	Earlier []int
 
 	// SnapshotBucket is the key-value bucket of the snapshots of partition 0, and the beginning of the names of those of the other partitions, see SnapshotsOf. If
 	// empty, its name is derived from Prefix. After a rebuild into other buckets it is the name of the first of them.
@@ -52,14 +49,6 @@ func (l Layout) Validate() error {
 	if l.Partitions < 1 || l.Partitions > maxPartitions {
 		return fmt.Errorf("Partitions is %d, want 1 to %d", l.Partitions, maxPartitions)
 	}
-	for i, n := range l.Earlier {
-		if next := append(l.Earlier[i+1:len(l.Earlier):len(l.Earlier)], l.Partitions)[0]; n < 1 || n >= next {
-			return fmt.Errorf("Earlier has %d before %d, want more partitions in each generation", n, next)
-		}
-	}
-	if n := l.PartitionCount(); n > maxPartitions {
-		return fmt.Errorf("Partitions is %d with those of Earlier, want at most %d", n, maxPartitions)
-	}
 	if len(l.Prefix) > maxPrefix {
 		return fmt.Errorf("Prefix has %d bytes, want at most %d", len(l.Prefix), maxPrefix)
 	}
@@ -79,6 +68,34 @@ func (l Layout) Validate() error {
 		}
 	}
 	return nil
+}
+
+// PartitionCount returns Partitions with its default.
+func (l Layout) PartitionCount() int {
+	return max(1, l.withDefaults().Partitions)
+}
+
+// Partition returns the number of the stream that holds the tree of s: FNV-1a 32 of "<tenant>.<root>" modulo Partitions. A server computes the same number with
+// {{partition(P)}} on a subject of just these two tokens.
+func (l Layout) Partition(s chunk.Session) int {
+	h := fnv1a(fnvOffset, s.Tenant)
+	h = fnv1a(h, ".")
+	h = fnv1a(h, s.Root)
+	return int(uint64(h) % uint64(l.PartitionCount()))
+}
+
+// The hash is computed here because Parse needs it for every message of the log, and hash/fnv would allocate a copy of both names each time.
+const (
+	fnvOffset uint32 = 2166136261
+	fnvPrime  uint32 = 16777619
+)
+
+func fnv1a(h uint32, s string) uint32 {
+	for i := range len(s) {
+		h ^= uint32(s[i])
+		h *= fnvPrime
+	}
+	return h
 }
 
 // Stream returns the name of the stream of partition p: TR_CHUNKS_<p>.

@@ -42,8 +42,8 @@ func TestLayoutIsRefused(t *testing.T) {
 		"a dot at the end":        {Layout{Prefix: "tr."}, `Prefix "tr.": token "" is empty`},
 		"a space":                 {Layout{Prefix: "t r"}, `Prefix "t r": token "t r" has ' ' at byte 1`},
 		"too long":                {Layout{Prefix: strings.Repeat("a.", 100) + "a"}, "Prefix has 201 bytes, want at most 128"},
-		"fewer than no partition": {Layout{Partitions: -1}, "Partitions is -1, want 1 to 1024"},
-		"too many partitions":     {Layout{Partitions: 1025}, "Partitions is 1025, want 1 to 1024"},
+		"fewer than no partition": {Layout{Partitions: -1}, "Partitions is -1, want 1 to 64"},
+		"too many partitions":     {Layout{Partitions: 65}, "Partitions is 65, want 1 to 64"},
 	}
 	s := chunk.RootSession("acme", "s1")
 	for name, test := range tests {

@@ -17,13 +17,13 @@ func (l Layout) Live(p int) (source, destination string) {
 // AllLive returns the filter tr.live.<p>.*.*.* of the republished messages of partition p.
 func (l Layout) AllLive(p int) string { return l.livePrefix(p) + "*.*.*" }
 
-// LiveTree returns the filter tr.live.<p>.<tenant>.<root>.* of the republished messages of all sessions under the root of s, including the root, in a
-// partition. The error is a *TokenError, or reports an invalid Layout.
-func (l Layout) LiveTree(p int, s chunk.Session) (string, error) {
+// LiveTree returns the filter tr.live.<p>.<tenant>.<root>.* of the republished messages of all sessions under the root of s, including the root. The error is a
+// *TokenError, or reports an invalid Layout.
+func (l Layout) LiveTree(s chunk.Session) (string, error) {
 	if err := l.check(s.Tree()); err != nil {
 		return "", err
 	}
-	return l.livePrefix(p) + s.Tenant + "." + s.Root + ".*", nil
+	return l.livePrefix(l.Partition(s)) + s.Tenant + "." + s.Root + ".*", nil
 }
 
 func (l Layout) livePrefix(p int) string {

@@ -14,26 +14,20 @@ const (
 	deadLettersToken = ".deadletters."
 )
 
-// Subject is SubjectIn in the partition of the newest generation: the subject of s in a log whose partitions have not grown.
-func (l Layout) Subject(s chunk.Session) (string, error) { return l.SubjectIn(l.Partition(s), s) }
-
-// SubjectIn returns the literal subject of s in a partition: tr.chunks.<p>.<tenant>.<root>.<session>. The error is a *TokenError, or reports an invalid Layout.
-func (l Layout) SubjectIn(p int, s chunk.Session) (string, error) {
+// Subject returns the literal subject of s: tr.chunks.<p>.<tenant>.<root>.<session>. The error is a *TokenError, or reports an invalid Layout.
+func (l Layout) Subject(s chunk.Session) (string, error) {
 	if err := l.check(s); err != nil {
 		return "", err
 	}
-	return l.partitionPrefix(p) + s.Tenant + "." + s.Root + "." + s.ID, nil
+	return l.partitionPrefix(l.Partition(s)) + s.Tenant + "." + s.Root + "." + s.ID, nil
 }
 
-// Tree is TreeIn in the partition of the newest generation.
-func (l Layout) Tree(s chunk.Session) (string, error) { return l.TreeIn(l.Partition(s), s) }
-
-// TreeIn returns the filter tr.chunks.<p>.<tenant>.<root>.* of all sessions under the root of s, including the root, in a partition.
-func (l Layout) TreeIn(p int, s chunk.Session) (string, error) {
+// Tree returns the filter tr.chunks.<p>.<tenant>.<root>.* of all sessions under the root of s, including the root.
+func (l Layout) Tree(s chunk.Session) (string, error) {
 	if err := l.check(s.Tree()); err != nil {
 		return "", err
 	}
-	return l.partitionPrefix(p) + s.Tenant + "." + s.Root + ".*", nil
+	return l.partitionPrefix(l.Partition(s)) + s.Tenant + "." + s.Root + ".*", nil
 }
 
 // TenantFilter returns the filter of one tenant's sessions in partition p. The sessions of a tenant are in all partitions. The error is a *TokenError, or names
@@ -84,7 +78,7 @@ func (e *ParseError) Error() string {
 // Unwrap returns the *TokenError of an invalid token.
 func (e *ParseError) Unwrap() error { return e.Cause }
 
-// Parse is the inverse of SubjectIn: it accepts exactly its output in the partitions of the session, one of each generation. The error is a *ParseError. The session shares
+// Parse is the inverse of Subject: it accepts exactly the output of Subject, in the partition of the session. The error is a *ParseError. The session shares
 // the memory of the subject.
 func (l Layout) Parse(subject string) (chunk.Session, error) {
 	d := l.withDefaults()
@@ -104,12 +98,10 @@ func (l Layout) Parse(subject string) (chunk.Session, error) {
 	if err := CheckSession(s); err != nil {
 		return chunk.Session{}, newParseError(subject, err.Error(), err)
 	}
-	for g := range d.Generations() {
-		if isDecimal(partition, d.PartitionIn(g, s)) {
-			return s, nil
-		}
+	if p := d.Partition(s); !isDecimal(partition, p) {
+		return chunk.Session{}, newParseError(subject, fmt.Sprintf("this session belongs to partition %d of %d", p, d.PartitionCount()), nil)
 	}
-	return chunk.Session{}, newParseError(subject, fmt.Sprintf("this session belongs to partition %d of %d", d.Partition(s), d.PartitionCount()), nil)
+	return s, nil
 }
 
 // Command returns the subject of the commands for one session: tr.commands.<tenant>.<agentType>.<session>. The caller escapes an agent type that is not a

@@ -3,12 +3,9 @@ package topology
 import (
 	"fmt"
 	"slices"
-	"strconv"
 	"strings"
 
 	"github.com/nats-io/nats.go/jetstream"
-
-	"github.com/tailrace/tailrace/subjects"
 )
 
 // Difference is one setting of one stream that differs from the required one.
@@ -52,12 +49,6 @@ func (e *DiffError) Error() string {
 // compare returns the differences.
 func compare(got jetstream.StreamConfig, want streamSpec) []Difference {
 	var diffs []Difference
-	switch {
-	case want.isClosed(got) && want.isNewest:
-		return []Difference{want.hasGrown()}
-	case want.isClosed(got):
-		got.Subjects, got.SubjectTransform = want.Subjects, nil
-	}
 	is, should := settings(got), settings(want.StreamConfig)
 	for i := range should {
 		switch {
@@ -84,33 +75,13 @@ func compare(got jetstream.StreamConfig, want streamSpec) []Difference {
 	return diffs
 }
 
-// hasGrown is the difference of a stream that was closed when the partitions grew beyond the layout.
-func (w streamSpec) hasGrown() Difference {
-	return Difference{
-		Class: Breaks, Stream: w.Name, Setting: partitionsSetting, Got: "more than " + w.partitions + ": the partitions have grown, and this one is closed", Want: w.partitions,
-		Remedy: "add the later numbers to Layout (TAILRACE_PARTITIONS)", Risk: "readers do not find new sessions, and writers are refused",
-	}
-}
-
-func remedyOfPartitions(got, want string) string {
-	set := "set Layout.Partitions to " + got
-	earlier, n, err := subjects.ParsePartitionList(got)
-	if err == nil && len(earlier) > 0 {
-		set = "set Layout.Earlier and Layout.Partitions to " + got
-	}
-	if more, convErr := strconv.Atoi(want); err == nil && convErr == nil && more > n {
-		set += fmt.Sprintf(", or to %s,%s to let the partitions grow (docs/scaling.md)", got, want)
-	}
-	return set
-}
-
 // remedy describes how to make both sides equal.
 func (w streamSpec) remedy(got string, s setting) string {
 	if s.name == partitionsSetting {
 		if got == nothing {
 			return fmt.Sprintf("if it was created for %s, record that with `nats stream edit %s --metadata %s=%s`", s.value, w.Name, partitionsKey, s.value)
 		}
-		return remedyOfPartitions(got, s.value)
+		return fmt.Sprintf("set Layout.Partitions (TAILRACE_PARTITIONS) to %s: the number is fixed when the streams are created", got)
 	}
 	if s.name == snapshotsSetting {
 		return "choose another Layout.SnapshotBucket: this bucket belongs to another one"

@@ -3,6 +3,7 @@ package topology
 import (
 	"context"
 	"errors"
+	"fmt"
 	"maps"
 	"slices"
 	"strings"
@@ -119,7 +120,7 @@ func TestDifferences(t *testing.T) {
 		},
 		"another number of partitions": {
 			func(c *jetstream.StreamConfig) { c.Metadata[partitionsKey] = "4" },
-			"number of partitions is 4, want 1; set Layout.Partitions to 4",
+			"number of partitions is 4, want 1; set Layout.Partitions (TAILRACE_PARTITIONS) to 4: the number is fixed when the streams are created",
 		},
 	}
 	js := natstest.Start(t).JetStream(t)
@@ -244,19 +245,42 @@ func TestDifferencesThatDoNotMatter(t *testing.T) {
 	}
 }
 
-// Another number of partitions is an error.
+// The number of partitions is fixed: another one is refused, by setup and by all roles, with both numbers, and nothing is created.
 func TestChangedPartitions(t *testing.T) {
+	const created = 4
 	of := func(n int) Config { return Config{Layout: subjects.Layout{Partitions: n}} }
 	js := natstest.Start(t).JetStream(t)
-	if err := Ensure(t.Context(), js, of(2)); err != nil {
+	if err := Ensure(t.Context(), js, of(created)); err != nil {
 		t.Fatal(err)
 	}
-	fewer := Ensure(t.Context(), js, of(1))
-	wantDifference(t, fewer, "TR_CHUNKS_1: listens on tr.chunks.*.*.*.*, want partitions 0 to 0 only; set Layout.Partitions to more than 1, or delete the stream if it has no session")
-	wantDifference(t, fewer, "TR_CHUNKS_0: number of partitions is 2, want 1; set Layout.Partitions to 2")
-	more := Ensure(t.Context(), js, of(3))
-	wantDifference(t, more, "TR_CHUNKS_1: number of partitions is 2, want 3; set Layout.Partitions to 2, or to 2,3 to let the partitions grow (docs/scaling.md)")
-	wantStreams(t, js, "KV_TR_CREDENTIALS", "KV_TR_INBOX", "KV_TR_SNAPSHOTS", "KV_TR_SNAPSHOTS_1", "KV_TR_USAGE", "OBJ_TR_OBJECTS", "TR_AUDIT", "TR_CHUNKS_0", "TR_CHUNKS_1", "TR_COMMANDS", "TR_DEADLETTERS", "TR_DEADLINES")
+	streams, err := Streams(of(created))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var names []string
+	for _, stream := range streams {
+		names = append(names, stream.Name)
+	}
+	slices.Sort(names)
+	for n, name := range map[int]string{8: "more", 2: "fewer"} {
+		t.Run(name, func(t *testing.T) {
+			for _, open := range []func(context.Context, jetstream.JetStream, Config) error{Ensure, Check} {
+				err := open(t.Context(), js, of(n))
+				for p := range min(n, created) {
+					wantDifference(t, err, fmt.Sprintf("TR_CHUNKS_%d: number of partitions is 4, want %d; set Layout.Partitions (TAILRACE_PARTITIONS) to 4: "+
+						"the number is fixed when the streams are created", p, n))
+				}
+				for p := n; p < created; p++ {
+					wantDifference(t, err, fmt.Sprintf("TR_CHUNKS_%d: listens on tr.chunks.*.*.*.*, want partitions 0 to %d only; "+
+						"set Layout.Partitions to more than %d, or delete the stream if it has no session", p, n-1, p))
+				}
+			}
+			wantStreams(t, js, names...)
+		})
+	}
+	if err := Check(t.Context(), js, of(created)); err != nil {
+		t.Error(err)
+	}
 }
 
 // A stream of another program that takes subjects of the layout is reported.

@@ -29,11 +29,9 @@
 // If a log with several partitions was created by an earlier build, its snapshots are all in TR_SNAPSHOTS, and the buckets of the other partitions are not used. In
 // all other logs the metadata of TR_SNAPSHOTS has tailrace.snapshots.
 //
-// # Changing the number of partitions
+// # The number of partitions
 //
-// The partition of a session is a hash modulo the number of partitions, so another number would send running sessions to other streams. Each stream therefore
-// stores the number (metadata tailrace.partitions), and Ensure and Check return an error for another one.
-//
-// The partitions grow by generations instead, which Layout.Earlier and Layout.Partitions list: Ensure creates the streams of the new generation, and Grow closes
-// those of the earlier ones, in which the sessions that have begun there continue. docs/scaling.md has the steps, ADR 0039 the reasons.
+// The partition of a session is a hash modulo the number of partitions, so another number would send running sessions to other streams. The number is fixed when
+// the streams are created: each stores it (metadata tailrace.partitions), and Ensure and Check return an error for another one. ADR 0043 has the reasons, and
+// docs/scaling.md what to do instead.
 package topology

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"maps"
 	"slices"
-	"strings"
 	"sync"
 	"time"
 
@@ -229,11 +228,6 @@ func conflictingStreams(ctx context.Context, js jetstream.JetStream, cfg Config,
 			if slices.ContainsFunc(wanted, func(w streamSpec) bool { return w.Name == name }) {
 				continue
 			}
-			if grown, err := cfg.isOfLaterGeneration(ctx, js, name); err != nil {
-				return nil, explain(js, "read stream "+name, err)
-			} else if grown {
-				continue // the partitions are about to grow: this layout is valid until its own are closed
-			}
 			diffs = append(diffs, cfg.isConflicting(name, subjects))
 		}
 		if err := list.Err(); err != nil {
@@ -241,18 +235,6 @@ func conflictingStreams(ctx context.Context, js jetstream.JetStream, cfg Config,
 		}
 	}
 	return diffs, nil
-}
-
-// isOfLaterGeneration reports whether a stream is a partition of a layout that continues this one.
-func (c Config) isOfLaterGeneration(ctx context.Context, js jetstream.JetStream, name string) (bool, error) {
-	if p, ok := c.partitionOf(name); !ok || p < c.Layout.PartitionCount() {
-		return false, nil
-	}
-	stream, err := withRetry(ctx, func(ctx context.Context) (jetstream.Stream, error) { return js.Stream(ctx, name) })
-	if errors.Is(err, jetstream.ErrStreamNotFound) {
-		return false, nil
-	}
-	return err == nil && strings.HasPrefix(stream.CachedInfo().Config.Metadata[partitionsKey], c.Layout.PartitionList()+","), err
 }
 
 func (c Config) isConflicting(name, subjects string) Difference {

@@ -65,9 +65,6 @@ func EnsureMirrors(ctx context.Context, home, local jetstream.JetStream, cfg Mir
 	if err := cfg.Layout.Validate(); err != nil {
 		return fmt.Errorf("Layout: %w", err)
 	}
-	if len(cfg.Layout.Earlier) > 0 {
-		return errors.New("Layout.Earlier is set, want a log whose partitions have not grown: a mirror does not know which of them are closed")
-	}
 	for _, name := range Mirrored(cfg.Layout) {
 		m, err := ensureMirror(ctx, home, local, cfg, name)
 		if err != nil {

@@ -77,7 +77,7 @@ func explain(js jetstream.JetStream, doing string, err error) error {
 
 // subjectSpace returns the filters of all subjects of the layout.
 func (c Config) subjectSpace() []string {
-	return append(c.Layout.AllDeadLetters(), c.Layout.AllChunks(), c.Layout.AllClosed(), c.Layout.AllCommands(), c.Layout.AllDeadlines(), c.Layout.AllAudit())
+	return append(c.Layout.AllDeadLetters(), c.Layout.AllChunks(), c.Layout.AllCommands(), c.Layout.AllDeadlines(), c.Layout.AllAudit())
 }
 
 // partitionOf returns the partition whose stream has this name, if there is one.

@@ -37,10 +37,6 @@ type streamSpec struct {
 	exact    []string             // limits of which a lower value breaks a guarantee of this stream
 	reserved []string             // subjects of all streams
 	live     *jetstream.RePublish // what a stream of the log may republish
-
-	closed     *jetstream.SubjectTransformConfig // what a stream of the log takes when its partition is closed
-	isNewest   bool                              // of a stream of the log: its partition is of the newest generation of the layout, and not closed
-	partitions string                            // of the whole layout
 }
 
 // streams returns the required configurations of all streams.
@@ -56,8 +52,7 @@ func (c Config) streams() []streamSpec {
 	all = append(all, c.objects(), c.deadLetters(), c.audit())
 	reserved := []string{c.Layout.AllInboxHints()}
 	for p := range c.Layout.PartitionCount() {
-		closed, _ := c.Layout.Closed(p)
-		reserved = append(reserved, c.Layout.AllLive(p), closed)
+		reserved = append(reserved, c.Layout.AllLive(p))
 	}
 	for _, stream := range all {
 		reserved = append(reserved, stream.Subjects...)
@@ -109,11 +104,7 @@ func (c Config) chunks(p int) streamSpec {
 	if s.live = (&jetstream.RePublish{Source: source, Destination: live}); c.Republish {
 		s.RePublish = s.live
 	}
-	generation := c.Layout.Generation(p)
-	s.Metadata = map[string]string{partitionsKey: c.Layout.In(generation).PartitionList()}
-	source, stored := c.Layout.Closed(p)
-	s.closed = &jetstream.SubjectTransformConfig{Source: source, Destination: stored}
-	s.isNewest, s.partitions = generation == len(c.Layout.Earlier), c.Layout.PartitionList()
+	s.Metadata = map[string]string{partitionsKey: strconv.Itoa(c.Layout.PartitionCount())}
 	return s
 }
 

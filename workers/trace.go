@@ -83,8 +83,9 @@ func (t *Turn) endTrace() {
 	}
 	stats := t.run.Stats()
 	_, span := t.w.tracer.Start(trace.ContextWithSpan(t.writeCtx, t.trace.Span), "publish", trace.WithSpanKind(trace.SpanKindProducer), trace.WithTimestamp(t.trace.began))
+	layout := t.w.cfg.Layout
 	span.SetAttributes(tracing.MessagingSystem.String("nats"), tracing.MessagingOperation.String("send"),
-		tracing.Destination.String(t.run.Stream()), tracing.BatchSize.Int64(stats.Records),
+		tracing.Destination.String(layout.Stream(layout.Partition(t.cmd.Session))), tracing.BatchSize.Int64(stats.Records),
 		tracing.Bytes.Int64(stats.Bytes), tracing.Retries.Int64(stats.Retries))
 	span.End()
 	t.trace.SetAttributes(tracing.Outcome.String(t.trace.outcome))

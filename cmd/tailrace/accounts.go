@@ -28,17 +28,17 @@ import (
 // accountEntry is a tenant in the file of accounts. Missing members are those of the settings, except the credentials, the inboxes and the snapshot bucket: these
 // are of one account.
 type accountEntry struct {
-	Creds          string        `json:"creds"` // file; or Nkey
-	Nkey           string        `json:"nkey"`  // file
-	URL            redactedURL   `json:"url"`
-	CA             string        `json:"ca"`
-	Cert           string        `json:"cert"`
-	Key            string        `json:"key"`
-	Domain         *string       `json:"domain"`
-	InboxPrefix    string        `json:"inboxPrefix"`
-	Prefix         string        `json:"prefix"`
-	Partitions     partitionList `json:"partitions"`
-	SnapshotBucket string        `json:"snapshotBucket"`
+	Creds          string      `json:"creds"` // file; or Nkey
+	Nkey           string      `json:"nkey"`  // file
+	URL            redactedURL `json:"url"`
+	CA             string      `json:"ca"`
+	Cert           string      `json:"cert"`
+	Key            string      `json:"key"`
+	Domain         *string     `json:"domain"`
+	InboxPrefix    string      `json:"inboxPrefix"`
+	Prefix         string      `json:"prefix"`
+	Partitions     int         `json:"partitions"`
+	SnapshotBucket string      `json:"snapshotBucket"`
 }
 
 // settings returns the settings of an edge in the account.

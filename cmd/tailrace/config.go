@@ -105,7 +105,7 @@ type config struct {
 	Pprof          bool       `env:"PPROF" default:"false" desc:"serve profiles of the process on OPS_LISTEN"`
 
 	Prefix     string        `env:"PREFIX" default:"tr" desc:"first token of every subject, and prefix of stream names"`
-	Partitions partitionList `env:"PARTITIONS" default:"1" desc:"number of chunk streams; after they have grown, the numbers of all generations, the newest last (1,4)"`
+	Partitions int           `env:"PARTITIONS" default:"1" desc:"number of chunk streams, 1 to 64; it is fixed when setup has created them"`
 	Replicas   int           `env:"REPLICAS" default:"1" desc:"replicas of every stream and bucket: 1 or 3"`
 	MaxAge     time.Duration `env:"MAX_AGE" default:"72h" desc:"retention of chunks in the log"`
 
@@ -243,12 +243,11 @@ func parseInterleaved(flags *flag.FlagSet, args []string) ([]string, error) {
 const minBodyBytes = 32 << 20
 
 func (c config) validate() error {
-	if _, err := c.Partitions.in(subjects.Layout{}); err != nil {
-		return err
-	}
 	switch {
 	case c.Replicas != 1 && c.Replicas != 3:
 		return fmt.Errorf("replicas is %d, want 1 or 3", c.Replicas)
+	case c.Partitions < 1:
+		return fmt.Errorf("partitions is %d, want 1 or more", c.Partitions)
 	case c.Audit != auditOn && c.Audit != auditRequired && c.Audit != auditOff:
 		return fmt.Errorf("audit is %q, want on, required or off", c.Audit)
 	case c.Ingest != "" && c.Ingest != ingestOn && c.Ingest != ingestOff:
@@ -291,8 +290,6 @@ func (c config) validate() error {
 		return errors.New("mirror-domain: want the feed partition: a mirror does not republish")
 	case c.MirrorDomain != "" && c.Accounts != "":
 		return errors.New("mirror-domain and accounts are both set, want one")
-	case c.MirrorDomain != "" && len(c.layout().Earlier) > 0:
-		return errors.New("mirror-domain: want one number of partitions: a mirror does not know which partitions are closed")
 	case c.MirrorReplicas != 1 && c.MirrorReplicas != 3:
 		return fmt.Errorf("mirror-replicas is %d, want 1 or 3", c.MirrorReplicas)
 	case c.DemoPace < 0:
@@ -312,7 +309,7 @@ func (c config) validate() error {
 	if err := natsauth.CheckInboxPrefix(c.NATSInboxPrefix); err != nil {
 		return fmt.Errorf("nats-inbox-prefix: %w", err)
 	}
-	return cmp.Or(checkIfSet("nats-domain", c.NATSDomain), checkIfSet("mirror-domain", c.MirrorDomain), checkIfSet("worker-tenant", c.WorkerTenant),
+	return cmp.Or(c.layout().Validate(), checkIfSet("nats-domain", c.NATSDomain), checkIfSet("mirror-domain", c.MirrorDomain), checkIfSet("worker-tenant", c.WorkerTenant),
 		subjects.CheckToken("agent", c.Agent), subjects.CheckToken("tenant", c.Tenant))
 }
 
@@ -341,8 +338,7 @@ func (c config) topology() topology.Config {
 }
 
 func (c config) layout() subjects.Layout {
-	layout, _ := c.Partitions.in(subjects.Layout{Prefix: c.Prefix, SnapshotBucket: c.SnapshotBucket}) // checked by validate
-	return layout
+	return subjects.Layout{Prefix: c.Prefix, Partitions: c.Partitions, SnapshotBucket: c.SnapshotBucket}
 }
 
 // field is one setting as a flag.Value.

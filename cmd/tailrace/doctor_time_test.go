@@ -67,7 +67,7 @@ func TestDoctorWarnsOfUnsavedRecords(t *testing.T) {
 			t.Fatal(err)
 		}
 		var out bytes.Buffer
-		d := &doctor{app: &app{js: js, cfg: config{Partitions: "1", MaxAge: retention}}, api: jsclient.New(js), out: &out}
+		d := &doctor{app: &app{js: js, cfg: config{Partitions: 1, MaxAge: retention}}, api: jsclient.New(js), out: &out}
 		d.checkDurables(t.Context(), stream)
 		return out.String()
 	}

@@ -34,7 +34,7 @@ func (l *lineCount) Write(p []byte) (int, error) {
 // Partitions are read concurrently, and each record is a separate line.
 func TestFirehoseOfTwoPartitions(t *testing.T) {
 	server := natstest.Start(t, natstest.Listen())
-	streamtest.Ensure(t, server.JetStream(t), config{Partitions: "2"}.topology())
+	streamtest.Ensure(t, server.JetStream(t), config{Partitions: 2}.topology())
 	const sessions, each = 6, 500
 	for s := range sessions {
 		var in strings.Builder

@@ -34,7 +34,8 @@ func TestFlagsWinOverTheEnvironment(t *testing.T) {
 func TestInvalidSettingsAreNamed(t *testing.T) {
 	for want, args := range map[string][]string{
 		"replicas is 2":     {"--replicas", "2"},
-		"partitions is":     {"--partitions", "0"},
+		"partitions is 0":   {"--partitions", "0"},
+		"Partitions is 65":  {"--partitions", "65"},
 		"log-format is":     {"--log-format", "xml"},
 		"heartbeat is 0s":   {"--heartbeat", "0s"},
 		"nats-cert":         {"--nats-cert", "x"},
@@ -48,7 +49,6 @@ func TestInvalidSettingsAreNamed(t *testing.T) {
 		"want nats-domain to be the other": {"--mirror-domain", "leaf", "--nats-domain", "leaf"},
 		"does not republish":               {"--mirror-domain", "leaf", "--nats-domain", "home", "--feed", "interest"},
 		"mirror-domain and accounts":       {"--mirror-domain", "leaf", "--nats-domain", "home", "--accounts", "x"},
-		"want one number of partitions":    {"--mirror-domain", "leaf", "--nats-domain", "home", "--partitions", "1,4"},
 		"mirror-replicas is 2":             {"--mirror-replicas", "2"},
 	} {
 		_, _, err := load(args, &strings.Builder{}, nil)
@@ -73,7 +73,7 @@ func TestEnvironment(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if cfg.Listen != "127.0.0.1:4480" || len(cfg.ChatAgents) != 0 || cfg.Partitions != "16" || cfg.NATSURL != "nats://b:4222" || cfg.MaxBytes != 32 || cfg.Replicas != 1 {
+	if cfg.Listen != "127.0.0.1:4480" || len(cfg.ChatAgents) != 0 || cfg.Partitions != 16 || cfg.NATSURL != "nats://b:4222" || cfg.MaxBytes != 32 || cfg.Replicas != 1 {
 		t.Errorf("settings %+v", cfg)
 	}
 }

@@ -97,7 +97,7 @@ func (p *projectorParts) share(ctx context.Context) error {
 		return err
 	}
 	return shares.Run(ctx, shares.Config{
-		Member: replicas.Name(), Members: replicas, Partitions: p.b.cfg.layout().PartitionCount(), Work: p.run,
+		Member: replicas.Name(), Members: replicas, Partitions: p.b.cfg.Partitions, Work: p.run,
 		Interval: replicas.RenewInterval(), Lease: replicas.TTL(), Observe: p.shares, Log: p.b.log,
 	})
 }

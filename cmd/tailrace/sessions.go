@@ -116,11 +116,11 @@ func (f *sessionWalker) walk(ctx context.Context, under chunk.Session, found fun
 	for p := range layout.PartitionCount() {
 		filter := layout.AllFilter(p)
 		if under != (chunk.Session{}) {
-			if p != layout.PartitionIn(layout.Generation(p), under) {
+			if p != layout.Partition(under) {
 				continue
 			}
 			var err error
-			if filter, err = layout.TreeIn(p, under); err != nil {
+			if filter, err = layout.Tree(under); err != nil {
 				return err
 			}
 		}

@@ -35,7 +35,7 @@ func TestSetup(t *testing.T) {
 			t.Errorf("setup: %s", got)
 		}
 	}
-	if err := topology.Check(t.Context(), server.JetStream(t), config{Partitions: "2"}.topology()); err != nil {
+	if err := topology.Check(t.Context(), server.JetStream(t), config{Partitions: 2}.topology()); err != nil {
 		t.Error(err)
 	}
 	if got := tailrace(exitOK, "setup", "--max-age", "1h"); !strings.Contains(got, "accepted  TR_CHUNKS_0: max age is 72h0m0s, want 1h0m0s") {
@@ -64,10 +64,24 @@ func TestSetupForInterest(t *testing.T) {
 	}
 }
 
+// setup and the roles refuse another number of partitions than that of the streams.
+func TestSetupWithAnotherNumberOfPartitions(t *testing.T) {
+	server := natstest.Start(t, natstest.Listen())
+	tailrace(t, exitOK, "setup", "--nats-url", server.URL, "--partitions", "4")
+	for _, n := range []string{"8", "2"} {
+		for _, args := range [][]string{{"setup"}, {"projector", "--ops-listen", ""}} {
+			got := tailrace(t, exitError, append(args, "--nats-url", server.URL, "--partitions", n)...)
+			if !strings.Contains(got, "TR_CHUNKS_0: number of partitions is 4, want "+n+"; set Layout.Partitions (TAILRACE_PARTITIONS) to 4: the number is fixed when the streams are created") {
+				t.Errorf("%s with %s partitions: %s", args[0], n, got)
+			}
+		}
+	}
+}
+
 // setup --print needs no server, and streams that are made of its lines pass the check.
 func TestSetupPrint(t *testing.T) {
 	out := tailrace(t, exitOK, "setup", "--print", "--nats-url", "nats://127.0.0.1:1", "--partitions", "2", "--max-age", "5h")
-	cfg := config{Partitions: "2", MaxAge: 5 * time.Hour}.topology()
+	cfg := config{Partitions: 2, MaxAge: 5 * time.Hour}.topology()
 	want, err := topology.Streams(cfg)
 	if err != nil {
 		t.Fatal(err)
@@ -97,7 +111,7 @@ func TestStricterStream(t *testing.T) {
 	server := natstest.Start(t, natstest.Listen())
 	js := server.JetStream(t)
 	var logged strings.Builder
-	cfg := config{NATSURL: redactedURL(server.URL), Partitions: "1", Replicas: 1, Prefix: "tr"}
+	cfg := config{NATSURL: redactedURL(server.URL), Partitions: 1, Replicas: 1, Prefix: "tr"}
 	b, err := connect(natsauth.Operator, cfg, cfg.logger(&logged))
 	if err != nil {
 		t.Fatal(err)

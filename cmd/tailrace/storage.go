@@ -48,12 +48,8 @@ func (b *app) mayPurge(stream string) bool {
 	return err == nil && slices.Contains(names, stream)
 }
 
-// storage returns why nothing can be stored for a session: for its log, wherever it is, its commands or its answers.
+// storage returns why nothing can be stored for a session: for its log, its commands or its answers.
 func (b *app) storage(s chunk.Session) error {
 	layout := b.cfg.layout()
-	streams := []string{layout.CommandStream(), "KV_" + layout.Inbox()}
-	for g := range layout.Generations() {
-		streams = append(streams, layout.Stream(layout.PartitionIn(g, s)))
-	}
-	return b.canary.Err(streams...)
+	return b.canary.Err(layout.Stream(layout.Partition(s)), layout.CommandStream(), "KV_"+layout.Inbox())
 }

@@ -9,7 +9,6 @@ import (
 
 	"github.com/tailrace/tailrace/chunk"
 	"github.com/tailrace/tailrace/internal/jsclient"
-	"github.com/tailrace/tailrace/internal/jspartitions"
 	"github.com/tailrace/tailrace/internal/jsreader"
 	"github.com/tailrace/tailrace/subjects"
 )
@@ -19,13 +18,12 @@ import (
 type Reader struct {
 	client *jsclient.Client
 	layout subjects.Layout
-	parts  *jspartitions.Locator
 	log    *slog.Logger
 }
 
 // NewReader returns a Reader of the archives of a layout.
-func NewReader(client *jsclient.Client, layout subjects.Layout, parts *jspartitions.Locator, log *slog.Logger) *Reader {
-	return &Reader{client: client, layout: layout, parts: parts, log: log}
+func NewReader(client *jsclient.Client, layout subjects.Layout, log *slog.Logger) *Reader {
+	return &Reader{client: client, layout: layout, log: log}
 }
 
 // Indexes returns the indexes of the archives of s, or with chunk.ScopeTree of all sessions of its tree, by the subject of the session in the log.
@@ -58,11 +56,7 @@ func (r *Reader) indexes(ctx context.Context, s chunk.Session, scope chunk.Scope
 		if err != nil {
 			return nil, err
 		}
-		at, err := r.parts.Locate(ctx, s)
-		if err != nil {
-			return nil, err
-		}
-		subject, err := r.layout.SubjectIn(at.Partition, s)
+		subject, err := r.layout.Subject(s)
 		if err != nil {
 			return nil, err
 		}
@@ -117,11 +111,7 @@ func (r *Reader) open(ctx context.Context, indexes map[string]*Index, log jsclie
 			return nil, err
 		}
 		// After the number of messages, see MatchesLog.
-		at, err := r.parts.Locate(ctx, s)
-		if err != nil {
-			return nil, err
-		}
-		last, err := r.client.Last(ctx, r.layout.Stream(at.Partition), subject)
+		last, err := r.client.Last(ctx, r.layout.Stream(r.layout.Partition(s)), subject)
 		if errors.Is(err, jsclient.ErrNotFound) {
 			continue
 		}

@@ -76,7 +76,6 @@ var layers = map[string]place{
 	"internal/archive":       {adapter, jetstream},
 	"internal/canary":        {adapter, jetstream},
 	"internal/jsclient":      {adapter, jetstream},
-	"internal/jspartitions":  {adapter, jetstream},
 	"internal/jsreader":      {adapter, jetstream},
 	"internal/jscredentials": {adapter, jetstream},
 	"internal/jscontrol":     {adapter, jetstream},

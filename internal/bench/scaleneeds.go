@@ -13,7 +13,7 @@ const (
 	serverCores    = 16     // of a server
 	edgeCores      = 4      // of an edge
 	edgeReaders    = 10_000 // connections of an edge: the most that are measured, in idle and fanout-10000
-	maxPartitions  = 1024   // of a deployment
+	maxPartitions  = 64     // of a deployment
 	partitionBytes = 424    // that an edge receives for each chunk of a partition, measured in feeds
 	interestBytes  = 750    // that an edge receives for each chunk of a watched session, measured in feeds: 150 when a fifth of them is watched
 )

@@ -13,18 +13,17 @@ const Header = "Tailrace-Session"
 
 // Index is the value of the header.
 type Index struct {
-	Status     string        `json:"status"` // of the session, see fold.Status
-	AgentType  string        `json:"agentType,omitempty"`
-	Owner      string        `json:"owner,omitempty"` // subject of the owner; "" in a head of a build that did not write it
-	Seq        chunk.Seq     `json:"seq"`
-	Ordinal    chunk.Ordinal `json:"ordinal"`
-	Epoch      chunk.Epoch   `json:"epoch,omitempty"`      // highest epoch so far; 0 in a head of a build that did not write it
-	Created    int64         `json:"created,omitempty"`    // milliseconds
-	Began      int64         `json:"began,omitempty"`      // milliseconds
-	Deleted    bool          `json:"deleted,omitempty"`    // the head is a tombstone
-	Generation int           `json:"generation,omitempty"` // of partitions, in which the session is; 0 in a head of a build that did not write it
-	Approvals  int           `json:"approvals,omitempty"`  // calls that wait for an approval; 0 in a head of a build that did not write it
-	OwnerKey   bool          `json:"ownerKey,omitempty"`   // the owner is in the index of owners, see jssnapshots; false in a head of a build that did not write it
+	Status    string        `json:"status"` // of the session, see fold.Status
+	AgentType string        `json:"agentType,omitempty"`
+	Owner     string        `json:"owner,omitempty"` // subject of the owner; "" in a head of a build that did not write it
+	Seq       chunk.Seq     `json:"seq"`
+	Ordinal   chunk.Ordinal `json:"ordinal"`
+	Epoch     chunk.Epoch   `json:"epoch,omitempty"`     // highest epoch so far; 0 in a head of a build that did not write it
+	Created   int64         `json:"created,omitempty"`   // milliseconds
+	Began     int64         `json:"began,omitempty"`     // milliseconds
+	Deleted   bool          `json:"deleted,omitempty"`   // the head is a tombstone
+	Approvals int           `json:"approvals,omitempty"` // calls that wait for an approval; 0 in a head of a build that did not write it
+	OwnerKey  bool          `json:"ownerKey,omitempty"`  // the owner is in the index of owners, see jssnapshots; false in a head of a build that did not write it
 }
 
 // Encode returns the value of the header.

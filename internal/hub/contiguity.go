@@ -76,10 +76,7 @@ func (t *topic) isMarkedContiguous(seq chunk.Seq) bool {
 // moveToTopic moves the cursor, with the ordinals it has seen, to the topic that
 // replaced a dropped one, or returns the error of the dropped one. While the feed has
 // no position, it returns a channel to wait for.
-func (c *Cursor) moveToTopic(ctx context.Context, cause error) (<-chan struct{}, error) {
-	if errors.Is(cause, errMoved) {
-		return nil, c.moveToPartition(ctx)
-	}
+func (c *Cursor) moveToTopic(cause error) (<-chan struct{}, error) {
 	if !errors.Is(cause, errTopicReplaced) {
 		return nil, cause
 	}

@@ -35,8 +35,6 @@ type Cursor struct {
 
 	keepOpen bool // do not end at the end of session
 
-	provisional *Request // of a tree that may begin in another partition, else nil
-
 	ended   chunk.Seq // the last record of session, if it was terminal, else 0
 	retries int       // failed attempts to agree with the log since the last record
 	scratch []byte
@@ -130,7 +128,7 @@ func (c *Cursor) Poll(ctx context.Context) (Batch, <-chan struct{}, error) {
 		v := c.inspect(ctx)
 		switch {
 		case v.closedErr != nil:
-			v.wait, err = c.moveToTopic(ctx, v.closedErr)
+			v.wait, err = c.moveToTopic(v.closedErr)
 		case v.wait == nil:
 			batch, err = c.advance(ctx, v)
 		case v.over != 0:

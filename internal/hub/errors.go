@@ -17,9 +17,6 @@ var (
 	// errTopicReplaced reports a dropped topic whose cursors continue in a new one.
 	errTopicReplaced = errors.New("topic replaced")
 
-	// errMoved reports a dropped topic whose cursors continue in another partition.
-	errMoved = errors.New("session begins in another partition")
-
 	errFeedEnded      = errors.New("feed ended")
 	errFeedOutOfOrder = errors.New("feed out of order")
 	errCancelled      = errors.New("page read canceled")

@@ -15,20 +15,19 @@ import (
 
 // Hub fans out the feeds of one node. Its methods are safe for concurrent use.
 type Hub struct {
-	log         Log
-	feed        Feed
-	cfg         Config
-	partitions  []*partition   // nil with Config.Roots
-	roots       *rootFeeds     // nil without
-	reading     chan struct{}  // one token per running read of the log
-	clock       atomic.Int64   // seconds counted by sweep, coarse on purpose
-	bytes       atomic.Int64   // memory of all segments
-	shrinking   sync.Mutex     // locked by the goroutine that evicts segments
-	closed      chan struct{}  // closed shortly before Run returns
-	readers     sync.WaitGroup // goroutines that read pages
-	provisional provisionalRoots
-	counters    counters
-	malformed   wait.Throttle // of the log lines
+	log        Log
+	feed       Feed
+	cfg        Config
+	partitions []*partition   // nil with Config.Roots
+	roots      *rootFeeds     // nil without
+	reading    chan struct{}  // one token per running read of the log
+	clock      atomic.Int64   // seconds counted by sweep, coarse on purpose
+	bytes      atomic.Int64   // memory of all segments
+	shrinking  sync.Mutex     // locked by the goroutine that evicts segments
+	closed     chan struct{}  // closed shortly before Run returns
+	readers    sync.WaitGroup // goroutines that read pages
+	counters   counters
+	malformed  wait.Throttle // of the log lines
 }
 
 type counters struct {
@@ -86,7 +85,6 @@ func (h *Hub) Run(ctx context.Context) error {
 		running.Go(func() { p.run(ctx) })
 	}
 	running.Go(func() { h.sweep(ctx) })
-	running.Go(func() { h.watchProvisional(ctx) })
 	if h.roots != nil {
 		running.Go(func() { h.roots.checkStreams(ctx, h) })
 		h.roots.begin(func(p *partition) {
@@ -167,7 +165,7 @@ type Request struct {
 // can follow, a *chunk.TruncatedError if the position cannot be served, ErrClosed, the error of ctx, or the error of
 // the log. The caller must close the Cursor.
 func (h *Hub) Subscribe(ctx context.Context, req Request) (*Cursor, error) {
-	n, final, err := h.partition(ctx, req.Session)
+	n, err := h.partition(req.Session)
 	if err != nil {
 		return nil, err
 	}
@@ -177,9 +175,6 @@ func (h *Hub) Subscribe(ctx context.Context, req Request) (*Cursor, error) {
 	p, root := h.acquire(n, req.Session.Tree())
 	cur, err := p.subscribe(ctx, req)
 	if err == nil {
-		if !final {
-			h.addProvisional(n, cur, req)
-		}
 		return cur, nil
 	}
 	p.release()
@@ -230,7 +225,7 @@ func (h *Hub) CheckCursor(ctx context.Context, s chunk.Session, after chunk.Curs
 
 // Tip returns the end of the stream that s belongs to, as its leader knows it.
 func (h *Hub) Tip(ctx context.Context, s chunk.Session) (chunk.Tip, error) {
-	n, _, err := h.partition(ctx, s)
+	n, err := h.partition(s)
 	if err != nil {
 		return chunk.Tip{}, err
 	}
@@ -254,6 +249,14 @@ func (h *Hub) encode(name string) Encode {
 		return encodeRecord
 	}
 	return h.cfg.Encodings[name]
+}
+
+func (h *Hub) partition(s chunk.Session) (int, error) {
+	n := h.cfg.Partition(s)
+	if n < 0 || n >= h.cfg.Partitions {
+		return 0, fmt.Errorf("session %s: partition %d out of range, want less than %d", s, n, h.cfg.Partitions)
+	}
+	return n, nil
 }
 
 // Stats are counters and gauges of a Hub, for metrics and tests.

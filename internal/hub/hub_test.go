@@ -472,7 +472,7 @@ func TestPartitions(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		parts := partitioned{memlog.New(), memlog.New(), memlog.New()}
 		which := func(s chunk.Session) int { return int(s.Root[0]-'a') % 3 }
-		h := start(t, parts, parts, hub.Config{Partitions: 3})
+		h := start(t, parts, parts, hub.Config{Partitions: 3, Partition: which})
 		for _, name := range []string{"a", "b", "c"} {
 			s := chunk.RootSession("t", name)
 			parts[which(s)].Append(s, chunk.TypeTextDelta, `"delta":"`+name+`"`)
@@ -516,10 +516,6 @@ func (p partitioned) Last(ctx context.Context, s chunk.Session) (chunk.Record, e
 	return p.of(s).Last(ctx, s)
 }
 
-func (p partitioned) Partition(_ context.Context, s chunk.Session) (int, bool, error) {
-	return int(s.Root[0]-'a') % 3, true, nil
-}
-
 func (p partitioned) Tip(ctx context.Context, n int) (chunk.Tip, error) { return p[n].Tip(ctx, 0) }
 
 func (p partitioned) Feed(ctx context.Context, n int, after chunk.Seq) iter.Seq2[codec.Stored, error] {
@@ -530,6 +526,7 @@ func TestConfigIsChecked(t *testing.T) {
 	for want, cfg := range map[string]hub.Config{
 		"Encode":     {},
 		"Partitions": {Encode: plain, Partitions: -1},
+		"Partition":  {Encode: plain, Partitions: 2},
 		"MaxMemory":  {Encode: plain, MaxMemory: -1},
 		"PageBytes":  {Encode: plain, PageBytes: -1},
 		"MaxReads":   {Encode: plain, MaxReads: -1},
@@ -540,14 +537,11 @@ func TestConfigIsChecked(t *testing.T) {
 			t.Errorf("%s: got %v", want, err)
 		}
 	}
-}
-
-func TestPartitionOutOfRange(t *testing.T) {
-	h, err := hub.New(nil, partitioned{}, hub.Config{Encode: plain, Partitions: 2})
+	h, err := hub.New(nil, nil, hub.Config{Encode: plain, Partitions: 2, Partition: func(chunk.Session) int { return 7 }})
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := h.Subscribe(t.Context(), hub.Request{Session: chunk.RootSession("t", "c")}); err == nil || !strings.Contains(err.Error(), "partition 2 out of range, want less than 2") {
+	if _, err := h.Subscribe(t.Context(), hub.Request{Session: aRoot}); err == nil || !strings.Contains(err.Error(), "partition 7 out of range, want less than 2") {
 		t.Errorf("got %v", err)
 	}
 }

@@ -42,10 +42,6 @@ type Log interface {
 // Feed delivers live messages: every message of a partition, in stream order. The
 // Hub opens one iterator per partition and keeps it open while there are clients.
 type Feed interface {
-	// Partition returns the partition of the tree of s. It is not final if the tree has no
-	// records, and may still begin in another one: the partitions of the log grow.
-	Partition(ctx context.Context, s chunk.Session) (partition int, final bool, err error)
-
 	// Tip returns the end of the partition's stream, as the leader knows it.
 	Tip(ctx context.Context, partition int) (chunk.Tip, error)
 
@@ -63,8 +59,8 @@ type Feed interface {
 
 // RootFeed delivers the live messages of single roots.
 type RootFeed interface {
-	// FeedRoot is like Feed.Feed, for the messages of a root and its sub-agents in their partition. If a message is
+	// FeedRoot is like Feed.Feed, for the messages of a root and its sub-agents. If a message is
 	// missing and a later one was yielded, it ends with a *chunk.TruncatedError (gap): the clients
 	// of the root must load its snapshot again.
-	FeedRoot(ctx context.Context, partition int, root chunk.Session, after chunk.Seq) iter.Seq2[codec.Stored, error]
+	FeedRoot(ctx context.Context, root chunk.Session, after chunk.Seq) iter.Seq2[codec.Stored, error]
 }

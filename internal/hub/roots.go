@@ -22,18 +22,17 @@ type rootFeeds struct {
 	started bool                // the end of each stream was read once
 }
 
-// acquire returns the feed of a root with one more subscriber. It ends a feed in a partition in which the root has not begun.
+// acquire returns the feed of a root with one more subscriber.
 func (f *rootFeeds) acquire(h *Hub, n int, root chunk.Session) *partition {
-	k := key{root.Tenant, root.Root}
-	f.moveFrom(k, func(old int) bool { return old < n })
 	f.mu.Lock()
 	defer f.mu.Unlock()
+	k := key{root.Tenant, root.Root}
 	p := f.byRoot[k]
 	if p == nil {
 		p = newPartition(h, n)
 		p.name, p.broken = "root "+root.String(), nil
 		p.open = func(ctx context.Context, after chunk.Seq) iter.Seq2[codec.Stored, error] {
-			return h.cfg.Roots.FeedRoot(ctx, n, root, after)
+			return h.cfg.Roots.FeedRoot(ctx, root, after)
 		}
 		f.byRoot[k] = p
 		if f.run != nil {

@@ -31,7 +31,7 @@ func (l *rootLog) Tip(ctx context.Context, partition int) (chunk.Tip, error) {
 	return l.Log.Tip(ctx, partition)
 }
 
-func (l *rootLog) FeedRoot(ctx context.Context, n int, root chunk.Session, after chunk.Seq) iter.Seq2[codec.Stored, error] {
+func (l *rootLog) FeedRoot(ctx context.Context, root chunk.Session, after chunk.Seq) iter.Seq2[codec.Stored, error] {
 	return func(yield func(codec.Stored, error) bool) {
 		l.open.Add(1)
 		defer l.open.Add(-1)
@@ -44,7 +44,7 @@ func (l *rootLog) FeedRoot(ctx context.Context, n int, root chunk.Session, after
 			case <-following.Done():
 			}
 		}()
-		for m, err := range l.Log.FeedRoot(following, n, root, after) {
+		for m, err := range l.Log.FeedRoot(following, root, after) {
 			if err != nil && ctx.Err() == nil && following.Err() != nil {
 				err = &chunk.TruncatedError{Reason: chunk.TruncatedGap, After: after}
 			}

@@ -10,9 +10,6 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 )
 
-// ClosedKey is the metadata key of a partition of the log that takes only messages of sessions that it has: the partitions have grown since.
-const ClosedKey = "tailrace.closed"
-
 // State is the state of a stream, as its leader has it.
 type State struct {
 	Epoch       string // of the history of the stream, see EpochOf
@@ -21,7 +18,6 @@ type State struct {
 	First, Last uint64    // sequences
 	Messages    uint64
 	Replicas    int
-	Closed      bool              // a partition in which no session begins any more, see ClosedKey
 	Subjects    map[string]uint64 // messages of each subject that matches the filter; nil without a filter
 }
 
@@ -36,7 +32,7 @@ func (c *Client) State(ctx context.Context, stream, filter string) (State, error
 	epoch, _ := EpochOf(&info.StreamInfo)
 	s := State{
 		Epoch: epoch, Created: info.Created, Now: info.TimeStamp, First: info.State.FirstSeq, Last: info.State.LastSeq, Messages: info.State.Msgs,
-		Replicas: info.Config.Replicas, Closed: info.Config.Metadata[ClosedKey] != "", Subjects: info.State.Subjects,
+		Replicas: info.Config.Replicas, Subjects: info.State.Subjects,
 	}
 	for offset := nextOffset(0, len(s.Subjects), info.Total); offset > 0; {
 		more, err := c.info(ctx, stream, filter, offset)

@@ -111,9 +111,6 @@ func (c *Client) checkSpace(ctx context.Context, stream, filter string) (cfg jet
 	if limit := info.Config.MaxBytes; limit > 0 && info.Config.Discard == jetstream.DiscardNew && info.State.Bytes+probeSize > uint64(limit) {
 		return cfg, fmt.Errorf("stream %s: %w: %d of %d bytes in use", stream, chunk.ErrNoStorage, info.State.Bytes, limit)
 	}
-	if t := info.Config.SubjectTransform; t != nil {
-		filter = t.Source // a closed partition
-	}
 	msg := nats.NewMsg(c.PublishSubject(ProbeSubject(filter)))
 	msg.Data = make([]byte, probeSize)
 	msg.Header.Set(jetstream.MsgTTLHeader, "none") // neither a duration nor "never"
@@ -125,19 +122,6 @@ func (c *Client) checkSpace(ctx context.Context, stream, filter string) (cfg jet
 		return cfg, fmt.Errorf("stream %s: %w", stream, NoStorage(err))
 	}
 	return info.Config, nil
-}
-
-// Flush returns when the leader of a stream has stored what it received before the call: a message that it refuses is behind that in its queue, and a purge of
-// nothing is behind that among what its replicas agree on. filter is any filter of the stream. budget is the retry budget.
-func (c *Client) Flush(ctx context.Context, budget time.Duration, stream, filter string) error {
-	_, err := Retry(ctx, Policy{For: budget}, func(ctx context.Context) (struct{}, error) {
-		err := c.CheckSpace(ctx, stream, filter)
-		if err == nil {
-			_, err = c.Purge(ctx, stream, ProbeSubject(filter), 2)
-		}
-		return struct{}{}, err
-	})
-	return err
 }
 
 // probeError adds a missing permission to the error of a request: the server reports it to the connection, and the request gets no response.

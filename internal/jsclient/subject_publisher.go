@@ -43,9 +43,6 @@ func (p *Publisher) Open(stream, subject string) *SubjectPublisher {
 	return &SubjectPublisher{publisher: p, subject: subject, stream: stream, replies: p.open(), timer: t}
 }
 
-// Retarget changes the subject and the stream of the following attempts. Late responses to earlier attempts count if they name the new stream.
-func (s *SubjectPublisher) Retarget(stream, subject string) { s.stream, s.subject = stream, subject }
-
 // Close releases the resources of s. Responses that arrive later are ignored.
 func (s *SubjectPublisher) Close() { s.publisher.closeReplies(s.replies) }
 

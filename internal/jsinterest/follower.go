@@ -86,9 +86,9 @@ func (f *Follower) Stats() Stats {
 //
 // It ends with ctx, or with a *chunk.TruncatedError without a session: recreated, if the stream was deleted and created again; expired, if retention removed
 // messages before the feed had them; future, if after is beyond the end; gap, if a message is missing and a later one was delivered.
-func (f *Follower) FeedRoot(ctx context.Context, partition int, root chunk.Session, after chunk.Seq) iter.Seq2[codec.Stored, error] {
+func (f *Follower) FeedRoot(ctx context.Context, root chunk.Session, after chunk.Seq) iter.Seq2[codec.Stored, error] {
 	return func(yield func(codec.Stored, error) bool) {
-		t, err := f.open(partition, root, uint64(after))
+		t, err := f.open(root, uint64(after))
 		if err == nil {
 			err = t.follow(ctx, func(m codec.Stored) bool { return yield(m, nil) })
 			t.close()
@@ -102,14 +102,14 @@ func (f *Follower) FeedRoot(ctx context.Context, partition int, root chunk.Sessi
 // errStopped reports that the caller of a feed needs no further message.
 var errStopped = errors.New("stopped by the caller")
 
-// open subscribes to a tree in a partition.
-func (f *Follower) open(n int, root chunk.Session, after uint64) (*tree, error) {
+// open subscribes to a tree.
+func (f *Follower) open(root chunk.Session, after uint64) (*tree, error) {
 	layout := f.cfg.Layout
-	filter, err := layout.TreeIn(n, root)
+	filter, err := layout.Tree(root)
 	if err != nil {
 		return nil, err
 	}
-	live, err := layout.LiveTree(n, root)
+	live, err := layout.LiveTree(root)
 	if err != nil {
 		return nil, err
 	}
@@ -123,6 +123,7 @@ func (f *Follower) open(n int, root chunk.Session, after uint64) (*tree, error) 
 	}
 	f.mu.Lock()
 	defer f.mu.Unlock()
+	n := layout.Partition(root)
 	if f.provers[n] == nil {
 		f.provers[n] = newProver(f, n)
 	}

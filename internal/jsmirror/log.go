@@ -41,9 +41,6 @@ func New(local, home jetstream.JetStream, cfg consumers.Config) (*Log, error) {
 	if err != nil {
 		return nil, err
 	}
-	if len(cfg.Layout.Earlier) > 0 {
-		return nil, errors.New("Layout.Earlier is set, want a log whose partitions have not grown: a mirror does not know which of them are closed")
-	}
 	if home == nil {
 		return nil, errors.New("home is nil, want a JetStream")
 	}
@@ -60,11 +57,6 @@ func New(local, home jetstream.JetStream, cfg consumers.Config) (*Log, error) {
 // checkInterval is the time between two comparisons of Run: how long a session without new records is shown after home has another epoch, and how long records
 // at home are not waited for after it has become reachable.
 const checkInterval = 2 * time.Second
-
-// Partition implements hub.Feed.
-func (l *Log) Partition(ctx context.Context, s chunk.Session) (partition int, final bool, err error) {
-	return l.reader.Partition(ctx, s)
-}
 
 // Run compares the mirrors with home until ctx ends.
 func (l *Log) Run(ctx context.Context) error {

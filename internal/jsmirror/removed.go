@@ -68,10 +68,9 @@ func (l *Log) withoutRemoved(ctx context.Context, of chunk.Range) (chunk.Range, 
 	if !m.mayHaveRemoved() {
 		return of, nil
 	}
-	partition := l.cfg.Layout.Partition(of.Session)
-	filter, err := l.cfg.Layout.SubjectIn(partition, of.Session)
+	filter, err := l.cfg.Layout.Subject(of.Session)
 	if of.Tree {
-		filter, err = l.cfg.Layout.TreeIn(partition, of.Session)
+		filter, err = l.cfg.Layout.Tree(of.Session)
 	}
 	if err != nil {
 		return of, err

@@ -36,18 +36,11 @@ func (b *bucket) key(subject string) string { return strings.TrimPrefix(subject,
 func (b *bucket) bucket() string { return strings.TrimPrefix(b.name, "KV_") }
 
 // partition returns the partition whose bucket has the snapshots of s.
-func (st *Store) partition(ctx context.Context, s chunk.Session) (int, error) {
-	at, err := st.parts.Locate(ctx, s)
-	return at.Partition, err
-}
+func (st *Store) partition(s chunk.Session) int { return st.cfg.Layout.Partition(s) }
 
 // bucketOf returns the bucket of s.
 func (st *Store) bucketOf(ctx context.Context, s chunk.Session) (*bucket, error) {
-	p, err := st.partition(ctx, s)
-	if err != nil {
-		return nil, err
-	}
-	return st.open(ctx, p)
+	return st.open(ctx, st.partition(s))
 }
 
 // buckets returns all buckets that are in use, once each.

@@ -75,11 +75,7 @@ func (st *Store) expireTombstone(ctx context.Context, b *bucket, tombstone fold.
 	case time.Since(m.Stored) < st.cfg.WriteGrace:
 		return nil
 	}
-	at, err := st.parts.Locate(ctx, tombstone.Session)
-	if err != nil {
-		return err
-	}
-	h := header(tombstone, st.cfg.Layout.Generation(at.Partition))
+	h := header(tombstone)
 	h.Set(jetstream.MsgTTLHeader, tombstoneTTL.String())
 	_, err = st.put(ctx, b, key, write{data: tombstone.AppendHead(nil), header: h, expect: &seq})
 	if errors.Is(err, projector.ErrConflict) {

@@ -124,11 +124,7 @@ func (st *Store) Save(ctx context.Context, snap fold.Snapshot, after projector.R
 	if err != nil {
 		return 0, err
 	}
-	at, err := st.parts.Locate(ctx, snap.Session)
-	if err != nil {
-		return 0, err
-	}
-	s := saving{Store: st, b: b, session: snap.Session, life: snap.Created, generation: st.cfg.Layout.Generation(at.Partition), after: after}
+	s := saving{Store: st, b: b, session: snap.Session, life: snap.Created, after: after}
 	if s.key, err = subjects.SnapshotHeadKey(snap.Session); err != nil {
 		return 0, err
 	}
@@ -171,12 +167,11 @@ func (st *Store) Save(ctx context.Context, snap fold.Snapshot, after projector.R
 type saving struct {
 	*Store
 
-	b          *bucket
-	session    chunk.Session
-	generation int   // of its partition
-	life       int64 // see packInfo
-	key        string
-	after      projector.Revision
+	b       *bucket
+	session chunk.Session
+	life    int64 // see packInfo
+	key     string
+	after   projector.Revision
 
 	object string // name of the object with the head, "" if the head is not an object
 
@@ -216,7 +211,7 @@ func (s *saving) head(ctx context.Context, snap fold.Snapshot, data []byte) (seq
 		s.object = p.Object
 	}
 	expect := sequence(s.after)
-	w := write{data: value, header: header(snap, s.generation), expect: &expect}
+	w := write{data: value, header: header(snap), expect: &expect}
 	seq, err = s.put(ctx, s.b, s.key, w)
 	if errors.Is(err, projector.ErrConflict) && s.after == 0 {
 		// A key that an operator has deleted has a marker.
@@ -271,11 +266,7 @@ func approvals(s fold.Snapshot) (n int) {
 }
 
 // header returns the header of a head.
-func header(s fold.Snapshot, generation int) nats.Header {
-	i := index(s)
-	i.Generation = generation
-	return nats.Header{headindex.Header: {i.Encode()}}
-}
+func header(s fold.Snapshot) nats.Header { return nats.Header{headindex.Header: {index(s).Encode()}} }
 
 // maxAgentType bounds the agent type in a header. It is a token of a subject, so a longer one does not exist.
 const maxAgentType = 128

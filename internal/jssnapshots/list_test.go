@@ -253,7 +253,7 @@ func fill(b *testing.B, js jetstream.JetStream, layout subjects.Layout, sessions
 		}
 		prefix := "$KV." + layout.SnapshotsOf(layout.Partition(s)) + "."
 		for _, m := range []*nats.Msg{
-			{Subject: prefix + key, Header: header(snap, 0), Data: value},
+			{Subject: prefix + key, Header: header(snap), Data: value},
 			{Subject: prefix + "m" + key[1:] + ".0", Data: value[:1<<10]},
 		} {
 			if _, err := js.PublishMsgAsync(m); err != nil {

@@ -115,7 +115,7 @@ func TestOwnerOfAnEarlierBuild(t *testing.T) {
 		}
 		i := index(snap)
 		i.OwnerKey = false
-		h := header(snap, 0)
+		h := header(snap)
 		h.Set(headindex.Header, i.Encode())
 		if _, err := o.put(t.Context(), b, "h.acme.s1.s1", write{data: snap.AppendHead(nil), header: h}); err != nil {
 			t.Fatal(err)

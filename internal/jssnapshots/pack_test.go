@@ -236,7 +236,7 @@ func TestSeparateMessages(t *testing.T) {
 	head := string(snap.AppendHead(nil))
 	start, end := strings.Index(head, `"packed":`), strings.Index(head, `,"turn":`)
 	head = strings.Replace(head[:start-1]+head[end:], `"version":4`, `"version":2`, 1)
-	seq, err := st.put(t.Context(), b, "h.acme.s1.s1", write{data: []byte(head), header: header(snap, 0), expect: &nothing})
+	seq, err := st.put(t.Context(), b, "h.acme.s1.s1", write{data: []byte(head), header: header(snap), expect: &nothing})
 	if err != nil {
 		t.Fatal(err)
 	}

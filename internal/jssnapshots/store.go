@@ -11,7 +11,6 @@ import (
 
 	"github.com/tailrace/tailrace/chunk"
 	"github.com/tailrace/tailrace/internal/jsclient"
-	"github.com/tailrace/tailrace/internal/jspartitions"
 	"github.com/tailrace/tailrace/projector"
 	"github.com/tailrace/tailrace/subjects"
 )
@@ -40,8 +39,6 @@ type Store struct {
 	js  jetstream.JetStream
 	api *jsclient.Client
 	cfg Config
-
-	parts *jspartitions.Locator
 
 	mu     sync.Mutex      // guards opened
 	opened map[int]*bucket // by partition
@@ -79,8 +76,7 @@ func New(js jetstream.JetStream, cfg Config) (*Store, error) {
 	if cfg.Log == nil {
 		cfg.Log = slog.New(slog.DiscardHandler)
 	}
-	api := jsclient.New(js)
-	return &Store{js: js, api: api, cfg: cfg, parts: jspartitions.New(api, cfg.Layout), opened: make(map[int]*bucket)}, nil
+	return &Store{js: js, api: jsclient.New(js), cfg: cfg, opened: make(map[int]*bucket)}, nil
 }
 
 // info returns the state of the bucket, with the subjects of a filter unless it is empty.

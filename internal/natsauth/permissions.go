@@ -163,12 +163,6 @@ func (g *grants) probe(streams []stream) {
 	for _, s := range streams {
 		g.store(jsclient.ProbeSubject(s.Subjects[0]))
 	}
-	for p := range g.layout.PartitionCount() {
-		if g.layout.Generation(p) < len(g.layout.Earlier) {
-			closed, _ := g.layout.Closed(p)
-			g.publish(jsclient.ProbeSubject(closed))
-		}
-	}
 }
 
 // readMessages allows requests for single messages of a stream, whose body has the subject or the sequence.
@@ -219,10 +213,6 @@ func (g *grants) chunks(p int) string {
 func (g *grants) writeLog() {
 	for p := range g.logs {
 		g.publish(g.chunks(p))
-		if g.layout.Generation(p) < len(g.layout.Earlier) {
-			closed, _ := g.layout.Closed(p)
-			g.publish(jscontrol.ForTenant(closed, g.Tenant))
-		}
 	}
 }
 
@@ -425,7 +415,7 @@ func (g *grants) operator() {
 	g.call(">")
 	g.publish("$JS.ACK.>")
 	g.store("$KV.>", "$O.>")
-	g.publish(l.AllChunks(), l.AllClosed(), l.AllCommands(), l.AllDeadlines(), l.AllAudit())
+	g.publish(l.AllChunks(), l.AllCommands(), l.AllDeadlines(), l.AllAudit())
 	g.publish(l.AllDeadLetters()...)
 	g.subscribe(l.AllInboxHints())
 }

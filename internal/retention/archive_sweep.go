@@ -41,7 +41,7 @@ func (c *Archiver) Sweep(ctx context.Context) (Report, error) {
 			if err != nil {
 				continue // not a subject of a session; readers skip it too
 			}
-			if err := c.sweep(ctx, p, s, &r); err != nil {
+			if err := c.sweep(ctx, s, &r); err != nil {
 				return r, err
 			}
 		}
@@ -67,8 +67,8 @@ func (c *Archiver) state(ctx context.Context, stream, filter string) (jsclient.S
 }
 
 // sweep archives one session if it is due.
-func (c *Archiver) sweep(ctx context.Context, partition int, s chunk.Session, r *Report) error {
-	j, err := c.job(partition, s)
+func (c *Archiver) sweep(ctx context.Context, s chunk.Session, r *Report) error {
+	j, err := c.job(s)
 	if err != nil {
 		return err
 	}
@@ -106,11 +106,7 @@ func (c *Archiver) remember(p int, counts map[string]uint64) {
 	defer c.mu.Unlock()
 	maps.DeleteFunc(c.notArchivable, func(subject string, _ uint64) bool {
 		s, err := c.cfg.Layout.Parse(subject)
-		if err != nil {
-			return true
-		}
-		here, err := c.cfg.Layout.SubjectIn(p, s)
-		return err != nil || here == subject && counts[subject] == 0
+		return err != nil || c.cfg.Layout.Partition(s) == p && counts[subject] == 0
 	})
 }
 
@@ -132,11 +128,7 @@ func (c *Archiver) forget(ctx context.Context, r *Report) error {
 		if err != nil {
 			continue
 		}
-		at, err := c.parts.Locate(ctx, s)
-		if err != nil {
-			return err
-		}
-		j, err := c.job(at.Partition, s)
+		j, err := c.job(s)
 		if err != nil {
 			return err
 		}

@@ -18,7 +18,6 @@ import (
 	"github.com/tailrace/tailrace/consumers"
 	"github.com/tailrace/tailrace/internal/archive"
 	"github.com/tailrace/tailrace/internal/jsclient"
-	"github.com/tailrace/tailrace/internal/jspartitions"
 	"github.com/tailrace/tailrace/subjects"
 )
 
@@ -70,7 +69,6 @@ func (c ArchiverConfig) validate() error {
 type Archiver struct {
 	cfg    ArchiverConfig
 	client *jsclient.Client
-	parts  *jspartitions.Locator
 	reader *consumers.Reader // of the log only
 
 	mu            sync.Mutex        // guards notArchivable
@@ -90,8 +88,7 @@ func NewArchiver(js jetstream.JetStream, cfg ArchiverConfig) (*Archiver, error) 
 	if err != nil {
 		return nil, err
 	}
-	client := jsclient.New(js)
-	return &Archiver{cfg: cfg, client: client, parts: jspartitions.New(client, cfg.Layout), reader: reader, notArchivable: make(map[string]uint64)}, nil
+	return &Archiver{cfg: cfg, client: jsclient.New(js), reader: reader, notArchivable: make(map[string]uint64)}, nil
 }
 
 // ErrNotArchivable reports a session that cannot be archived: a part of its log cannot be read, because the first records have expired, records are missing
@@ -101,11 +98,7 @@ var ErrNotArchivable = errors.New("session cannot be archived")
 // Archive archives the present log of s, whether or not a run is open, unless the archive has it already. It reports whether it wrote an archive. The errors
 // are ErrNotArchivable, chunk.ErrUnknownSession, and those of NATS: a refusal, or no response within RetryTimeout.
 func (c *Archiver) Archive(ctx context.Context, s chunk.Session) (bool, error) {
-	at, err := c.parts.Locate(ctx, s)
-	if err != nil {
-		return false, err
-	}
-	j, err := c.job(at.Partition, s)
+	j, err := c.job(s)
 	if err != nil {
 		return false, err
 	}
@@ -143,11 +136,11 @@ type logState struct {
 	last     jsclient.Message
 }
 
-func (c *Archiver) job(partition int, s chunk.Session) (*archiveJob, error) {
+func (c *Archiver) job(s chunk.Session) (*archiveJob, error) {
 	l := c.cfg.Layout
-	j := &archiveJob{Archiver: c, session: s, log: l.Stream(partition), stream: archive.Stream(l)}
+	j := &archiveJob{Archiver: c, session: s, log: l.Stream(l.Partition(s)), stream: archive.Stream(l)}
 	var err error
-	if j.subject, err = l.SubjectIn(partition, s); err != nil {
+	if j.subject, err = l.Subject(s); err != nil {
 		return nil, err
 	}
 	if j.index, err = archive.IndexKey(l, s); err != nil {

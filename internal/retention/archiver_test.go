@@ -36,7 +36,7 @@ func (w *archiveEnv) long(s chunk.Session) []chunk.Record {
 // begin returns a job that has read the archive and the log of s.
 func (w *archiveEnv) begin(s chunk.Session) *archiveJob {
 	w.tb.Helper()
-	j, err := w.c.job(0, s)
+	j, err := w.c.job(s)
 	w.must(err)
 	w.must(j.begin(w.ctx()))
 	return j

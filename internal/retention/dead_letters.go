@@ -12,7 +12,6 @@ import (
 
 	"github.com/tailrace/tailrace/chunk"
 	"github.com/tailrace/tailrace/internal/jsclient"
-	"github.com/tailrace/tailrace/internal/jspartitions"
 	"github.com/tailrace/tailrace/projector"
 	"github.com/tailrace/tailrace/subjects"
 )
@@ -35,7 +34,6 @@ type DeadLetterObserver interface {
 // DeadLetters is the stream of dead letters, which package topology creates. Its methods may be called concurrently. It holds no resources.
 type DeadLetters struct {
 	client  *jsclient.Client
-	parts   *jspartitions.Locator
 	layout  subjects.Layout
 	observe DeadLetterObserver // nil for none
 }
@@ -50,22 +48,18 @@ func NewDeadLetters(js jetstream.JetStream, cfg DeadLetterConfig) (*DeadLetters,
 	if err := checkLayout(cfg.Layout); err != nil {
 		return nil, err
 	}
-	client := jsclient.New(js)
-	return &DeadLetters{client: client, parts: jspartitions.New(client, cfg.Layout), layout: cfg.Layout, observe: cfg.Observe}, nil
+	return &DeadLetters{client: jsclient.New(js), layout: cfg.Layout, observe: cfg.Observe}, nil
 }
 
 // Add implements projector.DeadLetterSink.
 func (d *DeadLetters) Add(ctx context.Context, rec chunk.Record, reason string) error {
-	at, err := d.parts.Locate(ctx, rec.Session)
+	p := d.layout.Partition(rec.Session)
+	subject, err := d.layout.Subject(rec.Session)
 	if err != nil {
 		return err
 	}
-	subject, err := d.layout.SubjectIn(at.Partition, rec.Session)
-	if err != nil {
-		return err
-	}
-	origin := Origin{Stream: d.layout.Stream(at.Partition), Subject: subject, Seq: rec.Seq, Stored: rec.StoredAt}
-	return d.add(ctx, at.Partition, DeadLetter{Reason: ReasonRecord, Detail: line(reason), Session: rec.Session, Origin: origin})
+	origin := Origin{Stream: d.layout.Stream(p), Subject: subject, Seq: rec.Seq, Stored: rec.StoredAt}
+	return d.add(ctx, p, DeadLetter{Reason: ReasonRecord, Detail: line(reason), Session: rec.Session, Origin: origin})
 }
 
 // AddMalformed stores a message of a partition that is not a record. It sets the Stream of origin to that of the partition.

@@ -50,7 +50,7 @@ func (e *Eraser) Sweep(ctx context.Context, now time.Time) (removed int, err err
 // expire removes the rest of a deleted session, or an expired snapshot. It appends no deletion record: the log is empty, or ends with one, or belongs to a
 // new run.
 func (e *Eraser) expire(ctx context.Context, s chunk.Session, old bool) (bool, error) {
-	d, err := e.begin(ctx, s)
+	subject, err := e.cfg.Layout.Subject(s)
 	if err != nil {
 		return false, err
 	}
@@ -67,7 +67,7 @@ func (e *Eraser) expire(ctx context.Context, s chunk.Session, old bool) (bool, e
 	if err != nil {
 		return false, err
 	}
-	last, err := e.client.Last(ctx, d.stream, d.subject)
+	last, err := e.client.Last(ctx, e.stream(s), subject)
 	if err != nil && !errors.Is(err, jsclient.ErrNotFound) {
 		return false, err
 	}
@@ -80,7 +80,7 @@ func (e *Eraser) expire(ctx context.Context, s chunk.Session, old bool) (bool, e
 			return false, exceptConflict(err) // written to meanwhile
 		}
 		// A run may have started since the log was read, and continues the session after its position. It gets the session back: all messages are still stored.
-		last, err = e.client.Last(ctx, d.stream, d.subject)
+		last, err = e.client.Last(ctx, e.stream(s), subject)
 		switch {
 		case err == nil && readable:
 			_, err = e.store.Save(ctx, head, r)
@@ -100,7 +100,7 @@ func (e *Eraser) expire(ctx context.Context, s chunk.Session, old bool) (bool, e
 		return false, err
 	}
 	if last.Seq > 0 && end > 0 {
-		if _, err := e.purge(ctx, "log", d.stream, d.subject, end); err != nil {
+		if _, err := e.purge(ctx, "log", e.stream(s), subject, end); err != nil {
 			return false, err
 		}
 	}

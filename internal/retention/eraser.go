@@ -17,7 +17,6 @@ import (
 	"github.com/tailrace/tailrace/internal/control"
 	"github.com/tailrace/tailrace/internal/jsclient"
 	"github.com/tailrace/tailrace/internal/jscontrol"
-	"github.com/tailrace/tailrace/internal/jspartitions"
 	"github.com/tailrace/tailrace/projector"
 	"github.com/tailrace/tailrace/projector/fold"
 	"github.com/tailrace/tailrace/subjects"
@@ -61,7 +60,6 @@ type EraserConfig struct {
 // Eraser deletes sessions. Its methods may be called concurrently, also for one session and from several processes. It holds no resources.
 type Eraser struct {
 	client *jsclient.Client
-	parts  *jspartitions.Locator
 	store  SnapshotStore
 	queue  *jscontrol.Queue
 	inbox  *jscontrol.Inbox
@@ -85,8 +83,7 @@ func NewEraser(js jetstream.JetStream, store SnapshotStore, cfg EraserConfig) (*
 	if err != nil {
 		return nil, err
 	}
-	client := jsclient.New(js)
-	return &Eraser{client: client, parts: jspartitions.New(client, cfg.Layout), store: store, queue: queue, inbox: box, cfg: cfg}, nil
+	return &Eraser{client: jsclient.New(js), store: store, queue: queue, inbox: box, cfg: cfg}, nil
 }
 
 // DeleteBy is Delete, with the client that requested it in the deletion record of each session.
@@ -136,15 +133,11 @@ func (e *Eraser) others(ctx context.Context, s chunk.Session, done map[chunk.Ses
 	if err != nil {
 		return nil, err
 	}
-	at, err := e.parts.Locate(ctx, s)
+	filter, err := e.cfg.Layout.Tree(s)
 	if err != nil {
 		return nil, err
 	}
-	filter, err := e.cfg.Layout.TreeIn(at.Partition, s)
-	if err != nil {
-		return nil, err
-	}
-	state, err := e.client.State(ctx, e.cfg.Layout.Stream(at.Partition), filter)
+	state, err := e.client.State(ctx, e.stream(s), filter)
 	if err != nil {
 		return nil, err
 	}
@@ -156,20 +149,15 @@ func (e *Eraser) others(ctx context.Context, s chunk.Session, done map[chunk.Ses
 	return slices.DeleteFunc(all, func(one chunk.Session) bool { return done[one] }), nil
 }
 
-// begin finds the session in the log.
-func (e *Eraser) begin(ctx context.Context, s chunk.Session) (*deletion, error) {
-	at, err := e.parts.Locate(ctx, s)
-	if err != nil {
-		return nil, err
-	}
-	subject, err := e.cfg.Layout.SubjectIn(at.Partition, s)
-	return &deletion{Eraser: e, session: s, partition: at.Partition, stream: e.cfg.Layout.Stream(at.Partition), subject: subject}, err
+func (e *Eraser) stream(s chunk.Session) string {
+	return e.cfg.Layout.Stream(e.cfg.Layout.Partition(s))
 }
 
 // one deletes one session and reports whether there was any data.
 func (e *Eraser) one(ctx context.Context, s chunk.Session) (bool, error) {
-	d, err := e.begin(ctx, s)
-	if err != nil {
+	d := deletion{Eraser: e, session: s}
+	var err error
+	if d.subject, err = e.cfg.Layout.Subject(s); err != nil {
 		return false, err
 	}
 	// First the commands, which could restart the session: a command is redelivered when its worker is fenced, and another worker would resume the
@@ -188,7 +176,7 @@ func (e *Eraser) one(ctx context.Context, s chunk.Session) (bool, error) {
 		return false, err
 	}
 	if d.last.Seq > 0 {
-		purged, err := e.purge(ctx, "log", d.stream, d.subject, uint64(d.last.Seq))
+		purged, err := e.purge(ctx, "log", e.stream(s), d.subject, uint64(d.last.Seq))
 		if err != nil {
 			return false, err
 		}
@@ -241,9 +229,7 @@ type deletion struct {
 	*Eraser
 
 	session   chunk.Session
-	partition int
-	stream    string
-	subject   string         // of its messages in the stream
+	subject   string
 	last      chunk.Position // of the last record, zero if the log is empty
 	epoch     chunk.Epoch    // of the last record
 	tombstone fold.Snapshot
@@ -284,7 +270,7 @@ func (d *deletion) locate(ctx context.Context) (p sessionEnd, isEnd bool, err er
 		return p, false, err
 	}
 	p.ordinal, p.epoch = head.Position.Ordinal, head.Epoch
-	m, err := d.client.Last(ctx, d.stream, d.subject)
+	m, err := d.client.Last(ctx, d.stream(d.session), d.subject)
 	if errors.Is(err, jsclient.ErrNotFound) {
 		if head.Deleted() {
 			d.last, d.epoch = chunk.Position{}, head.Epoch
@@ -331,11 +317,7 @@ func (d *deletion) write(ctx context.Context, at sessionEnd) error {
 	if err != nil {
 		return err
 	}
-	subject, err := d.parts.PublishSubject(ctx, d.partition, d.session)
-	if err != nil {
-		return err
-	}
-	msg := &nats.Msg{Subject: subject, Header: nats.Header(m.Header), Data: m.Data}
+	msg := &nats.Msg{Subject: d.subject, Header: nats.Header(m.Header), Data: m.Data}
 	msg.Header.Set(jetstream.MsgTTLHeader, deletionRecordTTL.String())
 	_, err = d.client.Put(ctx, jsclient.Put{Msg: msg, ExpectedSeq: &at.seq, RetryTimeout: retryTimeout})
 	return err

@@ -99,11 +99,8 @@ func (l *Log) Feed(ctx context.Context, partition int, after chunk.Seq) iter.Seq
 	}
 }
 
-// Partition implements hub.Feed.
-func (l *Log) Partition(context.Context, chunk.Session) (int, bool, error) { return 0, true, nil }
-
 // FeedRoot implements hub.RootFeed.
-func (l *Log) FeedRoot(ctx context.Context, _ int, root chunk.Session, after chunk.Seq) iter.Seq2[codec.Stored, error] {
+func (l *Log) FeedRoot(ctx context.Context, root chunk.Session, after chunk.Seq) iter.Seq2[codec.Stored, error] {
 	return l.follow(ctx, after, func(s chunk.Session) bool { return s.Tree() == root.Tree() })
 }
 

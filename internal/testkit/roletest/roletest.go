@@ -30,8 +30,8 @@ var shared *Users
 // Shared returns the users of Main, nil without it.
 func Shared() *Users { return shared }
 
-// Main is natstest.Main for a package whose servers all have the same users: of one deployment with the default names and up to five partitions, of which the
-// first one may be closed. A test fails if one of its servers refuses a request for lack of a permission.
+// Main is natstest.Main for a package whose servers all have the same users: of one deployment with the default names and up to eight partitions. A test fails
+// if one of its servers refuses a request for lack of a permission.
 func Main(m *testing.M, opts ...goleak.Option) {
 	if natstest.IsChild() {
 		natstest.Main(m)
@@ -40,7 +40,7 @@ func Main(m *testing.M, opts ...goleak.Option) {
 	if err != nil {
 		panic(err)
 	}
-	if shared, err = newUsers(dir, natsauth.Config{Layout: subjects.Layout{Earlier: []int{1}, Partitions: 4}}); err != nil {
+	if shared, err = newUsers(dir, natsauth.Config{Layout: subjects.Layout{Partitions: 8}}); err != nil {
 		panic(err)
 	}
 	natstest.SetDefaults(shared.Server(), natstest.FailOnViolation())
