@@ -20,15 +20,15 @@ import (
 	"github.com/tailrace/tailrace/internal/wait"
 )
 
-// The variables of OpenTelemetry that this process reads itself, with those of the exporter. The SDK reads the others: OTEL_BSP_*, OTEL_SERVICE_NAME,
-// OTEL_RESOURCE_ATTRIBUTES, OTEL_SPAN_*.
+// The variables of OpenTelemetry that this process reads or checks itself. The SDK and the exporter read the others: OTEL_BSP_*, OTEL_SERVICE_NAME,
+// OTEL_RESOURCE_ATTRIBUTES, OTEL_SPAN_*, OTEL_EXPORTER_OTLP_*.
 const (
 	otelDisabled       = "OTEL_SDK_DISABLED"
 	otelExporter       = "OTEL_TRACES_EXPORTER"
-	otelProtocol       = "OTEL_EXPORTER_OTLP_PROTOCOL"
-	otelTracesProtocol = "OTEL_EXPORTER_OTLP_TRACES_PROTOCOL"
-	otelEndpoint       = "OTEL_EXPORTER_OTLP_ENDPOINT"
-	otelTracesEndpoint = "OTEL_EXPORTER_OTLP_TRACES_ENDPOINT"
+	otelProtocol       = otelPrefix + "PROTOCOL"
+	otelTracesProtocol = otelPrefix + "TRACES_PROTOCOL"
+	otelEndpoint       = otelPrefix + "ENDPOINT"
+	otelTracesEndpoint = otelPrefix + "TRACES_ENDPOINT"
 	otelSampler        = "OTEL_TRACES_SAMPLER"
 	otelSamplerArg     = "OTEL_TRACES_SAMPLER_ARG"
 )
@@ -71,7 +71,7 @@ func (b *app) startTracing(ctx context.Context) (stop func(), err error) {
 	if err != nil {
 		return nil, usageError{fmt.Errorf("traces: %w", err)}
 	}
-	exporter, err := newOTLPExporter()
+	exporter, err := newSpanExporter(ctx)
 	if err != nil {
 		return nil, err
 	}

@@ -9,73 +9,16 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"strings"
-	"sync"
 	"testing"
 
 	"go.opentelemetry.io/otel/attribute"
 	sdktrace "go.opentelemetry.io/otel/sdk/trace"
 	"go.opentelemetry.io/otel/trace"
-	otlp "go.opentelemetry.io/proto/otlp/trace/v1"
-	"google.golang.org/protobuf/proto"
 
 	"github.com/tailrace/tailrace/internal/testkit/natstest"
 	"github.com/tailrace/tailrace/internal/testkit/openaitest"
 	"github.com/tailrace/tailrace/internal/testkit/streamtest"
 )
-
-// otlpReceiver is the collector of a test: it takes spans by OTLP over HTTP.
-type otlpReceiver struct {
-	url string
-
-	mu       sync.Mutex
-	spans    []*otlp.Span
-	services map[string]bool
-}
-
-func newOTLPReceiver(t *testing.T) *otlpReceiver {
-	t.Helper()
-	rec := &otlpReceiver{services: map[string]bool{}}
-	server := httptest.NewServer(rec)
-	t.Cleanup(server.Close)
-	rec.url = server.URL
-	return rec
-}
-
-func (rec *otlpReceiver) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	body, err := io.ReadAll(r.Body)
-	var export otlp.TracesData // an ExportTraceServiceRequest has the same fields
-	if err == nil {
-		err = proto.Unmarshal(body, &export)
-	}
-	if err != nil || r.URL.Path != "/v1/traces" {
-		http.Error(w, fmt.Sprint(r.URL.Path, err), http.StatusBadRequest)
-		return
-	}
-	rec.mu.Lock()
-	defer rec.mu.Unlock()
-	for _, from := range export.GetResourceSpans() {
-		for _, kv := range from.GetResource().GetAttributes() {
-			if kv.GetKey() == "service.name" {
-				rec.services[kv.GetValue().GetStringValue()] = true
-			}
-		}
-		for _, scope := range from.GetScopeSpans() {
-			rec.spans = append(rec.spans, scope.GetSpans()...)
-		}
-	}
-}
-
-// find returns the first span whose name begins with prefix, nil if there is none.
-func (rec *otlpReceiver) find(prefix string) *otlp.Span {
-	rec.mu.Lock()
-	defer rec.mu.Unlock()
-	for _, s := range rec.spans {
-		if strings.HasPrefix(s.GetName(), prefix) {
-			return s
-		}
-	}
-	return nil
-}
 
 // A POST to `tailrace up` is one trace at a real receiver of OTLP, from the span of the client to the call of a tool; the fold and the delivery of its records are
 // linked to the run.

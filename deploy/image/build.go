@@ -25,8 +25,8 @@ import (
 // user is the user of the processes, with the number that the manifests have too.
 const user = "65532:65532"
 
-// maxBinary is the size of a binary beyond which something is linked that does not belong there: symbols, tests, or all methods of a library (ADR 0035).
-const maxBinary = 38 << 20
+// maxBinary is the size of a binary beyond which something is linked that does not belong there: symbols, tests, or all of a large library (ADR 0035).
+const maxBinary = 60_000_000
 
 // binary is the program for a platform.
 type binary struct {
