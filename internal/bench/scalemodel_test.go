@@ -103,10 +103,10 @@ func TestNeeds(t *testing.T) {
 		{1e5, 1e4, true, needs{Partitions: 4, Deployments: 1, Servers: 3, Edges: 10, Egress: 1e4 * interestBytes, Possible: true}},
 		// An edge has two processors' time in a second; receiving takes it all.
 		{1e5, 1e5, false, needs{Partitions: 34, Deployments: 1}},
-		// Servers: 1e6 · 215 us + 334 · 700 us of 8 s each. Edges: 1e6 · 28 us of 2 s each, fewer than the readers need.
-		{1e6, 1e6, true, needs{Partitions: 334, Deployments: 1, Servers: 27, Edges: 100, Egress: 1e6 * interestBytes, Possible: true}},
-		// More partitions than a deployment has. Edges: 1e7 · 28 us of 2 s each.
-		{1e5, 1e7, true, needs{Partitions: 3334, Deployments: 4, Servers: 270, Edges: 140, Egress: 1e7 * interestBytes, Possible: true}},
+		// More partitions than a deployment has. Servers: 1e6 · 215 us + 334 · 700 us of 8 s each. Edges: 1e6 · 28 us of 2 s each, fewer than the readers need.
+		{1e6, 1e6, true, needs{Partitions: 334, Deployments: 6, Servers: 27, Edges: 100, Egress: 1e6 * interestBytes, Possible: true}},
+		// Edges: 1e7 · 28 us of 2 s each.
+		{1e5, 1e7, true, needs{Partitions: 3334, Deployments: 53, Servers: 270, Edges: 140, Egress: 1e7 * interestBytes, Possible: true}},
 	} {
 		if got := testModel.needsOf(c.readers, c.chunks, c.interest); got != c.want {
 			t.Errorf("%.0e readers, %.0e chunks, interest %t:\n got %+v\nwant %+v", c.readers, c.chunks, c.interest, got, c.want)

@@ -35,12 +35,9 @@ func (b *bucket) key(subject string) string { return strings.TrimPrefix(subject,
 // bucket returns the name of the bucket.
 func (b *bucket) bucket() string { return strings.TrimPrefix(b.name, "KV_") }
 
-// partition returns the partition whose bucket has the snapshots of s.
-func (st *Store) partition(s chunk.Session) int { return st.cfg.Layout.Partition(s) }
-
 // bucketOf returns the bucket of s.
 func (st *Store) bucketOf(ctx context.Context, s chunk.Session) (*bucket, error) {
-	return st.open(ctx, st.partition(s))
+	return st.open(ctx, st.cfg.Layout.Partition(s))
 }
 
 // buckets returns all buckets that are in use, once each.
