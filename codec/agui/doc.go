@@ -54,7 +54,7 @@
 // else is between, so that the conversation is one that models accept. The id of a message is <answer>-<sequence>-<number>: the sequence of the record that opened
 // the step, and the number of the message in the step. That of a result is <answer>-result-<call>. A message of a user has the id that its client gave to it.
 //
-// A call of a sub-agent has the id <session>/<call>, see SplitCallID. The second call with one id in a turn, which agents should not produce, is shown as
+// A call of a sub-agent has the id <session>/<call>. The second call with one id in a turn, which agents should not produce, is shown as
 // <id>_2.
 //
 // The client appends to the text of arguments and cannot replace it. If a record has other arguments than were streamed, they are in metadata.arguments of the

@@ -45,7 +45,7 @@ type RunInput struct {
 
 // ToolResult is the result of a call that the client ran.
 type ToolResult struct {
-	CallID string      // see SplitCallID
+	CallID string      // of a call of a sub-agent <session>/<call>
 	Result chunk.Value // nil if the call failed
 	Error  *string     // the call failed
 }

@@ -27,14 +27,6 @@ func (k callKey) shownID(suffix int) string {
 	return id
 }
 
-// SplitCallID splits the id of a call: the session of the sub-agent of the call, "" for the session's own agent, and the id of the call there.
-func SplitCallID(id string, isSession func(string) bool) (session, call string) {
-	if s, c, ok := strings.Cut(id, "/"); ok && isSession(s) {
-		return s, c
-	}
-	return "", id
-}
-
 // call is a tool call without an outcome.
 type call struct {
 	key    callKey

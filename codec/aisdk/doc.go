@@ -25,7 +25,7 @@
 // # Names
 //
 // A text part has the id t<seq>, a reasoning part r<seq>: the sequence of its first delta, followed by -<agent> for a sub-agent. A tool part has the id of
-// its call. A call of a sub-agent is <agent>/<call>, see SplitCallID. The second call with one id in a message, which writers should not produce, is shown
+// its call. A call of a sub-agent is <agent>/<call>. The second call with one id in a message, which writers should not produce, is shown
 // as <id>_2, because the client would otherwise overwrite the first.
 //
 // # Data parts

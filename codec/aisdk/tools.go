@@ -89,14 +89,6 @@ var (
 // sums is the seed of the hashes of inputs.
 var sums = maphash.MakeSeed()
 
-// SplitCallID splits the id of a tool part: the session of the sub-agent of the call, "" for the message's own agent, and the id of the call there.
-func SplitCallID(id string, isSession func(string) bool) (session, call string) {
-	if s, c, ok := strings.Cut(id, "/"); ok && isSession(s) {
-		return s, c
-	}
-	return "", id
-}
-
 // call returns the call of a record, a new one if there is no call with its id or that call has its outcome.
 func (m *MessageWriter) call(it *item, name string) *call {
 	m.close(it.sp)

@@ -8,9 +8,9 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 
 	"github.com/tailrace/tailrace/chunk"
-	"github.com/tailrace/tailrace/codec/aisdk"
 	"github.com/tailrace/tailrace/internal/audit"
 	"github.com/tailrace/tailrace/internal/control"
+	"github.com/tailrace/tailrace/internal/dialect"
 	"github.com/tailrace/tailrace/projector/fold"
 )
 
@@ -32,7 +32,7 @@ func (b submission) candidate() (SubmittedAnswer, *Refusal) {
 	if b.Kind == "" {
 		c.Kind = control.ClientResult
 	}
-	if b.ToolCallID == "" || !idFits(b.ToolCallID) || !idFits(b.ApprovalID) {
+	if b.ToolCallID == "" || !dialect.FitsID(b.ToolCallID) || !dialect.FitsID(b.ApprovalID) {
 		return c, refusal(ReasonBadID)
 	}
 	c.Result = chunk.Value(b.Result)
@@ -78,6 +78,9 @@ func (c SubmittedAnswer) check() *Refusal {
 	}
 	return nil
 }
+
+// lenient has options for JSON from browsers: a request with a lone surrogate is not rejected.
+var lenient = json.JoinOptions(jsontext.AllowInvalidUTF8(true), jsontext.AllowDuplicateNames(true))
 
 // ParseAnswer parses one answer, spec/helix.md section 6.5. Unknown members are ignored.
 func ParseAnswer(text []byte) (SubmittedAnswer, *Refusal) {
@@ -156,7 +159,7 @@ func (s *Service) store(ctx context.Context, req Request, c SubmittedAnswer) *Re
 
 // refuseUnawaited returns the refusal of an answer to a call that no run waits for: the call has an outcome, was not made yet, or does not exist.
 func (s *Service) refuseUnawaited(ctx context.Context, v *State, snap fold.Snapshot, c SubmittedAnswer) *Refusal {
-	agent, id := aisdk.SplitCallID(c.CallID, v.isSubAgent)
+	agent, id := dialect.SplitCallID(c.CallID, v.isSubAgent)
 	if agent != "" {
 		// The calls of a sub-agent that has ended are not in the state.
 		child, err := s.ports.Snapshots.Snapshot(ctx, v.Session.Child(agent))

@@ -8,8 +8,8 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 
 	"github.com/tailrace/tailrace/chunk"
-	"github.com/tailrace/tailrace/codec/aisdk"
 	"github.com/tailrace/tailrace/internal/control"
+	"github.com/tailrace/tailrace/internal/dialect"
 	"github.com/tailrace/tailrace/sseedge/view"
 )
 
@@ -55,7 +55,7 @@ func (r Request) sort(v *State) answerSet {
 // completed returns the rejection of an answer to a call that no run waits for any more, or that does not exist.
 func (s *answerSet) completed(v *State, c SubmittedAnswer) {
 	call, known := v.Calls[c.CallID]
-	agent, _ := aisdk.SplitCallID(c.CallID, v.isSubAgent)
+	agent, _ := dialect.SplitCallID(c.CallID, v.isSubAgent)
 	switch {
 	case !known && agent != "":
 		s.known = true // its sub-agent ended earlier

@@ -4,6 +4,7 @@ import (
 	"testing"
 
 	"github.com/tailrace/tailrace/chunk"
+	"github.com/tailrace/tailrace/codec/aisdk"
 	"github.com/tailrace/tailrace/internal/control"
 )
 
@@ -27,13 +28,13 @@ func TestApprovalIsBoundToTheInput(t *testing.T) {
 		if tt.approved {
 			approved = "true"
 		}
-		req, _, _, r := ParsePost([]byte(`{"id":"s","messages":[{"id":"a1","role":"assistant","parts":[{"type":"tool-delete","toolCallId":"c1","state":"approval-responded",` +
+		in, err := aisdk.ParseChatInput([]byte(`{"id":"s","messages":[{"id":"a1","role":"assistant","parts":[{"type":"tool-delete","toolCallId":"c1","state":"approval-responded",` +
 			tt.part + `"approval":{"id":"r::c1","approved":` + approved + `}}]}]}`))
-		if r != nil || len(req.Answered.Answers) != 1 {
-			t.Fatalf("%s: %+v, %+v", tt.name, r, req)
+		if err != nil || len(in.Answered.Answers) != 1 {
+			t.Fatalf("%s: %v, %+v", tt.name, err, in)
 		}
 		w := PendingCall{Kind: control.Approval, Approval: "r::c1", Input: chunk.Value(tt.input)}
-		c := req.Answered.Answers[0]
+		c := requestOf(in).Answered.Answers[0]
 		if got := w.mismatch(c, nil); got != tt.want {
 			t.Errorf("%s: %q, want %q", tt.name, got, tt.want)
 		}

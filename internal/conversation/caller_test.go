@@ -6,7 +6,6 @@ import (
 	"time"
 
 	"github.com/tailrace/tailrace/chunk"
-	"github.com/tailrace/tailrace/codec/aisdk"
 	"github.com/tailrace/tailrace/internal/control"
 	"github.com/tailrace/tailrace/projector/fold"
 )
@@ -52,9 +51,8 @@ func TestHiddenSession(t *testing.T) {
 			a.resume = fmt.Sprint(r)
 			_, r = s.Started(t.Context(), testSession)
 			a.started = fmt.Sprint(r)
-			page, err := s.LoadPage(t.Context(), testSession, "", &aisdk.Options{})
-			page.Timestamp = 0
-			a.page = fmt.Sprint(string(page.AppendJSON(nil)), err)
+			v, snap, err := s.LoadPage(t.Context(), testSession, "")
+			a.page = fmt.Sprint(v.Known, v.Command, string(snap.AppendHead(nil)), err)
 			return a
 		}
 		if got, want := of(hidden), of(unknown); got != want {

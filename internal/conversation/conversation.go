@@ -32,7 +32,6 @@ import (
 	"time"
 
 	"github.com/tailrace/tailrace/chunk"
-	"github.com/tailrace/tailrace/codec/aisdk"
 	"github.com/tailrace/tailrace/internal/audit"
 	"github.com/tailrace/tailrace/internal/control"
 	"github.com/tailrace/tailrace/projector/fold"
@@ -185,18 +184,14 @@ func (s *Service) Serve(ctx context.Context, req *Request) (Plan, State) {
 	return plan, v
 }
 
-// LoadPage loads the snapshot of a session that a page loads first, see State.Page, and returns the error of a port unchanged. agentType is "" or that of the
-// session, dialect has the options of the streams that continue the page.
-func (s *Service) LoadPage(ctx context.Context, id chunk.Session, agentType string, dialect *aisdk.Options) (aisdk.FrontendSnapshot, error) {
-	v, snap, err := s.loadState(ctx, id, s.typesOf(agentType), detail{messages: allMessages, branches: true})
-	if err != nil {
-		return aisdk.FrontendSnapshot{}, err
-	}
-	var o aisdk.SnapshotOptions
-	agents := s.showSubAgents(ctx, id, dialect, &o)
-	page := v.Page(snap, o)
-	return page, agents.err
+// LoadPage loads the state and the complete fold of a session, of which a page shows all messages, and returns the error of a port unchanged. The fold is that of
+// a session without records if the caller must not know it. agentType is "" or that of the session.
+func (s *Service) LoadPage(ctx context.Context, id chunk.Session, agentType string) (State, fold.Snapshot, error) {
+	return s.loadState(ctx, id, s.typesOf(agentType), detail{messages: allMessages, branches: true})
 }
+
+// Snapshots returns the port, for pages that show the sub-agents of a session that was loaded.
+func (s *Service) Snapshots() Snapshots { return s.ports.Snapshots }
 
 // Load loads the state of a session without its messages, and returns the error of a port unchanged.
 func (s *Service) Load(ctx context.Context, id chunk.Session, agentType string) (State, error) {

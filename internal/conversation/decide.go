@@ -86,11 +86,11 @@ func decideGet(req Request, v *State) Plan {
 	if req.Cursor != nil {
 		cursor = *req.Cursor
 	}
-	missed := v.TurnStart.Seq > 0 && cursor < v.MaxSeq && (req.Cursor != nil || v.subAgentAwaitsUser())
+	missed := v.TurnStart.Seq > 0 && cursor < v.MaxSeq && (req.Cursor != nil || v.SubAgentAwaitsUser())
 	if !v.InFlight() && !missed {
 		return Plan{Path: PathNoContent}
 	}
-	if c := v.Waiting(); c != nil && OpensTurn(c) {
+	if c := v.Waiting(); c != nil && opensTurn(c) {
 		return Plan{Path: PathAttach, Stream: &Stream{MessageID: v.next(c), Run: c.RunID}}
 	}
 	// Rule 2: a cursor at or before the start of the message gets all of it, and so does a cursor after the end of the log, which belongs to another
@@ -128,7 +128,7 @@ func decidePost(req Request, v *State, requested intent, rejected []Rejection) P
 
 // decideRepeated decides a repeated message. The client has no part of the answer, or it would have shown it, CS-31: it gets all of it.
 func decideRepeated(v *State, requested intent) Plan {
-	if c := v.Waiting(); c != nil && OpensTurn(c) {
+	if c := v.Waiting(); c != nil && opensTurn(c) {
 		if !requested.isOf(c) {
 			return refuseWith(ReasonChanged)
 		}
@@ -144,13 +144,13 @@ func decideRepeated(v *State, requested intent) Plan {
 	return Plan{Path: PathReplay, Stream: s}
 }
 
-// OpensTurn reports whether a command starts a message of its own.
-func OpensTurn(c *control.Command) bool {
+// opensTurn reports whether a command starts a message of its own.
+func opensTurn(c *control.Command) bool {
 	return c.Kind == control.Execute || c.Kind == control.Resume && len(c.Input) > 0
 }
 
 // Opening reports whether a turn is requested and has not started.
-func (v *State) Opening() bool { c := v.Waiting(); return c != nil && OpensTurn(c) }
+func (v *State) Opening() bool { c := v.Waiting(); return c != nil && opensTurn(c) }
 
 // next returns the id of the message that a command will start.
 func (v *State) next(c *control.Command) string { return fold.MessageID(v.Count + len(c.Input)) }

@@ -1,9 +1,8 @@
 package conversation
 
 import (
-	"encoding/json"
+	"crypto/rand"
 	"fmt"
-	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -197,12 +196,40 @@ func post(t failer, members string, messages ...string) Request {
 		}
 		list = append(list, user(m, "text of "+m))
 	}
-	p, bad := parsePost([]byte(chatBody(members, list...)))
-	if bad != nil {
-		t.Fatalf("%+v", bad)
+	in, err := aisdk.ParseChatInput([]byte(chatBody(members, list...)))
+	if err != nil {
+		t.Fatal(err)
 	}
-	p.Session = testSession
-	return p.Request
+	return requestOf(in)
+}
+
+// requestOf returns the request of a body, as package chat makes it.
+func requestOf(in aisdk.ChatInput) Request {
+	r := Request{Session: testSession, AgentType: in.AgentType, Post: true, Trigger: Submit, MessageID: in.MessageID, Nonce: rand.Text()}
+	if in.Regenerate {
+		r.Trigger = Regenerate
+	}
+	for _, m := range in.Messages {
+		r.Turn = append(r.Turn, Input{Message: m})
+		if m.ClientMessageID != nil {
+			r.Turn[len(r.Turn)-1].ID = *m.ClientMessageID
+		}
+	}
+	if in.Answered == nil {
+		return r
+	}
+	r.Answered = &AssistantMessage{ID: in.Answered.ID, Steps: in.Answered.Steps}
+	for _, a := range in.Answered.Answers {
+		c := SubmittedAnswer{Kind: control.ClientResult, CallID: a.CallID, ToolName: a.ToolName, Result: a.Result, Error: a.Error}
+		if a.Approved != nil {
+			c.Kind, c.ApprovalID, c.Approved, c.Reason = control.Approval, a.ApprovalID, *a.Approved, a.Reason
+		}
+		if c.Approved && len(a.Input) > 0 {
+			c.InputHash = ShownHash(a.Input)
+		}
+		r.Answered.Answers = append(r.Answered.Answers, c)
+	}
+	return r
 }
 
 func get(cursor ...int) Request {
@@ -388,77 +415,4 @@ func (s *history) delegates() *history {
 		chunk.SubagentStart{SubAgentType: "x", SubSessionID: "k1", CallID: "d1"},
 		chunk.StreamPaused{},
 	)
-}
-
-// CS-8 to CS-12: messages of a user become inputs.
-func TestInput(t *testing.T) {
-	big := strings.Repeat("x", 65_536)
-	metadata := func(v string) string {
-		return `{"id":"u","role":"user","parts":[{"type":"text","text":"a"}],"metadata":` + v + `}`
-	}
-	for _, row := range []struct {
-		rule, members, message, want string
-	}{
-		{"CS-8: texts are joined by a line break, files are kept, other parts are dropped", "",
-			`{"id":"u","role":"user","parts":[{"type":"text","text":"a"},{"type":"data-x","data":1},{"type":"file","url":"https://f","mediaType":"image/png","filename":"f"},{"type":"text","text":"b"}]}`,
-			`{"content":"a\nb","files":[{"url":"https://f","mediaType":"image/png","filename":"f"}],"metadata":null,"client":"u"}`},
-		{"CS-9: the session's metadata where the message has none", `,"metadata":{"k":"v"}`, user("u", "a"), `{"content":"a","files":null,"metadata":{"k":"v"},"client":"u"}`},
-		{"CS-9: the message's own metadata takes precedence", `,"metadata":{"k":"v"}`, metadata(`{"own":1}`), `{"content":"a","files":null,"metadata":{"own":1},"client":"u"}`},
-		{"CS-10: metadata over the budget is dropped, and not replaced", `,"metadata":{"k":"v"}`, metadata(`{"k":"` + big + `"}`), `{"content":"a","files":null,"metadata":null,"client":"u"}`},
-		{"CS-10: white space does not count", "", metadata(`{"k":   1}`), `{"content":"a","files":null,"metadata":{"k":1},"client":"u"}`},
-		{"CS-11: hidden is metadata", "", metadata(`{"hidden":true}`), `{"content":"a","files":null,"metadata":{"hidden":true},"client":"u"}`},
-	} {
-		t.Run(row.rule, func(t *testing.T) {
-			p, bad := parsePost([]byte(chatBody(row.members, row.message)))
-			if bad != nil {
-				t.Fatalf("%+v", bad)
-			}
-			in := p.Turn[0].Message
-			got, err := json.Marshal(struct {
-				Content  string            `json:"content"`
-				Files    []chunk.InputFile `json:"files"`
-				Metadata *chunk.Value      `json:"metadata"`
-				Client   *string           `json:"client"`
-			}{in.Content, in.Files, in.Metadata, in.ClientMessageID})
-			if err != nil {
-				t.Fatal(err)
-			}
-			want := strings.ReplaceAll(row.want, `,"Extra":null`, "")
-			if strings.ReplaceAll(string(got), `,"Extra":null`, "") != want {
-				t.Errorf("got  %s\nwant %s", got, want)
-			}
-		})
-	}
-}
-
-// CV-15: of two messages the one with too much metadata goes without.
-func TestMetadataBudgetIsPerMessage(t *testing.T) {
-	exact := `{"k":"` + strings.Repeat("x", MaxMetadata-8) + `"}`
-	over := `{"k":"` + strings.Repeat("x", MaxMetadata-7) + `"}`
-	message := func(id, meta string) string {
-		return `{"id":"` + id + `","role":"user","parts":[{"type":"text","text":"x"}],"metadata":` + meta + `}`
-	}
-	p, bad := parsePost([]byte(chatBody("", message("u1", over), message("u2", exact))))
-	if bad != nil {
-		t.Fatalf("%+v", bad)
-	}
-	if p.Turn[0].Message.Metadata != nil || p.Turn[1].Message.Metadata == nil || p.dropped != 1 {
-		t.Errorf("got %t, %t and %d dropped", p.Turn[0].Message.Metadata != nil, p.Turn[1].Message.Metadata != nil, p.dropped)
-	}
-}
-
-// CS-12, CV-14: a hidden message goes to the model and is not shown to the user.
-func TestHiddenMessage(t *testing.T) {
-	hide := chunk.Value(`{"hidden":true}`)
-	c := control.Command{Kind: control.Execute, RunID: "r", Input: []chunk.InputMessage{{Content: "a", Metadata: &hide}, {Content: "b"}}}
-	s := begin(t).turn("u1").ends()
-	v := s.view(waitsFor(c))
-	page := v.Page(s.snap, aisdk.SnapshotOptions{})
-	var ids []string
-	for _, m := range page.Messages {
-		ids = append(ids, m.ID)
-	}
-	if want := []string{"msg-0", "msg-1", "msg-3"}; !slices.Equal(ids, want) || page.Status != fold.Active {
-		t.Errorf("shown are %q and %s, want %q and active", ids, page.Status, want)
-	}
 }

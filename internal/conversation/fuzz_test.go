@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/tailrace/tailrace/chunk"
+	"github.com/tailrace/tailrace/codec/aisdk"
 	"github.com/tailrace/tailrace/internal/rawjson"
 )
 
@@ -17,16 +18,13 @@ func FuzzPost(f *testing.F) {
 		if rawjson.Deeper(text, MaxDepth) {
 			return
 		}
-		p, bad := parsePost(text)
-		if bad != nil {
-			if bad.Reason == "" {
-				t.Fatalf("%+v has no reason", bad)
-			}
+		in, err := aisdk.ParseChatInput(text)
+		if err != nil {
 			return
 		}
-		p.Session = testSession
+		req := requestOf(in)
 		for _, v := range []State{begin(t).view(), begin(t).turn("u1").asks("c1", "a1").view(), begin(t).turn("u1").view()} {
-			plan := Decide(p.Request, v)
+			plan := Decide(req, v)
 			if plan.Command != nil {
 				c := chunk.Chunk{AgentID: "s", AgentType: "a", Body: chunk.RunStarted{RunID: "r", Epoch: 1, Mode: "execute", Input: plan.Command.Input}}
 				data, err := c.AppendJSON(nil)

@@ -46,6 +46,7 @@ type State struct {
 	Branches         []SuspendedRun  // suspended runs of the tree that wait for answers, the root's own first
 	Calls            map[string]Call // all calls in the log, by the client's id
 	SubAgentSessions map[string]bool // sessions of all sub-agents; their calls are in Calls while they run
+	RunningChildren  []fold.Child    // see fold.Snapshot.RunningChildren
 
 	// Command is the pending or running command, nil if there is none. Revision is its position on the queue.
 	Command  *control.Command
@@ -56,9 +57,8 @@ type State struct {
 
 	view *view.Chat // see Caller.View
 
-	hidden          bool // the caller must not know the session: the state is that of one that does not exist
-	replaced        func(index int) bool
-	runningChildren []fold.Child // see fold.Snapshot.RunningChildren
+	hidden   bool // the caller must not know the session: the state is that of one that does not exist
+	replaced func(index int) bool
 }
 
 // SuspendedRun is a run that waits for answers to its calls: the session's own or that of a sub-agent.
@@ -139,7 +139,7 @@ func (v *State) setSnapshot(snap fold.Snapshot) {
 	v.Run, v.Past = snap.Run, snap.PastRuns
 	v.TurnStart, v.Answer, v.TurnRun = snap.TurnStart(), fold.MessageID(snap.TurnMessages()), snap.TurnRun()
 	v.EarlierOpenCalls, v.replaced = snap.TurnCalls(), snap.IsReplaced
-	v.runningChildren = snap.RunningChildren()
+	v.RunningChildren = snap.RunningChildren()
 	for _, c := range snap.OpenCalls() {
 		v.OpenCalls = append(v.OpenCalls, c.ID)
 	}
@@ -309,8 +309,8 @@ func (v *State) awaitsSubAgents() bool {
 	return v.suspended() && slices.ContainsFunc(v.open(), func(w PendingCall) bool { return w.Kind == control.SubagentResult })
 }
 
-// subAgentAwaitsUser reports whether a sub-agent waits for the user. Its call is not in the messages of the session: a page gets it from the stream alone.
-func (v *State) subAgentAwaitsUser() bool {
+// SubAgentAwaitsUser reports whether a sub-agent waits for the user. Its call is not in the messages of the session: a page gets it from the stream alone.
+func (v *State) SubAgentAwaitsUser() bool {
 	return v.suspended() && !v.awaitsOnlySubAgents() && slices.ContainsFunc(v.open(), func(w PendingCall) bool {
 		return w.Session != v.Session && w.Kind != control.SubagentResult
 	})

@@ -6,6 +6,7 @@ import (
 
 	"github.com/tailrace/tailrace/chunk"
 	"github.com/tailrace/tailrace/codec/agui"
+	"github.com/tailrace/tailrace/codec/aisdk"
 	"github.com/tailrace/tailrace/internal/control"
 	"github.com/tailrace/tailrace/internal/conversation"
 	"github.com/tailrace/tailrace/internal/dialect"
@@ -96,15 +97,9 @@ func (s *Service) readRunInput(w http.ResponseWriter, r *http.Request) (in agui.
 // runRequest returns the request that an input is.
 func (s *Service) runRequest(r *http.Request, of chat, to target, in agui.RunInput) (req conversation.Request, p *httpkit.Problem) {
 	req = conversation.Request{Session: of.session, AgentType: to.agentType, Post: true, Trigger: conversation.Submit, Nonce: in.RunID}
-	for i, m := range in.Messages {
-		if i == len(in.Messages)-1 {
-			s.addContext(r, &m, in)
-		}
-		id := ""
-		if m.ClientMessageID != nil {
-			id = *m.ClientMessageID
-		}
-		req.Turn = append(req.Turn, conversation.Input{ID: id, Message: m})
+	req.Turn = turnInput(in.Messages)
+	if n := len(req.Turn); n > 0 {
+		s.addContext(r, &req.Turn[n-1].Message, in)
 	}
 	if len(in.Results)+len(in.Resume) > 0 {
 		v, err := of.logic.Load(r.Context(), of.session, to.agentType)
@@ -183,7 +178,7 @@ func (s *Service) addContext(r *http.Request, m *chunk.InputMessage, in agui.Run
 	o.Raw("forwardedProps", in.ForwardedProps)
 	o.Close()
 	value := chunk.Value(o.End())
-	if len(value) > conversation.MaxMetadata {
+	if len(value) > aisdk.MaxInputMetadata {
 		s.shared.Log.WarnContext(r.Context(), "context of a run over the budget dropped", "bytes", len(value))
 		return
 	}

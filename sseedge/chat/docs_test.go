@@ -21,6 +21,7 @@ import (
 	"github.com/tailrace/tailrace/chunk"
 	"github.com/tailrace/tailrace/codec/aisdk"
 	"github.com/tailrace/tailrace/internal/conversation"
+	"github.com/tailrace/tailrace/internal/dialect"
 	"github.com/tailrace/tailrace/internal/httpkit"
 	"github.com/tailrace/tailrace/internal/testkit/chunktest"
 	"github.com/tailrace/tailrace/workers"
@@ -298,8 +299,8 @@ func TestThePageIsComplete(t *testing.T) {
 	logic := newEnv(t).newEdge(nil).service.logic
 	words = append(words,
 		fmt.Sprintf("| %d MiB |", defaultMaxBody>>20), fmt.Sprintf("| %d KiB of JSON |", conversation.MaxRecord>>10),
-		fmt.Sprintf("| %d KiB |", conversation.MaxMetadata>>10), fmt.Sprintf("| %d characters |", conversation.MaxID),
-		fmt.Sprintf("| %d |", conversation.MaxTurn), fmt.Sprintf("| %d |", conversation.MaxDepth), fmt.Sprintf("| %d |", conversation.MaxMessages),
+		fmt.Sprintf("| %d KiB |", aisdk.MaxInputMetadata>>10), fmt.Sprintf("| %d characters |", dialect.MaxID),
+		fmt.Sprintf("| %d |", aisdk.MaxInputTurn), fmt.Sprintf("| %d |", conversation.MaxDepth), fmt.Sprintf("| %d |", aisdk.MaxInputMessages),
 		fmt.Sprintf("| %g seconds |", logic.RequestTimeout().Seconds()))
 	for _, word := range words {
 		if !strings.Contains(text, word) {

@@ -1,10 +1,13 @@
 package chat
 
 import (
+	"crypto/rand"
 	"errors"
 	"net/http"
 
 	"github.com/tailrace/tailrace/chunk"
+	"github.com/tailrace/tailrace/codec/aisdk"
+	"github.com/tailrace/tailrace/internal/control"
 	"github.com/tailrace/tailrace/internal/conversation"
 	"github.com/tailrace/tailrace/internal/httpkit"
 	"github.com/tailrace/tailrace/internal/sse"
@@ -13,24 +16,26 @@ import (
 
 // receive reads the body of a POST.
 func (s *Service) receive(w http.ResponseWriter, r *http.Request, to target) (of chat, req conversation.Request, p *httpkit.Problem) {
-	var id string
-	var dropped int
+	var in aisdk.ChatInput
 	p = s.readBody(w, r, func(text []byte) *httpkit.Problem {
-		var refusal *conversation.Refusal
-		req, id, dropped, refusal = conversation.ParsePost(text)
-		return problemOf(refusal)
+		var err error
+		if in, err = aisdk.ParseChatInput(text); err != nil {
+			return httpkit.Invalid(err.Error())
+		}
+		return nil
 	})
 	if p != nil {
 		return of, req, p
 	}
 	if to.id == "" {
-		if to.id = id; subjects.CheckToken("chat", to.id) != nil {
+		if to.id = in.ChatID; subjects.CheckToken("chat", to.id) != nil {
 			return of, req, badSession
 		}
 	}
 	if of, p = s.chat(r.Context(), to, true); p != nil {
 		return of, req, p
 	}
+	req = requestOf(in)
 	req.Session = of.session
 	if req.AgentType == "" {
 		req.AgentType = to.agentType
@@ -41,10 +46,52 @@ func (s *Service) receive(w http.ResponseWriter, r *http.Request, to target) (of
 	if req.Turn, refusal = s.logic.CheckInput(r.Context(), req.Session, req.Turn); refusal != nil {
 		return of, req, problemOf(refusal)
 	}
-	if dropped > 0 {
-		s.shared.Log.WarnContext(r.Context(), "metadata over the budget dropped", "session", req.Session.String(), "messages", dropped)
+	if in.DroppedMetadata > 0 {
+		s.shared.Log.WarnContext(r.Context(), "metadata over the budget dropped", "session", req.Session.String(), "messages", in.DroppedMetadata)
 	}
 	return of, req, nil
+}
+
+// requestOf returns the request that a body is.
+func requestOf(in aisdk.ChatInput) conversation.Request {
+	req := conversation.Request{
+		AgentType: in.AgentType, Post: true, Trigger: conversation.Submit, MessageID: in.MessageID, Turn: turnInput(in.Messages), Nonce: rand.Text(),
+	}
+	if in.Regenerate {
+		req.Trigger = conversation.Regenerate
+	}
+	if in.Answered != nil {
+		req.Answered = &conversation.AssistantMessage{ID: in.Answered.ID, Steps: in.Answered.Steps}
+		for _, a := range in.Answered.Answers {
+			req.Answered.Answers = append(req.Answered.Answers, submittedAnswer(a))
+		}
+	}
+	return req
+}
+
+// turnInput returns the messages of a user as a request has them.
+func turnInput(messages []chunk.InputMessage) []conversation.Input {
+	var turn []conversation.Input
+	for _, m := range messages {
+		in := conversation.Input{Message: m}
+		if m.ClientMessageID != nil {
+			in.ID = *m.ClientMessageID
+		}
+		turn = append(turn, in)
+	}
+	return turn
+}
+
+func submittedAnswer(a aisdk.CallAnswer) conversation.SubmittedAnswer {
+	out := conversation.SubmittedAnswer{Kind: control.ClientResult, CallID: a.CallID, ToolName: a.ToolName, Result: a.Result, Error: a.Error}
+	if a.Approved == nil {
+		return out
+	}
+	out.Kind, out.ApprovalID, out.Approved, out.Reason = control.Approval, a.ApprovalID, *a.Approved, a.Reason
+	if out.Approved && len(a.Input) > 0 {
+		out.InputHash = conversation.ShownHash(a.Input)
+	}
+	return out
 }
 
 func (s *Service) readBody(w http.ResponseWriter, r *http.Request, parse func(text []byte) *httpkit.Problem) *httpkit.Problem {

@@ -1,23 +1,37 @@
-package conversation
+package chat
 
 import (
+	"context"
 	"slices"
 
 	"github.com/tailrace/tailrace/chunk"
 	"github.com/tailrace/tailrace/codec/aisdk"
 	"github.com/tailrace/tailrace/internal/control"
+	"github.com/tailrace/tailrace/internal/conversation"
 	"github.com/tailrace/tailrace/projector/fold"
 )
 
-// Page returns the snapshot that a page loads first. It does not contain the answer in flight: the page gets all of it from the stream, spec/aisdk.md section
-// 9, rule 1. It contains requested messages, also if no worker has started the run.
+// loadPage loads the snapshot that a page loads first, with the output of sub-agents if the streams that continue it have that.
+func (s *Service) loadPage(ctx context.Context, of chat, agentType string) (aisdk.FrontendSnapshot, error) {
+	v, snap, err := of.logic.LoadPage(ctx, of.session, agentType)
+	if err != nil {
+		return aisdk.FrontendSnapshot{}, err
+	}
+	var o aisdk.SnapshotOptions
+	agents := s.showSubAgents(ctx, of, &o)
+	page := pageOf(&v, snap, o)
+	return page, agents.err
+}
+
+// pageOf returns the page of a session. It does not contain the answer in flight: the page gets all of it from the stream, spec/aisdk.md section 9, rule 1. It
+// contains requested messages, also if no worker has started the run.
 //
-// o has the options of the sub-agents; Page sets the others.
-func (v *State) Page(snap fold.Snapshot, o aisdk.SnapshotOptions) aisdk.FrontendSnapshot {
+// o has the options of the sub-agents; pageOf sets the others.
+func pageOf(v *conversation.State, snap fold.Snapshot, o aisdk.SnapshotOptions) aisdk.FrontendSnapshot {
 	o.Timestamp = v.Now.UnixMilli()
-	c := v.Waiting()
 	switch {
-	case c != nil && OpensTurn(c):
+	case v.Opening():
+		c := v.Waiting()
 		o.Partial = true
 		page := aisdk.Snapshot(snap, o) // the metadata of earlier messages is part of them
 		page.Status, page.AgentType = fold.Active, v.AgentType
@@ -25,7 +39,7 @@ func (v *State) Page(snap fold.Snapshot, o aisdk.SnapshotOptions) aisdk.Frontend
 		return page
 	case v.InFlight():
 		snap.Status = fold.Active // it is active, or will be soon: its message comes from the stream
-	case v.subAgentAwaitsUser():
+	case v.SubAgentAwaitsUser():
 		snap.Status = fold.Active // its message comes from the stream too, with the pending call
 		page := aisdk.Snapshot(snap, o)
 		page.Status = fold.Paused
@@ -34,8 +48,9 @@ func (v *State) Page(snap fold.Snapshot, o aisdk.SnapshotOptions) aisdk.Frontend
 	return aisdk.Snapshot(snap, o)
 }
 
-// PageVersion identifies what LoadPage returns, but for its timestamp.
-type PageVersion struct {
+// pageVersion identifies the text of a page, but for its timestamp.
+type pageVersion struct {
+	view      string // clients with different views must not share it
 	position  chunk.Position
 	maxSeq    chunk.Seq
 	command   control.Revision
@@ -43,13 +58,6 @@ type PageVersion struct {
 	inFlight  bool
 	awaits    bool
 	subAgents chunk.Seq // the last record of the sub-agents that the page shows and that may continue; 0 if it shows none
-}
-
-// pageVersion returns the version of the page without the output of sub-agents.
-func (v *State) pageVersion() PageVersion {
-	return PageVersion{
-		position: v.Position, maxSeq: v.MaxSeq, command: v.Revision, agentType: v.AgentType, inFlight: v.InFlight(), awaits: v.subAgentAwaitsUser(),
-	}
 }
 
 // replaced returns the messages before the first one that a command replaces.

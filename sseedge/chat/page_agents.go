@@ -1,13 +1,15 @@
-package conversation
+package chat
 
 import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"slices"
 
 	"github.com/tailrace/tailrace/chunk"
 	"github.com/tailrace/tailrace/codec/aisdk"
+	"github.com/tailrace/tailrace/internal/conversation"
 	"github.com/tailrace/tailrace/projector/fold"
 )
 
@@ -20,8 +22,9 @@ const (
 
 // pageAgents loads the messages of the sub-agents of a page.
 type pageAgents struct {
-	service *Service
-	root    chunk.Session
+	snapshots conversation.Snapshots
+	root      chunk.Session
+	log       *slog.Logger
 
 	messages map[string][]fold.Message // by session
 	loaded   map[string]bool           // sessions, also those without a snapshot
@@ -30,10 +33,13 @@ type pageAgents struct {
 
 // showSubAgents sets the options with which a page shows the output of sub-agents, if the streams do. After the page is built, the result has the error of
 // the load.
-func (s *Service) showSubAgents(ctx context.Context, root chunk.Session, dialect *aisdk.Options, o *aisdk.SnapshotOptions) *pageAgents {
-	a := &pageAgents{service: s, root: root, messages: make(map[string][]fold.Message), loaded: map[string]bool{root.ID: true}}
-	if s.inlines(dialect) {
-		o.ClientTool = dialect.ClientTool
+func (s *Service) showSubAgents(ctx context.Context, of chat, o *aisdk.SnapshotOptions) *pageAgents {
+	a := &pageAgents{
+		snapshots: of.logic.Snapshots(), root: of.session, log: s.shared.Log,
+		messages: make(map[string][]fold.Message), loaded: map[string]bool{of.session.ID: true},
+	}
+	if s.inlines(of) {
+		o.ClientTool = s.cfg.Dialect.ClientTool
 		o.SubAgents = func(list []fold.Message) map[string][]fold.Message {
 			a.err = a.load(ctx, list, maxPageDepth)
 			return a.messages
@@ -43,8 +49,8 @@ func (s *Service) showSubAgents(ctx context.Context, root chunk.Session, dialect
 }
 
 // inlines reports whether pages show the output of sub-agents.
-func (s *Service) inlines(dialect *aisdk.Options) bool {
-	return dialect.SubAgents == aisdk.Inline && s.caller.View.SubAgents()
+func (s *Service) inlines(of chat) bool {
+	return s.cfg.Dialect.SubAgents == aisdk.Inline && of.view.SubAgents()
 }
 
 // load loads the sub-agents that the messages of a list called, and those that they called, the latest first.
@@ -80,12 +86,12 @@ func (a *pageAgents) load(ctx context.Context, list []fold.Message, depth int) e
 // read returns the messages of a sub-agent. It returns none if the session was deleted or a part of it is lost: the page then shows the answer of the parent
 // without the output of the sub-agent.
 func (a *pageAgents) read(ctx context.Context, session string) ([]fold.Message, error) {
-	snap, err := a.service.ports.Snapshots.Snapshot(ctx, a.root.Child(session))
+	snap, err := a.snapshots.Snapshot(ctx, a.root.Child(session))
 	switch {
 	case errors.Is(err, chunk.ErrUnknownSession):
 		return nil, nil
 	case errors.Is(err, chunk.ErrTruncated), errors.Is(err, fold.ErrInconsistent):
-		a.service.cfg.Log.WarnContext(ctx, "sub-agent omitted from page", "session", a.root.Child(session).String(), "error", err)
+		a.log.WarnContext(ctx, "sub-agent omitted from page", "session", a.root.Child(session).String(), "error", err)
 		return nil, nil
 	case err != nil:
 		return nil, err
@@ -93,37 +99,37 @@ func (a *pageAgents) read(ctx context.Context, session string) ([]fold.Message, 
 	return snap.AllMessages(), nil
 }
 
-// PageVersion returns the version of the page that LoadPage returns with the same dialect. v needs no messages.
+// pageVersion returns the version of the page of a session. v needs no messages.
 //
 // With the output of sub-agents it covers those of the last two turns that have not ended according to their parents: they may write after their parent has
 // failed or was stopped. Any other sub-agent ended before a record of its parent, so its output changes with the position of the session. The exception is one
 // that still runs two turns later, or below a sub-agent that has ended: requests that share a read may not get what it wrote during that read.
-func (s *Service) PageVersion(ctx context.Context, v *State, dialect *aisdk.Options) (PageVersion, error) {
-	version := v.pageVersion()
-	if !s.inlines(dialect) {
-		return version, nil
+func (s *Service) pageVersion(ctx context.Context, of chat, viewName string, v *conversation.State) (version pageVersion, err error) {
+	version = pageVersion{
+		view: viewName, position: v.Position, maxSeq: v.MaxSeq, command: v.Revision, agentType: v.AgentType, inFlight: v.InFlight(), awaits: v.SubAgentAwaitsUser(),
 	}
-	var err error
-	version.subAgents, err = s.lastSeqOf(ctx, v.Session, v.runningChildren, map[string]bool{v.Session.ID: true}, maxPageDepth)
+	if s.inlines(of) {
+		version.subAgents, err = lastSeqOf(ctx, of.logic.Snapshots(), v.Session, v.RunningChildren, map[string]bool{v.Session.ID: true}, maxPageDepth)
+	}
 	return version, err
 }
 
 // lastSeqOf returns the sequence of the last record of running sub-agents, and of the running sub-agents that they called.
-func (s *Service) lastSeqOf(ctx context.Context, root chunk.Session, children []fold.Child, seen map[string]bool, depth int) (chunk.Seq, error) {
+func lastSeqOf(ctx context.Context, snapshots conversation.Snapshots, root chunk.Session, children []fold.Child, seen map[string]bool, depth int) (chunk.Seq, error) {
 	var last chunk.Seq
 	for _, c := range slices.Backward(children) {
 		if seen[c.Session] || depth == 0 || len(seen) > maxPageAgents {
 			continue
 		}
 		seen[c.Session] = true
-		head, err := s.ports.Snapshots.Head(ctx, root.Child(c.Session))
+		head, err := snapshots.Head(ctx, root.Child(c.Session))
 		if errors.Is(err, chunk.ErrUnknownSession) {
 			continue // it will start soon, or was deleted
 		}
 		if err != nil {
 			return 0, fmt.Errorf("load head of sub-agent %s: %w", c.Session, err)
 		}
-		below, err := s.lastSeqOf(ctx, root, head.RunningChildren(), seen, depth-1)
+		below, err := lastSeqOf(ctx, snapshots, root, head.RunningChildren(), seen, depth-1)
 		if err != nil {
 			return 0, err
 		}

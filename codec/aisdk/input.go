@@ -1,0 +1,324 @@
+package aisdk
+
+import (
+	"bytes"
+	"errors"
+	"slices"
+	"strings"
+
+	"github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
+
+	"github.com/tailrace/tailrace/chunk"
+	"github.com/tailrace/tailrace/internal/dialect"
+	"github.com/tailrace/tailrace/subjects"
+)
+
+// Limits of a ChatInput.
+const (
+	MaxInputMessages = 10_000   // in a body
+	MaxInputTurn     = 64       // messages of a user that are sent at once
+	MaxInputMetadata = 64 << 10 // bytes of one message's metadata, CS-10
+	maxInputParts    = 10_000   // in a message that is read
+)
+
+// ChatInput is what a chat posts: the body of a POST of DefaultChatTransport. Other members, which applications add, are ignored.
+type ChatInput struct {
+	ChatID    string
+	AgentType string // "" for none
+
+	// Regenerate asks for another answer. Otherwise the client sends messages or answers.
+	Regenerate bool
+
+	// MessageID is the message that the client names: an edited one, the answer that it continues, or the one to regenerate. "" for none.
+	MessageID string
+
+	// Messages are the last consecutive ones of the user, oldest first, CS-7. The log has the others. Their ids are client message ids.
+	Messages []chunk.InputMessage
+
+	// Answered is the message of the assistant that may contain answers to calls: the named one, or the last one before Messages. nil: there is none.
+	Answered *AnsweredMessage
+
+	// DroppedMetadata is the number of messages whose metadata was over MaxInputMetadata, CS-10.
+	DroppedMetadata int
+}
+
+// AnsweredMessage is the client's copy of an answer.
+type AnsweredMessage struct {
+	ID      string
+	Steps   int // number of step-start parts: the steps that the client has shown
+	Answers []CallAnswer
+}
+
+// CallAnswer is an answer to a call in the message that contains the call, CS-17: a decision or an outcome. It may be old.
+type CallAnswer struct {
+	CallID   string // of a sub-agent's call with its agent
+	ToolName string
+
+	Approved   *bool // the decision; nil for an outcome
+	ApprovalID string
+	Reason     string
+	Input      chunk.Value // of an approval: what the user was shown, nil if the client does not say it
+
+	Result chunk.Value
+	Error  *string // the call failed
+}
+
+// lenient has options for JSON from browsers: a request with a lone surrogate is not rejected.
+var lenient = json.JoinOptions(jsontext.AllowInvalidUTF8(true), jsontext.AllowDuplicateNames(true))
+
+type chatBody struct {
+	ID        string            `json:"id"`
+	Messages  *[]jsontext.Value `json:"messages"`
+	Trigger   string            `json:"trigger"`
+	MessageID *string           `json:"messageId"`
+	AgentType *string           `json:"agentType"`
+	Metadata  jsontext.Value    `json:"metadata"`
+}
+
+type chatMessage struct {
+	ID       string         `json:"id"`
+	Role     string         `json:"role"`
+	Metadata jsontext.Value `json:"metadata"`
+	Parts    jsontext.Value `json:"parts"`
+}
+
+type chatPart struct {
+	Type string  `json:"type"`
+	Text *string `json:"text"`
+
+	URL       string  `json:"url"`
+	MediaType string  `json:"mediaType"`
+	Filename  *string `json:"filename"`
+
+	ToolCallID       string         `json:"toolCallId"`
+	ToolName         string         `json:"toolName"`
+	State            string         `json:"state"`
+	Input            jsontext.Value `json:"input"`
+	Output           jsontext.Value `json:"output"`
+	ErrorText        *string        `json:"errorText"`
+	ProviderExecuted bool           `json:"providerExecuted"`
+	Approval         *struct {
+		ID       string  `json:"id"`
+		Approved *bool   `json:"approved"`
+		Reason   *string `json:"reason"`
+	} `json:"approval"`
+}
+
+var errInputID = errors.New("an id is longer than 256 characters, or missing")
+
+// ParseChatInput reads the body of a POST. The text of the error is for users. The length and the depth of the body are the caller's to limit.
+func ParseChatInput(text []byte) (ChatInput, error) {
+	var b chatBody
+	if err := json.Unmarshal(text, &b, lenient); err != nil {
+		return ChatInput{}, errors.New("the body is not what a chat posts: want an object with messages")
+	}
+	if b.Messages == nil || len(*b.Messages) == 0 || len(*b.Messages) > MaxInputMessages {
+		return ChatInput{}, errors.New("want messages, at least one and at most 10000")
+	}
+	in := ChatInput{ChatID: b.ID, Regenerate: b.Trigger == "regenerate-message"}
+	if b.Trigger != "" && b.Trigger != "submit-message" && !in.Regenerate {
+		return ChatInput{}, errors.New("this trigger is unknown: want submit-message or regenerate-message")
+	}
+	if b.MessageID != nil {
+		in.MessageID = *b.MessageID
+	}
+	if b.AgentType != nil {
+		in.AgentType = *b.AgentType
+	}
+	if !dialect.FitsID(in.MessageID) || !dialect.FitsID(in.ChatID) {
+		return ChatInput{}, errInputID
+	}
+	if in.AgentType != "" && subjects.CheckToken("agent type", in.AgentType) != nil {
+		return ChatInput{}, errors.New("this is not the type of an agent")
+	}
+	list := make([]chatMessage, len(*b.Messages))
+	for i, raw := range *b.Messages {
+		if err := list[i].read(raw); err != nil {
+			return ChatInput{}, err
+		}
+	}
+	if err := in.readMessages(list, b.Metadata); err != nil {
+		return ChatInput{}, err
+	}
+	return in, nil
+}
+
+func (m *chatMessage) read(raw jsontext.Value) error {
+	if err := json.Unmarshal(raw, m, lenient); err != nil || raw.Kind() != '{' {
+		return errors.New("a message is not what a chat posts: want an object with id, role and parts")
+	}
+	if m.Role != "user" && m.Role != "assistant" && m.Role != "system" {
+		return errors.New("a message has another role than user, assistant or system")
+	}
+	if !dialect.FitsID(m.ID) {
+		return errInputID
+	}
+	return nil
+}
+
+// readMessages finds the new messages and the message that may contain answers. Other messages are ignored, because the log has them.
+func (in *ChatInput) readMessages(list []chatMessage, sessionMetadata jsontext.Value) error {
+	first := len(list)
+	for first > 0 && list[first-1].Role == "user" {
+		first--
+	}
+	if len(list)-first > MaxInputTurn {
+		return errors.New("want at most 64 messages of a user at once")
+	}
+	for i := range list[first:] {
+		m, err := in.readUser(&list[first+i], sessionMetadata)
+		if err != nil {
+			return err
+		}
+		if strings.TrimSpace(m.Content) == "" && len(m.Files) == 0 {
+			return errors.New("a message of a user has neither text nor files")
+		}
+		in.Messages = append(in.Messages, m)
+	}
+	at := lastAssistant(list[:first])
+	if in.MessageID != "" && !in.Regenerate {
+		for i := range list {
+			if list[i].ID == in.MessageID && list[i].Role == "assistant" {
+				at = i
+			}
+		}
+	}
+	if at < 0 || in.Regenerate {
+		return nil
+	}
+	a, err := list[at].answers()
+	in.Answered = &a
+	return err
+}
+
+func lastAssistant(list []chatMessage) int {
+	for i, m := range slices.Backward(list) {
+		if m.Role == "assistant" {
+			return i
+		}
+	}
+	return -1
+}
+
+func (m *chatMessage) eachPart(see func(chatPart) error) error {
+	if len(m.Parts) == 0 {
+		return nil
+	}
+	var raw []jsontext.Value
+	if err := json.Unmarshal(m.Parts, &raw, lenient); err != nil || len(raw) > maxInputParts {
+		return errors.New("the parts of a message are not a list, or too many")
+	}
+	for _, r := range raw {
+		var p chatPart
+		if err := json.Unmarshal(r, &p, lenient); err != nil || r.Kind() != '{' {
+			return errors.New("a message has a part that is not what a chat posts")
+		}
+		if err := see(p); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// readUser converts a message of a user, CS-8: its text and its files. Other parts are ignored.
+func (in *ChatInput) readUser(m *chatMessage, sessionMetadata jsontext.Value) (out chunk.InputMessage, err error) {
+	if m.ID != "" {
+		out.ClientMessageID = &m.ID
+	}
+	hasText := false
+	err = m.eachPart(func(part chatPart) error {
+		switch part.Type {
+		case "text":
+			if part.Text == nil {
+				return errors.New("a text part has no text")
+			}
+			if hasText {
+				out.Content += "\n"
+			}
+			out.Content += *part.Text
+			hasText = true
+		case "file":
+			if part.URL == "" || part.MediaType == "" {
+				return errors.New("a file part has no url or no mediaType")
+			}
+			out.Files = append(out.Files, chunk.InputFile{URL: part.URL, MediaType: part.MediaType, Filename: part.Filename})
+		}
+		return nil
+	})
+	if err != nil {
+		return chunk.InputMessage{}, err
+	}
+	metadata := m.Metadata
+	if isNull(metadata) {
+		metadata = sessionMetadata // CS-9
+	}
+	out.Metadata, err = in.readMetadata(metadata)
+	return out, err
+}
+
+// readMetadata returns the metadata that fits into the budget, CS-10. Larger metadata is dropped; the message is kept.
+func (in *ChatInput) readMetadata(raw jsontext.Value) (*chunk.Value, error) {
+	if isNull(raw) {
+		return nil, nil
+	}
+	if raw.Kind() != '{' {
+		return nil, errors.New("metadata is not an object")
+	}
+	compact := raw.Clone()
+	if err := compact.Compact(jsontext.AllowInvalidUTF8(true), jsontext.AllowDuplicateNames(true)); err != nil {
+		return nil, errors.New("metadata cannot be read")
+	}
+	if len(compact) > MaxInputMetadata {
+		in.DroppedMetadata++
+		return nil, nil
+	}
+	value := chunk.Value(compact)
+	return &value, nil
+}
+
+// answers finds the answers in a message of the assistant, CS-17. Results of server-side tools are not answers, CS-20; an approval of a server-side tool is one.
+func (m *chatMessage) answers() (AnsweredMessage, error) {
+	a := AnsweredMessage{ID: m.ID}
+	err := m.eachPart(func(p chatPart) error {
+		if p.Type == "step-start" {
+			a.Steps++
+		}
+		name, isTool := p.toolName()
+		if !isTool {
+			return nil
+		}
+		c := CallAnswer{CallID: p.ToolCallID, ToolName: name}
+		switch {
+		case p.State == "approval-responded" && p.Approval != nil && p.Approval.Approved != nil:
+			c.ApprovalID, c.Approved, c.Input = p.Approval.ID, p.Approval.Approved, chunk.Value(p.Input)
+			if p.Approval.Reason != nil {
+				c.Reason = *p.Approval.Reason
+			}
+		case p.State == "output-available" && !p.ProviderExecuted:
+			c.Result = chunk.Value(bytes.Clone(p.Output))
+		case p.State == "output-error" && !p.ProviderExecuted:
+			if c.Error = p.ErrorText; c.Error == nil {
+				c.Error = new(string)
+			}
+		default:
+			return nil
+		}
+		if c.CallID == "" || !dialect.FitsID(c.CallID) || !dialect.FitsID(c.ApprovalID) || !dialect.FitsID(c.ToolName) {
+			return errInputID
+		}
+		a.Answers = append(a.Answers, c)
+		return nil
+	})
+	return a, err
+}
+
+func (p *chatPart) toolName() (name string, isTool bool) {
+	if p.Type == "dynamic-tool" {
+		return p.ToolName, true
+	}
+	name, isTool = strings.CutPrefix(p.Type, "tool-")
+	return name, isTool && name != ""
+}
+
+func isNull(v jsontext.Value) bool { return len(v) == 0 || v.Kind() == 'n' }

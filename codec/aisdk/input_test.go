@@ -1,0 +1,67 @@
+package aisdk
+
+import (
+	"encoding/json"
+	"strings"
+	"testing"
+
+	"github.com/tailrace/tailrace/chunk"
+	"github.com/tailrace/tailrace/internal/testkit/posttest"
+)
+
+// CS-8 to CS-12: messages of a user become inputs.
+func TestInput(t *testing.T) {
+	big := strings.Repeat("x", 65_536)
+	metadata := func(v string) string {
+		return `{"id":"u","role":"user","parts":[{"type":"text","text":"a"}],"metadata":` + v + `}`
+	}
+	for _, row := range []struct {
+		rule, members, message, want string
+	}{
+		{"CS-8: texts are joined by a line break, files are kept, other parts are dropped", "",
+			`{"id":"u","role":"user","parts":[{"type":"text","text":"a"},{"type":"data-x","data":1},{"type":"file","url":"https://f","mediaType":"image/png","filename":"f"},{"type":"text","text":"b"}]}`,
+			`{"content":"a\nb","files":[{"url":"https://f","mediaType":"image/png","filename":"f"}],"metadata":null,"client":"u"}`},
+		{"CS-9: the session's metadata where the message has none", `,"metadata":{"k":"v"}`, posttest.User("u", "a"), `{"content":"a","files":null,"metadata":{"k":"v"},"client":"u"}`},
+		{"CS-9: the message's own metadata takes precedence", `,"metadata":{"k":"v"}`, metadata(`{"own":1}`), `{"content":"a","files":null,"metadata":{"own":1},"client":"u"}`},
+		{"CS-10: metadata over the budget is dropped, and not replaced", `,"metadata":{"k":"v"}`, metadata(`{"k":"` + big + `"}`), `{"content":"a","files":null,"metadata":null,"client":"u"}`},
+		{"CS-10: white space does not count", "", metadata(`{"k":   1}`), `{"content":"a","files":null,"metadata":{"k":1},"client":"u"}`},
+		{"CS-11: hidden is metadata", "", metadata(`{"hidden":true}`), `{"content":"a","files":null,"metadata":{"hidden":true},"client":"u"}`},
+	} {
+		t.Run(row.rule, func(t *testing.T) {
+			body, err := ParseChatInput([]byte(posttest.Body(row.members, row.message)))
+			if err != nil {
+				t.Fatal(err)
+			}
+			in := body.Messages[0]
+			got, err := json.Marshal(struct {
+				Content  string            `json:"content"`
+				Files    []chunk.InputFile `json:"files"`
+				Metadata *chunk.Value      `json:"metadata"`
+				Client   *string           `json:"client"`
+			}{in.Content, in.Files, in.Metadata, in.ClientMessageID})
+			if err != nil {
+				t.Fatal(err)
+			}
+			want := strings.ReplaceAll(row.want, `,"Extra":null`, "")
+			if strings.ReplaceAll(string(got), `,"Extra":null`, "") != want {
+				t.Errorf("got  %s\nwant %s", got, want)
+			}
+		})
+	}
+}
+
+// CV-15: of two messages the one with too much metadata goes without.
+func TestMetadataBudgetIsPerMessage(t *testing.T) {
+	exact := `{"k":"` + strings.Repeat("x", MaxInputMetadata-8) + `"}`
+	over := `{"k":"` + strings.Repeat("x", MaxInputMetadata-7) + `"}`
+	message := func(id, meta string) string {
+		return `{"id":"` + id + `","role":"user","parts":[{"type":"text","text":"x"}],"metadata":` + meta + `}`
+	}
+	in, err := ParseChatInput([]byte(posttest.Body("", message("u1", over), message("u2", exact))))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if in.Messages[0].Metadata != nil || in.Messages[1].Metadata == nil || in.DroppedMetadata != 1 {
+		t.Errorf("got %t, %t and %d dropped", in.Messages[0].Metadata != nil, in.Messages[1].Metadata != nil, in.DroppedMetadata)
+	}
+}
