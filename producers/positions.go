@@ -43,7 +43,7 @@ func (p storedPositions) StoredPosition(ctx context.Context, s chunk.Session) (c
 	if !ok {
 		return chunk.Position{}, 0, nil // the key was deleted by hand
 	}
-	return chunk.Position{Seq: index.Seq, Ordinal: index.Ordinal}, index.LastEpoch(), nil
+	return chunk.Position{Seq: index.Seq, Ordinal: index.Ordinal}, index.Epoch, nil
 }
 
 // errNoHead reports a bucket without the head, or no bucket.

@@ -87,8 +87,8 @@ type Store interface {
 // OwnerIndex is implemented by a Store that has the owners of root sessions in an index of its own. Calls may overlap.
 type OwnerIndex interface {
 	// OwnedByOther reports whether the index has the owner of a root session, or that it has none, and not subject. It takes the same time whether another
-	// subject owns the session or it does not exist. False says nothing: an earlier build may have saved the head, or the session may not be saved yet, or may
-	// have been deleted and started again. The owner is that of the head.
+	// subject owns the session or it does not exist. False says nothing: the session may not be saved yet, or may have been deleted and started again. The
+	// owner is that of the head.
 	OwnedByOther(ctx context.Context, s chunk.Session, subject string) (bool, error)
 }
 

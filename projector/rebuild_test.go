@@ -47,7 +47,6 @@ func TestRebuild(t *testing.T) {
 		"messages are missing":  func() { store.DropMessages(s1) },
 		"session is missing":    func() { store.DropSession(s1) },
 		"an old head":           func() { a.Write(t, 30) },
-		"a head of version 1":   func() { store.CorruptHead(s1, olderHead(t, storetest.Fold(t, log, s1))) },
 		"records were removed":  func() { a.Write(t, 100); log.DeleteRemoved(s1) },
 	} {
 		corrupt()

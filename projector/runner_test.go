@@ -532,6 +532,6 @@ func TestNewerHeadStays(t *testing.T) {
 		}
 		store.CorruptHead(s1, `{"version":0}`)
 		q.drained(t)
-		storetest.Equal(t, "an older one", storetest.Stored(t, store, s1), storetest.Fold(t, log, s1))
+		storetest.Equal(t, "of no version", storetest.Stored(t, store, s1), storetest.Fold(t, log, s1))
 	})
 }

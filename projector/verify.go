@@ -23,10 +23,6 @@ const (
 	// Unreadable: this build cannot read the head. A projector refolds the session with its next record.
 	Unreadable
 
-	// Older: an earlier version started the snapshot and stored fewer members. The members that it has are the same. Rebuild
-	// completes it.
-	Older
-
 	// Unsaved: the log has the session and the store does not. Readers fold the log.
 	Unsaved
 
@@ -34,7 +30,7 @@ const (
 	Unprovable
 )
 
-var findings = [...]string{"same", "different", "unreadable", "older", "unsaved", "unprovable"}
+var findings = [...]string{"same", "different", "unreadable", "unsaved", "unprovable"}
 
 func (f Finding) String() string { return findings[f] }
 
@@ -90,12 +86,8 @@ func VerifySnapshot(ctx context.Context, store Store, log Log, s chunk.Session) 
 		}
 		v.At, v.Chain = head.Position, head.Chain()
 	}
-	v.Differences = fold.Compare(head, now)
-	switch {
-	case len(v.Differences) > 0:
+	if v.Differences = fold.Compare(head, now); len(v.Differences) > 0 {
 		v.Finding = Different
-	case fold.StartedByOlderVersion(head, now):
-		v.Finding, v.Reason = Older, fmt.Sprintf("it knows its records since %d only", head.Chain().FirstOrdinal)
 	}
 	return v, nil
 }

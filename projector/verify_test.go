@@ -8,7 +8,6 @@ import (
 	"github.com/tailrace/tailrace/chunk"
 	"github.com/tailrace/tailrace/internal/testkit/storetest"
 	"github.com/tailrace/tailrace/projector"
-	"github.com/tailrace/tailrace/projector/fold"
 )
 
 // expectFinding verifies s1 and checks the finding.
@@ -113,30 +112,4 @@ func TestVerifyUnprovable(t *testing.T) {
 	expectFinding(t, store, log, projector.Unprovable)
 	store.CorruptHead(s1, "no head")
 	expectFinding(t, store, log, projector.Unreadable)
-}
-
-// TestVerifyOlderHead checks that a head of version 1 is not reported as different because it has fewer members.
-func TestVerifyOlderHead(t *testing.T) {
-	log, store := storetest.NewLog(), storetest.NewMemory()
-	log.Append(t, s1, 0, chunk.RunStarted{RunID: "r", Epoch: 1, Mode: "execute"})
-	log.Append(t, s1, 1, chunk.TextDelta{Delta: "a"})
-	store.CorruptHead(s1, olderHead(t, storetest.Fold(t, log, s1)))
-	expectFinding(t, store, log, projector.Older)
-	store.CorruptHead(s1, strings.Replace(olderHead(t, storetest.Fold(t, log, s1)), `"text":"a"`, `"text":"b"`, 1))
-	expectFinding(t, store, log, projector.Different)
-}
-
-// olderHead returns a head as version 1 wrote it: without the members that version 2 adds.
-func olderHead(t *testing.T, s fold.Snapshot) string {
-	t.Helper()
-	head := strings.Replace(string(s.AppendHead(nil)), `"version":2`, `"version":1`, 1)
-	head = strings.ReplaceAll(head, `"status":"running",`, "")
-	for {
-		before, rest, found := strings.Cut(head, `"records":"`)
-		if !found {
-			return head
-		}
-		_, after, _ := strings.Cut(rest, `"recordsSince":1,`)
-		head = before + after
-	}
 }

@@ -12,7 +12,7 @@
 //	<tenant>.<day>                               tokens used        bucket TR_USAGE
 //	tr.deadletters.<tenant>.<root>.<session>.<id> a dead letter     stream TR_DEADLETTERS
 //	h.<tenant>.<root>.<session>                  snapshot head      bucket TR_SNAPSHOTS
-//	m.<tenant>.<root>.<session>.<n>              finished message   bucket TR_SNAPSHOTS
+//	m.<tenant>.<root>.<session>.p<n>             finished messages  bucket TR_SNAPSHOTS
 //	o.<tenant>.<root>.<session>.<object>         object reference   bucket TR_SNAPSHOTS
 //	<object>                                     a large value      bucket TR_OBJECTS
 //

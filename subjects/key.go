@@ -8,11 +8,11 @@ import (
 )
 
 const (
-	headKey    = "h."
-	messageKey = "m."
-	objectKey  = "o."
-	ownerKey   = "owner."
-	turnKey    = "turn."
+	headKey   = "h."
+	packKey   = "m."
+	objectKey = "o."
+	ownerKey  = "owner."
+	turnKey   = "turn."
 
 	packMark = "p" // of the last token of the key of a pack
 )
@@ -25,36 +25,27 @@ func SnapshotHeadKey(s chunk.Session) (string, error) {
 	return headKey + s.Tenant + "." + s.Root + "." + s.ID, nil
 }
 
-// SnapshotMessageKey returns the key of finished message n of s: m.<tenant>.<root>.<session>.<n>. The error is a *TokenError.
-func SnapshotMessageKey(s chunk.Session, n uint64) (string, error) {
-	if err := CheckSession(s); err != nil {
-		return "", err
-	}
-	return messageKey + s.Tenant + "." + s.Root + "." + s.ID + "." + strconv.FormatUint(n, 10), nil
-}
-
 // SnapshotPackKey returns the key of the pack of finished messages of s whose first one is n: m.<tenant>.<root>.<session>.p<n>. The error is a *TokenError.
 func SnapshotPackKey(s chunk.Session, n uint64) (string, error) {
 	if err := CheckSession(s); err != nil {
 		return "", err
 	}
-	return messageKey + s.Tenant + "." + s.Root + "." + s.ID + "." + packMark + strconv.FormatUint(n, 10), nil
+	return packKey + s.Tenant + "." + s.Root + "." + s.ID + "." + packMark + strconv.FormatUint(n, 10), nil
 }
 
-// SnapshotMessageOf returns n of a key of SnapshotMessageKey or SnapshotPackKey, and which of the two it is; ok is false for other keys.
-func SnapshotMessageOf(key string) (n uint64, pack, ok bool) {
-	last := key[strings.LastIndexByte(key, '.')+1:]
-	digits, pack := strings.CutPrefix(last, packMark)
+// SnapshotPackOf returns n of a key of SnapshotPackKey; ok is false for other keys.
+func SnapshotPackOf(key string) (n uint64, ok bool) {
+	digits, marked := strings.CutPrefix(key[strings.LastIndexByte(key, '.')+1:], packMark)
 	n, err := strconv.ParseUint(digits, 10, 64)
-	return n, pack, err == nil && strings.HasPrefix(key, messageKey)
+	return n, marked && err == nil && strings.HasPrefix(key, packKey)
 }
 
-// SnapshotMessageKeys returns the filter m.<tenant>.<root>.<session>.* of all finished messages and packs of s. The error is a *TokenError.
-func SnapshotMessageKeys(s chunk.Session) (string, error) {
+// SnapshotPackKeys returns the filter m.<tenant>.<root>.<session>.* of all packs of s. The error is a *TokenError.
+func SnapshotPackKeys(s chunk.Session) (string, error) {
 	if err := CheckSession(s); err != nil {
 		return "", err
 	}
-	return messageKey + s.Tenant + "." + s.Root + "." + s.ID + ".*", nil
+	return packKey + s.Tenant + "." + s.Root + "." + s.ID + ".*", nil
 }
 
 // SnapshotTreeHeadKeys returns the filter h.<tenant>.<root>.* of the heads of all sessions under the root of s. The error is a *TokenError.
@@ -154,7 +145,7 @@ func ParseSnapshotKey(key string) (chunk.Session, error) {
 	switch kind + "." {
 	case headKey:
 		return parseKeySession(key, rest)
-	case messageKey, objectKey:
+	case packKey, objectKey:
 		if i := strings.LastIndexByte(rest, '.'); i >= 0 {
 			return parseKeySession(key, rest[:i])
 		}

@@ -20,24 +20,18 @@ func TestKeysAreReversible(t *testing.T) {
 		if got, err := ParseSnapshotHeadKey(head); err != nil || got != s {
 			t.Fatalf("ParseSnapshotHeadKey(%q) = %v, %v", head, got, err)
 		}
-		message := must(SnapshotMessageKey(s, n))
-		if !kvKey.MatchString(head) || !kvKey.MatchString(message) {
-			t.Fatalf("%q or %q is no key", head, message)
-		}
-		if !matches(must(SnapshotMessageKeys(s)), message) || !matches(must(SnapshotTreeHeadKeys(s)), head) {
-			t.Fatalf("a filter misses %q or %q", head, message)
-		}
 		pack := must(SnapshotPackKey(s, n))
-		if !kvKey.MatchString(pack) || !matches(must(SnapshotMessageKeys(s)), pack) {
-			t.Fatalf("%q is no key, or a filter misses it", pack)
+		if !kvKey.MatchString(head) || !kvKey.MatchString(pack) {
+			t.Fatalf("%q or %q is no key", head, pack)
 		}
-		for key, isPack := range map[string]bool{message: false, pack: true} {
-			if got, is, ok := SnapshotMessageOf(key); got != n || is != isPack || !ok {
-				t.Fatalf("SnapshotMessageOf(%q) = %d, %t, %t", key, got, is, ok)
-			}
+		if !matches(must(SnapshotPackKeys(s)), pack) || !matches(must(SnapshotTreeHeadKeys(s)), head) {
+			t.Fatalf("a filter misses %q or %q", head, pack)
 		}
-		if _, _, ok := SnapshotMessageOf(head); ok {
-			t.Fatalf("%q is a message's", head)
+		if got, ok := SnapshotPackOf(pack); got != n || !ok {
+			t.Fatalf("SnapshotPackOf(%q) = %d, %t", pack, got, ok)
+		}
+		if _, ok := SnapshotPackOf(head); ok {
+			t.Fatalf("%q is a pack's", head)
 		}
 		object := must(SnapshotObjectKey(s, "head-0af1"))
 		if !kvKey.MatchString(object) || !matches(must(SnapshotObjectKeys(s)), object) {
@@ -46,11 +40,11 @@ func TestKeysAreReversible(t *testing.T) {
 		if name, ok := SnapshotObjectOf(object); !ok || name != "head-0af1" {
 			t.Fatalf("SnapshotObjectOf(%q) = %q, %t", object, name, ok)
 		}
-		if _, ok := SnapshotObjectOf(message); ok || IsLeaseKey(message) || !IsLeaseKey(must(LeaseKey("sweep"))) {
-			t.Fatalf("%q is a message's", message)
+		if _, ok := SnapshotObjectOf(pack); ok || IsLeaseKey(pack) || !IsLeaseKey(must(LeaseKey("sweep"))) {
+			t.Fatalf("%q is a pack's", pack)
 		}
 		lease := must(LeaseKey("sweep"))
-		if name, ok := LeaseName(lease); !ok || name != "sweep" || !matches(LeaseKeys(), lease) || matches(LeaseKeys(), message) {
+		if name, ok := LeaseName(lease); !ok || name != "sweep" || !matches(LeaseKeys(), lease) || matches(LeaseKeys(), pack) {
 			t.Fatalf("LeaseName(%q) = %q, %t", lease, name, ok)
 		}
 		owner := must(SnapshotOwnerKey(s, "0af1"))
@@ -63,7 +57,7 @@ func TestKeysAreReversible(t *testing.T) {
 		if !matches(must(SnapshotTenantHeadKeys(s.Tenant)), head) {
 			t.Fatalf("the filter of the tenant misses %q", head)
 		}
-		for _, key := range []string{head, message, pack, object} {
+		for _, key := range []string{head, pack, object} {
 			if got, err := ParseSnapshotKey(key); err != nil || got != s {
 				t.Fatalf("ParseSnapshotKey(%q) = %v, %v", key, got, err)
 			}
@@ -93,9 +87,8 @@ func TestKeysRefuse(t *testing.T) {
 	bad := chunk.Session{Tenant: "a", Root: "*", ID: "c"}
 	for name, key := range map[string]func() (string, error){
 		"head":       func() (string, error) { return SnapshotHeadKey(bad) },
-		"message":    func() (string, error) { return SnapshotMessageKey(bad, 1) },
 		"pack":       func() (string, error) { return SnapshotPackKey(bad, 1) },
-		"messages":   func() (string, error) { return SnapshotMessageKeys(bad) },
+		"packs":      func() (string, error) { return SnapshotPackKeys(bad) },
 		"tree heads": func() (string, error) { return SnapshotTreeHeadKeys(bad) },
 		"object":     func() (string, error) { return SnapshotObjectKey(bad, "x") },
 		"no object":  func() (string, error) { return SnapshotObjectKey(chunk.RootSession("a", "b"), "a.b") },

@@ -90,7 +90,7 @@ func TestTheLongestNames(t *testing.T) {
 	if _, err := js.Publish(t.Context(), subject, nil); err != nil {
 		t.Errorf("a subject of %d bytes: %v", len(subject), err)
 	}
-	key, err := subjects.SnapshotMessageKey(s, 1<<63)
+	key, err := subjects.SnapshotPackKey(s, 1<<63)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -60,7 +60,7 @@ type Answer struct {
 	ApprovalID string // 1 to MaxApprovalID characters
 	Approved   bool
 	Reason     string // the user's reason; at most MaxError bytes
-	InputHash  string // InputHash of the input that is approved; "" if it has none, or for an answer of an earlier build
+	InputHash  string // InputHash of the input that is approved; "" if it has none
 
 	// Of a ClientResult or a SubagentResult: one of Result and Error. An Approval has no Result, and an Error if it is not a decision.
 	Result    chunk.Value // at most MaxResult bytes; the zero Value is null

@@ -11,14 +11,8 @@ import (
 	"github.com/tailrace/tailrace/subjects"
 )
 
-const (
-	// commandVersion is the newest version of the body. A body of a higher version is left to a worker that supports it.
-	commandVersion = 2
-
-	// plainVersion is the version of a body that the first workers read. It is used whenever it is sufficient, so that during an upgrade old and new workers
-	// can handle the commands of new edges.
-	plainVersion = 1
-)
+// commandVersion is the version of the body. A body of a higher version is left to a worker that supports it.
+const commandVersion = 1
 
 // commandBody is a command as JSON, the data of its message. The same names are in the CloudEvents attributes around it (type command.<kind>).
 type commandBody struct {
@@ -33,16 +27,13 @@ type commandBody struct {
 	Input     json.RawMessage `json:"input"`
 	Params    json.RawMessage `json:"params"`
 
-	// Builds that do not know it ignore it, so it needs no version: their runs have no owner.
-	By *bodyPrincipal `json:"by,omitempty"`
-
-	// Since version 2.
-	Resumes  string      `json:"resumes,omitempty"`
-	Mode     string      `json:"mode,omitempty"`
-	Replaces string      `json:"replaces,omitempty"`
-	Parent   *bodyParent `json:"parent,omitempty"`
-	Reason   string      `json:"reason,omitempty"`
-	Deadline int64       `json:"deadline,omitempty"` // Unix milliseconds
+	By       *bodyPrincipal `json:"by,omitempty"`
+	Resumes  string         `json:"resumes,omitempty"`
+	Mode     string         `json:"mode,omitempty"`
+	Replaces string         `json:"replaces,omitempty"`
+	Parent   *bodyParent    `json:"parent,omitempty"`
+	Reason   string         `json:"reason,omitempty"`
+	Deadline int64          `json:"deadline,omitempty"` // Unix milliseconds
 }
 
 type bodyParent struct {
@@ -59,17 +50,9 @@ type bodyPrincipal struct {
 	TokenID string  `json:"tokenId,omitempty"`
 }
 
-// bodyVersion returns the oldest version that can represent c.
-func (c Command) bodyVersion() int {
-	if c.Kind == Execute && c.Replaces == "" && c.Parent == nil {
-		return plainVersion
-	}
-	return commandVersion
-}
-
 func (c Command) toBody(input, params json.RawMessage) commandBody {
 	b := commandBody{
-		Version: c.bodyVersion(), Kind: c.Kind,
+		Version: commandVersion, Kind: c.Kind,
 		Tenant: c.Session.Tenant, Root: c.Session.Root, Session: c.Session.ID,
 		AgentType: c.AgentType, RunID: c.RunID,
 		Issued: c.Issued.UnixMilli(), Input: input, Params: params,
@@ -205,10 +188,10 @@ func DecodeBody(data []byte, tenant, agentType, session string) (Command, error)
 		return Command{}, fmt.Errorf("%w: %w", ErrMalformed, err)
 	}
 	if b.Version > commandVersion {
-		return Command{}, fmt.Errorf("version %d, want at most %d: %w", b.Version, commandVersion, ErrUnsupported)
+		return Command{}, fmt.Errorf("version %d, want %d: %w", b.Version, commandVersion, ErrUnsupported)
 	}
 	if b.Version < 1 {
-		return Command{}, fmt.Errorf("%w: version is %d, want 1 to %d", ErrMalformed, b.Version, commandVersion)
+		return Command{}, fmt.Errorf("%w: version is %d, want %d", ErrMalformed, b.Version, commandVersion)
 	}
 	if b.Tenant != tenant || b.AgentType != agentType || b.Session != session {
 		return Command{}, fmt.Errorf("%w: body is for %.80q, subject for %q", ErrMalformed, b.Tenant+"."+b.AgentType+"."+b.Session, tenant+"."+agentType+"."+session)

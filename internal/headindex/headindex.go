@@ -15,15 +15,14 @@ const Header = "Tailrace-Session"
 type Index struct {
 	Status    string        `json:"status"` // of the session, see fold.Status
 	AgentType string        `json:"agentType,omitempty"`
-	Owner     string        `json:"owner,omitempty"` // subject of the owner; "" in a head of a build that did not write it
+	Owner     string        `json:"owner,omitempty"` // subject of the owner
 	Seq       chunk.Seq     `json:"seq"`
 	Ordinal   chunk.Ordinal `json:"ordinal"`
-	Epoch     chunk.Epoch   `json:"epoch,omitempty"`     // highest epoch so far; 0 in a head of a build that did not write it
+	Epoch     chunk.Epoch   `json:"epoch,omitempty"`     // highest epoch so far
 	Created   int64         `json:"created,omitempty"`   // milliseconds
 	Began     int64         `json:"began,omitempty"`     // milliseconds
 	Deleted   bool          `json:"deleted,omitempty"`   // the head is a tombstone
-	Approvals int           `json:"approvals,omitempty"` // calls that wait for an approval; 0 in a head of a build that did not write it
-	OwnerKey  bool          `json:"ownerKey,omitempty"`  // the owner is in the index of owners, see jssnapshots; false in a head of a build that did not write it
+	Approvals int           `json:"approvals,omitempty"` // calls that wait for an approval
 }
 
 // Encode returns the value of the header.
@@ -40,12 +39,4 @@ func Decode(value string) (Index, bool) {
 	var i Index
 	err := json.Unmarshal([]byte(value), &i)
 	return i, err == nil
-}
-
-// LastEpoch returns an epoch that is not lower than any epoch so far. Each epoch begins with a record, so no epoch is higher than the ordinal.
-func (i Index) LastEpoch() chunk.Epoch {
-	if i.Epoch == 0 {
-		return chunk.Epoch(i.Ordinal)
-	}
-	return i.Epoch
 }

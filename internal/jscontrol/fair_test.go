@@ -251,9 +251,9 @@ func TestBacklogIsSharedByWorkers(t *testing.T) {
 	natstest.Eventually(t, "an empty queue", func(ctx context.Context) error { return empty(ctx, q.js, "TR_COMMANDS") })
 }
 
-// A worker of an earlier build, or in another language, fetches one command at a time from the same consumer. It gets commands that the new one holds, and every
+// A worker in another language fetches one command at a time from the same consumer. It gets commands that the other one holds, and every
 // command is handled once.
-func TestBacklogIsSharedWithAnOldWorker(t *testing.T) {
+func TestBacklogIsSharedWithAWorkerOfOneCommand(t *testing.T) {
 	srv := streamtest.Start(t)
 	js := srv.JetStream(t)
 	q := newQueue(t, js, QueueConfig{Concurrency: 1})

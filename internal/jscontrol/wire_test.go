@@ -69,19 +69,6 @@ func TestRoundTrip(t *testing.T) {
 	}
 }
 
-// A worker of the first version gets only commands that it can handle: it does not know the parent of a sub-agent.
-func TestOldWorkersGetSupportedCommands(t *testing.T) {
-	for i, want := range []string{`{"version":1,`, `{"version":2,`, `{"version":2,`, `{"version":2,`, `{"version":2,`} {
-		msg, err := encode(subjects.Layout{}, kinds()[i])
-		if err != nil {
-			t.Fatal(err)
-		}
-		if !strings.HasPrefix(string(msg.Data), want) {
-			t.Errorf("%s: %.40s, want %s", kinds()[i].Kind, msg.Data, want)
-		}
-	}
-}
-
 // The CloudEvents SDK reads the message as an event.
 func TestSDKReadsCommand(t *testing.T) {
 	msg, err := encode(subjects.Layout{}, full())
@@ -126,7 +113,7 @@ func TestRefusedCommands(t *testing.T) {
 		"a parent without call": {subject, `"params":null`, `"params":null,"parent":{"session":"s","agentType":"a","runId":"r"}`, control.ErrMalformed},
 		"a parent elsewhere":    {subject, `"params":null`, `"params":null,"parent":{"session":"s.*","agentType":"a","runId":"r","callId":"c"}`, control.ErrMalformed},
 		"a huge reason":         {subject, `"kind":"execute"`, `"kind":"abort","reason":"` + strings.Repeat("x", control.MaxReason+1) + `"`, control.ErrMalformed},
-		"a newer version":       {subject, `"version":1`, `"version":3`, control.ErrUnsupported},
+		"a newer version":       {subject, `"version":1`, `"version":2`, control.ErrUnsupported},
 		"a newer kind":          {subject, `"kind":"execute"`, `"kind":"dream"`, control.ErrUnsupported},
 	}
 	for name, test := range tests {
@@ -166,7 +153,7 @@ func FuzzDecode(f *testing.F) {
 	}
 	f.Add(msg.Subject, msg.Data)
 	f.Add("tr.commands.a.b.c", []byte(`{"version":1,"kind":"execute","tenant":"a","root":"c","session":"c","agentType":"b","runId":"r","input":null}`))
-	f.Add("tr.commands.a.b.c", []byte(`{"version":2,"kind":"resume","resumes":"q","mode":"continue","tenant":"a","root":"c","session":"c","agentType":"b","runId":"r","input":null}`))
+	f.Add("tr.commands.a.b.c", []byte(`{"version":1,"kind":"resume","resumes":"q","mode":"continue","tenant":"a","root":"c","session":"c","agentType":"b","runId":"r","input":null}`))
 	f.Add("tr.commands.a.b.c", []byte(`{"version":1e999}`))
 	f.Add("tr.commands.*.>.c", []byte(`null`))
 	f.Fuzz(func(t *testing.T, subject string, data []byte) {

@@ -39,7 +39,7 @@ func (st *Store) DeleteData(ctx context.Context, tombstone fold.Snapshot, r, bef
 	if err != nil {
 		return false, err
 	}
-	filter, err := subjects.SnapshotMessageKeys(s)
+	filter, err := subjects.SnapshotPackKeys(s)
 	if err != nil {
 		return false, err
 	}

@@ -15,7 +15,6 @@
 //
 //	h.<tenant>.<root>.<session>            the head
 //	m.<tenant>.<root>.<session>.p<n>       pack of finished messages and segments, n is the number of the first one, see pack.go
-//	m.<tenant>.<root>.<session>.<n>        finished message or segment, stored by a build without packs
 //	o.<tenant>.<root>.<session>.<object>   note of an object of the session
 //	owner.<tenant>.<root>.<name>           owner of a root session, see owner.go
 //	turn.projector-<name>                  lease of a projector, see replicas.go

@@ -157,7 +157,7 @@ func (st *Store) Save(ctx context.Context, snap fold.Snapshot, after projector.R
 	if len(packs) > 0 && snap.HasAllMessages() && after != 0 {
 		// The first packs of a session, or a complete fold that replaces another one.
 		if err := s.removeReplaced(ctx, snap, packs, seq); err != nil {
-			st.cfg.Log.LogAttrs(ctx, slog.LevelWarn, "replaced messages of a snapshot not removed", slog.Any("error", err))
+			st.cfg.Log.LogAttrs(ctx, slog.LevelWarn, "replaced packs of a snapshot not removed", slog.Any("error", err))
 		}
 	}
 	return r, nil
@@ -250,7 +250,7 @@ func (s *saving) cleanUpLate(ctx context.Context, err error) error {
 func index(s fold.Snapshot) headindex.Index {
 	return headindex.Index{
 		Status: string(s.Status), AgentType: clipped(s.AgentType), Seq: s.Position.Seq, Ordinal: s.Position.Ordinal, Epoch: s.Epoch,
-		Created: s.Created, Began: s.Run.StartedAt, Deleted: s.Deleted(), Owner: ownerOf(s), OwnerKey: hasOwnerKey(s),
+		Created: s.Created, Began: s.Run.StartedAt, Deleted: s.Deleted(), Owner: ownerOf(s),
 		Approvals: approvals(s),
 	}
 }

@@ -35,8 +35,6 @@ func (st *Store) Range(ctx context.Context, snap fold.Snapshot, head projector.R
 // a different pack under such a key is written after it. So a pack is the right one if it was read
 //  1. from before the head: otherwise it may have been written later, after the session was deleted and started again;
 //  2. from a replica that has the head: otherwise it may have been replaced, and a replica that lags still has it.
-//
-// The same holds for messages that earlier builds stored as separate values.
 func (st *Store) read(ctx context.Context, snap fold.Snapshot, head uint64, from, to int) ([][]byte, error) {
 	b, err := st.bucketOf(ctx, snap.Session)
 	if err != nil {
@@ -68,19 +66,18 @@ type reading struct {
 	from int
 	data [][]byte // of the messages from one on
 
-	keys   map[string]place // keys that may have some of them
-	values []value          // for each message the value that has it
+	keys  map[string]place // keys of the packs that may have some of them
+	packs []pack           // for each message the pack that has it
 }
 
-// place is what a key stores.
+// place is the place of a pack: that of its first message.
 type place struct {
-	index      int // of the message, or of the first one of a pack
+	index      int
 	generation chunk.Ordinal
-	pack       bool
 }
 
-// value is a stored value and its place.
-type value struct {
+// pack is a stored pack and its place.
+type pack struct {
 	place
 
 	seq     uint64
@@ -92,9 +89,9 @@ func (r *reading) read(ctx context.Context) error {
 	if err := r.place(); err != nil {
 		return err
 	}
-	r.values = make([]value, len(r.data))
+	r.packs = make([]pack, len(r.data))
 	for missing := len(r.data); missing > 0; {
-		found := map[string]value{}
+		found := map[string]pack{}
 		if len(r.keys) > 0 { // an empty list is an error of the server
 			var err error
 			if found, err = r.request(ctx); err != nil {
@@ -104,8 +101,8 @@ func (r *reading) read(ctx context.Context) error {
 		if len(found) == 0 {
 			return fmt.Errorf("%w: %d messages from %d on are missing", fold.ErrInconsistent, missing, r.from)
 		}
-		for subject, v := range found {
-			missing -= r.add(v)
+		for subject, p := range found {
+			missing -= r.add(p)
 			delete(r.keys, subject)
 		}
 	}
@@ -115,14 +112,10 @@ func (r *reading) read(ctx context.Context) error {
 // place determines the keys. A pack that has message n begins with one of the messages up to it, at most MaxPackMessages-1 before. Which one is not known, so
 // all these keys are requested: one request gets the packs of hundreds of messages, and a key without a value costs the server a look-up in memory.
 func (r *reading) place() error {
-	first, separate := r.from, r.snap.SeparateCount()
-	if first >= separate {
-		first = max(separate, first-fold.MaxPackMessages+1)
-	}
 	r.keys = make(map[string]place, fold.MaxPackMessages+len(r.data))
-	for n := first; n < r.from+len(r.data); n++ {
-		p := place{index: n, generation: r.snap.Generation(n), pack: n >= separate}
-		key, err := messageKey(r.snap.Session, p)
+	for n := max(0, r.from-fold.MaxPackMessages+1); n < r.from+len(r.data); n++ {
+		p := place{index: n, generation: r.snap.Generation(n)}
+		key, err := packKey(r.snap.Session, p)
 		if err != nil {
 			return err
 		}
@@ -132,27 +125,27 @@ func (r *reading) place() error {
 }
 
 // request returns the values of some of the keys that belong to the head.
-func (r *reading) request(ctx context.Context) (map[string]value, error) {
+func (r *reading) request(ctx context.Context) (map[string]pack, error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	var limit error
-	found := make(map[string]value, len(r.keys))
+	found := make(map[string]pack, len(r.keys))
 	upTo, err := request(ctx, r.Store, func(ctx context.Context) (uint64, error) {
 		clear(found) // of an attempt without its end, perhaps from another replica
 		return r.api.LastOfEach(ctx, r.b.name, slices.Collect(maps.Keys(r.keys)), func(m jsclient.Message) {
-			p, asked := r.keys[m.Subject]
+			at, asked := r.keys[m.Subject]
 			if !asked || isMarker(m.Header) || r.head > 0 && m.Seq > r.head {
 				return
 			}
-			v := value{place: p, seq: m.Seq, data: m.Data}
+			p := pack{place: at, seq: m.Seq, data: m.Data}
 			if spilled, is := readPointer(m.Data); is {
-				v.pointer = spilled
+				p.pointer = spilled
 			}
-			if limit = cmp.Or(limit, projector.CountRead(ctx, v.size())); limit != nil {
+			if limit = cmp.Or(limit, projector.CountRead(ctx, p.size())); limit != nil {
 				cancel()
 				return
 			}
-			found[m.Subject] = v
+			found[m.Subject] = p
 		})
 	})
 	switch {
@@ -166,72 +159,65 @@ func (r *reading) request(ctx context.Context) (map[string]value, error) {
 	return found, nil
 }
 
-// size returns the number of bytes of the messages of v, without the header of a pack.
-func (v *value) size() int {
-	switch {
-	case v.pointer.Object != "":
-		return len(v.data) + v.pointer.Bytes
-	case v.pack:
-		return len(v.data) - packHeader(v.data)
-	default:
-		return len(v.data)
+// size returns the number of bytes of the messages of p.
+func (p *pack) size() int {
+	if p.pointer.Object != "" {
+		return len(p.data) + p.pointer.Bytes
 	}
+	return len(p.data) - packHeader(p.data)
 }
 
-// count returns the number of messages of v, 0 if it belongs to another life of the session or is damaged.
-func (r *reading) count(v value) int {
-	switch {
-	case !v.pack:
-		return 1
-	case v.pointer.Object != "" && v.pointer.Life == r.snap.Created:
-		return v.pointer.Messages
+// count returns the number of messages of p, 0 if it belongs to another life of the session or is damaged.
+func (r *reading) count(p pack) int {
+	if p.pointer.Object != "" && p.pointer.Life == r.snap.Created {
+		return p.pointer.Messages
 	}
-	return len(readPack(v.data, r.snap.Created))
+	return len(readPack(p.data, r.snap.Created))
 }
 
-// add notes v for the messages that it has, and returns the number of those that had no value before. Two packs can have the same message, with the same
+// add notes p for the messages that it has, and returns the number of those that had no pack before. Two packs can have the same message, with the same
 // content: a pack that ends with a generation, and one of a fold that has read on. Only a build that stores a message differently changes the content, and
-// then the later value is the one of the head.
-func (r *reading) add(v value) (added int) {
-	for n := range r.count(v) {
-		i := v.index + n - r.from
-		if i < 0 || i >= len(r.values) || r.snap.Generation(v.index+n) != v.generation {
+// then the later pack is the one of the head.
+func (r *reading) add(p pack) (added int) {
+	for n := range r.count(p) {
+		i := p.index + n - r.from
+		if i < 0 || i >= len(r.packs) || r.snap.Generation(p.index+n) != p.generation {
 			continue
 		}
-		if r.values[i].seq == 0 {
+		if r.packs[i].seq == 0 {
 			added++
 		}
-		if r.values[i].seq < v.seq {
-			r.values[i] = v
+		if r.packs[i].seq < p.seq {
+			r.packs[i] = p
 		}
 	}
 	return added
 }
 
-// open sets the messages from the values, and reads those that are objects.
+// open sets the messages from the packs, and reads those that are objects.
 func (r *reading) open(ctx context.Context) error {
 	group, all := errgroup.WithContext(ctx)
 	group.SetLimit(r.cfg.Parallel)
-	for i := 0; i < len(r.values) && all.Err() == nil; {
-		v, end := r.values[i], i+1
-		for end < len(r.values) && r.values[end].seq == v.seq {
+	for i := 0; i < len(r.packs) && all.Err() == nil; {
+		p, end := r.packs[i], i+1
+		for end < len(r.packs) && r.packs[end].seq == p.seq {
 			end++
 		}
-		target, first := r.data[i:end], r.from+i-v.index
+		target, first := r.data[i:end], r.from+i-p.index
 		i = end
-		if v.pointer.Object == "" {
-			if err := r.unpack(v, v.data, first, target); err != nil {
+		if p.pointer.Object == "" {
+			if err := r.unpack(p, p.data, first, target); err != nil {
 				return errors.Join(err, group.Wait())
 			}
 			continue
 		}
 		group.Go(func() error {
-			data, err := r.fetch(all, v.pointer)
+			data, err := r.fetch(all, p.pointer)
 			if errors.Is(err, errNoObject) {
-				err = fmt.Errorf("%w: the object of message %d is missing", fold.ErrInconsistent, v.index)
+				err = fmt.Errorf("%w: the object of message %d is missing", fold.ErrInconsistent, p.index)
 			}
 			if err == nil {
-				err = r.unpack(v, data, first, target)
+				err = r.unpack(p, data, first, target)
 			}
 			return err
 		})
@@ -239,14 +225,11 @@ func (r *reading) open(ctx context.Context) error {
 	return group.Wait()
 }
 
-// unpack sets the messages of a value from one on.
-func (r *reading) unpack(v value, data []byte, first int, target [][]byte) error {
-	messages := [][]byte{data}
-	if v.pack {
-		messages = readPack(data, r.snap.Created)
-	}
+// unpack sets the messages of a pack from one on.
+func (r *reading) unpack(p pack, data []byte, first int, target [][]byte) error {
+	messages := readPack(data, r.snap.Created)
 	if first+len(target) > len(messages) {
-		return fmt.Errorf("%w: damaged pack of message %d", fold.ErrInconsistent, v.index)
+		return fmt.Errorf("%w: damaged pack of message %d", fold.ErrInconsistent, p.index)
 	}
 	copy(target, messages[first:])
 	return nil
@@ -275,7 +258,7 @@ func (s *saving) savePack(ctx context.Context, p fold.Pack) error {
 	if len(data) > s.cfg.MaxValueBytes {
 		return s.tooLarge(s.session, what, len(data), s.cfg.MaxValueBytes)
 	}
-	key, err := messageKey(s.session, place{index: p.Index(), generation: p.Generation(), pack: true})
+	key, err := packKey(s.session, place{index: p.Index(), generation: p.Generation()})
 	if err != nil {
 		return err
 	}
@@ -358,13 +341,10 @@ func (s *saving) wrote(key string, seq uint64) {
 // indexBits is how many bits of the number of a message are its index; the rest is its generation.
 const indexBits = 24
 
-func messageKey(s chunk.Session, p place) (string, error) {
+func packKey(s chunk.Session, p place) (string, error) {
 	if p.index >= 1<<indexBits || p.generation >= 1<<(64-indexBits) {
 		return "", fmt.Errorf("session %s: message %d of generation %d has no key", s, p.index, p.generation)
 	}
 	n := uint64(p.generation)<<indexBits | uint64(p.index)
-	if p.pack {
-		return subjects.SnapshotPackKey(s, n)
-	}
-	return subjects.SnapshotMessageKey(s, n)
+	return subjects.SnapshotPackKey(s, n)
 }

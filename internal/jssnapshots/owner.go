@@ -71,7 +71,7 @@ func (st *Store) OwnedByOther(ctx context.Context, s chunk.Session, subject stri
 	return false, nil
 }
 
-// saveOwner writes the key of the owner, unless the stored head has that owner and says that the key is written.
+// saveOwner writes the key of the owner, unless the stored head has that owner: then the key was written before it.
 func (s *saving) saveOwner(ctx context.Context, snap fold.Snapshot) error {
 	if !hasOwnerKey(snap) || s.after&ownerBits == ownerRevision(index(snap)) {
 		return nil
@@ -101,7 +101,7 @@ func ownerOf(s fold.Snapshot) string {
 }
 
 // ownerShift is the position of ownerBits, the bits of a Revision that say whose key is written: 0 for none. So a save writes a key only if the head is the
-// first one, or one of an earlier build, or if it gets another owner, because the log was replaced by an older copy.
+// first one, or if it gets another owner, because the log was replaced by an older copy.
 const (
 	ownerShift                    = 48
 	ownerBits  projector.Revision = (1<<15 - 1) << ownerShift
@@ -109,7 +109,7 @@ const (
 
 // ownerRevision returns the ownerBits of the Revision of a head with an index.
 func ownerRevision(i headindex.Index) projector.Revision {
-	if !i.OwnerKey {
+	if i.Deleted {
 		return 0
 	}
 	sum := sha256.Sum256([]byte(i.Owner))
@@ -118,7 +118,10 @@ func ownerRevision(i headindex.Index) projector.Revision {
 
 // ownerRevisionOf is ownerRevision for the header of a stored head.
 func ownerRevisionOf(h nats.Header) projector.Revision {
-	i, _ := headindex.Decode(h.Get(headindex.Header)) // without a valid header the key is written again
+	i, ok := headindex.Decode(h.Get(headindex.Header))
+	if !ok {
+		return 0 // the key is written again
+	}
 	return ownerRevision(i)
 }
 

@@ -7,7 +7,6 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/tailrace/tailrace/chunk"
-	"github.com/tailrace/tailrace/internal/headindex"
 	"github.com/tailrace/tailrace/internal/testkit/natstest"
 	"github.com/tailrace/tailrace/projector"
 	"github.com/tailrace/tailrace/projector/fold"
@@ -102,41 +101,6 @@ func TestOwnerIndex(t *testing.T) {
 	o.want("with a sub-agent", s1, notBob)
 	o.want("another tenant", chunk.RootSession("umbrella", "s1"), nil)
 	o.want("another session", chunk.RootSession("acme", "s11"), nil)
-}
-
-// A head of an earlier build has no key until the next save, also of a projector that has loaded it. So has one that an earlier build saves in between.
-func TestOwnerOfAnEarlierBuild(t *testing.T) {
-	o := newOwners(t)
-	earlier := func(snap fold.Snapshot) {
-		t.Helper()
-		b, err := o.open(t.Context(), 0)
-		if err != nil {
-			t.Fatal(err)
-		}
-		i := index(snap)
-		i.OwnerKey = false
-		h := header(snap)
-		h.Set(headindex.Header, i.Encode())
-		if _, err := o.put(t.Context(), b, "h.acme.s1.s1", write{data: snap.AppendHead(nil), header: h}); err != nil {
-			t.Fatal(err)
-		}
-	}
-	load := func() projector.Revision {
-		t.Helper()
-		snap, r, err := o.Load(t.Context(), s1)
-		if err != nil || snap.Owner == nil || snap.Owner.Subject != "ann" {
-			t.Fatalf("owner %+v, %v", snap.Owner, err)
-		}
-		return r
-	}
-	earlier(owned(s1, "ann", 1))
-	o.want("earlier build", s1, nil)
-	o.save(owned(s1, "ann", 2), load())
-	o.want("saved again", s1, notBob)
-	earlier(owned(s1, "ann", 3))
-	o.want("saved by an earlier build", s1, notBob)
-	o.save(owned(s1, "ann", 4), load())
-	o.want("saved again", s1, notBob)
 }
 
 // A previous owner is not denied a session by the index, and neither is the present one: the head decides.

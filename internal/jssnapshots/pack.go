@@ -74,45 +74,45 @@ func readPack(value []byte, life int64) [][]byte {
 	return messages
 }
 
-// removeReplaced removes the values that a complete fold has replaced: separate messages of an earlier build, and packs with other bounds. seq is the sequence
-// of the head, which is stored: a reader of the head before it finds no messages and loads the new one.
+// removeReplaced removes the packs that a complete fold has replaced by packs with other bounds. seq is the sequence of the head, which is stored: a reader of
+// the head before it finds no messages and loads the new one.
 //
-// It removes only messages that the packs have, of generations that the fold has read, stored before the head. Any other pack may belong to the next head:
+// It removes only packs of messages that the new packs have, of generations that the fold has read, stored before the head. Any other pack may belong to the next head:
 //  1. projector A writes a pack, and its head is rejected because of this one,
 //  2. it loads this head, folds on, finds that the pack is stored, and saves its head.
 func (s *saving) removeReplaced(ctx context.Context, snap fold.Snapshot, packs []fold.Pack, seq uint64) error {
-	filter, err := subjects.SnapshotMessageKeys(s.session)
+	filter, err := subjects.SnapshotPackKeys(s.session)
 	if err != nil {
 		return err
 	}
 	info, err := s.info(ctx, s.b, s.b.subject(filter))
 	if err != nil {
-		return fmt.Errorf("list messages of %s: %w", s.session, err)
+		return fmt.Errorf("list packs of %s: %w", s.session, err)
 	}
 	last := packs[len(packs)-1]
 	end, generation := last.Index()+len(last.Messages), snap.Generation(last.Index())
 	kept := make(map[string]bool, len(packs))
 	for _, p := range packs {
-		key, err := messageKey(s.session, place{index: p.Index(), generation: p.Generation(), pack: true})
+		key, err := packKey(s.session, place{index: p.Index(), generation: p.Generation()})
 		if err != nil {
 			return err
 		}
 		kept[s.b.subject(key)] = true
 	}
 	for subject := range info.State.Subjects {
-		n, _, ok := subjects.SnapshotMessageOf(s.b.key(subject))
+		n, ok := subjects.SnapshotPackOf(s.b.key(subject))
 		if !ok || kept[subject] || int(n&(1<<indexBits-1)) >= end || chunk.Ordinal(n>>indexBits) > generation {
 			continue
 		}
-		if err := s.removeValue(ctx, subject, seq); err != nil {
+		if err := s.removePack(ctx, subject, seq); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// removeValue removes a message or a pack that was stored before a sequence, with its object.
-func (s *saving) removeValue(ctx context.Context, subject string, before uint64) error {
+// removePack removes a pack that was stored before a sequence, with its object.
+func (s *saving) removePack(ctx context.Context, subject string, before uint64) error {
 	m, err := s.lastMessage(ctx, s.b, subject)
 	if errors.Is(err, jetstream.ErrMsgNotFound) || err == nil && m.Seq >= before {
 		return nil

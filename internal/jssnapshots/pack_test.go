@@ -20,15 +20,15 @@ import (
 	"github.com/tailrace/tailrace/subjects"
 )
 
-// messageKeys returns the keys of messages and packs of a session.
-func messageKeys(t *testing.T, st *Store, s chunk.Session) []string {
+// packKeys returns the keys of the packs of a session.
+func packKeys(t *testing.T, st *Store, s chunk.Session) []string {
 	t.Helper()
 	ctx := context.WithoutCancel(t.Context())
 	b, err := st.bucketOf(ctx, s)
 	if err != nil {
 		t.Fatal(err)
 	}
-	filter, err := subjects.SnapshotMessageKeys(s)
+	filter, err := subjects.SnapshotPackKeys(s)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -140,7 +140,7 @@ func TestTwoProjectorsWithCrashes(t *testing.T) {
 			size += len(m.Data)
 			generations[m.Generation] = true
 		}
-		keys := messageKeys(t, st, s)
+		keys := packKeys(t, st, s)
 		// Two packs next to each other have more than 16 KiB together, unless a generation or the count ends one of them.
 		if limit := 2*(size/(16<<10)+1) + 3*len(generations) + len(whole.FinishedMessages())/fold.MaxPackMessages + 16; len(keys) > limit {
 			rt.Fatalf("%d keys for %d messages of %d bytes in %d generations, want at most %d", len(keys), len(whole.FinishedMessages()), size, len(generations), limit)
@@ -173,7 +173,7 @@ func TestKeysDependOnBytes(t *testing.T) {
 	for _, m := range whole.FinishedMessages() {
 		size += len(m.Data)
 	}
-	keys := messageKeys(t, st, s1)
+	keys := packKeys(t, st, s1)
 	if n := len(whole.FinishedMessages()); n != 600 || len(keys) > (size+16<<10-1)/(16<<10)*11/10+1 {
 		t.Errorf("%d keys for %d messages of %d bytes", len(keys), n, size)
 	}
@@ -201,87 +201,17 @@ func TestPackOfAnEarlierLife(t *testing.T) {
 		}
 	}
 	storetest.Equal(t, "stored", storetest.Stored(t, st, s1), later)
-	if n := len(messageKeys(t, st, s1)); n <= len(later.Packs()) {
+	if n := len(packKeys(t, st, s1)); n <= len(later.Packs()) {
 		t.Fatalf("%d keys: no late pack was stored", n)
 	}
 	// A complete fold that replaces the head removes them.
 	if _, err := st.Save(t.Context(), later, revision); err != nil {
 		t.Fatal(err)
 	}
-	if n := len(messageKeys(t, st, s1)); n != len(later.Packs()) {
+	if n := len(packKeys(t, st, s1)); n != len(later.Packs()) {
 		t.Errorf("%d keys for %d packs after a complete save", n, len(later.Packs()))
 	}
 	storetest.Equal(t, "after the complete save", storetest.Stored(t, st, s1), later)
-}
-
-// A session that a build without packs has stored has a key for each message. It is read, continues with packs, and a complete fold, as that of a rebuild, replaces
-// the keys.
-func TestSeparateMessages(t *testing.T) {
-	st := open(t, natstest.Start(t).JetStream(t), subjects.Layout{})
-	snap := conversationOf(t, "text", 1000)
-	b, err := st.bucketOf(t.Context(), s1)
-	if err != nil {
-		t.Fatal(err)
-	}
-	var nothing uint64
-	for _, m := range snap.FinishedMessages() {
-		key, err := messageKey(s1, place{index: m.Index, generation: m.Generation})
-		if err == nil {
-			_, err = st.put(t.Context(), b, key, write{data: m.Data, expect: &nothing})
-		}
-		if err != nil {
-			t.Fatal(err)
-		}
-	}
-	head := string(snap.AppendHead(nil))
-	start, end := strings.Index(head, `"packed":`), strings.Index(head, `,"turn":`)
-	head = strings.Replace(head[:start-1]+head[end:], `"version":4`, `"version":2`, 1)
-	seq, err := st.put(t.Context(), b, "h.acme.s1.s1", write{data: []byte(head), header: header(snap), expect: &nothing})
-	if err != nil {
-		t.Fatal(err)
-	}
-	storetest.Equal(t, "separate", storetest.Stored(t, st, s1), snap)
-	loaded, revision, err := st.Load(t.Context(), s1)
-	if err != nil || loaded.SeparateCount() != len(snap.FinishedMessages()) || sequence(revision) != seq {
-		t.Fatalf("%d separate messages, revision %d, %v", loaded.SeparateCount(), revision, err)
-	}
-	f := fold.From(loaded)
-	log := storetest.NewLog()
-	for n := range 60 {
-		for _, body := range []chunk.Body{
-			chunk.RunStarted{RunID: fmt.Sprint("n", n), Epoch: int64(snap.Epoch) + int64(n) + 1, Mode: "execute"},
-			chunk.TextDelta{Delta: strings.Repeat("new ", 200)}, chunk.StreamEnd{StreamID: "s1"},
-		} {
-			rec := log.Append(t, s1, 1, body)
-			rec.Ordinal, rec.Seq, rec.Epoch = f.Position().Ordinal+1, f.Position().Seq+1, snap.Epoch+chunk.Epoch(n)+1
-			if err := f.Apply(rec); err != nil {
-				t.Fatal(err)
-			}
-		}
-	}
-	if revision, err = st.Save(t.Context(), f.Snapshot(), revision); err != nil {
-		t.Fatal(err)
-	}
-	f.Trim()
-	continued := f.Snapshot()
-	if continued.SeparateCount() != loaded.SeparateCount() || continued.TrimmedCount() == continued.SeparateCount() {
-		t.Fatalf("%d separate of %d messages", continued.SeparateCount(), continued.TrimmedCount())
-	}
-	all, err := st.Range(t.Context(), continued, revision, 0, continued.TrimmedCount())
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := f.Attach(all); err != nil {
-		t.Fatal(err)
-	}
-	whole := f.Snapshot()
-	if _, err := st.Save(t.Context(), whole, revision); err != nil {
-		t.Fatal(err)
-	}
-	if n := len(messageKeys(t, st, s1)); n != len(whole.Packs()) {
-		t.Errorf("%d keys for %d packs after a complete save", n, len(whole.Packs()))
-	}
-	storetest.Equal(t, "after a complete save", storetest.Stored(t, st, s1), whole)
 }
 
 // conversationOf folds 30 turns whose messages have about the given number of bytes.

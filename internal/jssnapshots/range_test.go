@@ -67,7 +67,7 @@ func TestRangeOfDeletedHead(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	key, err := messageKey(s1, place{index: 0, generation: second.Generation(0), pack: true})
+	key, err := packKey(s1, place{index: 0, generation: second.Generation(0)})
 	if err != nil {
 		t.Fatal(err)
 	}

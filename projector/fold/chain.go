@@ -14,8 +14,8 @@ import (
 //
 // Records that were removed are not part of it.
 type Chain struct {
-	// FirstOrdinal is the ordinal of the first record in the chain: 1, unless earlier records had expired, the session was
-	// deleted, or the head was saved by a version without chains. Earlier records do not affect the hash.
+	// FirstOrdinal is the ordinal of the first record in the chain: 1, unless earlier records had expired or the session was
+	// deleted. Earlier records do not affect the hash.
 	FirstOrdinal chunk.Ordinal
 
 	sum [sha256.Size]byte

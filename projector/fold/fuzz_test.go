@@ -25,8 +25,8 @@ func FuzzParseHead(f *testing.F) {
 		}
 		f.Add(s.AppendHead(nil))
 	}
-	f.Add([]byte(`{"version":2,"finished":9223372036854775807,"chain":"00"}`))
-	f.Add([]byte(`{"version":2,"open":[{"parts":[{"type":"dynamic-tool"},{"type":"text","state":"streaming"}]}],"gone":[[1]]}`))
+	f.Add([]byte(`{"version":1,"finished":9223372036854775807,"chain":"00"}`))
+	f.Add([]byte(`{"version":1,"open":[{"parts":[{"type":"dynamic-tool"},{"type":"text","state":"streaming"}]}],"gone":[[1]]}`))
 	f.Fuzz(func(t *testing.T, data []byte) {
 		s, err := ParseHead(data)
 		if err != nil {

@@ -31,7 +31,6 @@ type history struct {
 	chain    [sha256.Size]byte
 	spans    []span // generations of the finished messages, nil if all are 0
 	segments int    // number of segments in the list: all of a message but its last ones
-	separate int    // number of finished messages that a build without packs has stored, see Snapshot.SeparateCount
 
 	open        []message
 	changed     bool // since the last call of finish
@@ -269,7 +268,7 @@ func (s Snapshot) attachFinished(missing [][]byte) (Snapshot, error) {
 	if chain != h.chain {
 		return s, ErrInconsistent
 	}
-	h.trimmed, h.finished, h.separate = 0, finished, 0
+	h.trimmed, h.finished = 0, finished
 	return s, nil
 }
 

@@ -33,7 +33,7 @@ func ParseHead(data []byte) (Snapshot, error) {
 	if v > Version {
 		return Snapshot{}, fmt.Errorf("%w: %d, want %d", ErrNewerVersion, v, Version)
 	}
-	if v < oldestVersion {
+	if v < Version {
 		return Snapshot{}, fmt.Errorf("%w: %d, want %d", ErrVersion, v, Version)
 	}
 	id := chunk.Session{Tenant: r.str(head["tenant"]), Root: r.str(head["root"]), ID: r.str(head["session"])}
@@ -49,28 +49,7 @@ func ParseHead(data []byte) (Snapshot, error) {
 	if r.err != nil {
 		return Snapshot{}, r.err
 	}
-	if v < versionWithRuns {
-		s.upgrade()
-	}
 	return s, nil
-}
-
-// upgrade converts a snapshot of version 1 to version 2. Data that version 1 did not have begins now. The status of the run follows from that of the
-// session.
-func (s *Snapshot) upgrade() {
-	for _, b := range []*Snapshot{s, s.turn, s.step} {
-		if b == nil {
-			continue
-		}
-		b.startChain(s.Position.Ordinal + 1)
-		switch {
-		case b.Run.ID == "" && b.Status == Ended: // there was none yet
-		case b.Run.Interrupted:
-			b.Run.Status = RunInterrupted
-		default:
-			b.Run.Status = map[Status]RunStatus{Active: RunRunning, Paused: RunSuspended, Ended: RunEnded, Failed: RunFailed}[b.Status]
-		}
-	}
 }
 
 // reader reads the stored form and keeps the first error.
@@ -161,11 +140,7 @@ func (r *reader) large(s *Snapshot, m map[string]chunk.Value, outer *Snapshot) {
 }
 
 func (r *reader) chain(c *Chain, m map[string]chunk.Value) {
-	raw, ok := m["records"]
-	if !ok {
-		return // version 1
-	}
-	sum, err := hex.DecodeString(r.str(raw))
+	sum, err := hex.DecodeString(r.str(m["records"]))
 	if err != nil || len(sum) != len(c.sum) {
 		r.fail("records")
 	}
@@ -200,7 +175,7 @@ func (r *reader) history(m map[string]chunk.Value) history {
 		from, generation := r.pair(raw)
 		h.spans = append(h.spans, span{int(from), chunk.Ordinal(generation)})
 	})
-	r.packed(&h, m)
+	r.tail(&h, m["tail"])
 	r.each(m["dropped"], func(raw []byte) { h.dropped = append(h.dropped, r.str(raw)) })
 	r.each(m["open"], func(raw []byte) {
 		open := r.message(raw)
@@ -212,14 +187,12 @@ func (r *reader) history(m map[string]chunk.Value) history {
 	return h
 }
 
-// packed reads the output of writePacked. Without it all finished messages were stored by a build without packs.
-func (r *reader) packed(h *history, m map[string]chunk.Value) {
-	packed := int(r.number(m["packed"]))
-	h.separate = h.trimmed - packed
-	r.each(m["tail"], func(raw []byte) { h.finished = append(h.finished, FinishedMessage{Data: raw}) })
-	if packed < len(h.finished) || packed > h.trimmed {
-		r.fail("the number of packed messages")
-		h.finished, h.separate = nil, h.trimmed
+// tail reads the messages after the last pack. Only the outermost snapshot has them.
+func (r *reader) tail(h *history, list []byte) {
+	r.each(list, func(raw []byte) { h.finished = append(h.finished, FinishedMessage{Data: raw}) })
+	if len(h.finished) > h.trimmed {
+		r.fail("the number of finished messages")
+		h.finished = nil
 	}
 	h.trimmed -= len(h.finished)
 	for i := range h.finished {

@@ -14,12 +14,13 @@ import (
 // AppendHead appends the stored form of s without its finished messages, except those after the last complete pack.
 func (s Snapshot) AppendHead(dst []byte) []byte {
 	o := rawjson.Begin(dst)
-	o.Int("version", int64(s.version()))
+	o.Int("version", Version)
 	o.String("tenant", s.Session.Tenant)
 	o.String("root", s.Session.Root)
 	o.String("session", s.Session.ID)
 	s.writeState(&o, nil)
-	s.messages.writePacked(&o)
+	_, tail := s.messages.packs()
+	o.List("tail", len(tail), func(dst []byte, i int) []byte { return append(dst, tail[i].Data...) })
 	if s.turn != nil {
 		o.Name("turn")
 		o.Dst = s.turn.appendBase(o.Dst, &s)
@@ -133,16 +134,6 @@ func (e Error) AppendJSON(dst []byte) []byte {
 	o.Text("code", e.Code)
 	o.Flag("recoverable", e.Recoverable)
 	return o.End()
-}
-
-// writePacked writes what only the outermost snapshot has.
-func (h *history) writePacked(o *rawjson.Object) {
-	if !h.isPacked() {
-		return
-	}
-	o.Int("packed", int64(h.finishedCount()-h.separate))
-	_, tail := h.packs()
-	o.List("tail", len(tail), func(dst []byte, i int) []byte { return append(dst, tail[i].Data...) })
 }
 
 func (h *history) write(o *rawjson.Object) {

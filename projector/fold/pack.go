@@ -40,13 +40,6 @@ func (s Snapshot) Packs() []Pack {
 	return packs
 }
 
-// SeparateCount returns how many of the finished messages that are not in memory are stored as separate values: the first ones
-// of a session that a build without packs has folded.
-func (s Snapshot) SeparateCount() int { return s.messages.separate }
-
-// isPacked reports whether a message was finished by a build with packs.
-func (h *history) isPacked() bool { return h.finishedCount() > h.separate }
-
 // packs divides the finished messages in memory into complete packs and the tail. The first message in memory begins a pack.
 func (h *history) packs() (complete []Pack, tail []FinishedMessage) {
 	first, size := 0, 0

@@ -75,7 +75,7 @@ func TestPacksExtendEachOther(t *testing.T) {
 				}
 			}
 			trimmed := s.trimFinished()
-			for n := trimmed.SeparateCount(); n < trimmed.TrimmedCount(); n++ {
+			for n := range trimmed.TrimmedCount() {
 				found := false
 				for back := 0; back < MaxPackMessages && !found; back++ {
 					found = len(stored[name{n - back, trimmed.Generation(n)}]) > back
@@ -114,5 +114,5 @@ func stripped(s Snapshot) []byte {
 		return nil
 	}
 	m := headMembers(s)
-	return append(append([]byte(nil), m["tail"]...), m["packed"]...)
+	return append(append([]byte(nil), m["tail"]...), m["finished"]...)
 }

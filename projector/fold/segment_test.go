@@ -1,10 +1,8 @@
 package fold
 
 import (
-	"bytes"
 	"fmt"
 	"slices"
-	"strings"
 	"testing"
 
 	"pgregory.net/rapid"
@@ -233,80 +231,5 @@ func TestHeadOfALongTurnStaysSmall(t *testing.T) {
 				t.Errorf("head of %d bytes, %d in memory after 20,000 records; %d and %d after 1,000", laterHead, laterMemory, head, memory)
 			}
 		})
-	}
-}
-
-// longStep folds a turn with one step of n calls and keeps its snapshot open.
-func longStep(t *testing.T, s Snapshot, from, to int) Snapshot {
-	t.Helper()
-	for n := from; n < to; n++ {
-		var body chunk.Body = chunk.ToolStart{ToolCallID: fmt.Sprint("c", n/2), ToolName: "search", Arguments: chunk.Value(`{}`)}
-		switch {
-		case n == 1:
-			body = chunk.RunStarted{RunID: "r", Epoch: 1, Mode: "execute", Input: []chunk.InputMessage{{Content: "work"}}}
-		case n%2 == 1:
-			body = chunk.ToolEnd{ToolCallID: fmt.Sprint("c", n/2), ToolName: "search", Result: chunk.Value(`{}`)}
-		}
-		var err error
-		if s, err = applyRecord(s, record(t, n, body)); err != nil {
-			t.Fatal(err)
-		}
-	}
-	return s
-}
-
-// unpacked returns s as a build without packs has stored it.
-func unpacked(s Snapshot) Snapshot {
-	s.messages.trimmed, s.messages.finished = s.messages.finishedCount(), nil
-	s.messages.separate = s.messages.trimmed
-	return s
-}
-
-// TestVersionOfSegments checks that a head that a build without packs has stored, and that has no new messages, keeps its version.
-func TestVersionOfSegments(t *testing.T) {
-	short, long := longStep(t, newSnapshot(session), 1, 100), longStep(t, newSnapshot(session), 1, 1000)
-	for name, c := range map[string]struct {
-		snap    Snapshot
-		version string
-	}{
-		"short": {unpacked(short), `{"version":2,`}, "long": {unpacked(long), `{"version":3,`}, "packed": {short, `{"version":4,`},
-	} {
-		if head := string(c.snap.AppendHead(nil)); !strings.HasPrefix(head, c.version) {
-			t.Errorf("%s: %s, want %s", name, head[:20], c.version)
-		}
-		if back, err := ParseHead(c.snap.AppendHead(nil)); err != nil || !bytes.Equal(back.AppendHead(nil), c.snap.AppendHead(nil)) {
-			t.Errorf("%s: loaded %s, %v", name, back.AppendHead(nil), err)
-		}
-	}
-	if short.messages.segments != 0 || long.messages.segments == 0 {
-		t.Errorf("%d and %d segments", short.messages.segments, long.messages.segments)
-	}
-}
-
-// TestHeadWithoutSegmentsContinues loads the head of a long turn that a build without segments saved, and folds it further: the
-// pages are those of a fold from the start, and Compare reports an older version and no difference.
-func TestHeadWithoutSegmentsContinues(t *testing.T) {
-	var old Snapshot
-	withBounds := func(parts, dropped int, do func()) {
-		oldParts, oldDropped := segmentParts, maxDropped
-		segmentParts, maxDropped = parts, dropped
-		defer func() { segmentParts, maxDropped = oldParts, oldDropped }()
-		do()
-	}
-	withBounds(1<<30, 1<<30, func() {
-		whole := longStep(t, newSnapshot(session), 1, 500)
-		if d := Compare(unpacked(whole), whole); len(d) > 0 {
-			t.Errorf("a head without packs differs: %+v", d)
-		}
-		old = reload(t, whole)
-	})
-	if now := longStep(t, newSnapshot(session), 1, 500); !StartedByOlderVersion(old, now) || len(Compare(old, now)) > 0 {
-		t.Errorf("older is %t, differences %+v", StartedByOlderVersion(old, now), Compare(old, now))
-	}
-	continued, whole := reload(t, longStep(t, old, 500, 900)), longStep(t, newSnapshot(session), 1, 900)
-	equal(t, "continued", continued, whole)
-	whole.Position.Ordinal++
-	if len(Compare(old, whole)) == 0 {
-		t.Error("another position is no difference")
 	}
 }

@@ -4,33 +4,10 @@ import (
 	"github.com/tailrace/tailrace/chunk"
 )
 
-// Version is the latest version of the stored form. ParseHead also reads the previous versions, so that a session whose log has
-// expired survives the change, and rejects any other with ErrVersion; the snapshot is then refolded from the log.
+// Version is the version of the stored form. ParseHead rejects any other with ErrVersion; the snapshot is then refolded from the log.
 //
-// A head whose finished messages were all stored by a build without packs is stored as version 3, or without segments as version 2,
-// which builds before version 4 or 3 read.
-//
-// A commit that increases it first copies the golden files to testdata/version<n>, and version_test reads them.
-const Version = 4
-
-const (
-	oldestVersion   = 1
-	versionWithRuns = 2 // the first one with the status of runs and the chain of records
-
-	versionWithSegments = 3
-)
-
-// version returns the version in which s is stored. Only s may have segments that turn and step do not have.
-func (s *Snapshot) version() int {
-	switch {
-	case s.messages.isPacked():
-		return Version
-	case s.messages.segments > 0:
-		return versionWithSegments
-	default:
-		return versionWithRuns
-	}
-}
+// A build that increases it must read the versions of earlier releases, because a session whose log has expired cannot be refolded.
+const Version = 1
 
 // Status is the status of a session.
 type Status string
@@ -56,7 +33,7 @@ type Snapshot struct { //nolint:recvcheck // callers hold values; the steps of t
 	// Position is the position of the last record of the snapshot, which is the fold of all records up to it and none after it.
 	Position chunk.Position
 
-	// Anchor is that of the record at Position; 0 if it is unknown: in a tombstone, and in a head that an earlier build saved.
+	// Anchor is that of the record at Position; 0 if it is unknown, as in a tombstone.
 	Anchor chunk.Anchor
 
 	// Epoch is the highest epoch so far. Records of a lower epoch change nothing.

@@ -73,7 +73,6 @@ func (s Snapshot) restore(b *Snapshot) Snapshot {
 		back.messages.trimmed = s.messages.trimmed
 		back.messages.finished = s.messages.finished[:keep:keep]
 	}
-	back.messages.separate = min(s.messages.separate, back.messages.trimmed)
 	return back
 }
 
