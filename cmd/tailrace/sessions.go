@@ -229,7 +229,7 @@ func (t *tally) report(ctx context.Context) (stop func()) {
 // summary returns one line. The caller holds the mutex or is the only user.
 func (t *tally) summary() string {
 	parts := []string{fmt.Sprintf("%d sessions", t.done)}
-	for _, result := range []string{"same", "older", "unsaved", "unprovable", "different", "unreadable", "unchanged", "replaced", "copied", "kept", "failed"} {
+	for _, result := range []string{"same", "unsaved", "unprovable", "different", "unreadable", "unchanged", "replaced", "copied", "kept", "failed"} {
 		if n := t.count[result]; n > 0 {
 			parts = append(parts, fmt.Sprintf("%d %s", n, result))
 		}
