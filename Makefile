@@ -45,7 +45,7 @@ image: go-present ## Write dist/image, an OCI image for two platforms, and SBOMs
 .PHONY: quick
 quick: gofmt $(LINT) ## Format, vet, lint, and the tests that need no server and no browser: under 3 minutes on two cores.
 	$(GO) vet ./...
-	$(GO) vet -tags e2e,soak,chaos,record,mixed ./e2e/... ./internal/demo/page
+	$(GO) vet -tags e2e,soak,chaos,record ./e2e/... ./internal/demo/page
 	$(LINT) run --allow-parallel-runners ./...
 	$(GO) test -timeout 3m $$(scripts/quick_packages.sh)
 
@@ -55,9 +55,9 @@ test: check unit layers manifests e2e vuln ## All tests: check, unit, layers, ma
 .PHONY: check
 check: gofmt $(LINT) ## Format, vet and lint, also of the tests with build tags.
 	$(GO) vet ./...
-	$(GO) vet -tags e2e,soak,chaos,record,mixed ./e2e/... ./internal/demo/page
+	$(GO) vet -tags e2e,soak,chaos,record ./e2e/... ./internal/demo/page
 	$(LINT) run --allow-parallel-runners ./...
-	$(LINT) run --allow-parallel-runners --build-tags e2e,soak,chaos,record,mixed ./e2e/... ./internal/demo/page
+	$(LINT) run --allow-parallel-runners --build-tags e2e,soak,chaos,record ./e2e/... ./internal/demo/page
 
 .PHONY: unit
 unit: go-present ## Unit, property and server tests with the race detector; each benchmark once.
@@ -88,10 +88,6 @@ e2e: go-present chromium node python build ## Tests of the binary: kill -9, a cl
 	CGO_ENABLED=1 $(GO) test -race -tags e2e -count=1 -p 1 -timeout 20m -skip '$(PODS)' ./e2e/... ./internal/demo/page
 	@echo "pods and faults, without the race detector: it would be in the NATS servers, which are processes of the test binary"
 	$(GO) test -tags e2e -count=1 -timeout 10m -run '$(PODS)' ./e2e
-
-.PHONY: mixed
-mixed: go-present chromium node ## Edges, projectors and workers of BASE=revision together with those of this tree, about 15 minutes.
-	scripts/mixed.sh $(BASE)
 
 .PHONY: soak
 soak: go-present build ## 10,000 open streams on one edge for ten minutes (SOAK=2m for two).

@@ -14,8 +14,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/tailrace/tailrace/e2e/fleet"
 	"github.com/tailrace/tailrace/internal/testkit/natstest"
+	"github.com/tailrace/tailrace/internal/testkit/roletest"
 )
 
 // balancer distributes TCP connections to backends round robin, without parsing
@@ -178,7 +178,7 @@ func (b *backend) probe(ctx context.Context) {
 func isReady(ctx context.Context, ops string) error {
 	ctx, cancel := context.WithTimeout(ctx, time.Second)
 	defer cancel()
-	status, err := fleet.Status(ctx, "http://"+ops+"/readyz")
+	status, err := roletest.Status(ctx, "http://"+ops+"/readyz")
 	if err == nil && status != http.StatusOK {
 		err = fmt.Errorf("status %d", status)
 	}

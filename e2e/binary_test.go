@@ -16,29 +16,19 @@ import (
 	"testing"
 	"time"
 
-	"github.com/tailrace/tailrace/e2e/fleet"
 	"github.com/tailrace/tailrace/internal/testkit/natstest"
 	"github.com/tailrace/tailrace/internal/testkit/outputtest"
+	"github.com/tailrace/tailrace/internal/testkit/roletest"
 )
 
 // built is the path of the command from `make build`; `make e2e` builds it
 // first.
 var built = filepath.Join("..", "bin", "tailrace")
 
-// binary returns the command for roles without a variable.
+// binary returns the command.
 func binary(t *testing.T) string {
 	t.Helper()
-	return fleet.Program(t, "", built)
-}
-
-// roleVariables are the variables with the programs of the roles that run as
-// separate processes.
-var roleVariables = map[string]string{"edge": fleet.Edge, "projector": fleet.Projector}
-
-// roleBinary returns the command for the next process of a role.
-func roleBinary(t *testing.T, role string) string {
-	t.Helper()
-	return fleet.Program(t, roleVariables[role], built)
+	return roletest.Program(t, built)
 }
 
 // up is a running `tailrace up` with reserved ports and its files in dir.

@@ -19,7 +19,6 @@ import (
 	"github.com/nats-io/jwt/v2"
 	"github.com/nats-io/nkeys"
 
-	"github.com/tailrace/tailrace/e2e/fleet"
 	"github.com/tailrace/tailrace/internal/natsauth"
 	"github.com/tailrace/tailrace/internal/testkit/certtest"
 	"github.com/tailrace/tailrace/internal/testkit/natstest"
@@ -53,7 +52,7 @@ func TestExternalNATSBecomesUnavailable(t *testing.T) {
 	awaitStatusCode(t, "http://"+ops+"/startupz", http.StatusServiceUnavailable)
 	awaitStatusCode(t, "http://"+ops+"/readyz", http.StatusOK)
 	server.Start(t)
-	fleet.AwaitStarted(t, ops)
+	roletest.AwaitStarted(t, ops)
 
 	publish := exec.CommandContext(t.Context(), binary(t), "publish", "--session", "s1")
 	publish.Env = env(natsauth.Worker)
@@ -105,7 +104,7 @@ func awaitDependency(t *testing.T, ops, name, want string) {
 
 func startRole(t *testing.T, env []string, args ...string) *exec.Cmd {
 	t.Helper()
-	return startCommand(t, env, roleBinary(t, args[0]), args...)
+	return startCommand(t, env, binary(t), args...)
 }
 
 func startCommand(t *testing.T, env []string, name string, args ...string) *exec.Cmd {
@@ -144,7 +143,7 @@ func asUser(env []string, role string) []string {
 func awaitStatusCode(t *testing.T, url string, want int) {
 	t.Helper()
 	natstest.Eventually(t, fmt.Sprintf("%d of %s", want, url), func(ctx context.Context) error {
-		status, err := fleet.Status(ctx, url)
+		status, err := roletest.Status(ctx, url)
 		if err == nil && status != want {
 			err = fmt.Errorf("status %d", status)
 		}

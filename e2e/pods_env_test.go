@@ -167,7 +167,7 @@ func (e *podsEnv) config(t *testing.T, issuer *authtest.Issuer, opts podsOptions
 	}
 	cfg := pods.Config{
 		Manifests: manifests,
-		Program:   func(container string) string { return roleBinary(t, container) },
+		Program:   binary(t),
 		Hosts:     map[string]string{"nats:4222": e.natsService(t)},
 		Secrets: map[string]map[string]string{
 			"tailrace-auth": {

@@ -13,8 +13,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/tailrace/tailrace/e2e/fleet"
 	"github.com/tailrace/tailrace/internal/testkit/natstest"
+	"github.com/tailrace/tailrace/internal/testkit/roletest"
 )
 
 // edgeProcess is `tailrace edge` on a reserved port, which it keeps over
@@ -52,13 +52,13 @@ func newEdge(t *testing.T, natsURL string, args ...string) *edgeProcess {
 
 func (e *edgeProcess) start(t *testing.T) {
 	t.Helper()
-	name, args := roleBinary(t, e.args[0]), e.args
+	name, args := binary(t), e.args
 	if e.descriptors > 0 { // sets both limits, because Go raises the soft limit to the hard one
 		args = append([]string{"-c", fmt.Sprintf(`ulimit -n %d && exec "$0" "$@"`, e.descriptors), name}, args...)
 		name = "sh"
 	}
 	e.cmd = startCommand(t, e.env, name, args...)
-	fleet.AwaitStarted(t, e.ops)
+	roletest.AwaitStarted(t, e.ops)
 }
 
 func (e *edgeProcess) signal(t *testing.T, sig syscall.Signal) {

@@ -26,7 +26,6 @@ import (
 
 	"github.com/tailrace/tailrace/chunk"
 	"github.com/tailrace/tailrace/consumers"
-	"github.com/tailrace/tailrace/e2e/fleet"
 	"github.com/tailrace/tailrace/internal/control"
 	"github.com/tailrace/tailrace/internal/natsauth"
 	"github.com/tailrace/tailrace/internal/testkit/natstest"
@@ -37,8 +36,7 @@ import (
 )
 
 // workerVariable holds the job of a test binary that runs a worker, so that the worker can be
-// killed and stopped. The test binary of another version may be started with it (fleet.Worker), so
-// the name, the job and the line "serving" do not change.
+// killed and stopped.
 const workerVariable = "TAILRACE_E2E_WORKER"
 
 type workerJob struct {
@@ -170,7 +168,7 @@ func startWorkerProcess(t *testing.T, job workerJob) *workerProcess {
 	if err != nil {
 		t.Fatal(err)
 	}
-	cmd := exec.Command(fleet.Program(t, fleet.Worker, os.Args[0]))
+	cmd := exec.Command(os.Args[0])
 	cmd.Env = slices.Concat(os.Environ(), roletest.Shared().Env(natsauth.Worker), []string{workerVariable + "=" + string(text)})
 	cmd.Stderr = os.Stderr
 	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}

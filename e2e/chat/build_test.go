@@ -12,8 +12,6 @@ import (
 	"strings"
 	"testing"
 	"time"
-
-	"github.com/tailrace/tailrace/e2e/fleet"
 )
 
 // npmTimeout is the timeout of an installation.
@@ -128,15 +126,6 @@ func copyFile(t *testing.T, path, dir string) {
 	if err := os.WriteFile(filepath.Join(dir, filepath.Base(path)), data, 0o600); err != nil {
 		t.Fatal(err)
 	}
-}
-
-// buildAgent builds the example's agent, unless the environment names another program.
-func buildAgent(t *testing.T) string {
-	t.Helper()
-	if os.Getenv(fleet.Agent) != "" {
-		return filepath.Join(t.TempDir(), "agent")
-	}
-	return buildProgram(t, "agent")
 }
 
 // buildProgram builds a program of the example.

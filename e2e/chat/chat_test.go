@@ -16,9 +16,9 @@ import (
 	"testing"
 
 	"github.com/tailrace/tailrace/chunk"
-	"github.com/tailrace/tailrace/e2e/fleet"
 	"github.com/tailrace/tailrace/internal/testkit/browsertest"
 	"github.com/tailrace/tailrace/internal/testkit/natstest"
+	"github.com/tailrace/tailrace/internal/testkit/roletest"
 )
 
 var seedFlag = flag.Uint64("chat-seed", 0, "seed of the positions at which connections are cut; 0 selects a random one")
@@ -424,7 +424,7 @@ func (s *scenario) startEdges() {
 		if e.ended() {
 			e.start(s.t)
 		}
-		fleet.AwaitStarted(s.t, e.ops)
+		roletest.AwaitStarted(s.t, e.ops)
 	}
 }
 

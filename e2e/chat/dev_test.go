@@ -11,9 +11,9 @@ import (
 	"slices"
 	"testing"
 
-	"github.com/tailrace/tailrace/e2e/fleet"
 	"github.com/tailrace/tailrace/internal/testkit/browsertest"
 	"github.com/tailrace/tailrace/internal/testkit/natstest"
+	"github.com/tailrace/tailrace/internal/testkit/roletest"
 )
 
 // `npm run dev` is another proxy in front of the edge. If a connection to the edge
@@ -29,7 +29,7 @@ func TestDevServer(t *testing.T) {
 	dev.env = append(slices.Clone(app.env), "TAILRACE_EDGE="+s.url)
 	dev.start(t)
 	natstest.Eventually(t, dev.name, func(ctx context.Context) error {
-		status, err := fleet.Status(ctx, "http://"+dev.addr+"/")
+		status, err := roletest.Status(ctx, "http://"+dev.addr+"/")
 		if err == nil && status != http.StatusOK {
 			err = fmt.Errorf("status %d", status)
 		}

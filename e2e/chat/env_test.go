@@ -12,7 +12,6 @@ import (
 	"syscall"
 	"testing"
 
-	"github.com/tailrace/tailrace/e2e/fleet"
 	"github.com/tailrace/tailrace/internal/natsauth"
 	"github.com/tailrace/tailrace/internal/testkit/natstest"
 	"github.com/tailrace/tailrace/internal/testkit/outputtest"
@@ -44,18 +43,18 @@ func newEnvWith(t *testing.T, words int, agent func(*testing.T, *env) *process, 
 	t.Helper()
 	w := &env{nats: natstest.StartProcess(t), holds: t.TempDir()}
 	w.Stack = stack.Start(t, stack.Options{On: w.nats})
-	w.projector = w.tailrace(fleet.Projector, "projector", "--ops-listen", "")
+	w.projector = w.tailrace(t, "projector", "--ops-listen", "")
 	w.projector.start(t)
 	for i := range w.edges {
 		addr, ops := fmt.Sprintf("127.0.0.1:%d", natstest.ReservePort(t)), fmt.Sprintf("127.0.0.1:%d", natstest.ReservePort(t))
-		w.edges[i] = w.tailrace(fleet.Edge, append([]string{"edge", "--listen", addr, "--ops-listen", ops, "--chat-major", fmt.Sprint(words), "--chat-agent", "assistant"}, args...)...)
+		w.edges[i] = w.tailrace(t, append([]string{"edge", "--listen", addr, "--ops-listen", ops, "--chat-major", fmt.Sprint(words), "--chat-agent", "assistant"}, args...)...)
 		w.edges[i].addr, w.edges[i].ops = addr, ops
 		w.edges[i].start(t)
 	}
 	w.agent = agent(t, w)
 	w.agent.start(t)
 	for _, e := range w.edges {
-		fleet.AwaitStarted(t, e.ops)
+		roletest.AwaitStarted(t, e.ops)
 	}
 	return w
 }
@@ -63,16 +62,16 @@ func newEnvWith(t *testing.T, words int, agent func(*testing.T, *env) *process, 
 // exampleAgent returns the example's agent. Its lease is short, so that another worker takes over soon.
 func exampleAgent(t *testing.T, w *env) *process {
 	t.Helper()
-	return &process{name: "agent", variable: fleet.Agent, path: buildAgent(t), env: roletest.Shared().Env(natsauth.Worker), args: []string{
+	return &process{name: "agent", path: buildProgram(t, "agent"), env: roletest.Shared().Env(natsauth.Worker), args: []string{
 		"-nats", w.nats.URL, "-pace", "2ms", "-lease", "1s", "-hold", w.holds,
 	}}
 }
 
-// tailrace returns a role of the binary from `make build`, or of the programs listed in
-// a variable.
-func (w *env) tailrace(variable string, args ...string) *process {
-	path := filepath.Join("..", "..", "bin", "tailrace")
-	return &process{name: strings.Join(args, " "), variable: variable, path: path, args: args, env: append(roletest.Shared().Env(natsauth.Role(args[0])), "TAILRACE_NATS_URL="+w.nats.URL)}
+// tailrace returns a role of the binary from `make build`.
+func (w *env) tailrace(t *testing.T, args ...string) *process {
+	t.Helper()
+	path := roletest.Program(t, filepath.Join("..", "..", "bin", "tailrace"))
+	return &process{name: strings.Join(args, " "), path: path, args: args, env: append(roletest.Shared().Env(natsauth.Role(args[0])), "TAILRACE_NATS_URL="+w.nats.URL)}
 }
 
 // release continues the answer of a chat that has stopped in the middle.
@@ -85,8 +84,8 @@ func (w *env) release(t *testing.T, chat string) {
 
 // process is a program that can be killed.
 type process struct {
-	name, variable, path, addr, ops, dir string // path is the default if the variable lists no programs
-	args, env                            []string
+	name, path, addr, ops, dir string
+	args, env                  []string
 
 	cmd  *exec.Cmd
 	log  outputtest.Buffer
@@ -96,7 +95,7 @@ type process struct {
 
 func (p *process) start(t *testing.T) {
 	t.Helper()
-	p.cmd = exec.Command(fleet.Program(t, p.variable, p.path), p.args...)
+	p.cmd = exec.Command(p.path, p.args...)
 	p.cmd.Dir = p.dir
 	p.cmd.Env = append(os.Environ(), p.env...)
 	p.cmd.Stdout, p.cmd.Stderr = &p.log, &p.log

@@ -42,5 +42,5 @@ func (a app) routeAgent(t *testing.T, w *env) *process {
 	if err := os.WriteFile(agents, []byte(text), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	return w.tailrace("", "worker", "--ops-listen", "", "--agents", agents)
+	return w.tailrace(t, "worker", "--ops-listen", "", "--agents", agents)
 }

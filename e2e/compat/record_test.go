@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"net/http"
 	"os"
+	"path/filepath"
 	"regexp"
 	"slices"
 	"strings"
@@ -66,7 +67,7 @@ func TestRecord(t *testing.T) {
 	if packed, err = pack(dir, want); err != nil {
 		t.Fatal(err)
 	}
-	if err := os.WriteFile(archiveFile, packed, 0o600); err != nil {
+	if err := errors.Join(os.MkdirAll(filepath.Dir(archiveFile), 0o750), os.WriteFile(archiveFile, packed, 0o600)); err != nil {
 		t.Fatal(err)
 	}
 	t.Logf("%d answers, %d records handled and %d not, %d bytes", len(want.Answers), len(handled), len(want.Rest), len(packed))
@@ -357,7 +358,7 @@ func (r *recorder) check(t *testing.T, handled int) {
 }
 
 // read runs a firehose until done is true, and returns the handled records as the command prints them, session by
-// session. (The command of earlier builds mixes the lines of two partitions.)
+// session.
 func (w *env) read(t *testing.T, name string, done func(lines []string) bool) (lines []string) {
 	t.Helper()
 	js := w.jetStream(t)
@@ -463,7 +464,7 @@ func (w *env) about(t *testing.T, session string) []ask {
 	path, chat := "/v1/sessions/"+session, "/api/chat/"+session
 	until, untilTail := "", ""
 	if snap.Status != "ended" && snap.Status != "failed" {
-		until, untilTail = "id: "+snap.StreamSequence.String()+"\n", `{"sequence":`+snap.StreamSequence.String()+","
+		until, untilTail = "id: "+snap.StreamSequence.String()+"-", `{"sequence":`+snap.StreamSequence.String()+","
 	}
 	events := ask{Path: path + "/events", Until: until}
 	ids := sequenceLine.FindAllStringSubmatch(w.ask(t, events).Body, -1)
@@ -497,7 +498,7 @@ func (w *env) about(t *testing.T, session string) []ask {
 }
 
 var (
-	sequenceLine = regexp.MustCompile(`(?m)^id: (\d+)$`)
+	sequenceLine = regexp.MustCompile(`(?m)^id: (\d+)-\w+$`)
 	sessionID    = regexp.MustCompile(`"root":"[^"]+","id":"([^"]+)"`)
 )
 

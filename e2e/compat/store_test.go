@@ -1,4 +1,4 @@
-//go:build e2e
+//go:build e2e && record
 
 package compat
 
@@ -184,16 +184,8 @@ func diff(got, want answer) string {
 	return firstLine(slices.Collect(strings.Lines(got.Body)), slices.Collect(strings.Lines(want.Body)))
 }
 
-// renames are the words of the command line that were renamed since the recording, see CHANGELOG.
-var renames = strings.NewReplacer(
-	`"buried":"`, `"addedAt":"`,
-	"NUMBER  BURIED                REASON    SESSION                 SEQUENCE  WHY\n", "NUMBER  ADDED                 REASON    SESSION                 SEQUENCE  DETAIL\n",
-)
-
-// normalized returns a without intended differences between builds: renamed words, the framing of the HTTP body, which is
-// compared itself, and the positions of hidden records within a stream, which depend on the size of the frames in memory.
+// normalized returns a without intended differences between builds: the framing of the HTTP body, which is compared itself, and the positions of hidden records within a stream, which depend on the size of the frames in memory.
 func normalized(a answer) answer {
-	a.Body = renames.Replace(a.Body)
 	if frames := strings.Split(a.Body, "\n\n"); len(frames) > 1 {
 		isID := func(frame string) bool {
 			frame = strings.TrimSpace(frame)

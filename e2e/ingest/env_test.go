@@ -12,7 +12,6 @@ import (
 	"syscall"
 	"testing"
 
-	"github.com/tailrace/tailrace/e2e/fleet"
 	"github.com/tailrace/tailrace/internal/natsauth"
 	"github.com/tailrace/tailrace/internal/testkit/natstest"
 	"github.com/tailrace/tailrace/internal/testkit/outputtest"
@@ -34,7 +33,7 @@ func startEdgeProcess(t *testing.T, users *roletest.Users, server *natstest.Proc
 	t.Helper()
 	addr, ops := fmt.Sprintf("127.0.0.1:%d", natstest.ReservePort(t)), fmt.Sprintf("127.0.0.1:%d", natstest.ReservePort(t))
 	e := &edgeProcess{
-		url: "http://" + addr, ops: ops, program: fleet.Program(t, fleet.Edge, filepath.Join("..", "..", "bin", "tailrace")),
+		url: "http://" + addr, ops: ops, program: roletest.Program(t, filepath.Join("..", "..", "bin", "tailrace")),
 		args: []string{"edge", "--listen", addr, "--ops-listen", ops, "--ingest", "on"},
 		env:  append(append(os.Environ(), users.Env(natsauth.Edge)...), "TAILRACE_NATS_URL="+server.URL, "TAILRACE_LOG_LEVEL=warn"),
 	}
@@ -47,7 +46,7 @@ func startEdgeProcess(t *testing.T, users *roletest.Users, server *natstest.Proc
 			t.Logf("log of the edge on %s:\n%s", addr, e.log.String())
 		}
 	})
-	fleet.AwaitStarted(t, ops)
+	roletest.AwaitStarted(t, ops)
 	return e
 }
 
@@ -77,7 +76,7 @@ func (e *edgeProcess) kill() {
 // awaitServing waits until the process serves again.
 func (e *edgeProcess) awaitServing(ctx context.Context) error {
 	for {
-		status, err := fleet.Status(ctx, "http://"+e.ops+"/startupz")
+		status, err := roletest.Status(ctx, "http://"+e.ops+"/startupz")
 		switch {
 		case err == nil && status == http.StatusOK:
 			return nil

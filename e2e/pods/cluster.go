@@ -23,8 +23,8 @@ type Config struct {
 	// Manifests is a JSON array of objects.
 	Manifests []byte
 
-	// Program returns the program of the image of a container: it is called with the name of the container before each start of a process.
-	Program func(container string) string
+	// Program is the path of the program of the image.
+	Program string
 
 	// Hosts has the addresses of services that are not in the manifests, such as "nats:4222", and what takes their place in arguments and variables.
 	Hosts map[string]string

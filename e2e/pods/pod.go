@@ -263,7 +263,7 @@ func (p *pod) command() (*exec.Cmd, error) {
 		list = append(list, key+"="+p.local(value))
 	}
 	slices.Sort(list)
-	cmd := exec.Command(p.cluster.cfg.Program(c.Name), args...) //nolint:gosec,noctx // of the manifest; run ends it
+	cmd := exec.Command(p.cluster.cfg.Program, args...) //nolint:gosec,noctx // of the manifest; run ends it
 	cmd.Env, cmd.Stdout, cmd.Stderr = list, &p.log, &p.log
 	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
 	return cmd, nil

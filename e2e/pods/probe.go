@@ -9,7 +9,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/tailrace/tailrace/e2e/fleet"
+	"github.com/tailrace/tailrace/internal/testkit/roletest"
 )
 
 // probe runs the probes of the container until ctx ends: the startup probe until it has succeeded, then the others. It sends the reason for which the container must
@@ -88,7 +88,7 @@ func (p *pod) each(ctx context.Context, of *probe, result func(failures int, err
 func (p *pod) request(ctx context.Context, of *probe) error {
 	ctx, cancel := context.WithTimeout(ctx, time.Duration(cmp.Or(of.TimeoutSeconds, 1))*time.Second)
 	defer cancel()
-	status, err := fleet.Status(ctx, "http://"+net.JoinHostPort(p.ip, strconv.Itoa(p.container().port(of.HTTPGet.Port)))+of.HTTPGet.Path)
+	status, err := roletest.Status(ctx, "http://"+net.JoinHostPort(p.ip, strconv.Itoa(p.container().port(of.HTTPGet.Port)))+of.HTTPGet.Path)
 	if err == nil && (status < 200 || status >= 400) {
 		err = fmt.Errorf("%s: status %d", of.HTTPGet.Path, status)
 	}

@@ -127,7 +127,6 @@ var layers = map[string]place{
 	"e2e/dialects/mastra":          {layer: testkit},
 	"e2e/dialects/npm":             {layer: testkit},
 	"e2e/ingest":                   {layer: testkit},
-	"e2e/fleet":                    {layer: testkit},
 	"e2e/httpagent":                {layer: testkit},
 	"e2e/pods":                     {layer: testkit},
 	"internal/archtest":            {layer: testkit},

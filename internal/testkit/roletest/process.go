@@ -1,23 +1,34 @@
-package fleet
+package roletest
 
 import (
 	"context"
 	"fmt"
 	"net/http"
+	"os"
+	"path/filepath"
 	"testing"
 
 	"github.com/tailrace/tailrace/internal/testkit/natstest"
 )
 
-// AwaitStarted waits until the process with this ops listener has started. A version without /startupz has /readyz, which
-// reports the same until the server fails.
+// Program returns the absolute path of a program that `make build` builds. It fails the test if the program is missing.
+func Program(tb testing.TB, path string) string {
+	tb.Helper()
+	path, err := filepath.Abs(path)
+	if err != nil {
+		tb.Fatal(err)
+	}
+	if _, err := os.Stat(path); err != nil {
+		tb.Fatalf("%v: run `make build` first", err)
+	}
+	return path
+}
+
+// AwaitStarted waits until the process of a role with this ops listener has started.
 func AwaitStarted(tb testing.TB, ops string) {
 	tb.Helper()
 	natstest.Eventually(tb, "the start of the process on "+ops, func(ctx context.Context) error {
 		status, err := Status(ctx, "http://"+ops+"/startupz")
-		if status == http.StatusNotFound {
-			status, err = Status(ctx, "http://"+ops+"/readyz")
-		}
 		if err == nil && status != http.StatusOK {
 			err = fmt.Errorf("status %d", status)
 		}
