@@ -37,7 +37,7 @@ type Tip struct {
 	Seq Seq // the last sequence, 0 when the stream is empty
 
 	// StreamEpoch identifies the history of the stream: 11 to 16 lower-case letters and digits, which change when the stream is deleted and recreated, or
-	// restored from a backup with `tailrace epoch --new`. A mirror and a copy of the whole history have the same one. A Seq is valid in one history only.
+	// restored from a backup with `tailrace epoch --new`. A copy of the whole history has the same one. A Seq is valid in one history only.
 	StreamEpoch string
 }
 

@@ -58,28 +58,6 @@ func (r *Reader) Last(ctx context.Context, s chunk.Session) (chunk.Record, error
 	return rec, err
 }
 
-// LastThrough is Last among the records up to a sequence that the stream has reached.
-func (r *Reader) LastThrough(ctx context.Context, s chunk.Session, through chunk.Seq) (chunk.Record, error) {
-	rec, err := r.Last(ctx, s)
-	if err != nil || rec.Seq <= through {
-		return rec, err
-	}
-	if through == 0 {
-		return chunk.Record{}, chunk.ErrUnknownSession
-	}
-	subject, err := r.cfg.Layout.Subject(s)
-	if err != nil {
-		return chunk.Record{}, err
-	}
-	rec, err = retry(ctx, r, r.cfg.OpenTimeout, func(ctx context.Context) (chunk.Record, error) {
-		return r.recordUpTo(ctx, r.cfg.Layout.Stream(r.cfg.Layout.Partition(s)), s, subject, through)
-	})
-	if errors.Is(err, jsclient.ErrNotFound) {
-		return chunk.Record{}, chunk.ErrUnknownSession
-	}
-	return rec, err
-}
-
 // Tip returns the end of the stream of a partition, from its leader.
 func (r *Reader) Tip(ctx context.Context, partition int) (chunk.Tip, error) {
 	if err := r.checkPartition(partition); err != nil {

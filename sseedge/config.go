@@ -66,10 +66,6 @@ type Config struct {
 	// for it in any case. It is called for each request. Defaults to none: each request is rejected after its timeout.
 	Unreachable func() bool
 
-	// SurfacesUnreachable is Unreachable for the paths of surfaces, such as chats, which write: an edge that reads a mirror can read while they cannot. Defaults
-	// to Unreachable.
-	SurfacesUnreachable func() bool
-
 	// RetryDelay is the time after which a client reconnects whose stream was closed or rejected; a random part of up to half of it is added, so that clients do
 	// not reconnect at the same time. Every stream begins with it. While the edge drains it is a quarter. Defaults to 1 second.
 	RetryDelay time.Duration
@@ -162,9 +158,6 @@ func (c Config) withDefaults() Config {
 	}
 	if c.Host == nil {
 		c.Host = func(string) bool { return true }
-	}
-	if c.SurfacesUnreachable == nil {
-		c.SurfacesUnreachable = c.Unreachable
 	}
 	if c.Log == nil {
 		c.Log = slog.New(slog.DiscardHandler)

@@ -44,7 +44,7 @@ func (e *Edge) Policies() []httpkit.Policy {
 // Shared returns the settings, the limits and the live records that the surfaces of this module take from the Edge.
 func (e *Edge) Shared() *httpkit.Shared {
 	return &httpkit.Shared{
-		Auth: e.cfg.Authenticator, Access: e.access, Tenants: e.cfg.Tenants, Audit: e.auditor(), Origins: e.cfg.Origins, Unreachable: e.cfg.SurfacesUnreachable, Heartbeat: e.cfg.Heartbeat, WriteTimeout: e.cfg.WriteTimeout, DrainPeriod: e.cfg.DrainPeriod,
+		Auth: e.cfg.Authenticator, Access: e.access, Tenants: e.cfg.Tenants, Audit: e.auditor(), Origins: e.cfg.Origins, Unreachable: e.cfg.Unreachable, Heartbeat: e.cfg.Heartbeat, WriteTimeout: e.cfg.WriteTimeout, DrainPeriod: e.cfg.DrainPeriod,
 		MaxStreamAge: e.cfg.MaxStreamAge, Revocations: e.cfg.Revocations, Views: e.cfg.Views,
 		Streams: e.limiter, Rates: e.rates, Bodies: e.bodies, Pages: surfacePages{e}, Hub: e.hub, Metrics: e.cfg.Metrics, Log: e.cfg.Log,
 	}

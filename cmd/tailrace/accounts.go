@@ -21,6 +21,7 @@ import (
 	"github.com/tailrace/tailrace/internal/natsauth"
 	"github.com/tailrace/tailrace/internal/retention"
 	"github.com/tailrace/tailrace/internal/wait"
+	"github.com/tailrace/tailrace/projector"
 	"github.com/tailrace/tailrace/sseedge"
 	"github.com/tailrace/tailrace/subjects"
 )
@@ -159,22 +160,26 @@ func (list accounts) build(of *httpServer, cfg sseedge.Config) error {
 }
 
 func (a *account) build(of *httpServer, cfg sseedge.Config) error {
-	from, err := a.app.sources()
+	reader, err := a.app.historyReader()
+	if err != nil {
+		return err
+	}
+	store, err := a.app.store()
 	if err != nil {
 		return err
 	}
 	cfg.Tenants, cfg.LimitsOf = nil, of.edge
-	cfg.Layout, cfg.Sessions, cfg.Metrics, cfg.Log = a.app.cfg.layout(), from.store, a.app.metrics, a.app.log
+	cfg.Layout, cfg.Sessions, cfg.Metrics, cfg.Log = a.app.cfg.layout(), store, a.app.metrics, a.app.log
 	if cfg.Roots, err = a.app.roots(); err != nil {
 		return err
 	}
 	cfg.Unreachable = func() bool { return !a.checked.Load() || a.app.unreachable() }
 	if cfg.Eraser != nil {
-		if cfg.Eraser, err = retention.NewEraser(a.app.js, from.store, retention.EraserConfig{Layout: cfg.Layout, Log: cfg.Log}); err != nil {
+		if cfg.Eraser, err = retention.NewEraser(a.app.js, store, retention.EraserConfig{Layout: cfg.Layout, Log: cfg.Log}); err != nil {
 			return err
 		}
 	}
-	if a.edge, err = sseedge.New(from.log, from.snapshots(), cfg); err != nil {
+	if a.edge, err = sseedge.New(reader, projector.NewReader(store, reader), cfg); err != nil {
 		return err
 	}
 	a.app.watchFeeds(a.edge)

@@ -43,8 +43,6 @@ type config struct {
 	NATSKey   string      `env:"NATS_KEY" desc:"PEM file of the key of the client certificate"`
 
 	NATSDomain      string `env:"NATS_DOMAIN" desc:"JetStream domain; if empty, that of the server"`
-	MirrorDomain    string `env:"MIRROR_DOMAIN" desc:"JetStream domain with mirrors of the log and the snapshots, which 'mirror' creates and 'edge' reads (docs/mirror.md); NATS_DOMAIN is that of the deployment then; if empty, everything is in NATS_DOMAIN"`
-	MirrorReplicas  int    `env:"MIRROR_REPLICAS" default:"1" desc:"replicas of the mirrors: 1 or 3"`
 	NATSInboxPrefix string `env:"NATS_INBOX_PREFIX" desc:"first tokens of the inboxes; if empty, _INBOX_ and the role: setup, edge, projector, worker (also publish), analytics (firehose, tail) or operator (up and other commands)"`
 	Instance        string `env:"INSTANCE" desc:"name of this process in the name of its NATS connection, tailrace-<role>-<instance>; if empty, host name and process id"`
 
@@ -284,14 +282,6 @@ func (c config) validate() error {
 		return fmt.Errorf("model-api is %q, want chat or responses", c.ModelAPI)
 	case c.Feed != feedPartition && c.Feed != feedInterest:
 		return fmt.Errorf("feed is %q, want partition or interest", c.Feed)
-	case c.MirrorDomain != "" && (c.NATSDomain == "" || c.NATSDomain == c.MirrorDomain):
-		return fmt.Errorf("mirror-domain is %q, want nats-domain to be the other domain", c.MirrorDomain)
-	case c.MirrorDomain != "" && c.Feed == feedInterest:
-		return errors.New("mirror-domain: want the feed partition: a mirror does not republish")
-	case c.MirrorDomain != "" && c.Accounts != "":
-		return errors.New("mirror-domain and accounts are both set, want one")
-	case c.MirrorReplicas != 1 && c.MirrorReplicas != 3:
-		return fmt.Errorf("mirror-replicas is %d, want 1 or 3", c.MirrorReplicas)
 	case c.DemoPace < 0:
 		return fmt.Errorf("demo-pace is %v, want 0 or more", c.DemoPace)
 	}
@@ -309,7 +299,7 @@ func (c config) validate() error {
 	if err := natsauth.CheckInboxPrefix(c.NATSInboxPrefix); err != nil {
 		return fmt.Errorf("nats-inbox-prefix: %w", err)
 	}
-	return cmp.Or(c.layout().Validate(), checkIfSet("nats-domain", c.NATSDomain), checkIfSet("mirror-domain", c.MirrorDomain), checkIfSet("worker-tenant", c.WorkerTenant),
+	return cmp.Or(c.layout().Validate(), checkIfSet("nats-domain", c.NATSDomain), checkIfSet("worker-tenant", c.WorkerTenant),
 		subjects.CheckToken("agent", c.Agent), subjects.CheckToken("tenant", c.Tenant))
 }
 

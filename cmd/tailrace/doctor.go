@@ -41,7 +41,6 @@ func runDoctor(ctx context.Context, t terminal, args []string) error {
 	d.checkPermissions(ctx, checked, tenant)
 	if checked == natsauth.Operator {
 		d.checkStreams(ctx)
-		d.checkMirrors(ctx)
 	}
 	switch {
 	case ctx.Err() != nil:
@@ -72,7 +71,7 @@ const (
 // finding is one line of the output.
 type finding struct {
 	Level  level  `json:"level"`
-	Check  string `json:"check"`            // connection, permissions, account, stream, setting, leader, replicas, clock, space, storage, durable, lag or mirror
+	Check  string `json:"check"`            // connection, permissions, account, stream, setting, leader, replicas, clock, space, storage, durable or lag
 	Object string `json:"object,omitempty"` // the stream, or the role
 	Text   string `json:"text"`
 	Remedy string `json:"remedy,omitempty"`

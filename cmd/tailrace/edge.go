@@ -18,6 +18,7 @@ import (
 	"github.com/tailrace/tailrace/internal/natsauth"
 	"github.com/tailrace/tailrace/internal/retention"
 	"github.com/tailrace/tailrace/producers"
+	"github.com/tailrace/tailrace/projector"
 	"github.com/tailrace/tailrace/sseedge"
 )
 
@@ -47,7 +48,6 @@ type httpServer struct {
 	auth     *authenticators
 	audit    *audit.Log // nil if it is off
 	limits   limitsFile
-	sources  sources
 	accounts accounts
 
 	credentials *jscredentials.Store
@@ -91,8 +91,12 @@ func (b *app) newHTTPServerWith(ctx context.Context, authenticators *authenticat
 }
 
 func (f *httpServer) build(demo *demoAgent) error {
-	var err error
-	if f.sources, err = f.b.sources(); err != nil {
+	reader, err := f.b.historyReader()
+	if err != nil {
+		return err
+	}
+	store, err := f.b.store()
+	if err != nil {
 		return err
 	}
 	views, err := f.b.cfg.views()
@@ -118,14 +122,14 @@ func (f *httpServer) build(demo *demoAgent) error {
 		Origins:        f.b.cfg.CORSOrigins,
 		Views:          views,
 		AISDK:          f.b.cfg.aisdkOptions(),
-		Sessions:       f.sources.store,
+		Sessions:       store,
 		Audit:          f.audit,
 		TracerProvider: f.b.tracer,
 		AccessLog:      f.b.cfg.AccessLog,
 		Metrics:        f.b.metrics,
 		MaxStreamAge:   f.b.cfg.MaxStreamAge,
+		Unreachable:    f.b.unreachable,
 	}
-	f.sources.setUnreachable(&cfg, f.b.unreachable)
 	if cfg.Roots, err = f.b.roots(); err != nil {
 		return err
 	}
@@ -141,10 +145,6 @@ func (f *httpServer) build(demo *demoAgent) error {
 	if f.b.cfg.AllowDelete {
 		// Disabled by default on loopback too: a proxy on this machine connects from
 		// loopback on behalf of remote clients.
-		store, err := f.b.store()
-		if err != nil {
-			return err
-		}
 		if cfg.Eraser, err = retention.NewEraser(f.b.js, store, retention.EraserConfig{Layout: layout, Log: f.b.log}); err != nil {
 			return err
 		}
@@ -153,7 +153,7 @@ func (f *httpServer) build(demo *demoAgent) error {
 		return err
 	}
 	f.accounts.configure(&cfg)
-	if f.edge, err = sseedge.New(f.sources.log, f.sources.snapshots(), cfg); err != nil {
+	if f.edge, err = sseedge.New(reader, projector.NewReader(store, reader), cfg); err != nil {
 		return err
 	}
 	if err := f.accounts.build(f, cfg); err != nil {
@@ -280,7 +280,6 @@ func (f *httpServer) run(ctx context.Context) error {
 		return nil
 	})
 	group.Go(func() error { return f.edge.Run(edgeCtx) })
-	group.Go(func() error { return f.sources.run(edgeCtx) })
 	group.Go(func() error { return f.audit.Run(edgeCtx) })
 	if f.auth.revocations != nil {
 		group.Go(func() error { return ignoreCanceled(edgeCtx, f.credentials.Follow(edgeCtx, f.auth.revocations)) })

@@ -48,7 +48,6 @@ func (f *httpServer) addHealth() {
 	if revocations := f.auth.revocations; revocations != nil {
 		c.add("revocations", revocations.IsLoaded)
 	}
-	f.sources.addHealth(f.b)
 	f.b.watchFeeds(f.edge)
 }
 

@@ -49,7 +49,6 @@ func subcommands() []command {
 	return []command{
 		{"up", "", "run everything in one process: NATS server, projector, edge, worker", runUp},
 		{"setup", "[--print]", "create the missing streams and buckets and check the others, once", runSetup},
-		{"mirror", "[--recreate]", "create the mirrors of the log and the snapshots in MIRROR_DOMAIN, and create those again whose stream has another epoch, once", runMirror},
 		{"epoch", "[--new STREAM|all] [--keep]", "print the epochs of the streams, or give restored streams new ones", runEpoch},
 		{"nats-auth", "print --role ROLE", "print the NATS permissions of a role", runNATSAuth},
 		{"doctor", "[--json]", "check connection, account, streams, storage and consumers; exit code 1 if a guarantee does not hold, 3 without a connection", runDoctor},

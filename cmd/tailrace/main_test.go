@@ -44,12 +44,6 @@ func TestInvalidSettingsAreNamed(t *testing.T) {
 		"invalid duration":  {"--max-age", "soon"},
 		"demo-pace is -1":   {"--demo-pace", "-1"},
 		"flag provided but": {"--no-such-flag"},
-
-		"mirror-domain is \"leaf\"":        {"--mirror-domain", "leaf"},
-		"want nats-domain to be the other": {"--mirror-domain", "leaf", "--nats-domain", "leaf"},
-		"does not republish":               {"--mirror-domain", "leaf", "--nats-domain", "home", "--feed", "interest"},
-		"mirror-domain and accounts":       {"--mirror-domain", "leaf", "--nats-domain", "home", "--accounts", "x"},
-		"mirror-replicas is 2":             {"--mirror-replicas", "2"},
 	} {
 		_, _, err := load(args, &strings.Builder{}, nil)
 		if err == nil || !strings.Contains(err.Error(), want) {

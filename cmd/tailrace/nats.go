@@ -47,7 +47,7 @@ func dialNATS(role natsauth.Role, cfg config, log *slog.Logger, errs natsErrors,
 
 // natsAuth describes the deployment for the permissions of its roles.
 func (c config) natsAuth() natsauth.Config {
-	return natsauth.Config{Layout: c.layout(), Domain: c.NATSDomain, MirrorDomain: c.MirrorDomain, AllowDelete: c.AllowDelete, AllowIngest: c.Ingest == ingestOn, InboxPrefix: c.NATSInboxPrefix}
+	return natsauth.Config{Layout: c.layout(), Domain: c.NATSDomain, AllowDelete: c.AllowDelete, AllowIngest: c.Ingest == ingestOn, InboxPrefix: c.NATSInboxPrefix}
 }
 
 // inboxPrefix returns the prefix of the inboxes of a role.

@@ -155,9 +155,6 @@ func (f *natsAuthFlags) user(cfg natsauth.Config, role natsauth.Role) (user nats
 	if cfg.Domain != "" {
 		settings += " TAILRACE_NATS_DOMAIN=" + cfg.Domain
 	}
-	if cfg.MirrorDomain != "" {
-		settings += " TAILRACE_MIRROR_DOMAIN=" + cfg.MirrorDomain
-	}
 	if cfg.InboxPrefix != "" {
 		settings += " TAILRACE_NATS_INBOX_PREFIX=" + cfg.InboxPrefix
 	} else if cfg.Tenant != "" {

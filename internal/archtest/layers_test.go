@@ -81,7 +81,6 @@ var layers = map[string]place{
 	"internal/jscontrol":     {adapter, jetstream},
 	"internal/jsingest":      {adapter, jetstream},
 	"internal/jsinterest":    {adapter, jetstream},
-	"internal/jsmirror":      {adapter, jetstream},
 	"internal/jssnapshots":   {adapter, jetstream},
 	"internal/jsusage":       {adapter, jetstream},
 	"internal/natsauth":      {adapter, jetstream},

@@ -10,10 +10,6 @@ var (
 	// ErrClosed reports a Hub whose Run has returned.
 	ErrClosed = errors.New("hub closed")
 
-	// ErrBehind reports a Log that is a copy and does not have what it was asked for,
-	// which the original may have.
-	ErrBehind = errors.New("copy of the log may be behind")
-
 	// errTopicReplaced reports a dropped topic whose cursors continue in a new one.
 	errTopicReplaced = errors.New("topic replaced")
 

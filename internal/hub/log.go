@@ -29,13 +29,11 @@ type Log interface {
 	// a record of s or, in the scope of a tree, of any session with the same root. If
 	// there is no such record, it returns a *chunk.TruncatedError with the reason, after
 	// it has asked the leader. The reason of a cursor with an anchor is "recreated" if
-	// its sequence is beyond the end or has a record with another anchor. A log that is
-	// a copy returns ErrBehind for a position that it may not have reached.
+	// its sequence is beyond the end or has a record with another anchor.
 	CheckCursor(ctx context.Context, s chunk.Session, scope chunk.Scope, after chunk.Cursor) (chunk.Position, error)
 
 	// Last returns the last record of s as the leader knows it, or
-	// chunk.ErrUnknownSession. A log that is a copy returns ErrBehind for a session of
-	// which it has no record, if it may lack one.
+	// chunk.ErrUnknownSession.
 	Last(ctx context.Context, s chunk.Session) (chunk.Record, error)
 }
 

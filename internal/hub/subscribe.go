@@ -17,7 +17,7 @@ func (t *topic) subscribe(ctx context.Context, req Request) (*Cursor, error) {
 	if err == nil && req.After.Ordinal != 0 && req.After.Seq > last.at.Seq {
 		err = t.checkReached(ctx, own, req.After.Seq)
 	}
-	if (errors.Is(err, chunk.ErrUnknownSession) || errors.Is(err, ErrBehind)) && (req.KeepOpen && req.After.Seq == 0 || req.Await && req.After.Ordinal != 0) {
+	if errors.Is(err, chunk.ErrUnknownSession) && (req.KeepOpen && req.After.Seq == 0 || req.Await && req.After.Ordinal != 0) {
 		c, awaitErr := t.await(ctx, req)
 		if !errors.Is(awaitErr, chunk.ErrTruncated) {
 			return c, awaitErr
@@ -76,9 +76,6 @@ func (t *topic) await(ctx context.Context, req Request) (*Cursor, error) {
 func (t *topic) checkReached(ctx context.Context, s chunk.Session, seq chunk.Seq) error {
 	last, err := t.askOnce(ctx, s)
 	if err != nil || seq <= last.at.Seq {
-		return err
-	}
-	if _, err := t.part.hub.log.CheckCursor(ctx, s, chunk.ScopeSession, chunk.Cursor{Seq: seq}); errors.Is(err, ErrBehind) {
 		return err
 	}
 	return &chunk.TruncatedError{Session: s, Reason: chunk.TruncatedFuture, After: seq}

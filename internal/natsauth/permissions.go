@@ -37,9 +37,6 @@ func Of(role Role, cfg Config) (jwt.Permissions, error) {
 	if cfg.Domain != "" {
 		g.apis = append(g.apis, "$JS."+cfg.Domain+".API.")
 	}
-	if cfg.MirrorDomain != "" {
-		g.apis = g.apis[1:] // without a domain, a request is for the leaf node
-	}
 	for p := range cfg.Layout.PartitionCount() {
 		g.logs = append(g.logs, cfg.Layout.Stream(p))
 		g.snapshots = append(g.snapshots, cfg.Layout.SnapshotsOf(p))
@@ -55,10 +52,8 @@ func Of(role Role, cfg Config) (jwt.Permissions, error) {
 		if len(g.logs) > 1 { // a log that had one partition: the bucket of its snapshots is marked as that of partition 0
 			g.call("STREAM.UPDATE.KV_" + g.layout.Snapshots())
 		}
-		g.mirrors(topology.Mirrored(cfg.Layout))
 	case Edge:
 		g.edge()
-		g.readMirrors()
 	case Projector:
 		g.projector()
 	case Worker:
@@ -67,7 +62,6 @@ func Of(role Role, cfg Config) (jwt.Permissions, error) {
 		g.analytics()
 	case Operator:
 		g.operator()
-		g.checkMirrors()
 	}
 	if role != Setup && role != Analytics {
 		g.probe(streams)

@@ -65,10 +65,6 @@ type Config struct {
 	// Domain is the JetStream domain that clients name in their requests, if any.
 	Domain string
 
-	// MirrorDomain is the JetStream domain of the mirrors that an edge reads, if any. Then the user is one of a leaf node: it may read in that domain, and do
-	// the rest in Domain. Setup may create and delete the mirrors.
-	MirrorDomain string
-
 	// AllowDelete lets an edge delete sessions.
 	AllowDelete bool
 
@@ -104,14 +100,6 @@ func (c Config) validate(role Role) error {
 	}
 	if len(c.AgentTypes) > 0 && role != Worker {
 		return fmt.Errorf("role %s: takes no commands: want no agent types", role)
-	}
-	if c.MirrorDomain != "" {
-		if err := subjects.CheckToken("mirror domain", c.MirrorDomain); err != nil {
-			return err
-		}
-		if c.Domain == "" || c.Domain == c.MirrorDomain {
-			return fmt.Errorf("mirror domain is %q, want the domain to be another one", c.MirrorDomain)
-		}
 	}
 	if c.Domain != "" {
 		if err := subjects.CheckToken("domain", c.Domain); err != nil {

@@ -20,7 +20,5 @@ func Main(m *testing.M, opts ...goleak.Option) {
 	if text, ok := os.LookupEnv(childVariable); ok {
 		os.Exit(runChild(text, os.Stdin, os.Stdout))
 	}
-	// A mirror that was deleted, or whose server was shut down, while it asked its stream for a consumer waits 30 seconds for the response.
-	opts = append(opts, goleak.IgnoreTopFunction("github.com/nats-io/nats-server/v2/server.(*stream).setupMirrorConsumer.func3"))
 	goleak.VerifyTestMain(m, opts...)
 }
