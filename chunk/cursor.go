@@ -13,7 +13,7 @@ type Cursor struct {
 	Anchor Anchor // 0 if the client does not send it
 }
 
-// Anchor is the time at which the log stored a record, in milliseconds since 1970 UTC; 0 is unknown. All replicas, backups and archives of a log have the same
+// Anchor is the time at which the log stored a record, in milliseconds since 1970 UTC; 0 is unknown. All replicas and backups of a log have the same
 // one, and a record that was stored at the same sequence later has another.
 type Anchor int64
 

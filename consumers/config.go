@@ -21,10 +21,6 @@ type Config struct {
 	// ends. Defaults to 10 seconds.
 	OpenTimeout time.Duration
 
-	// UseArchives lets reads take the history of a session from its archive, if there is one and it equals the log. The result is the same and the read is
-	// faster; if the session has no archive, the read needs one more request before it begins.
-	UseArchives bool
-
 	// OnMalformed is called for malformed messages in the log, which are counted and skipped. It is called by the goroutine that iterates and must be
 	// safe for concurrent use. Defaults to a warning in Log, at most one per second.
 	OnMalformed func(Malformed)

@@ -7,11 +7,12 @@ import (
 
 	"github.com/tailrace/tailrace/chunk"
 	"github.com/tailrace/tailrace/internal/jsclient"
+	"github.com/tailrace/tailrace/internal/jsreader"
 	"github.com/tailrace/tailrace/internal/wait"
 )
 
 // chainOf returns the ordinal checker of the session that a message belongs to, created at its first record. errSkip: the message is malformed.
-func (rd *readState) chainOf(ctx context.Context, e *entry) (*ordinalChecker, error) {
+func (rd *readState) chainOf(ctx context.Context, e *jsreader.Entry) (*ordinalChecker, error) {
 	if c := rd.chains[e.Subject]; c != nil {
 		return c, nil
 	}
@@ -20,7 +21,7 @@ func (rd *readState) chainOf(ctx context.Context, e *entry) (*ordinalChecker, er
 		return nil, rd.countMalformed(e, err)
 	}
 	c := &ordinalChecker{session: s}
-	rec, err := e.record(s)
+	rec, err := decode(e.Message, s)
 	if err != nil {
 		return nil, rd.countMalformed(e, err)
 	}
@@ -143,9 +144,6 @@ func (rd *readState) acceptGap(ctx context.Context, c *ordinalChecker, subject s
 		return rd.truncatedIn(c, chunk.TruncatedExpired, rec.Seq)
 	}
 	h := gap{c.last.Ordinal + 1, rec.Ordinal - 1}
-	if a := rd.archiveOf(subject); a != nil && covers(a.Removed(ctx, rec.Seq), h) {
-		return nil // every record of the archive is older than this read
-	}
 	truncations, err := rd.lookAhead(ctx, subject, rec.Seq)
 	if err != nil {
 		return err

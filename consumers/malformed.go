@@ -22,8 +22,6 @@ type Stats struct {
 	Fenced    uint64 // records of fenced writers, dropped
 	Resets    uint64 // consumers lost and replaced
 
-	Archived uint64 // records read from archives
-
 	Gaps        uint64 // ranges that firehoses could not deliver
 	DeadLetters uint64 // records that firehoses gave to DeadLetter
 }
@@ -34,8 +32,6 @@ func (r *Reader) Stats() Stats {
 		Malformed: r.malformed.Load(),
 		Fenced:    r.fenced.Load(),
 		Resets:    r.resets.Load(),
-
-		Archived: r.archived.Load(),
 
 		Gaps:        r.gaps.Load(),
 		DeadLetters: r.deadLetters.Load(),

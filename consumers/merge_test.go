@@ -77,7 +77,7 @@ func (w *env) listed(live bool) (rd *readState, attach func()) {
 	must(err)
 	return rd, func() {
 		w.t.Helper()
-		must(rd.attachAll(w.t.Context(), sessions, nil, state))
+		must(rd.attachAll(w.t.Context(), sessions, state))
 		rd.attached = chunk.Seq(rd.state.Last)
 	}
 }
@@ -195,7 +195,7 @@ func TestBetweenListAndReaders(t *testing.T) {
 		}
 		w.recreate()
 		w.sayAll(alice, 10)
-		if err := rd.attachAll(t.Context(), sessions, nil, state); !errors.Is(err, jsreader.ErrRecreated) {
+		if err := rd.attachAll(t.Context(), sessions, state); !errors.Is(err, jsreader.ErrRecreated) {
 			t.Fatalf("err = %v, want jsreader.ErrRecreated", err)
 		}
 	})

@@ -8,7 +8,6 @@ import (
 	"math"
 
 	"github.com/tailrace/tailrace/chunk"
-	"github.com/tailrace/tailrace/internal/archive"
 	"github.com/tailrace/tailrace/internal/jsclient"
 	"github.com/tailrace/tailrace/internal/jsreader"
 )
@@ -110,7 +109,7 @@ type readState struct {
 
 	ordered *jsreader.Ordered
 	state   jsclient.State             // of the stream when the read was attached
-	merge   *mergeReader               // while the history of a small tree, or an archive, is read; ordered is one of its readers then
+	merge   *mergeReader               // while the history of a small tree is read; ordered is one of its readers then
 	chains  map[string]*ordinalChecker // by subject; of a session alone there is one
 
 	// attached is the end of the log when the read began: a cleanup whose truncated record is after it ran at the same time as this read.
@@ -162,12 +161,8 @@ func (rd *readState) open(ctx context.Context) error {
 }
 
 func (rd *readState) attach(ctx context.Context) error {
-	var indexes map[string]*archive.Index
-	if rd.cfg.UseArchives {
-		indexes = rd.archives.Indexes(ctx, rd.session, rd.scope)
-	}
-	if rd.scope == chunk.ScopeTree || len(indexes) > 0 {
-		return rd.openMerge(ctx, indexes)
+	if rd.scope == chunk.ScopeTree {
+		return rd.openTree(ctx)
 	}
 	return rd.openOrdered(ctx)
 }
@@ -270,7 +265,7 @@ func (rd *readState) next(ctx context.Context) (chunk.Record, uint64, error) {
 }
 
 // take returns the next message of the read.
-func (rd *readState) take(ctx context.Context) (entry, error) {
+func (rd *readState) take(ctx context.Context) (jsreader.Entry, error) {
 	for {
 		e, err := rd.nextEntry(ctx)
 		switch {
@@ -284,32 +279,31 @@ func (rd *readState) take(ctx context.Context) (entry, error) {
 			return e, nil
 		}
 		if errors.Is(err, jsreader.ErrEnd) && rd.last == 0 && !rd.bounded {
-			return entry{}, rd.errEmptyScope() // the messages that the server counted were deleted
+			return jsreader.Entry{}, rd.errEmptyScope() // the messages that the server counted were deleted
 		}
 		if err != nil {
-			return entry{}, err
+			return jsreader.Entry{}, err
 		}
 	}
 }
 
-func (rd *readState) nextEntry(ctx context.Context) (entry, error) {
+func (rd *readState) nextEntry(ctx context.Context) (jsreader.Entry, error) {
 	if rd.merge != nil {
 		return rd.merge.next(ctx)
 	}
-	e, err := rd.ordered.Next(ctx)
-	return entry{Entry: e}, err
+	return rd.ordered.Next(ctx)
 }
 
 // errSkip reports a message that is skipped.
 var errSkip = errors.New("message skipped")
 
 // accept checks one message: it returns the next record, errSkip, or an error if a record before it is missing.
-func (rd *readState) accept(ctx context.Context, e *entry) (chunk.Record, error) {
+func (rd *readState) accept(ctx context.Context, e *jsreader.Entry) (chunk.Record, error) {
 	c, err := rd.chainOf(ctx, e)
 	if err != nil {
 		return chunk.Record{}, err
 	}
-	rec, err := e.record(c.session)
+	rec, err := decode(e.Message, c.session)
 	if err != nil {
 		return chunk.Record{}, rd.countMalformed(e, err)
 	}
@@ -338,7 +332,7 @@ func (rd *readState) countFenced() error {
 }
 
 // countMalformed reports a malformed message, and skips it.
-func (rd *readState) countMalformed(e *entry, cause error) error {
+func (rd *readState) countMalformed(e *jsreader.Entry, cause error) error {
 	rd.skipMalformed(Malformed{Stream: rd.stream, Subject: e.Subject, Seq: chunk.Seq(e.Seq), Err: cause})
 	return errSkip
 }

@@ -10,7 +10,6 @@ import (
 
 	"github.com/tailrace/tailrace/chunk"
 	"github.com/tailrace/tailrace/codec"
-	"github.com/tailrace/tailrace/internal/archive"
 	"github.com/tailrace/tailrace/internal/jsclient"
 	"github.com/tailrace/tailrace/internal/jsreader"
 )
@@ -18,11 +17,10 @@ import (
 // Reader reads the log. Its methods may be called concurrently; each iterator that they return belongs to the goroutine that ranges over it. A Reader
 // need not be closed.
 type Reader struct {
-	cfg      Config
-	client   *jsclient.Client
-	archives *archive.Reader
+	cfg    Config
+	client *jsclient.Client
 
-	malformed, fenced, resets, archived, gaps, deadLetters atomic.Uint64
+	malformed, fenced, resets, gaps, deadLetters atomic.Uint64
 }
 
 // New returns a Reader over js. It does not call the server. The error names the wrong field of cfg.
@@ -38,7 +36,7 @@ func New(js jetstream.JetStream, cfg Config) (*Reader, error) {
 		cfg.OnMalformed = warnMalformed(cfg.Log)
 	}
 	client := jsclient.New(js)
-	return &Reader{cfg: cfg, client: client, archives: archive.NewReader(client, cfg.Layout, cfg.Log)}, nil
+	return &Reader{cfg: cfg, client: client}, nil
 }
 
 // Last returns the last record of s. The leader of the stream answers: after a writer got the confirmation of a record, Last returns that record or a later

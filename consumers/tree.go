@@ -3,12 +3,10 @@ package consumers
 import (
 	"context"
 	"errors"
-	"log/slog"
 	"maps"
 	"slices"
 
 	"github.com/tailrace/tailrace/chunk"
-	"github.com/tailrace/tailrace/internal/archive"
 	"github.com/tailrace/tailrace/internal/jsclient"
 	"github.com/tailrace/tailrace/internal/jsreader"
 )
@@ -29,8 +27,6 @@ const maxMergeSessions = 4
 //  2. a sub-agent starts; its first record is 101; the root writes 102,
 //  3. the merge returns 102 of the root; the client stores it as its cursor, and never gets 101.
 type mergeReader struct {
-	*Reader
-
 	end  uint64
 	open []*sessionReader
 }
@@ -39,13 +35,12 @@ type mergeReader struct {
 type sessionReader struct {
 	*jsreader.Ordered
 
-	archive *archive.Session // if not nil, the session is read from it, and the Ordered is not open
-	head    entry
-	loaded  bool
+	head   jsreader.Entry
+	loaded bool
 }
 
-// openMerge attaches the read of a tree, or of a session that may have an archive.
-func (rd *readState) openMerge(ctx context.Context, indexes map[string]*archive.Index) error {
+// openTree attaches the read of a tree: session by session if it is small.
+func (rd *readState) openTree(ctx context.Context) error {
 	state, sessions, err := rd.list(ctx)
 	switch {
 	case err != nil:
@@ -53,14 +48,13 @@ func (rd *readState) openMerge(ctx context.Context, indexes map[string]*archive.
 	case rd.after.Seq > chunk.Seq(state.Last):
 		return rd.truncated(chunk.TruncatedFuture, chunk.Seq(state.First))
 	}
-	archives := rd.archives.Open(ctx, indexes, state, rd.after.Seq)
 	switch {
-	case len(sessions)-len(archives) > maxMergeSessions, rd.scope == chunk.ScopeSession && len(archives) == 0:
+	case len(sessions) > maxMergeSessions:
 		return rd.openOrdered(ctx)
 	case len(sessions) == 0:
 		sessions = []string{rd.root}
 	}
-	return rd.attachAll(ctx, sessions, archives, state)
+	return rd.attachAll(ctx, sessions, state)
 }
 
 // list returns the subjects of the tree and the end up to which the list is complete.
@@ -71,25 +65,16 @@ func (rd *readState) list(ctx context.Context) (state jsclient.State, sessions [
 	return state, slices.Sorted(maps.Keys(state.Subjects)), err
 }
 
-// attachAll attaches a reader to each session without an archive, after the end of the merge is known: a consumer that is older may end before it. ordered
+// attachAll attaches a reader to each session, after the end of the merge is known: a consumer that is older may end before it. ordered
 // is the last of them; nothing is delivered before all are attached.
-func (rd *readState) attachAll(ctx context.Context, sessions []string, archives map[string]*archive.Session, state jsclient.State) error {
-	rd.state, rd.merge = state, &mergeReader{Reader: rd.Reader, end: state.Last}
+func (rd *readState) attachAll(ctx context.Context, sessions []string, state jsclient.State) error {
+	rd.state, rd.merge = state, &mergeReader{end: state.Last}
 	for _, subject := range sessions {
-		cfg := jsreader.OrderedConfig{
+		st := &sessionReader{Ordered: rd.newOrdered(jsreader.OrderedConfig{
 			Stream: rd.stream, Filter: subject, After: uint64(rd.after.Seq), Epoch: state.Epoch, Share: len(sessions), OpenTimeout: rd.cfg.OpenTimeout,
-		}
-		if archives[subject] != nil {
-			cfg.OpenTimeout = 0 // opened in the middle of the read, if at all
-		}
-		st := &sessionReader{Ordered: rd.newOrdered(cfg), archive: archives[subject]}
+		})}
 		rd.merge.open = append(rd.merge.open, st)
-		if st.archive == nil || rd.ordered == nil {
-			rd.ordered = st.Ordered
-		}
-		if st.archive != nil {
-			continue
-		}
+		rd.ordered = st.Ordered
 		if err := st.Open(ctx); err != nil {
 			return err
 		}
@@ -134,9 +119,6 @@ func (rd *readState) endOfHistory(ctx context.Context) error {
 // ask sends the first request of every reader, so that the server works for all of them while the merge waits for the first.
 func (s *mergeReader) ask(ctx context.Context) error {
 	for _, st := range s.open {
-		if st.archive != nil {
-			continue
-		}
 		if err := st.Prefetch(ctx); err != nil {
 			return err
 		}
@@ -147,7 +129,7 @@ func (s *mergeReader) ask(ctx context.Context) error {
 // left returns how many messages are left by the count of the server.
 func (s *mergeReader) left() (n uint64) {
 	for _, st := range s.open {
-		n += st.remaining()
+		n += st.Remaining()
 		if st.loaded {
 			n++
 		}
@@ -156,18 +138,18 @@ func (s *mergeReader) left() (n uint64) {
 }
 
 // next returns the message with the lowest sequence that was not returned yet; jsreader.ErrEnd at the end.
-func (s *mergeReader) next(ctx context.Context) (entry, error) {
+func (s *mergeReader) next(ctx context.Context) (jsreader.Entry, error) {
 	var first *sessionReader
 	for _, st := range slices.Backward(s.open) { // from the end: load removes readers that are done
 		if err := s.load(ctx, st); err != nil {
-			return entry{}, err
+			return jsreader.Entry{}, err
 		}
 		if st.loaded && (first == nil || st.head.Seq < first.head.Seq) {
 			first = st
 		}
 	}
 	if first == nil || first.head.Seq > s.end {
-		return entry{}, jsreader.ErrEnd
+		return jsreader.Entry{}, jsreader.ErrEnd
 	}
 	first.loaded = false
 	e := first.head
@@ -178,11 +160,11 @@ func (s *mergeReader) next(ctx context.Context) (entry, error) {
 // load makes sure that a reader has its next message, or removes it.
 func (s *mergeReader) load(ctx context.Context, st *sessionReader) (err error) {
 	for !st.loaded {
-		if st.head, err = s.nextOf(ctx, st); err == nil {
+		if st.head, err = st.Next(ctx); err == nil {
 			st.loaded = true
 			return nil
 		}
-		if errors.Is(err, jsreader.ErrEnd) && st.archive == nil { // the end of an archive was compared with the leader
+		if errors.Is(err, jsreader.ErrEnd) {
 			err = st.ConfirmEnd(ctx, s.end)
 		}
 		if errors.Is(err, jsreader.ErrEnd) {
@@ -192,52 +174,6 @@ func (s *mergeReader) load(ctx context.Context, st *sessionReader) (err error) {
 		}
 		if err != nil {
 			return err
-		}
-	}
-	return nil
-}
-
-// remaining returns how many messages the session has from here on, by the count of the server or the archive.
-func (st *sessionReader) remaining() uint64 {
-	if st.archive != nil {
-		return st.archive.Left()
-	}
-	return st.Remaining()
-}
-
-// nextOf returns the next message of a session. If its archive cannot be read further, it continues from the log after the last record that was delivered.
-func (s *mergeReader) nextOf(ctx context.Context, st *sessionReader) (entry, error) {
-	if st.archive != nil {
-		rec, err := st.archive.Next(ctx)
-		if err == nil {
-			e := entry{archived: rec}
-			e.Seq, e.Subject, e.Stored = uint64(rec.Seq), st.Filter(), rec.StoredAt
-			st.Advance(e.Seq, e.Stored)
-			s.archived.Add(1)
-			return e, nil
-		}
-		if errors.Is(err, jsreader.ErrEnd) || ctx.Err() != nil {
-			return entry{}, err
-		}
-		s.cfg.Log.Debug("archive abandoned", slog.String("subject", st.Filter()), slog.Any("error", err))
-		st.archive = nil
-		st.Resume() // so that the log is compared with what was delivered
-		if err := st.Open(ctx); err != nil {
-			return entry{}, err
-		}
-	}
-	e, err := st.Next(ctx)
-	return entry{Entry: e}, err
-}
-
-// archiveOf returns the archive that a subject is read from now, or nil.
-func (rd *readState) archiveOf(subject string) *archive.Session {
-	if rd.merge == nil {
-		return nil
-	}
-	for _, st := range rd.merge.open {
-		if st.Filter() == subject {
-			return st.archive
 		}
 	}
 	return nil

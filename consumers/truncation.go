@@ -73,14 +73,13 @@ func (r *Reader) truncationRecords(ctx context.Context, cfg jsreader.OrderedConf
 	var found []truncationRecord
 	fences := map[string]chunk.Epoch{}
 	for {
-		next, err := t.NextThrough(ctx, end)
+		e, err := t.NextThrough(ctx, end)
 		if errors.Is(err, jsreader.ErrEnd) {
 			return found, chunk.Seq(t.Last()), nil
 		}
 		if err != nil {
 			return nil, 0, err
 		}
-		e := entry{Entry: next}
 		if isFenced(fences, &e) {
 			continue
 		}
@@ -91,7 +90,7 @@ func (r *Reader) truncationRecords(ctx context.Context, cfg jsreader.OrderedConf
 }
 
 // isFenced reports whether the writer of e was fenced, according to the earlier records of the session. Its truncated records explain nothing.
-func isFenced(fences map[string]chunk.Epoch, e *entry) bool {
+func isFenced(fences map[string]chunk.Epoch, e *jsreader.Entry) bool {
 	epoch, _, ok := chunk.ParseEventID(e.Header.Get("ce-id"))
 	if !ok {
 		return false
@@ -104,7 +103,7 @@ func isFenced(fences map[string]chunk.Epoch, e *entry) bool {
 }
 
 // truncationRecord returns e if it is a valid truncated record.
-func (r *Reader) truncationRecord(e *entry) (truncationRecord, bool) {
+func (r *Reader) truncationRecord(e *jsreader.Entry) (truncationRecord, bool) {
 	if t := typeOf(e.Header); t != "" && t != chunk.TypeTruncated {
 		return truncationRecord{}, false
 	}
@@ -112,7 +111,7 @@ func (r *Reader) truncationRecord(e *entry) (truncationRecord, bool) {
 	if err != nil {
 		return truncationRecord{}, false
 	}
-	rec, err := e.record(s)
+	rec, err := decode(e.Message, s)
 	if err != nil {
 		return truncationRecord{}, false
 	}

@@ -41,9 +41,6 @@ type Config struct {
 	// Layout names subjects, streams and buckets. All programs of one Tailrace share it.
 	Layout subjects.Layout
 
-	// UseArchives lets reads take the history of a session from its archive, see consumers.Config.
-	UseArchives bool
-
 	// RequestTimeout bounds one answer of a user, or one request of a surface of package sseedge until its stream begins. It is longer than a queue and an inbox
 	// need to find out whether something was stored. Defaults to 15 seconds.
 	RequestTimeout time.Duration
@@ -90,7 +87,7 @@ func New(js jetstream.JetStream, cfg Config) (*Client, error) {
 	if err != nil {
 		return nil, fmt.Errorf("runs: %w", err)
 	}
-	reader, err := consumers.New(js, consumers.Config{Layout: cfg.Layout, UseArchives: cfg.UseArchives, Log: cfg.Log})
+	reader, err := consumers.New(js, consumers.Config{Layout: cfg.Layout, Log: cfg.Log})
 	if err != nil {
 		return nil, fmt.Errorf("runs: %w", err)
 	}

@@ -160,7 +160,7 @@ func (list accounts) build(of *httpServer, cfg sseedge.Config) error {
 }
 
 func (a *account) build(of *httpServer, cfg sseedge.Config) error {
-	reader, err := a.app.historyReader()
+	reader, err := a.app.reader()
 	if err != nil {
 		return err
 	}

@@ -54,7 +54,7 @@ func (f *httpServer) mountAgents() error {
 		return err
 	}
 	client, err := runs.New(b.js, runs.Config{
-		AgentTypes: b.cfg.ChatAgents, Layout: b.cfg.layout(), UseArchives: b.cfg.ArchiveAfter > 0, Reaper: reaper, Storage: b.storage, AuditLog: f.audit, Log: b.log,
+		AgentTypes: b.cfg.ChatAgents, Layout: b.cfg.layout(), Reaper: reaper, Storage: b.storage, AuditLog: f.audit, Log: b.log,
 		RequestTimeout: requestTimeout, MaxRuns: f.limits.runs,
 	})
 	if err != nil {

@@ -114,7 +114,7 @@ type config struct {
 	CredentialMaxBytes int64      `env:"CREDENTIAL_MAX_BYTES" default:"-1" desc:"size of the bucket of revocations and tickets, in bytes, beyond which they are refused; -1 is unlimited"`
 	UsageMaxBytes      int64      `env:"USAGE_MAX_BYTES" default:"-1" desc:"size of the bucket of used tokens, in bytes, beyond which they are not stored and budgets not enforced; -1 is unlimited"`
 	SnapshotMaxBytes   int64      `env:"SNAPSHOT_MAX_BYTES" default:"-1" desc:"size of each bucket of snapshots, in bytes, beyond which none is saved; -1 is unlimited"`
-	ObjectMaxBytes     int64      `env:"OBJECT_MAX_BYTES" default:"-1" desc:"size of the bucket of large values and archives, in bytes, beyond which none is saved; -1 is unlimited"`
+	ObjectMaxBytes     int64      `env:"OBJECT_MAX_BYTES" default:"-1" desc:"size of the bucket of large values, in bytes, beyond which none is saved; -1 is unlimited"`
 	PlacementCluster   string     `env:"PLACEMENT_CLUSTER" desc:"NATS cluster in which streams and buckets are created; empty lets the server choose"`
 	PlacementTags      stringList `env:"PLACEMENT_TAGS" desc:"comma-separated tags of the NATS servers on which streams and buckets are created"`
 
@@ -137,8 +137,6 @@ type config struct {
 	AuditMaxAge   time.Duration `env:"AUDIT_MAX_AGE" default:"0s" desc:"retention of the audit log; 0s is 90 days"`
 	AuditRefusals int           `env:"AUDIT_REFUSALS" default:"10" desc:"events of refused accesses per second and edge, with bursts of 5 times as many; further ones are counted in one event a second"`
 	AuditMaxBytes int64         `env:"AUDIT_MAX_BYTES" default:"-1" desc:"size of the audit log, in bytes, beyond which events are refused; -1 is unlimited"`
-
-	ArchiveAfter time.Duration `env:"ARCHIVE_AFTER" default:"0s" desc:"archive a session this long after its end (projector), and read archives (edge); 0s disables"`
 
 	Linger           time.Duration `env:"LINGER" default:"10ms" desc:"longest delay of a delta to merge it with the next; 0s disables"`
 	Format           format        `env:"FORMAT" default:"json" desc:"body of stored chunks: json or msgpack"`
@@ -293,8 +291,8 @@ func (c config) validate() error {
 			return fmt.Errorf("%s is %s, want more than 0", name, d)
 		}
 	}
-	if c.Linger < 0 || c.Drain < 0 || c.MaxStreamAge < 0 || c.MaxAge < 0 || c.SyncInterval < 0 || c.ArchiveAfter < 0 || c.RunTimeout < 0 || c.ShutdownTimeout < 0 {
-		return errors.New("linger, drain, max-stream-age, max-age, sync-interval, archive-after, run-timeout and shutdown-timeout are durations of 0 or more")
+	if c.Linger < 0 || c.Drain < 0 || c.MaxStreamAge < 0 || c.MaxAge < 0 || c.SyncInterval < 0 || c.RunTimeout < 0 || c.ShutdownTimeout < 0 {
+		return errors.New("linger, drain, max-stream-age, max-age, sync-interval, run-timeout and shutdown-timeout are durations of 0 or more")
 	}
 	if err := natsauth.CheckInboxPrefix(c.NATSInboxPrefix); err != nil {
 		return fmt.Errorf("nats-inbox-prefix: %w", err)

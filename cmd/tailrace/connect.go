@@ -166,16 +166,6 @@ func newJetStream(nc *nats.Conn, domain string) (jetstream.JetStream, error) {
 
 func (b *app) close() { b.nc.Close() }
 
-// historyReader returns a reader for serving clients: it uses archives if they
-// exist.
-func (b *app) historyReader() (*consumers.Reader, error) {
-	return consumers.New(b.js, b.historyConfig())
-}
-
-func (b *app) historyConfig() consumers.Config {
-	return consumers.Config{Layout: b.cfg.layout(), Log: b.log, UseArchives: b.cfg.ArchiveAfter > 0}
-}
-
 // roots returns what follows single sessions, nil if the edge follows partitions.
 func (b *app) roots() (hub.RootFeed, error) {
 	if b.cfg.Feed != feedInterest {

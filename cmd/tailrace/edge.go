@@ -91,7 +91,7 @@ func (b *app) newHTTPServerWith(ctx context.Context, authenticators *authenticat
 }
 
 func (f *httpServer) build(demo *demoAgent) error {
-	reader, err := f.b.historyReader()
+	reader, err := f.b.reader()
 	if err != nil {
 		return err
 	}

@@ -62,7 +62,6 @@ func subcommands() []command {
 		{"usage", "[--tenant T] [--days N]", "print the tokens that tenants have used, by day", runUsage},
 		{"verify", "--session ID|--all", "compare stored snapshots with a fold of the log; exit code 1 if any differs", runVerify},
 		{"rebuild", "--session ID|--all|--drop BUCKET", "refold sessions from the log, in place or into another bucket", runRebuild},
-		{"archive", "", "archive sessions that have ended, once; the projector does so with --archive-after", runArchive},
 		{"deadletters", "list|show N…|replay N…|drop N…", "manage log messages that could not be folded", runDeadLetters},
 		{"revoke", "--token ID|--subject S|--list", "revoke a token, or all credentials of a user, on all edges", runRevoke},
 		{"version", "", "print the version", runVersion},

@@ -76,7 +76,7 @@ func TestRolesHaveTheirPermissions(t *testing.T) {
 			}
 			startProcess(t, as(natsauth.Projector, "projector", "--ops-listen", "", "--save-after", "10ms")...)
 			startProcess(t, as(natsauth.Worker, "worker", "--ops-listen", "", "--demo-pace", "0")...)
-			workAsRoles(t, startEdge(t, as(natsauth.Edge, "--allow-delete", "--agent-server", "--archive-after", "1h")...).url, as)
+			workAsRoles(t, startEdge(t, as(natsauth.Edge, "--allow-delete", "--agent-server")...).url, as)
 		})
 	}
 }
@@ -110,12 +110,6 @@ func workAsRoles(t *testing.T, edge string, as func(natsauth.Role, ...string) []
 			t.Errorf("%s: exit code %d: %s", name, code, out.text.String())
 		}
 		cancel()
-	}
-	tailrace(t, exitOK, as(natsauth.Projector, "archive", "--archive-after", "1ns")...)
-	for _, path := range []string{"events", "snapshot"} { // of the archive
-		if status, body := get(t, edge+"/v1/sessions/s1/"+path, ""); status != http.StatusOK || !strings.Contains(body, "published") {
-			t.Errorf("%s of the archive: %d %s", path, status, body)
-		}
 	}
 	for _, args := range [][]string{{"verify", "--all"}, {"rebuild", "--all"}, {"rebuild", "--all", "--to", "OTHER"}, {"rebuild", "--drop", "OTHER"}, {"deadletters", "list"}, {"doctor"}, {"epoch", "--new", "TR_AUDIT"}} {
 		tailrace(t, exitOK, as(natsauth.Operator, args...)...)

@@ -110,7 +110,7 @@ func TestNSCRunsThePrintedCommands(t *testing.T) {
 	tailrace(t, exitOK, as(natsauth.Setup, "setup")...)
 	startProcess(t, as(natsauth.Projector, "projector", "--ops-listen", "", "--save-after", "10ms")...)
 	startProcess(t, as(natsauth.Worker, "worker", "--ops-listen", "", "--demo-pace", "0")...)
-	workAsRoles(t, startEdge(t, as(natsauth.Edge, "--allow-delete", "--agent-server", "--archive-after", "1h")...).url, as)
+	workAsRoles(t, startEdge(t, as(natsauth.Edge, "--allow-delete", "--agent-server")...).url, as)
 
 	strict := natstest.Start(t, conf)
 	for role, subjects := range map[natsauth.Role][]string{

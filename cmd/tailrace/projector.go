@@ -38,9 +38,6 @@ func (b *app) project(ctx context.Context) error {
 	group.Go(func() error { return b.sweepSnapshots(ctx, parts.store) })
 	group.Go(func() error { return b.sweepRuns(ctx, parts.store) })
 	group.Go(func() error { return b.countApprovals(ctx, parts.store) })
-	if b.cfg.ArchiveAfter > 0 {
-		group.Go(func() error { return b.sweepArchives(ctx) })
-	}
 	group.Go(func() error { return parts.share(ctx) })
 	b.conditions.projector.Store(true)
 	return group.Wait()

@@ -47,21 +47,6 @@ func (b *app) sweepSnapshots(ctx context.Context, store *jssnapshots.Store) erro
 	})
 }
 
-// sweepArchives archives sessions that ended ArchiveAfter ago, until ctx ends.
-func (b *app) sweepArchives(ctx context.Context) error {
-	archiver, err := b.archiver()
-	if err != nil {
-		return err
-	}
-	return b.every(ctx, "compact", 10*time.Minute, func(ctx context.Context) error {
-		r, err := archiver.Sweep(ctx)
-		if r != (retention.Report{}) {
-			b.log.Info("archive sweep completed", slog.Int("archived", r.Archived), slog.Int("notArchivable", r.NotArchivable), slog.Int("removed", r.Removed))
-		}
-		return err
-	})
-}
-
 // every runs a sweep once in each interval, in one of several projectors.
 func (b *app) every(ctx context.Context, name string, interval time.Duration, sweep func(context.Context) error) error {
 	lease, err := retention.NewLease(b.js, retention.LeaseConfig{Layout: b.cfg.layout(), Name: name, Interval: interval})

@@ -71,7 +71,7 @@ func startEnv(t *testing.T, bin, dir string, vars ...string) *env {
 	w := &env{bin: bin, edges: make(map[string]string)}
 	w.vars = append(os.Environ(), "TAILRACE_DATA_DIR="+dir, "TAILRACE_NATS_PORT="+port, "TAILRACE_LISTEN=127.0.0.1:0", "TAILRACE_OPS_LISTEN=",
 		"TAILRACE_MAX_AGE="+century, "TAILRACE_COMMAND_MAX_AGE="+century, "TAILRACE_INBOX_MAX_AGE="+century, "TAILRACE_DEADLETTER_MAX_AGE="+century,
-		"TAILRACE_SNAPSHOT_TTL=0s", "TAILRACE_PARTITIONS=2", "TAILRACE_ARCHIVE_AFTER="+century, "TAILRACE_ALLOW_DELETE=true",
+		"TAILRACE_SNAPSHOT_TTL=0s", "TAILRACE_PARTITIONS=2", "TAILRACE_ALLOW_DELETE=true",
 		"TAILRACE_CHAT_AGENT=assistant,demo", "TAILRACE_DEMO=false", "TAILRACE_HEARTBEAT=10m", "TAILRACE_DRAIN=1s", "TAILRACE_LOG_LEVEL=error")
 	w.vars = append(w.vars, vars...)
 	file := filepath.Join(t.TempDir(), "views.json")

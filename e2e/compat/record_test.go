@@ -42,7 +42,6 @@ func TestRecord(t *testing.T) {
 	handled := w.read(t, durable, func(lines []string) bool { return len(lines) == 500 })
 	r.chats(t)
 	r.published(t)
-	r.archives(t)
 	r.queue(t)
 	w.awaitSaved(t)
 	r.check(t, len(handled))
@@ -273,15 +272,6 @@ func (r *recorder) published(t *testing.T) {
 		t.Fatalf("delete: %+v, %v", got, err)
 	}
 	r.publish(t, "after", `{"type":"text_delta","delta":"published behind the deleted session"}`)
-}
-
-func (r *recorder) archives(t *testing.T) {
-	t.Helper()
-	got := r.ask(t, ask{Args: []string{"compact", "--archive-after", "1ms"}})
-	if got.Code != 0 || strings.HasPrefix(got.Body, "0 ") {
-		t.Fatalf("compact: %+v", got)
-	}
-	t.Log(got.Body)
 }
 
 // queue leaves two commands in the queue: a message of a chat, and one with parameters.

@@ -73,7 +73,6 @@ var layers = map[string]place{
 	"projector":             {layer: engine},
 
 	"consumers":              {adapter, jetstream},
-	"internal/archive":       {adapter, jetstream},
 	"internal/canary":        {adapter, jetstream},
 	"internal/jsclient":      {adapter, jetstream},
 	"internal/jsreader":      {adapter, jetstream},

@@ -40,7 +40,7 @@ const fanoutClients = 1000
 
 // Names returns the benchmarks that take some minutes together.
 func Names() []string {
-	return []string{"publish", "follow", "replay", "fanout", "many", "catchup", "storm", "idle", "project", "snapshot", "history", "chat", "auth", "dialects", "ingest"}
+	return []string{"publish", "follow", "replay", "fanout", "many", "catchup", "storm", "idle", "project", "snapshot", "chat", "auth", "dialects", "ingest"}
 }
 
 // Standalone returns the benchmarks that are run separately.
@@ -189,8 +189,6 @@ func (l *harness) pairs(ctx context.Context, name string) ([]pair, error) {
 		return l.longTurn(ctx)
 	case "feeds":
 		return l.feeds(), nil
-	case "history":
-		return l.history(ctx)
 	case "chat":
 		return l.chat()
 	case "dialects":

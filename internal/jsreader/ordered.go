@@ -110,17 +110,11 @@ func (o *Ordered) Last() uint64 { return o.last.seq }
 // State returns the state of the stream when the reader was last attached.
 func (o *Ordered) State() jsclient.State { return o.state }
 
-// Filter returns OrderedConfig.Filter.
-func (o *Ordered) Filter() string { return o.cfg.Filter }
-
 // Remaining returns the number of messages up to the present end that are not delivered yet, by the count of the server. It is for a reader that is not live.
 func (o *Ordered) Remaining() uint64 { return o.remaining }
 
 // WatchSilence makes Next return ErrSilence after some time without a message.
 func (o *Ordered) WatchSilence(on bool) { o.watchSilence = on }
-
-// Advance records that the caller has received the message at seq from another source. It is for a reader that is not open.
-func (o *Ordered) Advance(seq uint64, stored time.Time) { o.last.seq, o.last.stored = seq, stored }
 
 // Resume declares that the caller has read the stream of OrderedConfig.Epoch up to Last: Open then fails with ErrRecreated if the stream is another
 // one or was rolled back. It is for a reader that is not open.

@@ -1,7 +1,6 @@
 package jssnapshots
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -13,8 +12,6 @@ import (
 	"github.com/nats-io/nats.go"
 
 	"github.com/tailrace/tailrace/chunk"
-	"github.com/tailrace/tailrace/consumers"
-	"github.com/tailrace/tailrace/internal/retention"
 	"github.com/tailrace/tailrace/internal/testkit/natstest"
 	"github.com/tailrace/tailrace/internal/testkit/streamtest"
 	"github.com/tailrace/tailrace/producers"
@@ -203,98 +200,4 @@ func TestListOnReplicas(t *testing.T) {
 	if got := fmt.Sprint(busy); got != "[busy-0 at 40 busy-2 at 39 busy-1 at 38]" {
 		t.Errorf("on top are %s", got)
 	}
-}
-
-// Sessions are archived while the leader of the archive steps down or is killed: readers of the archive get the content of the log.
-func TestArchivesOnReplicas(t *testing.T) {
-	t.Parallel()
-	c := newReplicated(t)
-	var sessions []chunk.Session
-	for n := range 5 {
-		s := chunk.RootSession("acme", fmt.Sprint("s", n))
-		sessions = append(sessions, s)
-		run := c.start(s)
-		for i := range 40 {
-			c.emit(run, chunk.TextDelta{Delta: strings.Repeat(fmt.Sprint(i, " "), 2000)}, chunk.StepEnd{})
-		}
-		c.end(run)
-	}
-	archives, err := consumers.New(c.js, consumers.Config{UseArchives: true})
-	if err != nil {
-		t.Fatal(err)
-	}
-	compactor, err := retention.NewArchiver(c.js, retention.ArchiverConfig{MinMessages: 1})
-	if err != nil {
-		t.Fatal(err)
-	}
-	down := 0
-	for n, s := range sessions {
-		archived := make(chan error, 1)
-		go func() { archived <- persist(t.Context(), compactor, s) }()
-		switch n {
-		case 1:
-			c.nodes.StepDown(t, objects)
-		case 2:
-			down = c.nodes.Leader(t, objects)
-			c.nodes.Kill(t, down)
-		case 4:
-			c.nodes.Restart(t, down)
-			c.nodes.StepDown(t, stream)
-		}
-		if err := <-archived; err != nil {
-			t.Fatal(err)
-		}
-		c.agree(archives, s)
-	}
-	for _, name := range []string{stream, objects} {
-		c.nodes.AwaitCurrent(t, name)
-	}
-	for _, s := range sessions {
-		before := archives.Stats().Archived
-		if n := c.agree(archives, s); archives.Stats().Archived-before != uint64(n) {
-			t.Errorf("%d of %d records of %s came from the archive", archives.Stats().Archived-before, n, s)
-		}
-	}
-}
-
-// persist archives s, with retries.
-func persist(ctx context.Context, compactor *retention.Archiver, s chunk.Session) error {
-	var errs []error
-	for range 20 {
-		ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
-		_, err := compactor.Archive(ctx, s)
-		cancel()
-		if err == nil {
-			return nil
-		}
-		errs = append(errs, err)
-	}
-	return errors.Join(errs...)
-}
-
-// agree compares the output of a reader of archives with the log.
-func (c *replicated) agree(archives *consumers.Reader, s chunk.Session) int {
-	c.tb.Helper()
-	read := func(r *consumers.Reader) (all []chunk.Record) {
-		natstest.Eventually(c.tb, "a read of "+s.String(), func(context.Context) error {
-			ctx, cancel := context.WithTimeout(c.tb.Context(), 10*time.Second)
-			defer cancel()
-			all = nil
-			for rec, err := range r.Replay(ctx, chunk.Range{Session: s}) {
-				if err != nil {
-					return err
-				}
-				all = append(all, rec)
-			}
-			return nil
-		})
-		return all
-	}
-	got, want := read(archives), read(c.log)
-	if !slices.EqualFunc(got, want, func(a, b chunk.Record) bool {
-		return a.Position() == b.Position() && a.Epoch == b.Epoch && a.Type == b.Type && bytes.Equal(a.Data, b.Data)
-	}) || len(want) < 80 {
-		c.tb.Fatalf("%s: %d records with archives, %d without, and they differ", s, len(got), len(want))
-	}
-	return len(got)
 }

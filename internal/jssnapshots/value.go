@@ -141,7 +141,7 @@ var errNoObject = errors.New("object not found")
 // messages of an object that is removed during the read.
 func (st *Store) fetch(ctx context.Context, p pointer) ([]byte, error) {
 	stream, err := request(ctx, st, func(ctx context.Context) (jetstream.Stream, error) {
-		return st.js.Stream(ctx, objectStream(st.cfg.Layout))
+		return st.js.Stream(ctx, ObjectStream(st.cfg.Layout))
 	})
 	if err != nil {
 		return nil, fmt.Errorf("bucket %s: %w", st.cfg.Layout.Objects(), err)
@@ -166,7 +166,7 @@ func (st *Store) fetch(ctx context.Context, p pointer) ([]byte, error) {
 	return data, nil
 }
 
-func objectStream(l subjects.Layout) string { return "OBJ_" + l.Objects() }
+func ObjectStream(l subjects.Layout) string { return "OBJ_" + l.Objects() }
 
 // collection is the result of collect.
 type collection struct {
@@ -217,7 +217,7 @@ func (st *Store) discard(ctx context.Context, b *bucket, s chunk.Session, object
 		return err
 	}
 	for _, subject := range []string{metaSubject(st.cfg.Layout, object), dataSubject(st.cfg.Layout, object)} {
-		if _, err := st.purge(ctx, objectStream(st.cfg.Layout), subject, 0); err != nil {
+		if _, err := st.purge(ctx, ObjectStream(st.cfg.Layout), subject, 0); err != nil {
 			return fmt.Errorf("remove object %s of %s: %w", object, s, err)
 		}
 	}

@@ -7,7 +7,6 @@ import (
 	"github.com/nats-io/jwt/v2"
 	"github.com/nats-io/nats.go/jetstream"
 
-	"github.com/tailrace/tailrace/internal/archive"
 	"github.com/tailrace/tailrace/internal/jsclient"
 	"github.com/tailrace/tailrace/internal/jscontrol"
 	"github.com/tailrace/tailrace/internal/jsinterest"
@@ -216,7 +215,7 @@ func (g *grants) readSnapshots() {
 		g.readMessages("KV_" + bucket)
 		g.call("DIRECT.GET.KV_" + bucket + "." + g.snapshotKeys(bucket))
 	}
-	g.readMessages(archive.Stream(g.layout))
+	g.readMessages(jssnapshots.ObjectStream(g.layout))
 }
 
 // snapshotKeys returns the subjects of the keys of sessions in a bucket of snapshots.
@@ -314,7 +313,7 @@ func (g *grants) credentials() {
 // erase allows the deletion of sessions. The filter of a purge is in its body, so a user that may delete one session may delete all.
 func (g *grants) erase() {
 	l := g.layout
-	for _, s := range append([]string{archive.Stream(l), "KV_" + l.Inbox(), l.DeadLetterStream()}, g.logs...) {
+	for _, s := range append([]string{jssnapshots.ObjectStream(l), "KV_" + l.Inbox(), l.DeadLetterStream()}, g.logs...) {
 		g.call("STREAM.PURGE." + s)
 	}
 	for _, bucket := range g.snapshots {
@@ -328,7 +327,7 @@ func (g *grants) erase() {
 
 func (g *grants) projector() {
 	l := g.layout
-	objects := archive.Stream(l)
+	objects := jssnapshots.ObjectStream(l)
 	g.readLog()
 	for _, log := range g.logs {
 		name := log + "." + jssnapshots.Durable

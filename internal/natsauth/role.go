@@ -16,7 +16,7 @@ type Role string
 const (
 	Setup     Role = "setup"     // tailrace setup
 	Edge      Role = "edge"      // tailrace edge
-	Projector Role = "projector" // tailrace projector, archive
+	Projector Role = "projector" // tailrace projector
 	Worker    Role = "worker"    // tailrace worker, publish, and programs with package workers or producers
 	Analytics Role = "analytics" // tailrace firehose, tail, and programs with package consumers
 	Operator  Role = "operator"  // every other command, and tailrace up

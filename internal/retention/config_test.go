@@ -13,15 +13,12 @@ func TestConfigNamesTheField(t *testing.T) {
 	bad := subjects.Layout{Partitions: -1}
 	for want, errs := range map[string][]error{
 		"Layout: Partitions is -1": {
-			errOf(NewArchiver(js, ArchiverConfig{Layout: bad})), errOf(NewEraser(js, nil, EraserConfig{Layout: bad})),
+			errOf(NewEraser(js, nil, EraserConfig{Layout: bad})),
 			errOf(NewDeadLetters(js, DeadLetterConfig{Layout: bad})), errOf(NewLease(js, LeaseConfig{Layout: bad, Name: "x", Interval: 1})),
 		},
-		"MinAge is ":       {errOf(NewArchiver(js, ArchiverConfig{MinAge: -1}))},
-		"MinMessages is ":  {errOf(NewArchiver(js, ArchiverConfig{MinMessages: -1}))},
-		"RetryTimeout is ": {errOf(NewArchiver(js, ArchiverConfig{RetryTimeout: -1}))},
-		"TTL is ":          {errOf(NewEraser(js, nil, EraserConfig{TTL: -1}))},
-		"Name: ":           {errOf(NewLease(js, LeaseConfig{Name: "two.tokens", Interval: 1}))},
-		"Interval is ":     {errOf(NewLease(js, LeaseConfig{Name: "x"}))},
+		"TTL is ":      {errOf(NewEraser(js, nil, EraserConfig{TTL: -1}))},
+		"Name: ":       {errOf(NewLease(js, LeaseConfig{Name: "two.tokens", Interval: 1}))},
+		"Interval is ": {errOf(NewLease(js, LeaseConfig{Name: "x"}))},
 	} {
 		for i, err := range errs {
 			if err == nil || !strings.HasPrefix(err.Error(), want) {

@@ -1,15 +1,8 @@
-// Package retention decides how long data is kept, and in which form. It has four parts:
+// Package retention decides how long data is kept. It has three parts:
 //
-//   - An Archiver writes archives: compressed copies of the log of sessions that have ended some time ago.
 //   - An Eraser deletes sessions permanently from the log, the snapshots and all copies; with a root it deletes all sessions of its tree.
 //   - DeadLetters keeps messages of the log that could not be folded.
-//   - Every is the loop of the sweeps of Archiver and Eraser, which a Lease lets one of several processes run.
-//
-// # Archives
-//
-// The Archiver removes nothing from the log. The log stays authoritative: a reader with consumers.Config.UseArchives uses an archive only after the leader
-// has confirmed that the archive has exactly what the log has. So an Archiver may crash anywhere, several may work on the same sessions, and none has to be
-// notified when a session resumes, is cleaned up, expires or is deleted. docs/adr/0009 has the proof.
+//   - Every is the loop of a sweep, which a Lease lets one of several processes run.
 //
 // # Dead letters
 //
@@ -39,7 +32,7 @@
 //     which gets chunk.ErrFenced at its next chunk, and ends the streams of attached readers, which do not notice the removal of records that they have
 //     read. It expires after two minutes.
 //  2. A tombstone at that record replaces the snapshot head. From now on a request for the snapshot returns chunk.ErrUnknownSession.
-//  3. The log is purged up to the last record, then its archive, its dead letters and the inbox of its runs. A reader at an earlier position gets
+//  3. The log is purged up to the last record, then its dead letters and the inbox of its runs. A reader at an earlier position gets
 //     chunk.ErrTruncated, requests a snapshot and gets chunk.ErrUnknownSession.
 //  4. Messages and objects are removed. Then the tombstone gets a TTL.
 //

@@ -13,7 +13,6 @@ import (
 
 	"github.com/tailrace/tailrace/chunk"
 	"github.com/tailrace/tailrace/codec"
-	"github.com/tailrace/tailrace/internal/archive"
 	"github.com/tailrace/tailrace/internal/control"
 	"github.com/tailrace/tailrace/internal/jsclient"
 	"github.com/tailrace/tailrace/internal/jscontrol"
@@ -192,20 +191,11 @@ func (e *Eraser) one(ctx context.Context, s chunk.Session) (bool, error) {
 	return d.found || withdrawn || cleared, err
 }
 
-// purgeCopies removes the archive and the dead letters of a session, and the inbox of its runs. Commands stay: one may be for a new run of the session.
-//
-// Delete purges the log before: a process that writes an archive meanwhile reads the log afterwards and removes its archive.
+// purgeCopies removes the dead letters of a session, and the inbox of its runs. Commands stay: one may be for a new run of the session.
 func (e *Eraser) purgeCopies(ctx context.Context, s chunk.Session) error {
 	layout := e.cfg.Layout
-	archives, err := archive.Keys(layout, s)
-	if err != nil {
-		return err
-	}
 	deadLetters, err := layout.DeadLetters(s)
 	if err != nil {
-		return err
-	}
-	if _, err := e.purge(ctx, "archive", archive.Stream(layout), archives, 0); err != nil {
 		return err
 	}
 	if _, err := e.purge(ctx, "dead letters", layout.DeadLetterStream(), deadLetters, 0); err != nil {

@@ -89,36 +89,6 @@ func TestAnotherLoopFinishes(t *testing.T) {
 	}
 }
 
-func TestEveryArchives(t *testing.T) {
-	w := newArchiveEnv(t, ArchiverConfig{MinAge: time.Nanosecond})
-	recs := w.run(alice, 300)
-	l, err := NewLease(w.js, LeaseConfig{Name: "compact", Interval: time.Second})
-	w.must(err)
-	ctx, cancel := context.WithCancel(t.Context())
-	defer cancel()
-	done := make(chan error, 1)
-	go func() {
-		done <- Every(ctx, l, func(ctx context.Context) error {
-			_, err := w.c.Sweep(ctx)
-			return err
-		}, nil)
-	}()
-	limit := time.After(20 * time.Second)
-	for w.agree(alice) != 2*uint64(len(recs)) {
-		select {
-		case err := <-done:
-			t.Fatal(err)
-		case <-limit:
-			t.Fatal("no archive after 20 seconds")
-		default:
-		}
-	}
-	cancel()
-	if err := <-done; !errors.Is(err, context.Canceled) {
-		t.Fatal(err)
-	}
-}
-
 // A sweep that fails is logged and retried sooner than after the interval, and the loop ends with its context.
 func TestEveryRetries(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
