@@ -9,6 +9,7 @@ import (
 	"sync/atomic"
 
 	"github.com/tailrace/tailrace/chunk"
+	"github.com/tailrace/tailrace/internal/flight"
 	"github.com/tailrace/tailrace/internal/httpkit"
 	"github.com/tailrace/tailrace/internal/hub"
 	"github.com/tailrace/tailrace/projector"
@@ -28,9 +29,9 @@ type Edge struct {
 	past      History // nil if snapshots has none
 	access    *httpkit.Access
 	rewinds   historyLimiter
-	turns     turnReads
+	turns     flight.Group[turnKey, turnState]
 	reads     *readBudget
-	pages     sharedPages
+	pages     flight.Group[pageKey, sharedPage]
 	cfg       Config
 	respond   *httpkit.Responder
 	router    *httpkit.Router

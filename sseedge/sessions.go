@@ -47,7 +47,7 @@ func asListed(l projector.SessionInfo) listedPage {
 	return p
 }
 
-// listKey identifies a list for sharedPages: which sessions it shows depends on the client.
+// listKey identifies a list for pageKey: which sessions it shows depends on the client.
 type listKey struct {
 	tenant, status, agentType, before string
 	limit                             int

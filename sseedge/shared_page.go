@@ -4,11 +4,10 @@ import (
 	"context"
 	"errors"
 	"net/http"
-	"runtime/debug"
-	"sync"
 	"time"
 
 	"github.com/tailrace/tailrace/chunk"
+	"github.com/tailrace/tailrace/internal/flight"
 	"github.com/tailrace/tailrace/internal/httpkit"
 )
 
@@ -42,30 +41,26 @@ type pageKey struct {
 	query   any // comparable
 }
 
-// sharedPages makes each page once for all requests that wait for it. It continues as long as one of them waits, so a client that disconnects does not fail
-// the others.
-type sharedPages struct {
-	mu    sync.Mutex // guards pages, and users and complete of every sharedPage
-	pages map[pageKey]*sharedPage
-}
-
+// sharedPage is what a load returns.
 type sharedPage struct {
-	users    int // requests that wait for the page or write it
-	complete bool
-	cancel   context.CancelFunc
+	page
 
-	done    chan struct{} // closed when the fields below are set
-	page    page
 	problem *httpkit.Problem
 }
 
 // servePage writes the page that load returns. Requests with an equal key share one call of load, whose context ends when none of them is left.
 func (e *Edge) servePage(w http.ResponseWriter, r *http.Request, key pageKey, load func(context.Context) (page, *httpkit.Problem)) *httpkit.Problem {
-	s := e.join(r.Context(), key, load)
-	defer e.pages.leave(key, s)
-	select {
-	case <-s.done:
-	case <-r.Context().Done():
+	s, leave, err := e.pages.Hold(r.Context(), key, 0, func(ctx context.Context) (sharedPage, error) {
+		page, problem := load(ctx)
+		context.AfterFunc(ctx, page.hold.release) // when the last request has written it
+		return sharedPage{page, problem}, nil
+	})
+	defer leave()
+	if panicked, ok := errors.AsType[*flight.PanicError](err); ok {
+		e.cfg.Log.Error("page panicked", "session", key.session.String(), "error", panicked.Value, "stack", string(panicked.Stack))
+		return httpkit.Internal
+	}
+	if err != nil {
 		return unavailable // no client receives it
 	}
 	if s.problem != nil {
@@ -74,82 +69,20 @@ func (e *Edge) servePage(w http.ResponseWriter, r *http.Request, key pageKey, lo
 	if key.session.ID != "" {
 		w.Header().Set("X-Session-Id", key.session.ID)
 	}
-	if s.page.etag == "" {
+	if s.etag == "" {
 		w.Header().Set("Cache-Control", "no-store")
 	} else {
 		// A browser may store it, and revalidates it each time; shared caches may not, because the content depends on the client.
 		w.Header().Set("Cache-Control", "private, no-cache")
-		w.Header().Set("ETag", s.page.etag)
-		if matches(r.Header, s.page.etag) {
+		w.Header().Set("ETag", s.etag)
+		if matches(r.Header, s.etag) {
 			w.Header().Del("X-Session-Id")
 			w.WriteHeader(http.StatusNotModified)
 			return nil
 		}
 	}
-	e.writePage(w, s.page.text)
+	e.writePage(w, s.text)
 	return nil
-}
-
-// join returns the page that is being made for an equal key, or starts to make it.
-func (e *Edge) join(ctx context.Context, key pageKey, load func(context.Context) (page, *httpkit.Problem)) *sharedPage {
-	p := &e.pages
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if s := p.pages[key]; s != nil {
-		s.users++
-		return s
-	}
-	ctx, cancel := context.WithCancel(context.WithoutCancel(ctx))
-	s := &sharedPage{users: 1, cancel: cancel, done: make(chan struct{})}
-	if p.pages == nil {
-		p.pages = make(map[pageKey]*sharedPage)
-	}
-	p.pages[key] = s
-	go func() {
-		defer cancel()
-		s.problem = httpkit.Internal // of a load that panics
-		defer p.finish(key, s)
-		defer func() {
-			if v := recover(); v != nil {
-				e.cfg.Log.Error("page panicked", "session", key.session.String(), "error", v, "stack", string(debug.Stack()))
-			}
-		}()
-		s.page, s.problem = load(ctx)
-	}()
-	return s
-}
-
-// finish publishes the result. A later request makes the page again.
-func (p *sharedPages) finish(key pageKey, s *sharedPage) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	s.complete = true
-	close(s.done)
-	p.remove(key, s)
-	s.releaseUnused()
-}
-
-func (p *sharedPages) leave(key pageKey, s *sharedPage) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if s.users--; s.users == 0 {
-		s.cancel()
-		p.remove(key, s) // the next request must not join a cancelled load
-	}
-	s.releaseUnused()
-}
-
-func (p *sharedPages) remove(key pageKey, s *sharedPage) {
-	if p.pages[key] == s {
-		delete(p.pages, key)
-	}
-}
-
-func (s *sharedPage) releaseUnused() {
-	if s.complete && s.users == 0 {
-		s.page.hold.release()
-		s.page = page{}
-	}
 }
 
 // slowestPage is the rate, in bytes per second, below which a client does not receive the whole of a page: its text takes memory until then.

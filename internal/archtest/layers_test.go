@@ -67,6 +67,7 @@ var layers = map[string]place{
 	"internal/audit":        {layer: engine},
 	"internal/wait":         {layer: engine},
 	"internal/conversation": {layer: engine},
+	"internal/flight":       {layer: engine},
 	"internal/hub":          {layer: engine},
 	"internal/ingestion":    {layer: engine},
 	"internal/shares":       {layer: engine},
