@@ -37,7 +37,6 @@ var wordExceptions = []wordException{
 	{"internal/conversation", `nobody answered in time|the person said something else`, "stored texts of failed calls"},
 	{"sseedge/agentserver/problem.go", `a run is at work; wait`, "text of a problem on the wire"},
 	{"e2e/aisdk/scenes_test.go", `"told"|Twice told`, "text of a model"},
-	{"internal/retention/archive_bench_test.go", `"told"`, "text of a model"},
 	{"internal/testkit/natstest/process_test.go", `or a zombie`, "term of the operating system"},
 	{"scripts/benchcompare/main.go", `\\tOLD`, "a tab and a heading"},
 	{"e2e/compat", `(?i)buried|"nobody[" ]|Where the person is`, "recorded answers, sessions and tools"},
