@@ -186,7 +186,7 @@ func TestDocsIdentifiers(t *testing.T) {
 		declared[name] = exported(parseDir(t, name))
 	}
 	found := 0
-	for _, page := range []string{"README.md", architecture, "docs/glossary.md", "docs/workers.md", "docs/chat.md", "docs/snapshots.md", "docs/archive.md", "docs/wire.md", "docs/cloudevents.md", "docs/security.md", "CONTRIBUTING.md"} {
+	for _, page := range []string{"README.md", architecture, "docs/glossary.md", "docs/workers.md", "docs/chat.md", "docs/snapshots.md", "docs/wire.md", "docs/cloudevents.md", "docs/security.md", "CONTRIBUTING.md"} {
 		data, err := os.ReadFile(filepath.Join(root, page))
 		if err != nil {
 			t.Fatal(err)
