@@ -29,11 +29,9 @@ func (p storedPositions) StoredPosition(ctx context.Context, s chunk.Session) (c
 	}
 	ctx, cancel := context.WithTimeout(ctx, p.timeout)
 	defer cancel()
-	m, err := p.head(ctx, p.layout.SnapshotsOf(p.layout.Partition(s)), key)
-	if errors.Is(err, errNoHead) && p.layout.Partition(s) > 0 {
-		m, err = p.head(ctx, p.layout.Snapshots(), key) // which has all heads if an earlier build has created the log
-	}
-	if errors.Is(err, errNoHead) {
+	bucket := p.layout.SnapshotsOf(p.layout.Partition(s))
+	m, err := p.client.Last(ctx, "KV_"+bucket, "$KV."+bucket+"."+key)
+	if errors.Is(err, jsclient.ErrNotFound) || errors.Is(err, jetstream.ErrStreamNotFound) {
 		return chunk.Position{}, 0, nil
 	}
 	if err != nil {
@@ -44,15 +42,4 @@ func (p storedPositions) StoredPosition(ctx context.Context, s chunk.Session) (c
 		return chunk.Position{}, 0, nil // the key was deleted by hand
 	}
 	return chunk.Position{Seq: index.Seq, Ordinal: index.Ordinal}, index.Epoch, nil
-}
-
-// errNoHead reports a bucket without the head, or no bucket.
-var errNoHead = errors.New("no head")
-
-func (p storedPositions) head(ctx context.Context, bucket, key string) (jsclient.Message, error) {
-	m, err := p.client.Last(ctx, "KV_"+bucket, "$KV."+bucket+"."+key)
-	if errors.Is(err, jsclient.ErrNotFound) || errors.Is(err, jetstream.ErrStreamNotFound) {
-		err = errNoHead
-	}
-	return m, err
 }

@@ -8,7 +8,6 @@ import (
 	"testing"
 
 	"github.com/nats-io/nats.go"
-	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/tailrace/tailrace/chunk"
 	"github.com/tailrace/tailrace/internal/headindex"
@@ -50,33 +49,26 @@ func TestPositionOfAStoredHead(t *testing.T) {
 	}
 }
 
-// A writer finds the head in the bucket of its partition, and in a log whose partitions share a bucket in that of partition 0.
+// A writer finds the head in the bucket of its partition.
 func TestPositionInABucketOfAPartition(t *testing.T) {
 	layout := subjects.Layout{Partitions: 4}
-	for name, ensure := range map[string]func(testing.TB, jetstream.JetStream, topology.Config){"buckets": streamtest.Ensure, "a shared bucket": streamtest.EnsureShared} {
-		t.Run(name, func(t *testing.T) {
-			js := natstest.Start(t).JetStream(t)
-			ensure(t, js, topology.Config{Layout: layout})
-			p := newTestProducer(t, js, Config{Layout: layout})
-			for n := range 12 {
-				s := chunk.RootSession("acme", fmt.Sprintf("s%d", n))
-				bucket := layout.Snapshots()
-				if name == "buckets" {
-					bucket = layout.SnapshotsOf(layout.Partition(s))
-				}
-				m := nats.NewMsg("$KV." + bucket + ".h.acme." + s.ID + "." + s.ID)
-				m.Header.Set(headindex.Header, `{"status":"ended","seq":77,"ordinal":41,"epoch":6}`)
-				if _, err := js.PublishMsg(t.Context(), m); err != nil {
-					t.Fatal(err)
-				}
-				if r := mustStart(t, p, s); r.Epoch() != 7 || r.Position().Ordinal != 42 {
-					t.Errorf("%s in %s: epoch %d, ordinal %d, want 7 and 42", s, bucket, r.Epoch(), r.Position().Ordinal)
-				}
-			}
-			if r := mustStart(t, p, chunk.RootSession("acme", "new")); r.Epoch() != 1 || r.Position().Ordinal != 1 {
-				t.Errorf("a new session: epoch %d, ordinal %d, want 1 and 1", r.Epoch(), r.Position().Ordinal)
-			}
-		})
+	js := natstest.Start(t).JetStream(t)
+	streamtest.Ensure(t, js, topology.Config{Layout: layout})
+	p := newTestProducer(t, js, Config{Layout: layout})
+	for n := range 12 {
+		s := chunk.RootSession("acme", fmt.Sprintf("s%d", n))
+		bucket := layout.SnapshotsOf(layout.Partition(s))
+		m := nats.NewMsg("$KV." + bucket + ".h.acme." + s.ID + "." + s.ID)
+		m.Header.Set(headindex.Header, `{"status":"ended","seq":77,"ordinal":41,"epoch":6}`)
+		if _, err := js.PublishMsg(t.Context(), m); err != nil {
+			t.Fatal(err)
+		}
+		if r := mustStart(t, p, s); r.Epoch() != 7 || r.Position().Ordinal != 42 {
+			t.Errorf("%s in %s: epoch %d, ordinal %d, want 7 and 42", s, bucket, r.Epoch(), r.Position().Ordinal)
+		}
+	}
+	if r := mustStart(t, p, chunk.RootSession("acme", "new")); r.Epoch() != 1 || r.Position().Ordinal != 1 {
+		t.Errorf("a new session: epoch %d, ordinal %d, want 1 and 1", r.Epoch(), r.Position().Ordinal)
 	}
 }
 

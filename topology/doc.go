@@ -24,10 +24,7 @@
 // setting. Stricter is a lower limit, and Accepted does not matter; Differences returns all of them.
 //
 // A stream that Ensure creates has a random epoch in its metadata (tailrace.epoch), which identifies its history: positions of readers belong to it. A stream
-// without one, of an earlier build or created from Streams, has its creation time as its epoch.
-//
-// If a log with several partitions was created by an earlier build, its snapshots are all in TR_SNAPSHOTS, and the buckets of the other partitions are not used. In
-// all other logs the metadata of TR_SNAPSHOTS has tailrace.snapshots.
+// without one, which another tool has created from Streams, has its creation time as its epoch.
 //
 // # The number of partitions
 //

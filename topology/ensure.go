@@ -26,9 +26,6 @@ func Ensure(ctx context.Context, js jetstream.JetStream, cfg Config) error {
 	if err := diffError(diffs); err != nil {
 		return err
 	}
-	if err := partitionSnapshots(ctx, js, cfg.withDefaults().Layout, missing); err != nil {
-		return err
-	}
 	for _, want := range missing {
 		different, err := create(ctx, js, want)
 		if err != nil {

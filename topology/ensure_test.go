@@ -217,8 +217,8 @@ func TestEpochs(t *testing.T) {
 		}
 		epochs := make(map[string]string)
 		for info := range js.ListStreams(t.Context()).Info() {
-			epoch, stored := jsclient.EpochOf(info)
-			if !stored {
+			epoch := jsclient.EpochOf(info)
+			if info.Config.Metadata[jsclient.EpochKey] != epoch {
 				t.Errorf("%s has no epoch in its metadata", info.Config.Name)
 			}
 			epochs[info.Config.Name] = epoch

@@ -8,8 +8,6 @@ import (
 	"time"
 
 	"github.com/nats-io/nats.go/jetstream"
-
-	"github.com/tailrace/tailrace/internal/jsclient"
 )
 
 // setting is one property of a stream as text. The description, the metadata of other programs and, unless a Config asks for one, the placement are not
@@ -52,7 +50,7 @@ func settings(c jetstream.StreamConfig) []setting {
 	return []setting{
 		{name: subjectsSetting, value: strings.Join(c.Subjects, " ")},
 		{name: partitionsSetting, value: orNone(c.Metadata[partitionsKey])},
-		{name: snapshotsSetting, value: orNone(c.Metadata[jsclient.SnapshotsKey])},
+		{name: snapshotsSetting, value: orNone(c.Metadata[snapshotsKey])},
 		{name: retentionSetting, value: c.Retention.String(), fixed: true},
 		{name: storageSetting, value: c.Storage.String(), fixed: true},
 		{name: replicasSetting, value: strconv.Itoa(max(1, c.Replicas)), size: int64(max(1, c.Replicas))},

@@ -5,8 +5,6 @@ import (
 	"time"
 
 	"github.com/nats-io/nats.go/jetstream"
-
-	"github.com/tailrace/tailrace/internal/jsclient"
 )
 
 const (
@@ -25,6 +23,9 @@ const (
 
 	// partitionsKey is the metadata key of the number of partitions, in each stream of the log.
 	partitionsKey = "tailrace.partitions"
+
+	// snapshotsKey is the metadata key of the partition of a bucket of snapshots. A bucket can have the name of that of another partition in another layout.
+	snapshotsKey = "tailrace.snapshots"
 
 	unlimited = -1
 )
@@ -210,7 +211,7 @@ func (c Config) snapshots(p int) streamSpec {
 	s.MaxMsgSize = c.MaxSnapshot
 	s.AllowDirect = true
 	s.AllowMsgTTL = true
-	s.Metadata = map[string]string{jsclient.SnapshotsKey: strconv.Itoa(p)}
+	s.Metadata = map[string]string{snapshotsKey: strconv.Itoa(p)}
 	return s
 }
 

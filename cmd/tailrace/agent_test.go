@@ -23,7 +23,7 @@ import (
 // startWorker runs `tailrace worker` until the test ends.
 func startWorker(t *testing.T, server *natstest.Server, args ...string) *process {
 	t.Helper()
-	cfg, _, err := load(nil, io.Discard, nil)
+	cfg, _, err := load(nil, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -204,7 +204,7 @@ func TestInvalidFilesOfAgents(t *testing.T) {
 		// A call without its credentials would be sent, and rejected with 401 at the first call of a model.
 		`{"agents":{"a":{"tools":[{"name":"x","url":"http://h","headers":{"Authorization":"Bearer ${TAILRACE_TEST_NO_TOKEN}"}}]}}}`: "header Authorization: environment variable TAILRACE_TEST_NO_TOKEN",
 	} {
-		cfg, _, err := load([]string{"--model-key", "k", "--model", "m", "--agents", writeFile(t, "agents.json", text)}, io.Discard, nil)
+		cfg, _, err := load([]string{"--model-key", "k", "--model", "m", "--agents", writeFile(t, "agents.json", text)}, nil)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -217,7 +217,7 @@ func TestInvalidFilesOfAgents(t *testing.T) {
 
 // No way of printing the settings reveals the key.
 func TestKeyIsNotPrinted(t *testing.T) {
-	cfg, _, err := load([]string{"--model-key", "sk-1234"}, io.Discard, nil)
+	cfg, _, err := load([]string{"--model-key", "sk-1234"}, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -234,7 +234,7 @@ func TestChatAgentDefaults(t *testing.T) {
 		"": "demo", "--model-key k": "assistant", "--model-url http://h/v1 --agent clerk": "clerk", "--model-key k --chat-agent a,b": "a,b",
 		"--agents a.json --agent support": "support",
 	} {
-		cfg, _, err := load(strings.Fields(args), io.Discard, nil)
+		cfg, _, err := load(strings.Fields(args), nil)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -165,9 +165,8 @@ type config struct {
 }
 
 // load reads the environment, then the flags; flags win. extra registers the
-// flags of one command. The remaining arguments are returned. A deprecated name
-// of a setting is logged to warn.
-func load(args []string, warn io.Writer, extra func(*flag.FlagSet)) (config, []string, error) {
+// flags of one command. The remaining arguments are returned.
+func load(args []string, extra func(*flag.FlagSet)) (config, []string, error) {
 	var cfg config
 	if err := readEnvironment(&cfg); err != nil {
 		return cfg, nil, err
@@ -175,10 +174,6 @@ func load(args []string, warn io.Writer, extra func(*flag.FlagSet)) (config, []s
 	flags := flag.NewFlagSet("tailrace", flag.ContinueOnError)
 	flags.SetOutput(io.Discard)
 	flags.Usage = func() {}
-	old, err := readDeprecated(&cfg)
-	if err != nil {
-		return cfg, nil, err
-	}
 	if extra != nil {
 		extra(flags)
 	}
@@ -187,15 +182,10 @@ func load(args []string, warn io.Writer, extra func(*flag.FlagSet)) (config, []s
 			flags.Var(f, f.flagName(), f.desc)
 		}
 	}
-	old.register(flags)
 	rest, err := parseInterleaved(flags, args)
 	if err != nil {
 		return cfg, nil, err
 	}
-	if err := old.apply(&cfg, flags); err != nil {
-		return cfg, nil, err
-	}
-	old.log(cfg.logger(warn))
 	cfg = cfg.withoutDemo()
 	return cfg, rest, cfg.validate()
 }

@@ -49,7 +49,7 @@ func subcommands() []command {
 	return []command{
 		{"up", "", "run everything in one process: NATS server, projector, edge, worker", runUp},
 		{"setup", "[--print]", "create the missing streams and buckets and check the others, once", runSetup},
-		{"epoch", "[--new STREAM|all] [--keep]", "print the epochs of the streams, or give restored streams new ones", runEpoch},
+		{"epoch", "[--new STREAM|all]", "print the epochs of the streams, or give restored streams new ones", runEpoch},
 		{"nats-auth", "print --role ROLE", "print the NATS permissions of a role", runNATSAuth},
 		{"doctor", "[--json]", "check connection, account, streams, storage and consumers; exit code 1 if a guarantee does not hold, 3 without a connection", runDoctor},
 		{"edge", "", "serve event streams, snapshots and chats over HTTP", runEdge},
@@ -85,13 +85,8 @@ func run(ctx context.Context, t terminal, args []string) int {
 	case "help", "-h", "-help", "--help":
 		return exitCode(t, "help", printHelp(t.out))
 	}
-	name := args[0]
-	if renamed, ok := renamedCommands[name]; ok {
-		fmt.Fprintf(t.err, "tailrace: command %q is deprecated, use %q\n", name, renamed)
-		name = renamed
-	}
 	for _, c := range subcommands() {
-		if c.name == name {
+		if c.name == args[0] {
 			return exitCode(t, c.name, c.run(ctx, t, args[1:]))
 		}
 	}
@@ -124,7 +119,7 @@ func exitCode(t terminal, name string, err error) int {
 
 // arguments loads the configuration of a command, or prints its help if the arguments ask for it.
 func arguments(t terminal, name string, args []string, extra func(*flag.FlagSet)) (config, []string, error) {
-	cfg, rest, err := load(args, t.err, extra)
+	cfg, rest, err := load(args, extra)
 	switch {
 	case errors.Is(err, flag.ErrHelp):
 		return cfg, nil, errors.Join(err, printCommandHelp(t.out, name, extra))

@@ -19,7 +19,7 @@ func TestMain(m *testing.M) { natstest.Main(m) }
 func TestFlagsWinOverTheEnvironment(t *testing.T) {
 	t.Setenv("TAILRACE_HEARTBEAT", "3s")
 	t.Setenv("TAILRACE_REPLICAS", "3")
-	cfg, rest, err := load([]string{"s1", "--heartbeat", "4s", "--demo=false", "s2"}, os.Stderr, nil)
+	cfg, rest, err := load([]string{"s1", "--heartbeat", "4s", "--demo=false", "s2"}, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -45,13 +45,13 @@ func TestInvalidSettingsAreNamed(t *testing.T) {
 		"demo-pace is -1":   {"--demo-pace", "-1"},
 		"flag provided but": {"--no-such-flag"},
 	} {
-		_, _, err := load(args, &strings.Builder{}, nil)
+		_, _, err := load(args, nil)
 		if err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%v: err = %v, want one with %q", args, err, want)
 		}
 	}
 	t.Setenv("TAILRACE_DRAIN", "later")
-	if _, _, err := load(nil, &strings.Builder{}, nil); err == nil || !strings.Contains(err.Error(), "DRAIN") {
+	if _, _, err := load(nil, nil); err == nil || !strings.Contains(err.Error(), "DRAIN") {
 		t.Errorf("invalid variable: err = %v, want one that names it", err)
 	}
 }
@@ -63,7 +63,7 @@ func TestEnvironment(t *testing.T) {
 	t.Setenv("TAILRACE_CHAT_AGENT", "")
 	t.Setenv("TAILRACE_PARTITIONS", "0x10")
 	t.Setenv("TAILRACE_NATS_URL", "nats://a:4222")
-	cfg, _, err := load([]string{"--nats-url", "nats://b:4222", "--max-bytes", "0x20"}, os.Stderr, nil)
+	cfg, _, err := load([]string{"--nats-url", "nats://b:4222", "--max-bytes", "0x20"}, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -75,7 +75,7 @@ func TestEnvironment(t *testing.T) {
 // The ages of the streams come from the settings; 0s selects the default of the
 // topology.
 func TestAgesOfStreams(t *testing.T) {
-	cfg, _, err := load([]string{"--max-age", "3h", "--command-max-age", "4h", "--inbox-max-age", "5h", "--deadletter-max-age", "6h"}, os.Stderr, nil)
+	cfg, _, err := load([]string{"--max-age", "3h", "--command-max-age", "4h", "--inbox-max-age", "5h", "--deadletter-max-age", "6h"}, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -94,7 +94,7 @@ func TestAgesOfStreams(t *testing.T) {
 			t.Errorf("%s keeps messages for %s, want %s", name, got, want)
 		}
 	}
-	if cfg, _, err = load(nil, os.Stderr, nil); err != nil || cfg.CommandMaxAge != 0 || cfg.InboxMaxAge != 0 {
+	if cfg, _, err = load(nil, nil); err != nil || cfg.CommandMaxAge != 0 || cfg.InboxMaxAge != 0 {
 		t.Errorf("defaults are %s and %s, %v, want 0s", cfg.CommandMaxAge, cfg.InboxMaxAge, err)
 	}
 	cfg.CommandMaxAge = time.Minute

@@ -53,7 +53,7 @@ func (m *matrix) newEdge(origins ...string) (edge *httpServer, url string) {
 	if len(origins) > 0 {
 		args = append(args, "--cors-origins", strings.Join(origins, ","))
 	}
-	cfg, _, err := load(args, io.Discard, nil)
+	cfg, _, err := load(args, nil)
 	if err != nil {
 		m.t.Fatal(err)
 	}

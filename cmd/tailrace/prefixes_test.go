@@ -2,7 +2,6 @@ package main
 
 import (
 	"flag"
-	"io"
 	"strings"
 	"testing"
 )
@@ -43,6 +42,6 @@ func TestTrustedProxies(t *testing.T) {
 }
 
 func loaded(args []string) (config, error) {
-	cfg, _, err := load(args, io.Discard, func(*flag.FlagSet) {})
+	cfg, _, err := load(args, func(*flag.FlagSet) {})
 	return cfg, err
 }

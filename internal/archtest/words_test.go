@@ -29,7 +29,6 @@ type wordException struct {
 
 var wordExceptions = []wordException{
 	{"CHANGELOG.md", `TAILRACE_PATIENCE|TAILRACE_MODEL_SILENCE|buried`, "names that were renamed"},
-	{"cmd/tailrace", `(?i)patience`, "names that were renamed"},
 	{"chunk", `bytes that are none`, "stored error text"},
 	{"internal/structured", `bytes that are none`, "stored error text"},
 	{"projector/catchup.go", `it takes back more than`, "stored reason of a skip"},

@@ -29,9 +29,8 @@ func (c *Client) State(ctx context.Context, stream, filter string) (State, error
 	if err != nil {
 		return State{}, err
 	}
-	epoch, _ := EpochOf(&info.StreamInfo)
 	s := State{
-		Epoch: epoch, Created: info.Created, Now: info.TimeStamp, First: info.State.FirstSeq, Last: info.State.LastSeq, Messages: info.State.Msgs,
+		Epoch: EpochOf(&info.StreamInfo), Created: info.Created, Now: info.TimeStamp, First: info.State.FirstSeq, Last: info.State.LastSeq, Messages: info.State.Msgs,
 		Replicas: info.Config.Replicas, Subjects: info.State.Subjects,
 	}
 	for offset := nextOffset(0, len(s.Subjects), info.Total); offset > 0; {

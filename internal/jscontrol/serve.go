@@ -155,7 +155,7 @@ func (s *server) consumer(ctx context.Context, from source) (consumer jetstream.
 		MaxDeliver:    -1,
 		MaxAckPending: -1, // limited by the slots of the workers
 	})
-	epoch, _ = jsclient.EpochOf(stream.CachedInfo())
+	epoch = jsclient.EpochOf(stream.CachedInfo())
 	return consumer, epoch, err
 }
 

@@ -199,11 +199,8 @@ func (p *Pinned) find(ctx context.Context) (*jetstream.ConsumerInfo, error) {
 	if err != nil {
 		return nil, err
 	}
-	cfg := info.Config
-	missing := false
 	for key, want := range p.cfg.Metadata {
-		have, ok := cfg.Metadata[key]
-		if ok && have != want {
+		if have := info.Config.Metadata[key]; have != want {
 			p.log.Warn("consumer with another position deleted", slog.String("consumer", p.cfg.Name),
 				slog.String("stream", p.stream), slog.String("metadata", have), slog.String("want", want))
 			p.acks.clear()
@@ -213,15 +210,6 @@ func (p *Pinned) find(ctx context.Context) (*jetstream.ConsumerInfo, error) {
 			}
 			return nil, jetstream.ErrConsumerNotFound
 		}
-		missing = missing || !ok
 	}
-	if err := p.checkConfig(cfg); err != nil || !missing {
-		return info, err
-	}
-	metadata := maps.Clone(p.cfg.Metadata)
-	maps.Copy(metadata, cfg.Metadata)
-	cfg.Metadata = metadata
-	return p.request(ctx, func(ctx context.Context) (jetstream.Consumer, error) {
-		return p.client.JetStream().UpdateConsumer(ctx, p.stream, cfg)
-	})
+	return info, p.checkConfig(info.Config)
 }

@@ -20,8 +20,8 @@ type PinnedConfig struct {
 	Filter      string
 	FromLatest  bool // a consumer that is created begins at the present end; otherwise at the start of the stream
 
-	// Metadata is the metadata of the consumer. A missing key is added to the consumer. If a key has another value, the position of the consumer is not valid
-	// for this reader: the consumer is deleted and created again, at the start of the stream.
+	// Metadata is the metadata of the consumer. If a consumer lacks a key or has another value, its position is not valid for this reader: the consumer is
+	// deleted and created again, at the start of the stream.
 	Metadata map[string]string
 
 	Ahead           int           // deliveries without acknowledgement, at most

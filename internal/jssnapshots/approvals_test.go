@@ -21,7 +21,7 @@ func TestApprovalsAgainstAReference(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			js := natstest.Start(t).JetStream(t)
 			layout := subjects.Layout{Partitions: partitions}
-			st := openPlaced(t, js, layout, name)
+			st := open(t, js, layout)
 			rng := seedtest.Rand(t)
 			counted := st.NewApprovals()
 			check := func(reference map[chunk.Session]int) {
@@ -67,11 +67,7 @@ func TestApprovalsAgainstAReference(t *testing.T) {
 			if _, err := st.Drop(t.Context()); err != nil {
 				t.Fatal(err)
 			}
-			if name == shared {
-				streamtest.EnsureShared(t, js, topology.Config{Layout: layout})
-			} else {
-				streamtest.Ensure(t, js, topology.Config{Layout: layout})
-			}
+			streamtest.Ensure(t, js, topology.Config{Layout: layout})
 			st = open(t, js, layout)
 			counted.store = st
 			save(30)

@@ -9,15 +9,10 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/tailrace/tailrace/chunk"
-	"github.com/tailrace/tailrace/internal/jsclient"
-	"github.com/tailrace/tailrace/subjects"
 )
 
 // Each partition of the log has a bucket of snapshots, so that the saves of its projector have a leader of their own. Everything of a tree is in that of its
 // partition, also the keys of its owners; the leases are in that of partition 0.
-//
-// In a log with several partitions that an earlier build created, all snapshots are in the bucket of partition 0, and stay there until an operator fills other
-// buckets and switches to them: the bucket of partition 0 lacks the key jsclient.SnapshotsKey then, and nothing uses those of the other partitions.
 
 // bucket is a bucket of heads and messages.
 type bucket struct {
@@ -40,7 +35,7 @@ func (st *Store) bucketOf(ctx context.Context, s chunk.Session) (*bucket, error)
 	return st.open(ctx, st.cfg.Layout.Partition(s))
 }
 
-// buckets returns all buckets that are in use, once each.
+// buckets returns all buckets, by partition.
 func (st *Store) buckets(ctx context.Context) ([]*bucket, error) {
 	var all []*bucket
 	for p := range st.cfg.Layout.PartitionCount() {
@@ -48,9 +43,7 @@ func (st *Store) buckets(ctx context.Context) ([]*bucket, error) {
 		if err != nil {
 			return nil, err
 		}
-		if p == 0 || b.name != all[0].name {
-			all = append(all, b)
-		}
+		all = append(all, b)
 	}
 	return all, nil
 }
@@ -66,9 +59,11 @@ func (st *Store) open(ctx context.Context, partition int) (*bucket, error) {
 	if opened != nil {
 		return opened, nil
 	}
-	stream, name, err := bucketStream(st.cfg.Layout, partition, func(name string) (jetstream.Stream, error) {
-		return request(ctx, st, func(ctx context.Context) (jetstream.Stream, error) { return st.js.Stream(ctx, name) })
-	})
+	name := st.cfg.Layout.SnapshotsOf(partition)
+	stream, err := request(ctx, st, func(ctx context.Context) (jetstream.Stream, error) { return st.js.Stream(ctx, "KV_"+name) })
+	if errors.Is(err, jetstream.ErrStreamNotFound) {
+		err = jetstream.ErrBucketNotFound
+	}
 	if err != nil {
 		return nil, fmt.Errorf("bucket %s: %w", name, err)
 	}
@@ -85,19 +80,4 @@ func (st *Store) newBucket(stream jetstream.Stream, name string) *bucket {
 		limit = min(limit, serverLimit)
 	}
 	return &bucket{stream: stream, name: "KV_" + name, prefix: "$KV." + name + ".", limit: max(0, limit-headerReserve)}
-}
-
-// bucketStream returns the bucket with the snapshots of a partition and its name. The bucket of partition 0 decides whether they are there. The error is
-// jetstream.ErrBucketNotFound while one of the two is missing: it may be about to be created again, and snapshots in another bucket would not be found then.
-func bucketStream(layout subjects.Layout, partition int, lookUp func(name string) (jetstream.Stream, error)) (jetstream.Stream, string, error) {
-	name := layout.Snapshots()
-	stream, err := lookUp("KV_" + name)
-	if err == nil && partition > 0 && jsclient.IsPartitioned(stream.CachedInfo().Config) {
-		name = layout.SnapshotsOf(partition)
-		stream, err = lookUp("KV_" + name)
-	}
-	if errors.Is(err, jetstream.ErrStreamNotFound) {
-		err = jetstream.ErrBucketNotFound
-	}
-	return stream, name, err
 }

@@ -12,36 +12,21 @@ import (
 	"github.com/tailrace/tailrace/chunk"
 	"github.com/tailrace/tailrace/internal/testkit/natstest"
 	"github.com/tailrace/tailrace/internal/testkit/storetest"
-	"github.com/tailrace/tailrace/internal/testkit/streamtest"
 	"github.com/tailrace/tailrace/projector"
 	"github.com/tailrace/tailrace/projector/fold"
 	"github.com/tailrace/tailrace/subjects"
-	"github.com/tailrace/tailrace/topology"
 )
 
-// shared is the name of a log whose snapshots are all in the bucket of partition 0.
-const shared = "four partitions share a bucket"
-
 // placements are the numbers of partitions of logs.
-var placements = map[string]int{"one partition": 1, "four partitions": 4, shared: 4}
+var placements = map[string]int{"one partition": 1, "four partitions": 4}
 
-// openPlaced opens the store of a log of placements.
-func openPlaced(t *testing.T, js jetstream.JetStream, layout subjects.Layout, name string) *Store {
-	t.Helper()
-	if name != shared {
-		return open(t, js, layout)
-	}
-	streamtest.EnsureShared(t, js, topology.Config{Layout: layout})
-	return open(t, js, layout)
-}
-
-// Everything of a tree is in the bucket of its partition; in a log of an earlier build, in that of partition 0.
+// Everything of a tree is in the bucket of its partition.
 func TestBucketsOfTrees(t *testing.T) {
 	for name, partitions := range placements {
 		t.Run(name, func(t *testing.T) {
 			js := natstest.Start(t).JetStream(t)
 			layout := subjects.Layout{Partitions: partitions}
-			st := openPlaced(t, js, layout, name)
+			st := open(t, js, layout)
 			saved := make(map[string]int) // heads by bucket
 			for n := range 12 {
 				root := chunk.RootSession("acme", fmt.Sprintf("s%d", n))
@@ -52,9 +37,6 @@ func TestBucketsOfTrees(t *testing.T) {
 					storetest.Equal(t, s.String(), storetest.Stored(t, st, s), storetest.Fold(t, log, s))
 				}
 				bucket := layout.SnapshotsOf(layout.Partition(root))
-				if name == shared {
-					bucket = layout.Snapshots()
-				}
 				saved[bucket] += 2
 				if stored, err := st.StoredSessions(t.Context(), root); err != nil || len(stored) != 2 {
 					t.Errorf("stored sessions of %s: %v, %v", root, stored, err)
@@ -79,7 +61,7 @@ func TestBucketsOfTrees(t *testing.T) {
 func TestWalkThroughBuckets(t *testing.T) {
 	for name, partitions := range placements {
 		t.Run(name, func(t *testing.T) {
-			st := openPlaced(t, natstest.Start(t).JetStream(t), subjects.Layout{Partitions: partitions}, name)
+			st := open(t, natstest.Start(t).JetStream(t), subjects.Layout{Partitions: partitions})
 			var want []string
 			for n := range 23 {
 				s := chunk.RootSession("acme", fmt.Sprintf("s%02d", n))
@@ -128,27 +110,10 @@ func TestWalkThroughBuckets(t *testing.T) {
 	}
 }
 
-// The cursor of a list outlives an added partition: its sessions are newer than the list. A cursor of more partitions is rejected.
-func TestCursorOfFewerBuckets(t *testing.T) {
-	js := natstest.Start(t).JetStream(t)
-	st := open(t, js, subjects.Layout{Partitions: 4})
-	for n := range 20 {
-		mustSave(t, st, fold.New(chunk.RootSession("acme", fmt.Sprintf("s%d", n))).Snapshot(), 0)
-	}
-	all, err := st.buckets(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
-	info, err := st.info(t.Context(), all[0], "")
-	if err != nil {
-		t.Fatal(err)
-	}
-	page, err := st.Sessions(t.Context(), "acme", projector.SessionQuery{Before: "1000"})
-	// A session has a head and a key of its owner.
-	if err != nil || len(page.Sessions) == 0 || len(page.Sessions) != int(info.State.Msgs)/2 || page.Next != "" {
-		t.Errorf("a cursor of one bucket with %d messages: %d sessions, %q, %v", info.State.Msgs, len(page.Sessions), page.Next, err)
-	}
-	for _, cursor := range []string{"1.2.3.4.5", "1..3.4", ".", "1.2.x.4", "1.2.3.-4"} {
+// A cursor of another number of partitions is rejected, and so is a malformed one.
+func TestCursorOfBuckets(t *testing.T) {
+	st := open(t, natstest.Start(t).JetStream(t), subjects.Layout{Partitions: 4})
+	for _, cursor := range []string{"1000", "1.2.3", "1.2.3.4.5", "1..3.4", ".", "1.2.x.4", "1.2.3.-4"} {
 		if _, err := st.Sessions(t.Context(), "acme", projector.SessionQuery{Before: cursor}); !errors.Is(err, projector.ErrBadCursor) {
 			t.Errorf("cursor %s: %v", cursor, err)
 		}
@@ -159,17 +124,11 @@ func TestCursorOfFewerBuckets(t *testing.T) {
 func TestMissingBucketOfAPartition(t *testing.T) {
 	js := natstest.Start(t).JetStream(t)
 	layout := subjects.Layout{Partitions: 2}
-	open(t, js, layout)
-	for _, deleted := range []int{1, 0} {
-		if err := js.DeleteKeyValue(t.Context(), layout.SnapshotsOf(deleted)); err != nil {
-			t.Fatal(err)
-		}
-		st, err := New(js, Config{Layout: layout})
-		if err != nil {
-			t.Fatal(err)
-		}
-		if _, err := st.open(t.Context(), 1); !errors.Is(err, jetstream.ErrBucketNotFound) {
-			t.Errorf("without the bucket of partition %d: %v", deleted, err)
-		}
+	st := open(t, js, layout)
+	if err := js.DeleteKeyValue(t.Context(), layout.SnapshotsOf(1)); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := st.open(t.Context(), 1); !errors.Is(err, jetstream.ErrBucketNotFound) {
+		t.Errorf("without the bucket: %v", err)
 	}
 }

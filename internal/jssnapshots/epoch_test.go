@@ -80,7 +80,7 @@ func (w *env) emptyBucket() {
 
 func (w *env) renewEpoch(stream string) {
 	w.tb.Helper()
-	if _, err := jsclient.New(w.js).StoreEpoch(w.tb.Context(), stream, jsclient.NewEpoch()); err != nil {
+	if err := jsclient.New(w.js).RenewEpoch(w.tb.Context(), stream); err != nil {
 		w.tb.Fatal(err)
 	}
 }

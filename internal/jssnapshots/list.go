@@ -123,8 +123,7 @@ func (m *merge) scanned() (n int) {
 	return n
 }
 
-// cursor returns the place of the next page: of each bucket the sequence before which its heads are on later pages. A bucket that is added later has no heads
-// before it.
+// cursor returns the place of the next page: of each bucket the sequence before which its heads are on later pages.
 func (m *merge) cursor() string {
 	places := make([]string, len(m.all))
 	for i, l := range m.all {
@@ -149,7 +148,7 @@ func parseCursor(cursor string, buckets int) ([]uint64, error) {
 		return ends, nil
 	}
 	places := strings.Split(cursor, cursorSeparator)
-	if len(places) > buckets {
+	if len(places) != buckets {
 		return nil, fmt.Errorf("%w: %.40q", projector.ErrBadCursor, cursor)
 	}
 	for i, place := range places {

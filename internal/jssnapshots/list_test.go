@@ -46,7 +46,7 @@ func pages(t *testing.T, st *Store, tenant string, q projector.SessionQuery) (al
 func TestListAgainstAReference(t *testing.T) {
 	for name, partitions := range placements {
 		t.Run(name, func(t *testing.T) {
-			testListAgainstAReference(t, openPlaced(t, natstest.Start(t).JetStream(t), subjects.Layout{Partitions: partitions}, name))
+			testListAgainstAReference(t, open(t, natstest.Start(t).JetStream(t), subjects.Layout{Partitions: partitions}))
 		})
 	}
 }
@@ -99,7 +99,7 @@ func testListAgainstAReference(t *testing.T, st *Store) {
 func TestListWhileSaving(t *testing.T) {
 	for name, partitions := range placements {
 		t.Run(name, func(t *testing.T) {
-			testListWhileSaving(t, openPlaced(t, natstest.Start(t).JetStream(t), subjects.Layout{Partitions: partitions}, name))
+			testListWhileSaving(t, open(t, natstest.Start(t).JetStream(t), subjects.Layout{Partitions: partitions}))
 		})
 	}
 }

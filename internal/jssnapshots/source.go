@@ -39,8 +39,8 @@ type Source struct {
 	malformed atomic.Uint64
 	limit     wait.Throttle // of the log lines for malformed messages
 
-	mu     sync.Mutex // guards bucket and pinned
-	bucket bucketID   // zero before the first request
+	mu     sync.Mutex // guards epoch and pinned
+	epoch  string     // of the bucket; "" before the first request
 	pinned *jsreader.Pinned
 }
 
@@ -77,10 +77,8 @@ var (
 )
 
 const (
-	// bucketKey is the metadata of the consumer with the bucket to which its acknowledgements belong: its name, bucketOf, and the time of its creation. Builds
-	// without epochs compare only this key, and replicas of both share the consumer during an upgrade.
+	// bucketKey is the metadata of the consumer with the name of the bucket to which its acknowledgements belong.
 	bucketKey = "tailrace.bucket"
-	bucketOf  = " of "
 
 	// epochsKey is the metadata of the consumer with the epochs of its stream and of the bucket, with a dot between them. A backup of the stream has the
 	// consumer, with what was acknowledged then; the snapshots may be those of another moment.
@@ -168,7 +166,7 @@ func (s *Source) open(ctx context.Context) (*jsreader.Pinned, error) {
 	if s.pinned == nil {
 		s.pinned = jsreader.NewPinned(s.client, jsreader.PinnedConfig{
 			Stream: s.stream(), Epoch: log.Epoch, Name: s.cfg.Name, Description: "tailrace projector", Filter: s.cfg.Layout.AllFilter(s.cfg.Partition),
-			Metadata: map[string]string{bucketKey: s.bucket.name, epochsKey: log.Epoch + "." + s.bucket.epoch}, Ahead: s.cfg.MaxAckPending, Batch: s.cfg.Batch, Request: 2 * s.cfg.Batch,
+			Metadata: map[string]string{bucketKey: s.bucket(), epochsKey: log.Epoch + "." + s.epoch}, Ahead: s.cfg.MaxAckPending, Batch: s.cfg.Batch, Request: 2 * s.cfg.Batch,
 			AckWait: s.cfg.AckWait, TakeoverTimeout: s.cfg.TakeoverTimeout, Attach: s.checkBucket,
 			Heartbeat: s.cfg.TakeoverTimeout / 6, Log: s.cfg.Log,
 		})

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"strings"
 	"time"
 
 	"github.com/nats-io/nats.go/jetstream"
@@ -73,50 +72,32 @@ func (s *Source) measure(ctx context.Context) error {
 	return nil
 }
 
-// bucketID identifies the history of a bucket.
-type bucketID struct {
-	name  string // the value of bucketKey
-	epoch string
-}
-
-// bucketName returns the name of the bucket of the partition. A Source with another bucket of the partition is another Source.
-func (s *Source) bucketName(ctx context.Context) (string, error) {
-	s.mu.Lock()
-	known, _, _ := strings.Cut(s.bucket.name, bucketOf)
-	s.mu.Unlock()
-	if known != "" {
-		return known, nil
-	}
+// bucket returns the name of the bucket of the partition.
+func (s *Source) bucket() string {
 	layout := s.cfg.Layout
 	layout.SnapshotBucket = s.cfg.Bucket
-	_, name, err := bucketStream(layout, s.cfg.Partition, func(name string) (jetstream.Stream, error) { return s.js.Stream(ctx, name) })
-	return name, err
+	return layout.SnapshotsOf(s.cfg.Partition)
 }
 
 // checkBucket returns ErrBucketRecreated if the bucket is not the one of the first call, or was restored from a backup since.
 func (s *Source) checkBucket(ctx context.Context) error {
-	bucket, err := s.bucketName(ctx)
+	state, err := s.client.State(ctx, "KV_"+s.bucket(), "")
 	if err != nil {
-		return fmt.Errorf("bucket %s: %w", bucket, err)
+		return fmt.Errorf("bucket %s: %w", s.bucket(), err)
 	}
-	state, err := s.client.State(ctx, "KV_"+bucket, "")
-	if err != nil {
-		return fmt.Errorf("bucket %s: %w", bucket, err)
-	}
-	now := bucketID{name: bucket + bucketOf + state.Created.UTC().Format(time.RFC3339Nano), epoch: state.Epoch}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.bucket == (bucketID{}) {
-		s.bucket = now
+	if s.epoch == "" {
+		s.epoch = state.Epoch
 	}
-	if s.bucket != now {
-		return fmt.Errorf("%w: %+v, before %+v", ErrBucketRecreated, now, s.bucket)
+	if s.epoch != state.Epoch {
+		return fmt.Errorf("%w: %s has epoch %s, before %s", ErrBucketRecreated, s.bucket(), state.Epoch, s.epoch)
 	}
 	return nil
 }
 
-// BucketInUse reports whether the projector of any partition saves to a bucket or to the one of its partition, or was the last one that did, according to its
-// consumer.
+// BucketInUse reports whether the projector of any partition saves to a bucket, which is that of partition 0, or to the one of its partition, or was the last one
+// that did, according to its consumer.
 func BucketInUse(ctx context.Context, js jetstream.JetStream, layout subjects.Layout, bucket string) (bool, error) {
 	name := SourceConfig{Layout: layout}.withDefaults().Name
 	layout.SnapshotBucket = bucket
@@ -128,8 +109,7 @@ func BucketInUse(ctx context.Context, js jetstream.JetStream, layout subjects.La
 		if err != nil {
 			return false, fmt.Errorf("consumer %s of %s: %w", name, layout.Stream(p), err)
 		}
-		used, _, _ := strings.Cut(c.CachedInfo().Config.Metadata[bucketKey], bucketOf)
-		if used == bucket || used == layout.SnapshotsOf(p) {
+		if c.CachedInfo().Config.Metadata[bucketKey] == layout.SnapshotsOf(p) {
 			return true, nil
 		}
 	}

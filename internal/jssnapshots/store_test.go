@@ -51,7 +51,7 @@ func TestKeepsTheContract(t *testing.T) {
 			storetest.RunContract(t, func(t *testing.T) projector.Store {
 				t.Helper()
 				n++
-				return openPlaced(t, js, subjects.Layout{Prefix: fmt.Sprintf("t%d", n), Partitions: partitions}, name)
+				return open(t, js, subjects.Layout{Prefix: fmt.Sprintf("t%d", n), Partitions: partitions})
 			})
 		})
 	}

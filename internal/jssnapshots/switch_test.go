@@ -16,12 +16,12 @@ import (
 	"github.com/tailrace/tailrace/topology"
 )
 
-// The snapshots of a log whose partitions share a bucket are copied to buckets for each partition, by copies that are canceled at random moments and repeated.
-// Nothing is lost, also of sessions whose log has expired, and the shared bucket is unchanged.
-func TestSwitchToBucketsOfPartitions(t *testing.T) {
+// The snapshots of a log are copied to other buckets, by copies that are canceled at random moments and repeated. Nothing is lost, also of sessions whose log has
+// expired, and the first buckets are unchanged.
+func TestSwitchToOtherBuckets(t *testing.T) {
 	js := natstest.Start(t).JetStream(t)
 	layout := subjects.Layout{Partitions: 4}
-	from := openPlaced(t, js, layout, shared)
+	from := open(t, js, layout)
 	log, rng := storetest.NewLog(), seedtest.Rand(t)
 	var all []chunk.Session
 	for n := range 16 {
@@ -74,7 +74,7 @@ func TestSwitchToBucketsOfPartitions(t *testing.T) {
 	}
 	after, err := js.Stream(t.Context(), "KV_TR_SNAPSHOTS")
 	if err != nil || after.CachedInfo().State.LastSeq != info.CachedInfo().State.LastSeq || after.CachedInfo().State.Msgs != info.CachedInfo().State.Msgs {
-		t.Errorf("the shared bucket: %+v, %v; before %+v", after.CachedInfo().State, err, info.CachedInfo().State)
+		t.Errorf("the first bucket: %+v, %v; before %+v", after.CachedInfo().State, err, info.CachedInfo().State)
 	}
 	objects, err := from.Drop(t.Context())
 	if err != nil {

@@ -4,8 +4,6 @@ package streamtest
 
 import (
 	"context"
-	"slices"
-	"strings"
 	"testing"
 	"time"
 
@@ -44,24 +42,6 @@ func Ensure(tb testing.TB, js jetstream.JetStream, cfg topology.Config) {
 		defer cancel()
 		return topology.Ensure(ctx, js, cfg)
 	})
-}
-
-// EnsureShared creates the streams as they are after an update of a log with several partitions whose snapshots are all in the bucket of partition 0.
-func EnsureShared(tb testing.TB, js jetstream.JetStream, cfg topology.Config) {
-	tb.Helper()
-	streams, err := topology.Streams(cfg)
-	if err != nil {
-		tb.Fatal(err)
-	}
-	first := streams[slices.IndexFunc(streams, func(s jetstream.StreamConfig) bool { return s.Name == "KV_"+cfg.Layout.Snapshots() })]
-	first.Metadata = nil
-	logs := slices.DeleteFunc(streams, func(s jetstream.StreamConfig) bool { return !strings.HasPrefix(s.Name, cfg.Layout.ChunkStreams()) })
-	for _, stream := range append(logs, first) {
-		if _, err := js.CreateStream(tb.Context(), stream); err != nil {
-			tb.Fatal(err)
-		}
-	}
-	Ensure(tb, js, cfg)
 }
 
 // Message returns the message that a writer publishes for a record.
