@@ -253,12 +253,15 @@ func (in *ChatInput) readUser(m *chatMessage, sessionMetadata jsontext.Value) (o
 	if isNull(metadata) {
 		metadata = sessionMetadata // CS-9
 	}
-	out.Metadata, err = in.readMetadata(metadata)
+	value, err := in.readMetadata(metadata)
+	if value != nil {
+		out.Metadata = &value
+	}
 	return out, err
 }
 
-// readMetadata returns the metadata that fits into the budget, CS-10. Larger metadata is dropped; the message is kept.
-func (in *ChatInput) readMetadata(raw jsontext.Value) (*chunk.Value, error) {
+// readMetadata returns the metadata that fits into the budget, CS-10, nil for none. Larger metadata is dropped; the message is kept.
+func (in *ChatInput) readMetadata(raw jsontext.Value) (chunk.Value, error) {
 	if isNull(raw) {
 		return nil, nil
 	}
@@ -273,8 +276,7 @@ func (in *ChatInput) readMetadata(raw jsontext.Value) (*chunk.Value, error) {
 		in.DroppedMetadata++
 		return nil, nil
 	}
-	value := chunk.Value(compact)
-	return &value, nil
+	return chunk.Value(compact), nil
 }
 
 // answers finds the answers in a message of the assistant, CS-17. Results of server-side tools are not answers, CS-20; an approval of a server-side tool is one.
