@@ -234,7 +234,7 @@ func TestKeysFile(t *testing.T) {
 }
 
 // TestRecipes verifies tokens that the recipes of docs/security.md made with jose 6.2.18 (Node.js 20) and joserfc 1.6.5 (Python 3.11), and compares the
-// recipes with the page. After a change of a recipe: run keys.mjs, give it signing-key.json in TAILRACE_SIGNING_KEY, and write a token of each to tokens.txt.
+// recipes with the page. After a change of a recipe: run keys.mjs, give it signing-key.json in SIGNING_KEY, and write a token of each to tokens.txt.
 func TestRecipes(t *testing.T) {
 	dir := filepath.Join("testdata", "recipes")
 	page := string(must(os.ReadFile(filepath.Join("..", "docs", "security.md"))))

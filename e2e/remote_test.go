@@ -17,7 +17,7 @@ import (
 // remoteVariable holds the job of a test binary that runs followers instead of
 // tests. Thousands of followers need a separate process for their descriptors
 // and memory, which must not count as those of the edge.
-const remoteVariable = "TAILRACE_E2E_REMOTE"
+const remoteVariable = "TRTEST_E2E_REMOTE"
 
 // remoteJob lists the sessions to follow. The child exits when its standard
 // input ends, so it does not outlive its parent.

@@ -37,7 +37,7 @@ import (
 
 // workerVariable holds the job of a test binary that runs a worker, so that the worker can be
 // killed and stopped.
-const workerVariable = "TAILRACE_E2E_WORKER"
+const workerVariable = "TRTEST_E2E_WORKER"
 
 type workerJob struct {
 	URL  string        `json:"url"`

@@ -198,11 +198,11 @@ func TestInvalidFilesOfAgents(t *testing.T) {
 		`{"agents":{"a":{"http":{"url":"http://h","dialect":"morse"}}}}`:                              "Dialect is \"morse\"",
 		`{"agents":{"a":{"http":{"url":"http://h"},"system":"x"}}}`:                                   "no other member",
 		`{"agents":{"a":{"http":{"url":"http://h","idleTimeout":"-1s"}}}}`:                            "idleTimeout",
-		`{"agents":{"a":{"http":{"url":"http://h","headers":{"A":"${TAILRACE_TEST_NO_TOKEN}"}}}}}`:    "environment variable TAILRACE_TEST_NO_TOKEN",
+		`{"agents":{"a":{"http":{"url":"http://h","headers":{"A":"${TRTEST_NO_TOKEN}"}}}}}`:           "environment variable TRTEST_NO_TOKEN",
 		`{"agents":{"a":{"http":{"url":"http://h/v1/completions","dialect":"openai"}}}}`:              "/chat/completions",
 		`{"agents":{"a":{"http":{"url":"http://h/v1/responses","dialect":"openai","timeout":"1s"}}}}`: "only",
 		// A call without its credentials would be sent, and rejected with 401 at the first call of a model.
-		`{"agents":{"a":{"tools":[{"name":"x","url":"http://h","headers":{"Authorization":"Bearer ${TAILRACE_TEST_NO_TOKEN}"}}]}}}`: "header Authorization: environment variable TAILRACE_TEST_NO_TOKEN",
+		`{"agents":{"a":{"tools":[{"name":"x","url":"http://h","headers":{"Authorization":"Bearer ${TRTEST_NO_TOKEN}"}}]}}}`: "header Authorization: environment variable TRTEST_NO_TOKEN",
 	} {
 		cfg, _, err := load([]string{"--model-key", "k", "--model", "m", "--agents", writeFile(t, "agents.json", text)}, nil)
 		if err != nil {

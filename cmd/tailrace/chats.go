@@ -20,7 +20,7 @@ var subAgentContents = []string{aisdk.Drop: "drop", aisdk.Inline: "inline", aisd
 func (s *subAgentContent) UnmarshalText(text []byte) error {
 	i := slices.Index(subAgentContents, string(text))
 	if i < 0 {
-		return fmt.Errorf("%q: want drop, inline or data", text)
+		return errors.New("want drop, inline or data")
 	}
 	*s = subAgentContent(i)
 	return nil

@@ -1,17 +1,11 @@
 package main
 
 import (
-	"cmp"
-	"encoding"
 	"errors"
 	"flag"
 	"fmt"
 	"io"
 	"log/slog"
-	"os"
-	"reflect"
-	"strconv"
-	"strings"
 	"time"
 
 	"github.com/nats-io/nats.go/jetstream"
@@ -22,146 +16,141 @@ import (
 	"github.com/tailrace/tailrace/topology"
 )
 
-// envPrefix starts the name of every variable.
-const envPrefix = "TAILRACE"
-
 // The values of config.Feed.
 const (
 	feedPartition = "partition"
 	feedInterest  = "interest"
 )
 
-// config is every setting of every role. A field is the variable
-// TAILRACE_<env tag> and, with small letters and dashes, a flag that
-// overrides it.
+// config is every setting of every role. A field is a variable, which envconfig reads, and a flag that overrides it.
 type config struct {
-	NATSURL   redactedURL `env:"NATS_URL" desc:"URL of the NATS server; if empty, 'up' runs a built-in server and the other commands connect to it on loopback"`
-	NATSCreds string      `env:"NATS_CREDS" desc:"NATS credentials file (user JWT and seed)"`
-	NATSNkey  string      `env:"NATS_NKEY" desc:"file with the seed of the NATS user's nkey"`
-	NATSCA    string      `env:"NATS_CA" desc:"PEM file of the authority that signed the certificate of the NATS server"`
-	NATSCert  string      `env:"NATS_CERT" desc:"PEM file of the client certificate for NATS"`
-	NATSKey   string      `env:"NATS_KEY" desc:"PEM file of the key of the client certificate"`
+	NATSURL   redactedURL `envconfig:"TAILRACE_NATS_URL" desc:"URL of the NATS server; if empty, 'up' runs a built-in server and the other commands connect to it on loopback"`
+	NATSCreds string      `envconfig:"TAILRACE_NATS_CREDS" desc:"NATS credentials file (user JWT and seed)"`
+	NATSNkey  string      `envconfig:"TAILRACE_NATS_NKEY" desc:"file with the seed of the NATS user's nkey"`
+	NATSCA    string      `envconfig:"TAILRACE_NATS_CA" desc:"PEM file of the authority that signed the certificate of the NATS server"`
+	NATSCert  string      `envconfig:"TAILRACE_NATS_CERT" desc:"PEM file of the client certificate for NATS"`
+	NATSKey   string      `envconfig:"TAILRACE_NATS_KEY" desc:"PEM file of the key of the client certificate"`
 
-	NATSDomain      string `env:"NATS_DOMAIN" desc:"JetStream domain; if empty, that of the server"`
-	NATSInboxPrefix string `env:"NATS_INBOX_PREFIX" desc:"first tokens of the inboxes; if empty, _INBOX_ and the role: setup, edge, projector, worker (also publish), analytics (firehose, tail) or operator (up and other commands)"`
-	Instance        string `env:"INSTANCE" desc:"name of this process in the name of its NATS connection, tailrace-<role>-<instance>; if empty, host name and process id"`
+	NATSDomain      string `envconfig:"TAILRACE_NATS_DOMAIN" desc:"JetStream domain; if empty, that of the server"`
+	NATSInboxPrefix string `envconfig:"TAILRACE_NATS_INBOX_PREFIX" desc:"first tokens of the inboxes; if empty, _INBOX_ and the role: setup, edge, projector, worker (also publish), analytics (firehose, tail) or operator (up and other commands)"`
+	Instance        string `envconfig:"TAILRACE_INSTANCE" desc:"name of this process in the name of its NATS connection, tailrace-<role>-<instance>; if empty, host name and process id"`
 
-	Accounts string `env:"ACCOUNTS" desc:"JSON file of the tenants with a NATS account of their own, which 'edge' serves too (docs/security.md); if empty, all tenants are in the account of the other settings"`
+	Accounts string `envconfig:"TAILRACE_ACCOUNTS" desc:"JSON file of the tenants with a NATS account of their own, which 'edge' serves too (docs/security.md); if empty, all tenants are in the account of the other settings"`
 
-	DataDir  string `env:"DATA_DIR" default:"data" desc:"data directory of the built-in NATS server"`
-	NATSPort int    `env:"NATS_PORT" default:"4422" desc:"loopback port of the built-in NATS server"`
+	DataDir  string `envconfig:"TAILRACE_DATA_DIR" default:"data" desc:"data directory of the built-in NATS server"`
+	NATSPort int    `envconfig:"TAILRACE_NATS_PORT" default:"4422" desc:"loopback port of the built-in NATS server"`
 
-	SyncInterval time.Duration `env:"SYNC_INTERVAL" default:"2m" desc:"fsync interval of the built-in NATS server; a power cut can lose what it acknowledged since the last one"`
-	SyncAlways   bool          `env:"SYNC_ALWAYS" default:"false" desc:"fsync each write of the built-in NATS server before it is acknowledged"`
+	SyncInterval time.Duration `envconfig:"TAILRACE_SYNC_INTERVAL" default:"2m" desc:"fsync interval of the built-in NATS server; a power cut can lose what it acknowledged since the last one"`
+	SyncAlways   bool          `envconfig:"TAILRACE_SYNC_ALWAYS" default:"false" desc:"fsync each write of the built-in NATS server before it is acknowledged"`
 
-	Listen       string        `env:"LISTEN" default:"127.0.0.1:4480" desc:"address of the HTTP edge"`
-	OpsListen    string        `env:"OPS_LISTEN" default:"127.0.0.1:4481" desc:"address of probes and metrics of 'up', 'edge', 'projector' and 'worker'; empty disables"`
-	Auth         string        `env:"AUTH" desc:"JSON file of authenticators (docs/security.md): identity providers, session tokens, trusted proxies, client certificates; if empty, requests are not authenticated and have all rights of TENANT, on loopback or with TRUST_NETWORK"`
-	OpsTLSCert   string        `env:"OPS_TLS_CERT" desc:"PEM file of the certificate chain of OPS_LISTEN, reloaded when it changes; empty disables TLS there"`
-	OpsTLSKey    string        `env:"OPS_TLS_KEY" desc:"PEM file of the key of that certificate"`
-	OpsClientCA  string        `env:"OPS_TLS_CLIENT_CA" desc:"PEM file of authorities, reloaded when it changes: metrics and profiles are for clients with a certificate of one of them; probes are for all"`
-	AllowDelete  bool          `env:"ALLOW_DELETE" default:"false" desc:"allow clients with the right delete, or all if AUTH is empty, to delete sessions"`
-	TrustNetwork bool          `env:"TRUST_NETWORK" default:"false" desc:"allow non-loopback LISTEN addresses although AUTH is empty: every client that can reach the edge has all rights"`
-	Tenant       string        `env:"TENANT" default:"default" desc:"tenant of the commands that name a session, and of all clients if AUTH is empty; otherwise the credential of a client has its tenant"`
-	Heartbeat    time.Duration `env:"HEARTBEAT" default:"15s" desc:"send a comment on an event stream after this long without an event"`
-	WriteTimeout time.Duration `env:"WRITE_TIMEOUT" default:"10s" desc:"close a stream when the client accepts no data for this long"`
-	Drain        time.Duration `env:"DRAIN" default:"10s" desc:"period over which open streams are closed at shutdown; a process ends at most 5s after it, or 20s after the signal if that is later"`
-	MaxStreamAge time.Duration `env:"MAX_STREAM_AGE" default:"4h" desc:"largest age of an open stream, which ends at a random time in the last eighth of it, so that clients spread over all edges; 0s is unlimited"`
-	HubBytes     int64         `env:"HUB_BYTES" default:"268435456" desc:"memory for recent frames of followed sessions, in bytes; a process has up to 3 times as much resident, unless GOMEMLIMIT is set"`
-	Feed         string        `env:"FEED" default:"partition" desc:"what an edge follows: partition (all sessions of the partitions in which it has open streams) or interest (the sessions with open streams; 'setup' then creates the log so that it republishes, docs/scaling.md)"`
-	FeedLinger   time.Duration `env:"FEED_LINGER" default:"1m" desc:"how long an edge follows a partition, or session, without open streams"`
-	Views        string        `env:"VIEWS" desc:"JSON file of audience views and the default one; if empty, every client is shown everything"`
+	Listen       string        `envconfig:"TAILRACE_LISTEN" default:"127.0.0.1:4480" desc:"address of the HTTP edge"`
+	OpsListen    string        `envconfig:"TAILRACE_OPS_LISTEN" default:"127.0.0.1:4481" desc:"address of probes and metrics of 'up', 'edge', 'projector' and 'worker'; empty disables"`
+	Auth         string        `envconfig:"TAILRACE_AUTH" desc:"JSON file of authenticators (docs/security.md): identity providers, session tokens, trusted proxies, client certificates; if empty, requests are not authenticated and have all rights of TENANT, on loopback or with TRUST_NETWORK"`
+	OpsTLSCert   string        `envconfig:"TAILRACE_OPS_TLS_CERT" desc:"PEM file of the certificate chain of OPS_LISTEN, reloaded when it changes; empty disables TLS there"`
+	OpsTLSKey    string        `envconfig:"TAILRACE_OPS_TLS_KEY" desc:"PEM file of the key of that certificate"`
+	OpsClientCA  string        `envconfig:"TAILRACE_OPS_TLS_CLIENT_CA" desc:"PEM file of authorities, reloaded when it changes: metrics and profiles are for clients with a certificate of one of them; probes are for all"`
+	AllowDelete  bool          `envconfig:"TAILRACE_ALLOW_DELETE" default:"false" desc:"allow clients with the right delete, or all if AUTH is empty, to delete sessions"`
+	TrustNetwork bool          `envconfig:"TAILRACE_TRUST_NETWORK" default:"false" desc:"allow non-loopback LISTEN addresses although AUTH is empty: every client that can reach the edge has all rights"`
+	Tenant       string        `envconfig:"TAILRACE_TENANT" default:"default" desc:"tenant of the commands that name a session, and of all clients if AUTH is empty; otherwise the credential of a client has its tenant"`
+	Heartbeat    time.Duration `envconfig:"TAILRACE_HEARTBEAT" default:"15s" desc:"send a comment on an event stream after this long without an event"`
+	WriteTimeout time.Duration `envconfig:"TAILRACE_WRITE_TIMEOUT" default:"10s" desc:"close a stream when the client accepts no data for this long"`
+	Drain        time.Duration `envconfig:"TAILRACE_DRAIN" default:"10s" desc:"period over which open streams are closed at shutdown; a process ends at most 5s after it, or 20s after the signal if that is later"`
+	MaxStreamAge time.Duration `envconfig:"TAILRACE_MAX_STREAM_AGE" default:"4h" desc:"largest age of an open stream, which ends at a random time in the last eighth of it, so that clients spread over all edges; 0s is unlimited"`
+	HubBytes     int64         `envconfig:"TAILRACE_HUB_BYTES" default:"268435456" desc:"memory for recent frames of followed sessions, in bytes; a process has up to 3 times as much resident, unless GOMEMLIMIT is set"`
+	Feed         string        `envconfig:"TAILRACE_FEED" default:"partition" desc:"what an edge follows: partition (all sessions of the partitions in which it has open streams) or interest (the sessions with open streams; 'setup' then creates the log so that it republishes, docs/scaling.md)"`
+	FeedLinger   time.Duration `envconfig:"TAILRACE_FEED_LINGER" default:"1m" desc:"how long an edge follows a partition, or session, without open streams"`
+	Views        string        `envconfig:"TAILRACE_VIEWS" desc:"JSON file of audience views and the default one; if empty, every client is shown everything"`
 
-	ChatAgents      stringList      `env:"CHAT_AGENT" default:"demo" desc:"comma-separated agent types of chats; the first one is used unless a request has agentType; empty disables chats"`
-	ChatClientTools stringList      `env:"CHAT_CLIENT_TOOLS" desc:"comma-separated tools that run in the browser, for agents that do not declare them"`
-	ChatMajor       int             `env:"CHAT_MAJOR" default:"6" desc:"lowest major version of the AI SDK among the clients: 6 or 7"`
-	ChatWaitNotice  time.Duration   `env:"CHAT_WAIT_NOTICE" default:"30s" desc:"how long a message may wait for a worker until its page, the log and the metric tailrace_chat_waits_total report it; a negative value disables it"`
-	ChatSubAgents   subAgentContent `env:"CHAT_SUBAGENTS" default:"drop" desc:"sub-agent output in chats: drop, inline (message parts, in streams and in the snapshot of a page) or data (transient data parts); start, end, custom events, errors, approvals and client tool calls are always sent"`
+	ChatAgents      stringList      `envconfig:"TAILRACE_CHAT_AGENT" default:"demo" desc:"comma-separated agent types of chats; the first one is used unless a request has agentType; empty disables chats"`
+	ChatClientTools stringList      `envconfig:"TAILRACE_CHAT_CLIENT_TOOLS" desc:"comma-separated tools that run in the browser, for agents that do not declare them"`
+	ChatMajor       int             `envconfig:"TAILRACE_CHAT_MAJOR" default:"6" desc:"lowest major version of the AI SDK among the clients: 6 or 7"`
+	ChatWaitNotice  time.Duration   `envconfig:"TAILRACE_CHAT_WAIT_NOTICE" default:"30s" desc:"how long a message may wait for a worker until its page, the log and the metric tailrace_chat_waits_total report it; a negative value disables it"`
+	ChatSubAgents   subAgentContent `envconfig:"TAILRACE_CHAT_SUBAGENTS" default:"drop" desc:"sub-agent output in chats: drop, inline (message parts, in streams and in the snapshot of a page) or data (transient data parts); start, end, custom events, errors, approvals and client tool calls are always sent"`
 
-	AgentServer     bool   `env:"AGENT_SERVER" default:"false" desc:"serve the HTTP API through which other systems start the agents in CHAT_AGENT, with the rights chat, read, answer and stop"`
-	AgentServerPath string `env:"AGENT_SERVER_PATH" default:"/agents" desc:"path prefix of /start, /resume, /sse, /status, /submit-tool-result, /interrupt and /abort; / for no prefix"`
+	AgentServer     bool   `envconfig:"TAILRACE_AGENT_SERVER" default:"false" desc:"serve the HTTP API through which other systems start the agents in CHAT_AGENT, with the rights chat, read, answer and stop"`
+	AgentServerPath string `envconfig:"TAILRACE_AGENT_SERVER_PATH" default:"/agents" desc:"path prefix of /start, /resume, /sse, /status, /submit-tool-result, /interrupt and /abort; / for no prefix"`
 
-	Ingest string `env:"INGEST" desc:"serve the paths through which agents write runs over HTTP, with the right ingest (docs/ingest.md): on or off; if empty, on for 'up' and off for 'edge'; with on, print the NATS permissions of the edge again"`
+	Ingest string `envconfig:"TAILRACE_INGEST" desc:"serve the paths through which agents write runs over HTTP, with the right ingest (docs/ingest.md): on or off; if empty, on for 'up' and off for 'edge'; with on, print the NATS permissions of the edge again"`
 
-	MaxStreams           int      `env:"MAX_STREAMS" default:"20000" desc:"open streams per edge; -1 is unlimited"`
-	MaxStreamsPerAddress int      `env:"MAX_STREAMS_PER_ADDRESS" default:"0" desc:"open streams per client address (IPv6: per /64 network); -1 is unlimited, 0 is 1000 for public addresses and unlimited for private ones"`
-	MaxStreamsPerSession int      `env:"MAX_STREAMS_PER_SESSION" default:"10000" desc:"open streams per session; -1 is unlimited"`
-	Limits               string   `env:"LIMITS" desc:"JSON file of the limits of tenants (docs/security.md): rates of requests, open streams, runs, tokens per day; if empty, tenants have none"`
-	RatePerAddress       rate     `env:"RATE_PER_ADDRESS" desc:"requests per second of a client address (IPv6: per /64 network) to an edge and how many may come at once, such as 50/500, without event streams; unlimited for none; if empty, 100/1000 for public addresses and unlimited for private ones"`
-	TrustedProxies       prefixes `env:"TRUSTED_PROXIES" desc:"comma-separated addresses and networks of proxies whose X-Forwarded-For is used"`
+	MaxStreams           int      `envconfig:"TAILRACE_MAX_STREAMS" default:"20000" desc:"open streams per edge; -1 is unlimited"`
+	MaxStreamsPerAddress int      `envconfig:"TAILRACE_MAX_STREAMS_PER_ADDRESS" default:"0" desc:"open streams per client address (IPv6: per /64 network); -1 is unlimited, 0 is 1000 for public addresses and unlimited for private ones"`
+	MaxStreamsPerSession int      `envconfig:"TAILRACE_MAX_STREAMS_PER_SESSION" default:"10000" desc:"open streams per session; -1 is unlimited"`
+	Limits               string   `envconfig:"TAILRACE_LIMITS" desc:"JSON file of the limits of tenants (docs/security.md): rates of requests, open streams, runs, tokens per day; if empty, tenants have none"`
+	RatePerAddress       rate     `envconfig:"TAILRACE_RATE_PER_ADDRESS" desc:"requests per second of a client address (IPv6: per /64 network) to an edge and how many may come at once, such as 50/500, without event streams; unlimited for none; if empty, 100/1000 for public addresses and unlimited for private ones"`
+	TrustedProxies       prefixes `envconfig:"TAILRACE_TRUSTED_PROXIES" desc:"comma-separated addresses and networks of proxies whose X-Forwarded-For is used"`
 
-	BodyBytes int64 `env:"BODY_BYTES" default:"268435456" desc:"memory for request bodies that are being read (chats and agent server), in bytes; -1 is unlimited; over the limit a request gets 503"`
+	BodyBytes int64 `envconfig:"TAILRACE_BODY_BYTES" default:"268435456" desc:"memory for request bodies that are being read (chats and agent server), in bytes; -1 is unlimited; over the limit a request gets 503"`
 
-	ReadBytes int64 `env:"READ_BYTES" default:"268435456" desc:"memory for pages that are being read and written (snapshots, messages, trees, lists of sessions), in bytes; 0 is 256 MiB, -1 is unlimited; over the limit a request waits up to 5 seconds and gets 503"`
+	ReadBytes int64 `envconfig:"TAILRACE_READ_BYTES" default:"268435456" desc:"memory for pages that are being read and written (snapshots, messages, trees, lists of sessions), in bytes; 0 is 256 MiB, -1 is unlimited; over the limit a request waits up to 5 seconds and gets 503"`
 
-	MaxConnections int        `env:"MAX_CONNECTIONS" default:"0" desc:"connections per edge; further ones wait to be accepted; 0 is the limit of open files less 256"`
-	TLSCert        string     `env:"TLS_CERT" desc:"PEM file of the certificate chain of the edge, reloaded when it changes; empty disables TLS"`
-	TLSKey         string     `env:"TLS_KEY" desc:"PEM file of the key of the edge's certificate"`
-	TLSClientCA    string     `env:"TLS_CLIENT_CA" desc:"PEM file of the authorities of client certificates, reloaded when it changes; AUTH maps certificates to rights; empty asks for none"`
-	H2C            bool       `env:"H2C" default:"false" desc:"accept HTTP/2 without TLS from a proxy that starts with it"`
-	CORSOrigins    stringList `env:"CORS_ORIGINS" desc:"comma-separated origins whose pages may read with credentials, such as https://app.example"`
-	Pprof          bool       `env:"PPROF" default:"false" desc:"serve profiles of the process on OPS_LISTEN"`
+	MaxConnections int        `envconfig:"TAILRACE_MAX_CONNECTIONS" default:"0" desc:"connections per edge; further ones wait to be accepted; 0 is the limit of open files less 256"`
+	TLSCert        string     `envconfig:"TAILRACE_TLS_CERT" desc:"PEM file of the certificate chain of the edge, reloaded when it changes; empty disables TLS"`
+	TLSKey         string     `envconfig:"TAILRACE_TLS_KEY" desc:"PEM file of the key of the edge's certificate"`
+	TLSClientCA    string     `envconfig:"TAILRACE_TLS_CLIENT_CA" desc:"PEM file of the authorities of client certificates, reloaded when it changes; AUTH maps certificates to rights; empty asks for none"`
+	H2C            bool       `envconfig:"TAILRACE_H2C" default:"false" desc:"accept HTTP/2 without TLS from a proxy that starts with it"`
+	CORSOrigins    stringList `envconfig:"TAILRACE_CORS_ORIGINS" desc:"comma-separated origins whose pages may read with credentials, such as https://app.example"`
+	Pprof          bool       `envconfig:"TAILRACE_PPROF" default:"false" desc:"serve profiles of the process on OPS_LISTEN"`
 
-	Prefix     string        `env:"PREFIX" default:"tr" desc:"first token of every subject, and prefix of stream names"`
-	Partitions int           `env:"PARTITIONS" default:"1" desc:"number of chunk streams, 1 to 64; it is fixed when setup has created them"`
-	Replicas   int           `env:"REPLICAS" default:"1" desc:"replicas of every stream and bucket: 1 or 3"`
-	MaxAge     time.Duration `env:"MAX_AGE" default:"72h" desc:"retention of chunks in the log"`
+	Prefix     string        `envconfig:"TAILRACE_PREFIX" default:"tr" desc:"first token of every subject, and prefix of stream names"`
+	Partitions int           `envconfig:"TAILRACE_PARTITIONS" default:"1" desc:"number of chunk streams, 1 to 64; it is fixed when setup has created them"`
+	Replicas   int           `envconfig:"TAILRACE_REPLICAS" default:"1" desc:"replicas of every stream and bucket: 1 or 3"`
+	MaxAge     time.Duration `envconfig:"TAILRACE_MAX_AGE" default:"72h" desc:"retention of chunks in the log"`
 
-	MaxBytes           int64      `env:"MAX_BYTES" default:"-1" desc:"size of each chunk stream, in bytes; the oldest chunks are deleted first; -1 is unlimited"`
-	CommandMaxBytes    int64      `env:"COMMAND_MAX_BYTES" default:"-1" desc:"size of the work queue, in bytes, beyond which commands are refused; -1 is unlimited"`
-	DeadlineMaxBytes   int64      `env:"DEADLINE_MAX_BYTES" default:"-1" desc:"size of the stream of deadlines, in bytes; the oldest are lost; -1 is unlimited"`
-	InboxMaxBytes      int64      `env:"INBOX_MAX_BYTES" default:"-1" desc:"size of the bucket of answers and stop requests, in bytes, beyond which they are refused; -1 is unlimited"`
-	CredentialMaxBytes int64      `env:"CREDENTIAL_MAX_BYTES" default:"-1" desc:"size of the bucket of revocations and tickets, in bytes, beyond which they are refused; -1 is unlimited"`
-	UsageMaxBytes      int64      `env:"USAGE_MAX_BYTES" default:"-1" desc:"size of the bucket of used tokens, in bytes, beyond which they are not stored and budgets not enforced; -1 is unlimited"`
-	SnapshotMaxBytes   int64      `env:"SNAPSHOT_MAX_BYTES" default:"-1" desc:"size of each bucket of snapshots, in bytes, beyond which none is saved; -1 is unlimited"`
-	ObjectMaxBytes     int64      `env:"OBJECT_MAX_BYTES" default:"-1" desc:"size of the bucket of large values, in bytes, beyond which none is saved; -1 is unlimited"`
-	PlacementCluster   string     `env:"PLACEMENT_CLUSTER" desc:"NATS cluster in which streams and buckets are created; empty lets the server choose"`
-	PlacementTags      stringList `env:"PLACEMENT_TAGS" desc:"comma-separated tags of the NATS servers on which streams and buckets are created"`
+	MaxBytes           int64      `envconfig:"TAILRACE_MAX_BYTES" default:"-1" desc:"size of each chunk stream, in bytes; the oldest chunks are deleted first; -1 is unlimited"`
+	CommandMaxBytes    int64      `envconfig:"TAILRACE_COMMAND_MAX_BYTES" default:"-1" desc:"size of the work queue, in bytes, beyond which commands are refused; -1 is unlimited"`
+	DeadlineMaxBytes   int64      `envconfig:"TAILRACE_DEADLINE_MAX_BYTES" default:"-1" desc:"size of the stream of deadlines, in bytes; the oldest are lost; -1 is unlimited"`
+	InboxMaxBytes      int64      `envconfig:"TAILRACE_INBOX_MAX_BYTES" default:"-1" desc:"size of the bucket of answers and stop requests, in bytes, beyond which they are refused; -1 is unlimited"`
+	CredentialMaxBytes int64      `envconfig:"TAILRACE_CREDENTIAL_MAX_BYTES" default:"-1" desc:"size of the bucket of revocations and tickets, in bytes, beyond which they are refused; -1 is unlimited"`
+	UsageMaxBytes      int64      `envconfig:"TAILRACE_USAGE_MAX_BYTES" default:"-1" desc:"size of the bucket of used tokens, in bytes, beyond which they are not stored and budgets not enforced; -1 is unlimited"`
+	SnapshotMaxBytes   int64      `envconfig:"TAILRACE_SNAPSHOT_MAX_BYTES" default:"-1" desc:"size of each bucket of snapshots, in bytes, beyond which none is saved; -1 is unlimited"`
+	ObjectMaxBytes     int64      `envconfig:"TAILRACE_OBJECT_MAX_BYTES" default:"-1" desc:"size of the bucket of large values, in bytes, beyond which none is saved; -1 is unlimited"`
+	PlacementCluster   string     `envconfig:"TAILRACE_PLACEMENT_CLUSTER" desc:"NATS cluster in which streams and buckets are created; empty lets the server choose"`
+	PlacementTags      stringList `envconfig:"TAILRACE_PLACEMENT_TAGS" desc:"comma-separated tags of the NATS servers on which streams and buckets are created"`
 
-	CheckStreams bool `env:"CHECK_STREAMS" default:"false" desc:"'up' only checks streams and buckets, as the roles do, and creates none; run 'setup' before"`
+	CheckStreams bool `envconfig:"TAILRACE_CHECK_STREAMS" default:"false" desc:"'up' only checks streams and buckets, as the roles do, and creates none; run 'setup' before"`
 
-	CommandMaxAge time.Duration `env:"COMMAND_MAX_AGE" default:"0s" desc:"retention of a command that no worker takes; 0s is 24 hours"`
-	RunTimeout    time.Duration `env:"RUN_TIMEOUT" default:"10m" desc:"an active run without a command on the queue that writes nothing for this long is abandoned: the next message, or a sweep of the projector, fails it with run_abandoned; 0s disables"`
-	InboxMaxAge   time.Duration `env:"INBOX_MAX_AGE" default:"0s" desc:"retention of an answer for a run that waits for other answers; a run that waits longer does not get it; 0s is 30 days"`
+	CommandMaxAge time.Duration `envconfig:"TAILRACE_COMMAND_MAX_AGE" default:"0s" desc:"retention of a command that no worker takes; 0s is 24 hours"`
+	RunTimeout    time.Duration `envconfig:"TAILRACE_RUN_TIMEOUT" default:"10m" desc:"an active run without a command on the queue that writes nothing for this long is abandoned: the next message, or a sweep of the projector, fails it with run_abandoned; 0s disables"`
+	InboxMaxAge   time.Duration `envconfig:"TAILRACE_INBOX_MAX_AGE" default:"0s" desc:"retention of an answer for a run that waits for other answers; a run that waits longer does not get it; 0s is 30 days"`
 
-	SnapshotBucket  string        `env:"SNAPSHOT_BUCKET" desc:"snapshot bucket, to switch to one that 'rebuild --to' has filled; if empty, the one named after PREFIX"`
-	SaveRecords     int           `env:"SAVE_RECORDS" default:"200" desc:"save a snapshot after at most this many records of a session"`
-	SaveAfter       time.Duration `env:"SAVE_AFTER" default:"5s" desc:"save a snapshot at most this long after a record was folded"`
-	SnapshotTTL     time.Duration `env:"SNAPSHOT_TTL" default:"2160h" desc:"retention of the snapshot of a session since its last record, at least MAX_AGE, to which the default of 90 days is raised; 0s is unlimited"`
-	ProjectorMemory int           `env:"PROJECTOR_MEMORY" default:"268435456" desc:"memory for snapshots in a projector, of all its partitions together, in bytes"`
+	SnapshotBucket  string        `envconfig:"TAILRACE_SNAPSHOT_BUCKET" desc:"snapshot bucket, to switch to one that 'rebuild --to' has filled; if empty, the one named after PREFIX"`
+	SaveRecords     int           `envconfig:"TAILRACE_SAVE_RECORDS" default:"200" desc:"save a snapshot after at most this many records of a session"`
+	SaveAfter       time.Duration `envconfig:"TAILRACE_SAVE_AFTER" default:"5s" desc:"save a snapshot at most this long after a record was folded"`
+	SnapshotTTL     time.Duration `envconfig:"TAILRACE_SNAPSHOT_TTL" default:"2160h" desc:"retention of the snapshot of a session since its last record, at least MAX_AGE, to which the default of 90 days is raised; 0s is unlimited"`
+	ProjectorMemory int           `envconfig:"TAILRACE_PROJECTOR_MEMORY" default:"268435456" desc:"memory for snapshots in a projector, of all its partitions together, in bytes"`
 
-	DeadLetterMaxAge   time.Duration `env:"DEADLETTER_MAX_AGE" default:"0s" desc:"retention of dead letters; 0s is 30 days"`
-	DeadLetterMaxBytes int64         `env:"DEADLETTER_MAX_BYTES" default:"0" desc:"size of all dead letters, in bytes; the oldest are deleted first; 0 is 64 MiB"`
+	DeadLetterMaxAge   time.Duration `envconfig:"TAILRACE_DEADLETTER_MAX_AGE" default:"0s" desc:"retention of dead letters; 0s is 30 days"`
+	DeadLetterMaxBytes int64         `envconfig:"TAILRACE_DEADLETTER_MAX_BYTES" default:"0" desc:"size of all dead letters, in bytes; the oldest are deleted first; 0 is 64 MiB"`
 
-	Audit         string        `env:"AUDIT" default:"on" desc:"audit log of acts and refused accesses: on (the event is stored after the act; while the store is away it waits in memory), required (the event is stored before the act, which is refused otherwise) or off"`
-	AuditMaxAge   time.Duration `env:"AUDIT_MAX_AGE" default:"0s" desc:"retention of the audit log; 0s is 90 days"`
-	AuditRefusals int           `env:"AUDIT_REFUSALS" default:"10" desc:"events of refused accesses per second and edge, with bursts of 5 times as many; further ones are counted in one event a second"`
-	AuditMaxBytes int64         `env:"AUDIT_MAX_BYTES" default:"-1" desc:"size of the audit log, in bytes, beyond which events are refused; -1 is unlimited"`
+	Audit         string        `envconfig:"TAILRACE_AUDIT" default:"on" desc:"audit log of acts and refused accesses: on (the event is stored after the act; while the store is away it waits in memory), required (the event is stored before the act, which is refused otherwise) or off"`
+	AuditMaxAge   time.Duration `envconfig:"TAILRACE_AUDIT_MAX_AGE" default:"0s" desc:"retention of the audit log; 0s is 90 days"`
+	AuditRefusals int           `envconfig:"TAILRACE_AUDIT_REFUSALS" default:"10" desc:"events of refused accesses per second and edge, with bursts of 5 times as many; further ones are counted in one event a second"`
+	AuditMaxBytes int64         `envconfig:"TAILRACE_AUDIT_MAX_BYTES" default:"-1" desc:"size of the audit log, in bytes, beyond which events are refused; -1 is unlimited"`
 
-	Linger           time.Duration `env:"LINGER" default:"10ms" desc:"longest delay of a delta to merge it with the next; 0s disables"`
-	Format           format        `env:"FORMAT" default:"json" desc:"body of stored chunks: json or msgpack"`
-	RetryTimeout     time.Duration `env:"RETRY_TIMEOUT" default:"30s" desc:"retry budget of one write while the server is unreachable or does not accept it"`
-	MaxSessionChunks int64         `env:"MAX_SESSION_CHUNKS" default:"10000000" desc:"chunks of a session, over all its runs, beyond which a run fails with framework_session_limit_exceeded; -1 is unlimited"`
-	MaxRunBytes      int64         `env:"MAX_RUN_BYTES" default:"1073741824" desc:"size of the messages that one worker, or one request of the ingest, writes in a run, in bytes, beyond which the run fails with framework_session_limit_exceeded or the request with SESSION_LIMIT; -1 is unlimited"`
-	ShutdownTimeout  time.Duration `env:"SHUTDOWN_TIMEOUT" default:"5s" desc:"period in which a worker completes the steps that run at shutdown; then other workers repeat them; 0s ends them at once"`
-	MaxTakeovers     int           `env:"MAX_TAKEOVERS" default:"3" desc:"takeovers of a run by another worker since its last committed step; then it fails with run_crashed; -1 is unlimited"`
-	ModelURL         redactedURL   `env:"MODEL_URL" desc:"base URL of an OpenAI-compatible endpoint with its version, such as http://127.0.0.1:8000/v1; with MODEL_URL or MODEL_KEY, 'up' and 'worker' run agents with a model instead of the demo, and MODEL is required"`
-	ModelKey         secret        `env:"MODEL_KEY" desc:"API key of the endpoint (of OpenAI if MODEL_URL is empty); never logged; the value of a flag is visible to other users of the machine, that of the variable is not"`
-	Model            string        `env:"MODEL" desc:"name of the model"`
-	ModelAPI         string        `env:"MODEL_API" default:"chat" desc:"API of the endpoint: chat (chat/completions) or responses"`
-	ModelSystem      string        `env:"MODEL_SYSTEM" desc:"system prompt of the model"`
-	ModelIdleTimeout time.Duration `env:"MODEL_IDLE_TIMEOUT" default:"5m" desc:"abort and retry a model request that sends no data for this long"`
-	Agent            string        `env:"AGENT" default:"assistant" desc:"agent type of the model, and the default of CHAT_AGENT; with AGENTS, one of the agents in that file"`
-	Agents           string        `env:"AGENTS" desc:"JSON file of agents (docs/workers.md): models with their tools and sub-agents, whose defaults are the settings, and HTTP endpoints (docs/bring-your-agent.md); with it, 'up' and 'worker' run these agents instead of the demo"`
+	Linger           time.Duration `envconfig:"TAILRACE_LINGER" default:"10ms" desc:"longest delay of a delta to merge it with the next; 0s disables"`
+	Format           format        `envconfig:"TAILRACE_FORMAT" default:"json" desc:"body of stored chunks: json or msgpack"`
+	RetryTimeout     time.Duration `envconfig:"TAILRACE_RETRY_TIMEOUT" default:"30s" desc:"retry budget of one write while the server is unreachable or does not accept it"`
+	MaxSessionChunks int64         `envconfig:"TAILRACE_MAX_SESSION_CHUNKS" default:"10000000" desc:"chunks of a session, over all its runs, beyond which a run fails with framework_session_limit_exceeded; -1 is unlimited"`
+	MaxRunBytes      int64         `envconfig:"TAILRACE_MAX_RUN_BYTES" default:"1073741824" desc:"size of the messages that one worker, or one request of the ingest, writes in a run, in bytes, beyond which the run fails with framework_session_limit_exceeded or the request with SESSION_LIMIT; -1 is unlimited"`
+	ShutdownTimeout  time.Duration `envconfig:"TAILRACE_SHUTDOWN_TIMEOUT" default:"5s" desc:"period in which a worker completes the steps that run at shutdown; then other workers repeat them; 0s ends them at once"`
+	MaxTakeovers     int           `envconfig:"TAILRACE_MAX_TAKEOVERS" default:"3" desc:"takeovers of a run by another worker since its last committed step; then it fails with run_crashed; -1 is unlimited"`
+	ModelURL         redactedURL   `envconfig:"TAILRACE_MODEL_URL" desc:"base URL of an OpenAI-compatible endpoint with its version, such as http://127.0.0.1:8000/v1; with MODEL_URL or MODEL_KEY, 'up' and 'worker' run agents with a model instead of the demo, and MODEL is required"`
+	ModelKey         secret        `envconfig:"TAILRACE_MODEL_KEY" desc:"API key of the endpoint (of OpenAI if MODEL_URL is empty); never logged; the value of a flag is visible to other users of the machine, that of the variable is not"`
+	Model            string        `envconfig:"TAILRACE_MODEL" desc:"name of the model"`
+	ModelAPI         string        `envconfig:"TAILRACE_MODEL_API" default:"chat" desc:"API of the endpoint: chat (chat/completions) or responses"`
+	ModelSystem      string        `envconfig:"TAILRACE_MODEL_SYSTEM" desc:"system prompt of the model"`
+	ModelIdleTimeout time.Duration `envconfig:"TAILRACE_MODEL_IDLE_TIMEOUT" default:"5m" desc:"abort and retry a model request that sends no data for this long"`
+	Agent            string        `envconfig:"TAILRACE_AGENT" default:"assistant" desc:"agent type of the model, and the default of CHAT_AGENT; with AGENTS, one of the agents in that file"`
+	Agents           string        `envconfig:"TAILRACE_AGENTS" desc:"JSON file of agents (docs/workers.md): models with their tools and sub-agents, whose defaults are the settings, and HTTP endpoints (docs/bring-your-agent.md); with it, 'up' and 'worker' run these agents instead of the demo"`
 
-	WorkerTenant string `env:"WORKER_TENANT" desc:"tenant whose commands 'worker' takes, through consumers of its own; if empty, those of all tenants. All workers of an agent type have a tenant, or none has"`
+	WorkerTenant string `envconfig:"TAILRACE_WORKER_TENANT" desc:"tenant whose commands 'worker' takes, through consumers of its own; if empty, those of all tenants. All workers of an agent type have a tenant, or none has"`
 
-	DemoPace float64 `env:"DEMO_PACE" default:"1" desc:"delay factor of the demo agent: 1 is the pace of a model, 2 is half as fast, 0 does not wait"`
-	Demo     bool    `env:"DEMO" default:"true" desc:"run the demo agent and serve its web page"`
+	DemoPace float64 `envconfig:"TAILRACE_DEMO_PACE" default:"1" desc:"delay factor of the demo agent: 1 is the pace of a model, 2 is half as fast, 0 does not wait"`
+	Demo     bool    `envconfig:"TAILRACE_DEMO" default:"true" desc:"run the demo agent and serve its web page"`
 
-	LogLevel  slog.Level `env:"LOG_LEVEL" default:"info" desc:"debug, info, warn or error"`
-	LogFormat string     `env:"LOG_FORMAT" default:"text" desc:"text or json"`
-	AccessLog bool       `env:"ACCESS_LOG" default:"false" desc:"log a line of the level info when a request or an event stream of the edge has ended, with its route, status, duration, size and client address"`
+	LogLevel  slog.Level `envconfig:"TAILRACE_LOG_LEVEL" default:"info" desc:"debug, info, warn or error"`
+	LogFormat string     `envconfig:"TAILRACE_LOG_FORMAT" default:"text" desc:"text or json"`
+	AccessLog bool       `envconfig:"TAILRACE_ACCESS_LOG" default:"false" desc:"log a line of the level info when a request or an event stream of the edge has ended, with its route, status, duration, size and client address"`
 }
 
 // load reads the environment, then the flags; flags win. extra registers the
@@ -169,7 +158,7 @@ type config struct {
 func load(args []string, extra func(*flag.FlagSet)) (config, []string, error) {
 	var cfg config
 	if err := readEnvironment(&cfg); err != nil {
-		return cfg, nil, err
+		return cfg, nil, fmt.Errorf("environment: %w", err)
 	}
 	flags := flag.NewFlagSet("tailrace", flag.ContinueOnError)
 	flags.SetOutput(io.Discard)
@@ -177,34 +166,16 @@ func load(args []string, extra func(*flag.FlagSet)) (config, []string, error) {
 	if extra != nil {
 		extra(flags)
 	}
-	for _, f := range fieldsOf(&cfg) {
-		if flags.Lookup(f.flagName()) == nil { // a command may give a setting a meaning of its own
-			flags.Var(f, f.flagName(), f.desc)
-		}
-	}
+	set := registerSettings(flags, &cfg)
 	rest, err := parseInterleaved(flags, args)
+	if err == nil {
+		err = set()
+	}
 	if err != nil {
 		return cfg, nil, err
 	}
 	cfg = cfg.withoutDemo()
 	return cfg, rest, cfg.validate()
-}
-
-// readEnvironment sets each setting to its variable, or to its default. A variable that is set but empty is the empty text, not the default.
-func readEnvironment(c *config) error {
-	for _, f := range fieldsOf(c) {
-		value, set := os.LookupEnv(f.variable())
-		switch {
-		case !set && f.def == "":
-			continue
-		case !set:
-			value = f.def
-		}
-		if err := f.Set(value); err != nil {
-			return fmt.Errorf("environment: %s: %w", f.variable(), err)
-		}
-	}
-	return nil
 }
 
 // parseInterleaved accepts flags before and after plain arguments, so that
@@ -235,13 +206,13 @@ func (c config) validate() error {
 	case c.Partitions < 1:
 		return fmt.Errorf("partitions is %d, want 1 or more", c.Partitions)
 	case c.Audit != auditOn && c.Audit != auditRequired && c.Audit != auditOff:
-		return fmt.Errorf("audit is %q, want on, required or off", c.Audit)
+		return errors.New("audit: want on, required or off")
 	case c.Ingest != "" && c.Ingest != ingestOn && c.Ingest != ingestOff:
-		return fmt.Errorf("ingest is %q, want on or off", c.Ingest)
+		return errors.New("ingest: want on or off")
 	case c.AuditRefusals < 1 || c.AuditRefusals > 10_000:
 		return fmt.Errorf("audit-refusals is %d, want 1 to 10000", c.AuditRefusals)
 	case c.LogFormat != "text" && c.LogFormat != "json":
-		return fmt.Errorf("log-format is %q, want text or json", c.LogFormat)
+		return errors.New("log-format: want text or json")
 	case (c.NATSCert == "") != (c.NATSKey == ""):
 		return errors.New("nats-cert and nats-key go together")
 	case c.NATSNkey != "" && c.NATSCreds != "":
@@ -267,9 +238,9 @@ func (c config) validate() error {
 	case c.ProjectorMemory < 1:
 		return fmt.Errorf("projector-memory is %d, want at least 1", c.ProjectorMemory)
 	case c.ModelAPI != string(openai.Chat) && c.ModelAPI != string(openai.Responses):
-		return fmt.Errorf("model-api is %q, want chat or responses", c.ModelAPI)
+		return errors.New("model-api: want chat or responses")
 	case c.Feed != feedPartition && c.Feed != feedInterest:
-		return fmt.Errorf("feed is %q, want partition or interest", c.Feed)
+		return errors.New("feed: want partition or interest")
 	case c.DemoPace < 0:
 		return fmt.Errorf("demo-pace is %v, want 0 or more", c.DemoPace)
 	}
@@ -284,11 +255,21 @@ func (c config) validate() error {
 	if c.Linger < 0 || c.Drain < 0 || c.MaxStreamAge < 0 || c.MaxAge < 0 || c.SyncInterval < 0 || c.RunTimeout < 0 || c.ShutdownTimeout < 0 {
 		return errors.New("linger, drain, max-stream-age, max-age, sync-interval, run-timeout and shutdown-timeout are durations of 0 or more")
 	}
-	if err := natsauth.CheckInboxPrefix(c.NATSInboxPrefix); err != nil {
-		return fmt.Errorf("nats-inbox-prefix: %w", err)
+	if natsauth.CheckInboxPrefix(c.NATSInboxPrefix) != nil {
+		return errors.New("nats-inbox-prefix: want tokens without wildcards, separated by dots")
 	}
-	return cmp.Or(c.layout().Validate(), checkIfSet("nats-domain", c.NATSDomain), checkIfSet("worker-tenant", c.WorkerTenant),
-		subjects.CheckToken("agent", c.Agent), subjects.CheckToken("tenant", c.Tenant))
+	for name, err := range map[string]error{
+		"agent": subjects.CheckToken("", c.Agent), "tenant": subjects.CheckToken("", c.Tenant),
+		"nats-domain": checkIfSet("", c.NATSDomain), "worker-tenant": checkIfSet("", c.WorkerTenant), "snapshot-bucket": checkIfSet("", c.SnapshotBucket),
+	} {
+		if err != nil { // whose text has the value
+			return fmt.Errorf("%s: want 1 to 64 of A-Z a-z 0-9 _ -", name)
+		}
+	}
+	if (subjects.Layout{Prefix: c.Prefix}).Validate() != nil {
+		return errors.New("prefix: want at most 128 bytes: tokens of A-Z a-z 0-9 _ - separated by dots, the first without _ in front")
+	}
+	return c.layout().Validate()
 }
 
 // checkIfSet checks a token that may be missing.
@@ -317,75 +298,4 @@ func (c config) topology() topology.Config {
 
 func (c config) layout() subjects.Layout {
 	return subjects.Layout{Prefix: c.Prefix, Partitions: c.Partitions, SnapshotBucket: c.SnapshotBucket}
-}
-
-// field is one setting as a flag.Value.
-type field struct {
-	value reflect.Value
-	env   string
-	def   string
-	desc  string
-}
-
-func fieldsOf(cfg *config) []field {
-	var fields []field
-	v := reflect.ValueOf(cfg).Elem()
-	for i := range v.NumField() {
-		tag := v.Type().Field(i).Tag
-		fields = append(fields, field{value: v.Field(i), env: tag.Get("env"), def: tag.Get("default"), desc: tag.Get("desc")})
-	}
-	return fields
-}
-
-// variable is the name of the environment variable.
-func (f field) variable() string { return envPrefix + "_" + f.env }
-
-func (f field) flagName() string {
-	return strings.ReplaceAll(strings.ToLower(f.env), "_", "-")
-}
-
-// String is the present value; flag calls it on a zero field too.
-func (f field) String() string {
-	if !f.value.IsValid() {
-		return ""
-	}
-	return fmt.Sprint(f.value.Interface())
-}
-
-// IsBoolFlag allows --demo without a value.
-func (f field) IsBoolFlag() bool { return f.value.IsValid() && f.value.Kind() == reflect.Bool }
-
-// Set parses s as the environment would.
-func (f field) Set(s string) error {
-	ptr := f.value.Addr().Interface()
-	if text, ok := ptr.(encoding.TextUnmarshaler); ok {
-		return text.UnmarshalText([]byte(s))
-	}
-	switch p := ptr.(type) {
-	case *string:
-		*p = s
-		return nil
-	case *int:
-		return parseInto(p, s, func(s string) (int, error) {
-			n, err := strconv.ParseInt(s, 0, strconv.IntSize)
-			return int(n), err
-		})
-	case *int64:
-		return parseInto(p, s, func(s string) (int64, error) { return strconv.ParseInt(s, 0, 64) })
-	case *float64:
-		return parseInto(p, s, func(s string) (float64, error) { return strconv.ParseFloat(s, 64) })
-	case *bool:
-		return parseInto(p, s, strconv.ParseBool)
-	case *time.Duration:
-		return parseInto(p, s, time.ParseDuration)
-	}
-	panic("config: no parser for " + f.env)
-}
-
-func parseInto[T any](dst *T, s string, parse func(string) (T, error)) error {
-	v, err := parse(s)
-	if err == nil {
-		*dst = v
-	}
-	return err
 }

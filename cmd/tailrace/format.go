@@ -1,7 +1,7 @@
 package main
 
 import (
-	"fmt"
+	"errors"
 
 	"github.com/tailrace/tailrace/codec"
 )
@@ -17,7 +17,7 @@ func (f *format) UnmarshalText(text []byte) error {
 	case "msgpack":
 		*f = format(codec.FormatMsgpack)
 	default:
-		return fmt.Errorf("format is %q, want json or msgpack", text)
+		return errors.New("want json or msgpack")
 	}
 	return nil
 }

@@ -34,8 +34,8 @@ func printSettings(w io.Writer) error {
 	fmt.Fprintln(w, "\nSettings are read from the environment; the flag (--nats-url for TAILRACE_NATS_URL) wins:")
 	tw := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(tw, "  VARIABLE\tDEFAULT\tMEANING")
-	for _, f := range fieldsOf(&config{}) {
-		fmt.Fprintf(tw, "  %s\t%s\t%s\n", f.variable(), f.def, f.desc)
+	for _, s := range settingsOf(&config{}) {
+		fmt.Fprintf(tw, "  %s\t%s\t%s\n", s.variable, s.def, s.desc)
 	}
 	return tw.Flush()
 }

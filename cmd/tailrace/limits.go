@@ -51,7 +51,7 @@ func (r *rate) UnmarshalText(text []byte) error {
 		r.Burst, err = strconv.Atoi(burst)
 	}
 	if err != nil || sseedge.Rate(*r).Validate() != nil {
-		return fmt.Errorf("rate is %q, want requests per second and burst, such as 20/60, or unlimited", text)
+		return errors.New("want requests per second and burst, such as 20/60, or unlimited")
 	}
 	return nil
 }

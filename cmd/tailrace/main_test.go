@@ -36,12 +36,12 @@ func TestInvalidSettingsAreNamed(t *testing.T) {
 		"replicas is 2":     {"--replicas", "2"},
 		"partitions is 0":   {"--partitions", "0"},
 		"Partitions is 65":  {"--partitions", "65"},
-		"log-format is":     {"--log-format", "xml"},
+		"log-format: want":  {"--log-format", "xml"},
 		"heartbeat is 0s":   {"--heartbeat", "0s"},
 		"nats-cert":         {"--nats-cert", "x"},
 		"tenant":            {"--tenant", "a.b"},
 		"want json":         {"--format", "xml"},
-		"invalid duration":  {"--max-age", "soon"},
+		"want a duration":   {"--max-age", "soon"},
 		"demo-pace is -1":   {"--demo-pace", "-1"},
 		"flag provided but": {"--no-such-flag"},
 	} {
@@ -109,9 +109,9 @@ func TestEverySettingIsExplained(t *testing.T) {
 	if err := printHelp(&help); err != nil {
 		t.Fatal(err)
 	}
-	for _, f := range fieldsOf(&config{}) {
-		if f.desc == "" || !strings.Contains(help.String(), "TAILRACE_"+f.env+" ") {
-			t.Errorf("%s is not explained", f.env)
+	for _, f := range settingsOf(&config{}) {
+		if f.desc == "" || !strings.Contains(help.String(), f.variable+" ") {
+			t.Errorf("%s is not explained", f.variable)
 		}
 	}
 	for _, c := range subcommands() {
@@ -126,8 +126,8 @@ func TestEverySettingIsExplained(t *testing.T) {
 func TestReadmeSettings(t *testing.T) {
 	var table strings.Builder
 	table.WriteString("| variable | default | meaning |\n|---|---|---|\n")
-	for _, f := range fieldsOf(&config{}) {
-		table.WriteString("| `TAILRACE_" + f.env + "` | " + code(f.def) + " | " + f.desc + " |\n")
+	for _, f := range settingsOf(&config{}) {
+		table.WriteString("| `" + f.variable + "` | " + code(f.def) + " | " + f.desc + " |\n")
 	}
 	path := filepath.Join("..", "..", "README.md")
 	readme, err := os.ReadFile(path)

@@ -149,7 +149,7 @@ func TestInvalidServerSettingsAreNamed(t *testing.T) {
 		"body-bytes is 0, want": {"--body-bytes", "0"},
 		`origin "*"`:            {"--cors-origins", "*"},
 		`origin "null"`:         {"--cors-origins", "https://app.example,null"},
-		`list is "a,,b"`:        {"--cors-origins", "a,,b"},
+		`--cors-origins: want`:  {"--cors-origins", "a,,b"},
 		"want host:port":        {"--ops-listen", "4481"},
 		"no such file":          {"--tls-cert", "x", "--tls-key", "y"},
 		"want a loopback":       {"--listen", "0.0.0.0:0"},

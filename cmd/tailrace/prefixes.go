@@ -1,7 +1,7 @@
 package main
 
 import (
-	"fmt"
+	"errors"
 	"net/netip"
 	"strings"
 )
@@ -18,7 +18,7 @@ func (p *prefixes) UnmarshalText(text []byte) error {
 	for word := range strings.SplitSeq(string(text), ",") {
 		prefix, err := parsePrefix(strings.TrimSpace(word))
 		if err != nil {
-			return fmt.Errorf("network is %q, want one like 10.0.0.0/8 or 192.0.2.7", word)
+			return errors.New("want networks and addresses such as 10.0.0.0/8 or 192.0.2.7")
 		}
 		*p = append(*p, prefix)
 	}

@@ -1,7 +1,7 @@
 package main
 
 import (
-	"fmt"
+	"errors"
 	"strings"
 )
 
@@ -17,7 +17,7 @@ func (w *stringList) UnmarshalText(text []byte) error {
 	for word := range strings.SplitSeq(string(text), ",") {
 		word = strings.TrimSpace(word)
 		if word == "" {
-			return fmt.Errorf("list is %q, want comma-separated words", text)
+			return errors.New("want comma-separated words")
 		}
 		*w = append(*w, word)
 	}

@@ -26,7 +26,7 @@ func TestDevServer(t *testing.T) {
 	port := natstest.ReservePort(t)
 	dev := &process{name: "vite", path: filepath.Join(app.dir, "node_modules", ".bin", "vite"), dir: app.dir, addr: fmt.Sprintf("127.0.0.1:%d", port)}
 	dev.args = []string{"--host", "127.0.0.1", "--port", fmt.Sprint(port), "--strictPort"}
-	dev.env = append(slices.Clone(app.env), "TAILRACE_EDGE="+s.url)
+	dev.env = append(slices.Clone(app.env), "EDGE_URL="+s.url)
 	dev.start(t)
 	natstest.Eventually(t, dev.name, func(ctx context.Context) error {
 		status, err := roletest.Status(ctx, "http://"+dev.addr+"/")

@@ -10,7 +10,7 @@
 // copy and compares every answer byte for byte. Masked are the header Date, the random retry delay of each stream, the time of
 // a snapshot request, and the texts of problems; their codes are compared.
 //
-// (TAILRACE_COMPAT_BINARY=path records with another binary.) Record it again only if the recorder covers more, or if a change of
+// (TRTEST_COMPAT_BINARY=path records with another binary.) Record it again only if the recorder covers more, or if a change of
 // the stored bytes or of an answer is intended, reviewed and in the changelog; then record with the last build before that change
 // if possible. An unintended difference is a defect of the build, not of the archive.
 package compat

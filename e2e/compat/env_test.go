@@ -30,7 +30,7 @@ func TestMain(m *testing.M) { natstest.Main(m) }
 // binary returns the path of the built command; `make e2e` builds it first.
 func binary(t *testing.T) string {
 	t.Helper()
-	path, err := filepath.Abs(cmp.Or(os.Getenv("TAILRACE_COMPAT_BINARY"), filepath.Join("..", "..", "bin", "tailrace")))
+	path, err := filepath.Abs(cmp.Or(os.Getenv("TRTEST_COMPAT_BINARY"), filepath.Join("..", "..", "bin", "tailrace")))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -3,7 +3,7 @@ import { defineConfig, type ProxyOptions } from 'vite';
 
 // Vite serves the pages and proxies /api and /v1 to a Tailrace edge, such as `tailrace up`.
 const edge: ProxyOptions = {
-  target: process.env.TAILRACE_EDGE ?? 'http://127.0.0.1:4480',
+  target: process.env.EDGE_URL ?? 'http://127.0.0.1:4480',
   configure: (proxy) => {
     // Vite's proxy does not close its response when the edge closes the connection. Without this handler a
     // page would wait indefinitely for the rest of an answer instead of reconnecting.
@@ -14,7 +14,7 @@ const edge: ProxyOptions = {
 };
 
 const proxy: Record<string, ProxyOptions | string> = { '/api': edge, '/v1': edge };
-if (process.env.TAILRACE_LOGIN) proxy['/login'] = proxy['/token'] = process.env.TAILRACE_LOGIN; // ./login
+if (process.env.LOGIN_URL) proxy['/login'] = proxy['/token'] = process.env.LOGIN_URL; // ./login
 
 export default defineConfig({
   plugins: [react()],

@@ -20,7 +20,7 @@ import (
 // time and memory of this process are those of the serving side, and so that
 // 10,000 connections take 10,000 descriptors of each process instead of 20,000 of
 // one.
-const loadClientsVariable = "TAILRACE_BENCH_CROWD"
+const loadClientsVariable = "TRTEST_BENCH_CROWD"
 
 // The process reads a job from its standard input and opens its connections; it
 // starts the job when it reads another line. It writes JSON lines. It exits when

@@ -20,7 +20,7 @@ import (
 
 // siteVariable marks a process that runs one server or one edge, which its value names. The process reads its specification, writes its address, and then its
 // processor time for each line that it reads.
-const siteVariable = "TAILRACE_BENCH_SITE"
+const siteVariable = "TRTEST_BENCH_SITE"
 
 // The values of siteVariable.
 const (

@@ -13,7 +13,7 @@ import (
 
 // ownerVariable makes the test binary a process that owns a store directory,
 // the value of the variable.
-const ownerVariable = "TAILRACE_EMBED_OWNER"
+const ownerVariable = "TRTEST_EMBED_OWNER"
 
 func TestMain(m *testing.M) {
 	if dir, ok := os.LookupEnv(ownerVariable); ok {

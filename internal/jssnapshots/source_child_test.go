@@ -23,7 +23,7 @@ import (
 )
 
 // childVariable holds the job of a test binary that runs a projector.
-const childVariable = "TAILRACE_SOURCE_CHILD"
+const childVariable = "TRTEST_SOURCE_CHILD"
 
 // childJob configures a projector in a separate process.
 type childJob struct {

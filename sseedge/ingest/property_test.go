@@ -167,10 +167,10 @@ func (c *client) end(ctx context.Context) error {
 	return errors.Join(errs...)
 }
 
-// runs is how many runs the property test has; TAILRACE_INGEST_RUNS is another number.
+// runs is how many runs the property test has; TRTEST_INGEST_RUNS is another number.
 func runs(t *testing.T) int {
 	t.Helper()
-	text := os.Getenv("TAILRACE_INGEST_RUNS")
+	text := os.Getenv("TRTEST_INGEST_RUNS")
 	if text == "" {
 		return 300
 	}
@@ -180,10 +180,10 @@ func runs(t *testing.T) int {
 // TestExactlyOnce sends random runs, which are cut at random bytes, through two edges, often by two requests at once. The log has what was sent, once.
 func TestExactlyOnce(t *testing.T) {
 	seed := uint64(time.Now().UnixNano())
-	if text := os.Getenv("TAILRACE_INGEST_SEED"); text != "" {
+	if text := os.Getenv("TRTEST_INGEST_SEED"); text != "" {
 		seed = must(strconv.ParseUint(text, 10, 64))(t)
 	}
-	t.Logf("TAILRACE_INGEST_SEED=%d", seed)
+	t.Logf("TRTEST_INGEST_SEED=%d", seed)
 	w := newEnv(t, func(cfg *envConfig) { cfg.edges, cfg.producer = 2, producers.Config{MaxChunk: 4 << 10} })
 	total := runs(t)
 	jobs := make(chan int)

@@ -2,7 +2,7 @@ import json, os, time, uuid
 from joserfc import jwt
 from joserfc.jwk import OKPKey
 
-key = OKPKey.import_key(json.loads(os.environ["TAILRACE_SIGNING_KEY"]))
+key = OKPKey.import_key(json.loads(os.environ["SIGNING_KEY"]))
 
 def session_token(user, session):
     now = int(time.time())

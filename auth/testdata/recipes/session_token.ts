@@ -1,6 +1,6 @@
 import { importJWK, SignJWT } from "jose"
 
-const key = await importJWK(JSON.parse(process.env.TAILRACE_SIGNING_KEY!), "EdDSA")
+const key = await importJWK(JSON.parse(process.env.SIGNING_KEY!), "EdDSA")
 
 export function sessionToken(user: string, session: string) {
   return new SignJWT({ tid: "acme", sid: session, scope: "read chat" })

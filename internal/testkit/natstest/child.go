@@ -13,7 +13,7 @@ import (
 
 // childVariable holds the config of the server that the test binary runs
 // instead of tests.
-const childVariable = "TAILRACE_NATSTEST_SERVER"
+const childVariable = "TRTEST_NATSTEST_SERVER"
 
 // The child writes JSON lines to its standard output: its state after each
 // change, and its log. It reads new configurations from its standard input. The

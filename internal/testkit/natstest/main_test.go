@@ -8,6 +8,6 @@ import (
 
 // parentVariable makes TestServersEndWithTheirParent the parent, in a test
 // binary of its own.
-const parentVariable = "TAILRACE_NATSTEST_PARENT"
+const parentVariable = "TRTEST_NATSTEST_PARENT"
 
 func TestMain(m *testing.M) { natstest.Main(m) }

@@ -1,0 +1,182 @@
+package main
+
+import (
+	"encoding"
+	"errors"
+	"flag"
+	"fmt"
+	"os"
+	"reflect"
+	"regexp"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/kelseyhightower/envconfig"
+)
+
+// settingPrefix starts the name of the variable of every setting.
+const settingPrefix = "TAILRACE_"
+
+// setting is one field of a config.
+type setting struct {
+	value    reflect.Value
+	variable string
+	def      string
+	desc     string
+}
+
+func settingsOf(c *config) []setting {
+	v := reflect.ValueOf(c).Elem()
+	settings := make([]setting, v.NumField())
+	for i := range settings {
+		tag := v.Type().Field(i).Tag
+		settings[i] = setting{value: v.Field(i), variable: tag.Get("envconfig"), def: tag.Get("default"), desc: tag.Get("desc")}
+	}
+	return settings
+}
+
+// flagName returns nats-url for TAILRACE_NATS_URL.
+func (s setting) flagName() string {
+	return strings.ReplaceAll(strings.ToLower(strings.TrimPrefix(s.variable, settingPrefix)), "_", "-")
+}
+
+// parse sets the setting to the text of a flag, of which it accepts what envconfig accepts of a variable.
+func (s setting) parse(text string) (err error) {
+	switch p := s.value.Addr().Interface().(type) {
+	case encoding.TextUnmarshaler:
+		err = p.UnmarshalText([]byte(text))
+	case *string:
+		*p = text
+	case *bool:
+		*p, err = strconv.ParseBool(text)
+	case *int:
+		var n int64
+		n, err = strconv.ParseInt(text, 0, strconv.IntSize)
+		*p = int(n)
+	case *int64:
+		*p, err = strconv.ParseInt(text, 0, 64)
+	case *float64:
+		*p, err = strconv.ParseFloat(text, 64)
+	case *time.Duration:
+		*p, err = time.ParseDuration(text)
+	default:
+		panic("config: no parser for " + s.variable)
+	}
+	return withoutValue(s.value.Type().String(), err)
+}
+
+// wantedValues describes the values of the types whose parsers return errors with the text in them.
+var wantedValues = map[string]string{
+	"bool": "true or false", "int": "a whole number of 64 bits", "int64": "a whole number of 64 bits", "float64": "a number",
+	"time.Duration": "a duration such as 1m30s", "slog.Level": "debug, info, warn or error",
+}
+
+// withoutValue returns the error of a parser without the text that it has parsed, which may be a secret. The types of this package return errors without it.
+func withoutValue(typeName string, err error) error {
+	if want, ok := wantedValues[typeName]; err != nil && ok {
+		return errors.New("want " + want)
+	}
+	return err
+}
+
+// readEnvironment sets each setting to its variable, or to its default if the variable is not set. A variable that is set but empty is the empty text, which
+// many types do not accept.
+func readEnvironment(c *config) error {
+	if err := checkVariables(os.Environ()); err != nil {
+		return err
+	}
+	err := envconfig.Process("", c)
+	if parse, ok := errors.AsType[*envconfig.ParseError](err); ok {
+		return fmt.Errorf("%s: %w", parse.KeyName, withoutValue(parse.TypeName, parse.Err)) // its own text has the value
+	}
+	return err
+}
+
+// registerSettings adds a flag for each setting. The function that it returns sets the settings whose flags were given; package flag does not, because its
+// errors have the value.
+func registerSettings(flags *flag.FlagSet, c *config) (set func() error) {
+	type given struct {
+		setting
+		text string
+	}
+	var all []given
+	for _, s := range settingsOf(c) {
+		if flags.Lookup(s.flagName()) != nil { // a command may give a setting a meaning of its own
+			continue
+		}
+		register := flags.Func
+		if s.value.Kind() == reflect.Bool {
+			register = flags.BoolFunc // --demo without a value
+		}
+		register(s.flagName(), s.desc, func(text string) error {
+			all = append(all, given{s, text})
+			return nil
+		})
+	}
+	return func() error {
+		for _, g := range all {
+			if err := g.parse(g.text); err != nil {
+				return fmt.Errorf("flag --%s: %w", g.flagName(), err)
+			}
+		}
+		return nil
+	}
+}
+
+// serviceVariable matches the variables that Kubernetes derives from a service whose name begins with tailrace.
+var serviceVariable = regexp.MustCompile(`^TAILRACE_(.+_)?(SERVICE_HOST|SERVICE_PORT(_.+)?|PORT(_[0-9]+_.+)?)$`)
+
+// checkVariables reports a variable with the prefix of the settings that is none of them.
+func checkVariables(environ []string) error {
+	known := map[string]bool{}
+	for _, s := range settingsOf(&config{}) {
+		known[s.variable] = true
+	}
+	for _, variable := range environ {
+		name, _, _ := strings.Cut(variable, "=")
+		if !strings.HasPrefix(name, settingPrefix) || known[name] || serviceVariable.MatchString(name) {
+			continue
+		}
+		if nearest := nearestSetting(name); nearest != "" {
+			return fmt.Errorf("%s: unknown setting, the nearest is %s", name, nearest)
+		}
+		return fmt.Errorf("%s: unknown setting", name)
+	}
+	return nil
+}
+
+// maxDistance is how many letters the name of a setting may differ from one that exists to be taken for it.
+const maxDistance = 3
+
+// nearestSetting returns the variable whose name has the smallest edit distance to name, "" if that is over maxDistance.
+func nearestSetting(name string) (nearest string) {
+	best := maxDistance + 1
+	for _, s := range settingsOf(&config{}) {
+		if d := editDistance(name, s.variable); d < best {
+			nearest, best = s.variable, d
+		}
+	}
+	return nearest
+}
+
+// editDistance returns how many bytes must be inserted, removed or replaced to make b of a.
+func editDistance(a, b string) int {
+	row := make([]int, len(b)+1) // of the distances from the first i bytes of a to the first j bytes of b
+	for j := range row {
+		row[j] = j
+	}
+	for i := range len(a) {
+		diagonal := row[0]
+		row[0] = i + 1
+		for j := range len(b) {
+			replaced := diagonal
+			if a[i] != b[j] {
+				replaced++
+			}
+			diagonal = row[j+1]
+			row[j+1] = min(replaced, row[j]+1, diagonal+1)
+		}
+	}
+	return row[len(b)]
+}
