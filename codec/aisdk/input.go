@@ -2,6 +2,7 @@ package aisdk
 
 import (
 	"bytes"
+	"cmp"
 	"errors"
 	"slices"
 	"strings"
@@ -253,30 +254,29 @@ func (in *ChatInput) readUser(m *chatMessage, sessionMetadata jsontext.Value) (o
 	if isNull(metadata) {
 		metadata = sessionMetadata // CS-9
 	}
-	value, err := in.readMetadata(metadata)
-	if value != nil {
-		out.Metadata = &value
-	}
+	err = in.readMetadata(&out, metadata)
 	return out, err
 }
 
-// readMetadata returns the metadata that fits into the budget, CS-10, nil for none. Larger metadata is dropped; the message is kept.
-func (in *ChatInput) readMetadata(raw jsontext.Value) (chunk.Value, error) {
+// readMetadata sets the metadata if it fits into the budget, CS-10. Larger metadata is dropped; the message is kept.
+func (in *ChatInput) readMetadata(m *chunk.InputMessage, raw jsontext.Value) error {
 	if isNull(raw) {
-		return nil, nil
+		return nil
 	}
 	if raw.Kind() != '{' {
-		return nil, errors.New("metadata is not an object")
+		return errors.New("metadata is not an object")
 	}
 	compact := raw.Clone()
 	if err := compact.Compact(jsontext.AllowInvalidUTF8(true), jsontext.AllowDuplicateNames(true)); err != nil {
-		return nil, errors.New("metadata cannot be read")
+		return errors.New("metadata cannot be read")
 	}
 	if len(compact) > MaxInputMetadata {
 		in.DroppedMetadata++
-		return nil, nil
+		return nil
 	}
-	return chunk.Value(compact), nil
+	value := chunk.Value(compact)
+	m.Metadata = &value
+	return nil
 }
 
 // answers finds the answers in a message of the assistant, CS-17. Results of server-side tools are not answers, CS-20; an approval of a server-side tool is one.
@@ -300,9 +300,7 @@ func (m *chatMessage) answers() (AnsweredMessage, error) {
 		case p.State == "output-available" && !p.ProviderExecuted:
 			c.Result = chunk.Value(bytes.Clone(p.Output))
 		case p.State == "output-error" && !p.ProviderExecuted:
-			if c.Error = p.ErrorText; c.Error == nil {
-				c.Error = new(string)
-			}
+			c.Error = cmp.Or(p.ErrorText, new(string))
 		default:
 			return nil
 		}
