@@ -36,7 +36,7 @@ type FrontendSnapshot struct {
 	Chain          fold.Chain
 	Run            fold.Run
 	PastRuns       []fold.Run
-	Structured     []chunk.Value // open streams, as structured.Stream.AppendView writes them
+	Structured     []chunk.Value // open streams, as structured.Stream.AppendShown writes them
 	Errors         []fold.Error
 	Failure        *fold.Failure
 	Faults         fold.Faults

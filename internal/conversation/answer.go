@@ -111,18 +111,18 @@ func (s *Service) store(ctx context.Context, req Request, c SubmittedAnswer) *Re
 	if r := s.CheckAgent(req.AgentType); r != nil {
 		return r
 	}
-	v, snap, err := s.loadState(ctx, req.Session, s.typesOf(req.AgentType), withBranches)
-	if err == nil && v.wait(c.CallID) == nil {
-		v, snap, err = s.loadState(ctx, req.Session, s.typesOf(req.AgentType), withMessages)
+	state, snap, err := s.loadState(ctx, req.Session, s.typesOf(req.AgentType), withBranches)
+	if err == nil && state.wait(c.CallID) == nil {
+		state, snap, err = s.loadState(ctx, req.Session, s.typesOf(req.AgentType), withMessages)
 	}
 	if err != nil {
 		return s.Failed(ctx, req.Session, "look", err)
 	}
-	wait := v.wait(c.CallID)
+	wait := state.wait(c.CallID)
 	if wait == nil {
-		return s.refuseUnawaited(ctx, &v, snap, c)
+		return s.refuseUnawaited(ctx, &state, snap, c)
 	}
-	switch wait.mismatch(c, v.view) {
+	switch wait.mismatch(c, state.view) {
 	case "":
 	case KindMismatch:
 		return refusal(ReasonWrongKind)
@@ -132,7 +132,7 @@ func (s *Service) store(ctx context.Context, req Request, c SubmittedAnswer) *Re
 		return refusal(ReasonWrongApproval)
 	}
 	answer := wait.take(c)
-	if wait.expired(v.Now) {
+	if wait.expired(state.Now) {
 		answer = failAll([]PendingCall{*wait}, "nobody answered in time", CodeDeadline)[0]
 	}
 	err = s.answer(ctx, answer)
@@ -158,21 +158,21 @@ func (s *Service) store(ctx context.Context, req Request, c SubmittedAnswer) *Re
 }
 
 // refuseUnawaited returns the refusal of an answer to a call that no run waits for: the call has an outcome, was not made yet, or does not exist.
-func (s *Service) refuseUnawaited(ctx context.Context, v *State, snap fold.Snapshot, c SubmittedAnswer) *Refusal {
-	agent, id := dialect.SplitCallID(c.CallID, v.isSubAgent)
+func (s *Service) refuseUnawaited(ctx context.Context, state *State, snap fold.Snapshot, c SubmittedAnswer) *Refusal {
+	agent, id := dialect.SplitCallID(c.CallID, state.isSubAgent)
 	if agent != "" {
 		// The calls of a sub-agent that has ended are not in the state.
-		child, err := s.ports.Snapshots.Snapshot(ctx, v.Session.Child(agent))
+		child, err := s.ports.Snapshots.Snapshot(ctx, state.Session.Child(agent))
 		if err != nil && !errors.Is(err, chunk.ErrUnknownSession) {
-			return s.Failed(ctx, v.Session, "look", err)
+			return s.Failed(ctx, state.Session, "look", err)
 		}
-		v.addCalls(child.Messages(0), agent)
+		state.addCalls(child.Messages(0), agent)
 		snap = child
 	}
-	switch call, known := v.Calls[c.CallID]; {
+	switch call, known := state.Calls[c.CallID]; {
 	case !known:
 		return refusal(ReasonUnknownCall)
-	case !call.answered() && (v.working() || snap.Status == fold.Active):
+	case !call.answered() && (state.working() || snap.Status == fold.Active):
 		return s.callInFlight(ctx, snap, id, c.CallID)
 	default:
 		return alreadyAnswered(call.first(c.CallID))
@@ -207,36 +207,36 @@ func (s *Service) StopAnswer(ctx context.Context, id chunk.Session, agentType, r
 	}
 	ctx, cancel := s.withTimeout(ctx)
 	defer cancel()
-	run, v, err := s.requestStop(ctx, id, agentType, reason)
+	run, state, err := s.requestStop(ctx, id, agentType, reason)
 	if err != nil {
 		return "", s.Failed(ctx, id, "stop", err)
 	}
-	return run, s.endWithoutWorker(ctx, &v)
+	return run, s.endWithoutWorker(ctx, &state)
 }
 
 // requestStop stores a stop request and returns the stopped run with the state before. It aborts a run that waits for sub-agents by a command, and the
 // sub-agents with it: no worker reads its inbox, and it would resume under another id.
-func (s *Service) requestStop(ctx context.Context, session chunk.Session, agentType, reason string) (run string, v State, err error) {
+func (s *Service) requestStop(ctx context.Context, session chunk.Session, agentType, reason string) (run string, state State, err error) {
 	for {
-		v, _, err = s.loadState(ctx, session, s.typesOf(agentType), withBranches)
+		state, _, err = s.loadState(ctx, session, s.typesOf(agentType), withBranches)
 		if err != nil {
-			return "", v, err
+			return "", state, err
 		}
-		switch c := v.Waiting(); {
+		switch c := state.Waiting(); {
 		case c != nil:
 			run = c.RunID
-		case v.awaitsSubAgents():
-			abort := control.Command{Kind: control.Abort, Session: session, AgentType: v.AgentType, RunID: v.Run.ID, Reason: reason}
-			err = s.record(ctx, audit.Abort, session, v.Run.ID, "", func() error { return s.request(ctx, abort, v.after()) })
+		case state.awaitsSubAgents():
+			abort := control.Command{Kind: control.Abort, Session: session, AgentType: state.AgentType, RunID: state.Run.ID, Reason: reason}
+			err = s.record(ctx, audit.Abort, session, state.Run.ID, "", func() error { return s.request(ctx, abort, state.after()) })
 			if errors.Is(err, control.ErrBusy) {
 				continue // its resume has just been requested
 			}
-			return v.Run.ID, v, err
-		case v.InFlight():
-			run = v.Run.ID
+			return state.Run.ID, state, err
+		case state.InFlight():
+			run = state.Run.ID
 		default:
-			return "", v, nil
+			return "", state, nil
 		}
-		return run, v, s.storeStop(ctx, control.Stop{Session: session, RunID: run, Kind: control.StopInterrupt, Reason: reason})
+		return run, state, s.storeStop(ctx, control.Stop{Session: session, RunID: run, Kind: control.StopInterrupt, Reason: reason})
 	}
 }

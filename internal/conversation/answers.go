@@ -22,27 +22,27 @@ type answerSet struct {
 }
 
 // sort classifies every answer in the message of a request. Most are old: a client sends the whole message with each POST.
-func (r Request) sort(v *State) answerSet {
+func (r Request) sort(state *State) answerSet {
 	var s answerSet
 	if r.Answered == nil {
 		return s
 	}
 	for _, c := range r.Answered.Answers {
-		w := v.wait(c.CallID)
+		w := state.wait(c.CallID)
 		if w == nil {
-			s.completed(v, c)
+			s.completed(state, c)
 			continue
 		}
-		reason := w.mismatch(c, v.view)
+		reason := w.mismatch(c, state.view)
 		switch {
 		case reason != "":
-			s.reject(v, c, reason)
+			s.reject(state, c, reason)
 		case w.Answer == nil:
 			s.addIntent(w.take(c))
 		case same(*w.Answer, w.take(c)):
 			s.known = true
 		case w.Answer.ErrorCode == CodeDeadline:
-			s.reject(v, c, Expired)
+			s.reject(state, c, Expired)
 		default:
 			lost := *w.Answer
 			lost.CallID = c.CallID // as the client knows it
@@ -53,31 +53,31 @@ func (r Request) sort(v *State) answerSet {
 }
 
 // completed returns the rejection of an answer to a call that no run waits for any more, or that does not exist.
-func (s *answerSet) completed(v *State, c SubmittedAnswer) {
-	call, known := v.Calls[c.CallID]
-	agent, _ := dialect.SplitCallID(c.CallID, v.isSubAgent)
+func (s *answerSet) completed(state *State, c SubmittedAnswer) {
+	call, known := state.Calls[c.CallID]
+	agent, _ := dialect.SplitCallID(c.CallID, state.isSubAgent)
 	switch {
 	case !known && agent != "":
 		s.known = true // its sub-agent ended earlier
-	case !known && c.Kind == control.Approval && runOf(c.ApprovalID) != "" && runOf(c.ApprovalID) != v.Run.ID:
-		s.reject(v, c, StaleRun)
+	case !known && c.Kind == control.Approval && runOf(c.ApprovalID) != "" && runOf(c.ApprovalID) != state.Run.ID:
+		s.reject(state, c, StaleRun)
 	case !known:
-		s.reject(v, c, UnknownCall)
+		s.reject(state, c, UnknownCall)
 	case c.Kind == control.Approval && call.ApprovalID == "":
-		s.reject(v, c, KindMismatch)
+		s.reject(state, c, KindMismatch)
 	case c.Kind == control.Approval && call.ApprovalID != c.ApprovalID:
-		s.reject(v, c, StaleRun)
+		s.reject(state, c, StaleRun)
 	case c.Kind == control.Approval && call.Approved != nil && *call.Approved != c.Approved:
-		s.reject(v, c, AlreadyResolved)
+		s.reject(state, c, AlreadyResolved)
 	default:
 		s.known = true
 	}
 }
 
-func (s *answerSet) reject(v *State, c SubmittedAnswer, reason RejectionReason) {
+func (s *answerSet) reject(state *State, c SubmittedAnswer, reason RejectionReason) {
 	r := Rejection{Reason: reason, ToolCallID: c.CallID, ApprovalID: c.ApprovalID, Kind: c.Kind, Message: RejectionTexts[reason]}
-	if v.view.RunIDs() {
-		r.CurrentRunID = v.Run.ID
+	if state.view.RunIDs() {
+		r.CurrentRunID = state.Run.ID
 	}
 	s.rejected = append(s.rejected, r)
 }

@@ -35,12 +35,12 @@ func (s *Service) As(c Caller) *Service {
 }
 
 // sees reports whether the caller may use the session of a state that was loaded.
-func (c *Caller) sees(v *State) bool { return c.Sees == nil || c.Sees(v.exists(), v.owner()) }
+func (c *Caller) sees(s *State) bool { return c.Sees == nil || c.Sees(s.exists(), s.owner()) }
 
 // refuses returns the refusal of a plan for which the caller has no right.
-func (c *Caller) refuses(req *Request, v *State, plan *Plan) *Refusal {
+func (c *Caller) refuses(req *Request, state *State, plan *Plan) *Refusal {
 	switch {
-	case v.hidden && (req.says() || !plan.isFinal()):
+	case state.hidden && (req.says() || !plan.isFinal()):
 		return refusal(ReasonNoSession)
 	case c.NoChat && req.says(), c.NoAnswer && plan.Path == PathSubmit:
 		return refusal(ReasonForbidden)
@@ -49,10 +49,10 @@ func (c *Caller) refuses(req *Request, v *State, plan *Plan) *Refusal {
 }
 
 // owner returns the subject that requested the first run, "" if it is not known. The log does not have a run that no worker has started.
-func (v *State) owner() string {
-	by := v.Owner
-	if !v.Known && v.Command != nil {
-		by = v.Command.By
+func (state *State) owner() string {
+	by := state.Owner
+	if !state.Known && state.Command != nil {
+		by = state.Command.By
 	}
 	if by == nil {
 		return ""

@@ -40,8 +40,8 @@ func TestHiddenSession(t *testing.T) {
 		}
 		of := func(s *Service) (a all) {
 			req := Request{Session: testSession}
-			plan, v := s.Serve(t.Context(), &req)
-			a.get = fmt.Sprint(plan.Path, plan.Refusal, v.Known, v.Command)
+			plan, state := s.Serve(t.Context(), &req)
+			a.get = fmt.Sprint(plan.Path, plan.Refusal, state.Known, state.Command)
 			a.answers = fmt.Sprint(s.Answer(t.Context(), testSession, "", SubmittedAnswer{Kind: control.ClientResult, CallID: "c1"}))
 			_, r := s.Status(t.Context(), testSession)
 			a.status = fmt.Sprint(r)
@@ -51,8 +51,8 @@ func TestHiddenSession(t *testing.T) {
 			a.resume = fmt.Sprint(r)
 			_, r = s.Started(t.Context(), testSession)
 			a.started = fmt.Sprint(r)
-			v, snap, err := s.LoadPage(t.Context(), testSession, "")
-			a.page = fmt.Sprint(v.Known, v.Command, string(snap.AppendHead(nil)), err)
+			state, snap, err := s.LoadPage(t.Context(), testSession, "")
+			a.page = fmt.Sprint(state.Known, state.Command, string(snap.AppendHead(nil)), err)
 			return a
 		}
 		if got, want := of(hidden), of(unknown); got != want {

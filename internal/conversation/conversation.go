@@ -173,15 +173,15 @@ func (s *Service) RequestTimeout() time.Duration { return s.cfg.RequestTimeout }
 func (s *Service) Serve(ctx context.Context, req *Request) (Plan, State) {
 	ctx, cancel := s.withTimeout(ctx)
 	defer cancel()
-	plan, v := refuse(s.CheckAgent(req.AgentType)), State{}
+	plan, state := refuse(s.CheckAgent(req.AgentType)), State{}
 	if plan.Refusal == nil {
-		plan, v = s.decide(ctx, req)
+		plan, state = s.decide(ctx, req)
 	}
 	if plan.Refusal != nil {
 		s.observe.refused(plan.Refusal)
 		plan.Refusal = s.caller.shown(plan.Refusal)
 	}
-	return plan, v
+	return plan, state
 }
 
 // LoadPage loads the state and the complete fold of a session, of which a page shows all messages, and returns the error of a port unchanged. The fold is that of
@@ -195,8 +195,8 @@ func (s *Service) Snapshots() Snapshots { return s.ports.Snapshots }
 
 // Load loads the state of a session without its messages, and returns the error of a port unchanged.
 func (s *Service) Load(ctx context.Context, id chunk.Session, agentType string) (State, error) {
-	v, _, err := s.loadState(ctx, id, s.typesOf(agentType), withBranches)
-	return v, err
+	state, _, err := s.loadState(ctx, id, s.typesOf(agentType), withBranches)
+	return state, err
 }
 
 // CheckInput returns the refusal of messages that a run could not write into the log, nil if it can. It omits messages before the last one that no run could

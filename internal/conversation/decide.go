@@ -12,27 +12,27 @@ import (
 // Decide returns the next step for a request in a state: the seven paths of spec/helix.md section 6 as spec/aisdk.md overrides them. It is pure and total:
 // every request has a plan. A plan that changes the state is one step, after which the request is decided again. So a request that is repeated, by a client
 // that lost the response or at another edge, needs no rule: its step is already done.
-func Decide(req Request, v State) Plan {
-	if req.AgentType != "" && v.Known && req.AgentType != v.AgentType {
+func Decide(req Request, state State) Plan {
+	if req.AgentType != "" && state.Known && req.AgentType != state.AgentType {
 		return refuseWith(ReasonOtherAgent)
 	}
-	requested := req.intentOf(&v)
-	if !v.Known && v.Waiting() == nil { // D1
-		return decideUnknown(req, &v, requested)
+	requested := req.intentOf(&state)
+	if !state.Known && state.Waiting() == nil { // D1
+		return decideUnknown(req, &state, requested)
 	}
-	if late := sweep(&v); len(late) > 0 { // D2
+	if late := sweep(&state); len(late) > 0 { // D2
 		return Plan{Path: PathExpireCalls, Store: late}
 	}
-	answers := req.sort(&v) // D3
+	answers := req.sort(&state) // D3
 	switch {
 	case len(answers.intents) > 0: // D4; CS-22: before a new message is looked at
 		return Plan{Path: PathSubmit, Store: answers.intents}
 	case requested.state == intentInvalid:
 		return refuse(requested.problem)
 	case requested.state == newTurn: // D5
-		return decideTurn(&v, requested)
+		return decideTurn(&state, requested)
 	}
-	if b := v.firstResumable(); b != nil {
+	if b := state.firstResumable(); b != nil {
 		return resume(b)
 	}
 	switch {
@@ -41,74 +41,74 @@ func Decide(req Request, v State) Plan {
 	case len(answers.rejected) > 0 && !answers.known: // D6
 		return reject(req, answers.rejected)
 	case req.Post:
-		return decidePost(req, &v, requested, answers.rejected)
+		return decidePost(req, &state, requested, answers.rejected)
 	}
-	return decideGet(req, &v)
+	return decideGet(req, &state)
 }
 
 // decideUnknown decides a request for an unknown session.
-func decideUnknown(req Request, v *State, requested intent) Plan {
+func decideUnknown(req Request, state *State, requested intent) Plan {
 	switch {
 	case !req.Post:
 		return Plan{Path: PathNoContent} // not 404: with resume, every new page sends this request
 	case requested.state == newTurn:
-		return execute(v, requested)
+		return execute(state, requested)
 	case requested.state == intentInvalid:
 		return refuse(requested.problem)
 	case requested.state == repeated:
 		// The run that this request asked for does not exist: its command was malformed and was removed from the queue.
 		return refuseWith(ReasonUnavailable)
-	case len(req.sort(v).rejected) > 0:
-		return reject(req, req.sort(v).rejected)
+	case len(req.sort(state).rejected) > 0:
+		return reject(req, req.sort(state).rejected)
 	}
 	return refuseWith(ReasonNoSession)
 }
 
 // decideTurn decides a request with a new message.
-func decideTurn(v *State, requested intent) Plan {
-	open := v.open()
+func decideTurn(state *State, requested intent) Plan {
+	open := state.open()
 	switch {
-	case v.Abandoned:
+	case state.Abandoned:
 		return Plan{Path: PathEndRun, EndRun: true}
-	case v.working(): // CS-23
+	case state.working(): // CS-23
 		return refuseWith(ReasonRunning)
 	case slices.ContainsFunc(open, func(w PendingCall) bool { return w.Kind == control.SubagentResult }):
 		return refuseWith(ReasonDelegating) // a message must not be stored between a call and its result
 	case len(open) > 0:
 		return Plan{Path: PathAbandon, Store: abandon(open)}
 	}
-	return execute(v, requested)
+	return execute(state, requested)
 }
 
 // decideGet decides the request of a page for the answer in flight, spec/aisdk.md section 9.
-func decideGet(req Request, v *State) Plan {
+func decideGet(req Request, state *State) Plan {
 	cursor := chunk.Seq(0)
 	if req.Cursor != nil {
 		cursor = *req.Cursor
 	}
-	missed := v.TurnStart.Seq > 0 && cursor < v.MaxSeq && (req.Cursor != nil || v.SubAgentAwaitsUser())
-	if !v.InFlight() && !missed {
+	missed := state.TurnStart.Seq > 0 && cursor < state.MaxSeq && (req.Cursor != nil || state.SubAgentAwaitsUser())
+	if !state.InFlight() && !missed {
 		return Plan{Path: PathNoContent}
 	}
-	if c := v.Waiting(); c != nil && opensTurn(c) {
-		return Plan{Path: PathAttach, Stream: &Stream{MessageID: v.next(c), Run: c.RunID}}
+	if c := state.Waiting(); c != nil && opensTurn(c) {
+		return Plan{Path: PathAttach, Stream: &Stream{MessageID: state.next(c), Run: c.RunID}}
 	}
 	// Rule 2: a cursor at or before the start of the message gets all of it, and so does a cursor after the end of the log, which belongs to another
 	// incarnation of the stream.
-	s := &Stream{MessageID: v.Answer, Run: v.Awaited()}
-	if cursor > v.TurnStart.Seq && cursor <= v.MaxSeq {
+	s := &Stream{MessageID: state.Answer, Run: state.Awaited()}
+	if cursor > state.TurnStart.Seq && cursor <= state.MaxSeq {
 		s.Show, s.After = ShowTail, cursor // rule 3
 	}
-	if v.InFlight() {
+	if state.InFlight() {
 		return Plan{Path: PathAttach, Stream: s}
 	}
 	return Plan{Path: PathReplay, Stream: s}
 }
 
 // decidePost decides a POST without new content: it was sent before, or another request was first.
-func decidePost(req Request, v *State, requested intent, rejected []Rejection) Plan {
+func decidePost(req Request, state *State, requested intent, rejected []Rejection) Plan {
 	if requested.state == repeated {
-		return decideRepeated(v, requested)
+		return decideRepeated(state, requested)
 	}
 	held := req.Answered
 	switch {
@@ -116,9 +116,9 @@ func decidePost(req Request, v *State, requested intent, rejected []Rejection) P
 		return refuseWith(ReasonNothingAsked)
 	case held == nil:
 		return refuseWith(ReasonChanged)
-	case held.ID == v.Answer && v.TurnStart.Seq > 0 && !v.Opening():
-		s := &Stream{MessageID: held.ID, Show: ShowNew, Steps: held.Steps, Decided: held.decided(), Run: v.Awaited(), Rejected: rejected}
-		if v.InFlight() {
+	case held.ID == state.Answer && state.TurnStart.Seq > 0 && !state.Opening():
+		s := &Stream{MessageID: held.ID, Show: ShowNew, Steps: held.Steps, Decided: held.decided(), Run: state.Awaited(), Rejected: rejected}
+		if state.InFlight() {
 			return Plan{Path: PathAttach, Stream: s}
 		}
 		return Plan{Path: PathUpToDate, Stream: s}
@@ -127,18 +127,18 @@ func decidePost(req Request, v *State, requested intent, rejected []Rejection) P
 }
 
 // decideRepeated decides a repeated message. The client has no part of the answer, or it would have shown it, CS-31: it gets all of it.
-func decideRepeated(v *State, requested intent) Plan {
-	if c := v.Waiting(); c != nil && opensTurn(c) {
+func decideRepeated(state *State, requested intent) Plan {
+	if c := state.Waiting(); c != nil && opensTurn(c) {
 		if !requested.isOf(c) {
 			return refuseWith(ReasonChanged)
 		}
-		return Plan{Path: PathAttach, Stream: &Stream{MessageID: v.next(c), Run: c.RunID}}
+		return Plan{Path: PathAttach, Stream: &Stream{MessageID: state.next(c), Run: c.RunID}}
 	}
 	if !requested.isLast {
 		return refuseWith(ReasonChanged)
 	}
-	s := &Stream{MessageID: v.Answer, Run: v.Awaited()}
-	if v.InFlight() {
+	s := &Stream{MessageID: state.Answer, Run: state.Awaited()}
+	if state.InFlight() {
 		return Plan{Path: PathAttach, Stream: s}
 	}
 	return Plan{Path: PathReplay, Stream: s}
@@ -150,14 +150,16 @@ func opensTurn(c *control.Command) bool {
 }
 
 // Opening reports whether a turn is requested and has not started.
-func (v *State) Opening() bool { c := v.Waiting(); return c != nil && opensTurn(c) }
+func (state *State) Opening() bool { c := state.Waiting(); return c != nil && opensTurn(c) }
 
 // next returns the id of the message that a command will start.
-func (v *State) next(c *control.Command) string { return fold.MessageID(v.Count + len(c.Input)) }
+func (state *State) next(c *control.Command) string {
+	return fold.MessageID(state.Count + len(c.Input))
+}
 
 // Awaited returns the run that is requested and has not started, "" if there is none.
-func (v *State) Awaited() string {
-	if c := v.Waiting(); c != nil {
+func (state *State) Awaited() string {
+	if c := state.Waiting(); c != nil {
 		return c.RunID
 	}
 	return ""
@@ -175,10 +177,10 @@ func reject(req Request, rejected []Rejection) Plan {
 }
 
 // execute requests the run of a turn.
-func execute(v *State, requested intent) Plan {
+func execute(state *State, requested intent) Plan {
 	c := requested.command
-	c.Kind, c.Session, c.AgentType = control.Execute, v.Session, v.AgentType
-	return Plan{Path: PathExecute, Command: &c, After: v.after()}
+	c.Kind, c.Session, c.AgentType = control.Execute, state.Session, state.AgentType
+	return Plan{Path: PathExecute, Command: &c, After: state.after()}
 }
 
 // resume requests that a paused run continues.
@@ -192,8 +194,8 @@ func resume(b *SuspendedRun) Plan {
 const modeContinue = "continue"
 
 // sweep fails the calls whose deadline has passed, CV-20.
-func sweep(v *State) []control.Answer {
-	late := slices.DeleteFunc(v.open(), func(w PendingCall) bool { return !w.expired(v.Now) })
+func sweep(state *State) []control.Answer {
+	late := slices.DeleteFunc(state.open(), func(w PendingCall) bool { return !w.expired(state.Now) })
 	slices.SortFunc(late, func(a, b PendingCall) int { return strings.Compare(a.CallID, b.CallID) })
 	return failAll(late, "nobody answered in time", CodeDeadline)
 }

@@ -23,8 +23,8 @@ func FuzzPost(f *testing.F) {
 			return
 		}
 		req := requestOf(in)
-		for _, v := range []State{begin(t).view(), begin(t).turn("u1").asks("c1", "a1").view(), begin(t).turn("u1").view()} {
-			plan := Decide(req, v)
+		for _, state := range []State{begin(t).state(), begin(t).turn("u1").asks("c1", "a1").state(), begin(t).turn("u1").state()} {
+			plan := Decide(req, state)
 			if plan.Command != nil {
 				c := chunk.Chunk{AgentID: "s", AgentType: "a", Body: chunk.RunStarted{RunID: "r", Epoch: 1, Mode: "execute", Input: plan.Command.Input}}
 				data, err := c.AppendJSON(nil)

@@ -44,36 +44,36 @@ func lastInput(c *control.Command) string {
 }
 
 // intentOf classifies a request, and detects whether it is a repetition.
-func (r Request) intentOf(v *State) intent {
+func (r Request) intentOf(state *State) intent {
 	switch {
 	case !r.Post:
 		return intent{}
 	case r.RequestedRun != "":
-		return intent{state: repeated, run: r.RequestedRun, isLast: v.TurnRun.ID == r.RequestedRun || v.Run.ID == r.RequestedRun}
+		return intent{state: repeated, run: r.RequestedRun, isLast: state.TurnRun.ID == r.RequestedRun || state.Run.ID == r.RequestedRun}
 	case r.Trigger == Regenerate && len(r.Turn) == 0:
-		return r.regenerateIntent(v, v.turnBefore(r.MessageID))
+		return r.regenerateIntent(state, state.turnBefore(r.MessageID))
 	case len(r.Turn) == 0:
 		return intent{}
 	}
 	last := r.Turn[len(r.Turn)-1]
-	switch known := v.input(last.ID); {
+	switch known := state.input(last.ID); {
 	case known == nil: // also to regenerate the answer to a message that was not received
-		return r.newMessageIntent(v)
+		return r.newMessageIntent(state)
 	case r.Trigger == Regenerate:
-		return r.regenerateIntent(v, v.known(r.Turn))
-	case r.MessageID == last.ID && !v.view.Contents():
+		return r.regenerateIntent(state, state.known(r.Turn))
+	case r.MessageID == last.ID && !state.view.Contents():
 		// An edit that equals the message is a repetition: the response would tell whether a guess is right.
 		return intent{state: intentInvalid, problem: refusal(ReasonChanged)}
 	case r.MessageID == last.ID:
-		return r.editIntent(v, last, known)
+		return r.editIntent(state, last, known)
 	}
-	return intent{state: repeated, message: last.ID, isLast: v.isLastInput(last.ID)}
+	return intent{state: repeated, message: last.ID, isLast: state.isLastInput(last.ID)}
 }
 
 // newMessageIntent classifies a message that the log does not have. Earlier messages of the log without an answer, or with a failed one, are not sent again.
-func (r Request) newMessageIntent(v *State) intent {
+func (r Request) newMessageIntent(state *State) intent {
 	first := len(r.Turn)
-	for first > 0 && v.input(r.Turn[first-1].ID) == nil {
+	for first > 0 && state.input(r.Turn[first-1].ID) == nil {
 		first--
 	}
 	last := r.Turn[len(r.Turn)-1]
@@ -81,9 +81,9 @@ func (r Request) newMessageIntent(v *State) intent {
 	if key == "" {
 		key = "nonce " + r.Nonce
 	}
-	w := intent{state: newTurn, run: control.ExecuteRunID(v.Session, key), message: last.ID}
-	if c := v.Waiting(); c != nil && w.isOf(c) || v.HasRun(w.run) {
-		w.state, w.isLast = repeated, v.TurnRun.ID == w.run
+	w := intent{state: newTurn, run: control.ExecuteRunID(state.Session, key), message: last.ID}
+	if c := state.Waiting(); c != nil && w.isOf(c) || state.HasRun(w.run) {
+		w.state, w.isLast = repeated, state.TurnRun.ID == w.run
 		return w
 	}
 	w.command = control.Command{RunID: w.run, Input: inputsOf(r.Turn[first:])}
@@ -92,35 +92,35 @@ func (r Request) newMessageIntent(v *State) intent {
 
 // editIntent classifies a message that replaces the one with its id, and all later ones. The id does not show whether it was sent before: it was if the current
 // turn starts with it and replaces a message.
-func (r Request) editIntent(v *State, last Input, known *fold.Input) intent {
+func (r Request) editIntent(state *State, last Input, known *fold.Input) intent {
 	digest := digestOf(last.Message)
-	if c := v.Waiting(); c != nil && c.Replaces != "" && lastInput(c) == last.ID && digestOf(c.Input[len(c.Input)-1]) == digest {
+	if c := state.Waiting(); c != nil && c.Replaces != "" && lastInput(c) == last.ID && digestOf(c.Input[len(c.Input)-1]) == digest {
 		return intent{state: repeated, run: c.RunID, message: last.ID}
 	}
-	if v.isLastInput(last.ID) && digestOf(known.Message) == digest && v.hasReplacement(last.ID) {
+	if state.isLastInput(last.ID) && digestOf(known.Message) == digest && state.hasReplacement(last.ID) {
 		return intent{state: repeated, message: last.ID, isLast: true}
 	}
 	if known.Replaced {
 		return intent{state: intentInvalid, problem: refusal(ReasonChanged)}
 	}
-	run := control.RegenerateRunID(v.Session, "edit "+last.ID+" "+digest, v.TurnRun.ID)
+	run := control.RegenerateRunID(state.Session, "edit "+last.ID+" "+digest, state.TurnRun.ID)
 	return intent{state: newTurn, command: replacing(run, known.Index, []Input{last})}
 }
 
 // regenerateIntent classifies a request for another answer to messages of the log.
-func (r Request) regenerateIntent(v *State, turn []fold.Input) intent {
+func (r Request) regenerateIntent(state *State, turn []fold.Input) intent {
 	if len(turn) == 0 {
 		return intent{state: intentInvalid, problem: refusal(ReasonNoMessage)}
 	}
 	first, last := turn[0], turn[len(turn)-1]
 	id := idOf(last)
-	if c := v.Waiting(); c != nil && c.Replaces != "" && lastInput(c) == id {
+	if c := state.Waiting(); c != nil && c.Replaces != "" && lastInput(c) == id {
 		return intent{state: repeated, run: c.RunID, message: id}
 	}
 	// The client's own id of the message is the same in both turns. While the new answer is in flight, a request for it is a repetition.
 	n, named := fold.MessageIndex(r.MessageID)
-	again := named && v.isReplaced(n)
-	if v.isLastInput(id) && (again || v.InFlight() && v.hasReplacement(id)) {
+	again := named && state.replaced != nil && state.replaced(n)
+	if state.isLastInput(id) && (again || state.InFlight() && state.hasReplacement(id)) {
 		return intent{state: repeated, message: id, isLast: true}
 	}
 	if last.Replaced {
@@ -131,21 +131,21 @@ func (r Request) regenerateIntent(v *State, turn []fold.Input) intent {
 		inputs[i] = Input{ID: idOf(in), Message: in.Message}
 		if i >= len(turn)-len(r.Turn) { // as the client has it now
 			sent := r.Turn[len(r.Turn)-len(turn)+i]
-			inputs[i].Message = v.withHidden(sent.Message, in.Message)
+			inputs[i].Message = state.withHidden(sent.Message, in.Message)
 		}
 		inputs[i].Message.ClientMessageID = &inputs[i].ID
 	}
-	run := control.RegenerateRunID(v.Session, fold.MessageID(first.Index), v.TurnRun.ID)
+	run := control.RegenerateRunID(state.Session, fold.MessageID(first.Index), state.TurnRun.ID)
 	return intent{state: newTurn, command: replacing(run, first.Index, inputs)}
 }
 
 // withHidden returns a message as the client has it, with the members that are hidden from the client as the log has them: a client that has loaded a page sends
 // it without them.
-func (v *State) withHidden(sent, stored chunk.InputMessage) chunk.InputMessage {
-	if !v.view.Contents() {
+func (state *State) withHidden(sent, stored chunk.InputMessage) chunk.InputMessage {
+	if !state.view.Contents() {
 		sent.Content, sent.Files = stored.Content, stored.Files
 	}
-	if !v.view.Metadata() && sent.Metadata == nil {
+	if !state.view.Metadata() && sent.Metadata == nil {
 		sent.Metadata = stored.Metadata
 	}
 	return sent
@@ -169,13 +169,13 @@ func inputsOf(turn []Input) []chunk.InputMessage {
 
 // input returns the message with an id: the client's own, or that of a snapshot. Of several, as after an edit, it is the last one that was not replaced. It
 // returns nil if there is none.
-func (v *State) input(id string) *fold.Input {
+func (state *State) input(id string) *fold.Input {
 	if id == "" {
 		return nil
 	}
 	var found *fold.Input
-	for i := range v.Inputs {
-		in := &v.Inputs[i]
+	for i := range state.Inputs {
+		in := &state.Inputs[i]
 		if isCalled(in, id) && (found == nil || found.Replaced || !in.Replaced) {
 			found = in
 		}
@@ -196,10 +196,10 @@ func idOf(in fold.Input) string {
 }
 
 // known returns the messages at the end of a turn that are adjacent in the log.
-func (v *State) known(turn []Input) []fold.Input {
+func (state *State) known(turn []Input) []fold.Input {
 	var out []fold.Input
 	for _, in := range slices.Backward(turn) {
-		known := v.input(in.ID)
+		known := state.input(in.ID)
 		if known == nil || len(out) > 0 && (known.Index != out[0].Index-1 || known.Replaced != out[0].Replaced) {
 			break
 		}
@@ -209,13 +209,13 @@ func (v *State) known(turn []Input) []fold.Input {
 }
 
 // turnBefore returns the messages that an answer belongs to.
-func (v *State) turnBefore(answer string) []fold.Input {
+func (state *State) turnBefore(answer string) []fold.Input {
 	index, ok := fold.MessageIndex(answer)
 	if !ok {
 		return nil
 	}
 	var out []fold.Input
-	for _, in := range slices.Backward(v.Inputs) {
+	for _, in := range slices.Backward(state.Inputs) {
 		if in.Index == index-1 {
 			out = append([]fold.Input{in}, out...)
 			index--
@@ -225,20 +225,20 @@ func (v *State) turnBefore(answer string) []fold.Input {
 }
 
 // isLastInput reports whether a message is the last one of the current turn.
-func (v *State) isLastInput(id string) bool {
-	in := v.input(id)
-	answer, ok := fold.MessageIndex(v.Answer)
-	return in != nil && ok && v.TurnStart.Seq > 0 && in.Index == answer-1
+func (state *State) isLastInput(id string) bool {
+	in := state.input(id)
+	answer, ok := fold.MessageIndex(state.Answer)
+	return in != nil && ok && state.TurnStart.Seq > 0 && in.Index == answer-1
 }
 
 // hasReplacement reports whether a message has taken the place of one with the same id.
-func (v *State) hasReplacement(id string) bool {
-	return slices.ContainsFunc(v.Inputs, func(in fold.Input) bool { return in.Replaced && isCalled(&in, id) })
+func (state *State) hasReplacement(id string) bool {
+	return slices.ContainsFunc(state.Inputs, func(in fold.Input) bool { return in.Replaced && isCalled(&in, id) })
 }
 
 // HasRun reports whether the log has a run with an id.
-func (v *State) HasRun(id string) bool {
-	return v.Run.ID == id || v.TurnRun.ID == id || slices.ContainsFunc(v.Past, func(r fold.Run) bool { return r.ID == id })
+func (state *State) HasRun(id string) bool {
+	return state.Run.ID == id || state.TurnRun.ID == id || slices.ContainsFunc(state.Past, func(r fold.Run) bool { return r.ID == id })
 }
 
 // digestOf returns a hash of the content of a message, without its id.

@@ -41,43 +41,43 @@ var (
 //  2. the run of a command begins and ends, and its command is removed,
 //  3. no command is found: a page gets the response that there is nothing, and never the answer.
 func (s *Service) loadState(ctx context.Context, session chunk.Session, agentTypes []string, d detail) (State, fold.Snapshot, error) {
-	v := s.newState(session, agentTypes[0])
+	state := s.newState(session, agentTypes[0])
 	for _, name := range agentTypes {
-		v.AgentType = name
-		if err := s.readCommand(ctx, &v); err != nil {
-			return v, fold.Snapshot{}, err
+		state.AgentType = name
+		if err := s.readCommand(ctx, &state); err != nil {
+			return state, fold.Snapshot{}, err
 		}
-		if v.Command != nil {
+		if state.Command != nil {
 			break
 		}
-		v.AgentType = agentTypes[0]
+		state.AgentType = agentTypes[0]
 	}
 	snap, list, err := s.snapshot(ctx, session, d)
-	if err == nil && snap.AgentType != "" && snap.AgentType != v.AgentType {
-		v.AgentType = snap.AgentType
-		if err := s.readCommand(ctx, &v); err != nil {
-			return v, fold.Snapshot{}, err
+	if err == nil && snap.AgentType != "" && snap.AgentType != state.AgentType {
+		state.AgentType = snap.AgentType
+		if err := s.readCommand(ctx, &state); err != nil {
+			return state, fold.Snapshot{}, err
 		}
 		snap, list, err = s.snapshot(ctx, session, d)
 	}
-	if v, err = s.fillState(ctx, v, snap, list, err, d); err == nil && d.calls && v.ownerless() {
-		v.Abandoned, err = s.ports.Reaper.IsAbandoned(ctx, session)
+	if state, err = s.fillState(ctx, state, snap, list, err, d); err == nil && d.calls && state.ownerless() {
+		state.Abandoned, err = s.ports.Reaper.IsAbandoned(ctx, session)
 	}
-	if !v.Known {
+	if !state.Known {
 		snap = fold.New(session).Snapshot()
 	}
-	return v, snap, err
+	return state, snap, err
 }
 
 // loadOptimistic loads the state for a new message on the assumption that there is no command. With that state a run can be requested, because the request
 // is rejected if there is a command; nothing else can be done, and no other plan is final.
 func (s *Service) loadOptimistic(ctx context.Context, session chunk.Session, agentType string, d detail) (State, error) {
-	v := s.newState(session, s.typesOf(agentType)[0])
+	state := s.newState(session, s.typesOf(agentType)[0])
 	snap, list, err := s.snapshot(ctx, session, d)
 	if err == nil && snap.AgentType != "" {
-		v.AgentType = snap.AgentType
+		state.AgentType = snap.AgentType
 	}
-	return s.fillState(ctx, v, snap, list, err, d)
+	return s.fillState(ctx, state, snap, list, err, d)
 }
 
 // snapshot returns the fold of a session, and the selected messages that are not replaced if d.calls is set.
@@ -106,48 +106,47 @@ func (s *Service) newState(session chunk.Session, agentType string) State {
 }
 
 // fillState sets the fields from a snapshot and its messages, or returns the error of loading them.
-func (s *Service) fillState(ctx context.Context, v State, snap fold.Snapshot, list []fold.Message, err error, d detail) (State, error) {
+func (s *Service) fillState(ctx context.Context, state State, snap fold.Snapshot, list []fold.Message, err error, d detail) (State, error) {
 	unknown := errors.Is(err, chunk.ErrUnknownSession)
 	if err != nil && !unknown {
-		return v, fmt.Errorf("snapshot: %w", err)
+		return state, fmt.Errorf("snapshot: %w", err)
 	}
 	if !unknown {
-		v.setSnapshot(snap)
+		state.setSnapshot(snap)
 	}
-	if !s.caller.sees(&v) {
-		none := s.newState(v.Session, s.cfg.AgentTypes[0])
+	if !s.caller.sees(&state) {
+		none := s.newState(state.Session, s.cfg.AgentTypes[0])
 		none.hidden = true
 		return none, nil
 	}
 	if unknown {
-		return v, nil
+		return state, nil
 	}
 	if d.calls {
-		v.setMessages(list)
+		state.setMessages(list)
 	}
 	if d.calls && d.messages == allMessages {
-		v.Inputs = snap.Inputs()
+		state.Inputs = snap.Inputs()
 	}
 	if d.branches {
-		err = s.readBranches(ctx, &v, snap, d)
+		err = s.readBranches(ctx, &state, snap, d)
 	}
-	return v, err
+	return state, err
 }
 
-func (s *Service) readCommand(ctx context.Context, v *State) error {
-	v.Command, v.Revision = nil, 0
-	c, revision, err := s.ports.Queue.Pending(ctx, v.Session, v.AgentType)
+func (s *Service) readCommand(ctx context.Context, state *State) error {
+	state.Command, state.Revision = nil, 0
+	c, revision, err := s.ports.Queue.Pending(ctx, state.Session, state.AgentType)
 	busy, unreadable := errors.AsType[*control.BusyError](err)
 	switch {
 	case errors.Is(err, control.ErrNoCommand):
 		return nil
 	case unreadable: // of a newer build: counts as work
-		v.Command, v.Revision = &busy.Command, busy.Revision
-		return nil
+		c, revision = busy.Command, busy.Revision
 	case err != nil:
 		return fmt.Errorf("pending command: %w", err)
 	}
-	v.Command, v.Revision = &c, revision
+	state.Command, state.Revision = &c, revision
 	return nil
 }
 
@@ -158,27 +157,27 @@ const (
 )
 
 // readBranches finds the suspended runs of the tree, and their answers.
-func (s *Service) readBranches(ctx context.Context, v *State, snap fold.Snapshot, d detail) error {
-	after, resumed := v.after(), v.Waiting() != nil
-	b, children := branchOf(snap, v.AgentType)
+func (s *Service) readBranches(ctx context.Context, state *State, snap fold.Snapshot, d detail) error {
+	after, resumed := state.after(), state.Waiting() != nil
+	b, children := branchOf(snap, state.AgentType)
 	if b != nil {
 		b.Resumed, b.CommandRevision = resumed, after
-		if err := s.addBranch(ctx, v, *b, ""); err != nil {
+		if err := s.addBranch(ctx, state, *b, ""); err != nil {
 			return err
 		}
 	}
 	if !d.calls || d.messages == lastMessage {
 		d.messages = noMessages
 	}
-	return s.readChildren(ctx, v, children, d, maxBranchDepth)
+	return s.readChildren(ctx, state, children, d, maxBranchDepth)
 }
 
-func (s *Service) readChildren(ctx context.Context, v *State, children []fold.Child, d detail, depth int) error {
+func (s *Service) readChildren(ctx context.Context, state *State, children []fold.Child, d detail, depth int) error {
 	for _, child := range children {
-		if depth == 0 || len(v.Branches) == maxBranches {
+		if depth == 0 || len(state.Branches) == maxBranches {
 			return nil
 		}
-		session := v.Session.Child(child.Session)
+		session := state.Session.Child(child.Session)
 		w, snap, list, err := s.loadChild(ctx, session, child.Type, d)
 		if err != nil {
 			return err
@@ -186,18 +185,18 @@ func (s *Service) readChildren(ctx context.Context, v *State, children []fold.Ch
 		if !w.Known {
 			continue // it will start soon
 		}
-		v.MaxSeq = max(v.MaxSeq, w.MaxSeq)
+		state.MaxSeq = max(state.MaxSeq, w.MaxSeq)
 		if d.calls {
-			v.addCalls(list, child.Session)
+			state.addCalls(list, child.Session)
 		}
 		b, grandchildren := branchOf(snap, w.AgentType)
 		if b != nil {
 			b.Resumed, b.CommandRevision = w.Waiting() != nil, w.after()
-			if err := s.addBranch(ctx, v, *b, child.Session); err != nil {
+			if err := s.addBranch(ctx, state, *b, child.Session); err != nil {
 				return err
 			}
 		}
-		if err := s.readChildren(ctx, v, grandchildren, d, depth-1); err != nil {
+		if err := s.readChildren(ctx, state, grandchildren, d, depth-1); err != nil {
 			return err
 		}
 	}
@@ -206,19 +205,19 @@ func (s *Service) readChildren(ctx context.Context, v *State, children []fold.Ch
 
 // loadChild loads the state of a sub-agent, without the branches.
 func (s *Service) loadChild(ctx context.Context, session chunk.Session, agentType string, d detail) (State, fold.Snapshot, []fold.Message, error) {
-	v := State{Session: session, AgentType: agentType}
-	if err := s.readCommand(ctx, &v); err != nil {
-		return v, fold.Snapshot{}, nil, err
+	state := State{Session: session, AgentType: agentType}
+	if err := s.readCommand(ctx, &state); err != nil {
+		return state, fold.Snapshot{}, nil, err
 	}
 	snap, list, err := s.snapshot(ctx, session, d)
 	if errors.Is(err, chunk.ErrUnknownSession) {
-		return v, snap, nil, nil
+		return state, snap, nil, nil
 	}
 	if err != nil {
-		return v, snap, nil, fmt.Errorf("snapshot of a sub-agent: %w", err)
+		return state, snap, nil, fmt.Errorf("snapshot of a sub-agent: %w", err)
 	}
-	v.setSnapshot(snap)
-	return v, snap, list, nil
+	state.setSnapshot(snap)
+	return state, snap, list, nil
 }
 
 // branchOf returns the calls that the run of a session waits for, nil if it is not suspended, and the running sub-agents.
@@ -248,7 +247,7 @@ func branchOf(snap fold.Snapshot, agentType string) (*SuspendedRun, []fold.Child
 }
 
 // addBranch adds a branch with its answers. agent is its sub-agent, "" for the session's own run.
-func (s *Service) addBranch(ctx context.Context, v *State, b SuspendedRun, agent string) error {
+func (s *Service) addBranch(ctx context.Context, state *State, b SuspendedRun, agent string) error {
 	answers, err := s.ports.Inbox.Answers(ctx, b.Session, b.RunID)
 	if err != nil {
 		return fmt.Errorf("answers: %w", err)
@@ -260,6 +259,6 @@ func (s *Service) addBranch(ctx context.Context, v *State, b SuspendedRun, agent
 			w.Answer = &answers[at]
 		}
 	}
-	v.Branches = append(v.Branches, b)
+	state.Branches = append(state.Branches, b)
 	return nil
 }

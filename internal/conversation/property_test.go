@@ -28,15 +28,15 @@ type model struct {
 }
 
 func (m *model) look() State {
-	return m.view(m.answered, func(v *State) { v.Command, v.Revision = m.command, m.revision })
+	return m.state(m.answered, func(state *State) { state.Command, state.Revision = m.command, m.revision })
 }
 
-func (m *model) lookOptimistic() State { return m.view(m.answered) }
+func (m *model) lookOptimistic() State { return m.state(m.answered) }
 
-func (m *model) answered(v *State) {
-	for i := range v.Branches {
-		for j := range v.Branches[i].PendingCalls {
-			w := &v.Branches[i].PendingCalls[j]
+func (m *model) answered(state *State) {
+	for i := range state.Branches {
+		for j := range state.Branches[i].PendingCalls {
+			w := &state.Branches[i].PendingCalls[j]
 			if a, ok := m.inbox[w.RunID+"/"+w.CallID]; ok {
 				w.Answer = &a
 			}
@@ -49,12 +49,12 @@ func (m *model) decide(req Request) (Plan, int) {
 	m.t.Helper()
 	executes := 0
 	for round := range MaxRounds {
-		v, optimistic := m.look(), round == 0 && req.says()
+		state, optimistic := m.look(), round == 0 && req.says()
 		if optimistic {
-			v = m.lookOptimistic()
+			state = m.lookOptimistic()
 		}
-		plan := Decide(req, v)
-		m.checkPartialLoad(req, v, plan)
+		plan := Decide(req, state)
+		m.checkPartialLoad(req, state, plan)
 		if optimistic && !plan.executes() {
 			continue
 		}
@@ -92,14 +92,14 @@ func (m *model) checkPartialLoad(req Request, full State, want Plan) {
 	if err != nil {
 		m.t.Fatal(err)
 	}
-	v := m.viewWith(snap, list, m.answered, func(v *State) { v.Command, v.Revision = full.Command, full.Revision })
+	state := m.stateWith(snap, list, m.answered, func(state *State) { state.Command, state.Revision = full.Command, full.Revision })
 	answer, _ := fold.MessageIndex(req.Answered.ID)
 	reused := slices.ContainsFunc(req.Turn, func(in Input) bool { known := full.input(in.ID); return known != nil && known.Index < answer })
-	if reused || !req.isCovered(&v) {
+	if reused || !req.isCovered(&state) {
 		return
 	}
 	m.partial++
-	if got := describe(Decide(req, v)); got != describe(want) {
+	if got := describe(Decide(req, state)); got != describe(want) {
 		m.t.Fatalf("%+v: without the earlier messages %s, want %s", req, got, describe(want))
 	}
 }
@@ -132,12 +132,12 @@ func (m *model) check(p Plan) {
 	if set != 1 {
 		m.t.Fatalf("%d last words in %+v", set, p)
 	}
-	v := m.look()
+	state := m.look()
 	if s := p.Stream; s != nil && s.Show != ShowEmpty {
-		if v.Opening() {
+		if state.Opening() {
 			m.promised[s.Run] = s.MessageID
-		} else if s.MessageID != v.Answer {
-			m.t.Fatalf("the stream is of %s, the answer is %s", s.MessageID, v.Answer)
+		} else if s.MessageID != state.Answer {
+			m.t.Fatalf("the stream is of %s, the answer is %s", s.MessageID, state.Answer)
 		}
 	}
 }
@@ -145,8 +145,8 @@ func (m *model) check(p Plan) {
 // work is one action of a worker.
 func (m *model) work() {
 	m.t.Helper()
-	v := m.look()
-	switch c := v.Waiting(); {
+	state := m.look()
+	switch c := state.Waiting(); {
 	case c != nil:
 		m.begin(c)
 	case m.snap.Status == fold.Active:

@@ -48,7 +48,7 @@ type Request struct {
 
 	// OnExecute is called before the run of a turn is requested, with the state before it. Its result is in the Stream of the plan if the run was requested,
 	// and is dropped otherwise. May be nil.
-	OnExecute func(ctx context.Context, v State) Ahead
+	OnExecute func(ctx context.Context, state State) Ahead
 
 	// LastPath is the last step that was carried out for the request.
 	LastPath Path

@@ -33,20 +33,20 @@ func (s *Service) Start(ctx context.Context, req StartRequest) (run string, r *R
 	c := &control.Command{
 		Kind: control.Execute, AgentType: req.AgentType, RunID: control.ExecuteRunID(req.Session, "/start"), Input: req.Input, Params: req.Params,
 	}
-	v, r := s.update(ctx, req.Session, func(v *State, _ *fold.Snapshot) (*control.Command, *Refusal) {
+	state, r := s.update(ctx, req.Session, func(state *State, _ *fold.Snapshot) (*control.Command, *Refusal) {
 		switch {
-		case v.exists() && v.AgentType != c.AgentType:
+		case state.exists() && state.AgentType != c.AgentType:
 			return nil, refusal(ReasonOtherAgent)
-		case v.isUnnamed():
+		case state.isUnnamed():
 			return nil, refusal(ReasonRunning)
-		case !v.exists():
+		case !state.exists():
 			return c, nil
-		case v.isComplete():
+		case state.isComplete():
 			return nil, refusal(ReasonOver)
 		}
 		return nil, nil
 	})
-	return v.latestRun(), r
+	return state.latestRun(), r
 }
 
 // ResumeRequest requests a run that continues one that was interrupted, or that has all its answers.
@@ -81,26 +81,26 @@ const modeMessage = "with_message"
 // Resume requests the run and returns its id. A run that is in progress, or waits for answers, is returned as it is if the request has no message; with a
 // message, which would be lost, it is refused.
 func (s *Service) Resume(ctx context.Context, req ResumeRequest) (run string, r *Refusal) {
-	v, r := s.update(ctx, req.Session, func(v *State, snap *fold.Snapshot) (*control.Command, *Refusal) {
-		return s.decideResume(ctx, v, snap, req)
+	state, r := s.update(ctx, req.Session, func(state *State, snap *fold.Snapshot) (*control.Command, *Refusal) {
+		return s.decideResume(ctx, state, snap, req)
 	})
-	return v.latestRun(), r
+	return state.latestRun(), r
 }
 
-func (s *Service) decideResume(ctx context.Context, v *State, snap *fold.Snapshot, req ResumeRequest) (*control.Command, *Refusal) {
+func (s *Service) decideResume(ctx context.Context, state *State, snap *fold.Snapshot, req ResumeRequest) (*control.Command, *Refusal) {
 	switch {
-	case !v.exists():
+	case !state.exists():
 		return nil, refusal(ReasonNoSession)
-	case v.isComplete():
+	case state.isComplete():
 		return nil, refusal(ReasonOver)
-	case v.isUnnamed():
+	case state.isUnnamed():
 		return nil, refusal(ReasonRunning)
-	case req.Key != "" && v.view.Contents() && v.resumedBy(req), req.Key == "" && (v.working() || v.isAborting()):
+	case req.Key != "" && state.view.Contents() && state.resumedBy(req), req.Key == "" && (state.working() || state.isAborting()):
 		return nil, nil
-	case v.working(), v.isAborting(): // an abort of an interrupted run is not part of working: the resume would be stored after it
+	case state.working(), state.isAborting(): // an abort of an interrupted run is not part of working: the resume would be stored after it
 		return nil, refusal(ReasonRunning)
 	}
-	if v.suspended() {
+	if state.suspended() {
 		open, err := s.openCalls(ctx, snap)
 		switch {
 		case err != nil:
@@ -112,7 +112,7 @@ func (s *Service) decideResume(ctx context.Context, v *State, snap *fold.Snapsho
 			return nil, refusal(ReasonAwaiting)
 		}
 	}
-	c := &control.Command{Kind: control.Resume, RunID: req.runID(v.Run.ID), Resumes: v.Run.ID, Mode: modeContinue, Input: req.Input}
+	c := &control.Command{Kind: control.Resume, RunID: req.runID(state.Run.ID), Resumes: state.Run.ID, Mode: modeContinue, Input: req.Input}
 	if req.Key != "" {
 		c.Mode = modeMessage
 	}
@@ -125,16 +125,16 @@ func (s *Service) decideResume(ctx context.Context, v *State, snap *fold.Snapsho
 //  3. the stop request is stored, and no worker reads it.
 func (s *Service) Stop(ctx context.Context, id chunk.Session, kind control.StopKind, reason string) (run string, r *Refusal) {
 	stored := make(map[string]bool)
-	v, r := s.update(ctx, id, func(v *State, _ *fold.Snapshot) (*control.Command, *Refusal) {
+	state, r := s.update(ctx, id, func(state *State, _ *fold.Snapshot) (*control.Command, *Refusal) {
 		switch {
-		case !v.exists():
+		case !state.exists():
 			return nil, refusal(ReasonNoSession)
-		case v.isComplete() && len(stored) == 0:
+		case state.isComplete() && len(stored) == 0:
 			return nil, refusal(ReasonOver)
-		case v.isComplete():
+		case state.isComplete():
 			return nil, nil
 		}
-		run := v.stopTarget(kind)
+		run := state.stopTarget(kind)
 		if !stored[run] {
 			if err := s.storeStop(ctx, control.Stop{Session: id, RunID: run, Kind: kind, Reason: reason}); err != nil {
 				return nil, s.Failed(ctx, id, "stop", err)
@@ -142,20 +142,20 @@ func (s *Service) Stop(ctx context.Context, id chunk.Session, kind control.StopK
 			stored[run] = true
 			return nil, loadAgain
 		}
-		if v.queued() != nil || v.ownerless() {
-			return nil, s.endWithoutWorker(ctx, v)
+		if state.queued() != nil || state.ownerless() {
+			return nil, s.endWithoutWorker(ctx, state)
 		}
-		if kind == control.StopAbort && v.Status == fold.Paused && v.Waiting() == nil && !v.isAborting() {
+		if kind == control.StopAbort && state.Status == fold.Paused && state.Waiting() == nil && !state.isAborting() {
 			return &control.Command{Kind: control.Abort, RunID: run, Reason: reason}, nil
 		}
 		return nil, nil
 	})
-	return v.latestRun(), r
+	return state.latestRun(), r
 }
 
 // queued returns the command of a run that is requested and has not started, nil if there is none or if this build cannot read it.
-func (v *State) queued() *control.Command {
-	if c := v.Waiting(); c != nil && (c.Kind == control.Execute || c.Kind == control.Resume) {
+func (state *State) queued() *control.Command {
+	if c := state.Waiting(); c != nil && (c.Kind == control.Execute || c.Kind == control.Resume) {
 		return c
 	}
 	return nil
@@ -164,15 +164,15 @@ func (v *State) queued() *control.Command {
 // endWithoutWorker ends a run that is stopped and that no worker would end: one that is queued, and an active one without a command. Without it:
 //  1. a user stops an answer that waits for a worker, or whose writer has crashed, and the response is that the request is stored,
 //  2. the next message is refused, because a run is requested or active, until a worker reads the stop request.
-func (s *Service) endWithoutWorker(ctx context.Context, v *State) (r *Refusal) {
+func (s *Service) endWithoutWorker(ctx context.Context, state *State) (r *Refusal) {
 	var err error
-	if c := v.queued(); c != nil {
+	if c := state.queued(); c != nil {
 		err = s.ports.Reaper.Withdraw(ctx, *c)
-	} else if v.ownerless() {
-		_, err = s.ports.Reaper.Abandon(ctx, v.Session, true)
+	} else if state.ownerless() {
+		_, err = s.ports.Reaper.Abandon(ctx, state.Session, true)
 	}
 	if err != nil {
-		return s.Failed(ctx, v.Session, "end run", err)
+		return s.Failed(ctx, state.Session, "end run", err)
 	}
 	return nil
 }
@@ -212,30 +212,30 @@ type OpenChild struct{ Session, AgentType, CallID string }
 
 // Status returns the state of a session. ReasonRunning: a newer build has started the session, and its run is not known here yet.
 func (s *Service) Status(ctx context.Context, id chunk.Session) (Status, *Refusal) {
-	v, snap, err := s.loadState(ctx, id, s.cfg.AgentTypes, runOnly)
+	state, snap, err := s.loadState(ctx, id, s.cfg.AgentTypes, runOnly)
 	if err == nil && snap.Status == fold.Ended && len(snap.Run.Output) == 0 { // the output is in the messages
-		v, snap, err = s.loadState(ctx, id, s.cfg.AgentTypes, detail{messages: allMessages})
+		state, snap, err = s.loadState(ctx, id, s.cfg.AgentTypes, detail{messages: allMessages})
 	}
 	if err != nil {
 		return Status{}, s.Failed(ctx, id, "look", err)
 	}
 	switch {
-	case !v.exists():
+	case !state.exists():
 		return Status{}, refusal(ReasonNoSession)
-	case v.isUnnamed():
+	case state.isUnnamed():
 		return Status{}, refusal(ReasonRunning)
 	}
-	st := Status{RunID: v.latestRun(), Phase: PhaseRunning, StreamStatus: snap.Status, Sequence: snap.Position.Seq}
-	if v.Waiting() != nil {
+	st := Status{RunID: state.latestRun(), Phase: PhaseRunning, StreamStatus: snap.Status, Sequence: snap.Position.Seq}
+	if state.Waiting() != nil {
 		st.StreamStatus = fold.Active // as soon as the run begins
 		return st, nil
 	}
 	switch {
 	case snap.Status == fold.Ended:
-		st.Phase, st.Output = PhaseCompleted, v.outputOf(snap)
+		st.Phase, st.Output = PhaseCompleted, state.outputOf(snap)
 	case snap.Status == fold.Failed:
 		st.Phase = PhaseFailed
-		if v.view.Failure() {
+		if state.view.Failure() {
 			st.Failure = snap.Failure
 		}
 	case snap.Run.Status == fold.RunInterrupted:
@@ -248,9 +248,9 @@ func (s *Service) Status(ctx context.Context, id chunk.Session) (Status, *Refusa
 		if len(st.Open.CallIDs) == 0 && len(st.Open.Children) > 0 {
 			st.Phase = PhaseChildren
 		}
-		if !v.view.Calls(false) {
+		if !state.view.Calls(false) {
 			st.Open = OpenCalls{}
-		} else if !v.view.SubAgents() {
+		} else if !state.view.SubAgents() {
 			st.Open.Children = nil
 		}
 	}
@@ -267,14 +267,14 @@ func (s *Service) Started(ctx context.Context, id chunk.Session) (bool, *Refusal
 	if known := err == nil; s.caller.sees(&State{Known: known, Owner: snap.Owner}) && known {
 		return true, nil
 	}
-	v, _, err := s.loadState(ctx, id, s.cfg.AgentTypes, runOnly)
+	state, _, err := s.loadState(ctx, id, s.cfg.AgentTypes, runOnly)
 	switch {
 	case err != nil:
 		return false, s.Failed(ctx, id, "look", err)
-	case !v.exists():
+	case !state.exists():
 		return false, refusal(ReasonNoSession)
 	}
-	return v.Known, nil
+	return state.Known, nil
 }
 
 // openCalls returns the calls that a paused run waits for and that have no answer.
@@ -301,11 +301,11 @@ func (s *Service) openCalls(ctx context.Context, snap *fold.Snapshot) (OpenCalls
 }
 
 // outputOf returns the result of a run for its parent: its structured output, or else the last text of its answer; nil if the caller must not see it.
-func (v *State) outputOf(snap fold.Snapshot) chunk.Value {
+func (state *State) outputOf(snap fold.Snapshot) chunk.Value {
 	switch {
-	case len(snap.Run.Output) > 0 && v.view.Output():
+	case len(snap.Run.Output) > 0 && state.view.Output():
 		return snap.Run.Output
-	case len(snap.Run.Output) > 0, !v.view.Texts():
+	case len(snap.Run.Output) > 0, !state.view.Texts():
 		return nil
 	}
 	for _, m := range slices.Backward(snap.Messages(snap.TurnMessages())) {
@@ -321,44 +321,46 @@ func (v *State) outputOf(snap fold.Snapshot) chunk.Value {
 }
 
 // exists reports whether the log or the queue has the session.
-func (v *State) exists() bool { return v.Known || v.Command != nil }
+func (state *State) exists() bool { return state.Known || state.Command != nil }
 
 // isUnnamed reports whether the first run of a session is requested by a command that this build cannot read: there is no run id to return.
-func (v *State) isUnnamed() bool { return !v.Known && v.Command != nil && v.Command.RunID == "" }
+func (state *State) isUnnamed() bool {
+	return !state.Known && state.Command != nil && state.Command.RunID == ""
+}
 
 // isComplete reports whether no record follows.
-func (v *State) isComplete() bool {
-	return v.Waiting() == nil && (v.Status == fold.Ended || v.Status == fold.Failed)
+func (state *State) isComplete() bool {
+	return state.Waiting() == nil && (state.Status == fold.Ended || state.Status == fold.Failed)
 }
 
 // latestRun returns the latest run, also if it has not begun.
-func (v *State) latestRun() string {
-	if c := v.Waiting(); c != nil {
-		return cmp.Or(c.RunID, v.Run.ID) // a command that this build cannot read has none
+func (state *State) latestRun() string {
+	if c := state.Waiting(); c != nil {
+		return cmp.Or(c.RunID, state.Run.ID) // a command that this build cannot read has none
 	}
-	return v.Run.ID
+	return state.Run.ID
 }
 
 // isAborting reports whether the abort of the latest run is requested already. Waiting does not include that of an interrupted run.
-func (v *State) isAborting() bool {
-	return v.Command != nil && v.Command.Kind == control.Abort && v.Command.RunID == v.Run.ID
+func (state *State) isAborting() bool {
+	return state.Command != nil && state.Command.Kind == control.Abort && state.Command.RunID == state.Run.ID
 }
 
 // resumedBy reports whether the latest run is the one that an equal request asked for.
-func (v *State) resumedBy(req ResumeRequest) bool {
-	if c := v.Waiting(); c != nil {
+func (state *State) resumedBy(req ResumeRequest) bool {
+	if c := state.Waiting(); c != nil {
 		return c.Kind == control.Resume && c.RunID == req.runID(c.Resumes)
 	}
-	return slices.ContainsFunc(v.Past, func(r fold.Run) bool { return req.runID(r.ID) == v.Run.ID })
+	return slices.ContainsFunc(state.Past, func(r fold.Run) bool { return req.runID(r.ID) == state.Run.ID })
 }
 
 // stopTarget returns the run whose inbox will be read: the latest one, or, if that waits for answers, the one that will resume it. An interrupt pauses a run. A
 // run that waits is paused already; but answers would resume it.
-func (v *State) stopTarget(kind control.StopKind) string {
-	if kind == control.StopInterrupt && v.Waiting() == nil && v.Run.Status == fold.RunSuspended {
-		return control.ResumeRunID(v.Run.ID)
+func (state *State) stopTarget(kind control.StopKind) string {
+	if kind == control.StopInterrupt && state.Waiting() == nil && state.Run.Status == fold.RunSuspended {
+		return control.ResumeRunID(state.Run.ID)
 	}
-	return v.latestRun()
+	return state.latestRun()
 }
 
 // loadAgain is returned to update to load the state once more.
@@ -371,32 +373,32 @@ func (s *Service) update(ctx context.Context, id chunk.Session, decide func(*Sta
 		if round > 3 && wait.Sleep(ctx, time.Duration(round)*5*time.Millisecond) != nil {
 			break
 		}
-		v, snap, err := s.loadState(ctx, id, s.cfg.AgentTypes, runOnly)
+		state, snap, err := s.loadState(ctx, id, s.cfg.AgentTypes, runOnly)
 		if err != nil {
-			return v, s.Failed(ctx, id, "look", err)
+			return state, s.Failed(ctx, id, "look", err)
 		}
-		c, r := decide(&v, &snap)
+		c, r := decide(&state, &snap)
 		switch {
 		case r == loadAgain:
 			continue
 		case c == nil:
-			return v, r
-		case v.hidden:
-			return v, refusal(ReasonNoSession)
+			return state, r
+		case state.hidden:
+			return state, refusal(ReasonNoSession)
 		}
 		s.caller.sign(c)
-		c.Session, c.AgentType = id, cmp.Or(c.AgentType, v.AgentType)
+		c.Session, c.AgentType = id, cmp.Or(c.AgentType, state.AgentType)
 		if err = s.storage(id); err == nil {
-			err = s.record(ctx, actOf(c), id, c.RunID, "", func() error { return s.ports.Queue.Request(ctx, *c, v.after()) })
+			err = s.record(ctx, actOf(c), id, c.RunID, "", func() error { return s.ports.Queue.Request(ctx, *c, state.after()) })
 		}
 		switch {
 		case err == nil:
 			// The state is not loaded again: the run may be complete by now, and would be taken for one that was requested before.
-			v.AgentType = c.AgentType
-			v.applyCommand(c)
-			return v, nil
+			state.AgentType = c.AgentType
+			state.applyCommand(c)
+			return state, nil
 		case !errors.Is(err, control.ErrBusy):
-			return v, s.Failed(ctx, id, "request", err)
+			return state, s.Failed(ctx, id, "request", err)
 		}
 		// Another request was first: the next state shows its command.
 	}

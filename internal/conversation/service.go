@@ -23,39 +23,39 @@ func (s *Service) decide(ctx context.Context, req *Request) (Plan, State) {
 			break
 		}
 		optimistic := round == 0 && req.says()
-		v, err := s.view(ctx, req, optimistic)
+		state, err := s.loadFor(ctx, req, optimistic)
 		if err != nil {
-			return refuse(s.Failed(ctx, req.Session, "look", err)), v
+			return refuse(s.Failed(ctx, req.Session, "look", err)), state
 		}
-		plan := Decide(*req, v)
+		plan := Decide(*req, state)
 		if optimistic && !plan.executes() {
 			continue
 		}
-		if p := s.caller.refuses(req, &v, &plan); p != nil {
-			return refuse(p), v
+		if p := s.caller.refuses(req, &state, &plan); p != nil {
+			return refuse(p), state
 		}
 		if plan.isFinal() {
-			return plan, v
+			return plan, state
 		}
-		if plan.asksFor(v.Session) {
-			if p := s.resumeAgents(ctx, req, v, plan); p != nil {
-				return refuse(p), v
+		if plan.asksFor(state.Session) {
+			if p := s.resumeAgents(ctx, req, state, plan); p != nil {
+				return refuse(p), state
 			}
 			continue
 		}
-		ahead := req.startAhead(ctx, &plan, v)
+		ahead := req.startAhead(ctx, &plan, state)
 		stored, p := s.carryOut(ctx, req, plan)
 		if p == nil && stored {
 			// The command is stored after the loaded state, so only its run has started since. A stream checks that, see checkID in package chat.
-			v.applyCommand(plan.Command)
-			if next := Decide(*req, v); next.Stream != nil {
+			state.applyCommand(plan.Command)
+			if next := Decide(*req, state); next.Stream != nil {
 				next.Stream.Ahead = ahead
-				return next, v
+				return next, state
 			}
 		}
 		ahead.Drop()
 		if p != nil {
-			return refuse(p), v
+			return refuse(p), state
 		}
 	}
 	s.cfg.Log.WarnContext(ctx, "compare-and-set retries exhausted", "session", req.Session.String())
@@ -63,32 +63,32 @@ func (s *Service) decide(ctx context.Context, req *Request) (Plan, State) {
 }
 
 // startAhead calls OnExecute for a plan that requests the run of a turn.
-func (r Request) startAhead(ctx context.Context, plan *Plan, v State) Ahead {
+func (r Request) startAhead(ctx context.Context, plan *Plan, state State) Ahead {
 	if r.OnExecute == nil || !plan.executes() {
 		return noAhead{}
 	}
-	return r.OnExecute(ctx, v)
+	return r.OnExecute(ctx, state)
 }
 
 type noAhead struct{}
 
 func (noAhead) Drop() {}
 
-// view loads the state for a request, optimistically or with the command, and with all messages only if the plan depends on them.
-func (s *Service) view(ctx context.Context, req *Request, optimistic bool) (State, error) {
+// loadFor loads the state for a request, optimistically or with the command, and with all messages only if the plan depends on them.
+func (s *Service) loadFor(ctx context.Context, req *Request, optimistic bool) (State, error) {
 	load := func(d detail) (State, error) {
 		if optimistic {
 			return s.loadOptimistic(ctx, req.Session, req.AgentType, d)
 		}
-		v, _, err := s.loadState(ctx, req.Session, s.typesOf(req.AgentType), d)
-		return v, err
+		state, _, err := s.loadState(ctx, req.Session, s.typesOf(req.AgentType), d)
+		return state, err
 	}
 	d := req.detail()
-	v, err := load(d)
-	if err == nil && req.Post && d.messages != allMessages && v.Known && !req.isCovered(&v) {
+	state, err := load(d)
+	if err == nil && req.Post && d.messages != allMessages && state.Known && !req.isCovered(&state) {
 		return load(withMessages)
 	}
-	return v, err
+	return state, err
 }
 
 // detail returns what is loaded first for a request. A stock client sends the latest answer with each message and with each answer to a call of it.
@@ -108,10 +108,10 @@ func (r Request) detail() detail {
 // messages are not in the log yet: the first run of one of them would have started another answer. And its answers are to calls that are loaded.
 //
 // A client that gives a new message the id of an earlier one is not refused then, unless the run of the earlier one is in State.Past.
-func (r Request) isCovered(v *State) bool {
-	return r.Answered.ID == v.Answer && !slices.ContainsFunc(r.Answered.Answers, func(c SubmittedAnswer) bool {
-		_, known := v.Calls[c.CallID]
-		return !known && v.wait(c.CallID) == nil
+func (r Request) isCovered(state *State) bool {
+	return r.Answered.ID == state.Answer && !slices.ContainsFunc(r.Answered.Answers, func(c SubmittedAnswer) bool {
+		_, known := state.Calls[c.CallID]
+		return !known && state.wait(c.CallID) == nil
 	})
 }
 
@@ -128,12 +128,12 @@ func (p *Plan) asksFor(root chunk.Session) bool {
 
 // resumeAgents requests the resumes of all sub-agents that can continue, without a load of the whole tree for each: one POST may answer the calls of more
 // sub-agents than MaxRounds. The next load finds those that were not requested.
-func (s *Service) resumeAgents(ctx context.Context, req *Request, v State, plan Plan) *Refusal {
-	for ; plan.asksFor(v.Session); plan = Decide(*req, v) {
+func (s *Service) resumeAgents(ctx context.Context, req *Request, state State, plan Plan) *Refusal {
+	for ; plan.asksFor(state.Session); plan = Decide(*req, state) {
 		if _, p := s.carryOut(ctx, req, plan); p != nil {
 			return p
 		}
-		v.resumed(plan.Command.Session)
+		state.resumed(plan.Command.Session)
 	}
 	return nil
 }

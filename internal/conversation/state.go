@@ -132,39 +132,36 @@ func (c *Call) first(clientID string) control.Answer {
 }
 
 // setSnapshot sets the fields that come from the fold.
-func (v *State) setSnapshot(snap fold.Snapshot) {
-	v.Known, v.Owner = true, snap.Owner
-	v.Status, v.Position, v.Count = snap.Status, snap.Position, snap.MessageCount()
-	v.MaxSeq = snap.Position.Seq
-	v.Run, v.Past = snap.Run, snap.PastRuns
-	v.TurnStart, v.Answer, v.TurnRun = snap.TurnStart(), fold.MessageID(snap.TurnMessages()), snap.TurnRun()
-	v.EarlierOpenCalls, v.replaced = snap.TurnCalls(), snap.IsReplaced
-	v.RunningChildren = snap.RunningChildren()
+func (state *State) setSnapshot(snap fold.Snapshot) {
+	state.Known, state.Owner = true, snap.Owner
+	state.Status, state.Position, state.Count = snap.Status, snap.Position, snap.MessageCount()
+	state.MaxSeq = snap.Position.Seq
+	state.Run, state.Past = snap.Run, snap.PastRuns
+	state.TurnStart, state.Answer, state.TurnRun = snap.TurnStart(), fold.MessageID(snap.TurnMessages()), snap.TurnRun()
+	state.EarlierOpenCalls, state.replaced = snap.TurnCalls(), snap.IsReplaced
+	state.RunningChildren = snap.RunningChildren()
 	for _, c := range snap.OpenCalls() {
-		v.OpenCalls = append(v.OpenCalls, c.ID)
+		state.OpenCalls = append(state.OpenCalls, c.ID)
 	}
 }
 
 // setMessages sets the fields that come from the messages. A hidden call, and the id of one, is like one that does not exist.
-func (v *State) setMessages(list []fold.Message) {
-	v.Calls, v.SubAgentSessions = make(map[string]Call), make(map[string]bool)
-	v.addCalls(list, "")
-	if !v.view.Calls(true) {
+func (state *State) setMessages(list []fold.Message) {
+	state.Calls, state.SubAgentSessions = make(map[string]Call), make(map[string]bool)
+	state.addCalls(list, "")
+	if !state.view.Calls(true) {
 		return
 	}
 	for _, m := range list {
 		for _, child := range m.Children {
-			v.SubAgentSessions[child.Session] = true
+			state.SubAgentSessions[child.Session] = true
 		}
 	}
 }
 
-// isReplaced reports whether an edit or a regeneration has replaced a message.
-func (v *State) isReplaced(index int) bool { return v.replaced != nil && v.replaced(index) }
-
 // addCalls adds the calls in the messages that the caller may know; those of a sub-agent get its session in front.
-func (v *State) addCalls(list []fold.Message, agent string) {
-	if !v.view.Calls(agent != "") {
+func (state *State) addCalls(list []fold.Message, agent string) {
+	if !state.view.Calls(agent != "") {
 		return
 	}
 	for _, m := range list {
@@ -179,7 +176,7 @@ func (v *State) addCalls(list []fold.Message, agent string) {
 					c.Reason = validText(*p.Approval.Reason)
 				}
 			}
-			v.Calls[clientCallID(agent, validText(p.ID))] = c
+			state.Calls[clientCallID(agent, validText(p.ID))] = c
 		}
 	}
 }
@@ -201,7 +198,7 @@ func validText(text string) string {
 	return b.String()
 }
 
-func (v *State) isSubAgent(session string) bool { return v.SubAgentSessions[session] }
+func (state *State) isSubAgent(session string) bool { return state.SubAgentSessions[session] }
 
 // clientCallID returns the id of a call as a chat shows it, codec/aisdk.
 func clientCallID(agent, call string) string {
@@ -212,64 +209,64 @@ func clientCallID(agent, call string) string {
 }
 
 // Begun reports whether the log has the run of the command. A command that this build cannot read has no run id, and counts as not begun.
-func (v *State) Begun() bool {
-	id := v.Command.RunID
-	return id != "" && v.Run.ID == id || slices.ContainsFunc(v.Past, func(r fold.Run) bool { return r.ID == id })
+func (state *State) Begun() bool {
+	id := state.Command.RunID
+	return id != "" && state.Run.ID == id || slices.ContainsFunc(state.Past, func(r fold.Run) bool { return r.ID == id })
 }
 
 // Waiting returns the command whose run has not started, nil if there is none.
-func (v *State) Waiting() *control.Command {
-	switch c := v.Command; {
+func (state *State) Waiting() *control.Command {
+	switch c := state.Command; {
 	case c == nil, c.Kind == control.Expire:
 		return nil
 	case c.Kind == control.Abort: // it is done when its run has ended
-		if !v.suspended() || v.Run.ID != c.RunID {
+		if !state.suspended() || state.Run.ID != c.RunID {
 			return nil
 		}
-	case v.Begun():
+	case state.Begun():
 		return nil
 	}
-	return v.Command
+	return state.Command
 }
 
 // applyCommand sets the state after a command was stored.
-func (v *State) applyCommand(c *control.Command) {
-	v.Command, v.Revision = c, 0
-	v.resumed(c.Session)
+func (state *State) applyCommand(c *control.Command) {
+	state.Command, state.Revision = c, 0
+	state.resumed(c.Session)
 }
 
 // resumed sets the state after a command of a branch was stored.
-func (v *State) resumed(s chunk.Session) {
-	for i := range v.Branches {
-		if b := &v.Branches[i]; b.Session == s {
+func (state *State) resumed(s chunk.Session) {
+	for i := range state.Branches {
+		if b := &state.Branches[i]; b.Session == s {
 			b.Resumed = true
 		}
 	}
 }
 
 // after returns the expected revision of a new command: that of a command whose run has ended or is paused, because its acknowledgement is late, else none.
-func (v *State) after() control.Revision {
-	if v.Command != nil && v.Waiting() == nil && v.Status != fold.Active {
-		return v.Revision
+func (state *State) after() control.Revision {
+	if state.Command != nil && state.Waiting() == nil && state.Status != fold.Active {
+		return state.Revision
 	}
 	return 0
 }
 
 // ownerless reports whether the latest run is active without a command: it has no worker, or the command was acknowledged after the load of it.
-func (v *State) ownerless() bool { return v.Status == fold.Active && v.Command == nil }
+func (state *State) ownerless() bool { return state.Status == fold.Active && state.Command == nil }
 
 // working reports whether a run is in progress or requested.
-func (v *State) working() bool { return v.Status == fold.Active || v.Waiting() != nil }
+func (state *State) working() bool { return state.Status == fold.Active || state.Waiting() != nil }
 
 // suspended reports whether the latest run waits for answers.
-func (v *State) suspended() bool {
-	return v.Status == fold.Paused && v.Run.Status == fold.RunSuspended
+func (state *State) suspended() bool {
+	return state.Status == fold.Paused && state.Run.Status == fold.RunSuspended
 }
 
 // open returns the calls without an answer.
-func (v *State) open() []PendingCall {
+func (state *State) open() []PendingCall {
 	var open []PendingCall
-	for _, b := range v.Branches {
+	for _, b := range state.Branches {
 		open = append(open, b.open()...)
 	}
 	return open
@@ -281,9 +278,9 @@ func (b SuspendedRun) open() []PendingCall {
 
 // firstResumable returns the first branch that can continue, nil if there is none: all its calls are answered, and no resume was requested. The client that
 // stored the last answer may have crashed before its request.
-func (v *State) firstResumable() *SuspendedRun {
-	for i := range v.Branches {
-		if b := &v.Branches[i]; !b.Resumed && len(b.PendingCalls) > 0 && len(b.open()) == 0 && !b.abandoned(v.Now) {
+func (state *State) firstResumable() *SuspendedRun {
+	for i := range state.Branches {
+		if b := &state.Branches[i]; !b.Resumed && len(b.PendingCalls) > 0 && len(b.open()) == 0 && !b.abandoned(state.Now) {
 			return b
 		}
 	}
@@ -296,33 +293,33 @@ func (b SuspendedRun) abandoned(now time.Time) bool {
 }
 
 // awaitsOnlySubAgents reports whether the run is suspended only for running sub-agents: it continues without the user.
-func (v *State) awaitsOnlySubAgents() bool {
-	if !v.suspended() {
+func (state *State) awaitsOnlySubAgents() bool {
+	if !state.suspended() {
 		return false
 	}
-	open := v.open()
+	open := state.open()
 	return len(open) > 0 && !slices.ContainsFunc(open, func(w PendingCall) bool { return w.Kind != control.SubagentResult })
 }
 
 // awaitsSubAgents reports whether the run is suspended and waits for sub-agents, possibly among others.
-func (v *State) awaitsSubAgents() bool {
-	return v.suspended() && slices.ContainsFunc(v.open(), func(w PendingCall) bool { return w.Kind == control.SubagentResult })
+func (state *State) awaitsSubAgents() bool {
+	return state.suspended() && slices.ContainsFunc(state.open(), func(w PendingCall) bool { return w.Kind == control.SubagentResult })
 }
 
 // SubAgentAwaitsUser reports whether a sub-agent waits for the user. Its call is not in the messages of the session: a page gets it from the stream alone.
-func (v *State) SubAgentAwaitsUser() bool {
-	return v.suspended() && !v.awaitsOnlySubAgents() && slices.ContainsFunc(v.open(), func(w PendingCall) bool {
-		return w.Session != v.Session && w.Kind != control.SubagentResult
+func (state *State) SubAgentAwaitsUser() bool {
+	return state.suspended() && !state.awaitsOnlySubAgents() && slices.ContainsFunc(state.open(), func(w PendingCall) bool {
+		return w.Session != state.Session && w.Kind != control.SubagentResult
 	})
 }
 
 // InFlight reports whether an answer is in flight.
-func (v *State) InFlight() bool { return v.working() || v.awaitsOnlySubAgents() }
+func (state *State) InFlight() bool { return state.working() || state.awaitsOnlySubAgents() }
 
 // wait returns the pending call of a client's answer, nil if no run waits for it or the caller must not know the call.
-func (v *State) wait(clientID string) *PendingCall {
-	for _, b := range v.Branches {
-		if !v.view.Calls(b.Session != v.Session) {
+func (state *State) wait(clientID string) *PendingCall {
+	for _, b := range state.Branches {
+		if !state.view.Calls(b.Session != state.Session) {
 			continue
 		}
 		for i := range b.PendingCalls {

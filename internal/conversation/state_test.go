@@ -13,12 +13,12 @@ func TestCallsAreFoundByTheIDOfTheClient(t *testing.T) {
 	const half = "\xed\xa0\x80"
 	c, a := "c"+half+half, "a"+half+half
 	s := begin(t).turn("m1").asks(c, a).resumes(c, a).ends()
-	v := s.view()
+	state := s.state()
 	answers := []SubmittedAnswer{
 		{Kind: control.ClientResult, CallID: "c\uFFFD\uFFFD", Result: chunk.Value(`1`)},
 		{Kind: control.Approval, CallID: "a\uFFFD\uFFFD", ApprovalID: s.snap.TurnRun().ID + "::a\uFFFD\uFFFD", Approved: true},
 	}
-	got := Request{Answered: &AssistantMessage{Answers: answers}}.sort(&v)
+	got := Request{Answered: &AssistantMessage{Answers: answers}}.sort(&state)
 	if len(got.rejected) > 0 || !got.known {
 		t.Fatalf("rejected: %+v, known: %t; want both answers to be known", got.rejected, got.known)
 	}

@@ -125,20 +125,20 @@ func (c *Cursor) Poll(ctx context.Context) (Batch, <-chan struct{}, error) {
 				return Batch{}, nil, c.complete(err)
 			}
 		}
-		v := c.inspect(ctx)
+		a := c.inspect(ctx)
 		switch {
-		case v.closedErr != nil:
-			v.wait, err = c.moveToTopic(v.closedErr)
-		case v.wait == nil:
-			batch, err = c.advance(ctx, v)
-		case v.over != 0:
-			batch, err = c.finish(ctx, v.over)
+		case a.closedErr != nil:
+			a.wait, err = c.moveToTopic(a.closedErr)
+		case a.wait == nil:
+			batch, err = c.advance(ctx, a)
+		case a.over != 0:
+			batch, err = c.finish(ctx, a.over)
 		}
 		if err != nil || !batch.empty() {
 			return batch, nil, c.complete(err)
 		}
-		if v.wait != nil {
-			return Batch{}, v.wait, nil
+		if a.wait != nil {
+			return Batch{}, a.wait, nil
 		}
 	}
 	return Batch{}, nil, context.Cause(ctx)
@@ -147,9 +147,9 @@ func (c *Cursor) Poll(ctx context.Context) (Batch, <-chan struct{}, error) {
 // FlushHidden returns the position of hidden records that is not sent yet, or the zero Batch.
 func (c *Cursor) FlushHidden() Batch { return Batch{SkipTo: c.skipTo()} }
 
-// view is what memory holds at the position of a cursor: frames to take, or a
+// available is what memory holds at the position of a cursor: frames to take, or a
 // channel to wait for.
-type view struct {
+type available struct {
 	frames []frame
 	wire   []byte
 	kinds  []chunk.Type
@@ -162,15 +162,15 @@ type view struct {
 	closedErr error
 }
 
-// inspect returns the view of the cursor. It decides under one lock what the cursor
-// takes and what it waits for, so no change is missed. If memory does not cover the
-// position, inspect starts a read of the log, or joins the running one.
-func (c *Cursor) inspect(ctx context.Context) view {
+// inspect returns what is available at the cursor. It decides under one lock what the
+// cursor takes and what it waits for, so no change is missed. If memory does not cover
+// the position, inspect starts a read of the log, or joins the running one.
+func (c *Cursor) inspect(ctx context.Context) available {
 	t := c.t
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if t.closedErr != nil {
-		return view{closedErr: t.closedErr}
+		return available{closedErr: t.closedErr}
 	}
 	pages := c.pageSet()
 	g, next := c.page, chunk.Seq(0)
@@ -183,18 +183,18 @@ func (c *Cursor) inspect(ctx context.Context) view {
 			r = t.startRead(ctx, c, next)
 			c.read = r
 		}
-		return view{wait: r.done}
+		return available{wait: r.done}
 	}
 	g.used.Store(t.part.hub.clock.Load())
 	i := g.after(c.at)
 	if i == len(g.frames) && g.open {
-		return view{wait: t.waiting(), over: c.terminalRecord(t.members[c.own].last)}
+		return available{wait: t.waiting(), over: c.terminalRecord(t.members[c.own].last)}
 	}
-	v := view{frames: g.frames[i:], wire: g.wire, kinds: t.kinds, ids: t.ids, to: g.to}
+	a := available{frames: g.frames[i:], wire: g.wire, kinds: t.kinds, ids: t.ids, to: g.to}
 	if g.open {
-		v.to, v.stored = g.last(), t.newest
+		a.to, a.stored = g.last(), t.newest
 	}
-	return v
+	return a
 }
 
 // terminalRecord returns the sequence of the terminal record if it is the last one
@@ -217,24 +217,24 @@ func (c *Cursor) pageSet() string {
 	return c.session.ID
 }
 
-// advance moves the cursor over the frames of a view as long as they are contiguous,
+// advance moves the cursor over the available frames as long as they are contiguous,
 // and collects the bytes of those that are shown.
-func (c *Cursor) advance(ctx context.Context, v view) (Batch, error) {
+func (c *Cursor) advance(ctx context.Context, a available) (Batch, error) {
 	if c.filter != nil {
-		c.filter.addKind(v.kinds, v.ids)
+		c.filter.addKind(a.kinds, a.ids)
 	}
-	run := frameBuffer{wire: v.wire, scratch: c.scratch[:0]}
-	for i := range v.frames {
-		f := &v.frames[i]
+	run := frameBuffer{wire: a.wire, scratch: c.scratch[:0]}
+	for i := range a.frames {
+		f := &a.frames[i]
 		if !c.inScope(f) {
 			c.at = f.seq
 			continue
 		}
 		if !c.isContiguous(f) {
 			if run.empty() {
-				return Batch{}, c.checkGap(ctx, *f, v.ids[f.index])
+				return Batch{}, c.checkGap(ctx, *f, a.ids[f.index])
 			}
-			v.to, v.stored = c.at, time.Time{} // return the contiguous frames; the next call reads the log
+			a.to, a.stored = c.at, time.Time{} // return the contiguous frames; the next call reads the log
 			break
 		}
 		c.step(f)
@@ -244,10 +244,10 @@ func (c *Cursor) advance(ctx context.Context, v view) (Batch, error) {
 			c.sent = f.seq
 		}
 	}
-	c.at = max(c.at, v.to)
+	c.at = max(c.at, a.to)
 	var batch Batch
 	if batch.Frames, c.scratch = run.bytes(); len(batch.Frames) > 0 {
-		batch.Records, batch.SkipTo, batch.StoredAt = run.records, c.skipTo(), v.stored
+		batch.Records, batch.SkipTo, batch.StoredAt = run.records, c.skipTo(), a.stored
 	}
 	return batch, nil
 }

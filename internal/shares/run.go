@@ -83,7 +83,7 @@ type group struct {
 	running map[int]*job
 	ended   chan ended
 
-	view      []string  // the members, as of the last renewal
+	counted   []string  // the members, as of the last renewal
 	renewed   bool      // a renewal has succeeded
 	failing   bool      // the last renewal has failed
 	kept      []string  // members that count although their leases do not hold
@@ -140,7 +140,7 @@ func (g *group) renew(ctx context.Context) {
 	case g.failing:
 		g.Log.LogAttrs(ctx, slog.LevelInfo, "lease of the replica renewed again")
 		g.failing = false
-		g.kept, g.keptUntil = g.view, time.Now().Add(g.Lease)
+		g.kept, g.keptUntil = g.counted, time.Now().Add(g.Lease)
 	}
 	g.renewed = true
 	g.divide(members)
@@ -149,18 +149,18 @@ func (g *group) renew(ctx context.Context) {
 // divide divides the partitions among the members with leases, and, after an outage, those from before it until they have had the time to renew their leases.
 // Without that, the first process that finds the server available again would find itself alone, and take all partitions.
 func (g *group) divide(members []string) {
-	view := append(slices.Clone(members), g.Member)
+	counted := append(slices.Clone(members), g.Member)
 	if time.Now().Before(g.keptUntil) {
-		view = append(view, g.kept...)
+		counted = append(counted, g.kept...)
 	}
-	slices.Sort(view)
-	view = slices.Compact(view)
-	if slices.Equal(view, g.view) && g.mine != nil {
+	slices.Sort(counted)
+	counted = slices.Compact(counted)
+	if slices.Equal(counted, g.counted) && g.mine != nil {
 		return
 	}
-	g.view = view
+	g.counted = counted
 	mine := make([]bool, g.Partitions)
-	for p, owner := range Owners(view, g.Partitions) {
+	for p, owner := range Owners(counted, g.Partitions) {
 		mine[p] = owner == g.Member
 	}
 	g.mine = mine
@@ -181,11 +181,11 @@ func (g *group) apply(ctx context.Context) {
 			owned++
 		}
 	}
-	if now := [2]int{owned, len(g.view)}; now != g.reported && ctx.Err() == nil {
+	if now := [2]int{owned, len(g.counted)}; now != g.reported && ctx.Err() == nil {
 		g.reported = now
-		g.Log.LogAttrs(ctx, slog.LevelInfo, "partitions shared", slog.Int("partitions", owned), slog.Int("replicas", len(g.view)))
+		g.Log.LogAttrs(ctx, slog.LevelInfo, "partitions shared", slog.Int("partitions", owned), slog.Int("replicas", len(g.counted)))
 		if g.Observe != nil {
-			g.Observe.Shared(owned, len(g.view))
+			g.Observe.Shared(owned, len(g.counted))
 		}
 	}
 }

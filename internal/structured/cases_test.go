@@ -158,9 +158,9 @@ func (r replay) apply(text []byte) (*Stream, error) {
 
 func checkState(t *testing.T, i int, s *Stream, want []byte, wantUnset []string) {
 	t.Helper()
-	view := s.AppendView(nil)
-	if !reflect.DeepEqual(plain(t, view), plain(t, want)) {
-		t.Fatalf("chunk %d: got\n%s, want\n%s", i, view, want)
+	shown := s.AppendShown(nil)
+	if !reflect.DeepEqual(plain(t, shown), plain(t, want)) {
+		t.Fatalf("chunk %d: got\n%s, want\n%s", i, shown, want)
 	}
 	got := pointers(s.data, "/data")
 	slices.Sort(got)

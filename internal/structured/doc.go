@@ -14,7 +14,7 @@
 //		}
 //	}
 //	for stream := range state.Streams() {
-//		page = stream.AppendView(page) // what a reader sees
+//		page = stream.AppendShown(page) // what a reader sees
 //	}
 //
 // # Compatibility

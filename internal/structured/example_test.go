@@ -20,7 +20,7 @@ func Example() {
 		}
 	}
 	for stream := range state.Streams() {
-		fmt.Println(string(stream.AppendView(nil)))
+		fmt.Println(string(stream.AppendShown(nil)))
 	}
 	// Output:
 	// refused: stream "s", path "rows" at "rows": want a string, got an array

@@ -66,8 +66,8 @@ func sameAfterSave(t *testing.T, s *State) {
 		t.Fatal(err)
 	}
 	for stream := range s.Streams() {
-		if view := stream.AppendView(nil); !json.Valid(view) {
-			t.Fatalf("no JSON: %s", view)
+		if shown := stream.AppendShown(nil); !json.Valid(shown) {
+			t.Fatalf("no JSON: %s", shown)
 		}
 	}
 	back := reload(t, s)

@@ -4,13 +4,13 @@ import (
 	"github.com/tailrace/tailrace/internal/rawjson"
 )
 
-// AppendView appends the stream in the form of the dialect:
+// AppendShown appends the stream as clients are shown it:
 //
 //	{"streamId":"s","dataType":"report","status":"streaming","schemaId":"…","schemaVersion":"…","id":"…","node":"…","data":{…}}
 //
 // Empty labels are left out, except the data type. A slot that was skipped reads null; a member without a value is left out, and so is data. Such a null
 // cannot be distinguished from a real one: use State.AppendJSON to save a state.
-func (s *Stream) AppendView(dst []byte) []byte {
+func (s *Stream) AppendShown(dst []byte) []byte {
 	dst = s.appendHead(append(dst, '{'))
 	if s.data != nil {
 		dst = append(dst, `,"data":`...)
@@ -19,7 +19,7 @@ func (s *Stream) AppendView(dst []byte) []byte {
 	return append(dst, '}')
 }
 
-// AppendData appends the value as AppendView writes it, null if there is none.
+// AppendData appends the value as AppendShown writes it, null if there is none.
 func (s *Stream) AppendData(dst []byte) []byte { return s.data.append(dst, false) }
 
 func (s *Stream) appendHead(dst []byte) []byte {

@@ -207,8 +207,8 @@ func leaf(old any, a act) (any, error) {
 	}
 }
 
-// view returns the expected output of Stream.AppendView.
-func (w *reference) view(id string) string {
+// shown returns the expected output of Stream.AppendShown.
+func (w *reference) shown(id string) string {
 	status := "streaming"
 	if w.done {
 		status = "done"
@@ -331,7 +331,7 @@ func TestReference(t *testing.T) {
 func equalReferences(t *rapid.T, state *State, references map[string]*reference) {
 	t.Helper()
 	for id, w := range references {
-		if got, want := string(state.Stream(id).AppendView(nil)), w.view(id); got != want {
+		if got, want := string(state.Stream(id).AppendShown(nil)), w.shown(id); got != want {
 			t.Fatalf("stream %s:\n%s, want\n%s", id, got, want)
 		}
 	}

@@ -78,7 +78,7 @@ func TestRefusals(t *testing.T) {
 						t.Fatal(err)
 					}
 				}
-				views := []string{string(s.Stream("s").AppendView(nil)), string(s.Stream("other").AppendView(nil))}
+				before := []string{string(s.Stream("s").AppendShown(nil)), string(s.Stream("other").AppendShown(nil))}
 				err := s.Apply(c.chunk)
 				if want := strict || !c.strict; (err != nil) != want {
 					t.Fatalf("err = %v, want one: %t", err, want)
@@ -89,9 +89,9 @@ func TestRefusals(t *testing.T) {
 				if !ok || !errors.Is(err, ErrRejected) || bad.Stream != "s" || len(err.Error()) > 300 {
 					t.Errorf("err = %#v", err)
 				}
-				got := []string{string(s.Stream("s").AppendView(nil)), string(s.Stream("other").AppendView(nil))}
-				if !slices.Equal(got, views) {
-					t.Errorf("streams are %s, were %s", got, views)
+				got := []string{string(s.Stream("s").AppendShown(nil)), string(s.Stream("other").AppendShown(nil))}
+				if !slices.Equal(got, before) {
+					t.Errorf("streams are %s, were %s", got, before)
 				}
 				if s.Stream("s").LastError() != err.Error() || s.Stream("other").LastError() != "" || s.Rejected != 1 || s.Stream("s").Rejected != 1 {
 					t.Errorf("failed: %q, other: %q, %d refused", s.Stream("s").LastError(), s.Stream("other").LastError(), s.Rejected)
@@ -167,7 +167,7 @@ func TestSurrogateHalvesAreJoined(t *testing.T) {
 			s = *reload(t, &s)
 		}
 		want := `{"streamId":"s","dataType":"d","status":"streaming","data":{"t":` + strings.ReplaceAll(c.want, `\uABCD`, "\uABCD") + `}}`
-		if got := string(s.Stream("s").AppendView(nil)); got != want {
+		if got := string(s.Stream("s").AppendShown(nil)); got != want {
 			t.Errorf("%q: %s, want %s", c.deltas, got, want)
 		}
 	}
@@ -232,14 +232,14 @@ func TestIDsAreData(t *testing.T) {
 	}
 	i := 0
 	for stream := range s.Streams() {
-		var view struct {
+		var shown struct {
 			StreamID string `json:"streamId"`
 			Data     struct {
 				A string `json:"a"`
 			} `json:"data"`
 		}
-		if err := json.Unmarshal(stream.AppendView(nil), &view); err != nil || view.StreamID != ids[i] || view.Data.A != ids[i] {
-			t.Errorf("stream %d: %v %s, want %q", i, err, stream.AppendView(nil), ids[i])
+		if err := json.Unmarshal(stream.AppendShown(nil), &shown); err != nil || shown.StreamID != ids[i] || shown.Data.A != ids[i] {
+			t.Errorf("stream %d: %v %s, want %q", i, err, stream.AppendShown(nil), ids[i])
 		}
 		i++
 	}

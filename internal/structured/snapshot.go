@@ -13,8 +13,8 @@ var ErrState = errors.New("not a state of structured streams")
 //
 //	{"refused":1,"streams":[{"streamId":"s","dataType":"report","status":"streaming","data":[null,"b"],"unset":[[1,1]],"refused":1,"failed":"…"}]}
 //
-// A stream is written like its view, but members without a value are included as null, and unset has the nulls that were never written: pairs of the first
-// place, counted through the whole of data from 0 in text order, and the number of places. Strict is a setting and not included.
+// A stream is written as AppendShown writes it, but members without a value are included as null, and unset has the nulls that were never written: pairs of
+// the first place, counted through the whole of data from 0 in text order, and the number of places. Strict is a setting and not included.
 func (s *State) AppendJSON(dst []byte) []byte {
 	dst = strconv.AppendInt(append(dst, `{"refused":`...), s.Rejected, 10)
 	dst = append(dst, `,"streams":[`...)

@@ -88,9 +88,9 @@ func (w *reference) structured(b chunk.Custom) bool {
 			return true
 		}
 		if after.Status() == structured.Final {
-			view, _ := refParse(after.AppendView(nil)).(map[string]any)
+			shown, _ := refParse(after.AppendShown(nil)).(map[string]any)
 			w.part(map[string]any{"type": "data-structured", "id": id, "data": map[string]any{
-				"dataType": view["dataType"], "status": "done", "data": view["data"],
+				"dataType": shown["dataType"], "status": "done", "data": shown["data"],
 			}})
 		}
 	case structured.InvalidatedEvent:
@@ -120,7 +120,7 @@ func (w *reference) growing() []any {
 	var out []any
 	for _, st := range w.streams {
 		if s := st.value(); s.Status() == structured.Streaming {
-			out = append(out, refParse(s.AppendView(nil)))
+			out = append(out, refParse(s.AppendShown(nil)))
 		}
 	}
 	return out

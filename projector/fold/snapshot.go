@@ -222,7 +222,7 @@ func (s Snapshot) PendingCalls() []PendingCall {
 	return out
 }
 
-// OpenData returns the structured data that is not final yet, as structured.Stream.AppendView writes it.
+// OpenData returns the structured data that is not final yet, as structured.Stream.AppendShown writes it.
 func (s Snapshot) OpenData() []chunk.Value { return s.streams.openStreams() }
 
 // TurnStart returns the position of the record that opened the turn: the cursor just before the answer. It is zero if the

@@ -169,7 +169,7 @@ func (st *streams) openStreams() []chunk.Value {
 	var out []chunk.Value
 	for stream := range st.state.Streams() {
 		if stream.Status() == structured.Streaming {
-			out = append(out, stream.AppendView(nil))
+			out = append(out, stream.AppendShown(nil))
 		}
 	}
 	return out

@@ -49,8 +49,8 @@ func (sc *script) piece(step int64, id, rest string) {
 	sc.applyChunk(step, chunk.Custom{EventName: structured.PieceEvent, Data: chunk.Value(data)})
 }
 
-// views returns the open streams as one text.
-func (sc *script) views() string {
+// shown returns the open streams as one text.
+func (sc *script) shown() string {
 	var out []string
 	for _, v := range BrowserForm(sc.s, true, 0).Structured {
 		out = append(out, string(v))
@@ -78,7 +78,7 @@ func TestPiecesAreRemoved(t *testing.T) {
 		sc.piece(2, "e", `"kind":"final","data":1`)
 		sc.applyChunk(0, chunk.Truncated{TruncatedAtStep: 1, Removed: []chunk.OrdinalRange{{First: 3, Last: 5}}})
 		sc.piece(2, "d", `"kind":"text-delta","path":"t","delta":"again"`)
-		if got := sc.views(); got != `{"streamId":"d","dataType":"t","status":"streaming","data":{"t":"one again"}}` {
+		if got := sc.shown(); got != `{"streamId":"d","dataType":"t","status":"streaming","data":{"t":"one again"}}` {
 			sc.t.Errorf("streams %s", got)
 		}
 		if n := len(BrowserForm(sc.s, true, 0).Messages); n != 0 {
@@ -107,7 +107,7 @@ func TestIDsAreReusable(t *testing.T) {
 				sc.t.Errorf("turn %d has %s, want %s", turn, m.Parts, want)
 			}
 		}
-		if got := sc.views(); got != `{"streamId":"long","dataType":"t","status":"streaming","data":{"l":[1,1,1,1]}}` {
+		if got := sc.shown(); got != `{"streamId":"long","dataType":"t","status":"streaming","data":{"l":[1,1,1,1]}}` {
 			sc.t.Errorf("streams %s", got)
 		}
 		if n := len(sc.s.trimFinished().streams.state.AppendJSON(nil)); n > 300 {
@@ -129,7 +129,7 @@ func TestRejectedPieces(t *testing.T) {
 		sc.turn(2)
 		sc.piece(1, "d", `"kind":"set","path":"a","value":1`)
 		sc.turn(3)
-		if got := sc.views(); got != `{"streamId":"d","dataType":"t","status":"streaming","data":{"a":1}}` || sc.s.Faults.RejectedPieces != 2 {
+		if got := sc.shown(); got != `{"streamId":"d","dataType":"t","status":"streaming","data":{"a":1}}` || sc.s.Faults.RejectedPieces != 2 {
 			sc.t.Errorf("streams %s, %d rejected", got, sc.s.Faults.RejectedPieces)
 		}
 	})

@@ -55,7 +55,7 @@ func (s *Service) agui(w http.ResponseWriter, r *http.Request, to target) *httpk
 	if reads {
 		return s.serveRun(w, r, of, sseedge.TurnStream{After: chunk.Position{Seq: cursor.Seq}, Anchor: cursor.Anchor, Continues: true})
 	}
-	plan, v := of.logic.Serve(r.Context(), &req)
+	plan, state := of.logic.Serve(r.Context(), &req)
 	switch {
 	case plan.Refusal != nil:
 		return problemOf(plan.Refusal)
@@ -67,7 +67,7 @@ func (s *Service) agui(w http.ResponseWriter, r *http.Request, to target) *httpk
 	if plan.Stream.Ahead != nil {
 		plan.Stream.Ahead.Drop()
 	}
-	turn := turnOf(plan.Stream, &v)
+	turn := turnOf(plan.Stream, &state)
 	awaited := s.await(of.session, to.agentType, plan.Stream.Run)
 	turn.Check = func(ctx context.Context) error {
 		_, err := awaited.check(ctx) // the dialect has no event that may precede the start of a run
@@ -102,12 +102,12 @@ func (s *Service) runRequest(r *http.Request, of chat, to target, in agui.RunInp
 		s.addContext(r, &req.Turn[n-1].Message, in)
 	}
 	if len(in.Results)+len(in.Resume) > 0 {
-		v, err := of.logic.Load(r.Context(), of.session, to.agentType)
+		state, err := of.logic.Load(r.Context(), of.session, to.agentType)
 		if err != nil {
 			return req, problemOf(s.logic.Failed(r.Context(), of.session, "look", err))
 		}
-		if answers := answersOf(&v, in); len(answers) > 0 {
-			req.Answered = &conversation.AssistantMessage{ID: v.Answer, Answers: answers}
+		if answers := answersOf(&state, in); len(answers) > 0 {
+			req.Answered = &conversation.AssistantMessage{ID: state.Answer, Answers: answers}
 		}
 	}
 	var refusal *conversation.Refusal
@@ -116,8 +116,8 @@ func (s *Service) runRequest(r *http.Request, of chat, to target, in agui.RunInp
 }
 
 // answersOf returns the answers to the calls that wait for the client. Others were given before: a client sends the results of all its calls again.
-func answersOf(v *conversation.State, in agui.RunInput) (answers []conversation.SubmittedAnswer) {
-	for _, branch := range v.Branches {
+func answersOf(state *conversation.State, in agui.RunInput) (answers []conversation.SubmittedAnswer) {
+	for _, branch := range state.Branches {
 		for _, call := range branch.PendingCalls {
 			if a, ok := answerTo(&call, in); ok {
 				a.Kind, a.CallID, a.ToolName = call.Kind, call.UICallID, call.ToolName
@@ -186,19 +186,19 @@ func (s *Service) addContext(r *http.Request, m *chunk.InputMessage, in agui.Run
 }
 
 // turnOf returns the response to a request that was accepted.
-func turnOf(stream *conversation.Stream, v *conversation.State) sseedge.TurnStream {
+func turnOf(stream *conversation.Stream, state *conversation.State) sseedge.TurnStream {
 	of := sseedge.TurnStream{MessageID: stream.MessageID, Waits: true}
 	switch {
 	case stream.Run == "": // it has begun: the client gets all of its turn
-		of.After, of.Whole = v.TurnStart, true
-	case v.Opening():
-		of.After, of.Run = v.Position, stream.Run
-		if v.Status == fold.Paused || v.Status == fold.Active {
+		of.After, of.Whole = state.TurnStart, true
+	case state.Opening():
+		of.After, of.Run = state.Position, stream.Run
+		if state.Status == fold.Paused || state.Status == fold.Active {
 			// The turn before it is not over: a call of it was abandoned, and the result follows.
 			of.Continues, of.MessageID = true, ""
 		}
 	default:
-		of.After, of.Continues = v.Position, true
+		of.After, of.Continues = state.Position, true
 	}
 	return of
 }

@@ -8,10 +8,10 @@ import (
 )
 
 // earlierCalls returns the calls whose outcomes belong to messages before this one.
-func earlierCalls(v *conversation.State) map[string]bool {
-	calls := v.EarlierOpenCalls
-	if v.Opening() {
-		calls = v.OpenCalls
+func earlierCalls(state *conversation.State) map[string]bool {
+	calls := state.EarlierOpenCalls
+	if state.Opening() {
+		calls = state.OpenCalls
 	}
 	earlier := make(map[string]bool, len(calls))
 	for _, id := range calls {
@@ -22,7 +22,7 @@ func earlierCalls(v *conversation.State) map[string]bool {
 
 // isEarlierCall reports whether a record is about a call of an earlier message. A call that starts again belongs to this one.
 func (st *stream) isEarlierCall(rec chunk.Record) bool {
-	if len(st.earlier) == 0 || rec.Session != st.view.Session {
+	if len(st.earlier) == 0 || rec.Session != st.state.Session {
 		return false
 	}
 	switch rec.Type {

@@ -87,12 +87,15 @@ func TestMemoryOfALongTurn(t *testing.T) {
 				}
 			})
 			last := chunk.Seq(3*steps + 1)
-			v := conversation.State{
+			state := conversation.State{
 				Session: s, AgentType: agentType, Known: true, MaxSeq: last, Position: chunk.Position{Seq: last, Ordinal: chunk.Ordinal(last)},
 				TurnStart: chunk.Position{Seq: 1, Ordinal: 1}, TurnRun: fold.Run{ID: "r1", Epoch: 1, Mode: "execute", Status: fold.RunRunning, StartSeq: 1},
 			}
 			out := &discard{header: http.Header{}}
-			st := &stream{service: e.service, plan: &conversation.Stream{MessageID: "msg-1", Show: show, After: 2}, view: v, message: message{MessageWriter: aisdk.New("msg-1", aisdk.Options{})}}
+			st := &stream{
+				service: e.service, plan: &conversation.Stream{MessageID: "msg-1", Show: show, After: 2}, state: state,
+				message: message{MessageWriter: aisdk.New("msg-1", aisdk.Options{})},
+			}
 			st.out = sse.NewWriter(out, time.Minute)
 			before := heap()
 			if p, err := st.read(t.Context()); p != nil || err != nil {

@@ -122,7 +122,7 @@ func (s *Service) reply(w http.ResponseWriter, r *http.Request, of chat, req con
 		}
 		defer leave()
 	}
-	plan, v := of.logic.Serve(r.Context(), &req)
+	plan, state := of.logic.Serve(r.Context(), &req)
 	if plan.Refusal == nil && plan.Stream == nil {
 		s.metrics.resumed(resumeNothing)
 		w.Header().Set("X-Session-Id", of.id)
@@ -143,7 +143,7 @@ func (s *Service) reply(w http.ResponseWriter, r *http.Request, of chat, req con
 		}
 		defer leave()
 	}
-	return s.serve(w, r, of, plan.Stream, v, counts)
+	return s.serve(w, r, of, plan.Stream, state, counts)
 }
 
 // admit reserves a stream, or returns the problem.

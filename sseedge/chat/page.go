@@ -13,13 +13,13 @@ import (
 
 // loadPage loads the snapshot that a page loads first, with the output of sub-agents if the streams that continue it have that.
 func (s *Service) loadPage(ctx context.Context, of chat, agentType string) (aisdk.FrontendSnapshot, error) {
-	v, snap, err := of.logic.LoadPage(ctx, of.session, agentType)
+	state, snap, err := of.logic.LoadPage(ctx, of.session, agentType)
 	if err != nil {
 		return aisdk.FrontendSnapshot{}, err
 	}
 	var o aisdk.SnapshotOptions
 	agents := s.showSubAgents(ctx, of, &o)
-	page := pageOf(&v, snap, o)
+	page := pageOf(&state, snap, o)
 	return page, agents.err
 }
 
@@ -27,19 +27,19 @@ func (s *Service) loadPage(ctx context.Context, of chat, agentType string) (aisd
 // contains requested messages, also if no worker has started the run.
 //
 // o has the options of the sub-agents; pageOf sets the others.
-func pageOf(v *conversation.State, snap fold.Snapshot, o aisdk.SnapshotOptions) aisdk.FrontendSnapshot {
-	o.Timestamp = v.Now.UnixMilli()
+func pageOf(state *conversation.State, snap fold.Snapshot, o aisdk.SnapshotOptions) aisdk.FrontendSnapshot {
+	o.Timestamp = state.Now.UnixMilli()
 	switch {
-	case v.Opening():
-		c := v.Waiting()
+	case state.Opening():
+		c := state.Waiting()
 		o.Partial = true
 		page := aisdk.Snapshot(snap, o) // the metadata of earlier messages is part of them
-		page.Status, page.AgentType = fold.Active, v.AgentType
-		page.Messages = append(replaced(page.Messages, c), inputMessages(v.Count, c.Input)...)
+		page.Status, page.AgentType = fold.Active, state.AgentType
+		page.Messages = append(replaced(page.Messages, c), inputMessages(state.Count, c.Input)...)
 		return page
-	case v.InFlight():
+	case state.InFlight():
 		snap.Status = fold.Active // it is active, or will be soon: its message comes from the stream
-	case v.SubAgentAwaitsUser():
+	case state.SubAgentAwaitsUser():
 		snap.Status = fold.Active // its message comes from the stream too, with the pending call
 		page := aisdk.Snapshot(snap, o)
 		page.Status = fold.Paused

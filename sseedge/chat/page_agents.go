@@ -99,17 +99,18 @@ func (a *pageAgents) read(ctx context.Context, session string) ([]fold.Message, 
 	return snap.AllMessages(), nil
 }
 
-// pageVersion returns the version of the page of a session. v needs no messages.
+// pageVersion returns the version of the page of a session. The state needs no messages.
 //
 // With the output of sub-agents it covers those of the last two turns that have not ended according to their parents: they may write after their parent has
 // failed or was stopped. Any other sub-agent ended before a record of its parent, so its output changes with the position of the session. The exception is one
 // that still runs two turns later, or below a sub-agent that has ended: requests that share a read may not get what it wrote during that read.
-func (s *Service) pageVersion(ctx context.Context, of chat, viewName string, v *conversation.State) (version pageVersion, err error) {
+func (s *Service) pageVersion(ctx context.Context, of chat, viewName string, state *conversation.State) (version pageVersion, err error) {
 	version = pageVersion{
-		view: viewName, position: v.Position, maxSeq: v.MaxSeq, command: v.Revision, agentType: v.AgentType, inFlight: v.InFlight(), awaits: v.SubAgentAwaitsUser(),
+		view: viewName, position: state.Position, maxSeq: state.MaxSeq, command: state.Revision, agentType: state.AgentType,
+		inFlight: state.InFlight(), awaits: state.SubAgentAwaitsUser(),
 	}
 	if s.inlines(of) {
-		version.subAgents, err = lastSeqOf(ctx, of.logic.Snapshots(), v.Session, v.RunningChildren, map[string]bool{v.Session.ID: true}, maxPageDepth)
+		version.subAgents, err = lastSeqOf(ctx, of.logic.Snapshots(), state.Session, state.RunningChildren, map[string]bool{state.Session.ID: true}, maxPageDepth)
 	}
 	return version, err
 }

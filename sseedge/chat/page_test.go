@@ -81,11 +81,11 @@ func newTree(t *testing.T) (p *treePorts, load func(aisdk.Options) (aisdk.Fronte
 		return service(dialect).loadPage(t.Context(), of, agentType)
 	}
 	version = func(dialect aisdk.Options) (pageVersion, error) {
-		v, err := logic.Load(t.Context(), pageRoot, agentType)
+		state, err := logic.Load(t.Context(), pageRoot, agentType)
 		if err != nil {
 			return pageVersion{}, err
 		}
-		return service(dialect).pageVersion(t.Context(), of, "", &v)
+		return service(dialect).pageVersion(t.Context(), of, "", &state)
 	}
 	return p, load, version
 }

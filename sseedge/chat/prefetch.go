@@ -18,11 +18,11 @@ type prefetchResult struct {
 }
 
 // startPrefetch starts to follow the log after a state while the run of a turn is requested. The caller must take or drop the result.
-func (s *Service) startPrefetch(ctx context.Context, v conversation.State) conversation.Ahead {
+func (s *Service) startPrefetch(ctx context.Context, state conversation.State) conversation.Ahead {
 	ctx, cancel := s.withTimeout(context.WithoutCancel(ctx))
 	a := &prefetch{cancel: cancel, following: make(chan prefetchResult, 1)}
 	go func() {
-		tail, err := s.follow(ctx, v.Session, v.Position, v.Position.Seq)
+		tail, err := s.follow(ctx, state.Session, state.Position, state.Position.Seq)
 		a.following <- prefetchResult{tail, err}
 	}()
 	return a

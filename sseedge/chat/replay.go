@@ -33,15 +33,14 @@ const (
 
 // readHistory reads the history for the first time.
 func (st *stream) readHistory(ctx context.Context) error {
-	v := &st.view
 	st.history.replay = st.message.beginReplay()
-	if rec, ok := openingOf(v); ok {
+	if rec, ok := openingOf(&st.state); ok {
 		st.addHistory(rec)
 	}
-	if v.MaxSeq == v.TurnStart.Seq {
+	if st.state.MaxSeq == st.state.TurnStart.Seq {
 		return nil
 	}
-	ahead, err := readThrough(ctx, st.tail, v.MaxSeq, func(rec chunk.Record) error {
+	ahead, err := readThrough(ctx, st.tail, st.state.MaxSeq, func(rec chunk.Record) error {
 		st.addHistory(rec)
 		return nil
 	})
@@ -88,7 +87,7 @@ func (st *stream) addHistory(rec chunk.Record) {
 	st.last = rec.Cursor()
 	h.lost = h.lost || st.lostStep(rec)
 	h.replay.FindRemoved(rec)
-	if rec.Session != st.view.Session {
+	if rec.Session != st.state.Session {
 		return
 	}
 	switch rec.Type {
@@ -102,8 +101,8 @@ func (st *stream) addHistory(rec chunk.Record) {
 
 // each passes the records of the history that belong to the message to do. Their Data is valid during the call.
 func (st *stream) each(ctx context.Context, do func(chunk.Record) error) error {
-	h, v := &st.history, &st.view
-	st.earlier = earlierCalls(v)
+	h, state := &st.history, &st.state
+	st.earlier = earlierCalls(state)
 	own := func(rec chunk.Record) error {
 		if st.isEarlierCall(rec) || h.pause != nil && rec.Type == chunk.TypeStreamPaused && rec.Seq == h.pause.Seq {
 			return nil
@@ -128,48 +127,46 @@ func (st *stream) each(ctx context.Context, do func(chunk.Record) error) error {
 
 // reread reads a long history from the log.
 func (st *stream) reread(ctx context.Context, do func(chunk.Record) error) error {
-	v := &st.view
-	if rec, ok := openingOf(v); ok {
+	if rec, ok := openingOf(&st.state); ok {
 		if err := do(rec); err != nil {
 			return err
 		}
 	}
-	tail, err := st.service.follow(ctx, v.Session, v.TurnStart, v.MaxSeq)
+	tail, err := st.service.follow(ctx, st.state.Session, st.state.TurnStart, st.state.MaxSeq)
 	if err != nil {
 		return err
 	}
 	defer tail.Close()
-	_, err = readThrough(ctx, tail, v.MaxSeq, do)
+	_, err = readThrough(ctx, tail, st.state.MaxSeq, do)
 	return err
 }
 
 // openingOf returns the run_started of the turn with the members that the frames need. The cursor of the log is after that record, and reading it would mean
 // reading all records before it.
-func openingOf(v *conversation.State) (chunk.Record, bool) {
-	if v.TurnStart.Seq == 0 || v.TurnRun.ID == "" {
+func openingOf(state *conversation.State) (chunk.Record, bool) {
+	if state.TurnStart.Seq == 0 || state.TurnRun.ID == "" {
 		return chunk.Record{}, false
 	}
 	c := chunk.Chunk{
-		AgentID: v.Session.ID, AgentType: v.AgentType, Timestamp: v.TurnRun.StartedAt,
-		Body: chunk.RunStarted{RunID: v.TurnRun.ID, Epoch: int64(v.TurnRun.Epoch), Mode: v.TurnRun.Mode, Parent: v.TurnRun.Parent},
+		AgentID: state.Session.ID, AgentType: state.AgentType, Timestamp: state.TurnRun.StartedAt,
+		Body: chunk.RunStarted{RunID: state.TurnRun.ID, Epoch: int64(state.TurnRun.Epoch), Mode: state.TurnRun.Mode, Parent: state.TurnRun.Parent},
 	}
 	data, err := c.AppendJSON(nil)
 	if err != nil {
 		return chunk.Record{}, false // a run that another producer began: its metadata is missing
 	}
 	return chunk.Record{
-		Seq: v.TurnStart.Seq, Session: v.Session, Epoch: v.TurnRun.Epoch, Ordinal: v.TurnStart.Ordinal,
-		Type: chunk.TypeRunStarted, StoredAt: time.UnixMilli(v.TurnRun.StartedAt), Data: data,
+		Seq: state.TurnStart.Seq, Session: state.Session, Epoch: state.TurnRun.Epoch, Ordinal: state.TurnStart.Ordinal,
+		Type: chunk.TypeRunStarted, StoredAt: time.UnixMilli(state.TurnRun.StartedAt), Data: data,
 	}, true
 }
 
 // decide determines what the client gets of the history.
 func (st *stream) decide(ctx context.Context) (*httpkit.Problem, error) {
 	h := &st.history
-	if h.pause != nil && !st.view.InFlight() {
+	if h.pause != nil && !st.state.InFlight() {
 		// Later records of sub-agents, such as their questions, precede the end of the response.
-		end := st.atTheEnd(*h.pause)
-		h.end = &end
+		h.end = new(st.atTheEnd(*h.pause))
 	} else {
 		st.deferredPause = h.pause
 	}
@@ -206,7 +203,7 @@ func (st *stream) writeHistory(ctx context.Context) error {
 		st.buffer = st.message.Start(st.buffer)
 		err = st.writeReplay(ctx, 0)
 	}
-	if err == nil && !st.view.InFlight() {
+	if err == nil && !st.state.InFlight() {
 		st.buffer = st.message.Finish(st.buffer)
 	}
 	return err
@@ -264,7 +261,7 @@ func (st *stream) flushFull() error {
 // lostStep reports whether rec removed records that the client may have, after its cursor. The log no longer has them, so the edge cannot compute which parts the
 // client must remove. Version 7 replaces its message by the one after a start; version 6 would show both, and gets data-truncated.
 func (st *stream) lostStep(rec chunk.Record) bool {
-	if rec.Type != chunk.TypeTruncated || rec.Session != st.view.Session || rec.Seq <= st.plan.After {
+	if rec.Type != chunk.TypeTruncated || rec.Session != st.state.Session || rec.Seq <= st.plan.After {
 		return false
 	}
 	c, err := rec.Decode()
@@ -336,7 +333,7 @@ func (st *stream) resumePoint(ctx context.Context) (from int, ok bool, err error
 	if missed {
 		return found, st.plan.Steps == 0 || st.plan.Steps <= atFound, nil
 	}
-	flight := st.view.InFlight()
+	flight := st.state.InFlight()
 	switch {
 	case !flight && (st.plan.Steps == 0 || st.plan.Steps >= steps):
 		return n, true, nil // it has everything
@@ -363,7 +360,7 @@ func (st *stream) isMissedOutcome(rec chunk.Record) bool {
 		return false
 	}
 	id := callOf(rec)
-	if rec.Session != st.view.Session {
+	if rec.Session != st.state.Session {
 		id = rec.Session.ID + "/" + id
 	}
 	return slices.Contains(st.plan.Decided, id)

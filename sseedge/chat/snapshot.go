@@ -22,14 +22,14 @@ func (s *Service) snapshot(w http.ResponseWriter, r *http.Request, to target) *h
 	}
 	ctx, cancel := s.withTimeout(r.Context())
 	defer cancel()
-	v, err := of.logic.Load(ctx, of.session, to.agentType)
+	state, err := of.logic.Load(ctx, of.session, to.agentType)
 	if err != nil {
 		return problem(err)
 	}
-	if !v.Known && v.Waiting() == nil {
+	if !state.Known && state.Waiting() == nil {
 		return noChat
 	}
-	version, err := s.pageVersion(ctx, of, to.viewName, &v)
+	version, err := s.pageVersion(ctx, of, to.viewName, &state)
 	if err != nil {
 		return problem(err)
 	}

@@ -18,7 +18,7 @@ import (
 type stream struct {
 	service *Service
 	plan    *conversation.Stream
-	view    conversation.State
+	state   conversation.State
 	message message
 	tail    recordStream
 	out     *sse.Writer
@@ -32,15 +32,19 @@ type stream struct {
 
 	history    history
 	resumeFrom int            // index in the history at which the client's message ends
-	ahead      []chunk.Record // records that were read with the history and are newer than the view
+	ahead      []chunk.Record // records that were read with the history and are newer than the state
 
 	earlier map[string]bool // calls of earlier messages, whose outcomes do not belong to this one
 	awaited awaitedRun
 }
 
 // serve responds with a stream, or returns the problem.
-func (s *Service) serve(w http.ResponseWriter, r *http.Request, of chat, plan *conversation.Stream, v conversation.State, counts requestCounts) *httpkit.Problem {
-	st := &stream{service: s, plan: plan, view: v, awaited: s.await(v.Session, v.AgentType, plan.Run), buffer: streamOpen(), counts: counts, message: message{aisdk.New(plan.MessageID, s.cfg.Dialect), of.view}}
+func (s *Service) serve(
+	w http.ResponseWriter, r *http.Request, of chat, plan *conversation.Stream, state conversation.State, counts requestCounts,
+) *httpkit.Problem {
+	st := &stream{service: s, plan: plan, state: state, buffer: streamOpen(), counts: counts}
+	st.message = message{aisdk.New(plan.MessageID, s.cfg.Dialect), of.view}
+	st.awaited = s.await(state.Session, state.AgentType, plan.Run)
 	defer st.close()
 	ctx, leave, ok := s.surface.Streams.Enter(r.Context())
 	if !ok {
@@ -65,10 +69,10 @@ func (s *Service) serve(w http.ResponseWriter, r *http.Request, of chat, plan *c
 		err = st.out.Complete()
 	}
 	reason := st.counts.close(ctx, err)
-	httpkit.LogStreamEnd(ctx, v.Session, reason)
+	httpkit.LogStreamEnd(ctx, state.Session, reason)
 	if err != nil {
 		// The client would take a clean end for the end of the answer.
-		s.shared.Log.Log(ctx, httpkit.EndLevel(reason), "chat stream aborted", "session", v.Session.String(), "reason", reason, "error", err)
+		s.shared.Log.Log(ctx, httpkit.EndLevel(reason), "chat stream aborted", "session", state.Session.String(), "reason", reason, "error", err)
 		panic(http.ErrAbortHandler)
 	}
 	return nil
@@ -92,9 +96,8 @@ func (st *stream) prepare(ctx context.Context) *httpkit.Problem {
 			return p
 		}
 		reason := truncationOf(err)
-		mayPass := reason == chunk.TruncatedCleanup || reason == chunk.TruncatedGap
 		switch {
-		case mayPass && n < maxReads:
+		case n < maxReads && (reason == chunk.TruncatedCleanup || reason == chunk.TruncatedGap):
 			st.close()
 			st.history, st.ahead, st.deferredPause = history{}, nil, nil
 		case reason == chunk.TruncatedCleanup:
@@ -115,13 +118,12 @@ func truncationOf(err error) chunk.TruncationReason {
 
 // read reads the records of the message once.
 func (st *stream) read(ctx context.Context) (*httpkit.Problem, error) {
-	v := &st.view
-	after, through := v.TurnStart, v.MaxSeq
-	if v.Opening() {
-		after, through = v.Position, v.Position.Seq
+	after, through := st.state.TurnStart, st.state.MaxSeq
+	if st.state.Opening() {
+		after, through = st.state.Position, st.state.Position.Seq
 	}
-	st.earlier = earlierCalls(v)
-	if err := st.follow(ctx, after, through); err != nil || v.Opening() {
+	st.earlier = earlierCalls(&st.state)
+	if err := st.follow(ctx, after, through); err != nil || st.state.Opening() {
 		return nil, err
 	}
 	if err := st.readHistory(ctx); err != nil {
@@ -136,13 +138,13 @@ func (st *stream) follow(ctx context.Context, after chunk.Position, through chun
 		st.plan.Ahead = nil
 		st.tail, err = a.take(ctx)
 	} else {
-		st.tail, err = st.service.follow(ctx, st.view.Session, after, through)
+		st.tail, err = st.service.follow(ctx, st.state.Session, after, through)
 	}
 	return err
 }
 
 func (st *stream) unreadable(ctx context.Context, err error) *httpkit.Problem {
-	if p := problemOf(st.service.logic.Failed(ctx, st.view.Session, "stream", err)); p != unavailable {
+	if p := problemOf(st.service.logic.Failed(ctx, st.state.Session, "stream", err)); p != unavailable {
 		return p
 	}
 	return notStreaming
@@ -172,7 +174,7 @@ func (st *stream) write(ctx context.Context) error {
 	case st.plan.Show == conversation.ShowEmpty:
 		st.buffer = append(st.buffer, st.emptyTurn()...)
 		return st.flush()
-	case st.view.Opening():
+	case st.state.Opening():
 		st.buffer = st.message.Start(st.buffer)
 	default:
 		if err := st.writeHistory(ctx); err != nil {
@@ -237,8 +239,8 @@ func (st *stream) flush() error {
 
 // writeRecord converts a record to frames if it belongs to the message.
 func (st *stream) writeRecord(ctx context.Context, rec chunk.Record) error {
-	own := rec.Session == st.view.Session
-	if st.view.Opening() && st.awaited.id != "" {
+	own := rec.Session == st.state.Session
+	if st.state.Opening() && st.awaited.id != "" {
 		started, begins := st.begins(rec)
 		if !own || !begins {
 			return nil // of an earlier turn
@@ -264,13 +266,13 @@ func (st *stream) writeRecord(ctx context.Context, rec chunk.Record) error {
 // checkID checks that the message has the id that was announced. The id was computed before the run was requested: if records follow that state, they may be a
 // whole turn; and if another client requested the run, its number of messages may differ.
 func (st *stream) checkID(ctx context.Context, rec chunk.Record, started chunk.RunStarted) error {
-	if rec.Ordinal == st.view.Position.Ordinal+1 && len(started.Input) == len(st.view.Command.Input) {
+	if rec.Ordinal == st.state.Position.Ordinal+1 && len(started.Input) == len(st.state.Command.Input) {
 		return nil
 	}
 	ctx, cancel := st.service.withTimeout(ctx)
 	defer cancel()
-	v, err := st.look(ctx)
-	if err == nil && v.Answer != st.plan.MessageID {
+	state, err := st.look(ctx)
+	if err == nil && state.Answer != st.plan.MessageID {
 		err = errOtherMessage
 	}
 	return err
@@ -278,7 +280,7 @@ func (st *stream) checkID(ctx context.Context, rec chunk.Record, started chunk.R
 
 // look loads the state of the chat.
 func (st *stream) look(ctx context.Context) (conversation.State, error) {
-	return st.service.logic.Load(ctx, st.view.Session, st.view.AgentType)
+	return st.service.logic.Load(ctx, st.state.Session, st.state.AgentType)
 }
 
 // begins reports whether a record starts the awaited run, and returns its run_started.
@@ -313,11 +315,11 @@ func (st *stream) paused(ctx context.Context, rec chunk.Record, own bool) error 
 func (st *stream) checkPause(ctx context.Context) error {
 	ctx, cancel := st.service.withTimeout(ctx)
 	defer cancel()
-	v, err := st.look(ctx)
+	state, err := st.look(ctx)
 	if err != nil {
 		return err
 	}
-	if st.deferredPause == nil || v.InFlight() || v.Run.StartSeq > st.deferredPause.Seq {
+	if st.deferredPause == nil || state.InFlight() || state.Run.StartSeq > st.deferredPause.Seq {
 		return nil // the run continues without the user, or has continued already
 	}
 	st.buffer = st.message.append(st.buffer, st.atTheEnd(*st.deferredPause))

@@ -33,16 +33,16 @@ func (a *awaitedRun) check(ctx context.Context) (waiting *control.Command, err e
 	}
 	ctx, cancel := a.service.withTimeout(ctx)
 	defer cancel()
-	v, err := a.service.logic.Load(ctx, a.session, a.agentType)
+	state, err := a.service.logic.Load(ctx, a.session, a.agentType)
 	switch {
 	case err != nil:
 		a.service.shared.Log.DebugContext(ctx, "state of the chat not available", "session", a.session.String(), "error", err)
 		return nil, nil //nolint:nilnil // nothing to report: keep the last known state
-	case v.HasRun(a.id):
+	case state.HasRun(a.id):
 		a.id = ""
 		return nil, nil //nolint:nilnil // nothing to report
-	case v.Awaited() == a.id:
-		return a.reportWait(ctx, v.Waiting()), nil
+	case state.Awaited() == a.id:
+		return a.reportWait(ctx, state.Waiting()), nil
 	}
 	return nil, errRunNotStarted
 }
