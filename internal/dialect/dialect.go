@@ -1,5 +1,5 @@
-// Package dialect has what the dialects of agents have in common: the interface of their writers and translators, and the frames and the fast path that writers
-// are built from. A dialect is a package below codec.
+// Package dialect has what the dialects of agents have in common: the interface of their writers and translators, the ids that clients send, and the frames and
+// the fast path that writers are built from. A dialect is a package below codec.
 package dialect
 
 import "github.com/tailrace/tailrace/chunk"
