@@ -40,10 +40,6 @@ type Config struct {
 	// Layout names the subjects, streams and buckets. All programs of one deployment use the same Layout.
 	Layout subjects.Layout
 
-	// Tenant, if not empty, is the only tenant whose runs are served. For each agent type, either all workers serve all tenants, or each has a tenant: the
-	// server refuses consumers that would share commands.
-	Tenant string
-
 	// Lease is how long after the last sign of life of a worker its run moves to another one. All workers of an
 	// agent type share the value: the one that started last sets it. Defaults to 5 seconds, at least 100 ms.
 	Lease time.Duration
@@ -136,11 +132,6 @@ func (c Config) validate() error {
 	if err := c.Layout.Validate(); err != nil {
 		return fmt.Errorf("Layout: %w", err)
 	}
-	if c.Tenant != "" {
-		if err := subjects.CheckToken("tenant", c.Tenant); err != nil {
-			return fmt.Errorf("Tenant: %w", err)
-		}
-	}
 	switch { // before commands and producers, whose errors name other fields
 	case c.Lease != 0 && c.Lease < 100*time.Millisecond:
 		return fmt.Errorf("Lease is %s, want at least 100ms", c.Lease)
@@ -163,7 +154,7 @@ func (c Config) maxSteps() int64 {
 }
 
 func (c Config) queue() jscontrol.QueueConfig {
-	return jscontrol.QueueConfig{Layout: c.Layout, Tenant: c.Tenant, AckWait: c.Lease, Concurrency: c.Concurrency, RetryDelay: c.RetryDelay, Log: c.Log}
+	return jscontrol.QueueConfig{Layout: c.Layout, AckWait: c.Lease, Concurrency: c.Concurrency, RetryDelay: c.RetryDelay, Log: c.Log}
 }
 
 func (c Config) producer() producers.Config {

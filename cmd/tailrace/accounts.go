@@ -63,7 +63,7 @@ func (e accountEntry) settings(c config, tenant string) (config, error) {
 	if e.Domain != nil {
 		c.NATSDomain = *e.Domain
 	}
-	c.NATSInboxPrefix = cmp.Or(e.InboxPrefix, natsauth.InboxPrefix(natsauth.Edge, tenant))
+	c.NATSInboxPrefix = cmp.Or(e.InboxPrefix, natsauth.InboxPrefix(natsauth.Edge))
 	c.Prefix, c.SnapshotBucket = cmp.Or(e.Prefix, c.Prefix), e.SnapshotBucket
 	c.Partitions = cmp.Or(e.Partitions, c.Partitions)
 	return c, c.validate()

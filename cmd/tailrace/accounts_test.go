@@ -49,7 +49,7 @@ func newAccountsEnv(t *testing.T) *accountsEnv {
 	for _, tenant := range []string{"", "acme", "globex"} {
 		tailrace(t, exitOK, e.as(natsauth.Setup, tenant, "setup")...)
 		startProcess(t, e.as(natsauth.Projector, tenant, "projector", "--ops-listen", "", "--save-after", "10ms")...)
-		startProcess(t, e.as(natsauth.Worker, tenant, "worker", "--ops-listen", "", "--demo-pace", "0", "--worker-tenant", tenant)...)
+		startProcess(t, e.as(natsauth.Worker, tenant, "worker", "--ops-listen", "", "--demo-pace", "0")...)
 	}
 	e.startEdge()
 	return e
@@ -166,7 +166,7 @@ func (e *accountsEnv) chat(tenant, id string) {
 
 // operator returns JetStream in the account of a tenant, with all rights.
 func (e *accountsEnv) operator(tenant string) jetstream.JetStream {
-	return e.connect(natsauth.Operator, tenant, natsauth.InboxPrefix(natsauth.Operator, ""))
+	return e.connect(natsauth.Operator, tenant, natsauth.InboxPrefix(natsauth.Operator))
 }
 
 // audited returns the number of messages to agents of a tenant in the audit log of an account.
@@ -295,7 +295,7 @@ func TestAccountsIsolateReaders(t *testing.T) {
 	e := newAccountsEnv(t)
 	e.chat("acme", "of-acme")
 	e.chat("globex", "of-globex")
-	js := e.connect(natsauth.Worker, "acme", natsauth.InboxPrefix(natsauth.Worker, "acme"))
+	js := e.connect(natsauth.Worker, "acme", natsauth.InboxPrefix(natsauth.Worker))
 	request := func(subject, body string) string {
 		t.Helper()
 		msg, err := js.Conn().Request(subject, []byte(body), 10*time.Second)

@@ -143,8 +143,6 @@ type config struct {
 	Agent            string        `envconfig:"TAILRACE_AGENT" default:"assistant" desc:"agent type of the model, and the default of CHAT_AGENT; with AGENTS, one of the agents in that file"`
 	Agents           string        `envconfig:"TAILRACE_AGENTS" desc:"JSON file of agents (docs/workers.md): models with their tools and sub-agents, whose defaults are the settings, and HTTP endpoints (docs/bring-your-agent.md); with it, 'up' and 'worker' run these agents instead of the demo"`
 
-	WorkerTenant string `envconfig:"TAILRACE_WORKER_TENANT" desc:"tenant whose commands 'worker' takes, through consumers of its own; if empty, those of all tenants. All workers of an agent type have a tenant, or none has"`
-
 	DemoPace float64 `envconfig:"TAILRACE_DEMO_PACE" default:"1" desc:"delay factor of the demo agent: 1 is the pace of a model, 2 is half as fast, 0 does not wait"`
 	Demo     bool    `envconfig:"TAILRACE_DEMO" default:"true" desc:"run the demo agent and serve its web page"`
 
@@ -260,7 +258,7 @@ func (c config) validate() error {
 	}
 	for name, err := range map[string]error{
 		"agent": subjects.CheckToken("", c.Agent), "tenant": subjects.CheckToken("", c.Tenant),
-		"nats-domain": checkIfSet("", c.NATSDomain), "worker-tenant": checkIfSet("", c.WorkerTenant), "snapshot-bucket": checkIfSet("", c.SnapshotBucket),
+		"nats-domain": checkIfSet("", c.NATSDomain), "snapshot-bucket": checkIfSet("", c.SnapshotBucket),
 	} {
 		if err != nil { // whose text has the value
 			return fmt.Errorf("%s: want 1 to 64 of A-Z a-z 0-9 _ -", name)

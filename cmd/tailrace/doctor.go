@@ -16,11 +16,10 @@ import (
 // runDoctor checks what this system needs of its NATS server and prints what it finds. It changes nothing.
 func runDoctor(ctx context.Context, t terminal, args []string) error {
 	var asJSON bool
-	role, tenant := string(natsauth.Operator), ""
+	role := string(natsauth.Operator)
 	cfg, err := flagsOnly(t, "doctor", args, func(flags *flag.FlagSet) {
 		flags.BoolVar(&asJSON, "json", false, "print a JSON line per finding")
 		flags.StringVar(&role, "role", role, "role of the credentials: for another one than operator, its permissions alone are checked")
-		flags.StringVar(&tenant, "tenant", "", "the credentials are those of this tenant")
 	})
 	if err != nil {
 		return err
@@ -38,7 +37,7 @@ func runDoctor(ctx context.Context, t terminal, args []string) error {
 	if err := d.checkConnection(ctx); err != nil {
 		return unreachableError{err}
 	}
-	d.checkPermissions(ctx, checked, tenant)
+	d.checkPermissions(ctx, checked)
 	if checked == natsauth.Operator {
 		d.checkStreams(ctx)
 	}

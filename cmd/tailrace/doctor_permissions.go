@@ -25,11 +25,9 @@ type userInfo struct {
 }
 
 // checkPermissions compares the permissions of the user with those that its role needs.
-func (d *doctor) checkPermissions(ctx context.Context, role natsauth.Role, tenant string) {
+func (d *doctor) checkPermissions(ctx context.Context, role natsauth.Role) {
 	const remedy = "print them again with `tailrace nats-auth print` and give them to the user"
-	cfg := d.cfg.natsAuth()
-	cfg.Tenant = tenant
-	want, err := natsauth.Of(role, cfg)
+	want, err := natsauth.Of(role, d.cfg.natsAuth())
 	if err != nil {
 		d.report(finding{Level: levelProblem, Check: "permissions", Text: err.Error()})
 		return

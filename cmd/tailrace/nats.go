@@ -52,11 +52,7 @@ func (c config) natsAuth() natsauth.Config {
 
 // inboxPrefix returns the prefix of the inboxes of a role.
 func (c config) inboxPrefix(role natsauth.Role) string {
-	tenant := ""
-	if role == natsauth.Worker {
-		tenant = c.WorkerTenant
-	}
-	return cmp.Or(c.NATSInboxPrefix, natsauth.InboxPrefix(role, tenant))
+	return cmp.Or(c.NATSInboxPrefix, natsauth.InboxPrefix(role))
 }
 
 // instance returns the name of this process among those of its role.

@@ -15,6 +15,7 @@ import (
 	"github.com/nats-io/nkeys"
 
 	"github.com/tailrace/tailrace/internal/natsauth"
+	"github.com/tailrace/tailrace/subjects"
 )
 
 // natsAuthFlags are the flags of `tailrace nats-auth print`.
@@ -26,7 +27,7 @@ type natsAuthFlags struct {
 
 func (f *natsAuthFlags) register(flags *flag.FlagSet) {
 	flags.StringVar(&f.role, "role", "", "setup, edge, projector, worker, analytics, operator, or all; if empty, all with tenant and account")
-	flags.StringVar(&f.tenant, "tenant", "", "only this tenant may be written, by an edge or worker; if empty, all tenants. With account, that is the account of this tenant, and all roles have a user there")
+	flags.StringVar(&f.tenant, "tenant", "", "tenant whose account it is; the names of the users end with it, and the entry of the file of accounts is printed. Only an account isolates a tenant")
 	flags.Func("agent-type", "comma-separated agent types whose commands a worker takes; if empty, all", func(s string) error {
 		return f.agentTypes.UnmarshalText([]byte(s))
 	})
@@ -47,7 +48,7 @@ func runNATSAuth(_ context.Context, t terminal, args []string) error {
 		return usageError{errors.New("want print")}
 	}
 	roles := natsauth.Roles()
-	if f.role != "all" && (f.role != "" || !f.ofTenant()) {
+	if f.role != "all" && (f.role != "" || f.tenant == "") {
 		role, err := natsauth.ParseRole(f.role)
 		if err != nil {
 			return usageError{fmt.Errorf("%w, or all", err)}
@@ -67,7 +68,7 @@ func runNATSAuth(_ context.Context, t terminal, args []string) error {
 		users = append(users, user)
 		fmt.Fprintf(&header, "# %s: %s\n", user.Name, settings)
 	}
-	if f.ofTenant() && len(users) > 1 {
+	if f.tenant != "" && len(users) > 1 {
 		header.WriteString(f.accountEntry(cfg))
 	}
 	var text string
@@ -108,14 +109,15 @@ func (f *natsAuthFlags) check(roles int) error {
 		return fmt.Errorf("public-key is %q, want an nkey that begins with U", f.publicKey)
 	case f.format == "conf" && f.keys == "" && f.publicKey == "":
 		return errors.New("want --keys DIR or --public-key KEY: the server knows a user by the public key")
-	case (f.tenant != "" && !f.ofTenant() || len(f.agentTypes) > 0) && roles > 1:
-		return errors.New("tenant and agent-type: want one role; tenant: or an account")
+	case f.tenant != "" && f.account == "":
+		return errors.New("tenant: want --account too: users of one account can write everything in it")
+	case len(f.agentTypes) > 0 && roles > 1:
+		return errors.New("agent-type: want one role")
+	case f.tenant != "":
+		return subjects.CheckToken("tenant", f.tenant)
 	}
 	return nil
 }
-
-// ofTenant reports whether the account is that of the tenant.
-func (f *natsAuthFlags) ofTenant() bool { return f.tenant != "" && f.account != "" }
 
 // accountEntry returns a comment with the entry of the tenant in the file of accounts.
 func (f *natsAuthFlags) accountEntry(cfg config) string {
@@ -133,10 +135,7 @@ func (f *natsAuthFlags) accountEntry(cfg config) string {
 
 // user returns the user of a role, and the settings with which its process connects.
 func (f *natsAuthFlags) user(cfg natsauth.Config, role natsauth.Role) (user natsauth.User, settings string, err error) {
-	cfg.Tenant, cfg.AgentTypes = f.tenant, f.agentTypes
-	if f.ofTenant() && !natsauth.HasTenant(role) {
-		cfg.Tenant = "" // it works for all tenants of the account, which has one
-	}
+	cfg.AgentTypes = f.agentTypes
 	user = natsauth.User{Name: natsauth.UserName(role, f.tenant), PublicKey: f.publicKey}
 	if user.Permissions, err = natsauth.Of(role, cfg); err != nil {
 		return user, "", usageError{err}
@@ -157,11 +156,6 @@ func (f *natsAuthFlags) user(cfg natsauth.Config, role natsauth.Role) (user nats
 	}
 	if cfg.InboxPrefix != "" {
 		settings += " TAILRACE_NATS_INBOX_PREFIX=" + cfg.InboxPrefix
-	} else if cfg.Tenant != "" {
-		settings += " TAILRACE_NATS_INBOX_PREFIX=" + natsauth.InboxPrefix(role, f.tenant)
-	}
-	if f.tenant != "" && role == natsauth.Worker {
-		settings += " TAILRACE_WORKER_TENANT=" + f.tenant
 	}
 	return user, settings, nil
 }

@@ -144,8 +144,8 @@ func TestNATSAuthPrint(t *testing.T) {
 
 	acme := printed(exitOK, "--role", "worker", "--tenant", "acme", "--agent-type", "support,search", "--format", "nsc", "--account", "APP")
 	for _, want := range []string{
-		"# tailrace-worker-acme: TAILRACE_NATS_CREDS=tailrace-worker-acme.creds TAILRACE_NATS_INBOX_PREFIX=_INBOX_worker_acme TAILRACE_WORKER_TENANT=acme\n",
-		"nsc add user --account 'APP' --name 'tailrace-worker-acme'", "'tr.chunks.0.acme.*.*'", "agent-search@acme",
+		"# tailrace-worker-acme: TAILRACE_NATS_CREDS=tailrace-worker-acme.creds\n",
+		"nsc add user --account 'APP' --name 'tailrace-worker-acme'", "'tr.chunks.0.*.*.*'", "agent-search",
 	} {
 		if !strings.Contains(acme, want) {
 			t.Errorf("the commands of nsc lack %q:\n%s", want, acme)
@@ -154,7 +154,7 @@ func TestNATSAuthPrint(t *testing.T) {
 	ofTenant := printed(exitOK, "--tenant", "acme", "--account", "ACME", "--keys", dir)
 	for _, want := range []string{
 		fmt.Sprintf("# in the file TAILRACE_ACCOUNTS of the edge: {\"acme\": {\"nkey\": %q}}\n", filepath.Join(dir, "tailrace-edge-acme.nk")),
-		"{ # tailrace-setup-acme\n", "{ # tailrace-operator-acme\n", `"tr.chunks.0.acme.*.*"`, `"_INBOX_edge_acme.>"`, `"_INBOX_projector.>"`,
+		"{ # tailrace-setup-acme\n", "{ # tailrace-operator-acme\n", `"tr.chunks.0.*.*.*"`, `"_INBOX_edge.>"`, `"_INBOX_projector.>"`,
 	} {
 		if !strings.Contains(ofTenant, want) {
 			t.Errorf("the account of a tenant lacks %q:\n%s", want, ofTenant)
@@ -165,8 +165,9 @@ func TestNATSAuthPrint(t *testing.T) {
 		"want conf or nsc":          {"--role", "edge", "--format", "yaml"},
 		"want --keys DIR":           {"--role", "edge"},
 		"begins with U":             {"--role", "edge", "--public-key", "x"},
-		"want one role":             {"--role", "all", "--tenant", "acme", "--keys", dir},
-		"want no tenant":            {"--role", "setup", "--tenant", "acme", "--keys", dir},
+		"want one role":             {"--role", "all", "--agent-type", "support", "--keys", dir},
+		"want --account too":        {"--role", "worker", "--tenant", "acme", "--keys", dir},
+		`tenant "a.>"`:              {"--tenant", "a.>", "--account", "ACME", "--keys", dir},
 		"are both set":              {"--role", "edge", "--nats-nkey", "a", "--nats-creds", "b"},
 		"without wildcards":         {"--role", "edge", "--nats-inbox-prefix", "_INBOX.>"},
 		"keys and public-key are b": {"--role", "edge", "--keys", dir, "--public-key", "x"},

@@ -121,7 +121,7 @@ func TestNSCRunsThePrintedCommands(t *testing.T) {
 		natsauth.Analytics: {"tr.chunks.0.acme.s1.s1", "tr.commands.acme.support.s1", "$JS.ACK.TR_CHUNKS_0.projector.1.1.1.1.0"},
 		natsauth.Operator:  {"orders.created", "$SYS.REQ.SERVER.PING"},
 	} {
-		nc := strict.Conn(t, nats.UserCredentials(nsc.creds(role)), nats.CustomInboxPrefix(natsauth.InboxPrefix(role, "")),
+		nc := strict.Conn(t, nats.UserCredentials(nsc.creds(role)), nats.CustomInboxPrefix(natsauth.InboxPrefix(role)),
 			nats.ErrorHandler(func(*nats.Conn, *nats.Subscription, error) {}))
 		for _, subject := range subjects {
 			before := nc.LastError()

@@ -442,38 +442,30 @@ func TestHeldCommandOfADeletedSessionDoesNotStart(t *testing.T) {
 	}
 }
 
-// BenchmarkServe compares a queue with one tenant, which starts commands in the order of the stream, with one for all tenants, which has the commands of one.
+// BenchmarkServe measures a queue that has the commands of one tenant.
 func BenchmarkServe(b *testing.B) {
-	for _, tenant := range []string{large, ""} {
-		name := "tenant"
-		if tenant == "" {
-			name = "all"
-		}
-		b.Run(name, func(b *testing.B) {
-			q, err := NewQueue(streamtest.Start(b).JetStream(b), QueueConfig{Tenant: tenant})
-			if err != nil {
-				b.Fatal(err)
-			}
-			publishBacklog(b, q, large, b.N)
-			done := make(chan struct{}, b.N)
-			ctx, cancel := context.WithCancel(b.Context())
-			served := make(chan error, 1)
-			b.ResetTimer()
-			go func() {
-				served <- q.Serve(ctx, []string{"support"}, func(context.Context, control.Command) error {
-					done <- struct{}{}
-					return nil
-				})
-			}()
-			for range b.N {
-				<-done
-			}
-			b.StopTimer()
-			cancel()
-			if err := <-served; err != nil {
-				b.Fatal(err)
-			}
-			b.ReportMetric(float64(b.N)/b.Elapsed().Seconds(), "commands/s")
-		})
+	q, err := NewQueue(streamtest.Start(b).JetStream(b), QueueConfig{})
+	if err != nil {
+		b.Fatal(err)
 	}
+	publishBacklog(b, q, large, b.N)
+	done := make(chan struct{}, b.N)
+	ctx, cancel := context.WithCancel(b.Context())
+	served := make(chan error, 1)
+	b.ResetTimer()
+	go func() {
+		served <- q.Serve(ctx, []string{"support"}, func(context.Context, control.Command) error {
+			done <- struct{}{}
+			return nil
+		})
+	}()
+	for range b.N {
+		<-done
+	}
+	b.StopTimer()
+	cancel()
+	if err := <-served; err != nil {
+		b.Fatal(err)
+	}
+	b.ReportMetric(float64(b.N)/b.Elapsed().Seconds(), "commands/s")
 }

@@ -39,8 +39,6 @@ const (
 // next in turn, and keeps the rest in progress, without starting it: later commands are then first on the server. The rest starts when slots become free, or
 // is returned to the server: half of it when a worker waits for commands, the next ones when no slot becomes free, and everything when the process stops. If
 // the process dies, it is redelivered after AckWait like the commands that run.
-//
-// A queue with a tenant fetches only what it can start.
 type intake struct {
 	*server
 
@@ -87,7 +85,7 @@ func (in *intake) pull(ctx context.Context) error {
 		}
 		n, _ := in.waiting.size()
 		switch {
-		case in.isShared() && (wasFull || n > 0) && time.Since(in.swept) >= sweepInterval:
+		case (wasFull || n > 0) && time.Since(in.swept) >= sweepInterval:
 			<-in.slots
 			if err := in.sweep(ctx); err != nil {
 				return err
@@ -110,9 +108,6 @@ func (in *intake) pull(ctx context.Context) error {
 		}
 	}
 }
-
-// isShared reports whether the source has commands of several tenants.
-func (in *intake) isShared() bool { return in.cfg.Tenant == "" }
 
 // awaitSlot takes a slot, and reports whether there was none at first. Meanwhile it renews the commands that wait, and offers them to other workers.
 func (in *intake) awaitSlot(ctx context.Context) (wasFull bool, err error) {

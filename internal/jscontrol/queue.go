@@ -16,10 +16,6 @@ type QueueConfig struct {
 	// Layout names the subjects and the stream. All processes of a deployment share it.
 	Layout subjects.Layout
 
-	// Tenant, if not empty, is the only tenant whose commands Serve fetches. A queue has either consumers for all tenants or one for each tenant: the server
-	// refuses a second consumer of the same commands.
-	Tenant string
-
 	// MaxRuns, if not nil, returns the maximum number of commands of a tenant on the queue, waiting and in progress, with which Request accepts another Execute; 0
 	// is unlimited. It does not limit sub-agents, which count, and resumed runs.
 	MaxRuns func(tenant string) int
@@ -68,11 +64,6 @@ func (c QueueConfig) withDefaults() QueueConfig {
 func (c QueueConfig) validate() error {
 	if err := c.Layout.Validate(); err != nil {
 		return err
-	}
-	if c.Tenant != "" {
-		if err := subjects.CheckToken("tenant", c.Tenant); err != nil {
-			return err
-		}
 	}
 	if c.RetryTimeout < 0 {
 		return fmt.Errorf("RetryTimeout is %s, want more than 0", c.RetryTimeout)

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"iter"
+	"strings"
 	"time"
 
 	"github.com/nats-io/nats.go/jetstream"
@@ -94,7 +95,7 @@ func (q *Queue) admit(ctx context.Context, c control.Command, subject string) er
 	if limit <= 0 {
 		return nil
 	}
-	filter := ForTenant(q.cfg.Layout.AllCommands(), c.Session.Tenant)
+	filter := strings.Replace(q.cfg.Layout.AllCommands(), "*", c.Session.Tenant, 1)
 	state, err := jsclient.Retry(ctx, jsclient.Policy{For: q.cfg.RetryTimeout}, func(ctx context.Context) (jsclient.State, error) {
 		return q.api.State(ctx, q.cfg.Layout.CommandStream(), filter)
 	})

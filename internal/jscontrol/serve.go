@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"strings"
 	"sync"
 	"time"
 
@@ -148,8 +147,8 @@ func (s *server) consumer(ctx context.Context, from source) (consumer jetstream.
 		return nil, "", err
 	}
 	consumer, err = stream.CreateOrUpdateConsumer(ctx, jetstream.ConsumerConfig{
-		Durable:       Durable(s.cfg.Tenant, from.agentType),
-		FilterSubject: ForTenant(filter, s.cfg.Tenant),
+		Durable:       Durable(from.agentType),
+		FilterSubject: filter,
 		AckPolicy:     jetstream.AckExplicitPolicy,
 		AckWait:       s.cfg.AckWait,
 		MaxDeliver:    -1,
@@ -159,23 +158,8 @@ func (s *server) consumer(ctx context.Context, from source) (consumer jetstream.
 	return consumer, epoch, err
 }
 
-// Durable returns the name of the consumer that the workers of an agent type share; tenant is that of QueueConfig.
-func Durable(tenant, agentType string) string {
-	name := "agent-" + agentType
-	if tenant != "" {
-		name += "@" + tenant // no token has this character, so that no two consumers have the same name
-	}
-	return name
-}
-
-// ForTenant returns a filter of commands, of deadlines or of a partition of the log for one tenant, whose token is the first wildcard. An empty tenant is
-// all tenants.
-func ForTenant(filter, tenant string) string {
-	if tenant == "" {
-		return filter
-	}
-	return strings.Replace(filter, "*", tenant, 1)
-}
+// Durable returns the name of the consumer that the workers of an agent type share.
+func Durable(agentType string) string { return "agent-" + agentType }
 
 // next returns the next command, or nil if none arrived within pullWait.
 func next(ctx context.Context, consumer jetstream.Consumer) (jetstream.Msg, error) {

@@ -35,7 +35,7 @@ func wantSpent(t *testing.T, s *Store, id string) {
 
 // A ticket is spent once, by an edge with the permissions of its role. Its id is not in the bucket.
 func TestTicket(t *testing.T) {
-	users := roletest.New(t, natsauth.Config{Tenant: "acme"})
+	users := roletest.New(t, natsauth.Config{})
 	srv := natstest.Start(t, users.Server())
 	js := srv.JetStream(t)
 	streamtest.Ensure(t, js, topology.Config{})

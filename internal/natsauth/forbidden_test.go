@@ -40,7 +40,7 @@ type act struct {
 	allowed []natsauth.Role
 }
 
-// acts is the table of the acts. The users of edge, worker and analytics are those of the tenant acme; the worker serves the agent type support.
+// acts is the table of the acts. The worker serves the agent type support.
 var acts = []act{
 	{"create any stream", "$JS.API.STREAM.CREATE.OTHER", []natsauth.Role{operator}},
 	{"create the log", "$JS.API.STREAM.CREATE.TR_CHUNKS_0", []natsauth.Role{setup, operator}},
@@ -70,23 +70,17 @@ var acts = []act{
 
 	{"write the lease of a projector", "$KV.TR_SNAPSHOTS.turn.projector-x", []natsauth.Role{projector, operator}},
 
-	{"write a session of the tenant", "tr.chunks.0.acme.s1.s1", []natsauth.Role{edge, projector, worker, operator}},
-	{"write a session of another tenant", "tr.chunks.0.globex.s1.s1", []natsauth.Role{projector, operator}},
+	{"write a session of a tenant", "tr.chunks.0.acme.s1.s1", []natsauth.Role{edge, projector, worker, operator}},
 	{"write a subject that is not of a session", "tr.chunks.0.acme.s1.s1.more", nil},
-	{"send a command of the tenant", "tr.commands.acme.support.s1", []natsauth.Role{edge, projector, worker, operator}},
-	{"send a command of another tenant", "tr.commands.globex.support.s1", []natsauth.Role{projector, operator}},
-	{"set a deadline of the tenant", "tr.deadlines.set.acme.support.s1.r1.1", []natsauth.Role{worker, operator}},
-	{"set a deadline of another tenant", "tr.deadlines.set.globex.support.s1.r1.1", []natsauth.Role{operator}},
+	{"send a command of a tenant", "tr.commands.acme.support.s1", []natsauth.Role{edge, projector, worker, operator}},
+	{"set a deadline of a tenant", "tr.deadlines.set.acme.support.s1.r1.1", []natsauth.Role{worker, operator}},
 	{"make a deadline due", "tr.deadlines.due.acme.support.s1.r1.1", []natsauth.Role{operator}},
-	{"answer a call of the tenant", "$KV.TR_INBOX.acme.s1.s1.r1.stop", []natsauth.Role{edge, projector, worker, operator}},
-	{"answer a call of another tenant", "$KV.TR_INBOX.globex.s1.s1.r1.stop", []natsauth.Role{projector, operator}},
+	{"answer a call of a tenant", "$KV.TR_INBOX.acme.s1.s1.r1.stop", []natsauth.Role{edge, projector, worker, operator}},
 	{"forge a hint", "tr.inbox.acme.s1.s1.r1.stop", nil},
-	{"revoke a token of the tenant", "$KV.TR_CREDENTIALS.revoked.acme.token.t1", []natsauth.Role{edge, operator}},
-	{"revoke a token of another tenant", "$KV.TR_CREDENTIALS.revoked.globex.token.t1", []natsauth.Role{operator}},
+	{"revoke a token of a tenant", "$KV.TR_CREDENTIALS.revoked.acme.token.t1", []natsauth.Role{edge, operator}},
 	{"write a ticket", "$KV.TR_CREDENTIALS.ticket.t1", []natsauth.Role{edge, operator}},
 	{"write anything else among the credentials", "$KV.TR_CREDENTIALS.other", []natsauth.Role{operator}},
-	{"count tokens of the tenant", "$KV.TR_USAGE.acme.2026-11-25", []natsauth.Role{worker, operator}},
-	{"count tokens of another tenant", "$KV.TR_USAGE.globex.2026-11-25", []natsauth.Role{operator}},
+	{"count tokens of a tenant", "$KV.TR_USAGE.acme.2026-11-25", []natsauth.Role{worker, operator}},
 	{"read the used tokens", "$JS.API.STREAM.MSG.GET.KV_TR_USAGE", []natsauth.Role{worker, operator}},
 	{"follow the used tokens", "$JS.API.CONSUMER.CREATE.KV_TR_USAGE.x.$KV.TR_USAGE.acme.*", []natsauth.Role{operator}},
 	{"read the used tokens as they are written", "sub $KV.TR_USAGE.>", nil},
@@ -100,8 +94,7 @@ var acts = []act{
 	{"write another bucket", "$KV.OTHER.key", []natsauth.Role{operator}},
 	{"write a dead letter", "tr.deadletters.acme.s1.s1.1", []natsauth.Role{projector, operator}},
 
-	{"write an audit event of the tenant", "tr.audit.tenant.acme.approve", []natsauth.Role{edge, worker, operator}},
-	{"write an audit event of another tenant", "tr.audit.tenant.globex.approve", []natsauth.Role{operator}},
+	{"write an audit event of a tenant", "tr.audit.tenant.acme.approve", []natsauth.Role{edge, worker, operator}},
 	{"write an audit event of a client that is not authenticated", "tr.audit.none.none.access", []natsauth.Role{edge, operator}},
 	{"purge the audit log", "$JS.API.STREAM.PURGE.TR_AUDIT", []natsauth.Role{operator}}, // and the stream refuses it, see TestAuditIsAppendOnly
 	{"delete an audit event", "$JS.API.STREAM.MSG.DELETE.TR_AUDIT", []natsauth.Role{operator}},
@@ -111,32 +104,26 @@ var acts = []act{
 	{"follow the audit log", "$JS.API.CONSUMER.CREATE.TR_AUDIT.x.tr.audit.tenant.acme.*", []natsauth.Role{operator}},
 	{"read audit events as they are written", "sub tr.audit.>", nil},
 
-	{"take commands of the tenant", "$JS.API.CONSUMER.MSG.NEXT.TR_COMMANDS.agent-support@acme", []natsauth.Role{worker, operator}},
-	{"take commands of all tenants", "$JS.API.CONSUMER.MSG.NEXT.TR_COMMANDS.agent-support", []natsauth.Role{operator}},
-	{"take commands of another agent type", "$JS.API.CONSUMER.MSG.NEXT.TR_COMMANDS.agent-billing@acme", []natsauth.Role{operator}},
-	{"follow the commands of the tenant", "$JS.API.CONSUMER.CREATE.TR_COMMANDS.agent-support@acme.tr.commands.acme.support.*", []natsauth.Role{worker, operator}},
-	{"follow the commands of another tenant", "$JS.API.CONSUMER.CREATE.TR_COMMANDS.agent-support@acme.tr.commands.globex.support.*", []natsauth.Role{operator}},
+	{"take commands", "$JS.API.CONSUMER.MSG.NEXT.TR_COMMANDS.agent-support", []natsauth.Role{worker, operator}},
+	{"take commands of another agent type", "$JS.API.CONSUMER.MSG.NEXT.TR_COMMANDS.agent-billing", []natsauth.Role{operator}},
+	{"follow the commands", "$JS.API.CONSUMER.CREATE.TR_COMMANDS.agent-support.tr.commands.*.support.*", []natsauth.Role{worker, operator}},
 	{"follow all commands", "$JS.API.CONSUMER.CREATE.TR_COMMANDS.x", []natsauth.Role{operator}},
-	{"inspect the consumer of all workers", "$JS.API.CONSUMER.INFO.TR_COMMANDS.agent-support", []natsauth.Role{operator}},
-	{"acknowledge a command", "$JS.ACK.TR_COMMANDS.agent-support@acme.1.1.1.1.0", []natsauth.Role{worker, operator}},
-	{"acknowledge a command of another tenant", "$JS.ACK.TR_COMMANDS.agent-support@globex.1.1.1.1.0", []natsauth.Role{operator}},
-	{"delete the consumer of the workers", "$JS.API.CONSUMER.DELETE.TR_COMMANDS.agent-support@acme", []natsauth.Role{operator}},
-	{"pause the consumer of the workers", "$JS.API.CONSUMER.PAUSE.TR_COMMANDS.agent-support@acme", []natsauth.Role{operator}},
+	{"inspect the consumer of the workers", "$JS.API.CONSUMER.INFO.TR_COMMANDS.agent-support", []natsauth.Role{worker, operator}},
+	{"acknowledge a command", "$JS.ACK.TR_COMMANDS.agent-support.1.1.1.1.0", []natsauth.Role{worker, operator}},
+	{"delete the consumer of the workers", "$JS.API.CONSUMER.DELETE.TR_COMMANDS.agent-support", []natsauth.Role{operator}},
+	{"pause the consumer of the workers", "$JS.API.CONSUMER.PAUSE.TR_COMMANDS.agent-support", []natsauth.Role{operator}},
 	{"read a command", "$JS.API.STREAM.MSG.GET.TR_COMMANDS", []natsauth.Role{edge, projector, worker, operator}},
 	{"read an answer", "$JS.API.STREAM.MSG.GET.KV_TR_INBOX", []natsauth.Role{edge, projector, worker, operator}},
 	{"read a dead letter", "$JS.API.STREAM.MSG.GET.TR_DEADLETTERS", []natsauth.Role{projector, operator}},
 
-	{"follow the log of the tenant", "$JS.API.CONSUMER.CREATE.TR_CHUNKS_0.x.tr.chunks.0.acme.*.*", []natsauth.Role{edge, projector, worker, analytics, operator}},
-	{"follow the log of another tenant", "$JS.API.CONSUMER.CREATE.TR_CHUNKS_0.x.tr.chunks.0.globex.*.*", []natsauth.Role{projector, operator}},
-	{"follow a session of another tenant", "$JS.API.CONSUMER.CREATE.TR_CHUNKS_0.x.tr.chunks.0.globex.s1.s1", []natsauth.Role{projector, operator}},
+	{"follow the log of a tenant", "$JS.API.CONSUMER.CREATE.TR_CHUNKS_0.x.tr.chunks.0.acme.*.*", []natsauth.Role{edge, projector, worker, analytics, operator}},
 	{"follow all of the log", "$JS.API.CONSUMER.CREATE.TR_CHUNKS_0.x", []natsauth.Role{edge, operator}},
-	{"follow all of the log by its filter", "$JS.API.CONSUMER.CREATE.TR_CHUNKS_0.x.tr.chunks.0.*.*.*", []natsauth.Role{projector, operator}},
+	{"follow all of the log by its filter", "$JS.API.CONSUMER.CREATE.TR_CHUNKS_0.x.tr.chunks.0.*.*.*", []natsauth.Role{edge, projector, worker, analytics, operator}},
 	{"read a ticket", "$JS.API.STREAM.MSG.GET.KV_TR_CREDENTIALS", []natsauth.Role{edge, operator}},
 	{"follow the revocations", "$JS.API.CONSUMER.CREATE.KV_TR_CREDENTIALS.x.$KV.TR_CREDENTIALS.revoked.>", []natsauth.Role{edge, operator}},
 	{"follow the tickets", "$JS.API.CONSUMER.CREATE.KV_TR_CREDENTIALS.x.$KV.TR_CREDENTIALS.ticket.*", []natsauth.Role{operator}},
 	{"create the bucket of credentials", "$JS.API.STREAM.CREATE.KV_TR_CREDENTIALS", []natsauth.Role{setup, operator}},
 	{"follow the inbox", "$JS.API.CONSUMER.CREATE.KV_TR_INBOX.x", []natsauth.Role{operator}},
-	{"follow the snapshots of another tenant", "$JS.API.CONSUMER.CREATE.KV_TR_SNAPSHOTS.x.$KV.TR_SNAPSHOTS.h.globex.*.*", []natsauth.Role{projector, operator}},
 	{"change the consumer of the projectors", "$JS.API.CONSUMER.CREATE.TR_CHUNKS_0.projector.tr.chunks.0.acme.*.*", []natsauth.Role{projector, operator}},
 	{"delete the consumer of the projectors", "$JS.API.CONSUMER.DELETE.TR_CHUNKS_0.projector", []natsauth.Role{projector, operator}},
 	{"take records from the projectors", "$JS.API.CONSUMER.MSG.NEXT.TR_CHUNKS_0.projector", []natsauth.Role{projector, operator}},
@@ -150,11 +137,10 @@ var acts = []act{
 	{"read the commands as they are sent", "sub tr.commands.>", nil},
 	{"read the answers as they are given", "sub $KV.TR_INBOX.>", nil},
 	{"read the tickets as they are written", "sub $KV.TR_CREDENTIALS.>", nil},
-	{"read the hints of the tenant", "sub tr.inbox.acme.>", []natsauth.Role{edge, projector, worker, operator}},
-	{"read the hints of another tenant", "sub tr.inbox.globex.>", []natsauth.Role{projector, operator}},
+	{"read the hints", "sub tr.inbox.>", []natsauth.Role{edge, projector, worker, operator}},
 	{"read the inboxes of clients without a prefix", "sub _INBOX.>", nil},
-	{"read the inboxes of workers", "sub _INBOX_worker_acme.>", []natsauth.Role{worker}},
-	{"read the inboxes of edges", "sub _INBOX_edge_acme.>", []natsauth.Role{edge}},
+	{"read the inboxes of workers", "sub _INBOX_worker.>", []natsauth.Role{worker}},
+	{"read the inboxes of edges", "sub _INBOX_edge.>", []natsauth.Role{edge}},
 	{"read the inboxes of setup", "sub _INBOX_setup.>", []natsauth.Role{setup}},
 	{"read the requests of JetStream", "sub $JS.API.>", nil},
 	{"read the events of JetStream", "sub $JS.EVENT.>", nil},
@@ -165,7 +151,7 @@ var acts = []act{
 // Each role tries each act. The server refuses it, or, for the roles of the table, accepts it; the requests are malformed, so that an accepted one changes
 // nothing. One server and a cluster decide the same.
 func TestForbiddenActs(t *testing.T) {
-	users := roletest.New(t, natsauth.Config{Tenant: "acme", AgentTypes: []string{"support"}})
+	users := roletest.New(t, natsauth.Config{AgentTypes: []string{"support"}})
 	for name, start := range map[string]func(*testing.T) interface {
 		JetStream(tb testing.TB, opts ...nats.Option) jetstream.JetStream
 		Conn(tb testing.TB, opts ...nats.Option) *nats.Conn
@@ -248,7 +234,7 @@ func wantUnchanged(t *testing.T, js jetstream.JetStream) {
 
 // In operator mode, the permissions are part of the user's JWT and hold there too.
 func TestUserJWT(t *testing.T) {
-	permissions, err := natsauth.Of(natsauth.Worker, natsauth.Config{Tenant: "acme"})
+	permissions, err := natsauth.Of(natsauth.Worker, natsauth.Config{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -290,10 +276,10 @@ resolver_preload: {
 }`))
 	user := encoded(claims, "account")
 	nc := srv.Conn(t, nats.UserJWT(func() (string, error) { return user, nil }, keys["user"].Sign),
-		nats.CustomInboxPrefix(natsauth.InboxPrefix(natsauth.Worker, "acme")), nats.ErrorHandler(func(*nats.Conn, *nats.Subscription, error) {}))
+		nats.CustomInboxPrefix(natsauth.InboxPrefix(natsauth.Worker)), nats.ErrorHandler(func(*nats.Conn, *nats.Subscription, error) {}))
 	for subject, want := range map[string]bool{
-		"tr.chunks.0.acme.s1.s1": true, "tr.chunks.0.globex.s1.s1": false, "$JS.API.STREAM.DELETE.TR_CHUNKS_0": false,
-		"$JS.API.CONSUMER.DELETE.TR_CHUNKS_0.projector": false, "sub tr.inbox.acme.>": true, "sub _INBOX.>": false,
+		"tr.chunks.0.acme.s1.s1": true, "tr.chunks.0.acme.s1.s1.more": false, "$JS.API.STREAM.DELETE.TR_CHUNKS_0": false,
+		"$JS.API.CONSUMER.DELETE.TR_CHUNKS_0.projector": false, "sub tr.inbox.>": true, "sub _INBOX.>": false,
 	} {
 		if got := try(t, nc, subject); got != want {
 			t.Errorf("%s is accepted: %t, want %t", subject, got, want)

@@ -29,10 +29,7 @@ func Of(role Role, cfg Config) (jwt.Permissions, error) {
 	if err != nil {
 		return jwt.Permissions{}, err
 	}
-	g := &grants{Config: cfg, layout: cfg.Layout, tenant: any1, apis: []string{"$JS.API."}}
-	if cfg.Tenant != "" {
-		g.tenant = cfg.Tenant
-	}
+	g := &grants{Config: cfg, layout: cfg.Layout, apis: []string{"$JS.API."}}
 	if cfg.Domain != "" {
 		g.apis = append(g.apis, "$JS."+cfg.Domain+".API.")
 	}
@@ -99,7 +96,6 @@ type grants struct {
 	Config
 
 	layout subjects.Layout
-	tenant string   // token of the tenant in subjects
 	apis   []string // prefixes of requests, with the dot. A server of the domain compares permissions with the first form, into which it maps the second one; a leaf node with the second one
 	logs   []string // the streams of the log
 
@@ -193,19 +189,14 @@ func (g *grants) protect() {
 func (g *grants) readLog() {
 	g.readMessages(g.logs...)
 	for p, log := range g.logs {
-		g.consume(log, g.chunks(p))
+		g.consume(log, g.layout.AllFilter(p)) // also matches filters of one tree and of one session
 	}
-}
-
-// chunks returns the filter of the sessions in a partition. It also matches filters of one tree and of one session.
-func (g *grants) chunks(p int) string {
-	return jscontrol.ForTenant(g.layout.AllFilter(p), g.Tenant)
 }
 
 // writeLog allows records of sessions.
 func (g *grants) writeLog() {
 	for p := range g.logs {
-		g.publish(g.chunks(p))
+		g.publish(g.layout.AllFilter(p))
 	}
 }
 
@@ -213,42 +204,38 @@ func (g *grants) writeLog() {
 func (g *grants) readSnapshots() {
 	for _, bucket := range g.snapshots {
 		g.readMessages("KV_" + bucket)
-		g.call("DIRECT.GET.KV_" + bucket + "." + g.snapshotKeys(bucket))
+		g.call("DIRECT.GET.KV_" + bucket + "." + snapshotKeys(bucket))
 	}
 	g.readMessages(jssnapshots.ObjectStream(g.layout))
 }
 
 // snapshotKeys returns the subjects of the keys of sessions in a bucket of snapshots.
-func (g *grants) snapshotKeys(bucket string) string {
-	return "$KV." + bucket + ".*." + g.tenant + ".>"
+func snapshotKeys(bucket string) string {
+	return "$KV." + bucket + ".*.*.>"
 }
 
 // listSnapshots allows lists of sessions.
 func (g *grants) listSnapshots() {
 	for _, bucket := range g.snapshots {
-		g.consume("KV_"+bucket, g.snapshotKeys(bucket))
+		g.consume("KV_"+bucket, snapshotKeys(bucket))
 	}
 }
 
 // command allows commands, and the question whether there is one.
 func (g *grants) command() {
-	g.publish(jscontrol.ForTenant(g.layout.AllCommands(), g.Tenant))
+	g.publish(g.layout.AllCommands())
 	g.readMessages(g.layout.CommandStream())
 }
 
 // inbox allows answers and stop requests.
 func (g *grants) inbox() {
-	g.store("$KV." + g.layout.Inbox() + "." + g.tenant + ".>")
+	g.store("$KV." + g.layout.Inbox() + ".*.>")
 	g.readMessages("KV_" + g.layout.Inbox())
 }
 
 // hints allows the notifications of new answers and stop requests.
 func (g *grants) hints() {
-	hints := g.layout.AllInboxHints()
-	if g.Tenant != "" {
-		hints = strings.TrimSuffix(hints, ">") + g.Tenant + ".>"
-	}
-	g.subscribe(hints)
+	g.subscribe(g.layout.AllInboxHints())
 }
 
 // reap allows what ends a run without a worker: its records, stop requests for its sub-agents, and the answer for its parent.
@@ -261,12 +248,12 @@ func (g *grants) reap() {
 // deadlines allows new deadlines. A deadline is moved to its due subject by the server.
 func (g *grants) deadlines() {
 	set, _ := g.layout.DeadlineFilters()
-	g.publish(jscontrol.ForTenant(set, g.Tenant))
+	g.publish(set)
 }
 
 // record allows events of the audit log, and no reading of them.
 func (g *grants) record() {
-	g.publish(strings.Replace(g.layout.AllAudit(), "*.*.*", "tenant."+g.tenant+".*", 1))
+	g.publish(strings.Replace(g.layout.AllAudit(), "*.*.*", "tenant.*.*", 1))
 }
 
 func (g *grants) edge() {
@@ -297,17 +284,17 @@ func (g *grants) edge() {
 // followRoots allows the republished messages of the log, and the news that a stream has another leader.
 func (g *grants) followRoots() {
 	for p, log := range g.logs {
-		g.subscribe(jscontrol.ForTenant(g.layout.AllLive(p), g.Tenant), jsinterest.LeaderElected(log))
+		g.subscribe(g.layout.AllLive(p), jsinterest.LeaderElected(log))
 	}
 }
 
-// credentials allows revocations of the tenant and tickets, and following the revocations of all tenants.
+// credentials allows revocations and tickets, and following the revocations.
 func (g *grants) credentials() {
 	bucket := g.layout.Credentials()
 	prefix := "$KV." + bucket + "."
 	g.consume("KV_"+bucket, prefix+subjects.RevocationKeys())
 	g.readMessages("KV_" + bucket)
-	g.store(prefix+strings.TrimSuffix(subjects.RevocationKeys(), ">")+g.tenant+".>", prefix+subjects.TicketKeys())
+	g.store(prefix+subjects.RevocationKeys(), prefix+subjects.TicketKeys())
 }
 
 // erase allows the deletion of sessions. The filter of a purge is in its body, so a user that may delete one session may delete all.
@@ -318,7 +305,7 @@ func (g *grants) erase() {
 	}
 	for _, bucket := range g.snapshots {
 		g.call("STREAM.PURGE.KV_" + bucket)
-		g.store(g.snapshotKeys(bucket))
+		g.store(snapshotKeys(bucket))
 	}
 	g.readMessages(l.CommandStream(), l.DeadlineStream())
 	g.call("STREAM.MSG.DELETE."+l.CommandStream(), "STREAM.MSG.DELETE."+l.DeadlineStream())
@@ -371,23 +358,21 @@ func (g *grants) worker() {
 	for _, agentType := range types {
 		durable := any1
 		if agentType != any1 {
-			durable = jscontrol.Durable(g.Tenant, agentType)
+			durable = jscontrol.Durable(agentType)
 		}
 		_, due := l.DeadlineFilters()
 		for stream, filter := range map[string]string{l.CommandStream(): l.AllCommands(), l.DeadlineStream(): due} {
-			filter = strings.Replace(filter, "*.*", g.tenant+"."+agentType, 1)
-			g.call("CONSUMER.CREATE."+stream+"."+durable+"."+filter, "CONSUMER.MSG.NEXT."+stream+"."+durable)
-			if g.Tenant == "" { // whether other workers wait for commands
-				g.call("CONSUMER.INFO." + stream + "." + durable)
-			}
+			filter = strings.Replace(filter, "*.*", any1+"."+agentType, 1)
+			g.call("CONSUMER.CREATE."+stream+"."+durable+"."+filter, "CONSUMER.MSG.NEXT."+stream+"."+durable,
+				"CONSUMER.INFO."+stream+"."+durable) // whether other workers wait for commands
 			g.ack(stream, durable)
 		}
 	}
 }
 
-// usage allows adding to the tokens of the tenant, and reading them.
+// usage allows adding to the used tokens, and reading them.
 func (g *grants) usage() {
-	g.store("$KV." + g.layout.Usage() + "." + g.tenant + ".*")
+	g.store("$KV." + g.layout.Usage() + ".*.*")
 	g.readMessages("KV_" + g.layout.Usage())
 }
 

@@ -32,22 +32,20 @@ func TestGolden(t *testing.T) {
 		"edge":         {role: natsauth.Edge},
 		"edge-deletes": {role: natsauth.Edge, cfg: natsauth.Config{AllowDelete: true}},
 		"edge-ingest":  {role: natsauth.Edge, cfg: natsauth.Config{AllowIngest: true}},
-		"edge-tenant":  {role: natsauth.Edge, cfg: natsauth.Config{Tenant: "acme"}},
 		"projector":    {role: natsauth.Projector, cfg: natsauth.Config{Layout: subjects.Layout{Partitions: 2, SnapshotBucket: "NEW"}}},
 		"worker":       {role: natsauth.Worker, account: "TAILRACE"},
-		"worker-tenant": {role: natsauth.Worker, cfg: natsauth.Config{
-			Tenant: "acme", AgentTypes: []string{"support", "search"}, Domain: "hub", Layout: subjects.Layout{Prefix: "a.b"},
+		"worker-types": {role: natsauth.Worker, cfg: natsauth.Config{
+			AgentTypes: []string{"support", "search"}, Domain: "hub", Layout: subjects.Layout{Prefix: "a.b"},
 		}},
-		"analytics":        {role: natsauth.Analytics},
-		"analytics-tenant": {role: natsauth.Analytics, cfg: natsauth.Config{Tenant: "acme"}},
-		"operator":         {role: natsauth.Operator},
+		"analytics": {role: natsauth.Analytics},
+		"operator":  {role: natsauth.Operator},
 	} {
 		t.Run(name, func(t *testing.T) {
 			permissions, err := natsauth.Of(c.role, c.cfg)
 			if err != nil {
 				t.Fatal(err)
 			}
-			users := []natsauth.User{{Name: natsauth.UserName(c.role, c.cfg.Tenant), PublicKey: goldenKey, Permissions: permissions}}
+			users := []natsauth.User{{Name: natsauth.UserName(c.role, ""), PublicKey: goldenKey, Permissions: permissions}}
 			conf, err := natsauth.Conf(c.account, users)
 			if err != nil {
 				t.Fatal(err)
@@ -98,7 +96,7 @@ func TestConfOfAccount(t *testing.T) {
 		t.Fatal(err)
 	}
 	srv := natstest.Start(t, natstest.ServerConfig(conf))
-	js := srv.JetStream(t, natsOptions(public, pair.Sign, natsauth.InboxPrefix(natsauth.Setup, ""))...)
+	js := srv.JetStream(t, natsOptions(public, pair.Sign, natsauth.InboxPrefix(natsauth.Setup))...)
 	if _, err := js.AccountInfo(t.Context()); err != nil {
 		t.Error(err)
 	}
@@ -110,8 +108,6 @@ func TestInvalidConfig(t *testing.T) {
 		cfg  natsauth.Config
 	}{
 		`role is "admin", want one of setup, edge`: {"admin", natsauth.Config{}},
-		"tenant":                       {natsauth.Worker, natsauth.Config{Tenant: "a.>"}},
-		"want no tenant":               {natsauth.Projector, natsauth.Config{Tenant: "acme"}},
 		"agent type":                   {natsauth.Worker, natsauth.Config{AgentTypes: []string{"*"}}},
 		"want no agent types":          {natsauth.Edge, natsauth.Config{AgentTypes: []string{"support"}}},
 		"domain":                       {natsauth.Edge, natsauth.Config{Domain: "a.b"}},

@@ -1,7 +1,6 @@
 package natsauth
 
 import (
-	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -37,27 +36,14 @@ func ParseRole(name string) (Role, error) {
 	return "", fmt.Errorf("role is %q, want one of %s", name, strings.Join(names, ", "))
 }
 
-// HasTenant reports whether a role may have a tenant. The others work for all tenants.
-func HasTenant(role Role) bool { return role == Edge || role == Worker || role == Analytics }
+// InboxPrefix returns the prefix of the inboxes of a role. With the common default _INBOX, each client that may subscribe to its own responses could read
+// those of all others.
+func InboxPrefix(role Role) string { return "_INBOX_" + string(role) }
 
-// InboxPrefix returns the prefix of the inboxes of a role, and of a tenant if it is not empty. With the common default _INBOX, each client that may
-// subscribe to its own responses could read those of all others.
-func InboxPrefix(role Role, tenant string) string {
-	prefix := "_INBOX_" + string(role)
-	if tenant != "" {
-		prefix += "_" + tenant
-	}
-	return prefix
-}
-
-// Config describes the deployment. The zero Config is one with the default names and all tenants.
+// Config describes the deployment. The zero Config is one with the default names.
 type Config struct {
 	// Layout names the streams, buckets and subjects.
 	Layout subjects.Layout
-
-	// Tenant, if not empty, is the only tenant whose sessions the user may write. It is for edges, workers and analytics; the other roles work for all
-	// tenants.
-	Tenant string
 
 	// AgentTypes, if not empty, are the agent types whose commands a worker takes.
 	AgentTypes []string
@@ -75,23 +61,12 @@ type Config struct {
 	InboxPrefix string
 }
 
-// errTenant reports a role that works for all tenants.
-var errTenant = errors.New("works for all tenants: want no tenant")
-
 func (c Config) validate(role Role) error {
 	if _, err := ParseRole(string(role)); err != nil {
 		return err
 	}
 	if err := c.Layout.Validate(); err != nil {
 		return fmt.Errorf("Layout: %w", err)
-	}
-	if c.Tenant != "" {
-		if err := subjects.CheckToken("tenant", c.Tenant); err != nil {
-			return err
-		}
-		if !HasTenant(role) {
-			return fmt.Errorf("role %s: %w", role, errTenant)
-		}
 	}
 	for _, agentType := range c.AgentTypes {
 		if err := subjects.CheckToken("agent type", agentType); err != nil {
@@ -126,5 +101,5 @@ func (c Config) inboxPrefix(role Role) string {
 	if c.InboxPrefix != "" {
 		return c.InboxPrefix
 	}
-	return InboxPrefix(role, c.Tenant)
+	return InboxPrefix(role)
 }

@@ -50,7 +50,7 @@ func Main(m *testing.M, opts ...goleak.Option) {
 	}))...)
 }
 
-// New creates the users. A tenant and agent types apply to the roles that may have them.
+// New creates the users. Agent types are those of the worker.
 func New(tb testing.TB, cfg natsauth.Config) *Users {
 	tb.Helper()
 	u, err := newUsers(tb.TempDir(), cfg)
@@ -98,9 +98,6 @@ func newUsers(dir string, cfg natsauth.Config) (*Users, error) {
 // config returns the configuration of a role.
 func (u *Users) config(role natsauth.Role) natsauth.Config {
 	cfg := u.cfg
-	if role != natsauth.Edge && role != natsauth.Worker && role != natsauth.Analytics {
-		cfg.Tenant = ""
-	}
 	if role != natsauth.Worker {
 		cfg.AgentTypes = nil
 	}
@@ -129,7 +126,7 @@ func (u *Users) Options(tb testing.TB, role natsauth.Role) []nats.Option {
 	if err != nil {
 		tb.Fatal(err)
 	}
-	return []nats.Option{key, nats.CustomInboxPrefix(natsauth.InboxPrefix(role, u.config(role).Tenant)), nats.Name(natsauth.UserName(role, ""))}
+	return []nats.Option{key, nats.CustomInboxPrefix(natsauth.InboxPrefix(role)), nats.Name(natsauth.UserName(role, ""))}
 }
 
 // Seed returns the file with the seed of a role, the value of TAILRACE_NATS_NKEY.
@@ -138,5 +135,5 @@ func (u *Users) Seed(role natsauth.Role) string { return u.seeds[role] }
 // Env returns the variables with which a process of a role connects: a command of the binary, whose name is that of its role, or a program with the role of a
 // worker.
 func (u *Users) Env(role natsauth.Role) []string {
-	return []string{"TAILRACE_NATS_NKEY=" + u.seeds[role], "TAILRACE_NATS_INBOX_PREFIX=" + natsauth.InboxPrefix(role, "")}
+	return []string{"TAILRACE_NATS_NKEY=" + u.seeds[role], "TAILRACE_NATS_INBOX_PREFIX=" + natsauth.InboxPrefix(role)}
 }
