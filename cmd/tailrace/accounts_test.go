@@ -48,7 +48,7 @@ func newAccountsEnv(t *testing.T) *accountsEnv {
 	e.server = natstest.Start(t, natstest.Listen(), natstest.ServerConfig(e.config()), natstest.FailOnViolation())
 	for _, tenant := range []string{"", "acme", "globex"} {
 		tailrace(t, exitOK, e.as(natsauth.Setup, tenant, "setup")...)
-		startProcess(t, e.as(natsauth.Projector, tenant, "projector", "--ops-listen", "", "--save-after", "10ms")...)
+		startProcess(t, e.as(natsauth.Projector, tenant, "projector", "--ops-listen", "")...)
 		startProcess(t, e.as(natsauth.Worker, tenant, "worker", "--ops-listen", "", "--demo-pace", "0")...)
 	}
 	e.startEdge()

@@ -201,8 +201,8 @@ func (c config) serving(agents map[string]workers.Agent, log *slog.Logger) (work
 		shutdown = workers.Off
 	}
 	return workers.Config{
-		Agents: agents, Layout: c.layout(), Linger: w.Linger, RetryTimeout: w.RetryTimeout, Format: w.Format,
-		ShutdownTimeout: shutdown, MaxTakeovers: c.MaxTakeovers, MaxSessionChunks: c.MaxSessionChunks, MaxRunBytes: c.MaxRunBytes, TokensPerDay: limits.tokensPerDay, Log: log,
+		Agents: agents, Layout: c.layout(), Linger: w.Linger, Format: w.Format,
+		ShutdownTimeout: shutdown, MaxSessionChunks: c.MaxSessionChunks, MaxRunBytes: c.MaxRunBytes, TokensPerDay: limits.tokensPerDay, Log: log,
 	}, err
 }
 

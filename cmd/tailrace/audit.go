@@ -38,7 +38,7 @@ func (b *app) newAudit() (*audit.Log, error) {
 	if err != nil {
 		return nil, err
 	}
-	cfg := audit.Config{Store: store, RefusalsPerSecond: b.cfg.AuditRefusals, RefusalBurst: 5 * b.cfg.AuditRefusals, OnStored: counts.Stored, OnLost: counts.Lost, Log: b.log}
+	cfg := audit.Config{Store: store, RefusalsPerSecond: b.refusals, RefusalBurst: 5 * b.refusals, OnStored: counts.Stored, OnLost: counts.Lost, Log: b.log}
 	if b.cfg.Audit == auditRequired {
 		cfg.Mode = audit.Required
 	}

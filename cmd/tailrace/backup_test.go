@@ -48,7 +48,7 @@ func newSite(t *testing.T, server stack.Server, cfg topology.Config, url string)
 	h := &site{env: &env{Stack: stack.Start(t, stack.Options{On: server, Topology: cfg}), t: t, doc: openapitest.Load(t)}, nats: url}
 	replicas := fmt.Sprint(max(1, cfg.Replicas))
 	h.running = startEdge(t, "--nats-url", url, "--replicas", replicas)
-	startProcess(t, "projector", "--nats-url", url, "--replicas", replicas, "--ops-listen", "", "--save-after", "10ms")
+	startProcess(t, "projector", "--nats-url", url, "--replicas", replicas, "--ops-listen", "")
 	awaitStart(t, h.ops)
 	h.producer = h.NewWriter(producers.Config{Linger: producers.Off})
 	return h

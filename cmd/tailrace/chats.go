@@ -60,7 +60,7 @@ func (f *httpServer) mountAgents() error {
 	if err != nil {
 		return err
 	}
-	_, err = chat.New(f.edge, client.Service(), chat.Config{WaitNotice: b.cfg.ChatWaitNotice, Dialect: b.cfg.aisdkOptions()})
+	_, err = chat.New(f.edge, client.Service(), chat.Config{Dialect: b.cfg.aisdkOptions()})
 	if err != nil || !b.cfg.AgentServer {
 		return err
 	}

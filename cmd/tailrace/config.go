@@ -64,7 +64,6 @@ type config struct {
 	ChatAgents      stringList      `envconfig:"TAILRACE_CHAT_AGENT" default:"demo" desc:"comma-separated agent types of chats; the first one is used unless a request has agentType; empty disables chats"`
 	ChatClientTools stringList      `envconfig:"TAILRACE_CHAT_CLIENT_TOOLS" desc:"comma-separated tools that run in the browser, for agents that do not declare them"`
 	ChatMajor       int             `envconfig:"TAILRACE_CHAT_MAJOR" default:"6" desc:"lowest major version of the AI SDK among the clients: 6 or 7"`
-	ChatWaitNotice  time.Duration   `envconfig:"TAILRACE_CHAT_WAIT_NOTICE" default:"30s" desc:"how long a message may wait for a worker until its page, the log and the metric tailrace_chat_waits_total report it; a negative value disables it"`
 	ChatSubAgents   subAgentContent `envconfig:"TAILRACE_CHAT_SUBAGENTS" default:"drop" desc:"sub-agent output in chats: drop, inline (message parts, in streams and in the snapshot of a page) or data (transient data parts); start, end, custom events, errors, approvals and client tool calls are always sent"`
 
 	AgentServer     bool   `envconfig:"TAILRACE_AGENT_SERVER" default:"false" desc:"serve the HTTP API through which other systems start the agents in CHAT_AGENT, with the rights chat, read, answer and stop"`
@@ -114,8 +113,6 @@ type config struct {
 	InboxMaxAge   time.Duration `envconfig:"TAILRACE_INBOX_MAX_AGE" default:"0s" desc:"retention of an answer for a run that waits for other answers; a run that waits longer does not get it; 0s is 30 days"`
 
 	SnapshotBucket  string        `envconfig:"TAILRACE_SNAPSHOT_BUCKET" desc:"snapshot bucket, to switch to one that 'rebuild --to' has filled; if empty, the one named after PREFIX"`
-	SaveRecords     int           `envconfig:"TAILRACE_SAVE_RECORDS" default:"200" desc:"save a snapshot after at most this many records of a session"`
-	SaveAfter       time.Duration `envconfig:"TAILRACE_SAVE_AFTER" default:"5s" desc:"save a snapshot at most this long after a record was folded"`
 	SnapshotTTL     time.Duration `envconfig:"TAILRACE_SNAPSHOT_TTL" default:"2160h" desc:"retention of the snapshot of a session since its last record, at least MAX_AGE, to which the default of 90 days is raised; 0s is unlimited"`
 	ProjectorMemory int           `envconfig:"TAILRACE_PROJECTOR_MEMORY" default:"268435456" desc:"memory for snapshots in a projector, of all its partitions together, in bytes"`
 
@@ -124,16 +121,13 @@ type config struct {
 
 	Audit         string        `envconfig:"TAILRACE_AUDIT" default:"on" desc:"audit log of acts and refused accesses: on (the event is stored after the act; while the store is away it waits in memory), required (the event is stored before the act, which is refused otherwise) or off"`
 	AuditMaxAge   time.Duration `envconfig:"TAILRACE_AUDIT_MAX_AGE" default:"0s" desc:"retention of the audit log; 0s is 90 days"`
-	AuditRefusals int           `envconfig:"TAILRACE_AUDIT_REFUSALS" default:"10" desc:"events of refused accesses per second and edge, with bursts of 5 times as many; further ones are counted in one event a second"`
 	AuditMaxBytes int64         `envconfig:"TAILRACE_AUDIT_MAX_BYTES" default:"-1" desc:"size of the audit log, in bytes, beyond which events are refused; -1 is unlimited"`
 
 	Linger           time.Duration `envconfig:"TAILRACE_LINGER" default:"10ms" desc:"longest delay of a delta to merge it with the next; 0s disables"`
 	Format           format        `envconfig:"TAILRACE_FORMAT" default:"json" desc:"body of stored chunks: json or msgpack"`
-	RetryTimeout     time.Duration `envconfig:"TAILRACE_RETRY_TIMEOUT" default:"30s" desc:"retry budget of one write while the server is unreachable or does not accept it"`
 	MaxSessionChunks int64         `envconfig:"TAILRACE_MAX_SESSION_CHUNKS" default:"10000000" desc:"chunks of a session, over all its runs, beyond which a run fails with framework_session_limit_exceeded; -1 is unlimited"`
 	MaxRunBytes      int64         `envconfig:"TAILRACE_MAX_RUN_BYTES" default:"1073741824" desc:"size of the messages that one worker, or one request of the ingest, writes in a run, in bytes, beyond which the run fails with framework_session_limit_exceeded or the request with SESSION_LIMIT; -1 is unlimited"`
 	ShutdownTimeout  time.Duration `envconfig:"TAILRACE_SHUTDOWN_TIMEOUT" default:"5s" desc:"period in which a worker completes the steps that run at shutdown; then other workers repeat them; 0s ends them at once"`
-	MaxTakeovers     int           `envconfig:"TAILRACE_MAX_TAKEOVERS" default:"3" desc:"takeovers of a run by another worker since its last committed step; then it fails with run_crashed; -1 is unlimited"`
 	ModelURL         redactedURL   `envconfig:"TAILRACE_MODEL_URL" desc:"base URL of an OpenAI-compatible endpoint with its version, such as http://127.0.0.1:8000/v1; with MODEL_URL or MODEL_KEY, 'up' and 'worker' run agents with a model instead of the demo, and MODEL is required"`
 	ModelKey         secret        `envconfig:"TAILRACE_MODEL_KEY" desc:"API key of the endpoint (of OpenAI if MODEL_URL is empty); never logged; the value of a flag is visible to other users of the machine, that of the variable is not"`
 	Model            string        `envconfig:"TAILRACE_MODEL" desc:"name of the model"`
@@ -207,8 +201,6 @@ func (c config) validate() error {
 		return errors.New("audit: want on, required or off")
 	case c.Ingest != "" && c.Ingest != ingestOn && c.Ingest != ingestOff:
 		return errors.New("ingest: want on or off")
-	case c.AuditRefusals < 1 || c.AuditRefusals > 10_000:
-		return fmt.Errorf("audit-refusals is %d, want 1 to 10000", c.AuditRefusals)
 	case c.LogFormat != "text" && c.LogFormat != "json":
 		return errors.New("log-format: want text or json")
 	case (c.NATSCert == "") != (c.NATSKey == ""):
@@ -229,10 +221,6 @@ func (c config) validate() error {
 		return fmt.Errorf("max-connections is %d, want 0 or more", c.MaxConnections)
 	case c.BodyBytes >= 0 && c.BodyBytes < minBodyBytes:
 		return fmt.Errorf("body-bytes is %d, want at least %d, or -1", c.BodyBytes, minBodyBytes)
-	case c.SaveRecords < 1:
-		return fmt.Errorf("save-records is %d, want at least 1", c.SaveRecords)
-	case c.SaveAfter <= 0 || c.SaveAfter > 10*time.Second:
-		return fmt.Errorf("save-after is %s, want more than 0 and at most 10s", c.SaveAfter)
 	case c.ProjectorMemory < 1:
 		return fmt.Errorf("projector-memory is %d, want at least 1", c.ProjectorMemory)
 	case c.ModelAPI != string(openai.Chat) && c.ModelAPI != string(openai.Responses):
@@ -245,7 +233,7 @@ func (c config) validate() error {
 	if ttl := c.snapshotTTL(); ttl < 0 || ttl > 0 && ttl < c.MaxAge {
 		return fmt.Errorf("snapshot-ttl is %s, want 0s (unlimited) or at least max-age, %s: a snapshot outlives the log", c.SnapshotTTL, c.MaxAge)
 	}
-	for name, d := range map[string]time.Duration{"heartbeat": c.Heartbeat, "write-timeout": c.WriteTimeout, "feed-linger": c.FeedLinger, "retry-timeout": c.RetryTimeout, "model-idle-timeout": c.ModelIdleTimeout} {
+	for name, d := range map[string]time.Duration{"heartbeat": c.Heartbeat, "write-timeout": c.WriteTimeout, "feed-linger": c.FeedLinger, "model-idle-timeout": c.ModelIdleTimeout} {
 		if d <= 0 {
 			return fmt.Errorf("%s is %s, want more than 0", name, d)
 		}

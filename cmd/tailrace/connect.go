@@ -49,6 +49,8 @@ type app struct {
 	reaper func() (*workers.Reaper, error) // the one of the process
 
 	tracer trace.TracerProvider // nil without traces
+
+	refusals int // audit.Config.RefusalsPerSecond
 }
 
 // connect opens the connection. It does not wait for the server: a role starts,

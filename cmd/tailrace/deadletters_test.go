@@ -20,7 +20,7 @@ import (
 func startProjector(t *testing.T) (ops, url string, js jetstream.JetStream) {
 	t.Helper()
 	server := streamtest.Start(t, natstest.Listen())
-	ops = startProcess(t, "projector", "--nats-url", server.URL, "--ops-listen", "127.0.0.1:0", "--save-after", "10ms").awaitOps(t)
+	ops = startProcess(t, "projector", "--nats-url", server.URL, "--ops-listen", "127.0.0.1:0").awaitOps(t)
 	awaitStart(t, ops)
 	return ops, server.URL, server.JetStream(t)
 }

@@ -74,7 +74,7 @@ func TestRolesHaveTheirPermissions(t *testing.T) {
 			for range 2 {
 				tailrace(t, exitOK, as(natsauth.Setup, "setup")...)
 			}
-			startProcess(t, as(natsauth.Projector, "projector", "--ops-listen", "", "--save-after", "10ms")...)
+			startProcess(t, as(natsauth.Projector, "projector", "--ops-listen", "")...)
 			startProcess(t, as(natsauth.Worker, "worker", "--ops-listen", "", "--demo-pace", "0")...)
 			workAsRoles(t, startEdge(t, as(natsauth.Edge, "--allow-delete", "--agent-server")...).url, as)
 		})

@@ -108,7 +108,7 @@ func TestNSCRunsThePrintedCommands(t *testing.T) {
 		return append(args, "--nats-url", srv.URL, "--nats-creds", nsc.creds(role))
 	}
 	tailrace(t, exitOK, as(natsauth.Setup, "setup")...)
-	startProcess(t, as(natsauth.Projector, "projector", "--ops-listen", "", "--save-after", "10ms")...)
+	startProcess(t, as(natsauth.Projector, "projector", "--ops-listen", "")...)
 	startProcess(t, as(natsauth.Worker, "worker", "--ops-listen", "", "--demo-pace", "0")...)
 	workAsRoles(t, startEdge(t, as(natsauth.Edge, "--allow-delete", "--agent-server")...).url, as)
 

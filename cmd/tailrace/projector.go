@@ -117,8 +117,7 @@ func (p *projectorParts) runOnce(ctx context.Context, partition int) error {
 		return err
 	}
 	runner, err := projector.NewRunner(source, p.store, p.log, projector.Config{
-		SaveRecords: p.b.cfg.SaveRecords, SaveAfter: p.b.cfg.SaveAfter, Budget: p.budget,
-		DeadLetter: p.deadLetters, Observe: p.runners, TracerProvider: p.b.tracer, Log: p.b.log,
+		Budget: p.budget, DeadLetter: p.deadLetters, Observe: p.runners, TracerProvider: p.b.tracer, Log: p.b.log,
 	})
 	if err != nil {
 		return err

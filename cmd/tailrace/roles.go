@@ -105,5 +105,5 @@ func (c config) producerConfig() producers.Config {
 	if linger == 0 {
 		linger = producers.Off
 	}
-	return producers.Config{Linger: linger, RetryTimeout: c.RetryTimeout, Format: codec.Format(c.Format), MaxSessionChunks: c.MaxSessionChunks, MaxRunBytes: c.MaxRunBytes}
+	return producers.Config{Linger: linger, Format: codec.Format(c.Format), MaxSessionChunks: c.MaxSessionChunks, MaxRunBytes: c.MaxRunBytes}
 }

@@ -127,7 +127,7 @@ func registerSettings(flags *flag.FlagSet, c *config) (set func() error) {
 // serviceVariable matches the variables that Kubernetes derives from a service whose name begins with tailrace.
 var serviceVariable = regexp.MustCompile(`^TAILRACE_(.+_)?(SERVICE_HOST|SERVICE_PORT(_.+)?|PORT(_[0-9]+_.+)?)$`)
 
-// checkVariables reports a variable with the prefix of the settings that is none of them.
+// checkVariables returns an error for a variable that has the prefix of the settings and is not a setting.
 func checkVariables(environ []string) error {
 	known := map[string]bool{}
 	for _, s := range settingsOf(&config{}) {
