@@ -11,9 +11,9 @@ import (
 	"github.com/tailrace/tailrace/internal/jsreader"
 )
 
-// maxMergeSessions is the number of sessions up to which the history of a tree is read session by session. docs/adr/0008 has the figures. A consumer with
-// one literal subject skips the blocks of the stream without messages of that subject; a wildcard examines every message. But each consumer scans the stream
-// separately, so one wildcard, which scans the stream once, is cheaper for many sessions that ran at the same time.
+// maxMergeSessions is the number of sessions up to which the history of a tree is read session by session, docs/adr/0008-small-trees-are-read-by-session.md. A
+// consumer with one literal subject skips the blocks of the stream without messages of that subject; a wildcard examines every message. But each consumer scans
+// the stream separately, so one wildcard, which scans the stream once, is cheaper for many sessions that ran at the same time.
 //
 // One consumer with a list of subjects is not an alternative: the server scans the stream once for every subject of the list, and under load ends early.
 const maxMergeSessions = 4

@@ -10,7 +10,7 @@ import (
 )
 
 // CleanupToStep removes the chunks of this session with a step higher than step and a sequence higher than minSeq (0: no limit), and returns their number.
-// Control records stay. (helix.md 3.5)
+// Control records stay (docs/protocol/stream.md#helix-3.5).
 //
 // It stores the queued records, then a truncation record that lists the removed chunks, and then deletes the messages one by one. If there is nothing to
 // remove it writes nothing. No record is written after the truncation record before the last delete is done: if this process crashes in between, the

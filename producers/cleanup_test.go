@@ -15,7 +15,7 @@ import (
 	"github.com/tailrace/tailrace/chunk"
 )
 
-// twoTurns is the history of helix.md CV-8: steps 1, 2, 3 in the first turn, 1 and 2 in the second, which is still open. minSeq is the sequence before the
+// twoTurns is the history of CV-8: steps 1, 2, 3 in the first turn, 1 and 2 in the second, which is still open. minSeq is the sequence before the
 // second.
 //
 //	ordinal  1 run_started   2 step 1  3 step 2  4 step 3  5 stream_end

@@ -13,7 +13,7 @@ import (
 	"github.com/tailrace/tailrace/chunk"
 )
 
-// moves are the four calls of the table in helix.md 3.2.
+// moves are the four calls of the table in docs/protocol/stream.md#helix-3.2.
 func moves(ctx context.Context, r *Run) map[string]func() error {
 	return map[string]func() error{
 		"End":      func() error { return r.End(ctx, chunk.Value(`1`)) },

@@ -150,8 +150,7 @@ func (t *Turn) completeCall(ctx context.Context, step int64, c fold.Call, o outc
 	}, control.ByMember(o.by)...)
 }
 
-// parentAnswer returns the result for subagent_end: a failure is an object with a member "error" (helix.md,
-// SA-8).
+// parentAnswer returns the result for subagent_end: a failure is an object with a member "error" (SA-8).
 func (o outcome) parentAnswer() chunk.Value {
 	if o.err == nil {
 		return o.result

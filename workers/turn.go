@@ -254,7 +254,7 @@ func (t *Turn) rollBackStep() error {
 }
 
 // cleanUp removes all records after the last committed step. Readers that have seen them get a stream_resync
-// if there is a checkpoint (helix.md, EO-7).
+// if there is a checkpoint (EO-7).
 func (t *Turn) cleanUp(ctx context.Context, reason string) error {
 	removed, err := t.run.CleanupToStep(ctx, t.step, t.cleanupMinSeq)
 	if err != nil {

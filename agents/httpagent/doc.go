@@ -1,4 +1,4 @@
-// Package httpagent provides an agent that is an HTTP endpoint, such as the chat route of an application that uses the AI SDK:
+// Package httpagent provides an agent that is an HTTP endpoint, such as the chat route of an application that uses the AI SDK.
 //
 //	agent, err := httpagent.New(httpagent.Config{
 //		URL: "https://app.internal/api/chat", Dialect: httpagent.AISDK,

@@ -131,7 +131,7 @@ func (a *Agent) handleAnswer(ctx context.Context, t *workers.Turn, s *workers.St
 }
 
 // finish completes the run with the arguments of a __finish__ call. Other calls of the response are not run
-// (helix.md, RL-15).
+// (RL-15).
 func (a *Agent) finish(ctx context.Context, s *workers.Step, p *stepWriter, last *call) (reminder []entry, over bool, err error) {
 	output, _, invalid := a.find(finishTool).read(last.Arguments())
 	for i, c := range p.calls {

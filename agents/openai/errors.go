@@ -14,7 +14,7 @@ import (
 	"github.com/tailrace/tailrace/workers"
 )
 
-// The codes of model failures (helix.md 12.3). The first four may be temporary and are retried.
+// The codes of model failures (docs/protocol/chat.md#helix-12.3). The first four may be temporary and are retried.
 const (
 	CodeRateLimited     = openaistream.CodeRateLimited     // provider_rate_limited
 	CodeOverloaded      = openaistream.CodeOverloaded      // provider_overloaded

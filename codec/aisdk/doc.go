@@ -1,5 +1,5 @@
-// Package aisdk writes the records of a session as the UI message stream of the Vercel AI SDK, spec/aisdk.md: each server-sent event holds one chunk, which
-// the SDK's browser client, in its major versions 6 and 7, folds into one assistant message.
+// Package aisdk writes the records of a session as the UI message stream of the Vercel AI SDK: each server-sent event holds one chunk, which the SDK's browser
+// client, in its major versions 6 and 7, folds into one assistant message. The rules are in docs/protocol/aisdk.md.
 //
 //	m := aisdk.New("msg-4", aisdk.Options{ClientTool: isClientTool})
 //	for rec := range records { // from the run_started of the turn

@@ -9,8 +9,8 @@ import (
 	"github.com/tailrace/tailrace/projector/fold"
 )
 
-// FrontendSnapshot is the snapshot that a browser loads: the six members of spec section 5.1 and in addition the session, its
-// sub-agents, the pending calls, the runs, the open structured data and the errors.
+// FrontendSnapshot is the snapshot that a browser loads: the six members of docs/protocol/stream.md#helix-5.1 and in addition
+// the session, its sub-agents, the pending calls, the runs, the open structured data and the errors.
 //
 //	{"state":…,"messages":[…],"streamSequence":17,"status":"active",
 //	 "checkpointId":null,"timestamp":1760000000000,

@@ -62,9 +62,9 @@ func (s *uiParts) call(t fold.ToolCall) fold.ToolCall {
 	return t
 }
 
-// toHistory converts a call to a form that the SDK accepts in a history, spec/aisdk.md section 4: an approval only in states
-// that have one, with the decision of the state, and an input in every later state. The stored call may differ: a call that was
-// abandoned while it waited for an approval, one whose arguments were streamed again, one that ended before its arguments did.
+// toHistory converts a call to a form that the SDK accepts in a history, docs/protocol/aisdk.md#aisdk-4: an approval only in states that have one, with the
+// decision of the state, and an input in every later state. The stored call may differ: a call that was abandoned while it waited for an approval, one whose
+// arguments were streamed again, one that ended before its arguments did.
 func toHistory(t *fold.ToolCall) {
 	switch t.State {
 	case fold.CallStreaming, fold.CallOpen:

@@ -1,6 +1,6 @@
 // Package helix writes records as the agent protocol's own events: the wire
-// between machines, spec/helix.md section 4, with the cursor of the record as
-// id: its stream sequence and its anchor.
+// between machines, with the cursor of the record as id: its stream sequence and
+// its anchor. The rules are in docs/protocol/stream.md#helix-4.
 //
 //	id: 17-mgj6k3gb
 //	data: {"type":"chunk","chunk":{"type":"text_delta",…},"sequence":17}

@@ -1,5 +1,5 @@
 // Package pods runs the containers of rendered Kubernetes manifests as local processes, as a kubelet and the controllers of deployments, jobs, services and pod
-// disruption budgets would:
+// disruption budgets would.
 //
 //   - A container gets the arguments and the environment of its manifest and nothing else. Secrets and config maps are files in a directory.
 //   - Probes, minReadySeconds, preStop hooks, SIGTERM, grace periods and restarts with a backoff are those of the kubelet.

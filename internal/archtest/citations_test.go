@@ -8,47 +8,65 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
-	"slices"
 	"strconv"
 	"strings"
 	"testing"
 )
 
-// TestCitations fails for a comment or a test case that cites a rule, a section or a page that docs does not have.
+// TestCitations fails for a comment or a test case that cites a rule that docs/protocol does not have, or names a file or directory that does not exist.
 func TestCitations(t *testing.T) {
-	known, cited := anchors(t, filepath.Join(root, "docs", "protocol")), 0
-	for _, path := range sources(t, ".go", ".md", ".mjs", ".ts", ".tsx", ".txtar") {
+	known, cited, named := anchors(t, filepath.Join(root, "docs", "protocol")), 0, 0
+	for _, path := range sources(t, ".go", ".md", ".mjs", ".ts", ".tsx", ".txtar", ".sh", ".yaml", ".py") {
 		for _, text := range citingTexts(t, path) {
-			cited += len(missingAnchors(text.text, nil))
-			for _, id := range missingAnchors(text.text, known) {
-				t.Errorf("%s:%d: cites %q, which has no anchor in docs/protocol", path, text.line, id)
+			for _, id := range ruleIDs(text.text) {
+				cited++
+				if !known[id] {
+					t.Errorf("%s:%d: cites %q, which has no anchor in docs/protocol", path, text.line, id)
+				}
 			}
-			for _, page := range pagePath.FindAllString(text.text, -1) {
-				if _, err := os.Stat(filepath.Join(root, page)); err != nil {
-					t.Errorf("%s:%d: names %s, which does not exist", path, text.line, page)
+			for _, name := range repositoryPaths(text.text) {
+				named++
+				if !exists(filepath.Dir(path), name) {
+					t.Errorf("%s:%d: names %s, which does not exist", path, text.line, name)
 				}
 			}
 		}
 	}
-	if cited < 100 {
-		t.Errorf("found %d citations, want at least 100: the search is broken", cited)
+	if cited < 100 || named < 50 {
+		t.Errorf("found %d citations of rules and %d paths, want at least 100 and 50: the search is broken", cited, named)
 	}
 }
 
-func TestMissingAnchors(t *testing.T) {
-	known := map[string]bool{"cs-1": true, "helix-3.2": true, "h01": true, "design-3": true, "d4": true, "g8": true}
+func TestRuleIDs(t *testing.T) {
 	for text, want := range map[string]string{
-		"the table of helix.md 3.2, CS-1":                         "",
-		"spec/helix.md section 3.2 and spec/helix.md section 6.6": "helix-6.6",
-		"design.md, sections 3 and 8":                             "design-8",
-		"helix.md, EO-7":                                          "eo-7",
-		"D4; CS-22: before the message (F08, G8)":                 "cs-22 f08",
-		"rows H01-H20":                                            "h20",
-		"reliability.md has it":                                   "reliability.md",
-		"ED A0..BF 80, UTF-8, RFC 9110 section 12.5.1":            "",
+		"D4; CS-22: before the message (F08, G8)": "cs-22 d4 f08 g8",
+		"rows H01-H20": "h01 h20",
+		"the table of docs/protocol/chat.md#cs-20":      "",
+		"ED A0..BF 80, UTF-8, RFC 9110 section 12.5.1.": "",
 	} {
-		if got := strings.Join(missingAnchors(text, known), " "); got != want {
+		if got := strings.Join(ruleIDs(text), " "); got != want {
 			t.Errorf("%q: got %q, want %q", text, got, want)
+		}
+	}
+}
+
+func TestRepositoryPaths(t *testing.T) {
+	for text, want := range map[string]string{
+		"the rules are in docs/protocol/chat.md#helix-6.6.":                       "docs/protocol/chat.md#helix-6.6",
+		"see projector/fold.Apply, ./scripts/none.sh (doc.go; none.md)":           "projector/fold ./scripts/none.sh none.md",
+		"https://go.dev/doc/none.md, github.com/a/b, and/or, nats.go, Node.js 20": "",
+		"internal/*/none.go and <dir>/none.go":                                    "internal/*/none.go",
+	} {
+		if got := strings.Join(repositoryPaths(text), " "); got != want {
+			t.Errorf("%q: got %q, want %q", text, got, want)
+		}
+	}
+	for name, want := range map[string]bool{
+		"docs/protocol/chat.md#helix-6.6": true, "docs/protocol/chat.md#helix-6.66": false, "internal/archtest": true, "internal/none": false,
+		"words_test.go": true, "docs/*.md": true, "docs/*.none": false,
+	} {
+		if exists("internal/archtest", name) != want {
+			t.Errorf("exists(%q) is %t", name, !want)
 		}
 	}
 }
@@ -56,38 +74,60 @@ func TestMissingAnchors(t *testing.T) {
 var (
 	ruleID   = regexp.MustCompile(`\b(?:AS|CH|CS|CV|EO|ID|LB|RL|SA|SM|SN|TR|UI|WR)-\d+`)
 	rowID    = regexp.MustCompile(`\b(?:B[01]\d|[CDEFHJKMPQRS]\d\d|G\d{1,2}|D[1-9])\b`)
-	document = regexp.MustCompile(`(?:\b(helix|aisdk|design|reliability|kortyx-mastra|nats)\.md,?|\bspec)(?:\s+(?:sections?\s+)?(\d+(?:\.\d+)?)(?:\s+and\s+(\d+))?)?`)
-	pagePath = regexp.MustCompile(`\bdocs/[a-z0-9/_-]+\.(?:md|svg|yaml)\b`)
 	anchorID = regexp.MustCompile(`<a id="([^"]+)"></a>`)
+
+	wordGaps   = regexp.MustCompile("[\\s\"'`()\\[\\]{},;|=]+")
+	pathText   = regexp.MustCompile(`^(?:\./)?[\w*][\w.*@/-]*(?:#[\w.-]+)?$`)
+	sourceFile = regexp.MustCompile(`/.*\.(?:go|mjs|sh|svg|txtar|yaml)$|\.md(?:#.*)?$`)
+	identifier = regexp.MustCompile(`(?:\.[A-Z]\w*)+$`)
 )
 
-// missingAnchors returns the anchors that text cites and known does not have.
-func missingAnchors(text string, known map[string]bool) (missing []string) {
-	want := func(id string) {
-		if !known[id] && !slices.Contains(missing, id) {
-			missing = append(missing, id)
-		}
-	}
-	for _, m := range document.FindAllStringSubmatch(text, -1) {
-		name := m[1]
-		if name == "" {
-			name = "helix" // "spec section 5.1"
-		}
-		for _, number := range m[2:] {
-			if number != "" {
-				want(name + "-" + number)
-			}
-		}
-		if name == "reliability" || name == "kortyx-mastra" || name == "nats" {
-			want(name + ".md")
-		}
-	}
+// ruleIDs returns the anchors of the rules that text cites.
+func ruleIDs(text string) (ids []string) {
 	for _, pattern := range []*regexp.Regexp{ruleID, rowID} {
 		for _, id := range pattern.FindAllString(text, -1) {
-			want(strings.ToLower(id))
+			ids = append(ids, strings.ToLower(id))
 		}
 	}
-	return missing
+	return ids
+}
+
+// repositoryPaths returns the files and directories that text names: paths that begin with a directory in the root of the repository, paths of source files,
+// and documents.
+func repositoryPaths(text string) (names []string) {
+	for _, word := range wordGaps.Split(text, -1) {
+		word = strings.TrimRight(word, ".:")
+		if pathText.MatchString(word) && (sourceFile.MatchString(word) || isInDirectory(word)) {
+			names = append(names, identifier.ReplaceAllString(word, ""))
+		}
+	}
+	return names
+}
+
+func isInDirectory(path string) bool {
+	first, _, ok := strings.Cut(path, "/")
+	if !ok {
+		return false
+	}
+	info, err := os.Stat(filepath.Join(root, first))
+	return err == nil && info.IsDir() && first != "."
+}
+
+// exists reports whether a path exists, from the root or from the directory of the file that names it, and has the anchor that follows it.
+func exists(dir, name string) bool {
+	name, fragment, _ := strings.Cut(name, "#")
+	for _, from := range []string{"", dir} {
+		found, err := filepath.Glob(filepath.Join(root, from, name))
+		if err != nil || len(found) == 0 {
+			continue
+		}
+		if fragment == "" {
+			return true
+		}
+		data, err := os.ReadFile(found[0])
+		return err == nil && hasFragment(string(data), fragment)
+	}
+	return false
 }
 
 type citing struct {
@@ -143,12 +183,21 @@ func commentLines(t *testing.T, path string) (texts []citing) {
 	}
 	for i, line := range strings.Split(string(data), "\n") {
 		line = strings.TrimSpace(line)
-		comment := strings.HasPrefix(line, "//") || strings.HasPrefix(line, "*")
-		if strings.HasSuffix(path, ".txtar") && i == 0 || comment && !strings.HasSuffix(path, ".md") && !strings.HasSuffix(path, ".txtar") {
-			texts = append(texts, citing{i + 1, line})
-		}
-		if strings.HasSuffix(path, ".md") {
+		switch filepath.Ext(path) {
+		case ".md":
 			texts = append(texts, citing{i + 1, strings.Join(ruleID.FindAllString(line, -1), " ")})
+		case ".txtar":
+			if i == 0 {
+				texts = append(texts, citing{1, line})
+			}
+		case ".sh", ".yaml", ".py":
+			if _, comment, ok := strings.Cut(" "+line, " # "); ok {
+				texts = append(texts, citing{i + 1, comment})
+			}
+		default:
+			if strings.HasPrefix(line, "//") || strings.HasPrefix(line, "*") {
+				texts = append(texts, citing{i + 1, line})
+			}
 		}
 	}
 	return texts

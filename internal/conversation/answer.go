@@ -14,7 +14,7 @@ import (
 	"github.com/tailrace/tailrace/projector/fold"
 )
 
-// submission is the body of POST /api/chat/{id}/answers, spec/helix.md section 6.5.
+// submission is the body of POST /api/chat/{id}/answers, docs/protocol/chat.md#helix-6.5.
 type submission struct {
 	Kind       control.AnswerKind `json:"kind"`
 	ToolCallID string             `json:"toolCallId"`
@@ -82,7 +82,7 @@ func (c SubmittedAnswer) check() *Refusal {
 // lenient has options for JSON from browsers: a request with a lone surrogate is not rejected.
 var lenient = json.JoinOptions(jsontext.AllowInvalidUTF8(true), jsontext.AllowDuplicateNames(true))
 
-// ParseAnswer parses one answer, spec/helix.md section 6.5. Unknown members are ignored.
+// ParseAnswer parses one answer, docs/protocol/chat.md#helix-6.5. Unknown members are ignored.
 func ParseAnswer(text []byte) (SubmittedAnswer, *Refusal) {
 	var b submission
 	if err := json.Unmarshal(text, &b, lenient); err != nil {

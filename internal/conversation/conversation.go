@@ -3,7 +3,7 @@
 //
 // # How a request is decided
 //
-// Decide is one pure function from a Request and a State to a Plan: the paths of spec/helix.md section 6.6. A plan that changes something is one step by
+// Decide is one pure function from a Request and a State to a Plan: the paths of docs/protocol/chat.md#helix-6.6. A plan that changes something is one step by
 // compare-and-set. When the step is done, or another request was first, the state is loaded again and the same request is decided again, until a plan is
 // final:
 //

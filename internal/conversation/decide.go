@@ -9,9 +9,9 @@ import (
 	"github.com/tailrace/tailrace/projector/fold"
 )
 
-// Decide returns the next step for a request in a state: the seven paths of spec/helix.md section 6 as spec/aisdk.md overrides them. It is pure and total:
-// every request has a plan. A plan that changes the state is one step, after which the request is decided again. So a request that is repeated, by a client
-// that lost the response or at another edge, needs no rule: its step is already done.
+// Decide returns the next step for a request in a state: the seven paths of docs/protocol/chat.md#helix-6.6. It is pure and total: every request
+// has a plan. A plan that changes the state is one step, after which the request is decided again. So a request that is repeated, by a client that lost the
+// response or at another edge, needs no rule: its step is already done.
 func Decide(req Request, state State) Plan {
 	if req.AgentType != "" && state.Known && req.AgentType != state.AgentType {
 		return refuseWith(ReasonOtherAgent)
@@ -80,7 +80,7 @@ func decideTurn(state *State, requested intent) Plan {
 	return execute(state, requested)
 }
 
-// decideGet decides the request of a page for the answer in flight, spec/aisdk.md section 9.
+// decideGet decides the request of a page for the answer in flight, docs/protocol/aisdk.md#aisdk-9.
 func decideGet(req Request, state *State) Plan {
 	cursor := chunk.Seq(0)
 	if req.Cursor != nil {
@@ -205,7 +205,7 @@ func abandon(open []PendingCall) []control.Answer {
 	return failAll(open, "the call was abandoned: the person said something else instead", CodeAbandoned)
 }
 
-// The codes of spec/helix.md section 12.2.
+// The codes of docs/protocol/chat.md#helix-12.2.
 const (
 	CodeDeadline   = "client_tool_deadline_exceeded"
 	CodeAbandoned  = control.CodeAbandoned

@@ -362,7 +362,7 @@ func TestDecide(t *testing.T) {
 		{"CS-34 overridden: a regeneration", post(t, `,"trigger":"regenerate-message"`, "u1"), idle().state(), "execute u1 for msg-0"},
 		{"CS-35 overridden: a cursor before the message gets all of it", get(10), begin(t).turn("u1").state(), "attach whole msg-1"},
 
-		// spec/aisdk.md section 9.
+		// docs/protocol/aisdk.md#aisdk-9.
 		{"9.3: a cursor inside the message gets the rest", get(20), asking("c1").resumes("c1").state(), "attach tail msg-1 after 20"},
 		{"9.5: an answer that ended after the snapshot", get(20), idle().state(), "replay tail msg-1 after 20"},
 		{"9.5: an answer that started and ended after the snapshot", get(5), idle().state(), "replay whole msg-1"},

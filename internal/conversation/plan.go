@@ -8,7 +8,7 @@ import (
 // Path names the plan for a request, for tests and logs.
 type Path string
 
-// The paths, spec/helix.md section 6.6. Plans with answers or a command are steps: when one is done the state is loaded and the request decided again.
+// The paths, docs/protocol/chat.md#helix-6.6. Plans with answers or a command are steps: when one is done the state is loaded and the request decided again.
 const (
 	PathRefused     Path = "refused"
 	PathNoContent   Path = "nothing"   // 204
@@ -79,7 +79,7 @@ const (
 	ShowEmpty
 )
 
-// Rejection is a rejected answer, spec/helix.md section 6.7.
+// Rejection is a rejected answer, docs/protocol/chat.md#helix-6.7.
 type Rejection struct {
 	Reason       RejectionReason    `json:"reason"`
 	ToolCallID   string             `json:"toolCallId,omitempty"`

@@ -10,7 +10,7 @@ import (
 // MaxDepth limits the objects and arrays inside one another in a body.
 const MaxDepth = 64
 
-// Trigger is the reason of a request, spec/aisdk.md section 7.
+// Trigger is the reason of a request, docs/protocol/aisdk.md#aisdk-7.
 type Trigger string
 
 // The triggers of the AI SDK.

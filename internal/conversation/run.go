@@ -177,7 +177,7 @@ func (s *Service) endWithoutWorker(ctx context.Context, state *State) (r *Refusa
 	return nil
 }
 
-// Phase is the state of the latest run of a session, spec/helix.md RL-2.
+// Phase is the state of the latest run of a session, RL-2.
 type Phase string
 
 // The phases.

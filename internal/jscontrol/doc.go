@@ -20,7 +20,7 @@
 //
 // Handling a command must be idempotent: delivery is at least once. A command is redelivered within AckWait after its worker failed, at once when its worker
 // stops, and after a delay when the handler returns an error. The log of the session shows how far the last attempt came, and the epoch of its writer fences a
-// worker that was only assumed to have failed (design.md, sections 3 and 8).
+// worker that was only assumed to have failed (docs/protocol/guarantees.md#design-3).
 //
 // # Inbox
 //

@@ -7,7 +7,7 @@ import (
 	"github.com/tailrace/tailrace/internal/rawjson"
 )
 
-// The codes of model failures (helix.md 12.3). The first four may be temporary.
+// The codes of model failures (docs/protocol/chat.md#helix-12.3). The first four may be temporary.
 const (
 	CodeRateLimited     = "provider_rate_limited"
 	CodeOverloaded      = "provider_overloaded"

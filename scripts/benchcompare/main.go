@@ -1,4 +1,4 @@
-// Command benchcompare compares the figures of two versions, for scripts/bench-compare.sh:
+// Command benchcompare compares the figures of two versions, for scripts/bench-compare.sh.
 //
 //	benchcompare <directory>
 //

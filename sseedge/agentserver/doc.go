@@ -1,4 +1,4 @@
-// Package agentserver lets other systems delegate to the agents of this edge: the HTTP surface of spec/helix.md section 9.
+// Package agentserver lets other systems delegate to the agents of this edge over HTTP. The rules are in docs/protocol/chat.md#helix-9.
 //
 //	POST /start               starts a session with one run
 //	POST /resume              continues a run that was interrupted, or whose answers are complete

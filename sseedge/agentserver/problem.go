@@ -7,7 +7,7 @@ import (
 	"github.com/tailrace/tailrace/internal/httpkit"
 )
 
-// The codes of spec/helix.md, AS-1, in addition to those of httpkit. They are part of the wire and do not change.
+// The codes of AS-1, in addition to those of httpkit. They are part of the wire and do not change.
 const (
 	codeCompleted = "ALREADY_COMPLETED"
 	codeExecution = "EXECUTION_ERROR"

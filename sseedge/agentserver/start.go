@@ -81,7 +81,7 @@ func (s *Server) begin(w http.ResponseWriter, r *http.Request, id string, reques
 	return nil
 }
 
-// inputMessage is one message of a parent, spec/helix.md CS-8.
+// inputMessage is one message of a parent, CS-8.
 type inputMessage struct {
 	Content         *string        `json:"content"`
 	Files           []inputFile    `json:"files"`

@@ -11,7 +11,7 @@ import (
 // submission is the response to /submit-tool-result.
 type submission struct {
 	Status submitStatus          `json:"status"`
-	Reason string                `json:"reason,omitempty"` // of a rejected one, spec/helix.md section 6.7
+	Reason string                `json:"reason,omitempty"` // of a rejected one, docs/protocol/chat.md#helix-6.7
 	First  *conversation.Outcome `json:"first,omitempty"`  // the answer that was stored first
 }
 

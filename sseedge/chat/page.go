@@ -23,8 +23,8 @@ func (s *Service) loadPage(ctx context.Context, of chat, agentType string) (aisd
 	return page, agents.err
 }
 
-// pageOf returns the page of a session. It does not contain the answer in flight: the page gets all of it from the stream, spec/aisdk.md section 9, rule 1. It
-// contains requested messages, also if no worker has started the run.
+// pageOf returns the page of a session. It does not contain the answer in flight: the page gets all of it from the stream,
+// docs/protocol/aisdk.md#aisdk-9.1. It contains requested messages, also if no worker has started the run.
 //
 // o has the options of the sub-agents; pageOf sets the others.
 func pageOf(state *conversation.State, snap fold.Snapshot, o aisdk.SnapshotOptions) aisdk.FrontendSnapshot {

@@ -7,7 +7,7 @@ import (
 	"github.com/tailrace/tailrace/internal/httpkit"
 )
 
-// The codes of spec/helix.md section 12.1, in addition to those of httpkit. They are part of the wire and do not change.
+// The codes of docs/protocol/chat.md#helix-12.1, in addition to those of httpkit. They are part of the wire and do not change.
 const (
 	codeNotFound    = "STREAM_NOT_FOUND"
 	codeBadCursor   = "BAD_CURSOR"

@@ -1,4 +1,4 @@
-// Package credentials serves the routes that turn one credential into another one:
+// Package credentials serves the routes that turn one credential into another one.
 //
 //	POST   /v1/tokens          mints a session token for a user, with a credential that has the right admin
 //	POST   /v1/session-cookie  sets a cookie with the bearer token of the request, for EventSource and pages of the same origin
