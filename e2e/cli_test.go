@@ -166,7 +166,7 @@ func TestStartErrorsNameTheRemedy(t *testing.T) {
 		"NATS port taken":        {"up", "--data-dir", t.TempDir(), "--nats-port", strconv.Itoa(u.natsPort), "--listen", "127.0.0.1:0"},
 		"data directory in use":  {"up", "--data-dir", u.dir, "--nats-port", free(), "--listen", "127.0.0.1:0"},
 		"data directory is file": {"up", "--data-dir", file, "--nats-port", free(), "--listen", "127.0.0.1:0"},
-		"commands expire early":  {"edge", "--nats-port", strconv.Itoa(u.natsPort), "--command-max-age", "48h", "--listen", "127.0.0.1:0"},
+		"log does not republish": {"edge", "--nats-port", strconv.Itoa(u.natsPort), "--feed", "interest", "--listen", "127.0.0.1:0"},
 	} {
 		res := u.tailrace(t, "", args...)
 		last := strings.TrimSpace(res.err)

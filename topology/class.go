@@ -68,7 +68,7 @@ func (w streamSpec) classOf(is, should setting, got jetstream.StreamConfig) Clas
 		return Accepted
 	}
 	switch should.name {
-	case compressionSetting, placementSetting:
+	case compressionSetting, placementSetting, snapshotAgeSetting:
 		return Accepted
 	case storageSetting:
 		if got.Storage == jetstream.FileStorage {

@@ -22,11 +22,11 @@ const (
 // Off removes the limit of a Config field that supports it.
 const Off = -1
 
-// DefaultCommandMaxAge is the default of Config.CommandMaxAge.
-const DefaultCommandMaxAge = 24 * time.Hour
-
 // Config configures the streams. The zero Config is ready for one server. In every field 0 means the default, and Off (a negative number) is unlimited where
 // the field supports it.
+//
+// Sizes (MaxBytes) and ages (MaxAge) are those of new streams: an operator may change them later, with `nats stream edit`. Of an existing stream they are compared with
+// the fields that are set, so that a program that sets none accepts every size and age with which all guarantees hold.
 type Config struct {
 	// Layout names the streams and buckets and sets the number of partitions.
 	Layout subjects.Layout
@@ -59,7 +59,7 @@ type Config struct {
 	Placement *jetstream.Placement
 
 	// CommandMaxAge is the age at which a command that no worker has taken expires, and CommandMaxBytes the maximum size of the work queue, beyond which
-	// commands are refused. They default to DefaultCommandMaxAge and Off: limited by the disk only.
+	// commands are refused. They default to 24 hours and Off: limited by the disk only.
 	CommandMaxAge   time.Duration
 	CommandMaxBytes int64
 
@@ -80,8 +80,12 @@ type Config struct {
 	// processes or more work for it, for 40 days. Defaults to Off: limited by the disk only.
 	UsageMaxBytes int64
 
-	// SnapshotMaxBytes is the maximum size of each bucket of snapshots, beyond which writes are refused. Defaults to Off: limited by the disk only. There
-	// is no maximum age: the messages of a session are written once and would expire before its head.
+	// SnapshotMaxAge is the retention of the snapshot of a session since its last record, at least MaxAge; Off is unlimited. It is in the metadata of the bucket of
+	// partition 0 (jsclient.MaxAgeKey), and the sweep of a projector removes older ones: the messages of a session are written once, so a maximum age of the
+	// stream would remove them before its head. Defaults to 90 days, or MaxAge if that is longer.
+	SnapshotMaxAge time.Duration
+
+	// SnapshotMaxBytes is the maximum size of each bucket of snapshots, beyond which writes are refused. Defaults to Off: limited by the disk only.
 	SnapshotMaxBytes int64
 
 	// ObjectMaxBytes is the maximum size of the bucket of large values, beyond which writes are refused. Defaults to Off: limited by the disk only.
@@ -106,49 +110,48 @@ type Config struct {
 
 	// MaxSnapshot is the largest value in the bucket of snapshots in bytes, headers included. Defaults to 1 MiB, the default max_payload of the server.
 	MaxSnapshot int32
+
+	unset []string // the sizes and ages that withDefaults has set
 }
 
-// byteLimit is a field of Config with the maximum size of a stream.
-type byteLimit struct {
-	name  string
-	bytes *int64
+// limitField is a field of Config with a size or an age of new streams.
+type limitField struct {
+	name     string
+	value    *int64 // bytes or nanoseconds
+	standard int64  // its default
+	min      int64  // 0 if a value below 0 means the default
 }
 
-// byteLimits returns the fields that default to Off.
-func byteLimits(c *Config) []byteLimit {
-	return []byteLimit{
-		{"MaxBytes", &c.MaxBytes},
-		{"CommandMaxBytes", &c.CommandMaxBytes},
-		{"DeadlineMaxBytes", &c.DeadlineMaxBytes},
-		{"InboxMaxBytes", &c.InboxMaxBytes},
-		{"CredentialMaxBytes", &c.CredentialMaxBytes},
-		{"UsageMaxBytes", &c.UsageMaxBytes},
-		{"SnapshotMaxBytes", &c.SnapshotMaxBytes},
-		{"ObjectMaxBytes", &c.ObjectMaxBytes},
-		{"AuditMaxBytes", &c.AuditMaxBytes},
+func limitFields(c *Config) []limitField {
+	bytes := func(name string, value *int64) limitField {
+		return limitField{name: name, value: value, standard: unlimited}
 	}
-}
-
-// byteLimitNames returns the names of these fields.
-func byteLimitNames() string {
-	var names []string
-	for _, limit := range byteLimits(new(Config)) {
-		names = append(names, limit.name)
+	age := func(name string, value *time.Duration, standard, shortest time.Duration) limitField {
+		return limitField{name: name, value: (*int64)(value), standard: int64(standard), min: int64(shortest)}
 	}
-	return strings.Join(names, ", ")
+	return []limitField{
+		age("MaxAge", &c.MaxAge, 72*time.Hour, minAge),
+		bytes("MaxBytes", &c.MaxBytes),
+		age("CommandMaxAge", &c.CommandMaxAge, 24*time.Hour, commandWindow),
+		bytes("CommandMaxBytes", &c.CommandMaxBytes),
+		bytes("DeadlineMaxBytes", &c.DeadlineMaxBytes),
+		age("InboxMaxAge", &c.InboxMaxAge, 30*24*time.Hour, commandWindow),
+		bytes("InboxMaxBytes", &c.InboxMaxBytes),
+		bytes("CredentialMaxBytes", &c.CredentialMaxBytes),
+		bytes("UsageMaxBytes", &c.UsageMaxBytes),
+		age("SnapshotMaxAge", &c.SnapshotMaxAge, max(90*24*time.Hour, c.MaxAge), 0),
+		bytes("SnapshotMaxBytes", &c.SnapshotMaxBytes),
+		bytes("ObjectMaxBytes", &c.ObjectMaxBytes),
+		age("DeadLetterMaxAge", &c.DeadLetterMaxAge, 30*24*time.Hour, minAge),
+		{name: "DeadLetterMaxBytes", value: &c.DeadLetterMaxBytes, standard: 64 << 20, min: 1 << 20},
+		age("AuditMaxAge", &c.AuditMaxAge, 90*24*time.Hour, commandWindow),
+		bytes("AuditMaxBytes", &c.AuditMaxBytes),
+	}
 }
 
 func (c Config) withDefaults() Config {
 	if c.Replicas == 0 {
 		c.Replicas = 1
-	}
-	if c.MaxAge == 0 {
-		c.MaxAge = 72 * time.Hour
-	}
-	for _, limit := range byteLimits(&c) {
-		if *limit.bytes <= 0 {
-			*limit.bytes = unlimited
-		}
 	}
 	if c.MaxMsgSize == 0 {
 		c.MaxMsgSize = MaxChunk + HeaderReserve
@@ -156,23 +159,16 @@ func (c Config) withDefaults() Config {
 	if c.MaxConsumers == 0 {
 		c.MaxConsumers = 4096
 	}
-	if c.CommandMaxAge == 0 {
-		c.CommandMaxAge = DefaultCommandMaxAge
-	}
-	if c.InboxMaxAge == 0 {
-		c.InboxMaxAge = 30 * 24 * time.Hour
-	}
-	if c.DeadLetterMaxAge == 0 {
-		c.DeadLetterMaxAge = 30 * 24 * time.Hour
-	}
-	if c.DeadLetterMaxBytes == 0 {
-		c.DeadLetterMaxBytes = 64 << 20
-	}
-	if c.AuditMaxAge == 0 {
-		c.AuditMaxAge = 90 * 24 * time.Hour
-	}
 	if c.MaxSnapshot == 0 {
 		c.MaxSnapshot = 1 << 20
+	}
+	for _, limit := range limitFields(&c) {
+		switch {
+		case *limit.value == 0:
+			*limit.value, c.unset = limit.standard, append(c.unset, limit.name)
+		case *limit.value < 0 && limit.min == 0:
+			*limit.value = unlimited
+		}
 	}
 	return c
 }
@@ -187,24 +183,26 @@ func (c Config) validate() error {
 	switch {
 	case c.Replicas != 1 && c.Replicas != 3:
 		return fmt.Errorf("Replicas is %d, want 1 or 3", c.Replicas)
-	case c.MaxAge < minAge:
-		return fmt.Errorf("MaxAge is %s, want at least 1m", c.MaxAge)
 	case c.MaxMsgSize < HeaderReserve:
 		return fmt.Errorf("MaxMsgSize is %d, want at least %d, the reserve for headers", c.MaxMsgSize, HeaderReserve)
 	case c.MaxConsumers < 1:
 		return fmt.Errorf("MaxConsumers is %d, want at least 1", c.MaxConsumers)
-	case c.CommandMaxAge < commandWindow:
-		return fmt.Errorf("CommandMaxAge is %s, want at least %s", c.CommandMaxAge, commandWindow)
-	case c.InboxMaxAge < commandWindow:
-		return fmt.Errorf("InboxMaxAge is %s, want at least %s", c.InboxMaxAge, commandWindow)
-	case c.DeadLetterMaxAge < minAge:
-		return fmt.Errorf("DeadLetterMaxAge is %s, want at least 1m", c.DeadLetterMaxAge)
-	case c.DeadLetterMaxBytes < 1<<20:
-		return fmt.Errorf("DeadLetterMaxBytes is %d, want at least %d", c.DeadLetterMaxBytes, 1<<20)
-	case c.AuditMaxAge < commandWindow:
-		return fmt.Errorf("AuditMaxAge is %s, want at least %s", c.AuditMaxAge, commandWindow)
 	case c.MaxSnapshot < HeaderReserve:
 		return fmt.Errorf("MaxSnapshot is %d, want at least %d", c.MaxSnapshot, HeaderReserve)
+	}
+	for _, limit := range limitFields(&c) {
+		switch {
+		case limit.min == 0 || *limit.value >= limit.min:
+		case *limit.value == Off:
+			return fmt.Errorf("%s is unlimited, want at least %s", limit.name, time.Duration(limit.min))
+		case strings.HasSuffix(limit.name, "Age"):
+			return fmt.Errorf("%s is %s, want at least %s", limit.name, time.Duration(*limit.value), time.Duration(limit.min))
+		default:
+			return fmt.Errorf("%s is %d, want at least %d", limit.name, *limit.value, limit.min)
+		}
+	}
+	if c.SnapshotMaxAge > 0 && c.SnapshotMaxAge < c.MaxAge {
+		return fmt.Errorf("SnapshotMaxAge is %s, want unlimited or at least MaxAge, %s: a snapshot outlives the log", c.SnapshotMaxAge, c.MaxAge)
 	}
 	return nil
 }

@@ -6,6 +6,8 @@ import (
 	"strings"
 
 	"github.com/nats-io/nats.go/jetstream"
+
+	"github.com/tailrace/tailrace/internal/jsclient"
 )
 
 // Difference is one setting of one stream that differs from the required one.
@@ -69,6 +71,8 @@ func compare(got jetstream.StreamConfig, want streamSpec) []Difference {
 		}
 		if d.Class == Breaks {
 			d.Risk = riskOf(d.Setting)
+		} else if slices.Contains(want.unset, d.Setting) {
+			continue
 		}
 		diffs = append(diffs, d)
 	}
@@ -82,6 +86,9 @@ func (w streamSpec) remedy(got string, s setting) string {
 			return fmt.Sprintf("if it was created for %s, record that with `nats stream edit %s --metadata %s=%s`", s.value, w.Name, partitionsKey, s.value)
 		}
 		return fmt.Sprintf("set Layout.Partitions (TAILRACE_PARTITIONS) to %s: the number is fixed when the streams are created", got)
+	}
+	if s.name == snapshotAgeSetting {
+		return fmt.Sprintf("change it with `nats stream edit -i %s` in the metadata, %s", w.Name, jsclient.MaxAgeKey)
 	}
 	if s.name == snapshotsSetting {
 		return "choose another Layout.SnapshotBucket: this bucket belongs to another one"

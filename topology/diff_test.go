@@ -12,6 +12,7 @@ import (
 
 	"github.com/nats-io/nats.go/jetstream"
 
+	"github.com/tailrace/tailrace/internal/jsclient"
 	"github.com/tailrace/tailrace/internal/testkit/natstest"
 	"github.com/tailrace/tailrace/subjects"
 )
@@ -123,6 +124,7 @@ func TestDifferences(t *testing.T) {
 			"number of partitions is 4, want 1; set Layout.Partitions (TAILRACE_PARTITIONS) to 4: the number is fixed when the streams are created",
 		},
 	}
+	cfg := Config{MaxAge: 72 * time.Hour, MaxBytes: Off}
 	js := natstest.Start(t).JetStream(t)
 	if _, err := js.CreateStream(t.Context(), jetstream.StreamConfig{Name: "OTHER", Subjects: []string{"other"}}); err != nil {
 		t.Fatal(err)
@@ -134,9 +136,9 @@ func TestDifferences(t *testing.T) {
 			if _, err := js.CreateStream(t.Context(), stream); err != nil {
 				t.Fatal(err)
 			}
-			if breaks := wantLine(t, js, Config{}, "TR_CHUNKS_0: "+test.want); breaks {
-				wantDifference(t, Ensure(t.Context(), js, Config{}), "TR_CHUNKS_0: "+test.want)
-				wantDifference(t, Check(t.Context(), js, Config{}), "TR_CHUNKS_0: "+test.want)
+			if breaks := wantLine(t, js, cfg, "TR_CHUNKS_0: "+test.want); breaks {
+				wantDifference(t, Ensure(t.Context(), js, cfg), "TR_CHUNKS_0: "+test.want)
+				wantDifference(t, Check(t.Context(), js, cfg), "TR_CHUNKS_0: "+test.want)
 				wantStreams(t, js, "OTHER", stream.Name)
 			}
 			if err := js.DeleteStream(t.Context(), stream.Name); err != nil {
@@ -194,17 +196,52 @@ func TestDifferencesOfQueueAndBucket(t *testing.T) {
 	if err := Ensure(t.Context(), js, Config{}); err != nil {
 		t.Fatal(err)
 	}
-	other := Config{CommandMaxAge: time.Hour, InboxMaxAge: 24 * time.Hour, InboxMaxBytes: 7 << 20, SnapshotMaxBytes: 5 << 20, ObjectMaxBytes: 6 << 20, MaxSnapshot: 1 << 19}
+	other := Config{
+		CommandMaxAge: time.Hour, InboxMaxAge: 24 * time.Hour, InboxMaxBytes: 7 << 20, SnapshotMaxAge: 100 * time.Hour, SnapshotMaxBytes: 5 << 20, ObjectMaxBytes: 6 << 20, MaxSnapshot: 1 << 19,
+	}
 	for _, want := range []string{
 		"TR_COMMANDS: max age is 24h0m0s, want 1h0m0s; change it with `nats stream edit TR_COMMANDS`, or set CommandMaxAge to 24h0m0s",
 		"KV_TR_INBOX: max age is 720h0m0s, want 24h0m0s; change it with `nats stream edit KV_TR_INBOX`, or set InboxMaxAge to 720h0m0s",
 		"KV_TR_INBOX: max bytes is unlimited, want 7340032; change it with `nats stream edit KV_TR_INBOX`, or set InboxMaxBytes to 0",
 		"OBJ_TR_OBJECTS: max bytes is unlimited, want 6291456; change it with `nats stream edit OBJ_TR_OBJECTS`, or set ObjectMaxBytes to 0",
+		"KV_TR_SNAPSHOTS: max age of snapshots is 2160h0m0s, want 100h0m0s; change it with `nats stream edit -i KV_TR_SNAPSHOTS` in the metadata, tailrace.max-age",
 		"KV_TR_SNAPSHOTS: max bytes is unlimited, want 5242880; change it with `nats stream edit KV_TR_SNAPSHOTS`, or set SnapshotMaxBytes to 0",
 		"KV_TR_SNAPSHOTS: max message size is 1048576, want 524288; change it with `nats stream edit KV_TR_SNAPSHOTS`, or set MaxSnapshot to 1048576",
 	} {
 		wantLine(t, js, other, want)
 	}
+}
+
+// Sizes and ages that an operator has edited are no differences for a program that sets none, unless a guarantee breaks.
+func TestEditedSizesAndAges(t *testing.T) {
+	js := natstest.Start(t).JetStream(t)
+	if err := Ensure(t.Context(), js, Config{CommandMaxAge: 50 * time.Hour, SnapshotMaxAge: Off, AuditMaxBytes: 1 << 20}); err != nil {
+		t.Fatal(err)
+	}
+	edit := func(name string, change func(*jetstream.StreamConfig)) {
+		t.Helper()
+		stream, err := js.Stream(t.Context(), name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		cfg := stream.CachedInfo().Config
+		change(&cfg)
+		if _, err := js.UpdateStream(t.Context(), cfg); err != nil {
+			t.Fatal(err)
+		}
+	}
+	edit("TR_CHUNKS_0", func(c *jetstream.StreamConfig) { c.MaxAge, c.MaxBytes = 24*time.Hour, 1<<30 })
+	edit("TR_COMMANDS", func(c *jetstream.StreamConfig) { c.MaxAge = time.Hour })
+	edit("TR_DEADLINES", func(c *jetstream.StreamConfig) { c.MaxBytes = 1 << 30 })
+	edit("KV_TR_SNAPSHOTS", func(c *jetstream.StreamConfig) { c.Metadata[jsclient.MaxAgeKey] = "200h" })
+	if diffs, err := Differences(t.Context(), js, Config{}); err != nil || len(diffs) > 0 {
+		t.Errorf("differences %v, %v", diffs, err)
+	}
+	if diffs, err := Differences(t.Context(), js, Config{SnapshotMaxAge: Off}); err != nil || len(diffs) != 1 || diffs[0].Class != Accepted || diffs[0].Want != "0s" {
+		t.Errorf("differences %v, %v", diffs, err)
+	}
+	edit("TR_CHUNKS_0", func(c *jetstream.StreamConfig) { c.MaxAge = 2 * time.Second })
+	wantDifference(t, Check(t.Context(), js, Config{}), "TR_CHUNKS_0: max age is 2s, want 72h0m0s; change it with `nats stream edit TR_CHUNKS_0`, or set MaxAge to 2s")
 }
 
 // A stream of deadlines without required settings, and an inbox whose hints go to another subject or whose replicas serve reads.
@@ -305,6 +342,13 @@ func TestTwoLayoutsOneName(t *testing.T) {
 	wantDifference(t, err, "A_B_CHUNKS_0: the list of subjects is a.b.chunks.0.*.*.*, want a_b.chunks.0.*.*.*; change it with `nats stream edit A_B_CHUNKS_0`, or choose another Layout")
 }
 
+// allSet returns a Config in which all sizes and ages are set, to the defaults.
+func allSet() Config {
+	cfg := Config{}.withDefaults()
+	cfg.unset = nil
+	return cfg
+}
+
 // An operator may bound and tune a stream: only what breaks a guarantee is an error.
 func TestClasses(t *testing.T) {
 	log, commands, deadlines := "TR_CHUNKS_0", "TR_COMMANDS", "TR_DEADLINES"
@@ -351,10 +395,11 @@ func TestClasses(t *testing.T) {
 		"bounded usage":                  {usage, func(c *jetstream.StreamConfig) { c.MaxBytes = 1 << 20 }, Stricter},
 		"bounded commands":               {commands, func(c *jetstream.StreamConfig) { c.MaxBytes = 1 << 30 }, Stricter},
 		"commands that are dropped":      {commands, func(c *jetstream.StreamConfig) { c.Discard = jetstream.DiscardOld }, Breaks},
-		"commands that expire early":     {commands, func(c *jetstream.StreamConfig) { c.MaxAge = time.Hour }, Breaks},
+		"commands that expire early":     {commands, func(c *jetstream.StreamConfig) { c.MaxAge = time.Hour }, Stricter},
 		"commands that stay":             {commands, func(c *jetstream.StreamConfig) { c.MaxAge = 1000 * time.Hour }, Accepted},
 		"short window of commands":       {commands, func(c *jetstream.StreamConfig) { c.Duplicates = time.Second }, Breaks},
-		"deadlines that are dropped":     {deadlines, func(c *jetstream.StreamConfig) { c.MaxBytes = 1 << 30 }, Breaks},
+		"bounded deadlines":              {deadlines, func(c *jetstream.StreamConfig) { c.MaxBytes = 1 << 30 }, Stricter},
+		"deadlines that are dropped":     {deadlines, func(c *jetstream.StreamConfig) { c.MaxMsgs = 1000 }, Breaks},
 		"deadlines that expire early":    {deadlines, func(c *jetstream.StreamConfig) { c.MaxAge = 24 * time.Hour }, Breaks},
 		"bounded inbox":                  {inbox, func(c *jetstream.StreamConfig) { c.MaxBytes = 1 << 30 }, Stricter},
 		"answers that expire early":      {inbox, func(c *jetstream.StreamConfig) { c.MaxAge = time.Hour }, Stricter},
@@ -367,7 +412,7 @@ func TestClasses(t *testing.T) {
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
-			for _, spec := range (Config{}).withDefaults().streams() {
+			for _, spec := range allSet().streams() {
 				if spec.Name != test.stream {
 					continue
 				}
@@ -422,7 +467,7 @@ func TestEnsureAcceptsLimits(t *testing.T) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
-	diffs, err := Differences(t.Context(), js, Config{})
+	diffs, err := Differences(t.Context(), js, allSet())
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -21,7 +21,8 @@
 //
 // Ensure creates missing streams and never changes existing ones: an operator may bound and tune them. A Difference is of one of three classes. With Breaks
 // a guarantee does not hold, such as a partition that is missing or a queue that drops commands: Ensure and Check return a *DiffError with one line for each
-// setting. Stricter is a lower limit, and Accepted does not matter; Differences returns all of them.
+// setting. Stricter is a lower limit, and Accepted does not matter; Differences returns all of them. The sizes and ages of existing streams are compared with the
+// fields of Config that are set, so the zero Config accepts all with which the guarantees hold.
 //
 // A stream that Ensure creates has a random epoch in its metadata (tailrace.epoch), which identifies its history: positions of readers belong to it. A stream
 // without one, which another tool has created from Streams, has its creation time as its epoch.

@@ -69,7 +69,7 @@ func explain(js jetstream.JetStream, doing string, err error) error {
 	case code == codeInsufficient, code == codeMemoryExceeded, code == codeStorageExceeded:
 		return fmt.Errorf("%s: insufficient storage: raise max_file_store or lower MaxBytes: %w", doing, err)
 	case code == codeMaxBytesRequired:
-		return fmt.Errorf("%s: this account wants a size limit for every stream: set %s: %w", doing, byteLimitNames(), err)
+		return fmt.Errorf("%s: this account wants a size limit for every stream: set all MaxBytes (TAILRACE_STREAMS): %w", doing, err)
 	default:
 		return fmt.Errorf("%s: %w", doing, err)
 	}

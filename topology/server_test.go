@@ -49,7 +49,7 @@ func TestMissingServerFeatures(t *testing.T) {
 		"an account that wants limits": {
 			server: []natstest.Option{accounts},
 			client: []nats.Option{nats.UserInfo("bounded", "p")},
-			want:   "this account wants a size limit for every stream: set MaxBytes, CommandMaxBytes, DeadlineMaxBytes, InboxMaxBytes, CredentialMaxBytes, UsageMaxBytes, SnapshotMaxBytes, ObjectMaxBytes, AuditMaxBytes",
+			want:   "this account wants a size limit for every stream: set all MaxBytes (TAILRACE_STREAMS)",
 		},
 		"three replicas on one server": {
 			cfg:  Config{Replicas: 3},
@@ -113,6 +113,7 @@ func TestConfigIsRefused(t *testing.T) {
 		"message size": {Config{MaxMsgSize: 1}, "MaxMsgSize is 1, want at least 16384"},
 		"consumers":    {Config{MaxConsumers: -1}, "MaxConsumers is -1, want at least 1"},
 		"command age":  {Config{CommandMaxAge: time.Second}, "CommandMaxAge is 1s, want at least 2m0s"},
+		"snapshot age": {Config{SnapshotMaxAge: time.Hour}, "SnapshotMaxAge is 1h0m0s, want unlimited or at least MaxAge, 72h0m0s"},
 		"value size":   {Config{MaxSnapshot: 1}, "MaxSnapshot is 1, want at least 16384"},
 	}
 	for name, test := range tests {
@@ -127,6 +128,7 @@ func TestConfigOff(t *testing.T) {
 	want := Config{}.withDefaults()
 	for _, off := range []int64{Off, -7} {
 		got := Config{MaxBytes: off, CommandMaxBytes: off, DeadlineMaxBytes: off, InboxMaxBytes: off, CredentialMaxBytes: off, UsageMaxBytes: off, SnapshotMaxBytes: off, ObjectMaxBytes: off, AuditMaxBytes: off}.withDefaults()
+		got.unset = want.unset
 		if !reflect.DeepEqual(got, want) {
 			t.Errorf("%d: got %+v, want %+v", off, got, want)
 		}

@@ -8,6 +8,8 @@ import (
 	"time"
 
 	"github.com/nats-io/nats.go/jetstream"
+
+	"github.com/tailrace/tailrace/internal/jsclient"
 )
 
 // setting is one property of a stream as text. The description, the metadata of other programs and, unless a Config asks for one, the placement are not
@@ -24,6 +26,7 @@ const (
 	subjectsSetting     = "the list of subjects"
 	partitionsSetting   = "number of partitions"
 	snapshotsSetting    = "partition of the snapshots"
+	snapshotAgeSetting  = "max age of snapshots"
 	storageSetting      = "storage"
 	replicasSetting     = "number of replicas"
 	maxAgeSetting       = "max age"
@@ -51,6 +54,7 @@ func settings(c jetstream.StreamConfig) []setting {
 		{name: subjectsSetting, value: strings.Join(c.Subjects, " ")},
 		{name: partitionsSetting, value: orNone(c.Metadata[partitionsKey])},
 		{name: snapshotsSetting, value: orNone(c.Metadata[snapshotsKey])},
+		{name: snapshotAgeSetting, value: orNone(c.Metadata[jsclient.MaxAgeKey])},
 		{name: retentionSetting, value: c.Retention.String(), fixed: true},
 		{name: storageSetting, value: c.Storage.String(), fixed: true},
 		{name: replicasSetting, value: strconv.Itoa(max(1, c.Replicas)), size: int64(max(1, c.Replicas))},

@@ -1,10 +1,13 @@
 package topology
 
 import (
+	"slices"
 	"strconv"
 	"time"
 
 	"github.com/nats-io/nats.go/jetstream"
+
+	"github.com/tailrace/tailrace/internal/jsclient"
 )
 
 const (
@@ -35,6 +38,7 @@ type streamSpec struct {
 	jetstream.StreamConfig
 
 	fields   map[string]string    // setting to the field of Config that decides it
+	unset    []string             // settings that Config leaves to the stream: differences matter only if they break a guarantee
 	exact    []string             // limits of which a lower value breaks a guarantee of this stream
 	reserved []string             // subjects of all streams
 	live     *jetstream.RePublish // what a stream of the log may republish
@@ -68,7 +72,13 @@ func (c Config) streams() []streamSpec {
 // a message of the log. fields has the settings that a field of Config decides, besides those of every stream.
 func (c Config) stream(name, description string, fields map[string]string, subjects ...string) streamSpec {
 	fields[subjectsSetting], fields[storageSetting], fields[replicasSetting], fields[placementSetting] = "Layout", "Storage", "Replicas", "Placement"
-	return streamSpec{fields: fields, StreamConfig: jetstream.StreamConfig{
+	var unset []string
+	for setting, field := range fields {
+		if slices.Contains(c.unset, field) {
+			unset = append(unset, setting)
+		}
+	}
+	return streamSpec{fields: fields, unset: unset, StreamConfig: jetstream.StreamConfig{
 		Name:              name,
 		Description:       description,
 		Subjects:          subjects,
@@ -117,7 +127,6 @@ func (c Config) commands() streamSpec {
 		maxMsgSizeSetting:   "MaxMsgSize",
 		maxConsumersSetting: "MaxConsumers",
 	}, c.Layout.AllCommands())
-	s.exact = []string{maxAgeSetting} // the sweep ends the run of a command before it expires, by CommandMaxAge
 	s.Retention = jetstream.WorkQueuePolicy
 	s.Discard = jetstream.DiscardNew
 	s.MaxAge = c.CommandMaxAge
@@ -136,7 +145,7 @@ func (c Config) deadlines() streamSpec {
 		maxMsgSizeSetting:   "MaxMsgSize",
 		maxConsumersSetting: "MaxConsumers",
 	}, c.Layout.AllDeadlines())
-	s.exact = []string{maxAgeSetting, maxBytesSetting, maxMsgsSetting, maxPerSubjectSetting} // the oldest deadlines would be lost
+	s.exact = []string{maxAgeSetting, maxMsgsSetting, maxPerSubjectSetting} // the oldest deadlines would be lost
 	s.Retention = jetstream.WorkQueuePolicy
 	s.MaxAge = deadlineAge
 	s.MaxBytes = c.DeadlineMaxBytes
@@ -203,8 +212,9 @@ func (c Config) usage() streamSpec {
 // snapshots is the stream of the bucket of heads and messages of partition p. The head of a deleted session has a TTL.
 func (c Config) snapshots(p int) streamSpec {
 	s := c.values(c.Layout.SnapshotsOf(p), "Tailrace: snapshots of sessions, partition "+strconv.Itoa(p), map[string]string{
-		maxBytesSetting:   "SnapshotMaxBytes",
-		maxMsgSizeSetting: "MaxSnapshot",
+		snapshotAgeSetting: "SnapshotMaxAge",
+		maxBytesSetting:    "SnapshotMaxBytes",
+		maxMsgSizeSetting:  "MaxSnapshot",
 	})
 	s.exact = append(s.exact, maxAgeSetting, maxMsgSizeSetting) // a snapshot outlives the log, and is split by MaxSnapshot
 	s.MaxBytes = c.SnapshotMaxBytes
@@ -212,6 +222,9 @@ func (c Config) snapshots(p int) streamSpec {
 	s.AllowDirect = true
 	s.AllowMsgTTL = true
 	s.Metadata = map[string]string{snapshotsKey: strconv.Itoa(p)}
+	if p == 0 {
+		s.Metadata[jsclient.MaxAgeKey] = max(0, c.SnapshotMaxAge).String()
+	}
 	return s
 }
 

@@ -16,7 +16,6 @@ import (
 	"github.com/tailrace/tailrace/projector"
 	"github.com/tailrace/tailrace/projector/fold"
 	"github.com/tailrace/tailrace/subjects"
-	"github.com/tailrace/tailrace/topology"
 )
 
 // Reaper ends runs that no worker ends. It serves no agents and holds no resources; its methods may be called
@@ -36,10 +35,6 @@ type ReaperConfig struct {
 	// It must exceed the longest pause of a writer that is not a worker, and the difference between the clocks of the
 	// processes and of the servers. Defaults to 10 minutes; Off keeps such runs until they are stopped.
 	RunTimeout time.Duration
-
-	// CommandMaxAge is the age at which a command expires, as in topology.Config. Sweep ends the run of a command that no
-	// worker has started by three quarters of it. Defaults to topology.DefaultCommandMaxAge.
-	CommandMaxAge time.Duration
 
 	// Observe is called for each run that was ended. May be nil.
 	Observe func(Reason)
@@ -68,9 +63,6 @@ func (c ReaperConfig) withDefaults() ReaperConfig {
 	if c.RunTimeout == 0 {
 		c.RunTimeout = 10 * time.Minute
 	}
-	if c.CommandMaxAge == 0 {
-		c.CommandMaxAge = topology.DefaultCommandMaxAge
-	}
 	if c.Observe == nil {
 		c.Observe = func(Reason) {}
 	}
@@ -84,9 +76,6 @@ func (c ReaperConfig) withDefaults() ReaperConfig {
 func NewReaper(js jetstream.JetStream, cfg ReaperConfig) (*Reaper, error) {
 	if err := cfg.Layout.Validate(); err != nil {
 		return nil, fmt.Errorf("Layout: %w", err)
-	}
-	if cfg.CommandMaxAge < 0 {
-		return nil, fmt.Errorf("CommandMaxAge is %s, want more than 0", cfg.CommandMaxAge)
 	}
 	cfg = cfg.withDefaults()
 	return &Reaper{cfg: cfg, open: func() (*Workers, func(), error) {
@@ -236,8 +225,8 @@ type Heads interface {
 // sweepBatch is the number of heads that are listed at a time.
 const sweepBatch = 500
 
-// Sweep abandons the runs without a worker, and ends the runs of commands that are about to expire: they fail with
-// CodeRunAbandoned, with their input in the log. It resumes suspended runs that have all answers. It reads the headers of
+// Sweep abandons the runs without a worker, and ends the runs of commands that no worker has started by three quarters
+// of the age at which they expire: they fail with CodeRunAbandoned, with their input in the log. It resumes suspended runs that have all answers. It reads the headers of
 // all heads. A session that fails does not stop the
 // sweep.
 func (r *Reaper) Sweep(ctx context.Context, heads Heads) error {
@@ -309,7 +298,7 @@ func (r *Reaper) sweepCommands(ctx context.Context, failed *int) error {
 	expired := AgentFunc(func(context.Context, *Turn) error {
 		return &Error{Message: "no worker has started the run in time", Code: CodeRunAbandoned, Category: "run", Retryable: true}
 	})
-	for c, err := range w.queue.StoredBefore(ctx, time.Now().Add(-r.cfg.CommandMaxAge/4*3)) {
+	for c, err := range w.queue.Expiring(ctx, time.Now()) {
 		if err != nil {
 			return err
 		}

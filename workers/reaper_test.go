@@ -3,12 +3,14 @@ package workers
 import (
 	"context"
 	"errors"
+	"iter"
 	"strings"
 	"sync"
 	"testing"
 	"time"
 
 	"github.com/tailrace/tailrace/chunk"
+	"github.com/tailrace/tailrace/internal/control"
 	"github.com/tailrace/tailrace/internal/jssnapshots"
 	"github.com/tailrace/tailrace/internal/natsauth"
 	"github.com/tailrace/tailrace/internal/testkit/natstest"
@@ -180,7 +182,8 @@ func TestSweep(t *testing.T) {
 		_, _, err := w.Queue.Pending(ctx, child.Session, "unserved")
 		return err
 	})
-	r := w.reaper(ReaperConfig{RunTimeout: time.Nanosecond, CommandMaxAge: time.Nanosecond})
+	r := w.reaper(ReaperConfig{RunTimeout: time.Nanosecond})
+	r.open = later(r.open)
 	if err := r.Sweep(t.Context(), store); err != nil {
 		t.Fatal(err)
 	}
@@ -199,5 +202,22 @@ func TestSweep(t *testing.T) {
 	next.RunID = "r2"
 	if err := w.Queue.Request(t.Context(), next, w.revision(queued)); err != nil {
 		t.Error(err)
+	}
+}
+
+// laterQueue lists what expires as if it was 20 hours later. Commands expire after 24 hours.
+type laterQueue struct{ queue }
+
+func (q laterQueue) Expiring(ctx context.Context, now time.Time) iter.Seq2[control.Command, error] {
+	return q.queue.Expiring(ctx, now.Add(20*time.Hour))
+}
+
+func later(open func() (*Workers, func(), error)) func() (*Workers, func(), error) {
+	return func() (*Workers, func(), error) {
+		w, release, err := open()
+		if err == nil {
+			w.queue = laterQueue{w.queue}
+		}
+		return w, release, err
 	}
 }

@@ -52,7 +52,7 @@ type (
 		Request(ctx context.Context, c control.Command, after control.Revision) error
 		PublishAt(ctx context.Context, c control.Command, at time.Time) error
 		Commands(ctx context.Context, s chunk.Session, agentType string) iter.Seq2[control.Command, error]
-		StoredBefore(ctx context.Context, before time.Time) iter.Seq2[control.Command, error]
+		Expiring(ctx context.Context, now time.Time) iter.Seq2[control.Command, error]
 	}
 	inboxStore interface {
 		Answer(ctx context.Context, a control.Answer) error

@@ -64,7 +64,7 @@ func (e accountEntry) settings(c config, tenant string) (config, error) {
 		c.NATSDomain = *e.Domain
 	}
 	c.NATSInboxPrefix = cmp.Or(e.InboxPrefix, natsauth.InboxPrefix(natsauth.Edge))
-	c.Prefix, c.SnapshotBucket = cmp.Or(e.Prefix, c.Prefix), e.SnapshotBucket
+	c.Prefix, c.streams.Snapshots.Bucket = cmp.Or(e.Prefix, c.Prefix), e.SnapshotBucket
 	c.Partitions = cmp.Or(e.Partitions, c.Partitions)
 	return c, c.validate()
 }

@@ -8,12 +8,9 @@ import (
 	"log/slog"
 	"time"
 
-	"github.com/nats-io/nats.go/jetstream"
-
 	"github.com/tailrace/tailrace/agents/openai"
 	"github.com/tailrace/tailrace/internal/natsauth"
 	"github.com/tailrace/tailrace/subjects"
-	"github.com/tailrace/tailrace/topology"
 )
 
 // The values of config.Feed.
@@ -95,33 +92,15 @@ type config struct {
 	Replicas   int           `envconfig:"TAILRACE_REPLICAS" default:"1" desc:"replicas of every stream and bucket: 1 or 3"`
 	MaxAge     time.Duration `envconfig:"TAILRACE_MAX_AGE" default:"72h" desc:"retention of chunks in the log"`
 
-	MaxBytes           int64      `envconfig:"TAILRACE_MAX_BYTES" default:"-1" desc:"size of each chunk stream, in bytes; the oldest chunks are deleted first; -1 is unlimited"`
-	CommandMaxBytes    int64      `envconfig:"TAILRACE_COMMAND_MAX_BYTES" default:"-1" desc:"size of the work queue, in bytes, beyond which commands are refused; -1 is unlimited"`
-	DeadlineMaxBytes   int64      `envconfig:"TAILRACE_DEADLINE_MAX_BYTES" default:"-1" desc:"size of the stream of deadlines, in bytes; the oldest are lost; -1 is unlimited"`
-	InboxMaxBytes      int64      `envconfig:"TAILRACE_INBOX_MAX_BYTES" default:"-1" desc:"size of the bucket of answers and stop requests, in bytes, beyond which they are refused; -1 is unlimited"`
-	CredentialMaxBytes int64      `envconfig:"TAILRACE_CREDENTIAL_MAX_BYTES" default:"-1" desc:"size of the bucket of revocations and tickets, in bytes, beyond which they are refused; -1 is unlimited"`
-	UsageMaxBytes      int64      `envconfig:"TAILRACE_USAGE_MAX_BYTES" default:"-1" desc:"size of the bucket of used tokens, in bytes, beyond which they are not stored and budgets not enforced; -1 is unlimited"`
-	SnapshotMaxBytes   int64      `envconfig:"TAILRACE_SNAPSHOT_MAX_BYTES" default:"-1" desc:"size of each bucket of snapshots, in bytes, beyond which none is saved; -1 is unlimited"`
-	ObjectMaxBytes     int64      `envconfig:"TAILRACE_OBJECT_MAX_BYTES" default:"-1" desc:"size of the bucket of large values, in bytes, beyond which none is saved; -1 is unlimited"`
-	PlacementCluster   string     `envconfig:"TAILRACE_PLACEMENT_CLUSTER" desc:"NATS cluster in which streams and buckets are created; empty lets the server choose"`
-	PlacementTags      stringList `envconfig:"TAILRACE_PLACEMENT_TAGS" desc:"comma-separated tags of the NATS servers on which streams and buckets are created"`
+	Streams string `envconfig:"TAILRACE_STREAMS" desc:"JSON file of sizes, ages and placement of the streams and buckets that 'setup' and 'up' create (docs/operations.md); existing ones are changed with 'nats stream edit'"`
 
 	CheckStreams bool `envconfig:"TAILRACE_CHECK_STREAMS" default:"false" desc:"'up' only checks streams and buckets, as the roles do, and creates none; run 'setup' before"`
 
-	CommandMaxAge time.Duration `envconfig:"TAILRACE_COMMAND_MAX_AGE" default:"0s" desc:"retention of a command that no worker takes; 0s is 24 hours"`
-	RunTimeout    time.Duration `envconfig:"TAILRACE_RUN_TIMEOUT" default:"10m" desc:"an active run without a command on the queue that writes nothing for this long is abandoned: the next message, or a sweep of the projector, fails it with run_abandoned; 0s disables"`
-	InboxMaxAge   time.Duration `envconfig:"TAILRACE_INBOX_MAX_AGE" default:"0s" desc:"retention of an answer for a run that waits for other answers; a run that waits longer does not get it; 0s is 30 days"`
+	RunTimeout time.Duration `envconfig:"TAILRACE_RUN_TIMEOUT" default:"10m" desc:"an active run without a command on the queue that writes nothing for this long is abandoned: the next message, or a sweep of the projector, fails it with run_abandoned; 0s disables"`
 
-	SnapshotBucket  string        `envconfig:"TAILRACE_SNAPSHOT_BUCKET" desc:"snapshot bucket, to switch to one that 'rebuild --to' has filled; if empty, the one named after PREFIX"`
-	SnapshotTTL     time.Duration `envconfig:"TAILRACE_SNAPSHOT_TTL" default:"2160h" desc:"retention of the snapshot of a session since its last record, at least MAX_AGE, to which the default of 90 days is raised; 0s is unlimited"`
-	ProjectorMemory int           `envconfig:"TAILRACE_PROJECTOR_MEMORY" default:"268435456" desc:"memory for snapshots in a projector, of all its partitions together, in bytes"`
+	ProjectorMemory int `envconfig:"TAILRACE_PROJECTOR_MEMORY" default:"268435456" desc:"memory for snapshots in a projector, of all its partitions together, in bytes"`
 
-	DeadLetterMaxAge   time.Duration `envconfig:"TAILRACE_DEADLETTER_MAX_AGE" default:"0s" desc:"retention of dead letters; 0s is 30 days"`
-	DeadLetterMaxBytes int64         `envconfig:"TAILRACE_DEADLETTER_MAX_BYTES" default:"0" desc:"size of all dead letters, in bytes; the oldest are deleted first; 0 is 64 MiB"`
-
-	Audit         string        `envconfig:"TAILRACE_AUDIT" default:"on" desc:"audit log of acts and refused accesses: on (the event is stored after the act; while the store is away it waits in memory), required (the event is stored before the act, which is refused otherwise) or off"`
-	AuditMaxAge   time.Duration `envconfig:"TAILRACE_AUDIT_MAX_AGE" default:"0s" desc:"retention of the audit log; 0s is 90 days"`
-	AuditMaxBytes int64         `envconfig:"TAILRACE_AUDIT_MAX_BYTES" default:"-1" desc:"size of the audit log, in bytes, beyond which events are refused; -1 is unlimited"`
+	Audit string `envconfig:"TAILRACE_AUDIT" default:"on" desc:"audit log of acts and refused accesses: on (the event is stored after the act; while the store is away it waits in memory), required (the event is stored before the act, which is refused otherwise) or off"`
 
 	Linger           time.Duration `envconfig:"TAILRACE_LINGER" default:"10ms" desc:"longest delay of a delta to merge it with the next; 0s disables"`
 	Format           format        `envconfig:"TAILRACE_FORMAT" default:"json" desc:"body of stored chunks: json or msgpack"`
@@ -143,6 +122,8 @@ type config struct {
 	LogLevel  slog.Level `envconfig:"TAILRACE_LOG_LEVEL" default:"info" desc:"debug, info, warn or error"`
 	LogFormat string     `envconfig:"TAILRACE_LOG_FORMAT" default:"text" desc:"text or json"`
 	AccessLog bool       `envconfig:"TAILRACE_ACCESS_LOG" default:"false" desc:"log a line of the level info when a request or an event stream of the edge has ended, with its route, status, duration, size and client address"`
+
+	streams streamsFile // of Streams
 }
 
 // load reads the environment, then the flags; flags win. extra registers the
@@ -167,6 +148,9 @@ func load(args []string, extra func(*flag.FlagSet)) (config, []string, error) {
 		return cfg, nil, err
 	}
 	cfg = cfg.withoutDemo()
+	if cfg.streams, err = cfg.readStreams(); err != nil {
+		return cfg, nil, err
+	}
 	return cfg, rest, cfg.validate()
 }
 
@@ -230,9 +214,6 @@ func (c config) validate() error {
 	case c.DemoPace < 0:
 		return fmt.Errorf("demo-pace is %v, want 0 or more", c.DemoPace)
 	}
-	if ttl := c.snapshotTTL(); ttl < 0 || ttl > 0 && ttl < c.MaxAge {
-		return fmt.Errorf("snapshot-ttl is %s, want 0s (unlimited) or at least max-age, %s: a snapshot outlives the log", c.SnapshotTTL, c.MaxAge)
-	}
 	for name, d := range map[string]time.Duration{"heartbeat": c.Heartbeat, "write-timeout": c.WriteTimeout, "feed-linger": c.FeedLinger, "model-idle-timeout": c.ModelIdleTimeout} {
 		if d <= 0 {
 			return fmt.Errorf("%s is %s, want more than 0", name, d)
@@ -246,7 +227,7 @@ func (c config) validate() error {
 	}
 	for name, err := range map[string]error{
 		"agent": subjects.CheckToken("", c.Agent), "tenant": subjects.CheckToken("", c.Tenant),
-		"nats-domain": checkIfSet("", c.NATSDomain), "snapshot-bucket": checkIfSet("", c.SnapshotBucket),
+		"nats-domain": checkIfSet("", c.NATSDomain),
 	} {
 		if err != nil { // whose text has the value
 			return fmt.Errorf("%s: want 1 to 64 of A-Z a-z 0-9 _ -", name)
@@ -266,22 +247,6 @@ func checkIfSet(name, token string) error {
 	return subjects.CheckToken(name, token)
 }
 
-// topology returns the configuration of the streams and buckets.
-func (c config) topology() topology.Config {
-	t := topology.Config{
-		Layout: c.layout(), Replicas: c.Replicas, MaxAge: c.MaxAge, MaxBytes: c.MaxBytes, Republish: c.Feed == feedInterest,
-		CommandMaxAge: c.CommandMaxAge, CommandMaxBytes: c.CommandMaxBytes, DeadlineMaxBytes: c.DeadlineMaxBytes,
-		InboxMaxAge: c.InboxMaxAge, InboxMaxBytes: c.InboxMaxBytes, CredentialMaxBytes: c.CredentialMaxBytes, UsageMaxBytes: c.UsageMaxBytes,
-		SnapshotMaxBytes: c.SnapshotMaxBytes, ObjectMaxBytes: c.ObjectMaxBytes,
-		DeadLetterMaxAge: c.DeadLetterMaxAge, DeadLetterMaxBytes: c.DeadLetterMaxBytes,
-		AuditMaxAge: c.AuditMaxAge, AuditMaxBytes: c.AuditMaxBytes,
-	}
-	if c.PlacementCluster != "" || len(c.PlacementTags) > 0 {
-		t.Placement = &jetstream.Placement{Cluster: c.PlacementCluster, Tags: c.PlacementTags}
-	}
-	return t
-}
-
 func (c config) layout() subjects.Layout {
-	return subjects.Layout{Prefix: c.Prefix, Partitions: c.Partitions, SnapshotBucket: c.SnapshotBucket}
+	return subjects.Layout{Prefix: c.Prefix, Partitions: c.Partitions, SnapshotBucket: c.streams.Snapshots.Bucket}
 }

@@ -19,7 +19,7 @@ import (
 func (d *doctor) checkStreams(ctx context.Context) {
 	d.checkAccount(ctx)
 	asking, cancel := context.WithTimeout(ctx, doctorTimeout)
-	diffs, err := topology.Differences(asking, d.js, d.cfg.topology())
+	diffs, err := topology.Differences(asking, d.js, d.cfg.newStreams())
 	cancel()
 	if err != nil {
 		d.report(finding{Level: levelProblem, Check: "stream", Text: err.Error()})
@@ -27,7 +27,7 @@ func (d *doctor) checkStreams(ctx context.Context) {
 	for _, diff := range diffs {
 		d.report(findingOf(diff))
 	}
-	streams, err := topology.Streams(d.cfg.topology())
+	streams, err := topology.Streams(d.cfg.newStreams())
 	if err != nil {
 		return // Differences has returned it
 	}

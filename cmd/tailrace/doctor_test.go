@@ -66,7 +66,7 @@ func TestDoctor(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	edit("TR_CHUNKS_0", func(c *jetstream.StreamConfig) { c.MaxBytes = 1 << 30 })
+	edit("TR_CHUNKS_0", func(c *jetstream.StreamConfig) { c.MaxConsumers = 500 })
 	edit("TR_COMMANDS", func(c *jetstream.StreamConfig) { c.Compression = jetstream.S2Compression })
 	if _, err := js.CreateConsumer(t.Context(), "TR_CHUNKS_0", jetstream.ConsumerConfig{Durable: "billing", AckPolicy: jetstream.AckExplicitPolicy}); err != nil {
 		t.Fatal(err)
@@ -79,7 +79,7 @@ func TestDoctor(t *testing.T) {
 	}
 	found = examine(t, exitOK, "--nats-url", server.URL)
 	for _, want := range []string{
-		"warning setting TR_CHUNKS_0 max bytes is 1073741824, want unlimited",
+		"warning setting TR_CHUNKS_0 max consumers is 500, want 4096",
 		"note setting TR_COMMANDS compression is S2, want None",
 		"warning durable TR_CHUNKS_0 billing: 1 messages not delivered, 0 not acknowledged",
 		"warning durable TR_COMMANDS 1 commands wait and no worker has read any",

@@ -9,7 +9,6 @@ import (
 	"time"
 
 	"github.com/tailrace/tailrace/internal/testkit/natstest"
-	"github.com/tailrace/tailrace/topology"
 )
 
 var update = flag.Bool("update", false, "rewrite the golden files")
@@ -63,43 +62,12 @@ func TestEnvironment(t *testing.T) {
 	t.Setenv("TAILRACE_CHAT_AGENT", "")
 	t.Setenv("TAILRACE_PARTITIONS", "0x10")
 	t.Setenv("TAILRACE_NATS_URL", "nats://a:4222")
-	cfg, _, err := load([]string{"--nats-url", "nats://b:4222", "--max-bytes", "0x20"}, nil)
+	cfg, _, err := load([]string{"--nats-url", "nats://b:4222", "--max-streams", "0x20"}, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if cfg.Listen != "127.0.0.1:4480" || len(cfg.ChatAgents) != 0 || cfg.Partitions != 16 || cfg.NATSURL != "nats://b:4222" || cfg.MaxBytes != 32 || cfg.Replicas != 1 {
+	if cfg.Listen != "127.0.0.1:4480" || len(cfg.ChatAgents) != 0 || cfg.Partitions != 16 || cfg.NATSURL != "nats://b:4222" || cfg.MaxStreams != 32 || cfg.Replicas != 1 {
 		t.Errorf("settings %+v", cfg)
-	}
-}
-
-// The ages of the streams come from the settings; 0s selects the default of the
-// topology.
-func TestAgesOfStreams(t *testing.T) {
-	cfg, _, err := load([]string{"--max-age", "3h", "--command-max-age", "4h", "--inbox-max-age", "5h", "--deadletter-max-age", "6h"}, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	js := natstest.Start(t).JetStream(t)
-	if err := topology.Ensure(t.Context(), js, cfg.topology()); err != nil {
-		t.Fatal(err)
-	}
-	for name, want := range map[string]time.Duration{
-		"TR_CHUNKS_0": 3 * time.Hour, "TR_COMMANDS": 4 * time.Hour, "KV_TR_INBOX": 5 * time.Hour, "TR_DEADLETTERS": 6 * time.Hour,
-	} {
-		stream, err := js.Stream(t.Context(), name)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if got := stream.CachedInfo().Config.MaxAge; got != want {
-			t.Errorf("%s keeps messages for %s, want %s", name, got, want)
-		}
-	}
-	if cfg, _, err = load(nil, nil); err != nil || cfg.CommandMaxAge != 0 || cfg.InboxMaxAge != 0 {
-		t.Errorf("defaults are %s and %s, %v, want 0s", cfg.CommandMaxAge, cfg.InboxMaxAge, err)
-	}
-	cfg.CommandMaxAge = time.Minute
-	if err := topology.Ensure(t.Context(), js, cfg.topology()); err == nil || !strings.Contains(err.Error(), "want at least 2m0s") {
-		t.Errorf("an age below the duplicate window: err = %v", err)
 	}
 }
 

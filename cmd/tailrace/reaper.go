@@ -1,13 +1,11 @@
 package main
 
 import (
-	"cmp"
 	"context"
-	"time"
 
+	"github.com/tailrace/tailrace/internal/jscontrol"
 	"github.com/tailrace/tailrace/internal/jssnapshots"
 	"github.com/tailrace/tailrace/internal/metrics"
-	"github.com/tailrace/tailrace/topology"
 	"github.com/tailrace/tailrace/workers"
 )
 
@@ -22,13 +20,8 @@ func (b *app) newReaper() (*workers.Reaper, error) {
 		timeout = workers.Off
 	}
 	return workers.NewReaper(b.js, workers.ReaperConfig{
-		Layout: b.cfg.layout(), RunTimeout: timeout, CommandMaxAge: b.cfg.commandMaxAge(), Observe: ended.Ended, Log: b.log,
+		Layout: b.cfg.layout(), RunTimeout: timeout, Observe: ended.Ended, Log: b.log,
 	})
-}
-
-// commandMaxAge returns the retention of commands.
-func (c config) commandMaxAge() time.Duration {
-	return cmp.Or(c.CommandMaxAge, topology.DefaultCommandMaxAge)
 }
 
 // sweepRuns ends the runs without a worker until ctx ends. Because it scans every head, it runs once per hour, or more
@@ -38,6 +31,13 @@ func (b *app) sweepRuns(ctx context.Context, store *jssnapshots.Store) error {
 	if err != nil {
 		return err
 	}
-	interval := min(time.Hour, max(time.Minute, b.cfg.commandMaxAge()/12))
+	queue, err := jscontrol.NewQueue(b.js, jscontrol.QueueConfig{Layout: b.cfg.layout(), Log: b.log})
+	if err != nil {
+		return err
+	}
+	interval, err := b.sweepInterval(ctx, queue, 12)
+	if err != nil {
+		return err
+	}
 	return b.every(ctx, "runs", interval, func(ctx context.Context) error { return reaper.Sweep(ctx, store) })
 }

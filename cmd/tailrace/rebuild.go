@@ -109,7 +109,7 @@ func (f *rebuildFlags) run(ctx context.Context, t terminal, b *app) error {
 		return fmt.Errorf("%d sessions failed; rebuild can be repeated", n)
 	}
 	if f.to != "" && f.all {
-		fmt.Fprintf(t.err, "to switch: stop every projector, then start all roles with TAILRACE_SNAPSHOT_BUCKET=%s\n", f.to)
+		fmt.Fprintf(t.err, "to switch: stop every projector, then start all roles with a TAILRACE_STREAMS file that has {\"snapshots\": {\"bucket\": %q}}\n", f.to)
 	}
 	return nil
 }
@@ -139,7 +139,7 @@ func (f *rebuildFlags) remove(ctx context.Context, t terminal, b *app) error {
 
 // other returns the store of the bucket to fill, created like the live one.
 func (f *rebuildFlags) other(ctx context.Context, b *app) (*jssnapshots.Store, error) {
-	beside := b.cfg.topology()
+	beside := b.cfg.newStreams()
 	beside.Layout.SnapshotBucket = f.to
 	if err := topology.Ensure(ctx, b.js, beside); err != nil {
 		return nil, err

@@ -197,16 +197,17 @@ func TestRebuildIntoAnotherBucket(t *testing.T) {
 	s.run(exitOK, "rebuild", "--all")
 	s.expire(s.all[4], 5)
 	s.expire(s.all[5], 0)
+	switched := writeStreams(t, `{"snapshots": {"bucket": "TR_SNAPSHOTS2"}}`)
 	_, errs := s.run(exitOK, "rebuild", "--all", "--to", "TR_SNAPSHOTS2")
-	if !strings.Contains(errs, "12 sessions, 10 replaced, 2 copied") || !strings.Contains(errs, "TAILRACE_SNAPSHOT_BUCKET=TR_SNAPSHOTS2") {
+	if !strings.Contains(errs, "12 sessions, 10 replaced, 2 copied") || !strings.Contains(errs, `TAILRACE_STREAMS file that has {"snapshots": {"bucket": "TR_SNAPSHOTS2"}}`) {
 		t.Errorf("rebuild prints %s", errs)
 	}
 	s.expect(s.results(exitOK, "rebuild", "--all", "--to", "TR_SNAPSHOTS2"), "unchanged:12")
-	s.expect(s.results(exitOK, "verify", "--all", "--snapshot-bucket", "TR_SNAPSHOTS2"), "same:10 unprovable:2")
+	s.expect(s.results(exitOK, "verify", "--all", "--streams", switched), "same:10 unprovable:2")
 
 	// A projector with the new bucket continues at the positions stored there.
 	s.write(chunk.RootSession("default", "late"), 99, 40)
-	p := startProcess(t, "projector", "--nats-url", s.url, "--partitions", "2", "--snapshot-bucket", "TR_SNAPSHOTS2", "--ops-listen", "127.0.0.1:0")
+	p := startProcess(t, "projector", "--nats-url", s.url, "--partitions", "2", "--streams", switched, "--ops-listen", "127.0.0.1:0")
 	layout := siteLayout
 	layout.SnapshotBucket = "TR_SNAPSHOTS2"
 	store, err := jssnapshots.New(s.js, jssnapshots.Config{Layout: layout})
@@ -223,7 +224,7 @@ func TestRebuildIntoAnotherBucket(t *testing.T) {
 	if got := p.end(); got != exitOK {
 		t.Errorf("projector: exit code %d", got)
 	}
-	s.expect(s.results(exitOK, "verify", "--all", "--snapshot-bucket", "TR_SNAPSHOTS2"), "same:11 unprovable:2")
+	s.expect(s.results(exitOK, "verify", "--all", "--streams", switched), "same:11 unprovable:2")
 	if _, _, err := s.store.Load(t.Context(), chunk.RootSession("default", "late")); err == nil {
 		t.Error("the old bucket has the late session")
 	}
@@ -233,7 +234,7 @@ func TestRebuildIntoAnotherBucket(t *testing.T) {
 	if _, errs := s.run(exitError, "rebuild", "--drop", "TR_SNAPSHOTS2"); !strings.Contains(errs, `"TR_SNAPSHOTS2", want an unused bucket`) {
 		t.Errorf("rebuild prints %s", errs)
 	}
-	if _, errs := s.run(exitOK, "rebuild", "--drop", "TR_SNAPSHOTS", "--snapshot-bucket", "TR_SNAPSHOTS2"); !strings.Contains(errs, "deleted bucket TR_SNAPSHOTS ") {
+	if _, errs := s.run(exitOK, "rebuild", "--drop", "TR_SNAPSHOTS", "--streams", switched); !strings.Contains(errs, "deleted bucket TR_SNAPSHOTS ") {
 		t.Errorf("rebuild prints %s", errs)
 	}
 	for p := range siteLayout.PartitionCount() {
@@ -244,7 +245,7 @@ func TestRebuildIntoAnotherBucket(t *testing.T) {
 			t.Errorf("%d heads in %s, %v", heads, layout.SnapshotsOf(p), err)
 		}
 	}
-	s.expect(s.results(exitOK, "verify", "--all", "--snapshot-bucket", "TR_SNAPSHOTS2"), "same:11 unprovable:2")
+	s.expect(s.results(exitOK, "verify", "--all", "--streams", switched), "same:11 unprovable:2")
 }
 
 // heads returns the number of snapshots in a bucket.

@@ -28,10 +28,11 @@ type setting struct {
 
 func settingsOf(c *config) []setting {
 	v := reflect.ValueOf(c).Elem()
-	settings := make([]setting, v.NumField())
-	for i := range settings {
-		tag := v.Type().Field(i).Tag
-		settings[i] = setting{value: v.Field(i), variable: tag.Get("envconfig"), def: tag.Get("default"), desc: tag.Get("desc")}
+	settings := make([]setting, 0, v.NumField())
+	for i := range v.NumField() {
+		if field := v.Type().Field(i); field.IsExported() {
+			settings = append(settings, setting{value: v.Field(i), variable: field.Tag.Get("envconfig"), def: field.Tag.Get("default"), desc: field.Tag.Get("desc")})
+		}
 	}
 	return settings
 }

@@ -20,7 +20,7 @@ func runSetup(ctx context.Context, t terminal, args []string) error {
 	if err != nil {
 		return err
 	}
-	streams, err := topology.Streams(cfg.topology())
+	streams, err := topology.Streams(cfg.newStreams())
 	if err != nil {
 		return usageError{err}
 	}
@@ -43,7 +43,7 @@ func runSetup(ctx context.Context, t terminal, args []string) error {
 		return err
 	}
 	// A process that follows the streams logs what is stricter; this one prints everything that it did not change.
-	diffs, err := topology.Differences(ctx, b.js, b.cfg.topology())
+	diffs, err := topology.Differences(ctx, b.js, b.cfg.newStreams())
 	if err != nil {
 		return err
 	}

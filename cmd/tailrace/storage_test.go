@@ -41,7 +41,7 @@ func TestStorageFailure(t *testing.T) {
 				t.Fatal(err)
 			}
 			streamtest.Ensure(t, js, topology.Config{DeadLetterMaxBytes: 1 << 20})
-			edge := startEdge(t, "--nats-url", server.URL, "--deadletter-max-bytes", "1048576")
+			edge := startEdge(t, "--nats-url", server.URL)
 			metric := func(want int) {
 				t.Helper()
 				line := fmt.Sprintf("tailrace_stream_writable{stream=\"TR_CHUNKS_0\"} %d\n", want)

@@ -49,6 +49,9 @@ func (d *streamDifferences) observe(diffs []topology.Difference) {
 // topology returns the configuration of the streams, whose differences are reported.
 func (b *app) topology() topology.Config {
 	cfg := b.cfg.topology()
+	if b.createsStreams {
+		cfg = b.cfg.newStreams()
+	}
 	cfg.OnDifferences, cfg.OnInfo = b.differences.observe, b.streamStates.observe
 	return cfg
 }

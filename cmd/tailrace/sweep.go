@@ -10,31 +10,19 @@ import (
 	"github.com/tailrace/tailrace/internal/retention"
 )
 
-// defaultSnapshotTTL is the default of SnapshotTTL.
-const defaultSnapshotTTL = 90 * 24 * time.Hour
-
-// snapshotTTL returns the retention of snapshots, 0 for unlimited. The default is longer where the log is kept longer.
-func (c config) snapshotTTL() time.Duration {
-	if c.SnapshotTTL == defaultSnapshotTTL {
-		return max(c.SnapshotTTL, c.MaxAge)
-	}
-	return c.SnapshotTTL
-}
-
 // sweepSnapshots completes interrupted deletions and removes snapshots that
-// were not saved for SnapshotTTL, until ctx ends. Because it scans every head,
-// it runs once per hour, or more often for a short TTL.
+// have not been saved for their maximum age, until ctx ends. Because it scans every
+// head, it runs once per hour, or more often for a short age.
 func (b *app) sweepSnapshots(ctx context.Context, store *jssnapshots.Store) error {
-	interval := time.Hour
-	ttl := b.cfg.snapshotTTL()
-	if ttl > 0 {
-		interval = min(interval, max(time.Minute, ttl/24))
+	interval, err := b.sweepInterval(ctx, store, 24)
+	if err != nil {
+		return err
 	}
 	expired, err := metrics.NewExpired(b.metrics)
 	if err != nil {
 		return err
 	}
-	eraser, err := retention.NewEraser(b.js, store, retention.EraserConfig{Layout: b.cfg.layout(), TTL: ttl, Expired: expired.Expired, Log: b.log})
+	eraser, err := retention.NewEraser(b.js, store, retention.EraserConfig{Layout: b.cfg.layout(), Expired: expired.Expired, Log: b.log})
 	if err != nil {
 		return err
 	}
@@ -45,6 +33,22 @@ func (b *app) sweepSnapshots(ctx context.Context, store *jssnapshots.Store) erro
 		}
 		return err
 	})
+}
+
+// sweepInterval returns the interval of sweeps of what expires: an hour, or a part of its maximum age if that is shorter.
+func (b *app) sweepInterval(ctx context.Context, of interface {
+	MaxAge(ctx context.Context) (time.Duration, error)
+}, part time.Duration,
+) (interval time.Duration, err error) {
+	interval = time.Hour
+	err = b.waitForNATS(ctx, func(ctx context.Context) error {
+		maxAge, err := of.MaxAge(ctx)
+		if maxAge > 0 {
+			interval = min(interval, max(time.Minute, maxAge/part))
+		}
+		return err
+	})
+	return interval, err
 }
 
 // every runs a sweep once in each interval, in one of several projectors.

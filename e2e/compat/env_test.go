@@ -64,14 +64,20 @@ const viewsFile = `{"default":"customer","selectable":["support"],"views":{"cust
 "types":["*"],"except":["thinking","tool_arg_stream_delta"],"subAgents":true,"hide":{"tool_start":["arguments"],
 "tool_approval_request":["input"],"tool_input_error":["partialInput"],"custom":["data.n"],"*":["agentType"]}}}}`
 
+// streamsFile keeps everything for as long as the data.
+const streamsFile = `{"commands":{"maxAge":"` + century + `"},"inbox":{"maxAge":"` + century + `"},"deadLetters":{"maxAge":"` + century + `"},"snapshots":{"maxAge":"unlimited"}}`
+
 // startEnv runs `tailrace up` on a directory, without workers, and two more edges.
 func startEnv(t *testing.T, bin, dir string, vars ...string) *env {
 	t.Helper()
 	port := fmt.Sprint(natstest.ReservePort(t))
 	w := &env{bin: bin, edges: make(map[string]string)}
+	streams := filepath.Join(t.TempDir(), "streams.json")
+	if err := os.WriteFile(streams, []byte(streamsFile), 0o600); err != nil {
+		t.Fatal(err)
+	}
 	w.vars = append(os.Environ(), "TAILRACE_DATA_DIR="+dir, "TAILRACE_NATS_PORT="+port, "TAILRACE_LISTEN=127.0.0.1:0", "TAILRACE_OPS_LISTEN=",
-		"TAILRACE_MAX_AGE="+century, "TAILRACE_COMMAND_MAX_AGE="+century, "TAILRACE_INBOX_MAX_AGE="+century, "TAILRACE_DEADLETTER_MAX_AGE="+century,
-		"TAILRACE_SNAPSHOT_TTL=0s", "TAILRACE_PARTITIONS=2", "TAILRACE_ALLOW_DELETE=true",
+		"TAILRACE_MAX_AGE="+century, "TAILRACE_STREAMS="+streams, "TAILRACE_PARTITIONS=2", "TAILRACE_ALLOW_DELETE=true",
 		"TAILRACE_CHAT_AGENT=assistant,demo", "TAILRACE_DEMO=false", "TAILRACE_HEARTBEAT=10m", "TAILRACE_DRAIN=1s", "TAILRACE_LOG_LEVEL=error")
 	w.vars = append(w.vars, vars...)
 	file := filepath.Join(t.TempDir(), "views.json")

@@ -142,10 +142,19 @@ func (q *Queue) Pending(ctx context.Context, s chunk.Session, agentType string) 
 	return stored.Command, stored.Revision, nil
 }
 
-// StoredBefore returns the commands on the queue that were stored before a time, oldest first, without those that this build cannot read. It reads them one by
-// one from the leader, and ends at an error.
-func (q *Queue) StoredBefore(ctx context.Context, before time.Time) iter.Seq2[control.Command, error] {
+// Expiring returns the commands on the queue that have waited for three quarters of the maximum age of its stream or longer, oldest first, without those that this build
+// cannot read. It reads them one by one from the leader, and ends at an error. Without a maximum age no command expires.
+func (q *Queue) Expiring(ctx context.Context, now time.Time) iter.Seq2[control.Command, error] {
 	return func(yield func(control.Command, error) bool) {
+		maxAge, err := q.MaxAge(ctx)
+		if err != nil {
+			yield(control.Command{}, err)
+			return
+		}
+		if maxAge == 0 {
+			return
+		}
+		before := now.Add(-maxAge / 4 * 3)
 		for from := uint64(1); ; {
 			m, err := q.api.NextRetry(ctx, q.cfg.RetryTimeout, q.cfg.Layout.CommandStream(), q.cfg.Layout.AllCommands(), from)
 			if err != nil {
@@ -164,6 +173,17 @@ func (q *Queue) StoredBefore(ctx context.Context, before time.Time) iter.Seq2[co
 			}
 		}
 	}
+}
+
+// MaxAge returns the age at which a command expires, 0 if it does not.
+func (q *Queue) MaxAge(ctx context.Context) (time.Duration, error) {
+	stream, err := jsclient.Retry(ctx, jsclient.Policy{For: q.cfg.RetryTimeout}, func(ctx context.Context) (jetstream.Stream, error) {
+		return q.js.Stream(ctx, q.cfg.Layout.CommandStream())
+	})
+	if err != nil {
+		return 0, fmt.Errorf("max age of commands: %w", err)
+	}
+	return stream.CachedInfo().Config.MaxAge, nil
 }
 
 // Commands returns all commands of s that wait or whose run is in progress, oldest first. A command that this build cannot read is a *control.BusyError and does

@@ -9,6 +9,7 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/tailrace/tailrace/chunk"
+	"github.com/tailrace/tailrace/internal/jsclient"
 	"github.com/tailrace/tailrace/projector"
 	"github.com/tailrace/tailrace/projector/fold"
 	"github.com/tailrace/tailrace/subjects"
@@ -109,6 +110,25 @@ func (st *Store) StoredSessions(ctx context.Context, s chunk.Session) ([]chunk.S
 		all = append(all, session)
 	}
 	return all, nil
+}
+
+// MaxAge returns the retention of a snapshot since the last record of its session, 0 for unlimited, from the metadata of the bucket of partition 0. A bucket without it
+// has no maximum age.
+func (st *Store) MaxAge(ctx context.Context) (time.Duration, error) {
+	name := "KV_" + st.cfg.Layout.Snapshots()
+	stream, err := request(ctx, st, func(ctx context.Context) (jetstream.Stream, error) { return st.js.Stream(ctx, name) })
+	if err != nil {
+		return 0, fmt.Errorf("max age of snapshots: stream %s: %w", name, err)
+	}
+	text := stream.CachedInfo().Config.Metadata[jsclient.MaxAgeKey]
+	if text == "" {
+		return 0, nil
+	}
+	age, err := time.ParseDuration(text)
+	if err != nil || age < 0 {
+		return 0, fmt.Errorf("max age of snapshots: metadata %s of stream %s is %q, want a duration such as 2160h, or 0s (unlimited)", jsclient.MaxAgeKey, name, text)
+	}
+	return age, nil
 }
 
 // HeadsSavedBefore returns at most limit heads that were saved before a time, after the place that the previous call returned, 0 for the first call. The

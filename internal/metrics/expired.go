@@ -15,7 +15,7 @@ type Expired struct {
 func NewExpired(reg prometheus.Registerer) (*Expired, error) {
 	e := &Expired{sessions: prometheus.NewCounter(prometheus.CounterOpts{
 		Name: "tailrace_sessions_expired_total",
-		Help: "Sessions removed because they had no record for longer than the retention of snapshots (SNAPSHOT_TTL).",
+		Help: "Sessions removed because they had no record for longer than the maximum age of snapshots.",
 	})}
 	if err := reg.Register(e.sessions); err != nil {
 		return nil, fmt.Errorf("metrics: %w", err)

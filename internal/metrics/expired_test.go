@@ -19,7 +19,7 @@ func TestExpired(t *testing.T) {
 	}
 	for _, want := range []string{"0", "1"} {
 		text := `
-# HELP tailrace_sessions_expired_total Sessions removed because they had no record for longer than the retention of snapshots (SNAPSHOT_TTL).
+# HELP tailrace_sessions_expired_total Sessions removed because they had no record for longer than the maximum age of snapshots.
 # TYPE tailrace_sessions_expired_total counter
 tailrace_sessions_expired_total ` + want + "\n"
 		if err := testutil.GatherAndCompare(reg, strings.NewReader(text)); err != nil {

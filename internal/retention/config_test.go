@@ -16,7 +16,6 @@ func TestConfigNamesTheField(t *testing.T) {
 			errOf(NewEraser(js, nil, EraserConfig{Layout: bad})),
 			errOf(NewDeadLetters(js, DeadLetterConfig{Layout: bad})), errOf(NewLease(js, LeaseConfig{Layout: bad, Name: "x", Interval: 1})),
 		},
-		"TTL is ":      {errOf(NewEraser(js, nil, EraserConfig{TTL: -1}))},
 		"Name: ":       {errOf(NewLease(js, LeaseConfig{Name: "two.tokens", Interval: 1}))},
 		"Interval is ": {errOf(NewLease(js, LeaseConfig{Name: "x"}))},
 	} {

@@ -20,16 +20,20 @@ const (
 	sweepAge = 2 * time.Minute
 )
 
-// Sweep completes deletions that were interrupted, and removes the snapshots of sessions that have not been written to for the TTL and have no record in
-// the log. It returns the number of sessions that it removed. It reads the headers of all heads.
+// Sweep completes deletions that were interrupted, and removes the snapshots of sessions that have not been written to for SnapshotStore.MaxAge
+// and have no record in the log. It returns the number of sessions that it removed. It reads the headers of all heads.
 func (e *Eraser) Sweep(ctx context.Context, now time.Time) (removed int, err error) {
+	maxAge, err := e.store.MaxAge(ctx)
+	if err != nil {
+		return 0, err
+	}
 	for position := uint64(0); ; {
 		heads, next, err := e.store.HeadsSavedBefore(ctx, now.Add(-sweepAge), sweepBatch, position)
 		if err != nil {
 			return removed, err
 		}
 		for _, head := range heads {
-			expired := e.cfg.TTL > 0 && head.SavedAt.Before(now.Add(-e.cfg.TTL))
+			expired := maxAge > 0 && head.SavedAt.Before(now.Add(-maxAge))
 			if !head.Deleted && !expired {
 				continue
 			}

@@ -36,6 +36,9 @@ type SnapshotStore interface {
 	// StoredSessions returns the sessions under the root of s that have stored data.
 	StoredSessions(ctx context.Context, s chunk.Session) ([]chunk.Session, error)
 
+	// MaxAge returns the age since the last write at which the snapshot of a session is removed, 0 for unlimited. It exceeds the retention of the log.
+	MaxAge(ctx context.Context) (time.Duration, error)
+
 	// HeadsSavedBefore returns up to limit heads that were saved before a time, and the position of the next page; see jssnapshots.
 	HeadsSavedBefore(ctx context.Context, before time.Time, limit int, after uint64) ([]projector.ExpiredHead, uint64, error)
 }
@@ -45,11 +48,7 @@ type EraserConfig struct {
 	// Layout names the streams.
 	Layout subjects.Layout
 
-	// TTL is the age since the last write at which the snapshot of a session is removed. It must exceed the retention of the log. Defaults to 0,
-	// unlimited.
-	TTL time.Duration
-
-	// Expired, if not nil, is called for each session that is removed because of its TTL.
+	// Expired, if not nil, is called for each session that is removed because of its age.
 	Expired func()
 
 	// Log, if not nil, gets the warnings of the queue of commands.
@@ -70,9 +69,6 @@ type Eraser struct {
 func NewEraser(js jetstream.JetStream, store SnapshotStore, cfg EraserConfig) (*Eraser, error) {
 	if err := checkLayout(cfg.Layout); err != nil {
 		return nil, err
-	}
-	if cfg.TTL < 0 {
-		return nil, fmt.Errorf("TTL is %s, want 0 (unlimited) or more", cfg.TTL)
 	}
 	queue, err := jscontrol.NewQueue(js, jscontrol.QueueConfig{Layout: cfg.Layout, Log: cfg.Log})
 	if err != nil {

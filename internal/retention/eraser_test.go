@@ -372,9 +372,9 @@ func TestDeletionAfterProjectorCrash(t *testing.T) {
 	w.onlyTombstones(all...)
 }
 
-// A snapshot that has not been written to for the TTL expires with all its data, unless the log has records of it; one that is written to stays, with all
+// A snapshot that has not been written to for the maximum age of snapshots expires with all its data, unless the log has records of it; one that is written to stays, with all
 // its messages.
-func TestTTL(t *testing.T) {
+func TestMaxAge(t *testing.T) {
 	w := newEnv(t)
 	stop := w.project()
 	old, written := chunk.RootSession("acme", "old"), chunk.RootSession("acme", "written")
@@ -385,17 +385,13 @@ func TestTTL(t *testing.T) {
 		}
 		w.projected(s)
 	}
-	eraser, err := NewEraser(w.JS, w.store, EraserConfig{TTL: time.Hour})
-	if err != nil {
-		t.Fatal(err)
-	}
 	sweep := func(in time.Duration, want int) {
 		t.Helper()
-		if n, err := eraser.Sweep(t.Context(), time.Now().Add(in)); err != nil || n != want {
+		if n, err := w.eraser.Sweep(t.Context(), time.Now().Add(in)); err != nil || n != want {
 			t.Errorf("in %s: %d removed, %v; want %d", in, n, err, want)
 		}
 	}
-	sweep(2*time.Hour, 0) // the log still has them
+	sweep(91*24*time.Hour, 0) // the log still has them
 	stream, err := w.JS.Stream(t.Context(), "TR_CHUNKS_0")
 	if err != nil {
 		t.Fatal(err)
@@ -414,8 +410,8 @@ func TestTTL(t *testing.T) {
 	}
 	w.projected(written)
 	stop()
-	sweep(time.Minute, 0)
-	sweep(2*time.Hour, 1)
+	sweep(89*24*time.Hour, 0)
+	sweep(91*24*time.Hour, 1)
 	if snap, err := w.Reader.Snapshot(t.Context(), old); !errors.Is(err, chunk.ErrUnknownSession) {
 		t.Errorf("expired session: %v, %v", snap.Position, err)
 	}

@@ -1,0 +1,147 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/go-json-experiment/json"
+	"github.com/nats-io/nats.go/jetstream"
+
+	"github.com/tailrace/tailrace/subjects"
+	"github.com/tailrace/tailrace/topology"
+)
+
+// streamsFile is the file of sizes, ages and placement of new streams and buckets, see docs/operations.md. A member that is missing is the default.
+type streamsFile struct {
+	Placement   streamPlacement `json:"placement"`
+	Log         streamSize      `json:"log"` // of each partition; MAX_AGE is its age
+	Commands    streamLimits    `json:"commands"`
+	Deadlines   streamSize      `json:"deadlines"`
+	Inbox       streamLimits    `json:"inbox"`
+	Credentials streamSize      `json:"credentials"`
+	Usage       streamSize      `json:"usage"`
+	Snapshots   snapshotLimits  `json:"snapshots"`
+	Objects     streamSize      `json:"objects"`
+	DeadLetters streamLimits    `json:"deadLetters"`
+	Audit       streamLimits    `json:"audit"`
+}
+
+type streamPlacement struct {
+	Cluster string   `json:"cluster"`
+	Tags    []string `json:"tags"`
+}
+
+type streamSize struct {
+	MaxBytes byteSize `json:"maxBytes"`
+}
+
+type streamLimits struct {
+	MaxBytes byteSize `json:"maxBytes"`
+	MaxAge   age      `json:"maxAge"`
+}
+
+type snapshotLimits struct {
+	MaxBytes byteSize `json:"maxBytes"` // of each partition
+	MaxAge   age      `json:"maxAge"`   // since the last record of the session
+	Bucket   string   `json:"bucket"`   // that all processes use, if it is not the one of PREFIX
+}
+
+// readStreams reads the file of streams. Without one all members are missing.
+func (c config) readStreams() (streamsFile, error) {
+	var f streamsFile
+	if c.Streams == "" {
+		return f, nil
+	}
+	text, err := os.ReadFile(c.Streams)
+	if err == nil {
+		err = json.Unmarshal(text, &f, json.RejectUnknownMembers(true))
+	}
+	if wrong, ok := errors.AsType[*json.SemanticError](err); ok && wrong.Err != nil {
+		err = fmt.Errorf("%s: %w", wrong.JSONPointer, wrong.Err)
+	}
+	if err == nil && f.Snapshots.Bucket != "" {
+		err = subjects.CheckToken("snapshots.bucket", f.Snapshots.Bucket)
+	}
+	if err != nil {
+		return f, fmt.Errorf("streams %s: %w", c.Streams, err)
+	}
+	return f, nil
+}
+
+// topology returns what every process requires of the streams. Their sizes and ages are not part of it.
+func (c config) topology() topology.Config {
+	return topology.Config{Layout: c.layout(), Replicas: c.Replicas, Republish: c.Feed == feedInterest}
+}
+
+// newStreams returns the configuration with which streams are created.
+func (c config) newStreams() topology.Config {
+	t, f := c.topology(), c.streams
+	t.MaxAge, t.MaxBytes = c.MaxAge, int64(f.Log.MaxBytes)
+	t.CommandMaxAge, t.CommandMaxBytes = time.Duration(f.Commands.MaxAge), int64(f.Commands.MaxBytes)
+	t.DeadlineMaxBytes = int64(f.Deadlines.MaxBytes)
+	t.InboxMaxAge, t.InboxMaxBytes = time.Duration(f.Inbox.MaxAge), int64(f.Inbox.MaxBytes)
+	t.CredentialMaxBytes, t.UsageMaxBytes = int64(f.Credentials.MaxBytes), int64(f.Usage.MaxBytes)
+	t.SnapshotMaxAge, t.SnapshotMaxBytes = time.Duration(f.Snapshots.MaxAge), int64(f.Snapshots.MaxBytes)
+	t.ObjectMaxBytes = int64(f.Objects.MaxBytes)
+	t.DeadLetterMaxAge, t.DeadLetterMaxBytes = time.Duration(f.DeadLetters.MaxAge), int64(f.DeadLetters.MaxBytes)
+	t.AuditMaxAge, t.AuditMaxBytes = time.Duration(f.Audit.MaxAge), int64(f.Audit.MaxBytes)
+	if f.Placement.Cluster != "" || len(f.Placement.Tags) > 0 {
+		t.Placement = &jetstream.Placement{Cluster: f.Placement.Cluster, Tags: f.Placement.Tags}
+	}
+	return t
+}
+
+// byteSize is a size in a file: "64MiB", or "unlimited". 0 is the default.
+type byteSize int64
+
+var byteUnits = []struct {
+	name string
+	size float64
+}{{"KiB", 1 << 10}, {"MiB", 1 << 20}, {"GiB", 1 << 30}, {"TiB", 1 << 40}, {"B", 1}}
+
+// UnmarshalText parses a size.
+func (b *byteSize) UnmarshalText(text []byte) error {
+	if string(text) == unlimited {
+		*b = topology.Off
+		return nil
+	}
+	for _, unit := range byteUnits {
+		number, ok := strings.CutSuffix(string(text), unit.name)
+		if !ok {
+			continue
+		}
+		n, err := strconv.ParseFloat(strings.TrimSpace(number), 64)
+		if size := n * unit.size; err == nil && size >= 1 && size < 1<<62 {
+			*b = byteSize(size)
+			return nil
+		}
+		break
+	}
+	return fmt.Errorf("%q, want a size such as 512MiB or 1.5TiB, or unlimited", text)
+}
+
+// age is an age in a file: "36h", days: "30d", or "unlimited". 0 is the default.
+type age time.Duration
+
+// UnmarshalText parses an age.
+func (a *age) UnmarshalText(text []byte) error {
+	if string(text) == unlimited {
+		*a = topology.Off
+		return nil
+	}
+	d, err := time.ParseDuration(string(text))
+	if number, ok := strings.CutSuffix(string(text), "d"); ok {
+		var days float64
+		days, err = strconv.ParseFloat(number, 64)
+		d = time.Duration(days * float64(24*time.Hour))
+	}
+	if err != nil || d <= 0 {
+		return fmt.Errorf("%q, want an age such as 36h or 30d, or unlimited", text)
+	}
+	*a = age(d)
+	return nil
+}
