@@ -374,7 +374,7 @@ func TestAttacks(t *testing.T) {
 	if n := visits.Load(); n != 0 {
 		t.Errorf("%d requests to a server that only tokens name", n)
 	}
-	if n := chain.cache.len(); n != 2 {
+	if n := chain.cache.Len(); n != 2 {
 		t.Errorf("%d tokens in the cache, want the 2 valid ones", n)
 	}
 	if n := p.keyRequests.Load(); n != 1 {

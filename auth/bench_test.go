@@ -2,7 +2,9 @@ package auth
 
 import (
 	"fmt"
+	"net/http"
 	"strings"
+	"sync/atomic"
 	"testing"
 )
 
@@ -41,18 +43,27 @@ func BenchmarkAuthenticate(b *testing.B) {
 			}
 		})
 	}
-	b.Run("cached/parallel", func(b *testing.B) {
-		b.ReportAllocs()
-		token := sign(sessionHeader, session, edKey())
-		b.RunParallel(func(pb *testing.PB) {
-			r := request(token)
-			for pb.Next() {
-				if _, err := chain.Authenticate(r); err != nil {
-					b.Error(err)
+	for _, tokens := range []int{1, 1024} {
+		b.Run(fmt.Sprintf("cached/parallel/tokens=%d", tokens), func(b *testing.B) {
+			b.ReportAllocs()
+			requests := make([]*http.Request, tokens)
+			for n := range requests {
+				requests[n] = request(sign(sessionHeader, with(session, "jti", fmt.Sprintf(`"t%d"`, n)), edKey()))
+				if _, err := chain.Authenticate(requests[n]); err != nil {
+					b.Fatal(err)
 				}
 			}
+			var workers atomic.Int64
+			b.ResetTimer()
+			b.RunParallel(func(pb *testing.PB) {
+				for n := int(workers.Add(1)) * 7; pb.Next(); n++ {
+					if _, err := chain.Authenticate(requests[n%tokens]); err != nil {
+						b.Error(err)
+					}
+				}
+			})
 		})
-	})
+	}
 	b.Run("cached/token of 8 KiB", func(b *testing.B) {
 		b.ReportAllocs()
 		r := request(sign(sessionHeader, with(session, "x", `"`+strings.Repeat("x", 5700)+`"`), edKey()))

@@ -2,21 +2,15 @@ package auth
 
 import (
 	"crypto/sha256"
-	"sync"
 	"time"
+
+	lru "github.com/hashicorp/golang-lru/v2"
 )
 
 // cache keeps the Grants of verified tokens, by the hash of all bytes of the token, until they expire. Only valid tokens get into it, so made-up ones can
-// neither fill it nor evict others.
+// neither fill it nor evict others. A full cache replaces the token that was not used for the longest time; that one is verified again.
 type cache struct {
-	shards   [16]shard
-	perShard int
-}
-
-type shard struct {
-	mu      sync.Mutex // guards entries
-	entries map[tokenHash]entry
-	_       [48]byte // of a cache line, so that two shards do not share one
+	*lru.Cache[tokenHash, entry]
 }
 
 type tokenHash = [sha256.Size]byte
@@ -28,62 +22,16 @@ type entry struct {
 	keys     *keySet
 }
 
-func newCache(size int) *cache {
-	c := &cache{perShard: (size + 15) / 16}
-	for i := range c.shards {
-		c.shards[i].entries = map[tokenHash]entry{}
-	}
-	return c
-}
-
-func (c *cache) get(h *tokenHash, now time.Time) *Grant {
-	s := &c.shards[h[0]&15]
-	s.mu.Lock()
-	e, ok := s.entries[*h]
-	s.mu.Unlock()
+// valid returns the Grant of a token, nil if the token is not in the cache or must be verified again.
+func (c cache) valid(h tokenHash, now time.Time) *Grant {
+	e, ok := c.Get(h)
 	switch {
 	case !ok:
 		return nil
-	case e.grant.Expired(now) || e.verifier.keys() != e.keys: // keys can start a load: not under the lock
-		s.mu.Lock()
-		delete(s.entries, *h)
-		s.mu.Unlock()
+	case e.grant.Expired(now) || e.verifier.keys() != e.keys:
+		c.Remove(h)
 		return nil
 	default:
 		return e.grant
 	}
-}
-
-// put stores a Grant. In a full shard it replaces an expired one of a few that it looks at, or any: a token that is not found is verified again.
-func (c *cache) put(h *tokenHash, e entry, now time.Time) {
-	s := &c.shards[h[0]&15]
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if len(s.entries) >= c.perShard {
-		s.evict(now)
-	}
-	s.entries[*h] = e
-}
-
-func (s *shard) evict(now time.Time) {
-	const looks = 8
-	var victim tokenHash
-	n := 0
-	for h, e := range s.entries { // in random order
-		victim = h
-		if n++; n == looks || e.grant.Expired(now) {
-			break
-		}
-	}
-	delete(s.entries, victim)
-}
-
-func (c *cache) len() (n int) {
-	for i := range c.shards {
-		s := &c.shards[i]
-		s.mu.Lock()
-		n += len(s.entries)
-		s.mu.Unlock()
-	}
-	return n
 }

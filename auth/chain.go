@@ -7,6 +7,8 @@ import (
 	"fmt"
 	"net/http"
 	"time"
+
+	lru "github.com/hashicorp/golang-lru/v2"
 )
 
 // Authenticator finds out who makes a request.
@@ -55,7 +57,7 @@ type Chain struct {
 	verifiers map[string]Verifier // by issuer
 	cookie    *Cookie             // nil without
 	fallbacks []Authenticator
-	cache     *cache
+	cache     cache
 	revoked   *Revocations
 	now       func() time.Time
 }
@@ -97,8 +99,9 @@ func NewChain(cfg ChainConfig) (*Chain, error) {
 	if size < 0 {
 		return nil, fmt.Errorf("CacheSize is %d, want more than 0", size)
 	}
-	c.cache = newCache(size)
-	return c, nil
+	var err error
+	c.cache.Cache, err = lru.New[tokenHash, entry](size)
+	return c, err
 }
 
 // Authenticate returns the Grant of a request, or an error; it never returns both or none. A token in the query is refused, whatever else the request has.
@@ -178,7 +181,7 @@ func limitAge(g *Grant, now time.Time) error {
 func (c *Chain) verify(ctx context.Context, text string) (*Grant, error) {
 	now := c.now()
 	hash := sha256.Sum256([]byte(text))
-	if g := c.cache.get(&hash, now); g != nil {
+	if g := c.cache.valid(hash, now); g != nil {
 		return c.revoked.unrevoked(g)
 	}
 	if err := checkCompact(text); err != nil {
@@ -202,6 +205,6 @@ func (c *Chain) verify(ctx context.Context, text string) (*Grant, error) {
 	if g, err = c.checked(g); err != nil {
 		return nil, err
 	}
-	c.cache.put(&hash, entry{g, v, keys}, now)
+	c.cache.Add(hash, entry{g, v, keys})
 	return g, nil
 }

@@ -268,7 +268,7 @@ func TestUnknownKeyFlood(t *testing.T) {
 		}
 		clock.add(time.Minute)
 	}
-	if n := chain.cache.len(); n != 1 {
+	if n := chain.cache.Len(); n != 1 {
 		t.Errorf("%d tokens in the cache, want 1", n)
 	}
 }
@@ -530,7 +530,7 @@ func TestSlowProvider(t *testing.T) {
 		time.Sleep(time.Second)
 		_, err := chain.Authenticate(request(token))
 		wantReason(t, err, ReasonExpired, "")
-		if n := chain.cache.len(); n != 0 {
+		if n := chain.cache.Len(); n != 0 {
 			t.Errorf("%d tokens in the cache, want 0", n)
 		}
 	})

@@ -1,7 +1,6 @@
 package httpkit
 
 import (
-	"cmp"
 	"errors"
 	"fmt"
 	"math"
@@ -11,6 +10,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/hashicorp/golang-lru/v2/simplelru"
 	"github.com/prometheus/client_golang/prometheus"
 	"golang.org/x/time/rate"
 
@@ -39,12 +39,6 @@ func (r Rate) Validate() error {
 
 // isUnlimited reports whether no request is counted.
 func (r Rate) isUnlimited() bool { return r == (Rate{}) || r == Unlimited }
-
-// refill is the time in which an empty bucket becomes full.
-func (r Rate) refill() time.Duration {
-	const longest = 1 << 62 // a Duration that is longer would be negative, and no bucket would last
-	return time.Duration(min(float64(r.Burst)/r.PerSecond*float64(time.Second), longest))
-}
 
 // Rates bound the requests to one edge that open no stream: unsafe methods, reads of pages, and HEAD. A stream that a POST opens counts as the POST. Streams have
 // places instead, see Limits. A request over a rate gets 429 with Retry-After.
@@ -79,23 +73,27 @@ type rateKey struct {
 	tenant, subject string
 }
 
-// maxBuckets bounds the buckets in one generation of a RateLimiter; with their keys they take about 300 bytes each. Subjects are at most 255 bytes.
-const maxBuckets = 1 << 16
+// maxBuckets bounds the buckets of a RateLimiter; with their keys they take about 420 bytes each. Subjects are at most 255 bytes.
+const maxBuckets = 1 << 17
 
 // RateLimiter counts requests against Rates. All surfaces of an edge share one. It may be used by many goroutines. The nil *RateLimiter admits all requests.
 //
 // Each address, subject and tenant has a token bucket. A bucket without requests for the time in which it fills up is full, as a new one is, and is
-// removed: the buckets are in two generations, and the older one is removed when the younger one has reached that age. It is removed earlier when the younger
-// one has maxBuckets. Then some buckets are full too early, which only helps a client with more addresses or subjects than that.
+// removed when it is the one that was not used for the longest time. It is removed earlier when there are maxBuckets. Then some buckets are full too
+// early, which only helps a client with more addresses or subjects than that.
 type RateLimiter struct {
 	rates   Rates
 	proxies []netip.Prefix
 	refused *prometheus.CounterVec
 
-	mu         sync.Mutex // guards the fields below
-	young, old map[rateKey]*rate.Limiter
-	begun      time.Time     // of the younger generation
-	longest    time.Duration // refill time of the slowest Rate that was used
+	mu      sync.Mutex // guards buckets, and fullAt of each
+	buckets *simplelru.LRU[rateKey, *bucket]
+}
+
+type bucket struct {
+	*rate.Limiter
+
+	fullAt time.Time // at the latest
 }
 
 // NewRateLimiter returns a RateLimiter. proxies are the addresses whose X-Forwarded-For is trusted. The error names the invalid Rate.
@@ -105,7 +103,8 @@ func NewRateLimiter(rates Rates, proxies []netip.Prefix) (*RateLimiter, error) {
 	}
 	refused := Counters("edge_requests_refused_total", "limit", "Requests that were refused because an address, a subject or a tenant makes too many.",
 		[]string{AddressRate.Label(), SubjectRate.Label(), TenantRate.Label()})
-	return &RateLimiter{rates: rates, proxies: proxies, refused: refused, young: map[rateKey]*rate.Limiter{}}, nil
+	buckets, err := simplelru.NewLRU[rateKey, *bucket](maxBuckets, nil)
+	return &RateLimiter{rates: rates, proxies: proxies, refused: refused, buckets: buckets}, err
 }
 
 // Metrics returns the counter of refused requests, which the caller registers.
@@ -198,31 +197,32 @@ func (l *RateLimiter) take(key rateKey, limit Rate, now time.Time) time.Duration
 func (l *RateLimiter) look(key rateKey, limit Rate, now time.Time) time.Duration {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	b := cmp.Or(l.young[key], l.old[key])
-	if b == nil || b.TokensAt(now) >= 1 {
+	b, ok := l.buckets.Peek(key)
+	if !ok || b.TokensAt(now) >= 1 {
 		return 0
 	}
 	return untilToken(b, limit, now)
 }
 
 // untilToken returns the time until a bucket without a token has one, more than 0.
-func untilToken(b *rate.Limiter, limit Rate, now time.Time) time.Duration {
+func untilToken(b *bucket, limit Rate, now time.Time) time.Duration {
 	missing := (1 - b.TokensAt(now)) / limit.PerSecond
 	return max(time.Duration(missing*float64(time.Second)), time.Nanosecond)
 }
 
 // bucket returns the bucket of a key, a full one if it has none.
-func (l *RateLimiter) bucket(key rateKey, limit Rate, now time.Time) *rate.Limiter {
-	l.longest = max(l.longest, limit.refill())
-	if now.Sub(l.begun) > l.longest || len(l.young) >= maxBuckets {
-		l.old, l.young, l.begun = l.young, map[rateKey]*rate.Limiter{}, now
-	}
-	b := l.young[key]
+func (l *RateLimiter) bucket(key rateKey, limit Rate, now time.Time) *bucket {
+	b, _ := l.buckets.Get(key)
 	if b == nil {
-		if b = l.old[key]; b == nil {
-			b = rate.NewLimiter(rate.Limit(limit.PerSecond), limit.Burst)
-		}
-		l.young[key] = b
+		b = &bucket{Limiter: rate.NewLimiter(rate.Limit(limit.PerSecond), limit.Burst)}
+		l.buckets.Add(key, b)
 	}
-	return b
+	b.fullAt = now.Add(time.Duration(min(float64(limit.Burst)/limit.PerSecond*float64(time.Second), 1<<62))) // a longer Duration would be negative
+	for {
+		_, oldest, _ := l.buckets.GetOldest()
+		if now.Before(oldest.fullAt) || oldest == b {
+			return b
+		}
+		l.buckets.RemoveOldest()
+	}
 }

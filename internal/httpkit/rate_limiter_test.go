@@ -329,22 +329,22 @@ func TestRateLimiterIsBounded(t *testing.T) {
 			t.Fatal(err)
 		}
 		most := 0
-		for i := range 3 * maxBuckets {
+		for i := range 2 * maxBuckets {
 			limiter.admitGrant(&auth.Grant{Tenant: "acme", Subject: strconv.Itoa(i)})
 			if i%1000 == 0 && i > 5000 && limiter.admitGrant(&auth.Grant{Tenant: "acme", Subject: "greedy"}) == nil && i > 8000 {
 				t.Fatalf("a client over its rate is admitted after %d others", i)
 			}
-			most = max(most, len(limiter.young)+len(limiter.old))
+			most = max(most, limiter.buckets.Len())
 		}
-		if most > 2*maxBuckets || most < maxBuckets {
-			t.Errorf("%d buckets, want at most %d", most, 2*maxBuckets)
+		if most != maxBuckets {
+			t.Errorf("%d buckets, want at most %d", most, maxBuckets)
 		}
 		time.Sleep(time.Minute)
 		for range 2 {
 			limiter.admitGrant(&auth.Grant{Tenant: "acme", Subject: "last"})
 			time.Sleep(time.Minute)
 		}
-		if n := len(limiter.young) + len(limiter.old); n > 2 {
+		if n := limiter.buckets.Len(); n > 1 {
 			t.Errorf("%d buckets of clients that have not come for minutes", n)
 		}
 	})
