@@ -309,3 +309,29 @@ func TestBrokenLinks(t *testing.T) {
 		t.Errorf("got %q", got)
 	}
 }
+
+// TestDecisions fails for a decision that the index of docs/adr lacks, or has under another title.
+func TestDecisions(t *testing.T) {
+	index, err := os.ReadFile(filepath.Join(root, "docs", "adr", "README.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	rows := strings.ToLower(string(index))
+	for _, path := range sources(t, ".md") {
+		if !strings.HasPrefix(path, "docs/adr/0") {
+			continue
+		}
+		data, err := os.ReadFile(filepath.Join(root, path))
+		if err != nil {
+			t.Fatal(err)
+		}
+		heading, text, _ := strings.Cut(string(data), "\n")
+		number, title, _ := strings.Cut(strings.TrimPrefix(heading, "# "), " ")
+		if strings.HasPrefix(strings.TrimSpace(text), "**Status.** Withdrawn") {
+			title = "Withdrawn: " + title
+		}
+		if row := fmt.Sprintf("| [%s](%s) | %s |\n", number, filepath.Base(path), title); !strings.Contains(rows, strings.ToLower(row)) {
+			t.Errorf("docs/adr/README.md lacks the row %s", row)
+		}
+	}
+}
