@@ -23,6 +23,7 @@ import (
 	"github.com/tailrace/tailrace/consumers"
 	"github.com/tailrace/tailrace/internal/hub"
 	"github.com/tailrace/tailrace/internal/jsinterest"
+	"github.com/tailrace/tailrace/internal/jssnapshots"
 	"github.com/tailrace/tailrace/internal/natsauth"
 	"github.com/tailrace/tailrace/internal/testkit/authtest"
 	"github.com/tailrace/tailrace/internal/testkit/roletest"
@@ -30,6 +31,7 @@ import (
 	"github.com/tailrace/tailrace/producers"
 	"github.com/tailrace/tailrace/projector/fold"
 	"github.com/tailrace/tailrace/sseedge"
+	"github.com/tailrace/tailrace/subjects"
 	"github.com/tailrace/tailrace/topology"
 )
 
@@ -64,7 +66,7 @@ func newEdgeEnv(t *testing.T, cfg edgeEnvConfig) *edgeEnv {
 	}
 	js := jetStream(t, cfg.write)
 	streamtest.Ensure(t, js, topology.Config{Replicas: cfg.replicas, Republish: cfg.interest})
-	producer, err := producers.New(js, producers.Config{Linger: time.Millisecond, RetryTimeout: time.Minute})
+	producer, err := producers.New(js, producers.Config{Positions: jssnapshots.NewPositions(js, subjects.Layout{}), Linger: time.Millisecond, RetryTimeout: time.Minute})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -17,9 +17,11 @@ import (
 
 	"github.com/tailrace/tailrace/chunk"
 	"github.com/tailrace/tailrace/consumers"
+	"github.com/tailrace/tailrace/internal/jssnapshots"
 	"github.com/tailrace/tailrace/internal/testkit/natstest"
 	"github.com/tailrace/tailrace/internal/testkit/streamtest"
 	"github.com/tailrace/tailrace/producers"
+	"github.com/tailrace/tailrace/subjects"
 	"github.com/tailrace/tailrace/topology"
 )
 
@@ -80,7 +82,7 @@ func newLoadTest(t *testing.T, nc *nats.Conn, replicas int) *loadTest {
 		t.Fatal(err)
 	}
 	streamtest.Ensure(t, js, topology.Config{Replicas: replicas})
-	producer, err := producers.New(js, producers.Config{RetryTimeout: time.Minute})
+	producer, err := producers.New(js, producers.Config{Positions: jssnapshots.NewPositions(js, subjects.Layout{}), RetryTimeout: time.Minute})
 	if err != nil {
 		t.Fatal(err)
 	}

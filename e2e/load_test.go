@@ -20,6 +20,7 @@ import (
 	"github.com/tailrace/tailrace/chunk"
 	"github.com/tailrace/tailrace/codec/helix"
 	"github.com/tailrace/tailrace/consumers"
+	"github.com/tailrace/tailrace/internal/jssnapshots"
 	"github.com/tailrace/tailrace/internal/testkit/natstest"
 	"github.com/tailrace/tailrace/internal/testkit/streamtest"
 	"github.com/tailrace/tailrace/producers"
@@ -83,7 +84,7 @@ func startWritersOn(t *testing.T, url string, cfg writerConfig) *recorders {
 	streamtest.Ensure(t, js, cfg.streams)
 	c := &recorders{js: js, stopped: make(chan struct{})}
 	writing := jetStream(t, natstest.Connect(t, url, asWorker(t)...))
-	if c.producer, err = producers.New(writing, producers.Config{Layout: cfg.streams.Layout, RetryTimeout: 2 * time.Minute}); err != nil {
+	if c.producer, err = producers.New(writing, producers.Config{Layout: cfg.streams.Layout, Positions: jssnapshots.NewPositions(writing, cfg.streams.Layout), RetryTimeout: 2 * time.Minute}); err != nil {
 		t.Fatal(err)
 	}
 	if c.reader, err = consumers.New(js, consumers.Config{Layout: cfg.streams.Layout}); err != nil {

@@ -33,7 +33,7 @@ func TestProjectorsShareThePartitions(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	producer, err := producers.New(js, producers.Config{Layout: layout})
+	producer, err := producers.New(js, producers.Config{Layout: layout, Positions: jssnapshots.NewPositions(js, layout)})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -2,6 +2,7 @@ package producers
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"time"
@@ -14,7 +15,7 @@ import (
 // Off switches off the delay or the limit of a Config field that supports it.
 const Off = -1
 
-// Config configures a Producer. The zero Config is ready for production. In every field 0 means the default, and Off (a negative number) disables the delay
+// Config configures a Producer. Positions is required, and the other fields are ready for production. In every field 0 means the default, and Off (a negative number) disables the delay
 // or the limit where the field supports it.
 type Config struct {
 	// Layout names subjects and streams. It must be the same as that of the readers.
@@ -60,16 +61,26 @@ type Config struct {
 	// Log, if not nil, gets the retries and failures.
 	Log *slog.Logger
 
-	// Positions returns the last position of a session whose records have expired, so that ordinals and epochs continue and do not restart. Defaults to
-	// the stored snapshots in the buckets of Layout, if there are any: the NATS account needs $JS.API.STREAM.MSG.GET.KV_TR_SNAPSHOTS, and the same for each
-	// KV_TR_SNAPSHOTS_<p>. Set it if the snapshots are stored elsewhere.
+	// Positions returns the last position of a session whose records have expired, so that ordinals and epochs continue. Required; with NoPositions they
+	// restart.
 	Positions PositionStore
 }
 
 // PositionStore keeps the positions of sessions for longer than the log does. A projector.Reader implements it.
 type PositionStore interface {
-	// StoredPosition returns the last known position and the highest known epoch of s, or zero values. It may be called concurrently.
+	// StoredPosition returns the last known position and the highest known epoch of s, or zero values. It may be called concurrently, with AttemptTimeout.
 	StoredPosition(ctx context.Context, s chunk.Session) (chunk.Position, chunk.Epoch, error)
+}
+
+// NoPositions is a PositionStore without positions: a session whose records have all expired starts again with ordinal 1. A projector keeps its messages and
+// continues with the new records.
+var NoPositions PositionStore = noPositions{}
+
+type noPositions struct{}
+
+// StoredPosition implements PositionStore.
+func (noPositions) StoredPosition(context.Context, chunk.Session) (chunk.Position, chunk.Epoch, error) {
+	return chunk.Position{}, 0, nil
 }
 
 func (c Config) withDefaults() Config {
@@ -114,6 +125,8 @@ func (c Config) validate() error {
 		return fmt.Errorf("Layout: %w", err)
 	}
 	switch {
+	case c.Positions == nil:
+		return errors.New("Positions is nil, want a PositionStore or NoPositions")
 	case c.MaxDelta < 1:
 		return fmt.Errorf("MaxDelta is %d, want at least 1", c.MaxDelta)
 	case c.MaxQueue < 1:

@@ -21,7 +21,7 @@ func Example() {
 	ctx := context.Background()
 	js, stop := startNATS(ctx)
 	defer stop()
-	producer, err := producers.New(js, producers.Config{})
+	producer, err := producers.New(js, producers.Config{Positions: producers.NoPositions})
 	must(err)
 
 	session := chunk.RootSession("acme", "s1")

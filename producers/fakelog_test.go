@@ -253,7 +253,7 @@ func startOn(t *testing.T, l *fakeLog, cfg Config) *Run {
 
 func tryStart(t *testing.T, l *fakeLog, cfg Config, run chunk.RunStarted, takeOver bool) (*Run, error) {
 	t.Helper()
-	cfg = cfg.withDefaults()
+	cfg = withoutPositions(cfg).withDefaults()
 	if err := cfg.validate(); err != nil {
 		t.Fatal(err)
 	}

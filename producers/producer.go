@@ -35,9 +35,6 @@ func New(js jetstream.JetStream, cfg Config) (*Producer, error) {
 	if err != nil {
 		return nil, err
 	}
-	if cfg.Positions == nil {
-		cfg.Positions = storedPositions{client: client, layout: cfg.Layout, timeout: cfg.AttemptTimeout}
-	}
 	return &Producer{cfg: cfg, client: client, publisher: publisher, runs: map[*Run]struct{}{}}, nil
 }
 

@@ -435,7 +435,7 @@ func TestStartEndsWithItsContext(t *testing.T) {
 		l.fault = always(fault{before: nats.ErrTimeout, delay: 2 * time.Second})
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 		defer cancel()
-		r := newRun(Config{}.withDefaults(), l.s, l, startOptions{})
+		r := newRun(withoutPositions(Config{}).withDefaults(), l.s, l, startOptions{})
 		defer r.Close()
 		if err := r.start(ctx, chunk.RunStarted{RunID: "r", Mode: "execute"}, startOptions{}); !errors.Is(err, chunk.ErrUnknownOutcome) || !errors.Is(err, context.DeadlineExceeded) {
 			t.Errorf("err = %v, want unknown outcome and the deadline", err)

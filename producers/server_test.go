@@ -54,9 +54,17 @@ func (p env) producer(tb testing.TB, cfg Config) *Producer {
 	return newTestProducer(tb, p.js, cfg)
 }
 
+// withoutPositions returns cfg with NoPositions, unless it has a PositionStore.
+func withoutPositions(cfg Config) Config {
+	if cfg.Positions == nil {
+		cfg.Positions = NoPositions
+	}
+	return cfg
+}
+
 func newTestProducer(tb testing.TB, js jetstream.JetStream, cfg Config) *Producer {
 	tb.Helper()
-	producer, err := New(js, cfg)
+	producer, err := New(js, withoutPositions(cfg))
 	if err != nil {
 		tb.Fatal(err)
 	}

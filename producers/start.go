@@ -290,16 +290,13 @@ func (r *Run) scanLogEnd(ctx context.Context, through chunk.Seq) (logEnd, error)
 
 // storedLogEnd returns the stored position of a session that has no record in the log.
 func (r *Run) storedLogEnd(ctx context.Context, next chunk.Seq) (logEnd, error) {
-	h := logEnd{next: next}
-	if r.cfg.Positions == nil {
-		return h, nil
-	}
+	ctx, cancel := context.WithTimeout(ctx, r.cfg.AttemptTimeout)
+	defer cancel()
 	pos, epoch, err := r.cfg.Positions.StoredPosition(ctx, r.session)
 	if err != nil {
 		return logEnd{}, fmt.Errorf("read the stored position: %w", err)
 	}
-	h.pos.Ordinal, h.epoch = pos.Ordinal, epoch
-	return h, nil
+	return logEnd{next: next, pos: chunk.Position{Ordinal: pos.Ordinal}, epoch: epoch}, nil
 }
 
 // errBadHead reports a last record that cannot be decoded, which no retry changes.

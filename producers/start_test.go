@@ -250,7 +250,7 @@ func TestRacingStarts(t *testing.T) {
 				refused := 0
 				for i := range 10 {
 					all.Go(func() {
-						r := newRun(Config{}.withDefaults(), l.s, &concurrentLog{fakeLog: l}, startOptions{agentType: "a"})
+						r := newRun(withoutPositions(Config{}).withDefaults(), l.s, &concurrentLog{fakeLog: l}, startOptions{agentType: "a"})
 						defer r.Close()
 						err := r.start(t.Context(), chunk.RunStarted{RunID: fmt.Sprint(i), Mode: mode}, startOptions{takeOver: mode == modeTakeover})
 						mu.Lock()
@@ -301,15 +301,18 @@ func TestConfigErrors(t *testing.T) {
 		"Format is 9":            {Format: 9},
 		"Layout: Partition":      {Layout: badLayout()},
 	} {
-		if err := cfg.withDefaults().validate(); err == nil || !strings.Contains(err.Error(), want) {
+		if err := withoutPositions(cfg).withDefaults().validate(); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("err = %v, want %q", err, want)
 		}
 	}
-	if err := (Config{}).withDefaults().validate(); err != nil {
-		t.Errorf("the zero Config: %v", err)
+	if err := withoutPositions(Config{}).withDefaults().validate(); err != nil {
+		t.Errorf("the defaults: %v", err)
+	}
+	if err := (Config{}).withDefaults().validate(); err == nil || !strings.Contains(err.Error(), "Positions is nil") {
+		t.Errorf("without positions: err = %v", err)
 	}
 	for _, off := range []time.Duration{Off, -time.Second} {
-		cfg := Config{Linger: off}.withDefaults()
+		cfg := withoutPositions(Config{Linger: off}).withDefaults()
 		if err := cfg.validate(); err != nil {
 			t.Errorf("linger %s: %v", off, err)
 		}

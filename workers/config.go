@@ -157,9 +157,9 @@ func (c Config) queue() jscontrol.QueueConfig {
 	return jscontrol.QueueConfig{Layout: c.Layout, AckWait: c.Lease, Concurrency: c.Concurrency, RetryDelay: c.RetryDelay, Log: c.Log}
 }
 
-func (c Config) producer() producers.Config {
+func (c Config) producer(positions producers.PositionStore) producers.Config {
 	return producers.Config{
 		MaxSessionChunks: c.MaxSessionChunks, MaxRunBytes: c.MaxRunBytes,
-		Layout: c.Layout, Linger: c.Linger, RetryTimeout: c.RetryTimeout, Format: c.Format, MaxDelta: c.maxDelta, Observe: c.ObservePublish, Log: c.Log,
+		Layout: c.Layout, Positions: positions, Linger: c.Linger, RetryTimeout: c.RetryTimeout, Format: c.Format, MaxDelta: c.maxDelta, Observe: c.ObservePublish, Log: c.Log,
 	}
 }

@@ -42,7 +42,7 @@ func TestConfigOff(t *testing.T) {
 	if got := cfg.maxSteps(); got != math.MaxInt64 {
 		t.Errorf("%d steps, want no limit", got)
 	}
-	if got := cfg.producer().Linger; got != producers.Off {
+	if got := cfg.producer(producers.NoPositions).Linger; got != producers.Off {
 		t.Errorf("linger %s, want none", got)
 	}
 	w := &Workers{cfg: cfg}

@@ -30,7 +30,7 @@ func (w *env) reaper(cfg ReaperConfig) *Reaper {
 // orphan starts a run as "tailrace publish" does, without a command, and leaves it open.
 func (w *env) orphan(opts ...producers.StartOption) (chunk.Session, *producers.Run) {
 	w.t.Helper()
-	p, err := producers.New(w.JS, producers.Config{})
+	p, err := producers.New(w.JS, producers.Config{Positions: producers.NoPositions})
 	if err != nil {
 		w.t.Fatal(err)
 	}

@@ -102,7 +102,7 @@ func open(js jetstream.JetStream, cfg Config) (*Workers, error) {
 	if err != nil {
 		return nil, err
 	}
-	if w.producer, err = producers.New(js, cfg.producer()); err != nil {
+	if w.producer, err = producers.New(js, cfg.producer(jssnapshots.NewPositions(js, cfg.Layout))); err != nil {
 		return nil, err
 	}
 	events, err := jscontrol.NewAudit(js, cfg.Layout)

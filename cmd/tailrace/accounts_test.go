@@ -339,7 +339,7 @@ func TestAccountsIsolateReaders(t *testing.T) {
 func TestRecordsOfAnotherTenantAreNotServed(t *testing.T) {
 	e := newAccountsEnv(t)
 	js := e.operator("acme")
-	writer, err := producers.New(js, producers.Config{})
+	writer, err := producers.New(js, producers.Config{Positions: producers.NoPositions})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -421,7 +421,7 @@ func TestAccountsFailAlone(t *testing.T) {
 // A revocation of a tenant with an account is in the account of the settings, and ends the streams that its account serves.
 func TestRevocationInAccounts(t *testing.T) {
 	e := newAccountsEnv(t)
-	writer, err := producers.New(e.operator("acme"), producers.Config{Linger: producers.Off})
+	writer, err := producers.New(e.operator("acme"), producers.Config{Positions: producers.NoPositions, Linger: producers.Off})
 	if err != nil {
 		t.Fatal(err)
 	}

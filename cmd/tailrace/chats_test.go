@@ -16,7 +16,7 @@ import (
 // Chats and the agent server share the limits and the metrics of the edge.
 func TestLimitsAreShared(t *testing.T) {
 	server := streamtest.Start(t, natstest.Listen())
-	writer, err := producers.New(server.JetStream(t), producers.Config{})
+	writer, err := producers.New(server.JetStream(t), producers.Config{Positions: producers.NoPositions})
 	if err != nil {
 		t.Fatal(err)
 	}

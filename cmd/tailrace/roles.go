@@ -11,6 +11,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/tailrace/tailrace/codec"
+	"github.com/tailrace/tailrace/internal/jssnapshots"
 	"github.com/tailrace/tailrace/internal/natsauth"
 	"github.com/tailrace/tailrace/producers"
 )
@@ -95,7 +96,7 @@ func (b *app) producer() (*producers.Producer, error) {
 		return nil, err
 	}
 	cfg := b.cfg.producerConfig()
-	cfg.Layout, cfg.Observe, cfg.Log = b.cfg.layout(), published, b.log
+	cfg.Layout, cfg.Positions, cfg.Observe, cfg.Log = b.cfg.layout(), jssnapshots.NewPositions(b.js, b.cfg.layout()), published, b.log
 	return producers.New(b.js, cfg)
 }
 

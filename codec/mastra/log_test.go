@@ -29,7 +29,7 @@ func TestWrittenByProducers(t *testing.T) {
 		t.Fatal(err)
 	}
 	streamtest.Ensure(t, js, topology.Config{})
-	producer, err := producers.New(js, producers.Config{})
+	producer, err := producers.New(js, producers.Config{Positions: producers.NoPositions})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -33,7 +33,7 @@ import (
 func (w *env) ingestEdge() string {
 	w.t.Helper()
 	clients := stack.NewClients(w.t, w.NewProcess(natsauth.Edge).JS)
-	producer, err := producers.New(clients.JS, producers.Config{})
+	producer, err := producers.New(clients.JS, producers.Config{Positions: producers.NoPositions})
 	w.must(err)
 	w.t.Cleanup(func() { _ = producer.Close() }) // the last requests of a test may be cut
 	edge, err := sseedge.New(clients.Log, clients.Reader, sseedge.Config{

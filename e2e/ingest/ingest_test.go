@@ -79,7 +79,7 @@ func install(ctx context.Context) (home string, err error) {
 // newEdge starts an edge with a connection of its own, and returns its URL.
 func newEdge(t *testing.T, s *stack.Stack) string {
 	t.Helper()
-	producer, err := producers.New(s.NewProcess(natsauth.Edge).JS, producers.Config{})
+	producer, err := producers.New(s.NewProcess(natsauth.Edge).JS, producers.Config{Positions: producers.NoPositions})
 	if err != nil {
 		t.Fatal(err)
 	}

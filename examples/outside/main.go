@@ -96,7 +96,7 @@ func run(ctx context.Context, url string) error {
 
 // write writes a session with one run.
 func write(ctx context.Context, js jetstream.JetStream, s chunk.Session) error {
-	producer, err := producers.New(js, producers.Config{})
+	producer, err := producers.New(js, producers.Config{Positions: producers.NoPositions})
 	if err != nil {
 		return err
 	}

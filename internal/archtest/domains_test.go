@@ -35,7 +35,7 @@ var domainRules = []domainRule{
 		reason: "The router knows requests and rights, not sessions and views.",
 	},
 	{
-		pkg: "producers", never: []string{"internal/headindex", "internal/jssnapshots", "projector", "projector/"},
+		pkg: "producers", never: []string{"internal/jssnapshots", "projector", "projector/"},
 		reason: "A writer needs a log; positions outside of it come through an interface.",
 	},
 }
@@ -46,7 +46,6 @@ var domainExceptions = map[string]string{
 	"internal/conversation imports sseedge/view":     "an interface of the caller",
 	"internal/httpkit imports sseedge/view":          "internal/access",
 	"internal/httpkit imports internal/conversation": "internal/access",
-	"producers imports internal/headindex":           "a position store",
 }
 
 func TestDomains(t *testing.T) {

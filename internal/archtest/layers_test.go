@@ -49,7 +49,6 @@ var layers = map[string]place{
 	"codec/kortyx":        {layer: model},
 	"codec/mastra":        {layer: model},
 	"codec/openai":        {layer: model},
-	"internal/headindex":  {layer: model},
 	"internal/rawjson":    {layer: model},
 	"internal/control":    {layer: model},
 	"internal/dialect":    {layer: model},

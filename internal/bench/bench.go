@@ -14,7 +14,9 @@ import (
 	"github.com/tailrace/tailrace/chunk"
 	"github.com/tailrace/tailrace/consumers"
 	"github.com/tailrace/tailrace/internal/embed"
+	"github.com/tailrace/tailrace/internal/jssnapshots"
 	"github.com/tailrace/tailrace/producers"
+	"github.com/tailrace/tailrace/subjects"
 	"github.com/tailrace/tailrace/topology"
 )
 
@@ -127,7 +129,7 @@ func (l *harness) connect(ctx context.Context, quiet *slog.Logger) (err error) {
 	if err = topology.Ensure(ctx, l.js, topology.Config{}); err != nil {
 		return err
 	}
-	if l.producer, err = producers.New(l.js, producers.Config{Log: quiet}); err != nil {
+	if l.producer, err = producers.New(l.js, producers.Config{Positions: jssnapshots.NewPositions(l.js, subjects.Layout{}), Log: quiet}); err != nil {
 		return err
 	}
 	l.reader, err = consumers.New(l.js, consumers.Config{Log: quiet})

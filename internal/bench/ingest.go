@@ -17,8 +17,10 @@ import (
 	"github.com/tailrace/tailrace/chunk"
 	"github.com/tailrace/tailrace/internal/dialects"
 	"github.com/tailrace/tailrace/internal/jsingest"
+	"github.com/tailrace/tailrace/internal/jssnapshots"
 	"github.com/tailrace/tailrace/producers"
 	"github.com/tailrace/tailrace/sseedge/ingest"
+	"github.com/tailrace/tailrace/subjects"
 )
 
 // ingest measures runs that are written over HTTP against the Go package, which publishes to the same server: the rate of many writers, and the time until the
@@ -45,7 +47,7 @@ func (l *harness) ingestSite(ctx context.Context) (*httpSite, error) {
 	if err != nil {
 		return nil, err
 	}
-	producer, err := producers.New(l.js, producers.Config{})
+	producer, err := producers.New(l.js, producers.Config{Positions: jssnapshots.NewPositions(l.js, subjects.Layout{})})
 	if err != nil {
 		return nil, err
 	}

@@ -18,6 +18,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/tailrace/tailrace/chunk"
+	"github.com/tailrace/tailrace/internal/jssnapshots"
 	"github.com/tailrace/tailrace/producers"
 )
 
@@ -275,7 +276,7 @@ func (m *loadClientsMain) runs(ctx context.Context) ([]*producers.Run, func(), e
 	if err != nil {
 		return nil, nil, err
 	}
-	producer, err := producers.New(js, producers.Config{Layout: m.job.layout(), Log: slog.New(slog.DiscardHandler)})
+	producer, err := producers.New(js, producers.Config{Layout: m.job.layout(), Positions: jssnapshots.NewPositions(js, m.job.layout()), Log: slog.New(slog.DiscardHandler)})
 	if err != nil {
 		return nil, nil, err
 	}

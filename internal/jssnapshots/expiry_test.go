@@ -27,7 +27,7 @@ func TestExpiryAtAnyPointOnReplicas(t *testing.T) { expireAtAnyPoint(t, newRepli
 func TestRecordsExpireByAge(t *testing.T) {
 	w := newEnv(t)
 	w.project(SourceConfig{})
-	p, err := producers.New(w.js, producers.Config{})
+	p, err := producers.New(w.js, producers.Config{Positions: NewPositions(w.js, w.layout)})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -111,18 +111,11 @@ type expiring struct {
 	story   []string
 }
 
-// unknowing is what a writer of an earlier version knows of a session without records.
-type unknowing struct{}
-
-func (unknowing) StoredPosition(context.Context, chunk.Session) (chunk.Position, chunk.Epoch, error) {
-	return chunk.Position{}, 0, nil
-}
-
 func (e *expiring) round(projected bool) {
 	e.t.Helper()
-	var cfg producers.Config
+	cfg := producers.Config{Positions: NewPositions(e.js, e.layout)}
 	if !e.knowing {
-		cfg.Positions = unknowing{}
+		cfg.Positions = producers.NoPositions
 	}
 	p, err := producers.New(e.js, cfg)
 	if err != nil {

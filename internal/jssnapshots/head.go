@@ -12,7 +12,6 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/tailrace/tailrace/chunk"
-	"github.com/tailrace/tailrace/internal/headindex"
 	"github.com/tailrace/tailrace/internal/jsclient"
 	"github.com/tailrace/tailrace/projector"
 	"github.com/tailrace/tailrace/projector/fold"
@@ -147,7 +146,7 @@ func (st *Store) Save(ctx context.Context, snap fold.Snapshot, after projector.R
 	if err != nil {
 		return 0, s.cleanUpLate(ctx, err)
 	}
-	r := revision(seq, spilled, ownerRevision(index(snap)))
+	r := revision(seq, spilled, ownerRevision(indexOf(snap)))
 	if spilled || after&isObject != 0 {
 		if _, err := st.collect(ctx, b, snap.Session, seq, s.referenced); err != nil {
 			// The head is stored; the objects that remain are removed after the next save.
@@ -244,36 +243,4 @@ func (s *saving) cleanUpLate(ctx context.Context, err error) error {
 		}
 	}
 	return err
-}
-
-// index returns the members of a head that a list of sessions and a writer need. They are a header of the head, so they need no separate write.
-func index(s fold.Snapshot) headindex.Index {
-	return headindex.Index{
-		Status: string(s.Status), AgentType: clipped(s.AgentType), Seq: s.Position.Seq, Ordinal: s.Position.Ordinal, Epoch: s.Epoch,
-		Created: s.Created, Began: s.Run.StartedAt, Deleted: s.Deleted(), Owner: ownerOf(s),
-		Approvals: approvals(s),
-	}
-}
-
-// approvals returns the number of calls that wait for an approval.
-func approvals(s fold.Snapshot) (n int) {
-	for _, p := range s.Pending {
-		if p.Kind == fold.PendingApproval {
-			n++
-		}
-	}
-	return n
-}
-
-// header returns the header of a head.
-func header(s fold.Snapshot) nats.Header { return nats.Header{headindex.Header: {index(s).Encode()}} }
-
-// maxAgentType bounds the agent type in a header. It is a token of a subject, so a longer one does not exist.
-const maxAgentType = 128
-
-func clipped(name string) string {
-	if len(name) > maxAgentType {
-		return ""
-	}
-	return name
 }

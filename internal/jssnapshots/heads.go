@@ -10,7 +10,6 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/tailrace/tailrace/chunk"
-	"github.com/tailrace/tailrace/internal/headindex"
 	"github.com/tailrace/tailrace/internal/jsreader"
 	"github.com/tailrace/tailrace/projector"
 	"github.com/tailrace/tailrace/projector/fold"
@@ -19,7 +18,7 @@ import (
 
 // listedHead is what the headers of a head contain.
 type listedHead struct {
-	headindex.Index
+	headIndex
 
 	session  chunk.Session
 	seq      uint64
@@ -82,7 +81,7 @@ func (b *bucket) listedHead(e *jsreader.Entry) listedHead {
 	h := listedHead{seq: e.Seq, stored: e.Stored, expiring: e.Header.Get(jetstream.MsgTTLHeader) != ""}
 	var err error
 	if h.session, err = subjects.ParseSnapshotHeadKey(b.key(e.Subject)); err == nil {
-		h.Index, h.known = headindex.Decode(e.Header.Get(headindex.Header))
+		h.headIndex, h.known = readIndex(e.Header)
 	}
 	return h
 }

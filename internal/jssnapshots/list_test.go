@@ -12,7 +12,6 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/tailrace/tailrace/chunk"
-	"github.com/tailrace/tailrace/internal/headindex"
 	"github.com/tailrace/tailrace/internal/testkit/natstest"
 	"github.com/tailrace/tailrace/internal/testkit/seedtest"
 	"github.com/tailrace/tailrace/internal/testkit/storetest"
@@ -147,7 +146,7 @@ func TestListRefuses(t *testing.T) {
 	mustSave(t, st, storetest.Fold(t, log, s1), 0)
 	for subject, header := range map[string]string{"h.acme.x.x": "", "h.acme.y.y": "{", "h.acme.z": `{"status":"ended"}`, "h.acme.v.v": `{"status":7}`} {
 		m := nats.NewMsg("$KV.TR_SNAPSHOTS." + subject)
-		m.Header.Set(headindex.Header, header)
+		m.Header.Set(indexHeader, header)
 		if _, err := js.PublishMsg(t.Context(), m); err != nil {
 			t.Fatal(err)
 		}

@@ -10,7 +10,6 @@ import (
 	"github.com/nats-io/nats.go"
 
 	"github.com/tailrace/tailrace/chunk"
-	"github.com/tailrace/tailrace/internal/headindex"
 	"github.com/tailrace/tailrace/internal/jsclient"
 	"github.com/tailrace/tailrace/projector"
 	"github.com/tailrace/tailrace/projector/fold"
@@ -73,7 +72,7 @@ func (st *Store) OwnedByOther(ctx context.Context, s chunk.Session, subject stri
 
 // saveOwner writes the key of the owner, unless the stored head has that owner: then the key was written before it.
 func (s *saving) saveOwner(ctx context.Context, snap fold.Snapshot) error {
-	if !hasOwnerKey(snap) || s.after&ownerBits == ownerRevision(index(snap)) {
+	if !hasOwnerKey(snap) || s.after&ownerBits == ownerRevision(indexOf(snap)) {
 		return nil
 	}
 	key, err := subjects.SnapshotOwnerKey(s.session, ownerName(ownerOf(snap)))
@@ -108,7 +107,7 @@ const (
 )
 
 // ownerRevision returns the ownerBits of the Revision of a head with an index.
-func ownerRevision(i headindex.Index) projector.Revision {
+func ownerRevision(i headIndex) projector.Revision {
 	if i.Deleted {
 		return 0
 	}
@@ -118,7 +117,7 @@ func ownerRevision(i headindex.Index) projector.Revision {
 
 // ownerRevisionOf is ownerRevision for the header of a stored head.
 func ownerRevisionOf(h nats.Header) projector.Revision {
-	i, ok := headindex.Decode(h.Get(headindex.Header))
+	i, ok := readIndex(h)
 	if !ok {
 		return 0 // the key is written again
 	}

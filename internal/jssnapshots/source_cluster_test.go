@@ -42,7 +42,7 @@ func newReplicated(t *testing.T) *replicated {
 		c.nodes.AwaitCurrent(t, name)
 	}
 	var err error
-	if c.producer, err = producers.New(c.js, producers.Config{}); err != nil {
+	if c.producer, err = producers.New(c.js, producers.Config{Positions: NewPositions(c.js, subjects.Layout{})}); err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() {

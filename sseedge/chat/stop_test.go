@@ -105,7 +105,7 @@ func TestRunWithoutAWorker(t *testing.T) {
 			e := w.newEdge(func(cfg *edgeConfig) {
 				cfg.ports.Reaper = must(workers.NewReaper(w.JS, workers.ReaperConfig{RunTimeout: timeout}))(t)
 			})
-			dead := must(producers.New(w.JS, producers.Config{}))(t)
+			dead := must(producers.New(w.JS, producers.Config{Positions: w.Reader}))(t)
 			run, err := dead.Start(t.Context(), chunk.RootSession("acme", "s1"), chunk.RunStarted{Input: []chunk.InputMessage{{Content: "hi", ClientMessageID: new("u1")}}}, producers.AgentType(agentType))
 			if err != nil {
 				t.Fatal(err)

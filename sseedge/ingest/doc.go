@@ -7,7 +7,7 @@
 //
 // New mounts them on an Edge. The lines are stored by an ingestion.Runs:
 //
-//	producer, err := producers.New(js, producers.Config{})
+//	producer, err := producers.New(js, producers.Config{Positions: positions})
 //	server, err := ingest.New(edge, jsingest.New(producer, dialects), ingest.Config{})
 //
 // A request has no state on the edge that the next one needs, so requests of one run may go to different edges. All need the scope ingest.

@@ -74,6 +74,7 @@ func newEnv(tb testing.TB, change func(*envConfig)) *env {
 func (w *env) newEdge(cfg envConfig) edge {
 	w.t.Helper()
 	p := w.NewProcess(natsauth.Edge)
+	cfg.producer.Positions = w.Reader
 	producer := must(producers.New(p.JS, cfg.producer))(w.t)
 	w.t.Cleanup(func() { _ = producer.Close() }) // the last requests of a test may be cut
 	e := edge{edge: must(sseedge.New(w.Log, w.Reader, cfg.edge))(w.t)}

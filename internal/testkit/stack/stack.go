@@ -101,10 +101,14 @@ func NewClients(tb testing.TB, js jetstream.JetStream) Clients {
 	return Clients{JS: js, Log: log, Reader: projector.NewReader(store, log), Queue: queue, Inbox: inbox}
 }
 
-// NewWriter returns a writer with a connection of its own, which is closed when the test ends.
+// NewWriter returns a writer with a connection of its own, which is closed when the test ends. It has the stored positions unless cfg has others.
 func (s *Stack) NewWriter(cfg producers.Config) *producers.Producer {
 	s.t.Helper()
-	w, err := producers.New(s.connect(natsauth.Worker), cfg)
+	js := s.connect(natsauth.Worker)
+	if cfg.Positions == nil {
+		cfg.Positions = jssnapshots.NewPositions(js, cfg.Layout)
+	}
+	w, err := producers.New(js, cfg)
 	if err != nil {
 		s.t.Fatal(err)
 	}

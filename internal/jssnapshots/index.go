@@ -1,0 +1,71 @@
+package jssnapshots
+
+import (
+	"encoding/json"
+
+	"github.com/nats-io/nats.go"
+
+	"github.com/tailrace/tailrace/chunk"
+	"github.com/tailrace/tailrace/projector/fold"
+)
+
+// indexHeader is the name of the header of a head with its headIndex.
+const indexHeader = "Tailrace-Session"
+
+// headIndex has the members of a head that a list of sessions and a writer need. They are read without the head, which may be large. The header is written with
+// the head, so it always matches it.
+type headIndex struct {
+	Status    string        `json:"status"` // of the session, see fold.Status
+	AgentType string        `json:"agentType,omitempty"`
+	Owner     string        `json:"owner,omitempty"` // subject of the owner
+	Seq       chunk.Seq     `json:"seq"`
+	Ordinal   chunk.Ordinal `json:"ordinal"`
+	Epoch     chunk.Epoch   `json:"epoch,omitempty"`     // highest epoch so far
+	Created   int64         `json:"created,omitempty"`   // milliseconds
+	Began     int64         `json:"began,omitempty"`     // milliseconds
+	Deleted   bool          `json:"deleted,omitempty"`   // the head is a tombstone
+	Approvals int           `json:"approvals,omitempty"` // calls that wait for an approval
+}
+
+// readIndex returns the headIndex in the headers of a head; false if it is malformed.
+func readIndex(h nats.Header) (i headIndex, ok bool) {
+	err := json.Unmarshal([]byte(h.Get(indexHeader)), &i)
+	return i, err == nil
+}
+
+func indexOf(s fold.Snapshot) headIndex {
+	return headIndex{
+		Status: string(s.Status), AgentType: clipped(s.AgentType), Seq: s.Position.Seq, Ordinal: s.Position.Ordinal, Epoch: s.Epoch,
+		Created: s.Created, Began: s.Run.StartedAt, Deleted: s.Deleted(), Owner: ownerOf(s),
+		Approvals: approvals(s),
+	}
+}
+
+// approvals returns the number of calls that wait for an approval.
+func approvals(s fold.Snapshot) (n int) {
+	for _, p := range s.Pending {
+		if p.Kind == fold.PendingApproval {
+			n++
+		}
+	}
+	return n
+}
+
+// header returns the header of a head.
+func header(s fold.Snapshot) nats.Header {
+	text, err := json.Marshal(indexOf(s))
+	if err != nil {
+		panic("jssnapshots: strings and numbers cannot be encoded: " + err.Error())
+	}
+	return nats.Header{indexHeader: {string(text)}}
+}
+
+// maxAgentType bounds the agent type in a header. It is a token of a subject, so a longer one does not exist.
+const maxAgentType = 128
+
+func clipped(name string) string {
+	if len(name) > maxAgentType {
+		return ""
+	}
+	return name
+}
