@@ -83,3 +83,5 @@ require (
 	golang.org/x/tools v0.52.0 // indirect
 	google.golang.org/protobuf v1.36.12
 )
+
+tool github.com/tailrace/tailrace/internal/testkit/natstest/natsserver

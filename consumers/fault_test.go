@@ -32,7 +32,7 @@ func (w *env) writeInBackground(s chunk.Session, n int, pause time.Duration) (wa
 
 // The connection is cut repeatedly while a writer continues to write: the reader gets every record once.
 func TestFollowOverConnectionCuts(t *testing.T) {
-	w := newEnv(t, Config{}, natstest.Listen())
+	w := newEnv(t, Config{})
 	proxy := natstest.StartProxy(t, w.srv.URL)
 	w.reader = w.newReader(Config{Heartbeat: 200 * time.Millisecond}, natstest.Connect(t, proxy.URL))
 	first := w.say(alice, "first")
@@ -59,7 +59,7 @@ func TestFollowOverConnectionCuts(t *testing.T) {
 
 // Messages of the server are lost for some time, without an error.
 func TestFollowOverSilentLoss(t *testing.T) {
-	w := newEnv(t, Config{}, natstest.Listen())
+	w := newEnv(t, Config{})
 	proxy := natstest.StartProxy(t, w.srv.URL)
 	w.reader = w.newReader(Config{Heartbeat: 100 * time.Millisecond}, natstest.Connect(t, proxy.URL, nats.PingInterval(300*time.Millisecond), nats.MaxPingsOutstanding(1)))
 	w.say(alice, "first")
@@ -99,7 +99,7 @@ func TestFollowOverDeletedConsumers(t *testing.T) {
 
 // A read survives an outage of NATS, and delivery resumes at once after it.
 func TestFollowOverARestart(t *testing.T) {
-	w := newEnv(t, Config{}, natstest.Listen())
+	w := newEnv(t, Config{})
 	want := w.sayAll(alice, 3)
 	f := w.followSession(alice, chunk.Position{})
 	same(t, f.get(t, 3), want)
@@ -126,7 +126,7 @@ func TestFollowOverARestart(t *testing.T) {
 
 // A read that begins during an outage of NATS fails after OpenTimeout.
 func TestOutageOfNATSAtTheBeginning(t *testing.T) {
-	w := newEnv(t, Config{OpenTimeout: 40 * time.Millisecond}, natstest.Listen())
+	w := newEnv(t, Config{OpenTimeout: 40 * time.Millisecond})
 	w.say(alice, "first")
 	w.srv.Shutdown()
 	for name, read := range map[string]func() error{

@@ -145,7 +145,7 @@ func TestFeedStartPosition(t *testing.T) {
 }
 
 func TestFeedOverCutsAndARecreatedStream(t *testing.T) {
-	w := newEnv(t, Config{}, natstest.Listen())
+	w := newEnv(t, Config{})
 	proxy := natstest.StartProxy(t, w.srv.URL)
 	w.reader = w.newReader(Config{Heartbeat: 100 * time.Millisecond}, natstest.Connect(t, proxy.URL))
 	f := w.feed(0, 0)

@@ -220,7 +220,7 @@ func (w *env) acked2(name string, seq chunk.Seq) {
 
 // A program crashes with records that it has not acknowledged, and another one takes over. Each gets the records in order, and together they get all.
 func TestFirehoseTakeover(t *testing.T) {
-	w := newEnv(t, Config{Heartbeat: 100 * time.Millisecond}, natstest.Listen())
+	w := newEnv(t, Config{Heartbeat: 100 * time.Millisecond})
 	cfg := FirehoseConfig{Name: "audit", Batch: 20, TakeoverTimeout: 500 * time.Millisecond}
 	nc := natstest.Connect(t, w.srv.URL)
 	want := w.sayAll(alice, 100)
@@ -329,7 +329,7 @@ func TestSlowHandlerGetsNothingTwice(t *testing.T) {
 }
 
 func TestFirehoseOverCuts(t *testing.T) {
-	w := newEnv(t, Config{}, natstest.Listen())
+	w := newEnv(t, Config{})
 	proxy := natstest.StartProxy(t, w.srv.URL)
 	r := w.newReader(Config{Heartbeat: 100 * time.Millisecond}, natstest.Connect(t, proxy.URL))
 	s := w.firehose(r, FirehoseConfig{Name: "audit"})

@@ -19,7 +19,7 @@ func TestReaderReportsARolledBackLog(t *testing.T) {
 	for name, again := range map[string]int{"and is shorter now": 1, "and is as long again": 3, "and is longer now": 6} {
 		t.Run(name, func(t *testing.T) {
 			dir, older := t.TempDir(), t.TempDir()
-			w := newEnv(t, Config{Heartbeat: 100 * time.Millisecond}, natstest.StoreDir(dir), natstest.Listen())
+			w := newEnv(t, Config{Heartbeat: 100 * time.Millisecond}, natstest.StoreDir(dir))
 			want := w.sayAll(alice, 5)
 			w.srv.Shutdown()
 			if err := os.CopyFS(older, os.DirFS(dir)); err != nil {

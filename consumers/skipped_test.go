@@ -14,7 +14,7 @@ import (
 // A consumer skips a message, and its consumer sequences have no gap. The feed reads the skipped message with another consumer. Deleted messages do not count
 // as skipped.
 func TestFeedOverASkippedMessage(t *testing.T) {
-	w := newEnv(t, Config{}, natstest.Listen())
+	w := newEnv(t, Config{})
 	proxy := natstest.StartFaultProxy(t, w.srv.URL)
 	w.reader = w.newReader(Config{Heartbeat: 200 * time.Millisecond}, natstest.Connect(t, proxy.URL))
 	recs := w.sayAll(alice, 10)

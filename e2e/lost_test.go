@@ -36,7 +36,7 @@ func TestDroppedLiveMessages(t *testing.T) {
 		{"reordered", oncePer(20, generator, natstest.Reorder)},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			w, proxy := newFaultyEnv(t, natstest.Start(t, natstest.Listen()), edgeEnvConfig{heartbeat: 200 * time.Millisecond})
+			w, proxy := newFaultyEnv(t, natstest.Start(t), edgeEnvConfig{heartbeat: 200 * time.Millisecond})
 			proxy.SetDeliveryFaults(tt.rule)
 			w.writeTrees(t, generator, 6)
 			w.checkFound(t, proxy)
@@ -49,7 +49,7 @@ func TestDroppedLiveMessages(t *testing.T) {
 // the ends of sessions are not dropped here, because no message follows the last of them.
 func TestFeedWithoutConsumerGap(t *testing.T) {
 	generator := seedtest.Rand(t)
-	server := natstest.Start(t, natstest.Listen())
+	server := natstest.Start(t)
 	w, proxy := newFaultyEnv(t, server, edgeEnvConfig{history: server.Conn(t)})
 	rule := oncePer(20, generator, natstest.DropSilently)
 	proxy.SetDeliveryFaults(func(d natstest.Delivery) natstest.Fault {
@@ -65,7 +65,7 @@ func TestFeedWithoutConsumerGap(t *testing.T) {
 // The last message before a silence is lost, so that no later message reveals it. The heartbeat of the feed does, because it contains the number of sent
 // messages. It arrives after two seconds of silence, and the missing message follows immediately.
 func TestLastMessageBeforeASilence(t *testing.T) {
-	w, proxy := newFaultyEnv(t, natstest.Start(t, natstest.Listen()), edgeEnvConfig{})
+	w, proxy := newFaultyEnv(t, natstest.Start(t), edgeEnvConfig{})
 	root := chunk.RootSession("default", "silence")
 	run, err := w.producer.Start(t.Context(), root, chunk.RunStarted{Mode: "execute"}, producers.AgentType("quiet"))
 	if err != nil {

@@ -14,7 +14,7 @@ import (
 // A program of another module can use all of Tailrace: the example builds with the modules that its go.mod and go.sum name, without a
 // NATS server among them, and prints the expected output.
 func TestOutside(t *testing.T) {
-	server := natstest.Start(t, natstest.Listen())
+	server := natstest.Start(t)
 	inModule(t, "vet", "./...")
 	program := filepath.Join(t.TempDir(), "outside")
 	inModule(t, "build", "-o", program, ".")

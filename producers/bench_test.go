@@ -22,7 +22,7 @@ import (
 func BenchmarkPublish(b *testing.B) {
 	for _, sessions := range []int{1, 64} {
 		b.Run(fmt.Sprintf("sessions=%d", sessions), func(b *testing.B) {
-			srv := natstest.Start(b, natstest.Listen())
+			srv := natstest.Start(b)
 			p := newEnv(b, natstest.Connect(b, srv.URL), 1)
 			own, baseline := newProducerRounds(b, p, sessions), newBaseline(b, p, sessions)
 			b.ReportAllocs()
@@ -126,7 +126,7 @@ func newBaseline(b *testing.B, p env, sessions int) rounds {
 func BenchmarkTokens(b *testing.B) {
 	for _, sessions := range []int{1, 64} {
 		b.Run(fmt.Sprintf("sessions=%d", sessions), func(b *testing.B) {
-			srv := natstest.Start(b, natstest.Listen())
+			srv := natstest.Start(b)
 			p := newEnv(b, natstest.Connect(b, srv.URL), 1)
 			producer := p.producer(b, Config{})
 			runs := make([]*Run, sessions)

@@ -153,7 +153,7 @@ func (p env) watch(t *testing.T) <-chan *nats.Msg {
 
 // Messages arrive and their acknowledgements are lost, repeatedly; then the connection breaks, and is restored (F12, F35).
 func TestLostAcknowledgements(t *testing.T) {
-	srv := natstest.Start(t, natstest.Listen())
+	srv := natstest.Start(t)
 	loseAcknowledgements(t, newEnv(t, srv.Conn(t), 1), srv.URL)
 }
 
@@ -225,7 +225,7 @@ func (c *counter) Handle(_ context.Context, r slog.Record) error {
 
 // The connection is closed every few chunks (F13).
 func TestConnectionIsCutAgainAndAgain(t *testing.T) {
-	srv := natstest.Start(t, natstest.Listen())
+	srv := natstest.Start(t)
 	p := newEnv(t, srv.Conn(t), 1)
 	proxy, producer := throughProxy(t, srv.URL, Config{})
 	s := newLoadTest(t, p, producer, 4)
@@ -299,7 +299,7 @@ func TestClusterWithoutItsLeader(t *testing.T) {
 // A worker hangs in the middle of its run, another takes over, and the first one resumes: none of its records is stored after the new epoch, not even those in
 // flight, and its next publish returns the error (F08, G8).
 func TestTakeoverFencesAWorkerThatResumes(t *testing.T) {
-	srv := natstest.Start(t, natstest.Listen())
+	srv := natstest.Start(t)
 	p := newEnv(t, srv.Conn(t), 1)
 	proxy, old := throughProxy(t, srv.URL, Config{})
 	a := mustStart(t, old, testSession)

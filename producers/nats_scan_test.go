@@ -15,7 +15,7 @@ import (
 
 // Deliveries are lost and repeated, and the connection breaks: a scan yields every message once and in order, and leaves no consumer.
 func TestScanOverAFaultyConnection(t *testing.T) {
-	srv := natstest.Start(t, natstest.Listen())
+	srv := natstest.Start(t)
 	p := newEnv(t, srv.Conn(t), 1)
 	want := p.fill(t, 1500)
 	proxy := natstest.StartFaultProxy(t, srv.URL)
@@ -49,7 +49,7 @@ func TestScanOverAFaultyConnection(t *testing.T) {
 
 // A server that does not respond ends a scan, before its first message and in the middle.
 func TestScanWithoutAResponse(t *testing.T) {
-	srv := natstest.Start(t, natstest.Listen())
+	srv := natstest.Start(t)
 	p := newEnv(t, srv.Conn(t), 1)
 	want := p.fill(t, 1500)
 	through := want[len(want)-1]

@@ -76,8 +76,8 @@ func (x *simulation) workers(js jetstream.JetStream) (*Workers, error) {
 
 // failingWorkers returns workers whose connection breaks at the n-th record that they write.
 func (x *simulation) failingWorkers(n int) (*Workers, *faultyConn) {
-	cut := &faultyConn{srv: x.w.Server, left: n, broken: make(chan struct{})}
-	nc, err := nats.Connect(nats.DefaultURL, nats.InProcessServer(cut), nats.NoReconnect())
+	cut := &faultyConn{left: n, broken: make(chan struct{})}
+	nc, err := nats.Connect(x.w.Server.URL, nats.SetCustomDialer(cut), nats.NoReconnect())
 	if err != nil {
 		x.w.t.Error(err)
 		return x.stable, nil
@@ -96,20 +96,22 @@ func (x *simulation) failingWorkers(n int) (*Workers, *faultyConn) {
 
 // faultyConn is a dialer whose connection breaks after some records.
 type faultyConn struct {
-	srv    interface{ InProcessConn() (net.Conn, error) }
 	nc     *nats.Conn
 	left   int
 	broken chan struct{}
 	once   sync.Once
 }
 
-func (c *faultyConn) InProcessConn() (net.Conn, error) {
-	conn, err := c.srv.InProcessConn()
-	return &cutConn{conn, c}, err
+func (c *faultyConn) Dial(network, address string) (net.Conn, error) {
+	conn, err := new(net.Dialer).Dial(network, address)
+	if err != nil {
+		return nil, err
+	}
+	return &cutConn{conn.(*net.TCPConn), c}, nil
 }
 
 type cutConn struct {
-	net.Conn
+	*net.TCPConn
 
 	cut *faultyConn
 }
@@ -121,12 +123,12 @@ func (c *cutConn) Write(b []byte) (int, error) {
 	for at := 0; ; {
 		i := bytes.Index(b[at:], record)
 		if i < 0 {
-			return c.Conn.Write(b)
+			return c.TCPConn.Write(b)
 		}
 		if at += i; c.cut.left == 0 {
-			n, _ := c.Conn.Write(b[:at])
+			n, _ := c.TCPConn.Write(b[:at])
 			c.cut.once.Do(func() { close(c.cut.broken) })
-			return n, c.Close()
+			return n, c.CloseWrite() // the server gets all bytes before it closes the connection; after Close it might lose them
 		}
 		c.cut.left--
 		at += len(record)

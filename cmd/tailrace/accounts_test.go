@@ -45,7 +45,7 @@ func newAccountsEnv(t *testing.T) *accountsEnv {
 		e.print(strings.ToUpper(tenant), "--tenant", tenant)
 	}
 	e.blocks["INITECH"] = strings.Replace(e.blocks["INITECH"], "jetstream: enabled", "jetstream: disabled", 1)
-	e.server = natstest.Start(t, natstest.Listen(), natstest.ServerConfig(e.config()), natstest.FailOnViolation())
+	e.server = natstest.Start(t, natstest.ServerConfig(e.config()), natstest.FailOnViolation())
 	for _, tenant := range []string{"", "acme", "globex"} {
 		tailrace(t, exitOK, e.as(natsauth.Setup, tenant, "setup")...)
 		startProcess(t, e.as(natsauth.Projector, tenant, "projector", "--ops-listen", "")...)

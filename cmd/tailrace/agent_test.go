@@ -91,7 +91,7 @@ func TestWorkerWithAModel(t *testing.T) {
 			end := openaitest.Start(t, func(openaitest.Request) openaitest.Reply {
 				return openaitest.StreamReply(openaitest.Text("Hello "), openaitest.Text("from the "), openaitest.Text("model."))
 			})
-			server := streamtest.Start(t, natstest.Listen())
+			server := streamtest.Start(t)
 			worker := startWorker(t, server, "--model-url", end.URL, "--model-key", openaitest.Key, "--model", "m1", "--model-api", api, "--model-system", "Be brief.")
 			ask(t, server, "s1", "assistant", "Hi")
 			shown := tailed(t, server, "s1")
@@ -111,7 +111,7 @@ func TestWorkerWithAModel(t *testing.T) {
 // A rejected key is reported with an error message of Tailrace that does not contain the key.
 func TestRejectedKey(t *testing.T) {
 	end := openaitest.Start(t, func(openaitest.Request) openaitest.Reply { return openaitest.StreamReply(openaitest.Text("never")) })
-	server := streamtest.Start(t, natstest.Listen())
+	server := streamtest.Start(t)
 	const key = "sk-not-the-right-one-0123"
 	worker := startWorker(t, server, "--model-url", end.URL, "--model-key", key, "--model", "m1")
 	ask(t, server, "s1", "assistant", "Hi")
@@ -164,7 +164,7 @@ func TestFileOfAgents(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	server := streamtest.Start(t, natstest.Listen())
+	server := streamtest.Start(t)
 	worker := startWorker(t, server, "--model-url", end.URL, "--model-key", openaitest.Key, "--model", "m1", "--agents", writeFile(t, "agents.json", string(text)))
 	ask(t, server, "s1", "front", "Where is order 7?")
 	var shown string
@@ -255,7 +255,7 @@ func TestHTTPAgent(t *testing.T) {
 			`data: {"type":"text-end","id":"1"}`+"\n\n"+`data: {"type":"finish"}`+"\n\n"+"data: [DONE]\n\n")
 	}))
 	t.Cleanup(app.Close)
-	server := streamtest.Start(t, natstest.Listen())
+	server := streamtest.Start(t)
 	file := writeFile(t, "agents.json", fmt.Sprintf(`{"agents":{"support":{"http":{"url":%q,"dialect":"aisdk","headers":{"Authorization":"Bearer ${APP_TOKEN}"}}}}}`, app.URL+"/api/chat"))
 	worker := startWorker(t, server, "--agents", file)
 	ask(t, server, "s1", "support", "Hi")
@@ -271,7 +271,7 @@ func TestHTTPAgent(t *testing.T) {
 // The dialect openai is a model behind the URL of its API.
 func TestHTTPAgentOfAModel(t *testing.T) {
 	end := openaitest.Start(t, func(openaitest.Request) openaitest.Reply { return openaitest.StreamReply(openaitest.Text("Hello.")) })
-	server := streamtest.Start(t, natstest.Listen())
+	server := streamtest.Start(t)
 	for i, path := range []string{"/chat/completions", "/responses"} {
 		file := writeFile(t, "agents.json", fmt.Sprintf(`{"agents":{"m%d":{"model":"m1","system":"Be brief.","http":{"url":%q,"dialect":"openai"}}}}`, i, end.URL+path))
 		startWorker(t, server, "--agents", file, "--model-key", openaitest.Key)

@@ -17,7 +17,7 @@ import (
 // A backup of one server is restored on a cluster with three replicas, and a backup of that on the cluster again. The epochs are kept until they are renewed,
 // clients continue with the ids of restored records, and the projector saves what is written afterwards.
 func TestBackupRestoredOnCluster(t *testing.T) {
-	cluster := natstest.StartCluster(t, 3, natstest.Listen())
+	cluster := natstest.StartCluster(t, 3)
 	replicated := topology.Config{Replicas: 3}
 	js := cluster.JetStream(t)
 	var backup []natstest.Backup
@@ -25,7 +25,7 @@ func TestBackupRestoredOnCluster(t *testing.T) {
 	var epochs map[string]string
 
 	t.Run("from one server", func(t *testing.T) {
-		server := natstest.Start(t, natstest.Listen())
+		server := natstest.Start(t)
 		h := newSite(t, server, topology.Config{}, server.URL)
 		h.saved("s1", h.emit(h.start("s1", "?"), text("written on one server.")))
 		_, _, first := h.ask("GET", "/v1/sessions/s1/events", nil)

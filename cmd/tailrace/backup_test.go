@@ -108,12 +108,12 @@ func TestBackupRestoredElsewhere(t *testing.T) {
 	const opposite = "in the opposite order"
 	for name, order := range map[string][]string{"in the documented order": documented, opposite: reversed} {
 		t.Run(name, func(t *testing.T) {
-			first := natstest.Start(t, natstest.Listen())
+			first := natstest.Start(t)
 			old := newSite(t, first, topology.Config{}, first.URL)
 			epochs := old.epochs()
 			backup, lost := old.backUpWhileWriting(order)
 
-			server := natstest.Start(t, natstest.Listen())
+			server := natstest.Start(t)
 			js := server.JetStream(t)
 			for _, b := range backup {
 				b.Restore(t, js)

@@ -8,14 +8,13 @@ import (
 	"testing"
 
 	"github.com/tailrace/tailrace/chunk"
-	"github.com/tailrace/tailrace/internal/testkit/natstest"
 	"github.com/tailrace/tailrace/internal/testkit/streamtest"
 	"github.com/tailrace/tailrace/producers"
 )
 
 // Chats and the agent server share the limits and the metrics of the edge.
 func TestLimitsAreShared(t *testing.T) {
-	server := streamtest.Start(t, natstest.Listen())
+	server := streamtest.Start(t)
 	writer, err := producers.New(server.JetStream(t), producers.Config{Positions: producers.NoPositions})
 	if err != nil {
 		t.Fatal(err)

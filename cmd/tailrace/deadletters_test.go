@@ -19,7 +19,7 @@ import (
 // startProjector starts a projector on a server, with its probes and metrics.
 func startProjector(t *testing.T) (ops, url string, js jetstream.JetStream) {
 	t.Helper()
-	server := streamtest.Start(t, natstest.Listen())
+	server := streamtest.Start(t)
 	ops = startProcess(t, "projector", "--nats-url", server.URL, "--ops-listen", "127.0.0.1:0").awaitOps(t)
 	awaitStart(t, ops)
 	return ops, server.URL, server.JetStream(t)

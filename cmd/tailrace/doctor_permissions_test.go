@@ -6,7 +6,6 @@ import (
 	"testing"
 
 	"github.com/tailrace/tailrace/internal/natsauth"
-	"github.com/tailrace/tailrace/internal/testkit/natstest"
 	"github.com/tailrace/tailrace/internal/testkit/roletest"
 	"github.com/tailrace/tailrace/internal/testkit/streamtest"
 )
@@ -14,7 +13,7 @@ import (
 // The doctor finds nothing wrong with the user of each role, and finds a right that is taken from it.
 func TestDoctorChecksPermissions(t *testing.T) {
 	users := roletest.New(t, natsauth.Config{})
-	server := streamtest.Start(t, natstest.Listen(), users.Server())
+	server := streamtest.Start(t, users.Server())
 	for _, role := range natsauth.Roles() {
 		permissions := func(wantCode int) (found []string) {
 			t.Helper()

@@ -41,7 +41,7 @@ func wantFinding(t *testing.T, found []string, want string) {
 
 func TestDoctor(t *testing.T) {
 	dir := t.TempDir()
-	server := natstest.Start(t, natstest.Listen(), natstest.StoreDir(dir))
+	server := natstest.Start(t, natstest.StoreDir(dir))
 	js := server.JetStream(t)
 
 	found := examine(t, exitError, "--nats-url", server.URL)
@@ -108,7 +108,7 @@ func TestDoctorWithoutServer(t *testing.T) {
 
 // Without --json each finding is a line of columns.
 func TestDoctorPrintsText(t *testing.T) {
-	server := natstest.Start(t, natstest.Listen())
+	server := natstest.Start(t)
 	if err := topology.Ensure(t.Context(), server.JetStream(t), topology.Config{}); err != nil {
 		t.Fatal(err)
 	}

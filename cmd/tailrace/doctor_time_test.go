@@ -50,7 +50,7 @@ func TestDoctorComparesClocks(t *testing.T) {
 
 // A record that no snapshot contains for half of the retention is a warning.
 func TestDoctorWarnsOfUnsavedRecords(t *testing.T) {
-	server := natstest.Start(t, natstest.Listen())
+	server := natstest.Start(t)
 	js := server.JetStream(t)
 	if err := topology.Ensure(t.Context(), js, topology.Config{}); err != nil {
 		t.Fatal(err)

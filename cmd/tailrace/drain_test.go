@@ -19,7 +19,7 @@ import (
 
 // A message that was accepted before the drain gets its response, although it takes longer than the drain period.
 func TestDrainWaitsForMessages(t *testing.T) {
-	server := streamtest.Start(t, natstest.Listen())
+	server := streamtest.Start(t)
 	p := startEdge(t, "--nats-url", server.URL, "--chat-agent", "demo")
 	awaitReady(t, p.ops)
 	awaitDependencies(t, p.ops)
@@ -58,7 +58,7 @@ func TestWorkerDrains(t *testing.T) {
 	model := openaitest.Start(t, func(openaitest.Request) openaitest.Reply {
 		return openaitest.StreamReply(openaitest.Text("Hello "), openaitest.Callback(sync.OnceFunc(func() { close(asked) })), openaitest.Wait(held), openaitest.Text("model."))
 	})
-	server := streamtest.Start(t, natstest.Listen())
+	server := streamtest.Start(t)
 	worker := startWorker(t, server, "--model-url", model.URL, "--model-key", openaitest.Key, "--model", "m1", "--shutdown-timeout", "1h")
 	ops := worker.awaitOps(t)
 	awaitStart(t, ops)

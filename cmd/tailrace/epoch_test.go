@@ -11,7 +11,7 @@ import (
 
 // The command prints the epoch of each stream, and changes only the streams that it is given.
 func TestEpochs(t *testing.T) {
-	server := natstest.Start(t, natstest.Listen())
+	server := natstest.Start(t)
 	js := server.JetStream(t)
 	if err := topology.Ensure(t.Context(), js, topology.Config{}); err != nil {
 		t.Fatal(err)

@@ -33,7 +33,7 @@ func (l *lineCount) Write(p []byte) (int, error) {
 
 // Partitions are read concurrently, and each record is a separate line.
 func TestFirehoseOfTwoPartitions(t *testing.T) {
-	server := natstest.Start(t, natstest.Listen())
+	server := natstest.Start(t)
 	streamtest.Ensure(t, server.JetStream(t), config{Partitions: 2}.topology())
 	const sessions, each = 6, 500
 	for s := range sessions {
@@ -61,7 +61,7 @@ func TestFirehoseOfTwoPartitions(t *testing.T) {
 
 // Records that are missing in the middle of a session are a line of their own, before the record after them.
 func TestFirehosePrintsGaps(t *testing.T) {
-	server := streamtest.Start(t, natstest.Listen())
+	server := streamtest.Start(t)
 	in := strings.Repeat(`{"type":"custom","agentId":"a","agentType":"t","timestamp":1,"step":0,"eventName":"n","data":1}`+"\n", 5)
 	if code, _, errs := runCommand(t, in, "publish", "--session", "s", "--nats-url", server.URL); code != exitOK {
 		t.Fatalf("publish: exit code %d: %s", code, errs)

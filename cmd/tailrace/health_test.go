@@ -76,7 +76,7 @@ func awaitDependencies(t *testing.T, ops string, failed ...string) {
 // TestReadyWithoutDependencies stays ready while an operator edits a stream and while the server is gone, and shows both. The start is complete only once the
 // streams were checked, and stays so. A thousand probes send no request to the server.
 func TestReadyWithoutDependencies(t *testing.T) {
-	server := streamtest.Start(t, natstest.Listen())
+	server := streamtest.Start(t)
 	p := startEdge(t, "--nats-url", server.URL)
 	ops := p.ops
 	awaitStart(t, ops)

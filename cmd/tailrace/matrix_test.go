@@ -40,7 +40,7 @@ type matrix struct {
 // newMatrix returns a matrix whose issuer accepts cookies from pages of these origins.
 func newMatrix(t *testing.T, origins ...string) *matrix {
 	t.Helper()
-	m := &matrix{Stack: stack.Start(t, stack.Options{Server: []natstest.Option{natstest.Listen()}}), t: t, issuer: authtest.NewIssuer(t, origins...)}
+	m := &matrix{Stack: stack.Start(t, stack.Options{}), t: t, issuer: authtest.NewIssuer(t, origins...)}
 	m.edge, m.url = m.newEdge(origins...)
 	m.writer = m.NewWriter(producers.Config{Linger: producers.Off})
 	return m

@@ -31,7 +31,7 @@ const metricList = "../../deploy/metrics.json"
 //
 //	make dashboard
 func TestMetricList(t *testing.T) {
-	server := natstest.Start(t, natstest.Listen())
+	server := natstest.Start(t)
 	p := startProcess(t, "up", "--nats-url", server.URL, "--listen", "127.0.0.1:0", "--ops-listen", "127.0.0.1:0", "--demo-pace", "0", "--drain", "0s")
 	url := p.await(t, `is running: (\S+)`)
 	ops := p.awaitOps(t)

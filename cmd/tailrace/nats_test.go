@@ -85,7 +85,7 @@ func wantAnswer(t *testing.T, edge, id string) {
 
 // TestConnectionClosedPermanently checks that a role ends with an error when the client library closes the connection.
 func TestConnectionClosedPermanently(t *testing.T) {
-	srv := streamtest.Start(t, natstest.Listen())
+	srv := streamtest.Start(t)
 	cfg, _, err := arguments(terminal{}, "edge", []string{"--nats-url", srv.URL}, nil)
 	if err != nil {
 		t.Fatal(err)

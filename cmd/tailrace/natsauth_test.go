@@ -42,12 +42,7 @@ func TestRolesHaveTheirPermissions(t *testing.T) {
 			hub := natstest.Start(t, append(options, natstest.ServerConfig(fmt.Sprintf("%sleafnodes: {host: 127.0.0.1, port: %d}\n%s", domain, port, users.Conf)))...)
 			leaf := natstest.Start(t, append(options, natstest.WithoutJetStream(),
 				natstest.ServerConfig(fmt.Sprintf("leafnodes: {remotes: [{url: \"nats://127.0.0.1:%d\"}]}\n%s", port, users.Conf)))...)
-			natstest.Eventually(t, "the leaf node", func(context.Context) error {
-				if n := hub.NATS().NumLeafNodes(); n != 1 {
-					return fmt.Errorf("%d leaf nodes", n)
-				}
-				return nil
-			})
+			hub.AwaitLeafNode(t)
 			return leaf.URL
 		},
 	} {
@@ -62,7 +57,7 @@ func TestRolesHaveTheirPermissions(t *testing.T) {
 				settings = append(settings, "--nats-domain", cfg.Domain)
 			}
 			users := roletest.New(t, cfg)
-			url := start(t, users, users.Server(), natstest.FailOnViolation(), natstest.Listen())
+			url := start(t, users, users.Server(), natstest.FailOnViolation())
 			as := func(role natsauth.Role, args ...string) []string {
 				return append(append(args, "--nats-url", url, "--nats-nkey", users.Seed(role)), settings...)
 			}
@@ -139,7 +134,7 @@ func TestNATSAuthPrint(t *testing.T) {
 	if err := new(server.Options).ProcessConfigString(conf); err != nil {
 		t.Errorf("nats-server: %v", err)
 	}
-	srv := natstest.Start(t, natstest.Listen(), natstest.ServerConfig(conf), natstest.FailOnViolation())
+	srv := natstest.Start(t, natstest.ServerConfig(conf), natstest.FailOnViolation())
 	tailrace(t, exitOK, "setup", "--nats-url", srv.URL, "--nats-nkey", filepath.Join(dir, "tailrace-setup.nk"))
 
 	acme := printed(exitOK, "--role", "worker", "--tenant", "acme", "--agent-type", "support,search", "--format", "nsc", "--account", "APP")

@@ -103,7 +103,7 @@ func TestNSCRunsThePrintedCommands(t *testing.T) {
 	}
 	conf := natstest.ServerConfig(limit + nsc.serverConfig(t))
 
-	srv := natstest.Start(t, conf, natstest.FailOnViolation(), natstest.Listen())
+	srv := natstest.Start(t, conf, natstest.FailOnViolation())
 	as := func(role natsauth.Role, args ...string) []string {
 		return append(args, "--nats-url", srv.URL, "--nats-creds", nsc.creds(role))
 	}

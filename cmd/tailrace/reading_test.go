@@ -47,7 +47,7 @@ type env struct {
 
 func newEnv(t *testing.T) *env {
 	t.Helper()
-	h := &env{Stack: stack.Start(t, stack.Options{Server: []natstest.Option{natstest.Listen()}}), t: t, doc: openapitest.Load(t)}
+	h := &env{Stack: stack.Start(t, stack.Options{}), t: t, doc: openapitest.Load(t)}
 	views := writeFile(t, "views.json", `{"views":{"customer":{"preset":"public"}}}`)
 	h.running = startEdge(t, "--nats-url", h.Server.URL, "--nats-nkey", h.Users.Seed(natsauth.Edge), "--views", views, "--allow-delete")
 	startProcess(t, "projector", "--nats-url", h.Server.URL, "--nats-nkey", h.Users.Seed(natsauth.Projector), "--ops-listen", "")

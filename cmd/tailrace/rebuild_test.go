@@ -37,7 +37,7 @@ var siteLayout = subjects.Layout{Partitions: 2}
 
 func newRebuildEnv(t *testing.T) *rebuildEnv {
 	t.Helper()
-	srv := natstest.Start(t, natstest.Listen())
+	srv := natstest.Start(t)
 	js := srv.JetStream(t)
 	streamtest.Ensure(t, js, topology.Config{Layout: siteLayout})
 	store, err := jssnapshots.New(js, jssnapshots.Config{Layout: siteLayout})

@@ -31,7 +31,7 @@ type revocable struct {
 func newRevocable(t *testing.T) *revocable {
 	t.Helper()
 	issuer := authtest.NewIssuer(t)
-	return &revocable{Stack: stack.Start(t, stack.Options{Server: []natstest.Option{natstest.Listen()}}), t: t, issuer: issuer, file: issuer.File()}
+	return &revocable{Stack: stack.Start(t, stack.Options{}), t: t, issuer: issuer, file: issuer.File()}
 }
 
 func (d *revocable) token(subject, id string) string {

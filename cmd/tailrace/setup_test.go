@@ -18,7 +18,7 @@ import (
 // setup creates all streams and may be repeated; with other settings it changes nothing. A role that only checks
 // streams needs setup before.
 func TestSetup(t *testing.T) {
-	server := natstest.Start(t, natstest.Listen())
+	server := natstest.Start(t)
 	tailrace := func(want int, args ...string) string {
 		t.Helper()
 		return tailrace(t, want, append(args, "--nats-url", server.URL, "--partitions", "2")...)
@@ -52,7 +52,7 @@ func TestSetup(t *testing.T) {
 
 // setup for edges that follow sessions creates a log that republishes, which all roles accept.
 func TestSetupForInterest(t *testing.T) {
-	server := natstest.Start(t, natstest.Listen())
+	server := natstest.Start(t)
 	if got := tailrace(t, exitOK, "setup", "--feed", "interest", "--nats-url", server.URL); got != "10 streams exist with these settings\n" {
 		t.Errorf("setup: %s", got)
 	}
@@ -63,7 +63,7 @@ func TestSetupForInterest(t *testing.T) {
 
 // setup and the roles refuse another number of partitions than that of the streams.
 func TestSetupWithAnotherNumberOfPartitions(t *testing.T) {
-	server := natstest.Start(t, natstest.Listen())
+	server := natstest.Start(t)
 	tailrace(t, exitOK, "setup", "--nats-url", server.URL, "--partitions", "4")
 	for _, n := range []string{"8", "2"} {
 		for _, args := range [][]string{{"setup"}, {"projector", "--ops-listen", ""}} {
@@ -105,7 +105,7 @@ func TestSetupPrint(t *testing.T) {
 
 // An operator bounds a running log: the check of the role passes, a limit is logged once and counted in a metric, unless it is a size or an age.
 func TestStricterStream(t *testing.T) {
-	server := natstest.Start(t, natstest.Listen())
+	server := natstest.Start(t)
 	js := server.JetStream(t)
 	var logged strings.Builder
 	cfg := config{NATSURL: redactedURL(server.URL), Partitions: 1, Replicas: 1, Prefix: "tr"}

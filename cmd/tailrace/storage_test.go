@@ -34,7 +34,7 @@ func TestStorageFailure(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			dir := t.TempDir()
-			server := natstest.Start(t, natstest.Listen(), natstest.StoreDir(dir), natstest.MaxStore(48<<20))
+			server := natstest.Start(t, natstest.StoreDir(dir), natstest.MaxStore(48<<20))
 			js := server.JetStream(t)
 			fill, err := js.CreateStream(t.Context(), jetstream.StreamConfig{Name: "FILL", Subjects: []string{"fill"}})
 			if err != nil {

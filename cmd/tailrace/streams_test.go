@@ -124,7 +124,7 @@ func TestInvalidStreamsFile(t *testing.T) {
 
 // Sizes and ages are those of the streams: setup applies the file to new ones, and prints what differs of existing ones; the roles neither need the file nor compare.
 func TestSetupWithStreamsFile(t *testing.T) {
-	server := natstest.Start(t, natstest.Listen())
+	server := natstest.Start(t)
 	file := writeStreams(t, `{"commands": {"maxAge": "50h"}, "audit": {"maxBytes": "64MiB"}, "snapshots": {"maxAge": "unlimited"}}`)
 	if got := tailrace(t, exitOK, "setup", "--nats-url", server.URL, "--streams", file); got != "10 streams exist with these settings\n" {
 		t.Errorf("setup: %s", got)

@@ -13,8 +13,6 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/nats-io/nats-server/v2/server"
-
 	"github.com/tailrace/tailrace/internal/natsauth"
 	"github.com/tailrace/tailrace/internal/testkit/certtest"
 	"github.com/tailrace/tailrace/internal/testkit/natstest"
@@ -80,7 +78,7 @@ func TestEdgeWithClientCertificates(t *testing.T) {
 	file := writeFile(t, "auth.json", `{"clientCertificates": [
 		{"uris": ["spiffe://prod.example/agents/*"], "tenant": "acme", "scopes": "read chat", "sessions": "all"},
 		{"commonNames": ["reader"], "tenant": "acme", "scopes": "ingest", "sessions": "u-*"}]}`)
-	s := stack.Start(t, stack.Options{Server: []natstest.Option{natstest.Listen()}})
+	s := stack.Start(t, stack.Options{})
 	edge := startEdge(t, "--nats-url", s.Server.URL, "--nats-nkey", s.Users.Seed(natsauth.Edge), "--auth", file, "--tls-cert", pair.Cert, "--tls-key", pair.Key, "--tls-client-ca", agents.File, "--ops-tls-cert", pair.Cert, "--ops-tls-key", pair.Key)
 	id, err := url.Parse("spiffe://prod.example/agents/a")
 	if err != nil {
@@ -159,37 +157,42 @@ func natsApp(t *testing.T, args ...string) (*app, *outputtest.Buffer) {
 	return b, logged
 }
 
-// awaitClient waits until the server has a connection with a client certificate, and no other.
-func awaitClient(t *testing.T, srv *natstest.Server, name string) {
+// awaitClient waits until the server whose monitoring is at address has a connection with a client certificate.
+func awaitClient(t *testing.T, address, name string) {
 	t.Helper()
-	natstest.Eventually(t, "a connection of "+name, func(context.Context) error {
-		conns, err := srv.NATS().Connz(&server.ConnzOptions{Username: true})
+	natstest.Eventually(t, "a connection of "+name, func(ctx context.Context) error {
+		req, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+address+"/connz?auth=1", nil)
 		if err != nil {
 			return err
 		}
-		for _, c := range conns.Conns {
-			if len(c.TLSPeerCerts) > 0 && strings.Contains(c.TLSPeerCerts[0].Subject, "CN="+name) {
-				return nil
-			}
+		resp, err := new(http.Transport).RoundTrip(req)
+		if err != nil {
+			return err
 		}
-		return fmt.Errorf("%d connections", len(conns.Conns))
+		defer resp.Body.Close()
+		conns, err := io.ReadAll(resp.Body)
+		if err == nil && !strings.Contains(string(conns), fmt.Sprintf(`"subject": "CN=%s`, name)) {
+			err = fmt.Errorf("connections: %s", conns)
+		}
+		return err
 	})
 }
 
 // A process connects with its client certificate, and with the renewed one after a reconnect. While the files do not fit it retries.
 func TestNATSMutualTLS(t *testing.T) {
 	ca, clients := certtest.New(t), certtest.New(t)
-	serverPair := ca.Server()
-	srv := natstest.Start(t, natstest.Listen(), natstest.ServerConfig(tlsConfigOf(serverPair, clients)))
+	monitor := fmt.Sprintf("127.0.0.1:%d", natstest.ReservePort(t))
+	config := func(pair certtest.Pair) string { return tlsConfigOf(pair, clients) + "\nhttp: " + monitor }
+	srv := natstest.Start(t, natstest.ServerConfig(config(ca.Server())))
 	pair := clients.Client("first")
 	b, logged := natsApp(t, "--nats-url", srv.URL, "--nats-ca", ca.File, "--nats-cert", pair.Cert, "--nats-key", pair.Key)
-	awaitClient(t, srv, "first")
+	awaitClient(t, monitor, "first")
 
 	pair.Replace(t, clients.Client("second"))
 	if err := b.nc.ForceReconnect(); err != nil {
 		t.Fatal(err)
 	}
-	awaitClient(t, srv, "second")
+	awaitClient(t, monitor, "second")
 
 	third := clients.Client("third")
 	if err := os.Rename(third.Cert, pair.Cert); err != nil { // the key is still that of the second one
@@ -207,24 +210,24 @@ func TestNATSMutualTLS(t *testing.T) {
 	if err := os.Rename(third.Key, pair.Key); err != nil {
 		t.Fatal(err)
 	}
-	awaitClient(t, srv, "third")
+	awaitClient(t, monitor, "third")
 
 	// The authority of the server is replaced, in the file of the client too.
 	next := certtest.New(t)
 	if err := os.Rename(next.File, ca.File); err != nil {
 		t.Fatal(err)
 	}
-	srv.Reload(t, tlsConfigOf(next.Server(), clients))
+	srv.Reload(t, config(next.Server()))
 	if err := b.nc.ForceReconnect(); err != nil {
 		t.Fatal(err)
 	}
-	awaitClient(t, srv, "third")
+	awaitClient(t, monitor, "third")
 }
 
 // A process that cannot connect logs why.
 func TestNATSMutualTLSRefused(t *testing.T) {
 	ca, clients, others := certtest.New(t), certtest.New(t), certtest.New(t)
-	srv := natstest.Start(t, natstest.Listen(), natstest.ServerConfig(tlsConfigOf(ca.Server(), clients)))
+	srv := natstest.Start(t, natstest.ServerConfig(tlsConfigOf(ca.Server(), clients)))
 	right, wrong := clients.Client("a"), others.Client("a")
 	for name, tt := range map[string]struct {
 		args []string

@@ -36,7 +36,7 @@ func TestTracesOverOTLP(t *testing.T) {
 		return openaitest.StreamReply(openaitest.Text("It is sunny."))
 	})
 	agents := writeFile(t, "agents.json", fmt.Sprintf(`{"agents":{"assistant":{"tools":[{"name":"weather","parameters":{"type":"object"},"url":%q}]}}}`, tool.URL))
-	server := streamtest.Start(t, natstest.Listen())
+	server := streamtest.Start(t)
 	p := startProcess(t, "up", "--nats-url", server.URL, "--listen", "127.0.0.1:0", "--ops-listen", "127.0.0.1:0", "--drain", "0s",
 		"--model-url", end.URL, "--model-key", openaitest.Key, "--model", "m1", "--agents", agents, "--access-log")
 	edge := p.await(t, `is running: (\S+)`)

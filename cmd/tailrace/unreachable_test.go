@@ -17,7 +17,7 @@ import (
 // While NATS is unreachable, requests that need it are refused at once with 503 and Retry-After instead of after their timeouts. An EventSource gets a retry
 // time as before. When NATS is back, requests are served again.
 func TestUnreachableNATS(t *testing.T) {
-	server := streamtest.Start(t, natstest.Listen())
+	server := streamtest.Start(t)
 	edge := startEdge(t, "--nats-url", server.URL, "--chat-agent", "demo", "--agent-server")
 	request := func(method, path, body string, header map[string]string) (status int, retryAfter, text string, took time.Duration) {
 		t.Helper()

@@ -16,7 +16,7 @@ import (
 // A worker with a budget runs a tenant until the budget is used, and fails the next run before the model is asked. The command prints what was used.
 func TestTokenBudget(t *testing.T) {
 	end := openaitest.Start(t, func(openaitest.Request) openaitest.Reply { return openaitest.StreamReply(openaitest.Text("Hello.")) })
-	server := streamtest.Start(t, natstest.Listen())
+	server := streamtest.Start(t)
 	limits := writeFile(t, "limits.json", `{"tenants": {"default": {"tokensPerDay": 1}}}`)
 	startWorker(t, server, "--model-url", end.URL, "--model-key", openaitest.Key, "--model", "m1", "--limits", limits)
 	ask(t, server, "s1", "assistant", "Hi")

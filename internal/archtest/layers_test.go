@@ -135,6 +135,9 @@ var layers = map[string]place{
 	"internal/testkit/ingesttest":  {layer: testkit},
 	"internal/testkit/memlog":      {layer: testkit},
 	"internal/testkit/natstest":    {layer: testkit},
+
+	"internal/testkit/natstest/natsserver": {layer: testkit},
+
 	"internal/testkit/openaitest":  {layer: testkit},
 	"internal/testkit/openapitest": {layer: testkit},
 	"internal/testkit/outputtest":  {layer: testkit},

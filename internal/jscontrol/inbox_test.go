@@ -390,8 +390,8 @@ func TestNewerValuesAreNotChanged(t *testing.T) {
 // The acknowledgement of an answer is lost with the connection: it is stored once, and its client does not get ErrAnswered.
 func TestLostAcknowledgement(t *testing.T) {
 	t.Parallel()
-	srv := streamtest.Start(t, natstest.Listen())
-	proxy := natstest.StartProxy(t, srv.NATS().ClientURL())
+	srv := streamtest.Start(t)
+	proxy := natstest.StartProxy(t, srv.URL)
 	far := natstest.JetStream(t, proxy.URL)
 	b := newInbox(t, far, InboxConfig{})
 	near := newInbox(t, srv.JetStream(t), InboxConfig{})

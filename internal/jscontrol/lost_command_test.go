@@ -63,10 +63,10 @@ func TestDeadlineOfRestartedSession(t *testing.T) {
 // The server has removed a command, and its response is lost. The follow-up of the command is not lost with it: another client has relied on the command.
 func TestFollowUpAfterLostAcknowledgement(t *testing.T) {
 	t.Parallel()
-	srv := streamtest.Start(t, natstest.Listen())
+	srv := streamtest.Start(t)
 	js := srv.JetStream(t)
 	near := newQueue(t, js, QueueConfig{})
-	proxy := natstest.StartProxy(t, srv.NATS().ClientURL())
+	proxy := natstest.StartProxy(t, srv.URL)
 	far := newQueue(t, natstest.JetStream(t, proxy.URL), QueueConfig{})
 	followed := make(chan error, 10)
 	w := serve(t, far, func(context.Context, control.Command) error {

@@ -230,10 +230,10 @@ func TestRequestsAtOnce(t *testing.T) {
 // when the server has forgotten its id meanwhile.
 func TestRequestWithLostAcknowledgement(t *testing.T) {
 	t.Parallel()
-	srv := streamtest.Start(t, natstest.Listen())
+	srv := streamtest.Start(t)
 	js := srv.JetStream(t)
 	near := newQueue(t, js, QueueConfig{})
-	proxy := natstest.StartProxy(t, srv.NATS().ClientURL())
+	proxy := natstest.StartProxy(t, srv.URL)
 	farJS := natstest.JetStream(t, proxy.URL)
 	far := newQueue(t, farJS, QueueConfig{})
 	for _, run := range []string{"r1", "r2"} {

@@ -162,10 +162,10 @@ func TestMalformedRevocations(t *testing.T) {
 
 // A follower survives the restart of its server, a lost connection, and a bucket that is deleted and created again; it forgets nothing meanwhile.
 func TestFollowOverOutages(t *testing.T) {
-	srv := streamtest.Start(t, natstest.Listen())
+	srv := streamtest.Start(t)
 	js := srv.JetStream(t)
 	s := newStore(t, js)
-	proxy := natstest.StartProxy(t, srv.NATS().ClientURL())
+	proxy := natstest.StartProxy(t, srv.URL)
 	revoke(t, s, token("acme", "t1"))
 	k := follow(t, newStore(t, natstest.JetStream(t, proxy.URL)))
 	k.await(t, "acme/t1")

@@ -134,9 +134,9 @@ func TestOneSpender(t *testing.T) {
 
 // Responses of the server are lost: a spender that does not know whether it got the ticket repeats its request, and no second one gets it.
 func TestOneSpenderWithLostResponses(t *testing.T) {
-	srv := streamtest.Start(t, natstest.Listen())
+	srv := streamtest.Start(t)
 	random := seedtest.Rand(t)
-	proxy := natstest.StartFaultProxy(t, srv.NATS().ClientURL())
+	proxy := natstest.StartFaultProxy(t, srv.URL)
 	stores := make([]*Store, 8)
 	for i := range stores {
 		stores[i] = newStore(t, natstest.JetStream(t, proxy.URL))
@@ -171,9 +171,9 @@ func TestOneSpenderWithLostResponses(t *testing.T) {
 
 // Every response to the first attempt of the only spender is lost. It finds out that the ticket is its own.
 func TestSpenderFindsOutThatItGotTheTicket(t *testing.T) {
-	srv := streamtest.Start(t, natstest.Listen())
+	srv := streamtest.Start(t)
 	direct := newStore(t, srv.JetStream(t))
-	proxy := natstest.StartFaultProxy(t, srv.NATS().ClientURL())
+	proxy := natstest.StartFaultProxy(t, srv.URL)
 	far := newStore(t, natstest.JetStream(t, proxy.URL))
 	putTicket(t, direct, "t1", time.Minute)
 	lost := false

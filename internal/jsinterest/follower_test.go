@@ -49,7 +49,7 @@ func TestLostMessages(t *testing.T) {
 // TestLostConnection stores messages of several sessions while the connection is lost. The feed compares before it delivers the first message that arrives
 // afterwards, so the order is kept.
 func TestLostConnection(t *testing.T) {
-	srv := natstest.Start(t, natstest.Listen())
+	srv := natstest.Start(t)
 	e := newEnv(t, srv.JetStream(t), 1)
 	proxy := natstest.StartProxy(t, srv.URL)
 	f := follower(t, natstest.Connect(t, proxy.URL))

@@ -581,7 +581,7 @@ func TestMetadata(t *testing.T) {
 
 // A server that needs 1.2 s for each response: an attach of several requests takes longer than the timeout of one, and succeeds.
 func TestSlowServer(t *testing.T) {
-	srv, js := newStream(t, natstest.Listen())
+	srv, js := newStream(t)
 	publish(t, js, "s.a", 10)
 	proxy := natstest.StartFaultProxy(t, srv.URL)
 	proxy.SetResponseFaults(func([]byte) bool { <-time.After(1200 * time.Millisecond); return false })

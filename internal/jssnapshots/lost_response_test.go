@@ -18,7 +18,7 @@ import (
 // repeated after the timeout of one attempt.
 func TestLostResponseDelaysARead(t *testing.T) {
 	t.Parallel()
-	srv := natstest.Start(t, natstest.Listen())
+	srv := natstest.Start(t)
 	log := newLarge(t)
 	log.end(t)
 	log.start(t)

@@ -39,7 +39,7 @@ func TestDataDirectoryRestored(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			dir, older := t.TempDir(), t.TempDir()
-			srv := natstest.Start(t, natstest.StoreDir(dir), natstest.Listen())
+			srv := natstest.Start(t, natstest.StoreDir(dir))
 			w := newEnvOn(t, func() *nats.Conn { return natstest.Connect(t, srv.URL) }, topology.Config{})
 			draft := storetest.NewLog()
 			say := func(text string, n int) (out []chunk.Record) {

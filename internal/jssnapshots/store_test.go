@@ -207,7 +207,7 @@ func TestDeletedHead(t *testing.T) {
 
 // The response to a write is lost. The repetition of an owner stores the same, that of a message finds the same message, that of a head a conflict, and the next load has the head.
 func TestLostResponses(t *testing.T) {
-	srv := natstest.Start(t, natstest.Listen())
+	srv := natstest.Start(t)
 	open(t, srv.JetStream(t), subjects.Layout{})
 	proxy := natstest.StartFaultProxy(t, srv.URL)
 	js := natstest.JetStream(t, proxy.URL)

@@ -185,7 +185,7 @@ func TestTotal(t *testing.T) {
 // An acknowledgement is lost, the server restarts and another process writes before the repetition: the tokens count once. A stream of message counters with the id of the
 // increment counts them twice, because a server that restarts knows the ids of the messages that it still has.
 func TestLostAck(t *testing.T) {
-	srv := streamtest.Start(t, natstest.Listen())
+	srv := streamtest.Start(t)
 	direct := srv.JetStream(t)
 	proxy := natstest.StartProxy(t, srv.URL)
 	m := newMeter(t, natstest.JetStream(t, proxy.URL), Config{Now: at("2026-11-25T12:00:00Z")})
@@ -212,7 +212,7 @@ func TestLostAck(t *testing.T) {
 
 // While the server is away, one number for each tenant waits, a total does not wait for the server more than a moment, and one line is logged. Then everything counts once.
 func TestOutage(t *testing.T) {
-	srv := streamtest.Start(t, natstest.Listen())
+	srv := streamtest.Start(t)
 	direct := srv.JetStream(t)
 	proxy := natstest.StartProxy(t, srv.URL)
 	var log logText
@@ -263,7 +263,7 @@ func TestOutage(t *testing.T) {
 
 // A process that is killed loses what it has not stored, and nothing else. Close stores everything, or gives up in time and logs what is lost.
 func TestEndOfProcess(t *testing.T) {
-	srv := streamtest.Start(t, natstest.Listen())
+	srv := streamtest.Start(t)
 	direct := srv.JetStream(t)
 	clock := at("2026-11-25T12:00:00Z")
 	killed := srv.JetStream(t)

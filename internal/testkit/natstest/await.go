@@ -7,6 +7,10 @@ import (
 	"time"
 )
 
+// WaitTimeout bounds every wait for a server. It is long because test machines
+// are slow and shared; only a defect makes a test wait that long.
+const WaitTimeout = 60 * time.Second
+
 // Eventually calls ok until it returns nil. It fails the test with the last
 // informative error after a minute. It polls because a server does not report when
 // a leader is elected or a replica has caught up. Each call gets a context of one
@@ -14,7 +18,7 @@ import (
 // another node.
 func Eventually(tb testing.TB, what string, ok func(context.Context) error) {
 	tb.Helper()
-	Within(tb, waitTimeout, what, ok)
+	Within(tb, WaitTimeout, what, ok)
 }
 
 // Within is Eventually with another timeout than a minute.

@@ -29,7 +29,7 @@ type Backup struct {
 // BackUp copies a stream by the snapshot API of JetStream, while it is in use.
 func BackUp(tb testing.TB, js jetstream.JetStream, stream string) Backup {
 	tb.Helper()
-	ctx, cancel := context.WithTimeout(tb.Context(), waitTimeout)
+	ctx, cancel := context.WithTimeout(tb.Context(), WaitTimeout)
 	defer cancel()
 	nc := js.Conn()
 	inbox := nc.NewRespInbox()
@@ -80,7 +80,7 @@ func (b Backup) WithReplicas(tb testing.TB, n int) Backup {
 // Restore creates the stream from its copy, as `nats stream restore` does. The server must not have it.
 func (b Backup) Restore(tb testing.TB, js jetstream.JetStream) {
 	tb.Helper()
-	ctx, cancel := context.WithTimeout(tb.Context(), waitTimeout)
+	ctx, cancel := context.WithTimeout(tb.Context(), WaitTimeout)
 	defer cancel()
 	if err := b.restore(ctx, js.Conn()); err != nil {
 		tb.Fatalf("restore %s: %v", b.Name, err)

@@ -1,119 +1,87 @@
 package natstest
 
 import (
-	"encoding/json"
 	"fmt"
-	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
 	"sync"
-	"sync/atomic"
-	"time"
-
-	"github.com/nats-io/nats-server/v2/server"
 )
 
-// childVariable holds the config of the server that the test binary runs
-// instead of tests.
-const childVariable = "TRTEST_NATSTEST_SERVER"
+// natsserver is the directory of the program of the servers, from the root of the module, and the last part is its name as a tool of the module.
+const natsserver = "internal/testkit/natstest/natsserver"
 
-// The child writes JSON lines to its standard output: its state after each
-// change, and its log. It reads new configurations from its standard input. The
-// parent closes the input to shut it down; this also happens if the parent dies.
+// program returns the path of the program of the servers, which the first call in a test process builds. The go command keeps it in its build cache, so that
+// each change is built once. It has no race detector, since GOFLAGS does not have -race: the detector is for our code.
+var program = sync.OnceValues(func() (string, error) {
+	cmd := exec.Command("go", "tool", "-n", filepath.Base(natsserver)) //nolint:gosec // constant arguments; once for the process
+	cmd.Dir = startDir
+	out, err := cmd.Output()
+	if err != nil {
+		return "", fmt.Errorf("build %s: %w", natsserver, err)
+	}
+	return strings.TrimSpace(string(out)), readSources()
+})
 
-// report is one line of a child.
-type report struct {
-	State *state `json:"state,omitempty"`
-	Log   string `json:"log,omitempty"`
-	Fatal string `json:"fatal,omitempty"` // reason of a failed start
+// startDir is the working directory before a test changes it: a directory of the module.
+var startDir, _ = os.Getwd()
+
+// readSources reads what the program is built from, because the go command remembers the files that a test has opened: a cached result of a test does not
+// outlive a change of the server, which is not part of the test binary.
+func readSources() error {
+	root := startDir
+	for {
+		if _, err := os.Stat(filepath.Join(root, natsserver)); err == nil {
+			break
+		}
+		if filepath.Dir(root) == root {
+			return fmt.Errorf("%s is in no directory above %s", natsserver, startDir)
+		}
+		root = filepath.Dir(root)
+	}
+	files, err := filepath.Glob(filepath.Join(root, natsserver, "*.go"))
+	if err != nil {
+		return err
+	}
+	for _, file := range append(files, filepath.Join(root, "go.mod")) {
+		if _, err := os.ReadFile(file); err != nil { //nolint:gosec // our own path
+			return err
+		}
+	}
+	return nil
 }
 
-// state is the state of a server and its cluster.
-type state struct {
+// ProcessConfig is the configuration of a server. The program natsserver reads it as JSON from its standard input, and then changed ones. It shuts the server
+// down at the end of the input, which is also the end of the process that started it.
+type ProcessConfig struct {
+	Name        string `json:"name"`
+	StoreDir    string `json:"storeDir"`
+	Port        int    `json:"port"`
+	NoJetStream bool   `json:"noJetStream"`
+	MaxPayload  int32  `json:"maxPayload"`
+	MaxStore    int64  `json:"maxStore"`
+	Text        string `json:"text"` // fragment of a configuration file
+
+	Cluster     string `json:"cluster"` // name; empty for a single server
+	ClusterPort int    `json:"clusterPort"`
+	Routes      []int  `json:"routes"` // cluster ports of all members
+}
+
+// ProcessReport is a line of JSON that natsserver writes to its standard output: its state after each change, or a line of its log.
+type ProcessReport struct {
+	State *ProcessState `json:"state,omitempty"`
+	Log   string        `json:"log,omitempty"`
+	Fatal string        `json:"fatal,omitempty"` // reason of a failed start
+}
+
+// ProcessState is the state of a server and its cluster.
+type ProcessState struct {
 	Ready   bool `json:"ready"`   // accepts connections
 	Current bool `json:"current"` // caught up with a meta leader; always true for a single server
 	Leader  bool `json:"leader"`  // is the meta leader
 	Peers   int  `json:"peers"`   // members of the JetStream cluster that are up, as seen by the meta leader; 0 on other nodes
 
-	Reloads int32 `json:"reloads"` // configurations that were read after the start
+	LeafNodes int   `json:"leafNodes"` // connections of leaf nodes
+	Reloads   int32 `json:"reloads"`   // configurations that were read after the start
 }
-
-// runChild is the main function of a child and returns its exit code.
-func runChild(configJSON string, in io.Reader, out io.Writer) int {
-	rep := &reporter{enc: json.NewEncoder(out)}
-	var cfg config
-	if err := json.Unmarshal([]byte(configJSON), &cfg); err != nil {
-		rep.report(report{Fatal: fmt.Sprintf("%s: %v", childVariable, err)})
-		return 2
-	}
-	srv, err := startServer(cfg, &childLog{rep: rep})
-	if err != nil {
-		rep.report(report{Fatal: err.Error()})
-		return 1
-	}
-	parentGone := make(chan struct{})
-	var reloads atomic.Int32
-	go func() { // ends with the process at the latest
-		defer close(parentGone)
-		for dec := json.NewDecoder(in); dec.Decode(&cfg) == nil; reloads.Add(1) { // an error means the end, too
-			if err := reload(srv, cfg); err != nil {
-				rep.report(report{Fatal: err.Error()})
-			}
-		}
-	}()
-	watchState(srv, rep, &reloads, parentGone)
-	srv.Shutdown()
-	srv.WaitForShutdown()
-	return 0
-}
-
-// watchState reports each change of the state, until done. It polls because the
-// server does not report when a leader is elected.
-func watchState(srv *server.Server, rep *reporter, reloads *atomic.Int32, done <-chan struct{}) {
-	tick := time.NewTicker(10 * time.Millisecond)
-	defer tick.Stop()
-	var last state
-	for {
-		now := state{Ready: true, Current: srv.JetStreamIsCurrent(), Reloads: reloads.Load()}
-		if srv.JetStreamIsClustered() { // JetStreamClusterPeers panics on a single server
-			now.Leader = srv.JetStreamIsLeader()
-			now.Peers = len(srv.JetStreamClusterPeers())
-		}
-		if now != last {
-			last = now
-			rep.report(report{State: &now})
-		}
-		select {
-		case <-tick.C:
-		case <-done:
-			return
-		}
-	}
-}
-
-// reporter writes reports. Several goroutines of the server use it.
-type reporter struct {
-	mu  sync.Mutex // guards enc
-	enc *json.Encoder
-}
-
-func (s *reporter) report(r report) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	_ = s.enc.Encode(r) //nolint:errchkjson // if the parent is gone, standard input ends as well
-}
-
-// childLog sends the log of a child to its parent.
-type childLog struct {
-	logTail
-
-	rep *reporter
-}
-
-func (l *childLog) send(level, format string, v []any) {
-	l.add(level, format, v)
-	l.rep.report(report{Log: level + " " + fmt.Sprintf(format, v...)})
-}
-
-func (l *childLog) Noticef(format string, v ...any) { l.send("INF", format, v) }
-func (l *childLog) Warnf(format string, v ...any)   { l.send("WRN", format, v) }
-func (l *childLog) Errorf(format string, v ...any)  { l.send("ERR", format, v) }
-func (l *childLog) Fatalf(format string, v ...any)  { l.send("FTL", format, v) }

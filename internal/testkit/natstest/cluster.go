@@ -22,7 +22,6 @@ type Cluster struct {
 
 // StartCluster starts n servers and waits until they have a leader, know each
 // other and have caught up, so that a stream with n replicas can be created.
-// The package's TestMain must call Main.
 func StartCluster(tb testing.TB, n int, opts ...Option) *Cluster {
 	tb.Helper()
 	routes := make([]int, n)
@@ -34,7 +33,6 @@ func StartCluster(tb testing.TB, n int, opts ...Option) *Cluster {
 		cfg := newConfig(tb, opts)
 		cfg.Name = nodeName(i)
 		cfg.StoreDir = filepath.Join(cfg.StoreDir, cfg.Name)
-		cfg.Listen = true
 		cfg.Port = ReservePort(tb)
 		cfg.Cluster = "test"
 		cfg.ClusterPort = routes[i]
@@ -58,7 +56,7 @@ func (c *Cluster) awaitReady(tb testing.TB) {
 	tb.Helper()
 	for _, node := range c.nodes {
 		if node.run != nil {
-			node.await(tb, "join the cluster", func(s state) bool { return s.Ready && s.Current })
+			node.await(tb, "join the cluster", func(s ProcessState) bool { return s.Ready && s.Current })
 		}
 	}
 	Eventually(tb, "the cluster to be complete", func(context.Context) error {

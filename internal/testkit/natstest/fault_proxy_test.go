@@ -17,7 +17,7 @@ import (
 // Each fault is applied to the third of six messages; the consumer sequences
 // show the gap unless the message is dropped silently.
 func TestFaultProxyChangesSingleDeliveries(t *testing.T) {
-	srv := natstest.Start(t, natstest.Listen())
+	srv := natstest.Start(t)
 	direct := srv.JetStream(t)
 	if _, err := direct.CreateStream(t.Context(), jetstream.StreamConfig{Name: "S", Subjects: []string{"s.*"}}); err != nil {
 		t.Fatal(err)
@@ -72,7 +72,7 @@ func TestFaultProxyChangesSingleDeliveries(t *testing.T) {
 
 // A message is stored, and its acknowledgement is lost.
 func TestFaultProxyDropsSingleResponses(t *testing.T) {
-	srv := natstest.Start(t, natstest.Listen())
+	srv := natstest.Start(t)
 	if _, err := srv.JetStream(t).CreateStream(t.Context(), jetstream.StreamConfig{Name: "S", Subjects: []string{"s.*"}}); err != nil {
 		t.Fatal(err)
 	}

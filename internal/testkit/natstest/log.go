@@ -1,7 +1,6 @@
 package natstest
 
 import (
-	"fmt"
 	"regexp"
 	"strings"
 	"sync"
@@ -11,9 +10,8 @@ import (
 // logTail keeps the last log lines of a server, which are printed if the test
 // fails.
 type logTail struct {
-	mu    sync.Mutex // guards lines, fatal
+	mu    sync.Mutex // guards the fields below
 	lines []string
-	fatal string // first fatal line: the reason of a failed start
 
 	violations []string // lines about requests and subscriptions that the server refused for lack of a permission
 }
@@ -27,18 +25,6 @@ var (
 	// to write the stream, see jsclient.Client.WriteFailed. Only a user that may purge gets a response.
 	writeErrorQuestion = regexp.MustCompile(`:tailrace-(edge|worker)[^"]*".*Publish Violation - Subject "\$JS\.(\w+\.)?API\.STREAM\.PURGE\.`)
 )
-
-func (l *logTail) add(level, format string, args []any) {
-	line := level + " " + fmt.Sprintf(format, args...)
-	l.keep(line)
-	if level == "FTL" {
-		l.mu.Lock()
-		defer l.mu.Unlock()
-		if l.fatal == "" {
-			l.fatal = line
-		}
-	}
-}
 
 func (l *logTail) keep(line string) {
 	l.mu.Lock()
@@ -66,15 +52,6 @@ func (c config) checkViolations(tb testing.TB, l *logTail) {
 	}
 }
 
-// takeFatal returns the first fatal line since the last call, or "".
-func (l *logTail) takeFatal() string {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	line := l.fatal
-	l.fatal = ""
-	return line
-}
-
 // show prints the tail if the test has failed.
 func (l *logTail) show(tb testing.TB, name string) {
 	tb.Helper()
@@ -85,13 +62,3 @@ func (l *logTail) show(tb testing.TB, name string) {
 	defer l.mu.Unlock()
 	tb.Logf("the end of the log of server %s:\n%s", name, strings.Join(l.lines, "\n"))
 }
-
-// The methods below implement server.Logger. The default logger of nats-server
-// ends the process on a fatal line; this one records it.
-
-func (l *logTail) Noticef(format string, v ...any) { l.add("INF", format, v) }
-func (l *logTail) Warnf(format string, v ...any)   { l.add("WRN", format, v) }
-func (l *logTail) Errorf(format string, v ...any)  { l.add("ERR", format, v) }
-func (l *logTail) Fatalf(format string, v ...any)  { l.add("FTL", format, v) }
-func (l *logTail) Debugf(string, ...any)           {}
-func (l *logTail) Tracef(string, ...any)           {}

@@ -53,7 +53,7 @@ func lockPort(ctx context.Context, file string, port int) (release func(), err e
 	if err := syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB); err != nil {
 		return nil, errors.Join(errPortTaken, f.Close())
 	}
-	l, err := new(net.ListenConfig).Listen(ctx, "tcp", net.JoinHostPort(loopback, strconv.Itoa(port)))
+	l, err := new(net.ListenConfig).Listen(ctx, "tcp", net.JoinHostPort(Loopback, strconv.Itoa(port)))
 	if err != nil {
 		return nil, errors.Join(errPortTaken, f.Close())
 	}

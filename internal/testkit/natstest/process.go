@@ -28,13 +28,11 @@ type Process struct {
 	run *running // current process, nil if it is down
 }
 
-// StartProcess starts a NATS server as a child process and waits until it
-// accepts connections. The package's TestMain must call Main. The process ends
+// StartProcess starts a NATS server and waits until it accepts connections. The process ends
 // with the test or with the test binary, even if the binary is killed.
 func StartProcess(tb testing.TB, opts ...Option) *Process {
 	tb.Helper()
 	cfg := newConfig(tb, opts)
-	cfg.Listen = true
 	cfg.Port = ReservePort(tb)
 	p := newProcess(tb, cfg)
 	p.Start(tb)
@@ -44,7 +42,7 @@ func StartProcess(tb testing.TB, opts ...Option) *Process {
 func newProcess(tb testing.TB, cfg config) *Process {
 	tb.Helper()
 	p := &Process{
-		URL: "nats://" + loopback + ":" + strconv.Itoa(cfg.Port),
+		URL: "nats://" + Loopback + ":" + strconv.Itoa(cfg.Port),
 		cfg: cfg,
 		log: &logTail{},
 	}
@@ -63,7 +61,7 @@ func newProcess(tb testing.TB, cfg config) *Process {
 func (p *Process) Start(tb testing.TB) {
 	tb.Helper()
 	p.launch(tb)
-	p.await(tb, "accept connections", func(s state) bool { return s.Ready })
+	p.await(tb, "accept connections", func(s ProcessState) bool { return s.Ready })
 }
 
 // Restart kills the process if it runs, and starts it.
@@ -113,10 +111,16 @@ func (p *Process) Reload(tb testing.TB, text string) {
 	run := p.running(tb)
 	before, _, _ := run.state()
 	p.cfg.Text = text
-	if err := json.NewEncoder(run.stdin).Encode(p.cfg); err != nil {
+	if err := json.NewEncoder(run.stdin).Encode(p.cfg.ProcessConfig); err != nil {
 		tb.Fatalf("reload server %s: %v", p.cfg.Name, err)
 	}
-	p.await(tb, "reload", func(s state) bool { return s.Reloads > before.Reloads })
+	p.await(tb, "reload", func(s ProcessState) bool { return s.Reloads > before.Reloads })
+}
+
+// AwaitLeafNode waits until a leaf node is connected.
+func (p *Process) AwaitLeafNode(tb testing.TB) {
+	tb.Helper()
+	p.await(tb, "have a leaf node", func(s ProcessState) bool { return s.LeafNodes > 0 })
 }
 
 // PID returns the id of the current process.
@@ -166,7 +170,7 @@ func (p *Process) launch(tb testing.TB) {
 }
 
 // await waits for a state of the running process.
-func (p *Process) await(tb testing.TB, what string, ok func(state) bool) {
+func (p *Process) await(tb testing.TB, what string, ok func(ProcessState) bool) {
 	tb.Helper()
 	if err := p.running(tb).await(ok); err != nil {
 		tb.Fatalf("wait for server %s to %s: %v", p.cfg.Name, what, err)
@@ -179,7 +183,7 @@ func (p *Process) wait(tb testing.TB) {
 	run := p.running(tb)
 	select {
 	case <-run.ended:
-	case <-time.After(waitTimeout):
+	case <-time.After(WaitTimeout):
 		tb.Fatalf("server %s did not exit", p.cfg.Name)
 	}
 	p.run = nil
@@ -193,23 +197,18 @@ type running struct {
 	ended chan struct{} // closed when the process has exited and all its reports were read
 
 	mu      sync.Mutex // guards the fields below
-	now     state
+	now     ProcessState
 	fatal   string
 	changed chan struct{} // closed and replaced at each change
 }
 
 func runProcess(cfg config, log *logTail) (*running, error) {
-	exe, err := os.Executable()
+	path, err := program()
 	if err != nil {
 		return nil, err
 	}
-	text, err := json.Marshal(cfg)
-	if err != nil {
-		return nil, err
-	}
-	cmd := exec.Command(exe) //nolint:gosec,noctx // this test binary; its lifetime is that of Process, not of a context
-	cmd.Env = append(os.Environ(), childVariable+"="+string(text))
-	cmd.Stderr = os.Stderr // race reports and panics
+	cmd := exec.Command(path) //nolint:gosec,noctx // the lifetime of the program is that of Process, not of a context
+	cmd.Stderr = os.Stderr    // panics
 	cmd.SysProcAttr = dieWithParent()
 	stdin, err := cmd.StdinPipe()
 	if err != nil {
@@ -224,7 +223,7 @@ func runProcess(cfg config, log *logTail) (*running, error) {
 	}
 	run := &running{cmd: cmd, stdin: stdin, ended: make(chan struct{}), changed: make(chan struct{})}
 	go run.listen(stdout, log)
-	return run, nil
+	return run, json.NewEncoder(stdin).Encode(cfg.ProcessConfig)
 }
 
 // listen reads the reports of the child until it exits.
@@ -232,22 +231,21 @@ func (r *running) listen(stdout io.Reader, log *logTail) {
 	defer close(r.ended)
 	dec := json.NewDecoder(stdout)
 	for {
-		var rep report
+		var rep ProcessReport
 		if err := dec.Decode(&rep); err != nil {
-			break // end of output, or a binary whose TestMain does not call Main
+			break // end of output
 		}
 		if rep.Log != "" {
 			log.keep(rep.Log)
 		}
 		r.apply(rep)
 	}
-	_, _ = io.Copy(io.Discard, stdout) // a child that writes anything else must not block
 	if err := r.cmd.Wait(); err != nil {
 		log.keep("process: " + err.Error())
 	}
 }
 
-func (r *running) apply(rep report) {
+func (r *running) apply(rep ProcessReport) {
 	if rep.State == nil && rep.Fatal == "" {
 		return
 	}
@@ -263,15 +261,15 @@ func (r *running) apply(rep report) {
 	r.changed = make(chan struct{})
 }
 
-func (r *running) state() (now state, fatal string, changed <-chan struct{}) {
+func (r *running) state() (now ProcessState, fatal string, changed <-chan struct{}) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return r.now, r.fatal, r.changed
 }
 
 // await returns when ok accepts the state, or the reason why it cannot.
-func (r *running) await(ok func(state) bool) error {
-	timeout := time.NewTimer(waitTimeout)
+func (r *running) await(ok func(ProcessState) bool) error {
+	timeout := time.NewTimer(WaitTimeout)
 	defer timeout.Stop()
 	for {
 		now, fatal, changed := r.state()
@@ -287,9 +285,9 @@ func (r *running) await(ok func(state) bool) error {
 			if _, fatal, _ := r.state(); fatal != "" {
 				return errors.New(fatal)
 			}
-			return errors.New("process exited: want a TestMain of the package that calls natstest.Main")
+			return errors.New("process exited")
 		case <-timeout.C:
-			return fmt.Errorf("timeout after %s: %+v", waitTimeout, now)
+			return fmt.Errorf("timeout after %s: %+v", WaitTimeout, now)
 		}
 	}
 }

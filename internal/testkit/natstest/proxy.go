@@ -57,7 +57,7 @@ func startProxy(tb testing.TB, serverURL string, replies func(io.Reader) io.Read
 	if err != nil || u.Host == "" {
 		tb.Fatalf("proxy to %q: want the URL of a server that listens", serverURL)
 	}
-	listener, err := new(net.ListenConfig).Listen(tb.Context(), "tcp", net.JoinHostPort(loopback, "0"))
+	listener, err := new(net.ListenConfig).Listen(tb.Context(), "tcp", net.JoinHostPort(Loopback, "0"))
 	if err != nil {
 		tb.Fatalf("proxy to %q: %v", serverURL, err)
 	}

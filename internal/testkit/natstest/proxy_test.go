@@ -14,7 +14,7 @@ import (
 
 // A message is stored and the writer never gets the acknowledgement.
 func TestProxyLosesTheAck(t *testing.T) {
-	srv := natstest.Start(t, natstest.Listen())
+	srv := natstest.Start(t)
 	direct := srv.JetStream(t)
 	stream, err := direct.CreateStream(t.Context(), jetstream.StreamConfig{Name: "S", Subjects: []string{"s.*"}})
 	if err != nil {
@@ -71,7 +71,7 @@ func TestProxyLosesTheAck(t *testing.T) {
 
 // A stall loses no bytes: they arrive after it.
 func TestProxyStalls(t *testing.T) {
-	srv := natstest.Start(t, natstest.Listen())
+	srv := natstest.Start(t)
 	proxy := natstest.StartProxy(t, srv.URL)
 	nc := natstest.Connect(t, proxy.URL)
 	proxy.Stall()

@@ -12,8 +12,8 @@ func Receive[T any](tb testing.TB, what string, c <-chan T) T {
 	select {
 	case v := <-c:
 		return v
-	case <-time.After(waitTimeout):
-		tb.Fatalf("waited %s for %s", waitTimeout, what)
+	case <-time.After(WaitTimeout):
+		tb.Fatalf("waited %s for %s", WaitTimeout, what)
 		panic("unreachable")
 	}
 }

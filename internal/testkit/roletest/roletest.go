@@ -33,9 +33,6 @@ func Shared() *Users { return shared }
 // Main is natstest.Main for a package whose servers all have the same users: of one deployment with the default names and up to eight partitions. A test fails
 // if one of its servers refuses a request for lack of a permission.
 func Main(m *testing.M, opts ...goleak.Option) {
-	if natstest.IsChild() {
-		natstest.Main(m)
-	}
 	dir, err := os.MkdirTemp("", "roletest")
 	if err != nil {
 		panic(err)

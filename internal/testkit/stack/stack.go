@@ -30,10 +30,10 @@ import (
 	"github.com/tailrace/tailrace/topology"
 )
 
-// Options configures Start. The zero value is a server in this process with one partition and file storage.
+// Options configures Start. The zero value is a server of its own with one partition and file storage.
 type Options struct {
 	Server   []natstest.Option
-	On       Server // runs already; nil starts one in this process
+	On       Server // runs already; nil starts one
 	Topology topology.Config
 }
 
