@@ -81,7 +81,7 @@ func newEdgeEnv(t *testing.T, cfg edgeEnvConfig) *edgeEnv {
 		if err != nil {
 			t.Fatal(err)
 		}
-		cfg.edge.Roots = roots
+		cfg.edge.Feed = roots
 	}
 	edge, err := sseedge.New(separateLog{newReader(t, cfg.history, ofEdge), w.feed}, noSnapshots{t}, cfg.edge)
 	if err != nil {
@@ -119,10 +119,8 @@ func asWorker(t *testing.T) []nats.Option {
 // separateLog reads history and live records with two readers.
 type separateLog struct {
 	hub.Log
-	feed
+	hub.PartitionLog
 }
-
-type feed = hub.Feed
 
 func jetStream(t *testing.T, nc *nats.Conn) jetstream.JetStream {
 	t.Helper()

@@ -86,12 +86,11 @@ type Config struct {
 	// HubBytes bounds the memory for live and recent records, which all streams share. Defaults to 256 MiB.
 	HubBytes int64
 
-	// FeedLinger is how long a partition, or a session with Roots, is still followed without streams; the next stream after that waits for one request more.
-	// Defaults to 1 minute.
+	// FeedLinger is how long the scope of a feed is still followed without streams; the next stream after that waits for one request more. Defaults to 1 minute.
 	FeedLinger time.Duration
 
-	// Roots, if not nil, follows the sessions that have streams, each with its sub-agents, instead of their partitions.
-	Roots hub.RootFeed
+	// Feed, if not nil, delivers the live records of the log. By default the edge follows the partitions in which it has streams.
+	Feed hub.Feed
 
 	// BodyBytes bounds the memory of all request bodies that are being read. Defaults to 256 MiB; a negative number is unlimited.
 	BodyBytes int64
@@ -170,7 +169,7 @@ func (c Config) withDefaults() Config {
 func (c Config) hub() hub.Config {
 	cfg := hub.Config{
 		Encode: helix.Encode, Encodings: view.Encodings(c.Views, hub.Encode(helix.Encode)),
-		Partitions: c.Layout.PartitionCount(), Partition: c.Layout.Partition, MaxMemory: c.HubBytes, FeedLinger: c.FeedLinger, Roots: c.Roots, Log: c.Log,
+		Partitions: c.Layout.PartitionCount(), MaxMemory: c.HubBytes, FeedLinger: c.FeedLinger, Log: c.Log,
 		TracerProvider: c.TracerProvider,
 	}
 	if c.HubBytes != 0 {

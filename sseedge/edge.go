@@ -18,7 +18,7 @@ import (
 // Log is the log of the sessions: their history and their live records.
 type Log interface {
 	hub.Log
-	hub.Feed
+	hub.PartitionLog
 }
 
 // Edge is an http.Handler.
@@ -59,7 +59,11 @@ func newEdge(log Log, snapshots Snapshots, cfg Config, hubConfig hub.Config) (*E
 	if log == nil || snapshots == nil {
 		return nil, errors.New("log or snapshots is nil, want both")
 	}
-	h, err := hub.New(log, log, hubConfig)
+	feed := cfg.Feed
+	if feed == nil {
+		feed = hub.ByPartition(log, cfg.Layout.PartitionCount(), cfg.Layout.Partition)
+	}
+	h, err := hub.New(log, feed, hubConfig)
 	if err != nil {
 		return nil, fmt.Errorf("hub: %w", err)
 	}

@@ -10,9 +10,9 @@ import (
 // Status is what an Edge knows about itself, for the probes of its process.
 type Status struct {
 	Running  bool  // Run was called and has not returned
-	Started  bool  // the feed of each partition has been open since New; with Config.Roots, the stream of each partition was reached
+	Started  bool  // each stream of the log was reached, and each feed that is opened without clients has been open since New
 	Draining bool  // Drain was called
-	Feeds    error // nil while the feed of each partition, or session, with streams is open, else why one is not: its streams get no live records
+	Feeds    error // nil while no feed has failed, else why one is not open: its streams get no live records
 }
 
 // Status returns the present status. It asks no server, so that it can be called for each request of a probe.

@@ -8,6 +8,7 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/tailrace/tailrace/internal/jsclient"
+	"github.com/tailrace/tailrace/internal/jsinterest"
 )
 
 const (
@@ -111,8 +112,7 @@ func (c Config) chunks(p int) streamSpec {
 	s.Duplicates = chunkWindow
 	s.AllowDirect = true
 	s.AllowMsgTTL = true
-	source, live := c.Layout.Live(p)
-	if s.live = (&jetstream.RePublish{Source: source, Destination: live}); c.Republish {
+	if s.live = jsinterest.Republish(c.Layout, p); c.Republish {
 		s.RePublish = s.live
 	}
 	s.Metadata = map[string]string{partitionsKey: strconv.Itoa(c.Layout.PartitionCount())}

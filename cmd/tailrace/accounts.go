@@ -170,7 +170,7 @@ func (a *account) build(of *httpServer, cfg sseedge.Config) error {
 	}
 	cfg.Tenants, cfg.LimitsOf = nil, of.edge
 	cfg.Layout, cfg.Sessions, cfg.Metrics, cfg.Log = a.app.cfg.layout(), store, a.app.metrics, a.app.log
-	if cfg.Roots, err = a.app.roots(); err != nil {
+	if cfg.Feed, err = a.app.feed(); err != nil {
 		return err
 	}
 	cfg.Unreachable = func() bool { return !a.checked.Load() || a.app.unreachable() }

@@ -168,8 +168,8 @@ func newJetStream(nc *nats.Conn, domain string) (jetstream.JetStream, error) {
 
 func (b *app) close() { b.nc.Close() }
 
-// roots returns what follows single sessions, nil if the edge follows partitions.
-func (b *app) roots() (hub.RootFeed, error) {
+// feed returns the feed of an edge, nil if it follows partitions.
+func (b *app) feed() (hub.Feed, error) {
 	if b.cfg.Feed != feedInterest {
 		return nil, nil //nolint:nilnil // as sseedge.Config has it
 	}

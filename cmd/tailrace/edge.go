@@ -130,7 +130,7 @@ func (f *httpServer) build(demo *demoAgent) error {
 		MaxStreamAge:   f.b.cfg.MaxStreamAge,
 		Unreachable:    f.b.unreachable,
 	}
-	if cfg.Roots, err = f.b.roots(); err != nil {
+	if cfg.Feed, err = f.b.feed(); err != nil {
 		return err
 	}
 	if f.credentials, err = f.b.credentials(); err != nil {

@@ -248,13 +248,13 @@ func newFeedEdge(url string, layout subjects.Layout, interest bool) (*feedEdge, 
 	if err != nil {
 		return nil, err
 	}
-	cfg := hub.Config{Encode: helix.Encode}
+	feed := hub.ByPartition(reader, layout.PartitionCount(), layout.Partition)
 	if interest {
-		if cfg.Roots, err = jsinterest.New(js, jsinterest.Config{Layout: layout}); err != nil {
+		if feed, err = jsinterest.New(js, jsinterest.Config{Layout: layout}); err != nil {
 			return nil, err
 		}
 	}
-	e.hub, err = hub.New(reader, reader, cfg)
+	e.hub, err = hub.New(reader, feed, hub.Config{Encode: helix.Encode})
 	return e, err
 }
 

@@ -34,7 +34,7 @@ type candidate struct {
 func (h *Hub) evict(target int64) {
 	var closed, open []candidate
 	var topics []*topic
-	for p := range h.feeds() {
+	for _, p := range h.feeds.all() {
 		topics = p.all(topics)
 	}
 	for _, t := range topics {

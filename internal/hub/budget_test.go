@@ -15,11 +15,12 @@ const (
 // fullHub returns a hub with a topic of two closed segments. It has counted the first.
 func fullHub(t *testing.T) *Hub {
 	t.Helper()
-	h, err := New(nil, nil, Config{Encode: func(dst []byte, _ chunk.Record, _ chunk.Scope) []byte { return dst }, MaxMemory: testLimit})
+	feed := ByPartition(nil, 1, func(chunk.Session) int { return 0 })
+	h, err := New(nil, feed, Config{Encode: func(dst []byte, _ chunk.Record, _ chunk.Scope) []byte { return dst }, MaxMemory: testLimit})
 	if err != nil {
 		t.Fatal(err)
 	}
-	root, p := chunk.RootSession("acme", "s1"), h.partitions[0]
+	root, p := chunk.RootSession("acme", "s1"), h.feeds.all()[0]
 	watched := newTopic(p, root, "")
 	watched.tree = []*segment{{from: 1, memory: testSize}, {from: 2, memory: testSize}}
 	p.topics[key{root.Tenant, root.Root}] = []*topic{watched}

@@ -29,16 +29,8 @@ type Config struct {
 	// encoded, stored in memory and read from the log once for each of them.
 	Encodings map[string]Encode
 
-	// Partitions is the number of feeds. Defaults to 1.
+	// Partitions is the number of streams of the log. Defaults to 1.
 	Partitions int
-
-	// Partition returns the feed that carries a session; all sessions of a root
-	// must have the same one. Required if Partitions is more than 1.
-	Partition func(chunk.Session) int
-
-	// Roots, if not nil, follows single roots: each root that has clients gets a feed
-	// of its own, instead of one for its partition.
-	Roots RootFeed
 
 	// MaxMemory bounds the frames of all sessions together, in bytes. The least
 	// recently read segments are evicted first. Beside it there is at most a page for
@@ -75,9 +67,6 @@ func (c Config) withDefaults() Config {
 	if c.Partitions == 0 {
 		c.Partitions = 1
 	}
-	if c.Partition == nil {
-		c.Partition = func(chunk.Session) int { return 0 }
-	}
 	if c.MaxMemory == 0 {
 		c.MaxMemory = 256 << 20
 	}
@@ -107,8 +96,6 @@ func (c Config) validate() error {
 		return errors.New("Encodings has an empty name")
 	case c.Partitions < 0:
 		return fmt.Errorf("Partitions is %d, want more than 0", c.Partitions)
-	case c.Partitions > 1 && c.Partition == nil:
-		return fmt.Errorf("Partition is nil, want a function for %d partitions", c.Partitions)
 	case c.MaxMemory < 0:
 		return fmt.Errorf("MaxMemory is %d, want more than 0", c.MaxMemory)
 	case c.PageBytes < 0:

@@ -54,7 +54,7 @@ func (c *Cursor) readBetween(ctx context.Context, f frame, id string) iter.Seq2[
 	default:
 		of.After = chunk.Position{Seq: c.at, Ordinal: seen}
 	}
-	return c.t.part.hub.log.Replay(ctx, of)
+	return c.t.feed.hub.log.Replay(ctx, of)
 }
 
 // markContiguous stores that the log has found the predecessor of a frame, for cursors
@@ -80,7 +80,7 @@ func (c *Cursor) moveToTopic(cause error) (<-chan struct{}, error) {
 	if !errors.Is(cause, errTopicReplaced) {
 		return nil, cause
 	}
-	p := c.t.part
+	p := c.t.feed
 	select {
 	case <-p.hub.closed:
 		return nil, ErrClosed

@@ -58,8 +58,8 @@ func newCursor(t *topic, req Request) *Cursor {
 // Close releases the cursor. It may be called twice.
 func (c *Cursor) Close() {
 	if c.t != nil {
-		c.t.part.leave(c.t, false)
-		c.t.part.release()
+		c.t.feed.leave(c.t, false)
+		c.t.feed.release()
 		c.t = nil
 	}
 }
@@ -185,7 +185,7 @@ func (c *Cursor) inspect(ctx context.Context) available {
 		}
 		return available{wait: r.done}
 	}
-	g.used.Store(t.part.hub.clock.Load())
+	g.used.Store(t.feed.hub.clock.Load())
 	i := g.after(c.at)
 	if i == len(g.frames) && g.open {
 		return available{wait: t.waiting(), over: c.terminalRecord(t.members[c.own].last)}

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"iter"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -15,19 +14,18 @@ import (
 
 // Hub fans out the feeds of one node. Its methods are safe for concurrent use.
 type Hub struct {
-	log        Log
-	feed       Feed
-	cfg        Config
-	partitions []*partition   // nil with Config.Roots
-	roots      *rootFeeds     // nil without
-	reading    chan struct{}  // one token per running read of the log
-	clock      atomic.Int64   // seconds counted by sweep, coarse on purpose
-	bytes      atomic.Int64   // memory of all segments
-	shrinking  sync.Mutex     // locked by the goroutine that evicts segments
-	closed     chan struct{}  // closed shortly before Run returns
-	readers    sync.WaitGroup // goroutines that read pages
-	counters   counters
-	malformed  wait.Throttle // of the log lines
+	log       Log
+	feed      Feed
+	cfg       Config
+	feeds     feeds
+	reading   chan struct{}  // one token per running read of the log
+	clock     atomic.Int64   // seconds counted by sweep, coarse on purpose
+	bytes     atomic.Int64   // memory of all segments
+	shrinking sync.Mutex     // locked by the goroutine that evicts segments
+	closed    chan struct{}  // closed shortly before Run returns
+	readers   sync.WaitGroup // goroutines that read pages
+	counters  counters
+	malformed wait.Throttle // of the log lines
 }
 
 type counters struct {
@@ -44,93 +42,56 @@ func New(log Log, feed Feed, cfg Config) (*Hub, error) {
 		log:     log,
 		feed:    feed,
 		cfg:     cfg,
+		feeds:   feeds{byScope: make(map[Scope]*follower)},
 		reading: make(chan struct{}, cfg.MaxReads),
 		closed:  make(chan struct{}),
 	}
-	if cfg.Roots != nil {
-		h.roots = &rootFeeds{byRoot: make(map[key]*partition), tips: make(map[int]*tipRequest)}
-		return h, nil
-	}
-	for n := range cfg.Partitions {
-		h.partitions = append(h.partitions, newPartition(h, n))
+	for _, scope := range feed.AtStart() {
+		p := h.feeds.add(h, scope)
+		p.broken = errNotStarted
+		h.feeds.atStart = append(h.feeds.atStart, p)
 	}
 	return h, nil
 }
 
-// feeds yields all feeds.
-func (h *Hub) feeds() iter.Seq[*partition] {
-	return func(yield func(*partition) bool) {
-		for _, p := range h.partitions {
-			if !yield(p) {
-				return
-			}
-		}
-		if h.roots == nil {
-			return
-		}
-		for _, p := range h.roots.all() {
-			if !yield(p) {
-				return
-			}
-		}
-	}
-}
-
-// Run follows the feeds until ctx ends, and then returns nil. It may be called once. It opens every feed once; after that
-// a feed runs while its partition has cursors, and for Config.FeedLinger after the last one. A feed that fails is reopened
-// at its last position; subscriptions stay open and wait. When Run returns, every Cursor fails with ErrClosed.
+// Run follows the feeds until ctx ends, and then returns nil. It may be called once. It opens the feeds of Feed.AtStart once; after that a feed runs while its
+// scope has cursors, and for Config.FeedLinger after the last one. A feed that fails is reopened at its last position; subscriptions stay open and wait. When
+// Run returns, every Cursor fails with ErrClosed.
 func (h *Hub) Run(ctx context.Context) error {
 	var running sync.WaitGroup
-	for _, p := range h.partitions {
-		running.Go(func() { p.run(ctx) })
-	}
 	running.Go(func() { h.sweep(ctx) })
-	if h.roots != nil {
-		running.Go(func() { h.roots.checkStreams(ctx, h) })
-		h.roots.begin(func(p *partition) {
-			ctx, cancel := context.WithCancel(ctx)
-			p.cancel = cancel
-			running.Go(func() {
-				defer cancel()
-				p.run(ctx)
-			})
+	running.Go(func() { h.feeds.reach(ctx, h) })
+	h.feeds.begin(func(p *follower) {
+		ctx, cancel := context.WithCancel(ctx)
+		p.cancel = cancel
+		running.Go(func() {
+			defer cancel()
+			p.run(ctx)
 		})
-		<-ctx.Done()
-		h.roots.end()
-	}
+	})
+	<-ctx.Done()
+	h.feeds.end()
 	running.Wait()
 	close(h.closed)
-	for p := range h.feeds() {
+	for _, p := range h.feeds.all() {
 		p.abandon(ErrClosed) // no read is started after this
 	}
 	h.readers.Wait()
 	return nil
 }
 
-// Ready returns nil if all feeds are open or paused, else the reason why one is not: until it is, clients of that
-// partition get no live records.
+// Ready returns nil if no feed has failed, else the reason why one is not open: until it is, its clients get no live records.
 func (h *Hub) Ready() error {
-	for p := range h.feeds() {
+	for _, p := range h.feeds.all() {
 		if err := p.ready(); err != nil {
-			return fmt.Errorf("%s: %w", p.name, err)
+			return fmt.Errorf("%s: %w", p.scope, err)
 		}
 	}
 	return nil
 }
 
-// Started reports whether each feed has been open since the Hub was created, at the same time or not. With Config.Roots
-// it reports whether the hub has reached each stream.
-func (h *Hub) Started() bool {
-	if h.roots != nil {
-		return h.roots.isStarted()
-	}
-	for _, p := range h.partitions {
-		if !p.wasOpened() {
-			return false
-		}
-	}
-	return true
-}
+// Started reports whether the Hub has reached each stream, and each feed of Feed.AtStart has been open, at the same time or not.
+func (h *Hub) Started() bool { return h.feeds.areStarted() }
 
 // Request is what a client reads, and from which position.
 type Request struct {
@@ -165,37 +126,27 @@ type Request struct {
 // can follow, a *chunk.TruncatedError if the position cannot be served, ErrClosed, the error of ctx, or the error of
 // the log. The caller must close the Cursor.
 func (h *Hub) Subscribe(ctx context.Context, req Request) (*Cursor, error) {
-	n, err := h.partition(req.Session)
+	scope, err := h.scope(req.Session)
 	if err != nil {
 		return nil, err
 	}
 	if h.encode(req.Encoding) == nil {
 		return nil, fmt.Errorf("unknown encoding %q", req.Encoding)
 	}
-	p, root := h.acquire(n, req.Session.Tree())
+	p := h.feeds.acquire(h, scope)
 	cur, err := p.subscribe(ctx, req)
 	if err == nil {
 		return cur, nil
 	}
 	p.release()
-	if h.roots != nil && errors.Is(err, chunk.ErrUnknownSession) {
-		h.roots.retire(p, root, time.Now()) // as its topic: see leave
+	if scope.Root != (chunk.Session{}) && errors.Is(err, chunk.ErrUnknownSession) {
+		h.feeds.retire(p, time.Now()) // as its topic: see leave
 	}
 	return nil, err
 }
 
-// acquire returns the feed of a root with one more subscriber.
-func (h *Hub) acquire(n int, root chunk.Session) (*partition, key) {
-	if h.roots != nil {
-		return h.roots.acquire(h, n, root), key{root.Tenant, root.Root}
-	}
-	p := h.partitions[n]
-	p.acquire()
-	return p, key{}
-}
-
 // subscribe returns a cursor, after the feed has a position.
-func (p *partition) subscribe(ctx context.Context, req Request) (*Cursor, error) {
+func (p *follower) subscribe(ctx context.Context, req Request) (*Cursor, error) {
 	for {
 		t, wait := p.watch(req.Session.Tree(), req.Encoding)
 		if wait == nil {
@@ -225,19 +176,11 @@ func (h *Hub) CheckCursor(ctx context.Context, s chunk.Session, after chunk.Curs
 
 // Tip returns the end of the stream that s belongs to, as its leader knows it.
 func (h *Hub) Tip(ctx context.Context, s chunk.Session) (chunk.Tip, error) {
-	n, err := h.partition(s)
+	scope, err := h.scope(s)
 	if err != nil {
 		return chunk.Tip{}, err
 	}
-	return h.feed.Tip(ctx, n)
-}
-
-// tips is Tip for a feed that begins.
-func (h *Hub) tips(ctx context.Context, n int) (chunk.Tip, error) {
-	if h.roots != nil {
-		return h.roots.tip(ctx, h, n)
-	}
-	return h.feed.Tip(ctx, n)
+	return h.log.Tip(ctx, scope.Partition)
 }
 
 // encode returns the function of an encoding, or nil if the name is unknown.
@@ -251,12 +194,12 @@ func (h *Hub) encode(name string) Encode {
 	return h.cfg.Encodings[name]
 }
 
-func (h *Hub) partition(s chunk.Session) (int, error) {
-	n := h.cfg.Partition(s)
-	if n < 0 || n >= h.cfg.Partitions {
-		return 0, fmt.Errorf("session %s: partition %d out of range, want less than %d", s, n, h.cfg.Partitions)
+func (h *Hub) scope(s chunk.Session) (Scope, error) {
+	scope := h.feed.Scope(s)
+	if n := scope.Partition; n < 0 || n >= h.cfg.Partitions {
+		return Scope{}, fmt.Errorf("session %s: partition %d out of range, want less than %d", s, n, h.cfg.Partitions)
 	}
-	return n, nil
+	return scope, nil
 }
 
 // Stats are counters and gauges of a Hub, for metrics and tests.
@@ -280,14 +223,13 @@ func (h *Hub) Stats() Stats {
 		Gaps:    h.counters.gaps.Load(),
 		Skipped: h.counters.skipped.Load(),
 	}
-	for p := range h.feeds() {
+	for _, p := range h.feeds.all() {
 		p.count(&s)
 	}
 	return s
 }
 
-// sweep drops topics that were idle for IdleTTL, pauses feeds that were idle for FeedLinger, and advances the clock that
-// eviction compares segments by.
+// sweep drops topics that were idle for IdleTTL, ends feeds that were idle for FeedLinger, and advances the clock that eviction compares segments by.
 func (h *Hub) sweep(ctx context.Context) {
 	ticker := time.NewTicker(time.Second)
 	defer ticker.Stop()
@@ -297,15 +239,9 @@ func (h *Hub) sweep(ctx context.Context) {
 			return
 		case now := <-ticker.C:
 			h.clock.Add(1)
-			for p := range h.feeds() {
+			for _, p := range h.feeds.all() {
 				p.forget(now.Add(-h.cfg.IdleTTL))
-			}
-			if idle := now.Add(-h.cfg.FeedLinger); h.roots != nil {
-				h.roots.retireIdle(idle)
-			} else {
-				for _, p := range h.partitions {
-					p.pauseIdle(idle)
-				}
+				h.feeds.retire(p, now.Add(-h.cfg.FeedLinger))
 			}
 		}
 	}

@@ -20,8 +20,17 @@ import (
 	"github.com/tailrace/tailrace/internal/testkit/memlog"
 )
 
-// start runs a hub until the test ends.
-func start(t *testing.T, log hub.Log, feed hub.Feed, cfg hub.Config) *hub.Hub {
+// start runs a hub that follows the partition until the test ends.
+func start(t *testing.T, log hub.Log, feed hub.PartitionLog, cfg hub.Config) *hub.Hub {
+	t.Helper()
+	return startFeed(t, log, onePartition(feed), cfg)
+}
+
+func onePartition(log hub.PartitionLog) hub.Feed {
+	return hub.ByPartition(log, 1, func(chunk.Session) int { return 0 })
+}
+
+func startFeed(t *testing.T, log hub.Log, feed hub.Feed, cfg hub.Config) *hub.Hub {
 	t.Helper()
 	cfg.Encode = plain
 	h, err := hub.New(log, feed, cfg)
@@ -151,7 +160,7 @@ func TestHubThatDoesNotRun(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		log := memlog.New()
 		log.Append(aRoot, chunk.TypeRunStarted, "")
-		h, err := hub.New(log, log, hub.Config{Encode: plain})
+		h, err := hub.New(log, onePartition(log), hub.Config{Encode: plain})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -472,7 +481,7 @@ func TestPartitions(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		parts := partitioned{memlog.New(), memlog.New(), memlog.New()}
 		which := func(s chunk.Session) int { return int(s.Root[0]-'a') % 3 }
-		h := start(t, parts, parts, hub.Config{Partitions: 3, Partition: which})
+		h := startFeed(t, parts, hub.ByPartition(parts, 3, which), hub.Config{Partitions: 3})
 		for _, name := range []string{"a", "b", "c"} {
 			s := chunk.RootSession("t", name)
 			parts[which(s)].Append(s, chunk.TypeTextDelta, `"delta":"`+name+`"`)
@@ -526,7 +535,6 @@ func TestConfigIsChecked(t *testing.T) {
 	for want, cfg := range map[string]hub.Config{
 		"Encode":     {},
 		"Partitions": {Encode: plain, Partitions: -1},
-		"Partition":  {Encode: plain, Partitions: 2},
 		"MaxMemory":  {Encode: plain, MaxMemory: -1},
 		"PageBytes":  {Encode: plain, PageBytes: -1},
 		"MaxReads":   {Encode: plain, MaxReads: -1},
@@ -537,7 +545,7 @@ func TestConfigIsChecked(t *testing.T) {
 			t.Errorf("%s: got %v", want, err)
 		}
 	}
-	h, err := hub.New(nil, nil, hub.Config{Encode: plain, Partitions: 2, Partition: func(chunk.Session) int { return 7 }})
+	h, err := hub.New(nil, hub.ByPartition(nil, 2, func(chunk.Session) int { return 7 }), hub.Config{Encode: plain, Partitions: 2})
 	if err != nil {
 		t.Fatal(err)
 	}

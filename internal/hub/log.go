@@ -35,30 +35,65 @@ type Log interface {
 	// Last returns the last record of s as the leader knows it, or
 	// chunk.ErrUnknownSession.
 	Last(ctx context.Context, s chunk.Session) (chunk.Record, error)
+
+	// Tip returns the end of a partition's stream, as the leader knows it.
+	Tip(ctx context.Context, partition int) (chunk.Tip, error)
 }
 
-// Feed delivers live messages: every message of a partition, in stream order. The
-// Hub opens one iterator per partition and keeps it open while there are clients.
-type Feed interface {
-	// Tip returns the end of the partition's stream, as the leader knows it.
-	Tip(ctx context.Context, partition int) (chunk.Tip, error)
+// Scope is what one feed delivers: a partition or, if Root is not zero, one tree in it.
+type Scope struct {
+	Partition int
+	Root      chunk.Session
+}
 
-	// Feed yields every message of the partition after the sequence, then live
-	// messages; it ends only with an error or with ctx. It reconnects by itself as
-	// long as it misses no message. If it has missed messages, or the stream was
-	// recreated, it must end with a *chunk.TruncatedError (expired, future,
-	// recreated); the Hub then restarts at the tip.
+// Feed delivers live messages, in the order of the stream. The Hub keeps one iterator open for each scope that has clients.
+type Feed interface {
+	// Scope returns the scope of the tree of s. It is a pure function.
+	Scope(s chunk.Session) Scope
+
+	// AtStart returns the scopes that the Hub opens when it starts, without clients: a process without access to them does not become started.
+	AtStart() []Scope
+
+	// Open yields every message of a scope after the sequence, then live messages; it
+	// ends only with an error or with ctx. It reconnects by itself as long as it misses no
+	// message. If it has missed messages, or the stream was recreated, it must end with a
+	// *chunk.TruncatedError (expired, future, recreated); the Hub then restarts at the tip.
+	// If a message is missing and a later one was yielded, the reason is gap: the clients
+	// of the scope must load their snapshots again.
 	//
 	// The Hub parses a message only if its session is watched: on a busy stream nearly
 	// all messages belong to sessions without clients. A message that cannot be parsed
 	// has no ordinal, so skipping it hides no record.
+	Open(ctx context.Context, of Scope, after chunk.Seq) iter.Seq2[codec.Stored, error]
+}
+
+// PartitionLog is a log that is followed by partition, as by consumers.Reader.
+type PartitionLog interface {
+	// Feed is Feed.Open for a partition.
 	Feed(ctx context.Context, partition int, after chunk.Seq) iter.Seq2[codec.Stored, error]
 }
 
-// RootFeed delivers the live messages of single roots.
-type RootFeed interface {
-	// FeedRoot is like Feed.Feed, for the messages of a root and its sub-agents. If a message is
-	// missing and a later one was yielded, it ends with a *chunk.TruncatedError (gap): the clients
-	// of the root must load its snapshot again.
-	FeedRoot(ctx context.Context, root chunk.Session, after chunk.Seq) iter.Seq2[codec.Stored, error]
+// ByPartition returns a Feed of whole partitions. of returns the partition of a session; all sessions of a root have the same one.
+func ByPartition(log PartitionLog, partitions int, of func(chunk.Session) int) Feed {
+	return byPartition{log, partitions, of}
+}
+
+type byPartition struct {
+	log        PartitionLog
+	partitions int
+	of         func(chunk.Session) int
+}
+
+func (f byPartition) Scope(s chunk.Session) Scope { return Scope{Partition: f.of(s)} }
+
+func (f byPartition) AtStart() []Scope {
+	scopes := make([]Scope, f.partitions)
+	for n := range scopes {
+		scopes[n].Partition = n
+	}
+	return scopes
+}
+
+func (f byPartition) Open(ctx context.Context, of Scope, after chunk.Seq) iter.Seq2[codec.Stored, error] {
+	return f.log.Feed(ctx, of.Partition, after)
 }

@@ -110,10 +110,11 @@ func newModel(t *testing.T, cfg hub.Config, roots bool) *model {
 	m := &model{t: t, log: memlog.New(), removed: make(map[chunk.Session][]chunk.Ordinal), stops: make(chan interruption, 100)}
 	cfg.Encode, cfg.Encodings = plain, map[string]hub.Encode{"hiding": plainWithHidden}
 	cfg.MaxReads, cfg.IdleTTL = 2, 5*time.Second
+	feed := onePartition(m.log)
 	if roots {
-		cfg.Roots = m.log
+		feed = m.log
 	}
-	h, err := hub.New(m.log, m.log, cfg)
+	h, err := hub.New(m.log, feed, cfg)
 	if err != nil {
 		t.Fatal(err)
 	}

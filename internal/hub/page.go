@@ -28,7 +28,7 @@ func (b *pageBuilder) add(rec chunk.Record) {
 		f.after = tail
 	}
 	if rec.Type == chunk.TypeTruncated {
-		b.t.part.hub.addMemory(b.t.applyTruncation(rec, b.pages))
+		b.t.feed.hub.addMemory(b.t.applyTruncation(rec, b.pages))
 	}
 	b.tails[f.index] = rec.Ordinal
 	b.lasts[f.index] = rec.Seq
@@ -41,7 +41,7 @@ func (b *pageBuilder) add(rec chunk.Record) {
 		g = &segment{from: g.to}
 		b.pages = append(b.pages, g)
 	}
-	g.used.Store(b.t.part.hub.clock.Load())
+	g.used.Store(b.t.feed.hub.clock.Load())
 	g.add(f, &b.enc, size)
 	b.bytes += max(b.enc.size(), int(frameSize)) // a hidden record takes an index entry
 }

@@ -49,14 +49,14 @@ func (t *topic) startRead(ctx context.Context, c *Cursor, end chunk.Seq) *read {
 		r.after.Ordinal = c.ordinal(c.own)
 	}
 	t.reads[r.pageSet] = r
-	t.part.hub.readers.Go(func() { r.run(ctx) })
+	t.feed.hub.readers.Go(func() { r.run(ctx) })
 	return r
 }
 
 func (r *read) run(ctx context.Context) {
 	defer close(r.done)
 	defer r.cancel()
-	t, h := r.t, r.t.part.hub
+	t, h := r.t, r.t.feed.hub
 	var pages []*segment
 	var err error
 	select {
@@ -83,7 +83,7 @@ func (r *read) run(ctx context.Context) {
 
 // page reads at most one page after r.from.
 func (r *read) page(ctx context.Context) ([]*segment, error) {
-	h := r.t.part.hub
+	h := r.t.feed.hub
 	h.counters.reads.Add(1)
 
 	b := pageBuilder{t: r.t, pages: []*segment{{from: r.from}}, tails: make(map[uint32]chunk.Ordinal), lasts: make(map[uint32]chunk.Seq)}
@@ -112,7 +112,7 @@ func (r *read) page(ctx context.Context) ([]*segment, error) {
 }
 
 func (r *read) replay(ctx context.Context) iter.Seq2[chunk.Record, error] {
-	log := r.t.part.hub.log
+	log := r.t.feed.hub.log
 	if r.scope == chunk.ScopeTree {
 		return log.Replay(ctx, chunk.Range{Session: r.session, Tree: true, After: r.after, Through: r.end})
 	}
@@ -135,7 +135,7 @@ func (r *read) checkComplete(ctx context.Context, end chunk.Seq, lasts map[uint3
 		return nil
 	}
 	s := r.session.Tree().Child(r.t.names()[index])
-	_, err := r.t.part.hub.log.CheckCursor(ctx, s, chunk.ScopeSession, chunk.Cursor{Seq: missing})
+	_, err := r.t.feed.hub.log.CheckCursor(ctx, s, chunk.ScopeSession, chunk.Cursor{Seq: missing})
 	truncated, isTruncated := errors.AsType[*chunk.TruncatedError](err)
 	switch {
 	case err == nil:

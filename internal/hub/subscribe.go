@@ -54,7 +54,7 @@ func (t *topic) subscribe(ctx context.Context, req Request) (*Cursor, error) {
 // cannot be served.
 func (t *topic) await(ctx context.Context, req Request) (*Cursor, error) {
 	if req.After.Seq != 0 && req.Scope == chunk.ScopeTree {
-		for _, err := range t.part.hub.log.Replay(ctx, chunk.Range{Session: req.Session.Tree(), Tree: true}) {
+		for _, err := range t.feed.hub.log.Replay(ctx, chunk.Range{Session: req.Session.Tree(), Tree: true}) {
 			if errors.Is(err, chunk.ErrUnknownSession) {
 				break
 			}
@@ -90,7 +90,7 @@ func (t *topic) checkEnded(ctx context.Context, s chunk.Session, last lastRecord
 	if !last.terminal || after < last.at.Seq {
 		return nil
 	}
-	rec, err := t.part.hub.log.Last(ctx, s)
+	rec, err := t.feed.hub.log.Last(ctx, s)
 	if err != nil {
 		return err
 	}
@@ -163,7 +163,7 @@ func (t *topic) askOnce(ctx context.Context, s chunk.Session) (lastRecord, error
 
 // ask reads the last record from the log. The feed may have delivered a newer one meanwhile.
 func (t *topic) ask(ctx context.Context, s chunk.Session) (lastRecord, error) {
-	rec, err := t.part.hub.log.Last(ctx, s)
+	rec, err := t.feed.hub.log.Last(ctx, s)
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	close(t.pendingLookups[s.ID])
@@ -195,7 +195,7 @@ func (c *Cursor) seek(ctx context.Context, after chunk.Position, anchor chunk.An
 		c.setOrdinal(index, pos.Ordinal)
 		return nil
 	}
-	pos, err := c.t.part.hub.log.CheckCursor(ctx, c.session, c.scope, start)
+	pos, err := c.t.feed.hub.log.CheckCursor(ctx, c.session, c.scope, start)
 	if err != nil {
 		return err
 	}

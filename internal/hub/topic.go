@@ -13,7 +13,7 @@ import (
 // feed fills, and segments of single sessions that were read for clients of that
 // session alone.
 type topic struct {
-	part     *partition
+	feed     *follower
 	root     chunk.Session
 	encoding string
 	encode   Encode
@@ -21,8 +21,8 @@ type topic struct {
 	stream   int       // number of the stream, as the partition counts …
 	epoch    string    // … and its epoch, as reported by the log
 
-	watchers int       // guarded by part.mu
-	idle     time.Time // guarded by part.mu: when the last watcher left
+	watchers int       // guarded by feed.mu
+	idle     time.Time // guarded by feed.mu: when the last watcher left
 
 	mu             sync.Mutex // guards everything below
 	tree           []*segment // by from, not overlapping; the last one is open
@@ -72,9 +72,9 @@ const treePageSet = ""
 
 // newTopic returns a topic that starts at the position of the feed. The caller holds
 // the lock of the partition.
-func newTopic(p *partition, root chunk.Session, encoding string) *topic {
+func newTopic(p *follower, root chunk.Session, encoding string) *topic {
 	t := &topic{
-		part:           p,
+		feed:           p,
 		root:           root,
 		encoding:       encoding,
 		encode:         p.hub.encode(encoding),
@@ -99,7 +99,7 @@ func (t *topic) append(rec chunk.Record, enc *encoded) {
 	grown := t.push(rec, enc)
 	t.changed()
 	t.mu.Unlock()
-	t.part.hub.addMemory(grown)
+	t.feed.hub.addMemory(grown)
 }
 
 func (t *topic) push(rec chunk.Record, enc *encoded) int64 {
@@ -137,7 +137,7 @@ func (t *topic) push(rec chunk.Record, enc *encoded) int64 {
 		before = 0
 		t.tree = append(t.tree, tail)
 	}
-	tail.used.Store(t.part.hub.clock.Load())
+	tail.used.Store(t.feed.hub.clock.Load())
 	tail.add(f, enc, size)
 	tail.memory = tail.size()
 	return cleared + grown + tail.memory - before
@@ -164,8 +164,8 @@ func (t *topic) checkPredecessor(m *member, rec chunk.Record) (grown int64, prev
 	before, gap := t.predecessor(m, rec)
 	switch {
 	case gap:
-		t.part.hub.counters.gaps.Add(1)
-		t.part.hub.cfg.Log.Warn("gap in feed", "session", rec.Session.String(),
+		t.feed.hub.counters.gaps.Add(1)
+		t.feed.hub.cfg.Log.Warn("gap in feed", "session", rec.Session.String(),
 			"sequence", uint64(rec.Seq), "ordinal", uint64(rec.Ordinal), "after", uint64(before.Ordinal))
 		return t.clear(rec.Seq - 1), 0
 	case rec.Type == chunk.TypeTruncated:
@@ -216,7 +216,7 @@ func (t *topic) invalidate() {
 	grown := t.clear(t.tail().last())
 	t.changed()
 	t.mu.Unlock()
-	t.part.hub.addMemory(grown)
+	t.feed.hub.addMemory(grown)
 }
 
 // drop closes the topic. Its cursors get err.
@@ -230,7 +230,7 @@ func (t *topic) drop(err error) {
 	t.cancelReads()
 	t.changed()
 	t.mu.Unlock()
-	t.part.hub.addMemory(grown)
+	t.feed.hub.addMemory(grown)
 }
 
 // unwatched cancels the reads of a topic without watchers.

@@ -2,7 +2,7 @@
 // republish when they store them.
 //
 //	f, err := jsinterest.New(js, jsinterest.Config{Layout: layout})
-//	for msg, err := range f.FeedRoot(ctx, root, after) {
+//	for msg, err := range f.Open(ctx, f.Scope(root), after) {
 //		…
 //	}
 //

@@ -158,7 +158,7 @@ func follow(t *testing.T, f *jsinterest.Follower, root chunk.Session, after uint
 
 func (r *reader) read(ctx context.Context, f *jsinterest.Follower, root chunk.Session, after uint64) error {
 	at := after
-	for m, err := range f.FeedRoot(ctx, root, chunk.Seq(after)) {
+	for m, err := range f.Open(ctx, f.Scope(root), chunk.Seq(after)) {
 		if err != nil {
 			return err
 		}

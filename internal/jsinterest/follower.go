@@ -15,6 +15,7 @@ import (
 
 	"github.com/tailrace/tailrace/chunk"
 	"github.com/tailrace/tailrace/codec"
+	"github.com/tailrace/tailrace/internal/hub"
 	"github.com/tailrace/tailrace/internal/jsclient"
 	"github.com/tailrace/tailrace/subjects"
 )
@@ -82,13 +83,21 @@ func (f *Follower) Stats() Stats {
 	return Stats{Repairs: f.repairs.Load(), Comparisons: f.comparisons.Load()}
 }
 
-// FeedRoot yields every message of the tree of root after a sequence, live, unparsed, in the order of the stream and each once. It takes one subscription.
+// Scope returns the tree of s.
+func (f *Follower) Scope(s chunk.Session) hub.Scope {
+	return hub.Scope{Partition: f.cfg.Layout.Partition(s), Root: s.Tree()}
+}
+
+// AtStart returns nothing: a tree without clients is not followed.
+func (*Follower) AtStart() []hub.Scope { return nil }
+
+// Open yields every message of a tree after a sequence, live, unparsed, in the order of the stream and each once. It takes one subscription.
 //
 // It ends with ctx, or with a *chunk.TruncatedError without a session: recreated, if the stream was deleted and created again; expired, if retention removed
 // messages before the feed had them; future, if after is beyond the end; gap, if a message is missing and a later one was delivered.
-func (f *Follower) FeedRoot(ctx context.Context, root chunk.Session, after chunk.Seq) iter.Seq2[codec.Stored, error] {
+func (f *Follower) Open(ctx context.Context, of hub.Scope, after chunk.Seq) iter.Seq2[codec.Stored, error] {
 	return func(yield func(codec.Stored, error) bool) {
-		t, err := f.open(root, uint64(after))
+		t, err := f.open(of.Root, uint64(after))
 		if err == nil {
 			err = t.follow(ctx, func(m codec.Stored) bool { return yield(m, nil) })
 			t.close()

@@ -165,7 +165,7 @@ func TestConfigIsChecked(t *testing.T) {
 	f := follower(t, js.Conn())
 	ctx, cancel := context.WithTimeout(t.Context(), 200*time.Millisecond)
 	defer cancel()
-	for _, err := range f.FeedRoot(ctx, alice, 0) {
+	for _, err := range f.Open(ctx, f.Scope(alice), 0) {
 		if err == nil {
 			t.Error("a message without a stream")
 		}

@@ -17,8 +17,8 @@ import (
 // TestLog is a log of one partition with the operations that change it.
 type TestLog interface {
 	hub.Log
-	hub.Feed
-	hub.RootFeed
+	hub.PartitionLog
+	hub.Feed // of trees
 
 	// Append stores the next record of s, see Log.Append.
 	Append(s chunk.Session, typ chunk.Type, members string) chunk.Record
@@ -42,7 +42,7 @@ type TestLog interface {
 	Recreate()
 }
 
-// RunContract checks that the log that open returns, which is empty, satisfies the contract of hub.Log, hub.Feed and hub.RootFeed. Where the contract allows several results,
+// RunContract checks that the log that open returns, which is empty, satisfies the contract of hub.Log, hub.PartitionLog and hub.Feed. Where the contract allows several results,
 // each of them passes.
 func RunContract(t *testing.T, open func(t *testing.T) TestLog) {
 	t.Helper()

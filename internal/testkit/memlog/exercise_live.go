@@ -196,7 +196,7 @@ func ofRoot(test func(*testing.T, TestLog, feedOf)) func(*testing.T, TestLog) {
 		root, _, _ := newTree()
 		test(t, w, feedOf{
 			open: func(ctx context.Context, after chunk.Seq) iter.Seq2[codec.Stored, error] {
-				return w.FeedRoot(ctx, root, after)
+				return w.Open(ctx, w.Scope(root), after)
 			},
 			in: func(s chunk.Session) bool { return s.Tree() == root },
 		})

@@ -10,6 +10,7 @@ import (
 
 	"github.com/tailrace/tailrace/chunk"
 	"github.com/tailrace/tailrace/codec"
+	"github.com/tailrace/tailrace/internal/hub"
 )
 
 // faults are the faults that a test has requested.
@@ -75,7 +76,7 @@ func (l *Log) step(ctx context.Context, what string) error {
 	return ctx.Err()
 }
 
-// Tip implements hub.Feed.
+// Tip implements hub.Log.
 func (l *Log) Tip(ctx context.Context, partition int) (chunk.Tip, error) {
 	if partition != 0 {
 		return chunk.Tip{}, fmt.Errorf("partition %d of 1", partition)
@@ -88,7 +89,7 @@ func (l *Log) Tip(ctx context.Context, partition int) (chunk.Tip, error) {
 	return chunk.Tip{Seq: l.last, StreamEpoch: fmt.Sprintf("memlogepoch%d", l.lives)}, nil
 }
 
-// Feed implements hub.Feed.
+// Feed implements hub.PartitionLog.
 func (l *Log) Feed(ctx context.Context, partition int, after chunk.Seq) iter.Seq2[codec.Stored, error] {
 	return func(yield func(codec.Stored, error) bool) {
 		if partition != 0 {
@@ -99,9 +100,15 @@ func (l *Log) Feed(ctx context.Context, partition int, after chunk.Seq) iter.Seq
 	}
 }
 
-// FeedRoot implements hub.RootFeed.
-func (l *Log) FeedRoot(ctx context.Context, root chunk.Session, after chunk.Seq) iter.Seq2[codec.Stored, error] {
-	return l.follow(ctx, after, func(s chunk.Session) bool { return s.Tree() == root.Tree() })
+// Scope implements hub.Feed: a scope is a tree.
+func (*Log) Scope(s chunk.Session) hub.Scope { return hub.Scope{Root: s.Tree()} }
+
+// AtStart implements hub.Feed.
+func (*Log) AtStart() []hub.Scope { return nil }
+
+// Open implements hub.Feed.
+func (l *Log) Open(ctx context.Context, of hub.Scope, after chunk.Seq) iter.Seq2[codec.Stored, error] {
+	return l.follow(ctx, after, func(s chunk.Session) bool { return s.Tree() == of.Root })
 }
 
 // follow returns a feed of the sessions that in reports.

@@ -31,7 +31,7 @@ func (l *rootLog) Tip(ctx context.Context, partition int) (chunk.Tip, error) {
 	return l.Log.Tip(ctx, partition)
 }
 
-func (l *rootLog) FeedRoot(ctx context.Context, root chunk.Session, after chunk.Seq) iter.Seq2[codec.Stored, error] {
+func (l *rootLog) Open(ctx context.Context, of hub.Scope, after chunk.Seq) iter.Seq2[codec.Stored, error] {
 	return func(yield func(codec.Stored, error) bool) {
 		l.open.Add(1)
 		defer l.open.Add(-1)
@@ -44,7 +44,7 @@ func (l *rootLog) FeedRoot(ctx context.Context, root chunk.Session, after chunk.
 			case <-following.Done():
 			}
 		}()
-		for m, err := range l.Log.FeedRoot(following, root, after) {
+		for m, err := range l.Log.Open(following, of, after) {
 			if err != nil && ctx.Err() == nil && following.Err() != nil {
 				err = &chunk.TruncatedError{Reason: chunk.TruncatedGap, After: after}
 			}
@@ -55,19 +55,12 @@ func (l *rootLog) FeedRoot(ctx context.Context, root chunk.Session, after chunk.
 	}
 }
 
-// Feed must not be used.
-func (*rootLog) Feed(context.Context, int, chunk.Seq) iter.Seq2[codec.Stored, error] {
-	return func(yield func(codec.Stored, error) bool) {
-		yield(codec.Stored{}, errors.New("feed of a partition"))
-	}
-}
-
 // TestFeedsOfRoots checks that each watched root has one feed while it has clients, that feeds which start together share a request, and that requests for
 // unknown sessions leave nothing.
 func TestFeedsOfRoots(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		log := newRootLog()
-		h := start(t, log, log, hub.Config{Roots: log})
+		h := startFeed(t, log, log, hub.Config{})
 		synctest.Wait()
 		if err := h.Ready(); err != nil || !h.Started() || log.tips.Load() != 1 {
 			t.Errorf("ready = %v, started = %t, %d requests", err, h.Started(), log.tips.Load())
@@ -125,7 +118,7 @@ func TestFeedsOfRoots(t *testing.T) {
 func TestGapBeforeDeliveredRecords(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		log := newRootLog()
-		h := start(t, log, log, hub.Config{Roots: log})
+		h := startFeed(t, log, log, hub.Config{})
 		log.Append(aRoot, chunk.TypeRunStarted, "")
 		cur, err := h.Subscribe(t.Context(), hub.Request{Session: aRoot})
 		if err != nil {

@@ -3,10 +3,8 @@ package hub
 import (
 	"context"
 	"errors"
-	"iter"
 	"math/rand/v2"
 	"slices"
-	"strconv"
 	"sync"
 	"time"
 
@@ -17,13 +15,11 @@ import (
 // key names a root within its partition.
 type key struct{ tenant, root string }
 
-// partition is one feed and the topics that it fills: those of a partition or, with Config.Roots, of one root.
-type partition struct {
+// follower follows one scope, and fills its topics.
+type follower struct {
 	hub    *Hub
-	n      int
-	open   func(ctx context.Context, after chunk.Seq) iter.Seq2[codec.Stored, error]
-	name   string // for errors and log lines
-	cancel func() // ends run; of the feed of a root only
+	scope  Scope
+	cancel func() // ends run; nil before
 
 	mu      sync.Mutex       // guards the fields below, and watchers and idle of every topic
 	topics  map[key][]*topic // watched and idle roots, one topic per encoding; the slices are immutable
@@ -37,42 +33,40 @@ type partition struct {
 	wasOpen bool             // the feed has been open
 	demand  int              // subscribers: open cursors, and calls of Subscribe
 	idle    time.Time        // when the last subscriber left, or the feed was opened for the first time
-	resumed chan struct{}    // nil unless the feed is paused; closed by the next subscriber
-	stop    func()           // ends the last feed
 }
 
 var errNotStarted = errors.New("feed not opened yet")
 
-func newPartition(h *Hub, n int) *partition {
-	return &partition{
-		hub: h, n: n, name: "partition " + strconv.Itoa(n), topics: make(map[key][]*topic), start: make(chan struct{}), broken: errNotStarted,
-		open: func(ctx context.Context, after chunk.Seq) iter.Seq2[codec.Stored, error] {
-			return h.feed.Feed(ctx, n, after)
-		},
+func newFeed(h *Hub, scope Scope) *follower {
+	return &follower{hub: h, scope: scope, topics: make(map[key][]*topic), start: make(chan struct{})}
+}
+
+// acquire adds a subscriber.
+func (p *follower) acquire() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.demand++
+}
+
+// release removes a subscriber.
+func (p *follower) release() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.demand--; p.demand == 0 {
+		p.idle = time.Now()
 	}
 }
 
-// run keeps the feed open until ctx ends, except while it is paused.
-func (p *partition) run(ctx context.Context) {
+// run keeps the feed open until ctx ends.
+func (p *follower) run(ctx context.Context) {
 	for pause := time.Duration(0); ctx.Err() == nil; {
-		feed, resumed := p.begin(ctx)
-		if resumed != nil {
-			select {
-			case <-resumed:
-			case <-ctx.Done():
-			}
-			pause = 0
-			continue
-		}
 		started := time.Now()
-		err := p.follow(feed)
-		stopped := feed.Err() != nil
-		p.end()
-		if stopped {
-			continue
+		err := p.follow(ctx)
+		if ctx.Err() != nil {
+			return
 		}
-		p.hub.cfg.Log.Warn("feed failed", "feed", p.name, "error", err)
-		p.feedFailed(err)
+		p.hub.cfg.Log.Warn("feed failed", "feed", p.scope.String(), "error", err)
+		p.failed(err)
 		if time.Since(started) > 10*time.Second {
 			pause = 0
 		}
@@ -84,14 +78,14 @@ func (p *partition) run(ctx context.Context) {
 	}
 }
 
-func (p *partition) follow(ctx context.Context) error {
+func (p *follower) follow(ctx context.Context) error {
 	pos, err := p.position(ctx)
 	if err != nil {
 		return err
 	}
 	p.opened()
 	var enc encoded
-	for msg, err := range p.open(ctx, pos) {
+	for msg, err := range p.hub.feed.Open(ctx, p.scope, pos) {
 		if err != nil {
 			return err
 		}
@@ -103,21 +97,21 @@ func (p *partition) follow(ctx context.Context) error {
 }
 
 // position returns where the feed resumes, or the tip of the stream if the feed has no position.
-func (p *partition) position(ctx context.Context) (chunk.Seq, error) {
+func (p *follower) position(ctx context.Context) (chunk.Seq, error) {
 	p.mu.Lock()
 	pos, known := p.pos, p.known
 	p.mu.Unlock()
 	if known {
 		return pos, nil
 	}
-	tip, err := p.hub.tips(ctx, p.n)
+	tip, err := p.hub.feeds.tip(ctx, p.hub, p.scope.Partition)
 	if err != nil {
 		return 0, err
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if err := ctx.Err(); err != nil {
-		return 0, err // paused meanwhile: a later feed must not start at this position, which will be old
+		return 0, err // retired meanwhile
 	}
 	if tip.Seq < p.pos || (p.epoch != "" && tip.StreamEpoch != p.epoch) {
 		p.stream++ // recreated or restored while no feed was open
@@ -127,7 +121,7 @@ func (p *partition) position(ctx context.Context) (chunk.Seq, error) {
 	return tip.Seq, nil
 }
 
-func (p *partition) opened() {
+func (p *follower) opened() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if !p.wasOpen {
@@ -138,7 +132,7 @@ func (p *partition) opened() {
 
 // deliver appends one message to its topics. It advances the position first: a topic that is created in between
 // starts after this message, which is then in the log.
-func (p *partition) deliver(msg codec.Stored, enc *encoded) error {
+func (p *follower) deliver(msg codec.Stored, enc *encoded) error {
 	s, seq := msg.Session, msg.Seq
 	p.mu.Lock()
 	if seq <= p.pos {
@@ -169,13 +163,13 @@ func (p *partition) deliver(msg codec.Stored, enc *encoded) error {
 	return nil
 }
 
-// feedFailed decides what the end of a feed means for the topics. After a broken connection they stay: the feed
+// failed decides what the end of a feed means for the topics. After a broken connection they stay: the feed
 // resumes after pos. After a truncation the feed has missed records, so the topics are replaced and cursors read the
 // log; if the stream was recreated, positions of the old one are invalid. Only a gap before records that were
 // delivered ends the cursors.
-func (p *partition) feedFailed(err error) {
+func (p *follower) failed(err error) {
 	p.mu.Lock()
-	p.broken = err
+	p.broken, p.isOpen = err, false
 	p.mu.Unlock()
 	truncated, isTruncated := errors.AsType[*chunk.TruncatedError](err)
 	switch {
@@ -193,7 +187,7 @@ func (p *partition) feedFailed(err error) {
 
 // abandon drops all topics: their cursors end with err or, for errTopicReplaced, move to a new topic that starts at a
 // new tip, unless the stream was recreated.
-func (p *partition) abandon(err error) {
+func (p *follower) abandon(err error) {
 	p.mu.Lock()
 	old := p.reset()
 	p.mu.Unlock()
@@ -201,7 +195,7 @@ func (p *partition) abandon(err error) {
 }
 
 // reset removes the position and all topics, which it returns. The caller holds the lock.
-func (p *partition) reset() map[key][]*topic {
+func (p *follower) reset() map[key][]*topic {
 	old := p.topics
 	p.topics = make(map[key][]*topic)
 	if p.known {
@@ -220,7 +214,7 @@ func dropAll(topics map[key][]*topic, err error) {
 
 // watch returns the topic of a root in an encoding, created if necessary, with one more watcher. While the feed has
 // no position, it returns a channel instead, which is closed when the caller should try again.
-func (p *partition) watch(root chunk.Session, encoding string) (*topic, <-chan struct{}) {
+func (p *follower) watch(root chunk.Session, encoding string) (*topic, <-chan struct{}) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if !p.known {
@@ -240,7 +234,7 @@ func (p *partition) watch(root chunk.Session, encoding string) (*topic, <-chan s
 }
 
 // remove removes a topic, and reports whether it was there. The caller holds the lock.
-func (p *partition) remove(t *topic) bool {
+func (p *follower) remove(t *topic) bool {
 	k := key{t.root.Tenant, t.root.Root}
 	i := slices.Index(p.topics[k], t)
 	if i < 0 {
@@ -255,7 +249,7 @@ func (p *partition) remove(t *topic) bool {
 
 // leave removes one watcher. A topic of a session that does not exist is dropped at once: requests for invented names
 // must not fill the memory.
-func (p *partition) leave(t *topic, unknown bool) {
+func (p *follower) leave(t *topic, unknown bool) {
 	p.mu.Lock()
 	t.watchers--
 	t.idle = time.Now()
@@ -271,7 +265,7 @@ func (p *partition) leave(t *topic, unknown bool) {
 }
 
 // forget drops the topics that have had no watcher since then.
-func (p *partition) forget(since time.Time) {
+func (p *follower) forget(since time.Time) {
 	var idle []*topic
 	p.mu.Lock()
 	for _, topics := range p.topics {
@@ -290,26 +284,27 @@ func (p *partition) forget(since time.Time) {
 	}
 }
 
-func (p *partition) ready() error {
+// ready returns nil if the feed is open, or if it has just been added and nothing has failed; else why it is not open.
+func (p *follower) ready() error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.broken
 }
 
-func (p *partition) wasOpened() bool {
+func (p *follower) wasOpened() bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.wasOpen
 }
 
-func (p *partition) streamNow() int {
+func (p *follower) streamNow() int {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.stream
 }
 
 // count adds the feed, its topics and their watchers.
-func (p *partition) count(s *Stats) {
+func (p *follower) count(s *Stats) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.isOpen {
@@ -323,7 +318,7 @@ func (p *partition) count(s *Stats) {
 	}
 }
 
-func (p *partition) all(dst []*topic) []*topic {
+func (p *follower) all(dst []*topic) []*topic {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	for _, topics := range p.topics {
