@@ -316,14 +316,12 @@ func checkDeployment(t *testing.T, d *appsv1.Deployment, m *manifests) {
 	for i := range d.Spec.Template.Spec.Containers {
 		c := &d.Spec.Template.Spec.Containers[i]
 		needs := 10 * time.Second
-		for _, name := range []string{"TAILRACE_DRAIN", "TAILRACE_SHUTDOWN_TIMEOUT"} {
-			if text := value(c, name); text != "" {
-				period, err := time.ParseDuration(text)
-				if err != nil {
-					t.Errorf("%s: %s: %v", d.Name, name, err)
-				}
-				needs += period
+		if text := value(c, "TAILRACE_DRAIN"); text != "" {
+			period, err := time.ParseDuration(text)
+			if err != nil {
+				t.Errorf("%s: TAILRACE_DRAIN: %v", d.Name, err)
 			}
+			needs += period
 		}
 		if c.Lifecycle != nil && c.Lifecycle.PreStop != nil && c.Lifecycle.PreStop.Sleep != nil {
 			needs += time.Duration(c.Lifecycle.PreStop.Sleep.Seconds) * time.Second

@@ -24,7 +24,7 @@ import (
 // stream, and SIGKILL of the whole binary during the stream. At the end both
 // tabs show the text in the log for every agent.
 func TestBrowserShowsTheLog(t *testing.T) {
-	u := newUp(t, "--demo-pace", "0.4")
+	u := newUp(t, "--demo", "0.4")
 	u.start(t)
 	session := startDemo(t, u.url, "tour")
 	browser := browsertest.Start(t)
@@ -54,7 +54,7 @@ func TestBrowserShowsTheLog(t *testing.T) {
 
 // A page opened after the end shows the same as one opened before.
 func TestBrowserOpensEndedSession(t *testing.T) {
-	u := newUp(t, "--demo-pace", "0")
+	u := newUp(t, "--demo", "0")
 	u.start(t)
 	session := startDemo(t, u.url, "subagents")
 	log := awaitLog(t, u, session)
@@ -79,7 +79,7 @@ func TestBrowserSignsIn(t *testing.T) {
 		grant := auth.Grant{Tenant: "default", Subject: subject, Scopes: auth.ScopeRead | auth.ScopeChat, Sessions: auth.Sessions{Own: true}}
 		return issuer.Token(grant, time.Hour, func(c *auth.MinterConfig) { c.Now = func() time.Time { return time.Now().Add(-age) } })
 	}
-	u := newUp(t, "--demo-pace", "0.05", "--auth", issuer.File())
+	u := newUp(t, "--demo", "0.05", "--auth", issuer.File())
 	u.start(t)
 	browser := browsertest.Start(t)
 	tab := openTab(t, browser, u.url)

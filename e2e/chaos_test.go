@@ -119,10 +119,10 @@ func newChaosEnv(t *testing.T) *chaosEnv {
 	c.proxy = natstest.StartProxy(t, c.servers.urls()[0])
 	for _, url := range []string{c.proxy.URL, c.url} {
 		// The small memory of the hub, and that of the projector, is full before the first sample.
-		c.edges = append(c.edges, startEdge(t, url, "--drain", "3s", "--hub-bytes", "2000000", "--replicas", replicas))
+		c.edges = append(c.edges, startEdge(t, url, "--drain", "3s", "--memory", "8000000", "--replicas", replicas))
 	}
 	c.projector = newEdge(t, c.url)
-	c.projector.args = []string{"projector", "--projector-memory", "1000000", "--replicas", replicas}
+	c.projector.args = []string{"projector", "--memory", "4000000", "--replicas", replicas}
 	c.projector.start(t)
 	c.balancer = startBalancer(t, c.edges...)
 	c.probed = map[string]*backend{"edge 0": c.balancer.backends[0], "edge 1": c.balancer.backends[1], "the projector": c.balancer.watch(c.projector)}

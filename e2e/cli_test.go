@@ -181,7 +181,7 @@ func TestStartErrorsNameTheRemedy(t *testing.T) {
 
 // SIGTERM ends the process with exit code 0, also with a stream open.
 func TestSIGTERMExitsWithZero(t *testing.T) {
-	u := newUp(t, "--demo-pace", "1")
+	u := newUp(t, "--demo", "1")
 	u.start(t)
 	session := startDemo(t, u.url, "long")
 	tab := followUntil(t, u.url, session, 5)

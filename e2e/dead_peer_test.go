@@ -29,7 +29,7 @@ func TestVanishedClientsAreDisconnected(t *testing.T) {
 		apart   = 1500 * time.Millisecond // together longer than a heartbeat
 	)
 	ops := "127.0.0.1:" + strconv.Itoa(freePort(t))
-	u := newUp(t, "--demo=false", "--ops-listen", ops)
+	u := newUp(t, "--demo", "off", "--ops-listen", ops)
 	u.start(t)
 	silent := openSession(t, u, "silent")
 	busy := openSession(t, u, "busy")

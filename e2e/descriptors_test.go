@@ -9,32 +9,37 @@ import (
 	"testing"
 	"time"
 
+	"golang.org/x/sys/unix"
+
 	"github.com/tailrace/tailrace/internal/testkit/natstest"
 )
 
-// An edge with 256 descriptors gets 400 clients. With the default limit it keeps
-// a reserve: the accepted clients are served, probes and metrics respond, and
-// the others wait in the accept queue. With a limit that is too high it accepts
-// connections until the kernel refuses, and retries. In both cases every client
-// has received the log of its session at the end.
+// An edge with 256 descriptors gets 400 clients. It keeps a reserve: the accepted
+// clients are served, probes and metrics respond, and the others wait in the
+// accept queue. If the limit falls to 256 after the start, so that there is no
+// reserve, it accepts connections until the kernel refuses, and retries. In both
+// cases every client has received the log of its session at the end.
 func TestDescriptorsRunOut(t *testing.T) {
 	t.Parallel()
 	const descriptors, pages = 256, 400
 	for name, tt := range map[string]struct {
-		args    []string
-		served  int // minimum served concurrently
+		atStart uint64 // descriptors
+		served  int    // minimum served concurrently
 		answers bool
 	}{
-		"with a reserve": {nil, descriptors / 2, true},
-		"without":        {[]string{"--max-connections", "1000"}, descriptors * 3 / 4, false},
+		"with a reserve": {descriptors, descriptors / 2, true},
+		"without":        {5 * descriptors, descriptors * 3 / 4, false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			server := natstest.StartProcess(t)
 			rec := startWriters(t, server.URL, 10, 250*time.Millisecond)
-			edge := newEdge(t, server.URL, tt.args...)
-			edge.descriptors = descriptors
+			edge := newEdge(t, server.URL)
+			edge.descriptors = int(tt.atStart)
 			edge.start(t)
+			if err := unix.Prlimit(edge.cmd.Process.Pid, unix.RLIMIT_NOFILE, &unix.Rlimit{Cur: descriptors, Max: tt.atStart}, nil); err != nil {
+				t.Fatal(err)
+			}
 			readers := rec.startReaders(t, edge.addr, pages, nil)
 			inside := func(f *follower) bool { return f.at.Load() > 0 }
 			natstest.Eventually(t, "the edge to be full", func(context.Context) error {

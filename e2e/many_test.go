@@ -37,7 +37,7 @@ watch()
 // Eight chats use one connection of a real browser, which has six connections
 // per host with HTTP/1. The text of every agent equals the log.
 func TestBrowserWatchesManyChats(t *testing.T) {
-	u := newUp(t, "--demo-pace", "0.5")
+	u := newUp(t, "--demo", "0.5")
 	u.start(t)
 	tab := openTab(t, browsertest.Start(t), u.url+"/healthz")
 	var sessions, quoted []string

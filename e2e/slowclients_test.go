@@ -39,8 +39,8 @@ const (
 func TestSlowClientsBesideNormal(t *testing.T) {
 	server := natstest.StartProcess(t)
 	rec := startPaddedWriters(t, server.URL, 8, 40*time.Millisecond, 600)
-	edge := startEdge(t, server.URL, "--write-timeout", slowTimeout.String(), "--hub-bytes", "1048576", "--log-level", "info")
-	quiet := startEdge(t, server.URL, "--hub-bytes", "1048576")
+	edge := startEdge(t, server.URL, "--write-timeout", slowTimeout.String(), "--memory", "4194304", "--log-level", "info")
+	quiet := startEdge(t, server.URL, "--memory", "4194304")
 	var beside, apart lateness
 	normal := rec.startReaders(t, edge.addr, normalClients, beside.watch)
 	others := rec.startReaders(t, quiet.addr, normalClients, apart.watch)

@@ -40,7 +40,7 @@ func TestSoak(t *testing.T) {
 	rec := startWriters(t, server.URL, soakSessions, soakPace)
 	// The small memory of the hub is full before the first sample, so that
 	// growth after it is not caused by caching.
-	edge := startEdge(t, server.URL, "--heartbeat", "15s", "--hub-bytes", "2000000")
+	edge := startEdge(t, server.URL, "--heartbeat", "15s", "--memory", "8000000")
 	processes := make([]*followerProcess, soakProcesses)
 	for i := range processes {
 		job := remoteJob{Addr: edge.addr}

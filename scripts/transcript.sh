@@ -18,7 +18,7 @@ fi
 go build -o "$work/tailrace" ./cmd/tailrace
 go build -o "$work/receiver" ./examples/receiver
 
-"$work/tailrace" up --data-dir "$work/data" --demo=false >"$work/up.log" 2>&1 &
+"$work/tailrace" up --data-dir "$work/data" --demo=off >"$work/up.log" 2>&1 &
 up=$!
 until grep -q http:// "$work/up.log"; do kill -0 $up; sleep 0.1; done
 

@@ -132,9 +132,6 @@ func (list accounts) close() {
 	}
 }
 
-// defaultHubBytes is the memory of an sseedge.Config without HubBytes.
-const defaultHubBytes = 256 << 20
-
 // configure makes the edge of the settings serve the tenants through their accounts. Each edge gets an equal part of the memory for live records, which is
 // the only one that edges cannot share.
 func (list accounts) configure(cfg *sseedge.Config) {
@@ -146,7 +143,7 @@ func (list accounts) configure(cfg *sseedge.Config) {
 	for _, a := range list {
 		of[a.tenant] = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { a.edge.ServeHTTP(w, r) })
 	}
-	cfg.HubBytes = max(1, cmp.Or(cfg.HubBytes, defaultHubBytes)/int64(len(list)+1))
+	cfg.HubBytes = max(1, cfg.HubBytes/int64(len(list)+1))
 }
 
 // build makes the edges. cfg is that of the edge of the settings: they have its authenticator and what belongs to it, its policies and its limits.

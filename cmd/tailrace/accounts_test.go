@@ -49,7 +49,7 @@ func newAccountsEnv(t *testing.T) *accountsEnv {
 	for _, tenant := range []string{"", "acme", "globex"} {
 		tailrace(t, exitOK, e.as(natsauth.Setup, tenant, "setup")...)
 		startProcess(t, e.as(natsauth.Projector, tenant, "projector", "--ops-listen", "")...)
-		startProcess(t, e.as(natsauth.Worker, tenant, "worker", "--ops-listen", "", "--demo-pace", "0")...)
+		startProcess(t, e.as(natsauth.Worker, tenant, "worker", "--ops-listen", "", "--demo", "0")...)
 	}
 	e.startEdge()
 	return e

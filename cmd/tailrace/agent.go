@@ -196,7 +196,7 @@ func (e toolEntry) tool() (openai.Tool, error) {
 func (c config) serving(agents map[string]workers.Agent, log *slog.Logger) (workers.Config, error) {
 	limits, err := c.limits()
 	w := c.producerConfig()
-	shutdown := c.ShutdownTimeout
+	shutdown := c.Drain
 	if shutdown == 0 {
 		shutdown = workers.Off
 	}

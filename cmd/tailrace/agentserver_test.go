@@ -15,9 +15,9 @@ func TestAgentServerIsDisabledByDefault(t *testing.T) {
 		want int
 	}{
 		"off":     {nil, "/agents/status", http.StatusNotFound},
-		"on":      {[]string{"--agent-server"}, "/agents/status", http.StatusBadRequest},
-		"path":    {[]string{"--agent-server", "--agent-server-path", "/a/b"}, "/a/b/status", http.StatusBadRequest},
-		"default": {[]string{"--agent-server", "--agent-server-path", "/a/b"}, "/agents/status", http.StatusNotFound},
+		"on":      {[]string{"--agent-server", "/agents"}, "/agents/status", http.StatusBadRequest},
+		"deeper":  {[]string{"--agent-server", "/a/b"}, "/a/b/status", http.StatusBadRequest},
+		"another": {[]string{"--agent-server", "/a/b"}, "/agents/status", http.StatusNotFound},
 	} {
 		t.Run(name, func(t *testing.T) {
 			if got, body := get(t, startEdge(t, c.args...).url+c.path, ""); got != c.want || !strings.Contains(body, `"code":`) {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -14,6 +15,7 @@ import (
 
 	"github.com/tailrace/tailrace/chunk"
 	"github.com/tailrace/tailrace/internal/control"
+	"github.com/tailrace/tailrace/internal/natsauth"
 	"github.com/tailrace/tailrace/internal/testkit/natstest"
 	"github.com/tailrace/tailrace/internal/testkit/openapitest"
 	"github.com/tailrace/tailrace/internal/testkit/stack"
@@ -48,10 +50,35 @@ func newSite(t *testing.T, server stack.Server, cfg topology.Config, url string)
 	h := &site{env: &env{Stack: stack.Start(t, stack.Options{On: server, Topology: cfg}), t: t, doc: openapitest.Load(t)}, nats: url}
 	replicas := fmt.Sprint(max(1, cfg.Replicas))
 	h.running = startEdge(t, "--nats-url", url, "--replicas", replicas)
-	startProcess(t, "projector", "--nats-url", url, "--replicas", replicas, "--ops-listen", "")
+	startSaving(t, "--nats-url", url, "--replicas", replicas)
 	awaitStart(t, h.ops)
 	h.producer = h.NewWriter(producers.Config{Linger: producers.Off})
 	return h
+}
+
+// startSaving starts a projector that saves each record soon.
+func startSaving(t *testing.T, args ...string) {
+	t.Helper()
+	cfg, _, err := load(args, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	b, err := connect(natsauth.Projector, cfg, slog.New(slog.DiscardHandler))
+	if err != nil {
+		t.Fatal(err)
+	}
+	b.saveAfter = 10 * time.Millisecond
+	b.withProjector()
+	ctx, cancel := context.WithCancel(t.Context())
+	ended := make(chan error, 1)
+	go func() { ended <- b.withStreams(ctx, b.project) }()
+	t.Cleanup(func() {
+		cancel()
+		if err := <-ended; err != nil {
+			t.Error(err)
+		}
+		b.close()
+	})
 }
 
 // saved waits until the projector has saved a session and acknowledged all of the log.
@@ -135,7 +162,7 @@ func TestBackupRestoredElsewhere(t *testing.T) {
 			}
 			now.checkCursors(epochs["TR_CHUNKS_0"], lost)
 			now.end(run)
-			startWorker(t, server, "--demo-pace", "0")
+			startWorker(t, server, "--demo", "0")
 			if answer := tailText(t, tailed(t, server, "asked")); answer == "" {
 				t.Error("the restored command has no answer")
 			}

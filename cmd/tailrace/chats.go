@@ -44,7 +44,7 @@ func (c config) aisdkOptions() aisdk.Options {
 func (f *httpServer) mountAgents() error {
 	b := f.b
 	if len(b.cfg.ChatAgents) == 0 {
-		if b.cfg.AgentServer {
+		if b.cfg.AgentServer != "" {
 			return usageError{errors.New("chat-agent is empty, want the agents that agent-server may start")}
 		}
 		return nil
@@ -61,10 +61,10 @@ func (f *httpServer) mountAgents() error {
 		return err
 	}
 	_, err = chat.New(f.edge, client.Service(), chat.Config{Dialect: b.cfg.aisdkOptions()})
-	if err != nil || !b.cfg.AgentServer {
+	if err != nil || b.cfg.AgentServer == "" {
 		return err
 	}
-	if _, err := agentserver.New(f.edge, client.Service(), agentserver.Config{Prefix: b.cfg.AgentServerPath}); err != nil {
+	if _, err := agentserver.New(f.edge, client.Service(), agentserver.Config{Prefix: b.cfg.AgentServer}); err != nil {
 		return usageError{fmt.Errorf("agent-server: %w", err)}
 	}
 	return nil

@@ -30,30 +30,26 @@ type config struct {
 
 	NATSDomain      string `envconfig:"TAILRACE_NATS_DOMAIN" desc:"JetStream domain; if empty, that of the server"`
 	NATSInboxPrefix string `envconfig:"TAILRACE_NATS_INBOX_PREFIX" desc:"first tokens of the inboxes; if empty, _INBOX_ and the role: setup, edge, projector, worker (also publish), analytics (firehose, tail) or operator (up and other commands)"`
-	Instance        string `envconfig:"TAILRACE_INSTANCE" desc:"name of this process in the name of its NATS connection, tailrace-<role>-<instance>; if empty, host name and process id"`
 
 	Accounts string `envconfig:"TAILRACE_ACCOUNTS" desc:"JSON file of the tenants with a NATS account of their own, which 'edge' serves too (docs/security.md); if empty, all tenants are in the account of the other settings"`
 
 	DataDir  string `envconfig:"TAILRACE_DATA_DIR" default:"data" desc:"data directory of the built-in NATS server"`
 	NATSPort int    `envconfig:"TAILRACE_NATS_PORT" default:"4422" desc:"loopback port of the built-in NATS server"`
 
-	SyncInterval time.Duration `envconfig:"TAILRACE_SYNC_INTERVAL" default:"2m" desc:"fsync interval of the built-in NATS server; a power cut can lose what it acknowledged since the last one"`
-	SyncAlways   bool          `envconfig:"TAILRACE_SYNC_ALWAYS" default:"false" desc:"fsync each write of the built-in NATS server before it is acknowledged"`
+	Sync syncSetting `envconfig:"TAILRACE_SYNC" default:"2m" desc:"fsync interval of the built-in NATS server, or always for an fsync of each write before it is acknowledged; a power cut can lose what it acknowledged since the last one"`
 
 	Listen       string        `envconfig:"TAILRACE_LISTEN" default:"127.0.0.1:4480" desc:"address of the HTTP edge"`
 	OpsListen    string        `envconfig:"TAILRACE_OPS_LISTEN" default:"127.0.0.1:4481" desc:"address of probes and metrics of 'up', 'edge', 'projector' and 'worker'; empty disables"`
 	Auth         string        `envconfig:"TAILRACE_AUTH" desc:"JSON file of authenticators (docs/security.md): identity providers, session tokens, trusted proxies, client certificates; if empty, requests are not authenticated and have all rights of TENANT, on loopback or with TRUST_NETWORK"`
-	OpsTLSCert   string        `envconfig:"TAILRACE_OPS_TLS_CERT" desc:"PEM file of the certificate chain of OPS_LISTEN, reloaded when it changes; empty disables TLS there"`
-	OpsTLSKey    string        `envconfig:"TAILRACE_OPS_TLS_KEY" desc:"PEM file of the key of that certificate"`
-	OpsClientCA  string        `envconfig:"TAILRACE_OPS_TLS_CLIENT_CA" desc:"PEM file of authorities, reloaded when it changes: metrics and profiles are for clients with a certificate of one of them; probes are for all"`
+	OpsClientCA  string        `envconfig:"TAILRACE_OPS_TLS_CLIENT_CA" desc:"PEM file of authorities, reloaded when it changes: OPS_LISTEN serves TLS with TLS_CERT, and metrics and profiles are for clients with a certificate of one of them; probes are for all; empty disables TLS there"`
 	AllowDelete  bool          `envconfig:"TAILRACE_ALLOW_DELETE" default:"false" desc:"allow clients with the right delete, or all if AUTH is empty, to delete sessions"`
 	TrustNetwork bool          `envconfig:"TAILRACE_TRUST_NETWORK" default:"false" desc:"allow non-loopback LISTEN addresses although AUTH is empty: every client that can reach the edge has all rights"`
 	Tenant       string        `envconfig:"TAILRACE_TENANT" default:"default" desc:"tenant of the commands that name a session, and of all clients if AUTH is empty; otherwise the credential of a client has its tenant"`
 	Heartbeat    time.Duration `envconfig:"TAILRACE_HEARTBEAT" default:"15s" desc:"send a comment on an event stream after this long without an event"`
 	WriteTimeout time.Duration `envconfig:"TAILRACE_WRITE_TIMEOUT" default:"10s" desc:"close a stream when the client accepts no data for this long"`
-	Drain        time.Duration `envconfig:"TAILRACE_DRAIN" default:"10s" desc:"period over which open streams are closed at shutdown; a process ends at most 5s after it, or 20s after the signal if that is later"`
+	Drain        time.Duration `envconfig:"TAILRACE_DRAIN" default:"10s" desc:"period at shutdown over which an edge closes open streams, and in which a worker completes the steps that run; then other workers repeat them; 0s ends them at once; an edge ends at most 5s after it, or 20s after the signal if that is later"`
 	MaxStreamAge time.Duration `envconfig:"TAILRACE_MAX_STREAM_AGE" default:"4h" desc:"largest age of an open stream, which ends at a random time in the last eighth of it, so that clients spread over all edges; 0s is unlimited"`
-	HubBytes     int64         `envconfig:"TAILRACE_HUB_BYTES" default:"268435456" desc:"memory for recent frames of followed sessions, in bytes; a process has up to 3 times as much resident, unless GOMEMLIMIT is set"`
+	Memory       int64         `envconfig:"TAILRACE_MEMORY" default:"1073741824" desc:"memory of buffers in bytes, a quarter each for recent frames of followed sessions, request bodies, pages that are being read (of an edge) and snapshots (of a projector); bodies and pages have at least 32 MiB each, and over the limit a request gets 503; docs/operations.md has the memory of a process"`
 	Feed         string        `envconfig:"TAILRACE_FEED" default:"partition" desc:"what an edge follows: partition (all sessions of the partitions in which it has open streams) or interest (the sessions with open streams; 'setup' then creates the log so that it republishes, docs/scaling.md)"`
 	FeedLinger   time.Duration `envconfig:"TAILRACE_FEED_LINGER" default:"1m" desc:"how long an edge follows a partition, or session, without open streams"`
 	Views        string        `envconfig:"TAILRACE_VIEWS" desc:"JSON file of audience views and the default one; if empty, every client is shown everything"`
@@ -63,8 +59,7 @@ type config struct {
 	ChatMajor       int             `envconfig:"TAILRACE_CHAT_MAJOR" default:"6" desc:"lowest major version of the AI SDK among the clients: 6 or 7"`
 	ChatSubAgents   subAgentContent `envconfig:"TAILRACE_CHAT_SUBAGENTS" default:"drop" desc:"sub-agent output in chats: drop, inline (message parts, in streams and in the snapshot of a page) or data (transient data parts); start, end, custom events, errors, approvals and client tool calls are always sent"`
 
-	AgentServer     bool   `envconfig:"TAILRACE_AGENT_SERVER" default:"false" desc:"serve the HTTP API through which other systems start the agents in CHAT_AGENT, with the rights chat, read, answer and stop"`
-	AgentServerPath string `envconfig:"TAILRACE_AGENT_SERVER_PATH" default:"/agents" desc:"path prefix of /start, /resume, /sse, /status, /submit-tool-result, /interrupt and /abort; / for no prefix"`
+	AgentServer string `envconfig:"TAILRACE_AGENT_SERVER" desc:"path prefix, such as /agents, of the HTTP API through which other systems start the agents in CHAT_AGENT, with the rights chat, read, answer and stop; / for no prefix; empty disables it"`
 
 	Ingest string `envconfig:"TAILRACE_INGEST" desc:"serve the paths through which agents write runs over HTTP, with the right ingest (docs/ingest.md): on or off; if empty, on for 'up' and off for 'edge'; with on, print the NATS permissions of the edge again"`
 
@@ -75,17 +70,11 @@ type config struct {
 	RatePerAddress       rate     `envconfig:"TAILRACE_RATE_PER_ADDRESS" desc:"requests per second of a client address (IPv6: per /64 network) to an edge and how many may come at once, such as 50/500, without event streams; unlimited for none; if empty, 100/1000 for public addresses and unlimited for private ones"`
 	TrustedProxies       prefixes `envconfig:"TAILRACE_TRUSTED_PROXIES" desc:"comma-separated addresses and networks of proxies whose X-Forwarded-For is used"`
 
-	BodyBytes int64 `envconfig:"TAILRACE_BODY_BYTES" default:"268435456" desc:"memory for request bodies that are being read (chats and agent server), in bytes; -1 is unlimited; over the limit a request gets 503"`
-
-	ReadBytes int64 `envconfig:"TAILRACE_READ_BYTES" default:"268435456" desc:"memory for pages that are being read and written (snapshots, messages, trees, lists of sessions), in bytes; 0 is 256 MiB, -1 is unlimited; over the limit a request waits up to 5 seconds and gets 503"`
-
-	MaxConnections int        `envconfig:"TAILRACE_MAX_CONNECTIONS" default:"0" desc:"connections per edge; further ones wait to be accepted; 0 is the limit of open files less 256"`
-	TLSCert        string     `envconfig:"TAILRACE_TLS_CERT" desc:"PEM file of the certificate chain of the edge, reloaded when it changes; empty disables TLS"`
-	TLSKey         string     `envconfig:"TAILRACE_TLS_KEY" desc:"PEM file of the key of the edge's certificate"`
-	TLSClientCA    string     `envconfig:"TAILRACE_TLS_CLIENT_CA" desc:"PEM file of the authorities of client certificates, reloaded when it changes; AUTH maps certificates to rights; empty asks for none"`
-	H2C            bool       `envconfig:"TAILRACE_H2C" default:"false" desc:"accept HTTP/2 without TLS from a proxy that starts with it"`
-	CORSOrigins    stringList `envconfig:"TAILRACE_CORS_ORIGINS" desc:"comma-separated origins whose pages may read with credentials, such as https://app.example"`
-	Pprof          bool       `envconfig:"TAILRACE_PPROF" default:"false" desc:"serve profiles of the process on OPS_LISTEN"`
+	TLSCert     string     `envconfig:"TAILRACE_TLS_CERT" desc:"PEM file of the certificate chain of the edge, reloaded when it changes; empty disables TLS"`
+	TLSKey      string     `envconfig:"TAILRACE_TLS_KEY" desc:"PEM file of the key of the edge's certificate"`
+	TLSClientCA string     `envconfig:"TAILRACE_TLS_CLIENT_CA" desc:"PEM file of the authorities of client certificates, reloaded when it changes; AUTH maps certificates to rights; empty asks for none"`
+	CORSOrigins stringList `envconfig:"TAILRACE_CORS_ORIGINS" desc:"comma-separated origins whose pages may read with credentials, such as https://app.example"`
+	Pprof       bool       `envconfig:"TAILRACE_PPROF" default:"false" desc:"serve profiles of the process on OPS_LISTEN"`
 
 	Prefix     string        `envconfig:"TAILRACE_PREFIX" default:"tr" desc:"first token of every subject, and prefix of stream names"`
 	Partitions int           `envconfig:"TAILRACE_PARTITIONS" default:"1" desc:"number of chunk streams, 1 to 64; it is fixed when setup has created them"`
@@ -94,11 +83,7 @@ type config struct {
 
 	Streams string `envconfig:"TAILRACE_STREAMS" desc:"JSON file of sizes, ages and placement of the streams and buckets that 'setup' and 'up' create (docs/operations.md); existing ones are changed with 'nats stream edit'"`
 
-	CheckStreams bool `envconfig:"TAILRACE_CHECK_STREAMS" default:"false" desc:"'up' only checks streams and buckets, as the roles do, and creates none; run 'setup' before"`
-
 	RunTimeout time.Duration `envconfig:"TAILRACE_RUN_TIMEOUT" default:"10m" desc:"an active run without a command on the queue that writes nothing for this long is abandoned: the next message, or a sweep of the projector, fails it with run_abandoned; 0s disables"`
-
-	ProjectorMemory int `envconfig:"TAILRACE_PROJECTOR_MEMORY" default:"268435456" desc:"memory for snapshots in a projector, of all its partitions together, in bytes"`
 
 	Audit string `envconfig:"TAILRACE_AUDIT" default:"on" desc:"audit log of acts and refused accesses: on (the event is stored after the act; while the store is away it waits in memory), required (the event is stored before the act, which is refused otherwise) or off"`
 
@@ -106,7 +91,6 @@ type config struct {
 	Format           format        `envconfig:"TAILRACE_FORMAT" default:"json" desc:"body of stored chunks: json or msgpack"`
 	MaxSessionChunks int64         `envconfig:"TAILRACE_MAX_SESSION_CHUNKS" default:"10000000" desc:"chunks of a session, over all its runs, beyond which a run fails with framework_session_limit_exceeded; -1 is unlimited"`
 	MaxRunBytes      int64         `envconfig:"TAILRACE_MAX_RUN_BYTES" default:"1073741824" desc:"size of the messages that one worker, or one request of the ingest, writes in a run, in bytes, beyond which the run fails with framework_session_limit_exceeded or the request with SESSION_LIMIT; -1 is unlimited"`
-	ShutdownTimeout  time.Duration `envconfig:"TAILRACE_SHUTDOWN_TIMEOUT" default:"5s" desc:"period in which a worker completes the steps that run at shutdown; then other workers repeat them; 0s ends them at once"`
 	ModelURL         redactedURL   `envconfig:"TAILRACE_MODEL_URL" desc:"base URL of an OpenAI-compatible endpoint with its version, such as http://127.0.0.1:8000/v1; with MODEL_URL or MODEL_KEY, 'up' and 'worker' run agents with a model instead of the demo, and MODEL is required"`
 	ModelKey         secret        `envconfig:"TAILRACE_MODEL_KEY" desc:"API key of the endpoint (of OpenAI if MODEL_URL is empty); never logged; the value of a flag is visible to other users of the machine, that of the variable is not"`
 	Model            string        `envconfig:"TAILRACE_MODEL" desc:"name of the model"`
@@ -116,8 +100,7 @@ type config struct {
 	Agent            string        `envconfig:"TAILRACE_AGENT" default:"assistant" desc:"agent type of the model, and the default of CHAT_AGENT; with AGENTS, one of the agents in that file"`
 	Agents           string        `envconfig:"TAILRACE_AGENTS" desc:"JSON file of agents (docs/workers.md): models with their tools and sub-agents, whose defaults are the settings, and HTTP endpoints (docs/bring-your-agent.md); with it, 'up' and 'worker' run these agents instead of the demo"`
 
-	DemoPace float64 `envconfig:"TAILRACE_DEMO_PACE" default:"1" desc:"delay factor of the demo agent: 1 is the pace of a model, 2 is half as fast, 0 does not wait"`
-	Demo     bool    `envconfig:"TAILRACE_DEMO" default:"true" desc:"run the demo agent and serve its web page"`
+	Demo demoSetting `envconfig:"TAILRACE_DEMO" default:"on" desc:"run the demo agent and serve its web page: on, off, or on with a delay factor: 1 is the pace of a model, 2 is half as fast, 0 does not wait"`
 
 	LogLevel  slog.Level `envconfig:"TAILRACE_LOG_LEVEL" default:"info" desc:"debug, info, warn or error"`
 	LogFormat string     `envconfig:"TAILRACE_LOG_FORMAT" default:"text" desc:"text or json"`
@@ -171,9 +154,16 @@ func parseInterleaved(flags *flag.FlagSet, args []string) ([]string, error) {
 	}
 }
 
-// minBodyBytes is twice what the largest request needs: 8 MiB, the half of it
-// beside that while its buffer grows, and the quarter that is kept for small ones.
-const minBodyBytes = 32 << 20
+const (
+	minMemory = 1 << 20
+
+	// minBodyBytes is twice what the largest request needs: 8 MiB, the half of it
+	// beside that while its buffer grows, and the quarter that is kept for small ones.
+	minBodyBytes = 32 << 20
+
+	// minReadBytes leaves a share to each kind of read.
+	minReadBytes = 32 << 20
+)
 
 func (c config) validate() error {
 	switch {
@@ -195,32 +185,24 @@ func (c config) validate() error {
 		return errors.New("tls-cert and tls-key go together")
 	case c.TLSClientCA != "" && c.TLSCert == "":
 		return errors.New("tls-client-ca needs tls-cert and tls-key")
-	case (c.OpsTLSCert == "") != (c.OpsTLSKey == ""):
-		return errors.New("ops-tls-cert and ops-tls-key go together")
-	case c.OpsClientCA != "" && c.OpsTLSCert == "":
-		return errors.New("ops-tls-client-ca needs ops-tls-cert and ops-tls-key")
+	case c.OpsClientCA != "" && c.TLSCert == "":
+		return errors.New("ops-tls-client-ca needs tls-cert and tls-key")
 	case c.ChatMajor != 6 && c.ChatMajor != 7:
 		return fmt.Errorf("chat-major is %d, want 6 or 7", c.ChatMajor)
-	case c.MaxConnections < 0:
-		return fmt.Errorf("max-connections is %d, want 0 or more", c.MaxConnections)
-	case c.BodyBytes >= 0 && c.BodyBytes < minBodyBytes:
-		return fmt.Errorf("body-bytes is %d, want at least %d, or -1", c.BodyBytes, minBodyBytes)
-	case c.ProjectorMemory < 1:
-		return fmt.Errorf("projector-memory is %d, want at least 1", c.ProjectorMemory)
+	case c.Memory < minMemory:
+		return fmt.Errorf("memory is %d, want at least %d", c.Memory, minMemory)
 	case c.ModelAPI != string(openai.Chat) && c.ModelAPI != string(openai.Responses):
 		return errors.New("model-api: want chat or responses")
 	case c.Feed != feedPartition && c.Feed != feedInterest:
 		return errors.New("feed: want partition or interest")
-	case c.DemoPace < 0:
-		return fmt.Errorf("demo-pace is %v, want 0 or more", c.DemoPace)
 	}
 	for name, d := range map[string]time.Duration{"heartbeat": c.Heartbeat, "write-timeout": c.WriteTimeout, "feed-linger": c.FeedLinger, "model-idle-timeout": c.ModelIdleTimeout} {
 		if d <= 0 {
 			return fmt.Errorf("%s is %s, want more than 0", name, d)
 		}
 	}
-	if c.Linger < 0 || c.Drain < 0 || c.MaxStreamAge < 0 || c.MaxAge < 0 || c.SyncInterval < 0 || c.RunTimeout < 0 || c.ShutdownTimeout < 0 {
-		return errors.New("linger, drain, max-stream-age, max-age, sync-interval, run-timeout and shutdown-timeout are durations of 0 or more")
+	if c.Linger < 0 || c.Drain < 0 || c.MaxStreamAge < 0 || c.MaxAge < 0 || c.RunTimeout < 0 {
+		return errors.New("linger, drain, max-stream-age, max-age and run-timeout are durations of 0 or more")
 	}
 	if natsauth.CheckInboxPrefix(c.NATSInboxPrefix) != nil {
 		return errors.New("nats-inbox-prefix: want tokens without wildcards, separated by dots")

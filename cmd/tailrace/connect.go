@@ -50,7 +50,9 @@ type app struct {
 
 	tracer trace.TracerProvider // nil without traces
 
-	refusals int // audit.Config.RefusalsPerSecond
+	// Tests set these. 0 is the default of the package.
+	refusals  int           // audit.Config.RefusalsPerSecond
+	saveAfter time.Duration // projector.Config.SaveAfter
 }
 
 // connect opens the connection. It does not wait for the server: a role starts,

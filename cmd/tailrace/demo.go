@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"math"
+	"strconv"
 
 	"github.com/tailrace/tailrace/internal/demo"
 	"github.com/tailrace/tailrace/internal/health"
@@ -44,6 +46,38 @@ func (b *app) agentWorkers() (*workers.Workers, error) {
 	return demo.served, nil
 }
 
+// demoSetting is whether the demo agent runs, and its pace, as a setting.
+type demoSetting struct {
+	on   bool
+	pace float64
+}
+
+// UnmarshalText parses off, on or a pace.
+func (d *demoSetting) UnmarshalText(text []byte) error {
+	switch string(text) {
+	case "off":
+		*d = demoSetting{}
+		return nil
+	case "on":
+		*d = demoSetting{on: true, pace: 1}
+		return nil
+	}
+	pace, err := strconv.ParseFloat(string(text), 64)
+	if err != nil || !(pace >= 0) || math.IsInf(pace, 0) {
+		return errors.New("want off, on or a delay factor of 0 or more")
+	}
+	*d = demoSetting{on: true, pace: pace}
+	return nil
+}
+
+// String returns the setting.
+func (d demoSetting) String() string {
+	if !d.on {
+		return "off"
+	}
+	return strconv.FormatFloat(d.pace, 'g', -1, 64)
+}
+
 // demoAgent is the workers of the demo agents, and the queue on which the page requests their runs.
 type demoAgent struct {
 	served *workers.Workers
@@ -56,7 +90,7 @@ func (b *app) newDemo() (*demoAgent, error) {
 	if err != nil {
 		return nil, err
 	}
-	cfg, err := b.cfg.serving(demo.Agents(demo.ScaledPace(b.cfg.DemoPace)), b.log)
+	cfg, err := b.cfg.serving(demo.Agents(demo.ScaledPace(b.cfg.Demo.pace)), b.log)
 	if err != nil {
 		return nil, err
 	}

@@ -5,7 +5,7 @@ package main
 // Without them a full edge could not even report that it is full.
 const reservedDescriptors = 256
 
-// connectionLimit returns the default limit of connections of the edge: the
+// connectionLimit returns the limit of connections of the edge: the
 // number of descriptors less the reserve, or half of the descriptors if that is
 // more. 0 means no limit.
 func connectionLimit(descriptors uint64) int {

@@ -59,7 +59,7 @@ func TestWorkerDrains(t *testing.T) {
 		return openaitest.StreamReply(openaitest.Text("Hello "), openaitest.Callback(sync.OnceFunc(func() { close(asked) })), openaitest.Wait(held), openaitest.Text("model."))
 	})
 	server := streamtest.Start(t)
-	worker := startWorker(t, server, "--model-url", model.URL, "--model-key", openaitest.Key, "--model", "m1", "--shutdown-timeout", "1h")
+	worker := startWorker(t, server, "--model-url", model.URL, "--model-key", openaitest.Key, "--model", "m1", "--drain", "1h")
 	ops := worker.awaitOps(t)
 	awaitStart(t, ops)
 	awaitReady(t, ops)

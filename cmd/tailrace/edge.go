@@ -114,10 +114,10 @@ func (f *httpServer) build(demo *demoAgent) error {
 		Layout: layout, Authenticator: f.auth, Heartbeat: f.b.cfg.Heartbeat, WriteTimeout: f.b.cfg.WriteTimeout, DrainPeriod: f.b.cfg.Drain, Log: f.b.log,
 		Limits:         f.limits.streams(f.b.cfg),
 		Rates:          f.limits.rates(f.b.cfg),
-		HubBytes:       f.b.cfg.HubBytes,
+		HubBytes:       f.b.cfg.Memory / 4,
 		FeedLinger:     f.b.cfg.FeedLinger,
-		BodyBytes:      f.b.cfg.BodyBytes,
-		ReadBytes:      f.b.cfg.ReadBytes,
+		BodyBytes:      max(minBodyBytes, f.b.cfg.Memory/4),
+		ReadBytes:      max(minReadBytes, f.b.cfg.Memory/4),
 		TrustedProxies: f.b.cfg.TrustedProxies,
 		Origins:        f.b.cfg.CORSOrigins,
 		Views:          views,
@@ -181,7 +181,7 @@ func (f *httpServer) build(demo *demoAgent) error {
 }
 
 func (f *httpServer) assembleServer() error {
-	cfg := sseedge.ServerConfig{H2C: f.b.cfg.H2C, HTTP2Timeout: f.b.cfg.WriteTimeout, Log: f.b.log}
+	cfg := sseedge.ServerConfig{H2C: f.b.cfg.TLSCert == "", HTTP2Timeout: f.b.cfg.WriteTimeout, Log: f.b.log}
 	var err error
 	if cfg.TLS, err = tlsConfig(f.b.cfg.TLSCert, f.b.cfg.TLSKey, f.b.cfg.TLSClientCA, f.b.log); err != nil {
 		return err
@@ -227,10 +227,7 @@ func (b *app) listen(ctx context.Context) (net.Listener, error) {
 	if err != nil {
 		return nil, fmt.Errorf("%w; choose another address with --listen", err)
 	}
-	limit := b.cfg.MaxConnections
-	if limit == 0 {
-		limit = connectionLimit(descriptors())
-	}
+	limit := connectionLimit(descriptors())
 	if limit == 0 {
 		return listener, nil
 	}

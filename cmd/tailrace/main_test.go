@@ -18,12 +18,12 @@ func TestMain(m *testing.M) { natstest.Main(m) }
 func TestFlagsWinOverTheEnvironment(t *testing.T) {
 	t.Setenv("TAILRACE_HEARTBEAT", "3s")
 	t.Setenv("TAILRACE_REPLICAS", "3")
-	cfg, rest, err := load([]string{"s1", "--heartbeat", "4s", "--demo=false", "s2"}, nil)
+	cfg, rest, err := load([]string{"s1", "--heartbeat", "4s", "--demo", "off", "s2"}, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if cfg.Heartbeat != 4*time.Second || cfg.Replicas != 3 || cfg.Demo {
-		t.Errorf("heartbeat %s, replicas %d, demo %t", cfg.Heartbeat, cfg.Replicas, cfg.Demo)
+	if cfg.Heartbeat != 4*time.Second || cfg.Replicas != 3 || cfg.Demo.on {
+		t.Errorf("heartbeat %s, replicas %d, demo %s", cfg.Heartbeat, cfg.Replicas, cfg.Demo)
 	}
 	if strings.Join(rest, " ") != "s1 s2" {
 		t.Errorf("arguments %q, want s1 and s2", rest)
@@ -41,7 +41,7 @@ func TestInvalidSettingsAreNamed(t *testing.T) {
 		"tenant":            {"--tenant", "a.b"},
 		"want json":         {"--format", "xml"},
 		"want a duration":   {"--max-age", "soon"},
-		"demo-pace is -1":   {"--demo-pace", "-1"},
+		"--demo: want":      {"--demo", "-1"},
 		"flag provided but": {"--no-such-flag"},
 	} {
 		_, _, err := load(args, nil)

@@ -15,6 +15,7 @@ import (
 	"testing"
 
 	"github.com/tailrace/tailrace/internal/testkit/natstest"
+	"github.com/tailrace/tailrace/internal/testkit/streamtest"
 )
 
 // listedMetric is a metric in the list that the alerts and the dashboard of deploy/ are made of.
@@ -31,8 +32,8 @@ const metricList = "../../deploy/metrics.json"
 //
 //	make dashboard
 func TestMetricList(t *testing.T) {
-	server := natstest.Start(t)
-	p := startProcess(t, "up", "--nats-url", server.URL, "--listen", "127.0.0.1:0", "--ops-listen", "127.0.0.1:0", "--demo-pace", "0", "--drain", "0s")
+	server := streamtest.Start(t)
+	p := startProcess(t, "up", "--nats-url", server.URL, "--listen", "127.0.0.1:0", "--ops-listen", "127.0.0.1:0", "--demo", "0", "--drain", "0s")
 	url := p.await(t, `is running: (\S+)`)
 	ops := p.awaitOps(t)
 	get(t, url+"/healthz", "")

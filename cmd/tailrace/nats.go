@@ -56,10 +56,7 @@ func (c config) inboxPrefix(role natsauth.Role) string {
 }
 
 // instance returns the name of this process among those of its role.
-func (c config) instance() string {
-	if c.Instance != "" {
-		return c.Instance
-	}
+func instance() string {
 	host, err := os.Hostname()
 	if err != nil {
 		host = "unknown"
@@ -81,7 +78,7 @@ func natsOptions(role natsauth.Role, cfg config, log *slog.Logger, errs natsErro
 	var repeated lastError
 	failed := &connectErrors{log: log}
 	opts := []nats.Option{
-		nats.Name("tailrace-" + string(role) + "-" + cfg.instance()),
+		nats.Name("tailrace-" + string(role) + "-" + instance()),
 		nats.CustomInboxPrefix(cfg.inboxPrefix(role)),
 		nats.RetryOnFailedConnect(true),
 		nats.MaxReconnects(-1),

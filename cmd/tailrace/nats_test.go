@@ -36,7 +36,8 @@ func TestCredentialRevokedAndRestored(t *testing.T) {
 			// Another process: nats-server reads counters of traffic without synchronization when a reload closes a connection, which the race detector reports here.
 			srv := natstest.StartProcess(t, natstest.ServerConfig(allowed))
 			url := strings.Replace(srv.URL, "://", "://tailrace:one@", 1)
-			p := startProcess(t, "up", "--nats-url", url, "--listen", "127.0.0.1:0", "--ops-listen", "127.0.0.1:0", "--demo-pace", "0", "--drain", "0s")
+			tailrace(t, exitOK, "setup", "--nats-url", url)
+			p := startProcess(t, "up", "--nats-url", url, "--listen", "127.0.0.1:0", "--ops-listen", "127.0.0.1:0", "--demo", "0", "--drain", "0s")
 			edge, ops := p.await(t, `is running: (\S+)`), p.awaitOps(t)
 			wantAnswer(t, edge, "before")
 

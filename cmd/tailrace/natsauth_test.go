@@ -70,8 +70,8 @@ func TestRolesHaveTheirPermissions(t *testing.T) {
 				tailrace(t, exitOK, as(natsauth.Setup, "setup")...)
 			}
 			startProcess(t, as(natsauth.Projector, "projector", "--ops-listen", "")...)
-			startProcess(t, as(natsauth.Worker, "worker", "--ops-listen", "", "--demo-pace", "0")...)
-			workAsRoles(t, startEdge(t, as(natsauth.Edge, "--allow-delete", "--agent-server")...).url, as)
+			startProcess(t, as(natsauth.Worker, "worker", "--ops-listen", "", "--demo", "0")...)
+			workAsRoles(t, startEdge(t, as(natsauth.Edge, "--allow-delete", "--agent-server", "/agents")...).url, as)
 		})
 	}
 }

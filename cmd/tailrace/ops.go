@@ -40,9 +40,12 @@ func (b *app) newOps(ctx context.Context) (*ops, error) {
 	if _, _, err := net.SplitHostPort(b.cfg.OpsListen); err != nil {
 		return nil, usageError{fmt.Errorf("ops-listen is %q, want host:port", b.cfg.OpsListen)}
 	}
-	secure, err := tlsConfig(b.cfg.OpsTLSCert, b.cfg.OpsTLSKey, b.cfg.OpsClientCA, b.log)
-	if err != nil {
-		return nil, fmt.Errorf("ops-tls: %w", err)
+	var secure *tls.Config
+	if b.cfg.OpsClientCA != "" {
+		var err error
+		if secure, err = tlsConfig(b.cfg.TLSCert, b.cfg.TLSKey, b.cfg.OpsClientCA, b.log); err != nil {
+			return nil, fmt.Errorf("ops-tls: %w", err)
+		}
 	}
 	listener, err := sseedge.Listen(ctx, b.cfg.OpsListen, b.cfg.WriteTimeout)
 	if err != nil {

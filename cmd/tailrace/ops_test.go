@@ -5,12 +5,16 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"log/slog"
 	"net"
 	"net/http"
 	"strings"
 	"testing"
 	"time"
 
+	"golang.org/x/net/netutil"
+
+	"github.com/tailrace/tailrace/internal/natsauth"
 	"github.com/tailrace/tailrace/internal/testkit/certtest"
 	"github.com/tailrace/tailrace/internal/testkit/natstest"
 )
@@ -64,9 +68,33 @@ func TestOpsServesProfilesIfEnabled(t *testing.T) {
 
 // If every connection is taken, the next client waits, the probes respond, and the waiting client is served when a connection is free.
 func TestFullEdge(t *testing.T) {
-	edge := startEdge(t, "--max-connections", "2")
+	cfg, _, err := load([]string{"--listen", "127.0.0.1:0", "--ops-listen", "127.0.0.1:0", "--drain", "0s", "--nats-url", "nats://127.0.0.1:1"}, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	b, err := connect(natsauth.Edge, cfg, slog.New(slog.DiscardHandler))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(b.close)
+	edge, err := b.newHTTPServer(t.Context(), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	edge.listener = netutil.LimitListener(edge.listener, 2) // the limit of files is that of the test
+	edgeAddr, opsURL := edge.listener.Addr().String(), "http://"+edge.ops.listener.Addr().String()
+	ctx, cancel := context.WithCancel(t.Context())
+	ended := make(chan error, 1)
+	go func() { ended <- edge.run(ctx) }()
+	t.Cleanup(func() {
+		http.DefaultClient.CloseIdleConnections()
+		cancel()
+		if err := <-ended; err != nil {
+			t.Error(err)
+		}
+	})
 	dial := func() net.Conn {
-		conn, err := net.Dial("tcp", strings.TrimPrefix(edge.url, "http://"))
+		conn, err := net.Dial("tcp", edgeAddr)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -91,7 +119,7 @@ func TestFullEdge(t *testing.T) {
 	if answered(third, 200*time.Millisecond) {
 		t.Error("a third connection was accepted")
 	}
-	if status, body := get(t, edge.ops+"/livez", ""); status != http.StatusOK {
+	if status, body := get(t, opsURL+"/livez", ""); status != http.StatusOK {
 		t.Errorf("livez of a full edge: %d %s", status, body)
 	}
 	first.Close()
@@ -144,15 +172,14 @@ func TestTakenPortsAreNamed(t *testing.T) {
 
 func TestInvalidServerSettingsAreNamed(t *testing.T) {
 	for want, args := range map[string][]string{
-		"tls-cert and tls-key":  {"--tls-cert", "x"},
-		"max-connections is -1": {"--max-connections", "-1"},
-		"body-bytes is 0, want": {"--body-bytes", "0"},
-		`origin "*"`:            {"--cors-origins", "*"},
-		`origin "null"`:         {"--cors-origins", "https://app.example,null"},
-		`--cors-origins: want`:  {"--cors-origins", "a,,b"},
-		"want host:port":        {"--ops-listen", "4481"},
-		"no such file":          {"--tls-cert", "x", "--tls-key", "y"},
-		"want a loopback":       {"--listen", "0.0.0.0:0"},
+		"tls-cert and tls-key": {"--tls-cert", "x"},
+		"memory is 0, want":    {"--memory", "0"},
+		`origin "*"`:           {"--cors-origins", "*"},
+		`origin "null"`:        {"--cors-origins", "https://app.example,null"},
+		`--cors-origins: want`: {"--cors-origins", "a,,b"},
+		"want host:port":       {"--ops-listen", "4481"},
+		"no such file":         {"--tls-cert", "x", "--tls-key", "y"},
+		"want a loopback":      {"--listen", "0.0.0.0:0"},
 	} {
 		all := append([]string{"edge", "--listen", "127.0.0.1:0", "--ops-listen", "127.0.0.1:0", "--nats-url", "nats://127.0.0.1:1"}, args...)
 		if code, _, errs := runCommand(t, "", all...); code == exitOK || !strings.Contains(errs, want) {

@@ -80,7 +80,7 @@ func (b *app) newProjector() (*projectorParts, error) {
 	if p.shares, err = metrics.NewShares(b.metrics); err != nil {
 		return nil, err
 	}
-	if p.budget, err = projector.NewBudget(0, b.cfg.ProjectorMemory); err != nil {
+	if p.budget, err = projector.NewBudget(0, int(b.cfg.Memory/4)); err != nil {
 		return nil, err
 	}
 	return p, metrics.RegisterBudget(b.metrics, p.budget)
@@ -89,7 +89,7 @@ func (b *app) newProjector() (*projectorParts, error) {
 // share projects the partitions that belong to this process, as one of all
 // projectors that have a lease.
 func (p *projectorParts) share(ctx context.Context) error {
-	replicas, err := jssnapshots.NewReplicas(p.b.js, jssnapshots.ReplicasConfig{Layout: p.b.cfg.layout(), Instance: p.b.cfg.instance()})
+	replicas, err := jssnapshots.NewReplicas(p.b.js, jssnapshots.ReplicasConfig{Layout: p.b.cfg.layout(), Instance: instance()})
 	if err != nil {
 		return err
 	}
@@ -117,7 +117,7 @@ func (p *projectorParts) runOnce(ctx context.Context, partition int) error {
 		return err
 	}
 	runner, err := projector.NewRunner(source, p.store, p.log, projector.Config{
-		Budget: p.budget, DeadLetter: p.deadLetters, Observe: p.runners, TracerProvider: p.b.tracer, Log: p.b.log,
+		SaveAfter: p.b.saveAfter, Budget: p.budget, DeadLetter: p.deadLetters, Observe: p.runners, TracerProvider: p.b.tracer, Log: p.b.log,
 	})
 	if err != nil {
 		return err

@@ -50,7 +50,7 @@ func newEnv(t *testing.T) *env {
 	h := &env{Stack: stack.Start(t, stack.Options{}), t: t, doc: openapitest.Load(t)}
 	views := writeFile(t, "views.json", `{"views":{"customer":{"preset":"public"}}}`)
 	h.running = startEdge(t, "--nats-url", h.Server.URL, "--nats-nkey", h.Users.Seed(natsauth.Edge), "--views", views, "--allow-delete")
-	startProcess(t, "projector", "--nats-url", h.Server.URL, "--nats-nkey", h.Users.Seed(natsauth.Projector), "--ops-listen", "")
+	startSaving(t, "--nats-url", h.Server.URL, "--nats-nkey", h.Users.Seed(natsauth.Projector))
 	awaitStart(t, h.ops)
 	h.producer = h.NewWriter(producers.Config{Linger: producers.Off})
 	return h

@@ -18,7 +18,7 @@ import (
 // time as before. When NATS is back, requests are served again.
 func TestUnreachableNATS(t *testing.T) {
 	server := streamtest.Start(t)
-	edge := startEdge(t, "--nats-url", server.URL, "--chat-agent", "demo", "--agent-server")
+	edge := startEdge(t, "--nats-url", server.URL, "--chat-agent", "demo", "--agent-server", "/agents")
 	request := func(method, path, body string, header map[string]string) (status int, retryAfter, text string, took time.Duration) {
 		t.Helper()
 		ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)

@@ -31,7 +31,7 @@ func runUp(ctx context.Context, t terminal, args []string) error {
 	var options []nats.Option
 	if cfg.NATSURL == "" {
 		server, err := embed.Start(ctx, embed.Config{
-			StoreDir: filepath.Join(cfg.DataDir, "nats"), Port: cfg.NATSPort, SyncInterval: cfg.SyncInterval, SyncAlways: cfg.SyncAlways, Log: log,
+			StoreDir: filepath.Join(cfg.DataDir, "nats"), Port: cfg.NATSPort, SyncInterval: cfg.Sync.interval, SyncAlways: cfg.Sync.always, Log: log,
 		})
 		if err != nil {
 			return err
@@ -50,7 +50,7 @@ func runUp(ctx context.Context, t terminal, args []string) error {
 		return err
 	}
 	defer b.close()
-	b.createsStreams = !cfg.CheckStreams
+	b.createsStreams = cfg.NATSURL == "" // its own server has no other user
 	stopTracing, err := b.startTracing(ctx)
 	if err != nil {
 		return err
@@ -68,7 +68,7 @@ func (b *app) up(ctx context.Context, t terminal) error {
 			return err
 		}
 		services = append(services, agents.Run)
-	} else if b.cfg.Demo {
+	} else if b.cfg.Demo.on {
 		var err error
 		if demo, err = b.newDemo(); err != nil {
 			return err
@@ -95,7 +95,7 @@ func (b *app) usage() string {
 	switch {
 	case b.cfg.hasAgents():
 		return "  There is no page. Chats are at POST /api/chat, see docs/chat.md.\n"
-	case b.cfg.Demo:
+	case b.cfg.Demo.on:
 		var names []string
 		for _, s := range script.Scenarios() {
 			names = append(names, s.Name)

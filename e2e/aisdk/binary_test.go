@@ -31,7 +31,7 @@ func newBinaryEnv(t *testing.T) *env {
 	port := fmt.Sprint(natstest.ReservePort(t))
 	env := append(os.Environ(),
 		"TAILRACE_NATS_PORT="+port, "TAILRACE_LISTEN=127.0.0.1:0", "TAILRACE_OPS_LISTEN=127.0.0.1:0", "TAILRACE_DRAIN=1s", "TAILRACE_LOG_LEVEL=warn",
-		"TAILRACE_DATA_DIR="+t.TempDir(), "TAILRACE_DEMO=false", "TAILRACE_CHAT_AGENT=actor", "TAILRACE_CHAT_CLIENT_TOOLS=page_where",
+		"TAILRACE_DATA_DIR="+t.TempDir(), "TAILRACE_DEMO=off", "TAILRACE_CHAT_AGENT=actor", "TAILRACE_CHAT_CLIENT_TOOLS=page_where",
 	)
 	first, _ := start(t, "up", env)
 	w.Stack = stack.Start(t, stack.Options{On: address("nats://127.0.0.1:" + port)})

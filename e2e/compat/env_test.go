@@ -78,7 +78,7 @@ func startEnv(t *testing.T, bin, dir string, vars ...string) *env {
 	}
 	w.vars = append(os.Environ(), "TAILRACE_DATA_DIR="+dir, "TAILRACE_NATS_PORT="+port, "TAILRACE_LISTEN=127.0.0.1:0", "TAILRACE_OPS_LISTEN=",
 		"TAILRACE_MAX_AGE="+century, "TAILRACE_STREAMS="+streams, "TAILRACE_PARTITIONS=2", "TAILRACE_ALLOW_DELETE=true",
-		"TAILRACE_CHAT_AGENT=assistant,demo", "TAILRACE_DEMO=false", "TAILRACE_HEARTBEAT=10m", "TAILRACE_DRAIN=1s", "TAILRACE_LOG_LEVEL=error")
+		"TAILRACE_CHAT_AGENT=assistant,demo", "TAILRACE_DEMO=off", "TAILRACE_HEARTBEAT=10m", "TAILRACE_DRAIN=1s", "TAILRACE_LOG_LEVEL=error")
 	w.vars = append(w.vars, vars...)
 	file := filepath.Join(t.TempDir(), "views.json")
 	if err := os.WriteFile(file, []byte(viewsFile), 0o600); err != nil {
@@ -86,7 +86,7 @@ func startEnv(t *testing.T, bin, dir string, vars ...string) *env {
 	}
 	w.up = w.start(t, "up")
 	w.edges[plain] = w.up.url
-	w.edges[seven] = w.start(t, "edge", "TAILRACE_CHAT_MAJOR=7", "TAILRACE_CHAT_SUBAGENTS=data", "TAILRACE_AGENT_SERVER=true").url
+	w.edges[seven] = w.start(t, "edge", "TAILRACE_CHAT_MAJOR=7", "TAILRACE_CHAT_SUBAGENTS=data", "TAILRACE_AGENT_SERVER=/agents").url
 	w.edges[views] = w.start(t, "edge", "TAILRACE_VIEWS="+file).url
 	for name, url := range w.edges {
 		natstest.Eventually(t, "edge "+name, func(context.Context) error {

@@ -161,14 +161,14 @@ func (r *recorder) put(t *testing.T, m *nats.Msg) {
 func (r *recorder) scenarios(t *testing.T) {
 	t.Helper()
 	for format, step := range map[string]int{"json": 1, "msgpack": 2} {
-		worker := r.start(t, "worker", "TAILRACE_DEMO_PACE=0", "TAILRACE_FORMAT="+format)
+		worker := r.start(t, "worker", "TAILRACE_DEMO=0", "TAILRACE_FORMAT="+format)
 		for i := 0; i < len(script.Scenarios()); i += step {
 			name := script.Scenarios()[i].Name
 			r.chat(t, "demo-"+name+"-"+format, "demo", "m-1", name)
 		}
 		worker.stop(t)
 	}
-	worker := r.start(t, "worker", "TAILRACE_DEMO_PACE=0", "TAILRACE_LINGER=0s") // each piece is a record
+	worker := r.start(t, "worker", "TAILRACE_DEMO=0", "TAILRACE_LINGER=0s") // each piece is a record
 	r.chat(t, "pieces", "demo", "m-1", "plain")
 	r.chat(t, "pieces", "demo", "m-2", "thinking")
 	worker.stop(t)
@@ -178,7 +178,7 @@ func (r *recorder) scenarios(t *testing.T) {
 // step.
 func (r *recorder) crash(t *testing.T) {
 	t.Helper()
-	worker := r.start(t, "worker", "TAILRACE_DEMO_PACE=0.2")
+	worker := r.start(t, "worker", "TAILRACE_DEMO=0.2")
 	asked := r.begin(t, "crash", "demo", "tour")
 	natstest.Eventually(t, "a step after a committed one", func(ctx context.Context) error {
 		got := r.ask(t, ask{Path: "/v1/sessions/crash/snapshot?partial=1"})
@@ -188,7 +188,7 @@ func (r *recorder) crash(t *testing.T) {
 		return nil
 	})
 	worker.kill()
-	worker = r.start(t, "worker", "TAILRACE_DEMO_PACE=0")
+	worker = r.start(t, "worker", "TAILRACE_DEMO=0")
 	receive(t, asked)
 	r.await(t, "crash", "ended")
 	worker.stop(t)

@@ -89,7 +89,7 @@ func (w *env) continueWork(t *testing.T, want recorded) {
 		t.Errorf("the firehose from the start: %s", difference)
 	}
 
-	workers := []*process{w.assistant(t), w.start(t, "worker", "TAILRACE_DEMO_PACE=0")}
+	workers := []*process{w.assistant(t), w.start(t, "worker", "TAILRACE_DEMO=0")}
 	w.reply(t, openCall, `"result":"in Oslo"`)
 	w.reply(t, openApproval, `"kind":"approval-response","approved":true`)
 	for session, says := range map[string]string{openCall: "It came to", openApproval: "It came to", queued: "delete_drafts", queuedChat: "An answer to: "} {
