@@ -52,7 +52,7 @@ func (r *Reader) recordAt(ctx context.Context, stream string, s chunk.Session, s
 		}
 	}
 	wrong := &chunk.TruncatedError{Session: s, Reason: chunk.TruncatedWrongSession, After: at.Seq}
-	of, err := r.sessionOf(m.Subject)
+	of, err := r.cfg.Layout.Parse(m.Subject)
 	if err != nil || of.Tree() != s.Tree() || scope == chunk.ScopeSession && of != s {
 		return chunk.Record{}, wrong
 	}

@@ -58,7 +58,7 @@ func (r *Reader) Feed(ctx context.Context, partition int, after chunk.Seq) iter.
 // message returns a message with the session of its subject, or with the zero session if the subject is not that of a session.
 func (r *Reader) message(e jsreader.Entry) codec.Stored {
 	m := codec.Stored{Seq: chunk.Seq(e.Seq), At: e.Stored, Header: e.Header, Data: e.Data}
-	if s, err := r.sessionOf(e.Subject); err == nil {
+	if s, err := r.cfg.Layout.Parse(e.Subject); err == nil {
 		m.Session = s
 	}
 	return m

@@ -218,7 +218,7 @@ func (l *partitionLoop) deliver(ctx context.Context, e *jsreader.Entry) error {
 	if t := typeOf(e.Header); t != "" && !l.wants(t) {
 		return nil
 	}
-	s, err := l.reader.sessionOf(e.Subject)
+	s, err := l.reader.cfg.Layout.Parse(e.Subject)
 	if err == nil {
 		var rec chunk.Record
 		if rec, err = decode(e.Message, s); err == nil {

@@ -101,7 +101,7 @@ func (l *partitionLoop) checkOrdinal(ctx context.Context, e *jsreader.Entry) err
 
 // explainGap reports the records between the last one of a session and rec, unless a cleanup has removed them.
 func (l *partitionLoop) explainGap(ctx context.Context, c *ordinalChecker, e *jsreader.Entry, rec chunk.Record) error {
-	s, err := l.reader.sessionOf(e.Subject)
+	s, err := l.reader.cfg.Layout.Parse(e.Subject)
 	if err != nil {
 		return nil //nolint:nilerr // deliver reports the malformed message
 	}

@@ -16,7 +16,7 @@ func (rd *readState) chainOf(ctx context.Context, e *jsreader.Entry) (*ordinalCh
 	if c := rd.chains[e.Subject]; c != nil {
 		return c, nil
 	}
-	s, err := rd.sessionOf(e.Subject)
+	s, err := rd.cfg.Layout.Parse(e.Subject)
 	if err != nil {
 		return nil, rd.countMalformed(e, err)
 	}

@@ -139,11 +139,10 @@ func (rd *readState) open(ctx context.Context) error {
 	if err := rd.attach(ctx); err != nil {
 		return err
 	}
-	state := rd.state
-	rd.attached = chunk.Seq(state.Last)
+	rd.attached = chunk.Seq(rd.state.Last)
 	switch {
-	case rd.after.Seq > chunk.Seq(state.Last):
-		return rd.truncated(chunk.TruncatedFuture, chunk.Seq(state.First))
+	case rd.after.Seq > rd.attached:
+		return rd.truncated(chunk.TruncatedFuture, chunk.Seq(rd.state.First))
 	case rd.after.Seq >= rd.through:
 		return jsreader.ErrEnd // the next record is after the bound
 	case rd.merge != nil && rd.merge.left() > 0:

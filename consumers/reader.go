@@ -35,8 +35,7 @@ func New(js jetstream.JetStream, cfg Config) (*Reader, error) {
 	if cfg.OnMalformed == nil {
 		cfg.OnMalformed = warnMalformed(cfg.Log)
 	}
-	client := jsclient.New(js)
-	return &Reader{cfg: cfg, client: client}, nil
+	return &Reader{cfg: cfg, client: jsclient.New(js)}, nil
 }
 
 // Last returns the last record of s. The leader of the stream answers: after a writer got the confirmation of a record, Last returns that record or a later
@@ -107,11 +106,6 @@ func (r *Reader) newOrdered(cfg jsreader.OrderedConfig) *jsreader.Ordered {
 	cfg.Heartbeat, cfg.WarnAfter, cfg.Log = r.cfg.Heartbeat, r.cfg.OpenTimeout, r.cfg.Log
 	cfg.OnReset = func() { r.resets.Add(1) }
 	return jsreader.NewOrdered(r.client, cfg)
-}
-
-// sessionOf reads the subject of a message; *subjects.ParseError.
-func (r *Reader) sessionOf(subject string) (chunk.Session, error) {
-	return r.cfg.Layout.Parse(subject)
 }
 
 func (r *Reader) checkPartition(p int) error {

@@ -47,8 +47,6 @@ func (rd *readState) openTree(ctx context.Context) error {
 		return err
 	case rd.after.Seq > chunk.Seq(state.Last):
 		return rd.truncated(chunk.TruncatedFuture, chunk.Seq(state.First))
-	}
-	switch {
 	case len(sessions) > maxMergeSessions:
 		return rd.openOrdered(ctx)
 	case len(sessions) == 0:
@@ -70,15 +68,15 @@ func (rd *readState) list(ctx context.Context) (state jsclient.State, sessions [
 func (rd *readState) attachAll(ctx context.Context, sessions []string, state jsclient.State) error {
 	rd.state, rd.merge = state, &mergeReader{end: state.Last}
 	for _, subject := range sessions {
-		st := &sessionReader{Ordered: rd.newOrdered(jsreader.OrderedConfig{
+		sr := &sessionReader{Ordered: rd.newOrdered(jsreader.OrderedConfig{
 			Stream: rd.stream, Filter: subject, After: uint64(rd.after.Seq), Epoch: state.Epoch, Share: len(sessions), OpenTimeout: rd.cfg.OpenTimeout,
 		})}
-		rd.merge.open = append(rd.merge.open, st)
-		rd.ordered = st.Ordered
-		if err := st.Open(ctx); err != nil {
+		rd.merge.open = append(rd.merge.open, sr)
+		rd.ordered = sr.Ordered
+		if err := sr.Open(ctx); err != nil {
 			return err
 		}
-		rd.state = st.State()
+		rd.state = sr.State()
 	}
 	return rd.merge.ask(ctx)
 }
@@ -117,9 +115,9 @@ func (rd *readState) endOfHistory(ctx context.Context) error {
 }
 
 // ask sends the first request of every reader, so that the server works for all of them while the merge waits for the first.
-func (s *mergeReader) ask(ctx context.Context) error {
-	for _, st := range s.open {
-		if err := st.Prefetch(ctx); err != nil {
+func (m *mergeReader) ask(ctx context.Context) error {
+	for _, sr := range m.open {
+		if err := sr.Prefetch(ctx); err != nil {
 			return err
 		}
 	}
@@ -127,10 +125,10 @@ func (s *mergeReader) ask(ctx context.Context) error {
 }
 
 // left returns how many messages are left by the count of the server.
-func (s *mergeReader) left() (n uint64) {
-	for _, st := range s.open {
-		n += st.Remaining()
-		if st.loaded {
+func (m *mergeReader) left() (n uint64) {
+	for _, sr := range m.open {
+		n += sr.Remaining()
+		if sr.loaded {
 			n++
 		}
 	}
@@ -138,38 +136,38 @@ func (s *mergeReader) left() (n uint64) {
 }
 
 // next returns the message with the lowest sequence that was not returned yet; jsreader.ErrEnd at the end.
-func (s *mergeReader) next(ctx context.Context) (jsreader.Entry, error) {
+func (m *mergeReader) next(ctx context.Context) (jsreader.Entry, error) {
 	var first *sessionReader
-	for _, st := range slices.Backward(s.open) { // from the end: load removes readers that are done
-		if err := s.load(ctx, st); err != nil {
+	for _, sr := range slices.Backward(m.open) { // from the end: load removes readers that are done
+		if err := m.load(ctx, sr); err != nil {
 			return jsreader.Entry{}, err
 		}
-		if st.loaded && (first == nil || st.head.Seq < first.head.Seq) {
-			first = st
+		if sr.loaded && (first == nil || sr.head.Seq < first.head.Seq) {
+			first = sr
 		}
 	}
-	if first == nil || first.head.Seq > s.end {
+	if first == nil || first.head.Seq > m.end {
 		return jsreader.Entry{}, jsreader.ErrEnd
 	}
 	first.loaded = false
 	e := first.head
-	e.Pending = s.left()
+	e.Pending = m.left()
 	return e, nil
 }
 
 // load makes sure that a reader has its next message, or removes it.
-func (s *mergeReader) load(ctx context.Context, st *sessionReader) (err error) {
-	for !st.loaded {
-		if st.head, err = st.Next(ctx); err == nil {
-			st.loaded = true
+func (m *mergeReader) load(ctx context.Context, sr *sessionReader) (err error) {
+	for !sr.loaded {
+		if sr.head, err = sr.Next(ctx); err == nil {
+			sr.loaded = true
 			return nil
 		}
 		if errors.Is(err, jsreader.ErrEnd) {
-			err = st.ConfirmEnd(ctx, s.end)
+			err = sr.ConfirmEnd(ctx, m.end)
 		}
 		if errors.Is(err, jsreader.ErrEnd) {
-			st.Close()
-			s.open = slices.DeleteFunc(s.open, func(other *sessionReader) bool { return other == st })
+			sr.Close()
+			m.open = slices.DeleteFunc(m.open, func(other *sessionReader) bool { return other == sr })
 			return nil
 		}
 		if err != nil {
@@ -179,9 +177,9 @@ func (s *mergeReader) load(ctx context.Context, st *sessionReader) (err error) {
 	return nil
 }
 
-func (s *mergeReader) close() {
-	for _, st := range s.open {
-		st.Close()
+func (m *mergeReader) close() {
+	for _, sr := range m.open {
+		sr.Close()
 	}
-	s.open = nil
+	m.open = nil
 }

@@ -107,7 +107,7 @@ func (r *Reader) truncationRecord(e *jsreader.Entry) (truncationRecord, bool) {
 	if t := typeOf(e.Header); t != "" && t != chunk.TypeTruncated {
 		return truncationRecord{}, false
 	}
-	s, err := r.sessionOf(e.Subject)
+	s, err := r.cfg.Layout.Parse(e.Subject)
 	if err != nil {
 		return truncationRecord{}, false
 	}

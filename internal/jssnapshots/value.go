@@ -166,6 +166,7 @@ func (st *Store) fetch(ctx context.Context, p pointer) ([]byte, error) {
 	return data, nil
 }
 
+// ObjectStream returns the stream of the object bucket, which holds the values that are too large for a message.
 func ObjectStream(l subjects.Layout) string { return "OBJ_" + l.Objects() }
 
 // collection is the result of collect.

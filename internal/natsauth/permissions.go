@@ -314,7 +314,6 @@ func (g *grants) erase() {
 
 func (g *grants) projector() {
 	l := g.layout
-	objects := jssnapshots.ObjectStream(l)
 	g.readLog()
 	for _, log := range g.logs {
 		name := log + "." + jssnapshots.Durable
@@ -328,7 +327,7 @@ func (g *grants) projector() {
 		g.store("$KV." + bucket + ".>")
 	}
 	g.store("$O."+l.Objects()+".C.>", "$O."+l.Objects()+".M.>")
-	g.call("STREAM.MSG.DELETE."+objects, "STREAM.MSG.DELETE."+l.DeadLetterStream())
+	g.call("STREAM.MSG.DELETE." + l.DeadLetterStream())
 	g.publish(l.AllDeadLetters()...)
 	g.readMessages(l.DeadLetterStream())
 	g.command()

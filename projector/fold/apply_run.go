@@ -43,7 +43,7 @@ func (s *Snapshot) runStarted(rec chunk.Record, b chunk.RunStarted) {
 	if same {
 		run.StartSeq, run.StartedAt, run.Usage = s.Run.StartSeq, s.Run.StartedAt, s.Run.Usage
 	} else {
-		s.archiveRun(s.Run)
+		s.addPastRun(s.Run)
 	}
 	if !opens {
 		// The step number continues: a truncated record that removes the output of a crashed worker may follow, and the state
@@ -59,8 +59,8 @@ func (s *Snapshot) runStarted(rec chunk.Record, b chunk.RunStarted) {
 	}
 }
 
-// archiveRun adds a run to the past runs.
-func (s *Snapshot) archiveRun(r Run) {
+// addPastRun adds a run to the past runs.
+func (s *Snapshot) addPastRun(r Run) {
 	if r.ID == "" {
 		return // no run, or a run without a run_started record
 	}
