@@ -35,7 +35,7 @@ func TestExternalNATSBecomesUnavailable(t *testing.T) {
 	env := func(role natsauth.Role) []string {
 		return append(os.Environ(),
 			"TAILRACE_NATS_URL="+strings.Replace(server.URL, "nats://", "tls://", 1),
-			"TAILRACE_NATS_CREDS="+security.creds[role], "TAILRACE_NATS_CA="+security.ca, "TAILRACE_LOG_LEVEL=warn")
+			"TAILRACE_NATS_CREDS="+security.creds[role], "TAILRACE_NATS_CONTEXT="+security.context, "TAILRACE_LOG_LEVEL=warn")
 	}
 	setup := exec.CommandContext(t.Context(), binary(t), "setup")
 	setup.Env = env(natsauth.Setup)
@@ -153,15 +153,18 @@ func awaitStatusCode(t *testing.T, url string, want int) {
 
 // security is the configuration of a server and the credentials of its clients.
 type security struct {
-	server string                   // fragment of the server's configuration
-	creds  map[natsauth.Role]string // credentials files
-	ca     string                   // PEM file of the authority
+	server  string                   // fragment of the server's configuration
+	creds   map[natsauth.Role]string // credentials files
+	context string                   // file of the NATS context with the authority
 }
 
 func newSecurity(t *testing.T, dir string) security {
 	t.Helper()
 	ca := certtest.New(t)
-	s, pair := security{creds: make(map[natsauth.Role]string), ca: ca.File}, ca.Server()
+	s, pair := security{creds: make(map[natsauth.Role]string), context: filepath.Join(dir, "context.json")}, ca.Server()
+	if err := os.WriteFile(s.context, fmt.Appendf(nil, `{"ca": %q}`, ca.File), 0o600); err != nil {
+		t.Fatal(err)
+	}
 
 	operator, system, account := newKey(t, nkeys.CreateOperator), newKey(t, nkeys.CreateAccount), newKey(t, nkeys.CreateAccount)
 	operatorClaims := jwt.NewOperatorClaims(public(t, operator))

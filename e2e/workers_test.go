@@ -79,7 +79,7 @@ func serveAgents(ctx context.Context, job workerJob) error {
 		return err
 	}
 	nc, err := nats.Connect(job.URL, nats.Name("tailrace-worker-test"), nats.MaxReconnects(-1), nats.ReconnectWait(50*time.Millisecond), nats.IgnoreAuthErrorAbort(),
-		user, nats.CustomInboxPrefix(os.Getenv("TAILRACE_NATS_INBOX_PREFIX")))
+		user, nats.CustomInboxPrefix(natsauth.InboxPrefix(natsauth.Worker)))
 	if err != nil {
 		return err
 	}

@@ -32,11 +32,7 @@ type accountEntry struct {
 	Creds          string      `json:"creds"` // file; or Nkey
 	Nkey           string      `json:"nkey"`  // file
 	URL            redactedURL `json:"url"`
-	CA             string      `json:"ca"`
-	Cert           string      `json:"cert"`
-	Key            string      `json:"key"`
-	Domain         *string     `json:"domain"`
-	InboxPrefix    string      `json:"inboxPrefix"`
+	Context        string      `json:"context"`
 	Prefix         string      `json:"prefix"`
 	Partitions     int         `json:"partitions"`
 	SnapshotBucket string      `json:"snapshotBucket"`
@@ -50,20 +46,11 @@ func (e accountEntry) settings(c config, tenant string) (config, error) {
 	switch {
 	case (e.Creds == "") == (e.Nkey == ""):
 		return c, errors.New("want creds or nkey")
-	case (e.Cert == "") != (e.Key == ""):
-		return c, errors.New("cert and key go together")
 	case e.URL == "" && strings.Contains(string(c.NATSURL), "@"):
 		return c, errors.New("want a url: the one of the settings has credentials")
 	}
 	c.NATSCreds, c.NATSNkey = e.Creds, e.Nkey
-	c.NATSURL, c.NATSCA = cmp.Or(e.URL, c.NATSURL), cmp.Or(e.CA, c.NATSCA)
-	if e.Cert != "" {
-		c.NATSCert, c.NATSKey = e.Cert, e.Key
-	}
-	if e.Domain != nil {
-		c.NATSDomain = *e.Domain
-	}
-	c.NATSInboxPrefix = cmp.Or(e.InboxPrefix, natsauth.InboxPrefix(natsauth.Edge))
+	c.NATSURL, c.NATSContext = cmp.Or(e.URL, c.NATSURL), cmp.Or(e.Context, c.NATSContext)
 	c.Prefix, c.streams.Snapshots.Bucket = cmp.Or(e.Prefix, c.Prefix), e.SnapshotBucket
 	c.Partitions = cmp.Or(e.Partitions, c.Partitions)
 	return c, c.validate()
@@ -244,7 +231,7 @@ func (a *account) check(ctx context.Context) error {
 		}
 		if ctx.Err() == nil && err.Error() != last {
 			last = err.Error()
-			a.app.log.Warn("account not served: streams not checked", "server", a.app.cfg.natsURL(), "error", err)
+			a.app.log.Warn("account not served: streams not checked", "server", natsServer(a.app.nc), "error", err)
 		}
 		if err := wait.Sleep(ctx, checkInterval); err != nil {
 			return err

@@ -475,9 +475,8 @@ func TestInvalidAccounts(t *testing.T) {
 		"acme: want creds":      `{"acme": {"creds": "a", "nkey": "b"}}`,
 		"unknown":               `{"acme": {"nkey": "a", "password": "b"}}`,
 		"tenant":                `{"a.b": {"nkey": "a"}}`,
-		"cert and key":          `{"acme": {"nkey": "a", "cert": "c"}}`,
 		"Partitions is 5000":    `{"acme": {"nkey": "a", "partitions": 5000}}`,
-		"nats-domain":           `{"acme": {"nkey": "a", "domain": "a.b"}}`,
+		"unknown context":       `{"acme": {"creds": "/does/not/exist", "context": "nowhere"}}`,
 		"nkey /does/not/exist:": `{"acme": {"nkey": "/does/not/exist"}}`,
 	} {
 		file := writeFile(t, "accounts.json", text)

@@ -9,7 +9,6 @@ import (
 	"time"
 
 	"github.com/tailrace/tailrace/agents/openai"
-	"github.com/tailrace/tailrace/internal/natsauth"
 	"github.com/tailrace/tailrace/subjects"
 )
 
@@ -21,15 +20,10 @@ const (
 
 // config is every setting of every role. A field is a variable, which envconfig reads, and a flag that overrides it.
 type config struct {
-	NATSURL   redactedURL `envconfig:"TAILRACE_NATS_URL" desc:"URL of the NATS server; if empty, 'up' runs a built-in server and the other commands connect to it on loopback"`
-	NATSCreds string      `envconfig:"TAILRACE_NATS_CREDS" desc:"NATS credentials file (user JWT and seed)"`
-	NATSNkey  string      `envconfig:"TAILRACE_NATS_NKEY" desc:"file with the seed of the NATS user's nkey"`
-	NATSCA    string      `envconfig:"TAILRACE_NATS_CA" desc:"PEM file of the authority that signed the certificate of the NATS server"`
-	NATSCert  string      `envconfig:"TAILRACE_NATS_CERT" desc:"PEM file of the client certificate for NATS"`
-	NATSKey   string      `envconfig:"TAILRACE_NATS_KEY" desc:"PEM file of the key of the client certificate"`
-
-	NATSDomain      string `envconfig:"TAILRACE_NATS_DOMAIN" desc:"JetStream domain; if empty, that of the server"`
-	NATSInboxPrefix string `envconfig:"TAILRACE_NATS_INBOX_PREFIX" desc:"first tokens of the inboxes; if empty, _INBOX_ and the role: setup, edge, projector, worker (also publish), analytics (firehose, tail) or operator (up and other commands)"`
+	NATSURL     redactedURL `envconfig:"TAILRACE_NATS_URL" desc:"URL of the NATS server; if empty, that of NATS_CONTEXT; without both, 'up' runs a built-in server and the other commands connect to it on loopback"`
+	NATSCreds   string      `envconfig:"TAILRACE_NATS_CREDS" desc:"NATS credentials file (user JWT and seed)"`
+	NATSNkey    string      `envconfig:"TAILRACE_NATS_NKEY" desc:"file with the seed of the NATS user's nkey"`
+	NATSContext string      `envconfig:"TAILRACE_NATS_CONTEXT" desc:"context of the nats CLI, by name or as the path of its file: URL, credentials, TLS, JetStream domain and inbox prefix, of which NATS_URL, NATS_CREDS and NATS_NKEY replace the first two; without an inbox prefix, inboxes begin with _INBOX_ and the role: setup, edge, projector, worker (also publish), analytics (firehose, tail) or operator (up and other commands)"`
 
 	Accounts string `envconfig:"TAILRACE_ACCOUNTS" desc:"JSON file of the tenants with a NATS account of their own, which 'edge' serves too (docs/security.md); if empty, all tenants are in the account of the other settings"`
 
@@ -177,8 +171,6 @@ func (c config) validate() error {
 		return errors.New("ingest: want on or off")
 	case c.LogFormat != "text" && c.LogFormat != "json":
 		return errors.New("log-format: want text or json")
-	case (c.NATSCert == "") != (c.NATSKey == ""):
-		return errors.New("nats-cert and nats-key go together")
 	case c.NATSNkey != "" && c.NATSCreds != "":
 		return errors.New("nats-nkey and nats-creds are both set, want one")
 	case (c.TLSCert == "") != (c.TLSKey == ""):
@@ -204,12 +196,8 @@ func (c config) validate() error {
 	if c.Linger < 0 || c.Drain < 0 || c.MaxStreamAge < 0 || c.MaxAge < 0 || c.RunTimeout < 0 {
 		return errors.New("linger, drain, max-stream-age, max-age and run-timeout are durations of 0 or more")
 	}
-	if natsauth.CheckInboxPrefix(c.NATSInboxPrefix) != nil {
-		return errors.New("nats-inbox-prefix: want tokens without wildcards, separated by dots")
-	}
 	for name, err := range map[string]error{
 		"agent": subjects.CheckToken("", c.Agent), "tenant": subjects.CheckToken("", c.Tenant),
-		"nats-domain": checkIfSet("", c.NATSDomain),
 	} {
 		if err != nil { // whose text has the value
 			return fmt.Errorf("%s: want 1 to 64 of A-Z a-z 0-9 _ -", name)

@@ -26,12 +26,12 @@ import (
 
 // app is the NATS connection with the dependencies of every role.
 type app struct {
-	role   natsauth.Role
-	nc     *nats.Conn
-	closed <-chan struct{} // nc is closed for good
-	js     jetstream.JetStream
-	cfg    config
-	log    *slog.Logger
+	natsConn
+
+	role natsauth.Role
+	js   jetstream.JetStream
+	cfg  config
+	log  *slog.Logger
 
 	metrics registry             // of the whole process
 	more    prometheus.Gatherers // metrics of the accounts of tenants
@@ -81,11 +81,12 @@ type registry interface {
 }
 
 func connectWith(reg registry, role natsauth.Role, cfg config, log *slog.Logger, extra ...nats.Option) (*app, error) {
-	nc, closed, err := dialNATS(role, cfg, log, newNATSErrors(reg), extra...)
+	conn, err := dialNATS(role, cfg, log, newNATSErrors(reg), extra...)
 	if err != nil {
 		return nil, err
 	}
-	js, err := newJetStream(nc, cfg.NATSDomain)
+	nc := conn.nc
+	js, err := newJetStream(nc, conn.domain)
 	if err != nil {
 		nc.Close()
 		return nil, err
@@ -96,7 +97,7 @@ func connectWith(reg registry, role natsauth.Role, cfg config, log *slog.Logger,
 		nc.Close()
 		return nil, err
 	}
-	b := &app{role: role, nc: nc, closed: closed, js: js, cfg: cfg, log: log, metrics: reg, monitor: monitor, differences: newStreamDifferences(reg, log), streamStates: newStreamStates(reg)}
+	b := &app{role: role, natsConn: conn, js: js, cfg: cfg, log: log, metrics: reg, monitor: monitor, differences: newStreamDifferences(reg, log), streamStates: newStreamStates(reg)}
 	b.canary = b.newCanary()
 	b.reaper = sync.OnceValues(b.newReaper)
 	b.published = sync.OnceValues(func() (*metrics.Producers, error) { return metrics.NewProducers(reg) })
@@ -131,7 +132,7 @@ func (b *app) waitForNATS(ctx context.Context, do func(context.Context) error) e
 			return ctx.Err() // the process stops just when an attempt has timed out: a regular end, which the timeout is not
 		}
 		if !logged {
-			b.log.Warn("nats unavailable, waiting", "server", b.cfg.natsURL(), "error", err)
+			b.log.Warn("nats unavailable, waiting", "server", natsServer(b.nc), "error", err)
 			logged = true
 		}
 		if err := wait.Sleep(ctx, 500*time.Millisecond); err != nil {

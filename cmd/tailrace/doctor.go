@@ -118,11 +118,11 @@ func (d *doctor) checkConnection(ctx context.Context) error {
 		if last := d.nc.LastError(); last != nil {
 			err = last
 		}
-		return fmt.Errorf("connect to %s: %w", d.cfg.natsURL(), err)
+		return fmt.Errorf("connect to %s: %w", natsServer(d.nc), err)
 	}
 	rtt, err := d.nc.RTT()
 	if err != nil {
-		return fmt.Errorf("connect to %s: %w", d.cfg.natsURL(), err)
+		return fmt.Errorf("connect to %s: %w", natsServer(d.nc), err)
 	}
 	d.report(finding{
 		Level: levelOK, Check: "connection",

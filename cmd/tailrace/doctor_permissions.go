@@ -27,7 +27,9 @@ type userInfo struct {
 // checkPermissions compares the permissions of the user with those that its role needs.
 func (d *doctor) checkPermissions(ctx context.Context, role natsauth.Role) {
 	const remedy = "print them again with `tailrace nats-auth print` and give them to the user"
-	want, err := natsauth.Of(role, d.cfg.natsAuth())
+	cfg := d.cfg.natsAuth()
+	cfg.Domain, cfg.InboxPrefix = d.domain, d.nc.Opts.InboxPrefix
+	want, err := natsauth.Of(role, cfg)
 	if err != nil {
 		d.report(finding{Level: levelProblem, Check: "permissions", Text: err.Error()})
 		return

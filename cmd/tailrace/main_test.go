@@ -37,7 +37,6 @@ func TestInvalidSettingsAreNamed(t *testing.T) {
 		"Partitions is 65":  {"--partitions", "65"},
 		"log-format: want":  {"--log-format", "xml"},
 		"heartbeat is 0s":   {"--heartbeat", "0s"},
-		"nats-cert":         {"--nats-cert", "x"},
 		"tenant":            {"--tenant", "a.b"},
 		"want json":         {"--format", "xml"},
 		"want a duration":   {"--max-age", "soon"},

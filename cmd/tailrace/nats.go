@@ -8,12 +8,14 @@ import (
 	"log/slog"
 	"net/url"
 	"os"
+	"path/filepath"
 	"strconv"
 	"strings"
 	"sync/atomic"
 	"time"
 
 	"github.com/nats-io/nats.go"
+	"github.com/synadia-io/orbit.go/natscontext"
 
 	"github.com/tailrace/tailrace/internal/natsauth"
 	"github.com/tailrace/tailrace/internal/wait"
@@ -23,36 +25,77 @@ import (
 // readers wait for it, and long enough for a server that refuses the credentials of many processes.
 var reconnectBackoff = wait.Backoff{First: 100 * time.Millisecond, Max: time.Second, Jitter: true}
 
-// dialNATS opens the connection of a process, and does not wait for the server. The connection is never given up: closed is
-// closed if the client library does so anyway, and when the process closes it.
-func dialNATS(role natsauth.Role, cfg config, log *slog.Logger, errs natsErrors, extra ...nats.Option) (nc *nats.Conn, closed <-chan struct{}, err error) {
+// natsConn is the connection of a process.
+type natsConn struct {
+	nc     *nats.Conn
+	domain string          // of JetStream; if empty, that of the server
+	closed <-chan struct{} // closed if the client library gives nc up anyway, and when the process closes it
+}
+
+// dialNATS opens the connection of a process, and does not wait for the server. The connection is never given up.
+func dialNATS(role natsauth.Role, cfg config, log *slog.Logger, errs natsErrors, extra ...nats.Option) (conn natsConn, err error) {
 	end := make(chan struct{})
+	conn.closed = end
 	opts := append(natsOptions(role, cfg, log, errs), nats.ClosedHandler(func(*nats.Conn) { close(end) }))
 	if cfg.NATSNkey != "" {
 		key, err := nats.NkeyOptionFromSeed(cfg.NATSNkey)
 		if err != nil {
-			return nil, nil, fmt.Errorf("nats-nkey %s: %w", cfg.NATSNkey, err)
+			return conn, fmt.Errorf("nats-nkey %s: %w", cfg.NATSNkey, err)
 		}
 		opts = append(opts, key)
 	}
-	server := cfg.natsURL()
-	if nc, err = nats.Connect(string(server), append(opts, extra...)...); err != nil {
+	opts = append(opts, extra...)
+	at := "nats " + cfg.natsURL().String()
+	if cfg.NATSContext == "" {
+		conn.nc, err = nats.Connect(string(cfg.natsURL()), opts...)
+	} else {
+		at = "nats-context " + cfg.NATSContext
+		var settings natscontext.Settings
+		conn.nc, settings, err = natscontext.Connect(natsContextName(cfg.NATSContext), append([]nats.Option{cfg.overContext}, opts...)...)
+		conn.domain = settings.JSDomain
+	}
+	if err != nil {
 		if _, ok := errors.AsType[*url.Error](err); ok { // contains the password, or a part of it
 			err = errors.New("invalid URL")
 		}
-		return nil, nil, fmt.Errorf("nats %s: %w", server, err)
+		return conn, fmt.Errorf("%s: %w", at, err)
 	}
-	return nc, end, nil
+	return conn, nil
+}
+
+// natsContextName returns a name of a context unchanged, and the path of a file as natscontext wants it: absolute.
+func natsContextName(name string) string {
+	if path, err := filepath.Abs(name); err == nil && name != filepath.Base(name) {
+		return path
+	}
+	return name
+}
+
+// overContext replaces the server and the user of a context by those of the settings.
+func (c config) overContext(o *nats.Options) error {
+	if c.NATSCreds != "" || c.NATSNkey != "" {
+		o.User, o.Password, o.Token, o.Nkey, o.UserJWT, o.SignatureCB = "", "", "", "", nil, nil
+		for i, server := range o.Servers {
+			if at, err := url.Parse(server); err == nil && at.User != nil {
+				at.User = nil
+				o.Servers[i] = at.String()
+			}
+		}
+	}
+	if c.NATSURL != "" {
+		o.Servers = strings.Split(string(c.NATSURL), ",")
+	}
+	return nil
+}
+
+// natsServer returns the servers to which a connection was opened.
+func natsServer(nc *nats.Conn) redactedURL {
+	return cmp.Or(redactedURL(strings.Join(nc.Opts.Servers, ",")), nats.DefaultURL)
 }
 
 // natsAuth describes the deployment for the permissions of its roles.
 func (c config) natsAuth() natsauth.Config {
-	return natsauth.Config{Layout: c.layout(), Domain: c.NATSDomain, AllowDelete: c.AllowDelete, AllowIngest: c.Ingest == ingestOn, InboxPrefix: c.NATSInboxPrefix}
-}
-
-// inboxPrefix returns the prefix of the inboxes of a role.
-func (c config) inboxPrefix(role natsauth.Role) string {
-	return cmp.Or(c.NATSInboxPrefix, natsauth.InboxPrefix(role))
+	return natsauth.Config{Layout: c.layout(), AllowDelete: c.AllowDelete, AllowIngest: c.Ingest == ingestOn}
 }
 
 // instance returns the name of this process among those of its role.
@@ -64,6 +107,10 @@ func instance() string {
 	return host + "-" + strconv.Itoa(os.Getpid())
 }
 
+// hasServer reports whether the settings name a server.
+func (c config) hasServer() bool { return c.NATSURL != "" || c.NATSContext != "" }
+
+// natsURL returns the URL of a server without a context.
 func (c config) natsURL() redactedURL {
 	if c.NATSURL != "" {
 		return c.NATSURL
@@ -79,7 +126,10 @@ func natsOptions(role natsauth.Role, cfg config, log *slog.Logger, errs natsErro
 	failed := &connectErrors{log: log}
 	opts := []nats.Option{
 		nats.Name("tailrace-" + string(role) + "-" + instance()),
-		nats.CustomInboxPrefix(cfg.inboxPrefix(role)),
+		func(o *nats.Options) error { // that of a context is before it
+			o.InboxPrefix = cmp.Or(o.InboxPrefix, natsauth.InboxPrefix(role))
+			return nil
+		},
 		nats.RetryOnFailedConnect(true),
 		nats.MaxReconnects(-1),
 		nats.IgnoreAuthErrorAbort(), // otherwise the second authorization error closes the connection permanently
@@ -109,7 +159,7 @@ func natsOptions(role natsauth.Role, cfg config, log *slog.Logger, errs natsErro
 				level = slog.LevelDebug
 			}
 			log.Log(context.Background(), level, "nats error", "error", err)
-			if lostInbox(err, cfg.inboxPrefix(role)) && resubscribing.CompareAndSwap(false, true) {
+			if lostInbox(err, nc.Opts.InboxPrefix) && resubscribing.CompareAndSwap(false, true) {
 				time.AfterFunc(2*time.Second, func() {
 					resubscribing.Store(false)
 					if err := nc.ForceReconnect(); err != nil {
@@ -121,12 +171,6 @@ func natsOptions(role natsauth.Role, cfg config, log *slog.Logger, errs natsErro
 	}
 	if cfg.NATSCreds != "" {
 		opts = append(opts, nats.UserCredentials(cfg.NATSCreds))
-	}
-	if cfg.NATSCA != "" {
-		opts = append(opts, nats.RootCAs(cfg.NATSCA))
-	}
-	if cfg.NATSCert != "" {
-		opts = append(opts, nats.ClientCert(cfg.NATSCert, cfg.NATSKey))
 	}
 	return opts
 }

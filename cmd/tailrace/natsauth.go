@@ -20,7 +20,7 @@ import (
 
 // natsAuthFlags are the flags of `tailrace nats-auth print`.
 type natsAuthFlags struct {
-	role, tenant, format, account, keys, publicKey string
+	role, tenant, format, account, keys, publicKey, domain, inboxPrefix string
 
 	agentTypes stringList
 }
@@ -34,6 +34,8 @@ func (f *natsAuthFlags) register(flags *flag.FlagSet) {
 	flags.StringVar(&f.format, "format", "conf", "conf: a part of a configuration file of nats-server; nsc: commands of nsc")
 	flags.StringVar(&f.account, "account", "", "account of the users; if empty, the default account of the server, or of nsc")
 	flags.StringVar(&f.keys, "keys", "", "directory of the seeds of the users' nkeys, <user>.nk; missing ones are created")
+	flags.StringVar(&f.domain, "domain", "", "JetStream domain that clients name in their requests, as in their NATS context")
+	flags.StringVar(&f.inboxPrefix, "inbox-prefix", "", "first tokens of the inboxes of the users, as in their NATS context; if empty, _INBOX_ and the role")
 	flags.StringVar(&f.publicKey, "public-key", "", "public nkey of the user, if its seed is elsewhere; with one role")
 }
 
@@ -69,7 +71,7 @@ func runNATSAuth(_ context.Context, t terminal, args []string) error {
 		fmt.Fprintf(&header, "# %s: %s\n", user.Name, settings)
 	}
 	if f.tenant != "" && len(users) > 1 {
-		header.WriteString(f.accountEntry(cfg))
+		header.WriteString(f.accountEntry())
 	}
 	var text string
 	if f.format == "conf" {
@@ -120,22 +122,18 @@ func (f *natsAuthFlags) check(roles int) error {
 }
 
 // accountEntry returns a comment with the entry of the tenant in the file of accounts.
-func (f *natsAuthFlags) accountEntry(cfg config) string {
+func (f *natsAuthFlags) accountEntry() string {
 	user := natsauth.UserName(natsauth.Edge, f.tenant)
 	member, file := "creds", user+".creds"
 	if f.keys != "" {
 		member, file = "nkey", filepath.Join(f.keys, user+".nk")
 	}
-	inboxes := ""
-	if cfg.NATSInboxPrefix != "" {
-		inboxes = fmt.Sprintf(`, "inboxPrefix": %q`, cfg.NATSInboxPrefix)
-	}
-	return fmt.Sprintf("# in the file TAILRACE_ACCOUNTS of the edge: {%q: {%q: %q%s}}\n", f.tenant, member, file, inboxes)
+	return fmt.Sprintf("# in the file TAILRACE_ACCOUNTS of the edge: {%q: {%q: %q}}\n", f.tenant, member, file)
 }
 
 // user returns the user of a role, and the settings with which its process connects.
 func (f *natsAuthFlags) user(cfg natsauth.Config, role natsauth.Role) (user natsauth.User, settings string, err error) {
-	cfg.AgentTypes = f.agentTypes
+	cfg.AgentTypes, cfg.Domain, cfg.InboxPrefix = f.agentTypes, f.domain, f.inboxPrefix
 	user = natsauth.User{Name: natsauth.UserName(role, f.tenant), PublicKey: f.publicKey}
 	if user.Permissions, err = natsauth.Of(role, cfg); err != nil {
 		return user, "", usageError{err}
@@ -152,10 +150,10 @@ func (f *natsAuthFlags) user(cfg natsauth.Config, role natsauth.Role) (user nats
 		settings = "TAILRACE_NATS_CREDS=" + user.Name + ".creds"
 	}
 	if cfg.Domain != "" {
-		settings += " TAILRACE_NATS_DOMAIN=" + cfg.Domain
+		settings += ", NATS context with jetstream_domain " + cfg.Domain
 	}
 	if cfg.InboxPrefix != "" {
-		settings += " TAILRACE_NATS_INBOX_PREFIX=" + cfg.InboxPrefix
+		settings += ", NATS context with inbox_prefix " + cfg.InboxPrefix
 	}
 	return user, settings, nil
 }

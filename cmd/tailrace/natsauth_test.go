@@ -54,7 +54,7 @@ func TestRolesHaveTheirPermissions(t *testing.T) {
 				settings[1] = "3"
 			case "domain", "leaf":
 				cfg.Domain = "hub"
-				settings = append(settings, "--nats-domain", cfg.Domain)
+				settings = append(settings, "--nats-context", contextFile(t, map[string]string{"jetstream_domain": cfg.Domain}))
 			}
 			users := roletest.New(t, cfg)
 			url := start(t, users, users.Server(), natstest.FailOnViolation())
@@ -164,7 +164,7 @@ func TestNATSAuthPrint(t *testing.T) {
 		"want --account too":        {"--role", "worker", "--tenant", "acme", "--keys", dir},
 		`tenant "a.>"`:              {"--tenant", "a.>", "--account", "ACME", "--keys", dir},
 		"are both set":              {"--role", "edge", "--nats-nkey", "a", "--nats-creds", "b"},
-		"without wildcards":         {"--role", "edge", "--nats-inbox-prefix", "_INBOX.>"},
+		"without wildcards":         {"--role", "edge", "--format", "nsc", "--inbox-prefix", "_INBOX.>"},
 		"keys and public-key are b": {"--role", "edge", "--keys", dir, "--public-key", "x"},
 	} {
 		if got := printed(exitUsage, args...); !strings.Contains(got, want) {

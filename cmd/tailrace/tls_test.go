@@ -185,7 +185,7 @@ func TestNATSMutualTLS(t *testing.T) {
 	config := func(pair certtest.Pair) string { return tlsConfigOf(pair, clients) + "\nhttp: " + monitor }
 	srv := natstest.Start(t, natstest.ServerConfig(config(ca.Server())))
 	pair := clients.Client("first")
-	b, logged := natsApp(t, "--nats-url", srv.URL, "--nats-ca", ca.File, "--nats-cert", pair.Cert, "--nats-key", pair.Key)
+	b, logged := natsApp(t, "--nats-url", srv.URL, "--nats-context", contextFile(t, map[string]string{"ca": ca.File, "cert": pair.Cert, "key": pair.Key}))
 	awaitClient(t, monitor, "first")
 
 	pair.Replace(t, clients.Client("second"))
@@ -230,16 +230,16 @@ func TestNATSMutualTLSRefused(t *testing.T) {
 	srv := natstest.Start(t, natstest.ServerConfig(tlsConfigOf(ca.Server(), clients)))
 	right, wrong := clients.Client("a"), others.Client("a")
 	for name, tt := range map[string]struct {
-		args []string
-		want string
+		members map[string]string
+		want    string
 	}{
-		"no certificate":                   {[]string{"--nats-ca", ca.File}, "certificate required"},
-		"certificate of another authority": {[]string{"--nats-ca", ca.File, "--nats-cert", wrong.Cert, "--nats-key", wrong.Key}, "unknown certificate authority"},
-		"another authority of the server":  {[]string{"--nats-ca", others.File, "--nats-cert", right.Cert, "--nats-key", right.Key}, "signed by unknown authority"},
-		"authorities of the system":        {[]string{"--nats-cert", right.Cert, "--nats-key", right.Key}, "signed by unknown authority"},
+		"no certificate":                   {map[string]string{"ca": ca.File}, "certificate required"},
+		"certificate of another authority": {map[string]string{"ca": ca.File, "cert": wrong.Cert, "key": wrong.Key}, "unknown certificate authority"},
+		"another authority of the server":  {map[string]string{"ca": others.File, "cert": right.Cert, "key": right.Key}, "signed by unknown authority"},
+		"authorities of the system":        {map[string]string{"cert": right.Cert, "key": right.Key}, "signed by unknown authority"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			b, logged := natsApp(t, append(tt.args, "--nats-url", srv.URL)...)
+			b, logged := natsApp(t, "--nats-url", srv.URL, "--nats-context", contextFile(t, tt.members))
 			natstest.Eventually(t, "the reason in the log", func(context.Context) error {
 				if !strings.Contains(logged.String(), tt.want) {
 					return fmt.Errorf("want %q: %s", tt.want, logged.String())
@@ -251,12 +251,12 @@ func TestNATSMutualTLSRefused(t *testing.T) {
 			}
 		})
 	}
-	for name, args := range map[string][]string{
-		"files that do not fit": {"--nats-cert", right.Cert, "--nats-key", wrong.Key},
-		"no such authority":     {"--nats-ca", "/does/not/exist"},
-		"no certificate in it":  {"--nats-ca", right.Key},
+	for name, members := range map[string]map[string]string{
+		"files that do not fit": {"cert": right.Cert, "key": wrong.Key},
+		"no such authority":     {"ca": "/does/not/exist"},
+		"no certificate in it":  {"ca": right.Key},
 	} {
-		cfg, _, err := arguments(terminal{}, "edge", append(args, "--nats-url", srv.URL), nil)
+		cfg, _, err := arguments(terminal{}, "edge", []string{"--nats-url", srv.URL, "--nats-context", contextFile(t, members)}, nil)
 		if err != nil {
 			t.Fatal(err)
 		}

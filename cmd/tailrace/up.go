@@ -29,7 +29,7 @@ func runUp(ctx context.Context, t terminal, args []string) error {
 	cfg.Ingest = cmp.Or(cfg.Ingest, ingestOn)
 	log := cfg.logger(t.err)
 	var options []nats.Option
-	if cfg.NATSURL == "" {
+	if !cfg.hasServer() {
 		server, err := embed.Start(ctx, embed.Config{
 			StoreDir: filepath.Join(cfg.DataDir, "nats"), Port: cfg.NATSPort, SyncInterval: cfg.Sync.interval, SyncAlways: cfg.Sync.always, Log: log,
 		})
@@ -84,7 +84,7 @@ func (b *app) up(ctx context.Context, t terminal) error {
 	url := server.url()
 	announce := func(context.Context) error {
 		fmt.Fprintf(t.out, "\n  Tailrace is running: %s\n%s\n", url, b.usage())
-		fmt.Fprintf(t.err, "nats: %s   data: %s   stop: Ctrl-C\n", b.cfg.natsURL(), b.dataText())
+		fmt.Fprintf(t.err, "nats: %s   data: %s   stop: Ctrl-C\n", natsServer(b.nc), b.dataText())
 		return nil
 	}
 	return b.withStreams(ctx, append(services, server.run, announce)...)
@@ -107,7 +107,7 @@ func (b *app) usage() string {
 }
 
 func (b *app) dataText() string {
-	if b.cfg.NATSURL != "" {
+	if b.cfg.hasServer() {
 		return "on that server"
 	}
 	return b.cfg.DataDir

@@ -12,7 +12,6 @@
 package main
 
 import (
-	"cmp"
 	"context"
 	"flag"
 	"fmt"
@@ -47,13 +46,13 @@ func main() {
 
 func serve(ctx context.Context, url string, lease time.Duration, name string, s script) error {
 	opts := []nats.Option{nats.RetryOnFailedConnect(true), nats.MaxReconnects(-1), nats.IgnoreAuthErrorAbort()}
-	// The variables of `tailrace worker`, for a server with the permissions that `tailrace nats-auth print --role worker` prints.
+	// The variable of `tailrace worker`, for a server with the permissions that `tailrace nats-auth print --role worker` prints.
 	if seed := os.Getenv("TAILRACE_NATS_NKEY"); seed != "" {
 		user, err := nats.NkeyOptionFromSeed(seed)
 		if err != nil {
 			return err
 		}
-		opts = append(opts, user, nats.CustomInboxPrefix(cmp.Or(os.Getenv("TAILRACE_NATS_INBOX_PREFIX"), "_INBOX_worker")))
+		opts = append(opts, user, nats.CustomInboxPrefix("_INBOX_worker"))
 	}
 	nc, err := nats.Connect(url, opts...)
 	if err != nil {

@@ -132,5 +132,5 @@ func (u *Users) Seed(role natsauth.Role) string { return u.seeds[role] }
 // Env returns the variables with which a process of a role connects: a command of the binary, whose name is that of its role, or a program with the role of a
 // worker.
 func (u *Users) Env(role natsauth.Role) []string {
-	return []string{"TAILRACE_NATS_NKEY=" + u.seeds[role], "TAILRACE_NATS_INBOX_PREFIX=" + natsauth.InboxPrefix(role)}
+	return []string{"TAILRACE_NATS_NKEY=" + u.seeds[role]}
 }
