@@ -125,7 +125,9 @@ func (st *Store) putObject(ctx context.Context, subject string, data []byte) err
 	return nil
 }
 
-// The subjects of an object, as the client library has them.
+// ObjectStream returns the stream of the values that are too large for a message. It and the subjects of an object have the names of the client library.
+func ObjectStream(l subjects.Layout) string { return "OBJ_" + l.Objects() }
+
 func dataSubject(l subjects.Layout, object string) string {
 	return "$O." + l.Objects() + ".C." + object
 }
@@ -165,9 +167,6 @@ func (st *Store) fetch(ctx context.Context, p pointer) ([]byte, error) {
 	}
 	return data, nil
 }
-
-// ObjectStream returns the stream of the object bucket, which holds the values that are too large for a message.
-func ObjectStream(l subjects.Layout) string { return "OBJ_" + l.Objects() }
 
 // collection is the result of collect.
 type collection struct {
