@@ -77,6 +77,7 @@ var (
 	anchorID = regexp.MustCompile(`<a id="([^"]+)"></a>`)
 
 	wordGaps   = regexp.MustCompile("[\\s\"'`()\\[\\]{},;|=]+")
+	pathSpan   = regexp.MustCompile("`[\\w./*@-]+/[\\w./*@-]+`")
 	pathText   = regexp.MustCompile(`^(?:\./)?[\w*][\w.*@/-]*(?:#[\w.-]+)?$`)
 	sourceFile = regexp.MustCompile(`/.*\.(?:go|mjs|sh|svg|txtar|yaml)$|\.md(?:#.*)?$`)
 	identifier = regexp.MustCompile(`(?:\.[A-Z]\w*)+$`)
@@ -136,7 +137,7 @@ type citing struct {
 }
 
 // citingTexts returns the comments of a file, and of a test also the strings that begin with the id of a row. Of a file in another language it returns
-// the lines that begin as a comment, of a txtar archive its first line. Pages of docs/protocol, which define the ids, are left out.
+// the lines that begin as a comment, of a txtar archive its first line, of a document the ids and the paths in code spans. Pages of docs/protocol, which define the ids, are left out.
 func citingTexts(t *testing.T, path string) (texts []citing) {
 	t.Helper()
 	if !strings.HasSuffix(path, ".go") {
@@ -185,7 +186,11 @@ func commentLines(t *testing.T, path string) (texts []citing) {
 		line = strings.TrimSpace(line)
 		switch filepath.Ext(path) {
 		case ".md":
-			texts = append(texts, citing{i + 1, strings.Join(ruleID.FindAllString(line, -1), " ")})
+			cited := ruleID.FindAllString(line, -1)
+			if path != "CHANGELOG.md" && !strings.HasPrefix(path, "docs/adr/") { // which name what is gone
+				cited = append(cited, pathSpan.FindAllString(line, -1)...)
+			}
+			texts = append(texts, citing{i + 1, strings.Join(cited, " ")})
 		case ".txtar":
 			if i == 0 {
 				texts = append(texts, citing{1, line})
