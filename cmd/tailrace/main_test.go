@@ -2,8 +2,6 @@ package main
 
 import (
 	"flag"
-	"os"
-	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -87,41 +85,6 @@ func TestEverySettingIsExplained(t *testing.T) {
 			t.Errorf("%s --help: exit %d: %s%s", c.name, code, out.String(), errs.String())
 		}
 	}
-}
-
-// The table of settings in the README equals the output of --help.
-func TestReadmeSettings(t *testing.T) {
-	var table strings.Builder
-	table.WriteString("| variable | default | meaning |\n|---|---|---|\n")
-	for _, f := range settingsOf(&config{}) {
-		table.WriteString("| `" + f.variable + "` | " + code(f.def) + " | " + f.desc + " |\n")
-	}
-	path := filepath.Join("..", "..", "README.md")
-	readme, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	const end = "<!-- end of settings -->"
-	before, rest, found := strings.Cut(string(readme), "-update` -->\n")
-	_, after, closed := strings.Cut(rest, end)
-	if !found || !closed {
-		t.Fatal("README lacks the marks around its table of settings")
-	}
-	want := before + "-update` -->\n" + table.String() + end + after
-	if *update {
-		if err := os.WriteFile(path, []byte(want), 0o600); err != nil {
-			t.Fatal(err)
-		}
-	} else if string(readme) != want {
-		t.Error("the README's table of settings is out of date: run this test with -update")
-	}
-}
-
-func code(s string) string {
-	if s == "" {
-		return ""
-	}
-	return "`" + s + "`"
 }
 
 // Control sequences in the text of an agent do not reach the terminal.

@@ -99,6 +99,7 @@ func readEnvironment(c *config) error {
 func registerSettings(flags *flag.FlagSet, c *config) (set func() error) {
 	type given struct {
 		setting
+
 		text string
 	}
 	var all []given

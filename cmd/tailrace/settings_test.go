@@ -111,7 +111,7 @@ func TestUnknownVariables(t *testing.T) {
 	for variable, want := range map[string]string{
 		"TAILRACE_HEARTBEET=s3cr3t":    "TAILRACE_HEARTBEET: unknown setting, the nearest is TAILRACE_HEARTBEAT",
 		"TAILRACE_NATSURL=":            "TAILRACE_NATSURL: unknown setting, the nearest is TAILRACE_NATS_URL",
-		"TAILRACE_MODLE=x":             "TAILRACE_MODLE: unknown setting, the nearest is TAILRACE_MODEL",
+		"TAILRACE_MDEL=x":              "TAILRACE_MDEL: unknown setting, the nearest is TAILRACE_MODEL",
 		"TAILRACE_HEARTBEAT_DELAY=1s":  "TAILRACE_HEARTBEAT_DELAY: unknown setting",
 		"TAILRACE_SERVICE=x":           "TAILRACE_SERVICE: unknown setting",
 		"TAILRACE_EDGE_PORT_HTTP=4480": "TAILRACE_EDGE_PORT_HTTP: unknown setting",
@@ -149,7 +149,7 @@ func TestEditDistance(t *testing.T) {
 	for _, tt := range []struct {
 		a, b string
 		want int
-	}{{"", "", 0}, {"", "abc", 3}, {"abc", "", 3}, {"abc", "abc", 0}, {"kitten", "sitting", 3}, {"MODLE", "MODEL", 2}, {"ab", "ba", 2}, {"flaw", "lawn", 2}} {
+	}{{"", "", 0}, {"", "abc", 3}, {"abc", "", 3}, {"abc", "abc", 0}, {"kitten", "sitting", 3}, {"MDOEL", "MODEL", 2}, {"ab", "ba", 2}, {"flaw", "lawn", 2}} {
 		if got := editDistance(tt.a, tt.b); got != tt.want {
 			t.Errorf("%q, %q: got %d, want %d", tt.a, tt.b, got, tt.want)
 		}

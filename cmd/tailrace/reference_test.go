@@ -1,0 +1,105 @@
+package main
+
+import (
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+)
+
+// settingGroups are the headings of the reference, by the variable that they come before.
+var settingGroups = map[string]string{
+	"TAILRACE_NATS_URL":    "NATS",
+	"TAILRACE_DATA_DIR":    "Built-in NATS server",
+	"TAILRACE_LISTEN":      "Edge",
+	"TAILRACE_CHAT_AGENT":  "Chats and writing over HTTP",
+	"TAILRACE_MAX_STREAMS": "Limits and TLS",
+	"TAILRACE_PREFIX":      "Streams and runs",
+	"TAILRACE_LINGER":      "Writers and agents",
+	"TAILRACE_LOG_LEVEL":   "Log",
+}
+
+// readmeSettings are those that README shows.
+var readmeSettings = []string{"NATS_URL", "DATA_DIR", "LISTEN", "AUTH", "TRUST_NETWORK", "CHAT_AGENT", "CORS_ORIGINS", "MAX_AGE", "MODEL_URL", "MODEL_KEY", "MODEL", "AGENTS"}
+
+// settingTypes are the names of types in the reference.
+var settingTypes = map[string]string{
+	"bool": "true or false", "int": "number", "int64": "number", "float64": "number", "time.Duration": "duration", "string": "text", "slog.Level": "level", "main.format": "text",
+	"main.redactedURL": "URL", "main.secret": "secret", "main.stringList": "list", "main.prefixes": "list", "main.rate": "text", "main.subAgentContent": "text",
+	"main.syncSetting": "duration or text", "main.demoSetting": "number or text",
+}
+
+// fileSetting matches the meaning of a setting that names a file.
+var fileSetting = regexp.MustCompile(`^(\w+ ){0,2}file `)
+
+// TestSettingsPages compares docs/reference/settings.md and the table in README.md with the settings.
+func TestSettingsPages(t *testing.T) {
+	var reference, readme strings.Builder
+	readme.WriteString("| variable | default | meaning |\n|---|---|---|\n")
+	groups, shown := 0, 0
+	for _, s := range settingsOf(&config{}) {
+		if group, ok := settingGroups[s.variable]; ok {
+			groups++
+			reference.WriteString("\n## " + group + "\n\n| variable | type | default | meaning |\n|---|---|---|---|\n")
+		}
+		typ, ok := settingTypes[s.value.Type().String()]
+		if !ok {
+			t.Errorf("%s: the reference has no name for the type %s", s.variable, s.value.Type())
+		}
+		if typ == "text" && fileSetting.MatchString(s.desc) {
+			typ = "file"
+		}
+		reference.WriteString("| `" + s.variable + "` | " + typ + " | " + code(s.def) + " | " + linked(s.desc, "../") + " |\n")
+		for _, name := range readmeSettings {
+			if s.variable == settingPrefix+name {
+				shown++
+				readme.WriteString("| `" + s.variable + "` | " + code(s.def) + " | " + linked(s.desc, "docs/") + " |\n")
+			}
+		}
+	}
+	if groups != len(settingGroups) || shown != len(readmeSettings) {
+		t.Errorf("%d groups and %d settings of README exist, want %d and %d", groups, shown, len(settingGroups), len(readmeSettings))
+	}
+	for path, text := range map[string]string{"docs/reference/settings.md": reference.String(), "README.md": readme.String()} {
+		path = filepath.Join("..", "..", path)
+		page, err := os.ReadFile(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		const begin, end = "-run TestSettingsPages -update` -->\n", "<!-- end of settings -->"
+		before, rest, found := strings.Cut(string(page), begin)
+		_, after, closed := strings.Cut(rest, end)
+		if !found || !closed {
+			t.Fatalf("%s lacks the marks around its settings", path)
+		}
+		want := before + begin + text + end + after
+		if *update {
+			if err := os.WriteFile(path, []byte(want), 0o600); err != nil {
+				t.Fatal(err)
+			}
+		} else if string(page) != want {
+			t.Errorf("the settings in %s are out of date: run this test with -update", path)
+		}
+	}
+}
+
+// linked makes links of the pages that a text names, which are in the directory docs.
+func linked(text, docs string) string {
+	words := strings.Split(text, " ")
+	for i, word := range words {
+		before, rest, found := strings.Cut(word, "docs/")
+		name, after, isPage := strings.Cut(rest, ".md")
+		if found && isPage {
+			words[i] = before + "[" + name + "](" + docs + name + ".md)" + after
+		}
+	}
+	return strings.Join(words, " ")
+}
+
+func code(s string) string {
+	if s == "" {
+		return ""
+	}
+	return "`" + s + "`"
+}
