@@ -1,4 +1,4 @@
-// Natsserver is the NATS server of package natstest: a process, built without the race detector, which ends with the process that started it.
+// Command natsserver is the NATS server of package natstest: a process, built without the race detector, which ends with the process that started it.
 package main
 
 import (
