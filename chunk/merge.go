@@ -6,13 +6,7 @@ import (
 	"github.com/tailrace/tailrace/internal/rawjson"
 )
 
-// IsDelta reports whether c is a piece of a growing text: a text_delta, a piece of streamed thinking, or a piece of a tool call's arguments.
-func (c Chunk) IsDelta() bool {
-	_, ok := c.delta()
-	return ok
-}
-
-// delta returns the text of a piece.
+// delta returns the text of c if it is a piece of a growing text: a text_delta, a piece of streamed thinking, or a piece of a tool call's arguments.
 func (c Chunk) delta() (string, bool) {
 	switch b := c.Body.(type) {
 	case TextDelta:
@@ -62,7 +56,7 @@ func (c Chunk) callID() string {
 }
 
 // Split cuts c into chunks whose JSON is at most limit bytes each; Merge joins them to c. It never cuts inside a character. A chunk that fits is returned
-// alone. The result is nil if c is too large and cannot be cut: it is not a piece of a text (IsDelta), it has Extra members, or limit is too small for any
+// alone. The result is nil if c is too large and cannot be cut: it is not a piece of a text, it has Extra members, or limit is too small for any
 // text.
 func Split(c Chunk, limit int) []Chunk {
 	whole, err := c.AppendJSON(nil)

@@ -178,15 +178,3 @@ func TestSplit(t *testing.T) {
 		})
 	}
 }
-
-func TestIsDelta(t *testing.T) {
-	for _, s := range chunktest.All() {
-		want := s.Chunk.Type() == chunk.TypeTextDelta || s.Chunk.Type() == chunk.TypeToolArgStreamDelta
-		if got := s.Chunk.IsDelta(); got != want { // the samples of thinking are complete
-			t.Errorf("%s: IsDelta = %v", s.Name, got)
-		}
-	}
-	if !chunktest.Of(chunk.Thinking{Content: "a"}).IsDelta() {
-		t.Error("a piece of thinking is no delta")
-	}
-}

@@ -72,7 +72,7 @@ func (ev *event) readOwnHeaders(header map[string][]string) bool {
 		if len(values) != 1 {
 			return false
 		}
-		if _, ok := ParseInputPosition(headerText(values[0])); !ok {
+		if _, ok := parseInputPosition(headerText(values[0])); !ok {
 			return false
 		}
 		ev.binary = true

@@ -98,8 +98,8 @@ func (p InputPosition) String() string {
 // maxInputPosition bounds the text of a position.
 const maxInputPosition = 256
 
-// ParseInputPosition parses what String returns, and nothing else.
-func ParseInputPosition(s string) (p InputPosition, ok bool) {
+// parseInputPosition parses what String returns, and nothing else.
+func parseInputPosition(s string) (p InputPosition, ok bool) {
 	run, rest, found := strings.Cut(s, ":")
 	if !found || run == "" || len(s) > maxInputPosition {
 		return InputPosition{}, false
@@ -146,5 +146,5 @@ func (m Encoded) SetInput(p InputPosition) { m.Header[headerInput] = []string{he
 
 // InputOf returns the InputPosition of a message, in binary and in structured mode; false if it has none, or a malformed one.
 func InputOf(header map[string][]string, data []byte) (InputPosition, bool) {
-	return ParseInputPosition(extension(attributeInput, header, data))
+	return parseInputPosition(extension(attributeInput, header, data))
 }

@@ -22,7 +22,7 @@ func anyInput(t *rapid.T) InputPosition {
 func TestInputPositionOfAMessage(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		p := anyInput(t)
-		if q, ok := ParseInputPosition(p.String()); !ok || q != p {
+		if q, ok := parseInputPosition(p.String()); !ok || q != p {
 			t.Fatalf("%s: got %+v, %v", p, q, ok)
 		}
 		m := EncodeJSON(Envelope{Session: session, Epoch: 1, Ordinal: 2}, Header{Type: "text_delta"}, []byte(body))
@@ -45,7 +45,7 @@ func TestInputPositionOfAMessage(t *testing.T) {
 
 func TestMalformedInputPositions(t *testing.T) {
 	for _, s := range []string{"", "r", ":1", "r:", "r:-1", "r:+1", "r:01", "r:1.", "r:1.2.3.4", "r:1.2.0", "r:1@", "r:1@2", "r:1@0.1", "r:1#", "r: 1", "r:9007199254740992", "r\n:1"} {
-		if p, ok := ParseInputPosition(s); ok {
+		if p, ok := parseInputPosition(s); ok {
 			t.Errorf("%q is read as %+v", s, p)
 		}
 	}
@@ -73,14 +73,14 @@ func TestStoredChunksOfALine(t *testing.T) {
 		{"r:17.2", 16, 9, true, 0}, {"r:17.2", 17, 1, true, 0}, {"r:17.2", 17, 2, false, 0}, {"r:17.2", 18, 0, false, 0},
 		{"r:17.2.500", 17, 2, false, 500}, {"r:17.2.500", 17, 3, false, 0}, {"r:0", 1, 0, false, 0},
 	} {
-		p, ok := ParseInputPosition(tt.at)
+		p, ok := parseInputPosition(tt.at)
 		if whole, text := p.Stored(tt.line, tt.i); !ok || whole != tt.whole || text != tt.text {
 			t.Errorf("%s, chunk %d of line %d: %v, %d", tt.at, tt.i, tt.line, whole, text)
 		}
 	}
 	var before InputPosition
 	for i, at := range []string{"r:16", "r:17.0", "r:17.1", "r:17.1.3", "r:17.2", "r:17", "r:18.0"} {
-		p, _ := ParseInputPosition(at)
+		p, _ := parseInputPosition(at)
 		if i > 0 && (before.Compare(p) != -1 || p.Compare(before) != 1) {
 			t.Errorf("%s is not after %s", p, before)
 		}

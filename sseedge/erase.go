@@ -9,15 +9,15 @@ import (
 	"github.com/tailrace/tailrace/internal/httpkit"
 )
 
-// Eraser deletes sessions. It may be called concurrently.
+// Eraser deletes sessions. It may be called concurrently. If it also has a method DeleteBy(ctx, s, by *chunk.Principal), that is called instead, to store the client.
 type Eraser interface {
 	// Delete deletes a root session and its sub-agents: their log, their snapshots and all other data. It is idempotent. The error is
 	// chunk.ErrUnknownSession if no data of the session is stored. After any other error a part may be deleted, and the next Delete deletes the rest.
 	Delete(ctx context.Context, s chunk.Session) error
 }
 
-// AttributedEraser is an Eraser that stores who has requested a deletion.
-type AttributedEraser interface {
+// attributedEraser is an Eraser that stores who has requested a deletion.
+type attributedEraser interface {
 	// DeleteBy is Delete for a client.
 	DeleteBy(ctx context.Context, s chunk.Session, by *chunk.Principal) error
 }
@@ -60,7 +60,7 @@ func (e *Edge) eraseNow(ctx context.Context, s chunk.Session) *httpkit.Problem {
 }
 
 func (e *Edge) deleteSession(ctx context.Context, s chunk.Session) error {
-	if eraser, ok := e.cfg.Eraser.(AttributedEraser); ok {
+	if eraser, ok := e.cfg.Eraser.(attributedEraser); ok {
 		return eraser.DeleteBy(ctx, s, httpkit.PrincipalOf(httpkit.GrantOf(ctx)))
 	}
 	return e.cfg.Eraser.Delete(ctx, s)

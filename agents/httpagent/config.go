@@ -149,8 +149,8 @@ func (c Config) validate() error {
 		return errors.New("URL is invalid, want an http or https URL") // without the value, which may contain a password
 	case u.User != nil:
 		return errors.New("URL has a user, want the credentials in Headers")
-	case !slices.Contains(Dialects(), c.Dialect):
-		return fmt.Errorf("Dialect is %q, want one of %q", c.Dialect, Dialects())
+	case !slices.Contains(dialectNames(), c.Dialect):
+		return fmt.Errorf("Dialect is %q, want one of %q", c.Dialect, dialectNames())
 	case c.OnCrash != Restart && c.OnCrash != Fail:
 		return fmt.Errorf("OnCrash is %q, want %q or %q", c.OnCrash, Restart, Fail)
 	case c.MaxEventBytes < 1:

@@ -25,8 +25,8 @@ func newTranslator(name string, r dialect.Run) (dialect.Translator, bool) {
 	return dialects.NewTranslator(name, r)
 }
 
-// Dialects returns the names of the dialects.
-func Dialects() []string {
+// dialectNames returns the names of the dialects.
+func dialectNames() []string {
 	return slices.DeleteFunc(slices.Sorted(maps.Keys(bodies)), func(name string) bool {
 		_, ok := newTranslator(name, dialect.Run{})
 		return !ok

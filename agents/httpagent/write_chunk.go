@@ -8,7 +8,6 @@ import (
 
 	"github.com/tailrace/tailrace/chunk"
 	"github.com/tailrace/tailrace/internal/rawjson"
-	"github.com/tailrace/tailrace/internal/uipart"
 	"github.com/tailrace/tailrace/workers"
 )
 
@@ -48,9 +47,9 @@ func (w *stepWriter) writeCustom(ctx context.Context, c chunk.Chunk, b chunk.Cus
 	switch b.EventName {
 	case resetStep:
 		return errStepReset
-	case uipart.MetadataEvent:
+	case chunk.MetadataEvent:
 		return w.step.Emit(ctx, b, c.Extra...) // it belongs to the step that follows
-	case uipart.PreliminaryEvent:
+	case chunk.PreliminaryEvent:
 		id, _ := rawjson.Text(rawjson.Get(b.Data, "toolCallId")).Unquote() // it was translated
 		known := w.calls[id]
 		if known == nil || !known.started || known.done || known.ID() != id {

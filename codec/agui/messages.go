@@ -9,11 +9,8 @@ import (
 	"github.com/tailrace/tailrace/projector/fold"
 )
 
-// AppendMessages appends a list of messages of the fold as an array of AG-UI messages, with the ids that a client has of the stream. Hidden, replaced and empty
-// messages are left out.
-func AppendMessages(dst []byte, list []fold.Message) []byte { return appendMessages(dst, list, false) }
-
-// appendMessages is AppendMessages; forAgent: as an agent gets the history, with hidden messages, without activities, and with the errors of calls.
+// appendMessages appends a list of messages of the fold as an array of AG-UI messages, with the ids that a client has of the stream. Hidden, replaced and empty
+// messages are left out. forAgent: as an agent gets the history, with hidden messages, without activities, and with the errors of calls.
 func appendMessages(dst []byte, list []fold.Message, forAgent bool) []byte {
 	l := messageList{dst: append(dst, '['), forAgent: forAgent}
 	for i := range list {
@@ -378,7 +375,7 @@ func AppendContent(dst []byte, c fold.Content) []byte {
 	o.String("threadId", c.Session.ID)
 	o.Text("runId", c.RunID)
 	o.Name("messages")
-	o.Dst = AppendMessages(o.Dst, c.Messages)
+	o.Dst = appendMessages(o.Dst, c.Messages, false)
 	if c.State == nil {
 		o.Raw("state", chunk.Value(`{}`)) // as that of a client before the first change
 	} else {

@@ -5,7 +5,6 @@ import (
 
 	"github.com/tailrace/tailrace/chunk"
 	"github.com/tailrace/tailrace/internal/rawjson"
-	"github.com/tailrace/tailrace/internal/uipart"
 )
 
 // writeData writes a record that becomes a data part, or ends the answer.
@@ -117,14 +116,14 @@ func (m *MessageWriter) event(it *item, id chunk.Value, transient bool) {
 // ownPart writes an event that has a part of another type, and reports whether it is one. Sub-agents have no message whose metadata theirs could be.
 func (m *MessageWriter) ownPart(it *item) bool {
 	switch it.Text("eventName") {
-	case uipart.MetadataEvent:
-		if v := uipart.Metadata(it.Get("data")); v != nil && it.sp.own() {
+	case chunk.MetadataEvent:
+		if v := chunk.MessageMetadata(it.Get("data")); v != nil && it.sp.own() {
 			m.beginPart(it)
 			m.open("message-metadata")
 			m.sanitized("messageMetadata", v)
 			m.shut()
 		}
-	case uipart.PreliminaryEvent:
+	case chunk.PreliminaryEvent:
 		m.preliminary(it)
 	default:
 		return false

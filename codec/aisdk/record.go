@@ -3,7 +3,6 @@ package aisdk
 import (
 	"github.com/tailrace/tailrace/chunk"
 	"github.com/tailrace/tailrace/internal/dialect"
-	"github.com/tailrace/tailrace/internal/uipart"
 )
 
 // agentState is the state of an agent whose records are written: the message's own, or a sub-agent.
@@ -57,11 +56,11 @@ func (it *item) content(name string) []byte {
 func (it *item) is(name string) bool { return string(it.Get(name)) == "true" }
 
 // partMembers returns the members of the part that the chunk schema does not have.
-func (it *item) partMembers() uipart.Members {
+func (it *item) partMembers() chunk.Part {
 	if it.kind != dialect.NoBlock {
-		return uipart.Members{} // of a piece, which has no other members
+		return chunk.Part{} // of a piece, which has no other members
 	}
-	return uipart.Read(it.Get(uipart.Member))
+	return chunk.PartOf([]chunk.Member{{Name: chunk.PartMember, Value: it.Get(chunk.PartMember)}})
 }
 
 // beginsPart reports whether a piece of text is a part, or belongs to one, even if it is empty.

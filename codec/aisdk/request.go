@@ -5,7 +5,6 @@ import (
 
 	"github.com/tailrace/tailrace/chunk"
 	"github.com/tailrace/tailrace/internal/rawjson"
-	"github.com/tailrace/tailrace/internal/uipart"
 	"github.com/tailrace/tailrace/projector/fold"
 )
 
@@ -37,7 +36,7 @@ func RequestMessages(list []fold.Message) []UIMessage {
 			last.Parts = append(last.Parts, chunk.Value(`{"type":"step-start"}`))
 		}
 		last.Parts = appendRequestParts(last.Parts, data, m, i == len(list)-1)
-		last.Metadata = uipart.Merge(last.Metadata, m.Metadata)
+		last.Metadata = fold.MergeMetadata(last.Metadata, m.Metadata)
 	}
 	return out
 }

@@ -5,7 +5,6 @@ import (
 
 	"github.com/tailrace/tailrace/chunk"
 	"github.com/tailrace/tailrace/internal/rawjson"
-	"github.com/tailrace/tailrace/internal/uipart"
 	"github.com/tailrace/tailrace/projector/fold"
 )
 
@@ -161,7 +160,7 @@ func uiMessages(list []fold.Message, agents *inlineAgents) []UIMessage {
 		}
 		ui := &out[len(out)-1]
 		ui.Parts = shown
-		if ui.Metadata = uipart.Merge(ui.Metadata, m.Metadata); m.Role == fold.Assistant && ui.Metadata != nil {
+		if ui.Metadata = fold.MergeMetadata(ui.Metadata, m.Metadata); m.Role == fold.Assistant && ui.Metadata != nil {
 			ui.Metadata = AppendSanitized(nil, ui.Metadata)
 		}
 	}

@@ -10,7 +10,6 @@ import (
 	"github.com/tailrace/tailrace/chunk"
 	"github.com/tailrace/tailrace/internal/dialect"
 	"github.com/tailrace/tailrace/internal/rawjson"
-	"github.com/tailrace/tailrace/internal/uipart"
 )
 
 // callKey names a call: ids are the producer's, one agent's are not another's.
@@ -34,7 +33,7 @@ type call struct {
 	completed  bool   // it has its outcome
 	question   bool   // the client must answer it
 	finished   bool   // it is in MessageWriter.finished
-	ui         uipart.Members
+	ui         chunk.Part
 	approved   []byte // version 6: the frame that shows it approved, its input again
 	again      []byte // of a question: its latest frame, nil while it is open
 

@@ -7,7 +7,6 @@ import (
 	"github.com/tailrace/tailrace/chunk"
 	"github.com/tailrace/tailrace/internal/dialect"
 	"github.com/tailrace/tailrace/internal/rawjson"
-	"github.com/tailrace/tailrace/internal/uipart"
 )
 
 // The codes of the StreamFailed that a Translator returns.
@@ -164,10 +163,10 @@ func (t *Translator) take() []chunk.Chunk {
 	return out
 }
 
-func (t *Translator) emit(b chunk.Body) { t.emitPart(b, uipart.Members{}) }
+func (t *Translator) emit(b chunk.Body) { t.emitPart(b, chunk.Part{}) }
 
 // emitPart is emit for a part with members that the chunk schema does not have.
-func (t *Translator) emitPart(b chunk.Body, ui uipart.Members) {
+func (t *Translator) emitPart(b chunk.Body, ui chunk.Part) {
 	t.texts.next(b)
 	t.out = append(t.out, chunk.Chunk{AgentID: t.cfg.Session, AgentType: t.cfg.AgentType, Step: t.step, Body: b, Extra: ui.Extra()})
 }
@@ -175,7 +174,7 @@ func (t *Translator) emitPart(b chunk.Body, ui uipart.Members) {
 // setMetadata writes metadata of the message. That of the start waits for the first step: before it the response may have the outcomes of approved calls, which belong
 // to an earlier step.
 func (t *Translator) setMetadata(p part) {
-	v := uipart.Metadata(p.whole)
+	v := chunk.MessageMetadata(p.whole)
 	if v == nil {
 		return
 	}
@@ -187,13 +186,13 @@ func (t *Translator) setMetadata(p part) {
 		t.metadata = whole
 		return
 	}
-	t.emit(chunk.Custom{EventName: uipart.MetadataEvent, Data: whole})
+	t.emit(chunk.Custom{EventName: chunk.MetadataEvent, Data: whole})
 }
 
 // beginMetadata writes the metadata of the start.
 func (t *Translator) beginMetadata() {
 	if t.metadata != nil {
-		t.emit(chunk.Custom{EventName: uipart.MetadataEvent, Data: t.metadata})
+		t.emit(chunk.Custom{EventName: chunk.MetadataEvent, Data: t.metadata})
 		t.metadata = nil
 	}
 }
@@ -243,6 +242,11 @@ func (p part) text(name string) string {
 		return *s
 	}
 	return ""
+}
+
+// members returns the members of p that a chunk has in its Part.
+func (p part) members() chunk.Part {
+	return chunk.PartOf([]chunk.Member{{Name: chunk.PartMember, Value: p.whole}})
 }
 
 func (p part) is(name string) bool { return string(p.get(name)) == "true" }
@@ -311,7 +315,7 @@ func (t *Translator) finish(p part) {
 
 func (t *Translator) reference(p part) bool {
 	id, url, mediaType, title := p.maybe("sourceId"), p.maybe("url"), p.maybe("mediaType"), p.maybe("title")
-	ui := uipart.Members{ProviderMetadata: uipart.Read(p.whole).ProviderMetadata}
+	ui := chunk.Part{ProviderMetadata: p.members().ProviderMetadata}
 	switch {
 	case p.kind == "source-url" && id != nil && url != nil:
 		t.emitPart(chunk.SourceURL{SourceID: *id, URL: *url, Title: title}, ui)
@@ -330,8 +334,8 @@ func (t *Translator) data(name string, p part) bool {
 	if v == nil {
 		return false
 	}
-	all := uipart.Read(p.whole)
-	t.emitPart(chunk.Custom{EventName: name, Data: v}, uipart.Members{ID: all.ID, Transient: all.Transient})
+	all := p.members()
+	t.emitPart(chunk.Custom{EventName: name, Data: v}, chunk.Part{ID: all.ID, Transient: all.Transient})
 	return true
 }
 
@@ -420,7 +424,7 @@ func (t *Translator) outcome(id string, c *incomingCall, p part) bool {
 			return false
 		}
 		if p.is("preliminary") {
-			t.emit(chunk.Custom{EventName: uipart.PreliminaryEvent, Data: p.whole})
+			t.emit(chunk.Custom{EventName: chunk.PreliminaryEvent, Data: p.whole})
 			return true
 		}
 		t.emitPart(chunk.ToolEnd{ToolCallID: id, ToolName: c.name, Result: output, ProviderExecuted: new(true)}, outcomeMembers(p))
@@ -445,13 +449,13 @@ func (t *Translator) outcomeOfEarlierCall(id string, p part) bool {
 }
 
 // callMembers returns the members of a part that begins a call which the chunk schema does not have. Servers leave out dynamic in the part of a static tool.
-func callMembers(p part) uipart.Members {
-	all := uipart.Read(p.whole)
-	return uipart.Members{Static: !p.is("dynamic"), Title: all.Title, ToolMetadata: all.ToolMetadata, ProviderMetadata: all.ProviderMetadata}
+func callMembers(p part) chunk.Part {
+	all := p.members()
+	return chunk.Part{Static: !p.is("dynamic"), Title: all.Title, ToolMetadata: all.ToolMetadata, ProviderMetadata: all.ProviderMetadata}
 }
 
 // outcomeMembers returns those of an outcome.
-func outcomeMembers(p part) uipart.Members {
-	all := uipart.Read(p.whole)
-	return uipart.Members{ToolMetadata: all.ToolMetadata, ProviderMetadata: all.ProviderMetadata}
+func outcomeMembers(p part) chunk.Part {
+	all := p.members()
+	return chunk.Part{ToolMetadata: all.ToolMetadata, ProviderMetadata: all.ProviderMetadata}
 }

@@ -5,7 +5,6 @@ import (
 	"strings"
 
 	"github.com/tailrace/tailrace/chunk"
-	"github.com/tailrace/tailrace/internal/uipart"
 )
 
 // textBlocks are the texts of a step of the response. Those of the log have no ids: two pieces of one kind are one text unless something is between them. So the
@@ -59,7 +58,7 @@ func (t *Translator) textPart(p part) bool {
 		}
 	}
 	b := t.texts.block(key)
-	if v := uipart.Read(p.whole).ProviderMetadata; v != nil {
+	if v := p.members().ProviderMetadata; v != nil {
 		b.meta = v
 	}
 	switch event {
@@ -89,7 +88,7 @@ func (b *textBlock) changes() bool { return b.meta != nil && !bytes.Equal(b.meta
 // textPiece writes a piece of a text.
 func (t *Translator) textPiece(key string, b *textBlock, piece string, last bool) {
 	kind, _, _ := strings.Cut(key, " ")
-	ui := uipart.Members{Begins: t.texts.open != key && strings.HasPrefix(t.texts.open, kind+" ")}
+	ui := chunk.Part{Begins: t.texts.open != key && strings.HasPrefix(t.texts.open, kind+" ")}
 	if b.changes() {
 		ui.ProviderMetadata, b.known = b.meta, b.meta
 	}

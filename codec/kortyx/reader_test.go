@@ -215,7 +215,7 @@ func checkFrames(tb failer, frames string) {
 
 // Of the recorded chunks the writer writes those that the original applied, and none at which it stops.
 func TestWriterKeepsTheOriginalRunning(t *testing.T) {
-	file, err := os.Open("../../internal/structured/testdata/kortyx-cases.jsonl")
+	file, err := os.Open("../../internal/structured/testdata/reducer-cases.jsonl")
 	if err != nil {
 		t.Fatal(err)
 	}

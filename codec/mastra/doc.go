@@ -159,5 +159,5 @@
 //
 // # Snapshots
 //
-// AppendMessages appends the messages of a snapshot in the form in which Mastra stores them and its client loads a thread, AppendSnapshot the position in addition.
+// AppendSnapshot appends the messages of a snapshot in the form in which Mastra stores them and its client loads a thread, with the position.
 package mastra

@@ -10,7 +10,7 @@ import (
 	"github.com/tailrace/tailrace/internal/rawjson"
 )
 
-// AppendSnapshot appends a snapshot as one line of JSON: the messages as AppendMessages writes them, in the member in which Mastra's client expects them, and
+// AppendSnapshot appends a snapshot as one line of JSON: the messages as appendMessages writes them, in the member in which Mastra's client expects them, and
 // the position from which the stream continues.
 //
 //	{"messages":[…],"status":"active","streamSequence":17,
@@ -18,7 +18,7 @@ import (
 func AppendSnapshot(dst []byte, f aisdk.FrontendSnapshot) []byte {
 	o := rawjson.Begin(dst)
 	o.Name("messages")
-	o.Dst = AppendMessages(o.Dst, f)
+	o.Dst = appendMessages(o.Dst, f)
 	o.String("status", string(f.Status))
 	o.Name("streamSequence")
 	o.Dst = strconv.AppendUint(o.Dst, uint64(f.StreamSequence), 10)
@@ -28,7 +28,7 @@ func AppendSnapshot(dst []byte, f aisdk.FrontendSnapshot) []byte {
 	return o.End()
 }
 
-// AppendMessages appends the messages of a snapshot as the JSON array of messages that Mastra stores (MastraDBMessage, format 2), in which @mastra/client-js loads
+// appendMessages appends the messages of a snapshot as the JSON array of messages that Mastra stores (MastraDBMessage, format 2), in which @mastra/client-js loads
 // a thread and from which @mastra/ai-sdk makes the messages of a page:
 //
 //	[{"id":"msg-1","role":"assistant","createdAt":"2026-01-02T03:04:05.006Z","threadId":"s1",
@@ -36,7 +36,7 @@ func AppendSnapshot(dst []byte, f aisdk.FrontendSnapshot) []byte {
 //
 // Snapshots do not have the times of messages: createdAt of the last one is that of the snapshot, or the start of the last run if the snapshot has none, and a
 // millisecond less for each before, so that the order by time, in which Mastra keeps them, is that of the conversation. Data parts have no ids.
-func AppendMessages(dst []byte, f aisdk.FrontendSnapshot) []byte {
+func appendMessages(dst []byte, f aisdk.FrontendSnapshot) []byte {
 	dst = append(dst, '[')
 	last := f.Timestamp
 	if last == 0 {

@@ -55,7 +55,6 @@ var layers = map[string]place{
 	"internal/dialects":   {layer: model},
 	"internal/structured": {layer: model},
 	"internal/tracing":    {layer: model},
-	"internal/uipart":     {layer: model},
 	"projector/fold":      {layer: model},
 	"sseedge/view":        {layer: model},
 	"subjects":            {layer: model},

@@ -14,7 +14,7 @@ import (
 	"testing"
 )
 
-// recorded is one line of testdata/kortyx-cases.jsonl.
+// recorded is one line of testdata/reducer-cases.jsonl.
 type recorded struct {
 	Name   string            `json:"name"`
 	Mode   string            `json:"mode"`
@@ -33,7 +33,7 @@ var decided = []string{"proto", "index", "off-schema"}
 
 func cases(tb testing.TB) []recorded {
 	tb.Helper()
-	file, err := os.Open("testdata/kortyx-cases.jsonl")
+	file, err := os.Open("testdata/reducer-cases.jsonl")
 	if err != nil {
 		tb.Fatal(err)
 	}

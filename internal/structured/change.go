@@ -6,7 +6,7 @@ import (
 	"github.com/tailrace/tailrace/chunk"
 )
 
-// change is one valid chunk of the dialect.
+// change is one valid chunk.
 type change struct {
 	named  bool // labels.StreamID is the stream of the chunk
 	labels Labels

@@ -1,4 +1,4 @@
-// Package structured assembles the values that Kortyx agents send in pieces. It has no clock and no I/O.
+// Package structured assembles values that agents send in pieces, in the form of Kortyx. It has no clock and no I/O.
 //
 // A structured-data chunk names a stream and changes the value of the stream in one of four ways: it sets a place, appends items to an array, appends text
 // to a string, or replaces the whole value and completes the stream.
@@ -19,11 +19,11 @@
 //
 // # Compatibility
 //
-// The value of a stream is what Kortyx's own clients would show: testdata holds the recorded results of their code, and the tests compare this package
+// The value of a stream is what the original clients show: testdata holds the recorded results of their code, and the tests compare this package
 // with them. A segment of digits addresses an array, any other segment an object. A place that was never written is not null: null is a value and cannot
 // be extended. The labels are those of the last chunk. A chunk that cannot be applied changes nothing and does not block later chunks. This package
 // additionally rejects what harms the original: __proto__ and constructor in a path, indexes far beyond the end or with leading zeros, chunks that violate the
-// dialect's schema.
+// schema.
 //
 // # Failed streams
 //

@@ -38,7 +38,7 @@ const (
 	Final                   // a final chunk has replaced the value; it does not change any more
 )
 
-// String returns the status in the form of the dialect; Empty is "".
+// String returns the status as clients get it; Empty is "".
 func (s Status) String() string {
 	switch s {
 	case Streaming:

@@ -5,7 +5,6 @@ import (
 	"fmt"
 
 	"github.com/tailrace/tailrace/chunk"
-	"github.com/tailrace/tailrace/internal/uipart"
 )
 
 // applyRecord folds one record onto s and returns the result, see Folder.Apply. It consumes s, except if it returns an error:
@@ -240,25 +239,25 @@ func (s *Snapshot) mustDefer() bool {
 func (s *Snapshot) applyChunk(rec chunk.Record, c chunk.Chunk) {
 	switch b := c.Body.(type) {
 	case chunk.TextDelta:
-		s.appendText(rec, textPart, b.Delta, uipart.Of(c.Extra))
+		s.appendText(rec, textPart, b.Delta, chunk.PartOf(c.Extra))
 	case chunk.Thinking:
-		s.think(rec, b, uipart.Of(c.Extra))
+		s.think(rec, b, chunk.PartOf(c.Extra))
 	case chunk.ToolArgStreamStart, chunk.ToolArgStreamDelta, chunk.ToolStart, chunk.ToolEnd,
 		chunk.ToolInputError, chunk.ToolOutputError, chunk.ToolApprovalRequest, chunk.ToolApprovalResponse:
 		s.applyTool(rec, c)
 	case chunk.SubagentStart, chunk.SubagentEnd:
 		s.applyChild(rec, b)
 	case chunk.Custom:
-		s.applyCustom(rec, b, uipart.Of(c.Extra))
+		s.applyCustom(rec, b, chunk.PartOf(c.Extra))
 	case chunk.File:
 		s.closeText()
-		s.appendRaw(rec, appendFile(nil, b.URL, b.MediaType, b.Filename, uipart.Of(c.Extra)))
+		s.appendRaw(rec, appendFile(nil, b.URL, b.MediaType, b.Filename, chunk.PartOf(c.Extra)))
 	case chunk.SourceURL:
 		s.closeText()
-		s.appendRaw(rec, appendSourceURL(nil, b, uipart.Of(c.Extra)))
+		s.appendRaw(rec, appendSourceURL(nil, b, chunk.PartOf(c.Extra)))
 	case chunk.SourceDocument:
 		s.closeText()
-		s.appendRaw(rec, appendSourceDocument(nil, b, uipart.Of(c.Extra)))
+		s.appendRaw(rec, appendSourceDocument(nil, b, chunk.PartOf(c.Extra)))
 	case chunk.StatePatch:
 		s.patch(rec, b)
 	default:

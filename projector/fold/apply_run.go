@@ -4,7 +4,6 @@ import (
 	"slices"
 
 	"github.com/tailrace/tailrace/chunk"
-	"github.com/tailrace/tailrace/internal/uipart"
 )
 
 // modeExecute is the mode of a run that opens a turn; a run of any other mode continues the open turn.
@@ -113,7 +112,7 @@ func (h *history) input(seq chunk.Seq, in chunk.InputMessage) {
 		m.parts = append(m.parts, part{kind: textPart, text: []byte(in.Content)})
 	}
 	for _, f := range in.Files {
-		m.parts = append(m.parts, part{raw: appendFile(nil, f.URL, f.MediaType, f.Filename, uipart.Members{})})
+		m.parts = append(m.parts, part{raw: appendFile(nil, f.URL, f.MediaType, f.Filename, chunk.Part{})})
 	}
 	if in.Metadata != nil {
 		m.metadata = *in.Metadata

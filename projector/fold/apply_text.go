@@ -6,11 +6,10 @@ import (
 	"unicode/utf8"
 
 	"github.com/tailrace/tailrace/chunk"
-	"github.com/tailrace/tailrace/internal/uipart"
 )
 
 // appendText appends to the open text of a kind, or opens one. An empty piece without members does neither, as in the stream.
-func (s *Snapshot) appendText(rec chunk.Record, kind partKind, piece string, ui uipart.Members) {
+func (s *Snapshot) appendText(rec chunk.Record, kind partKind, piece string, ui chunk.Part) {
 	if piece == "" && !ui.Begins && ui.ProviderMetadata == nil {
 		return
 	}
@@ -33,7 +32,7 @@ func (s *Snapshot) appendText(rec chunk.Record, kind partKind, piece string, ui 
 
 // think folds reasoning. A complete chunk closes the block. If pieces of it were streamed before, the chunk may repeat the
 // whole, carry the rest, or be empty.
-func (s *Snapshot) think(rec chunk.Record, b chunk.Thinking, ui uipart.Members) {
+func (s *Snapshot) think(rec chunk.Record, b chunk.Thinking, ui chunk.Part) {
 	if !b.IsComplete {
 		s.appendText(rec, reasoningPart, b.Content, ui)
 		return

@@ -5,7 +5,6 @@ import (
 	"strings"
 
 	"github.com/tailrace/tailrace/chunk"
-	"github.com/tailrace/tailrace/internal/uipart"
 )
 
 // emptyInput replaces the input of a call without a start.
@@ -15,17 +14,17 @@ var emptyInput = chunk.Value(`{}`)
 func (s *Snapshot) applyTool(rec chunk.Record, c chunk.Chunk) {
 	switch b := c.Body.(type) {
 	case chunk.ToolArgStreamStart:
-		s.toolArgsStart(rec, b, uipart.Of(c.Extra))
+		s.toolArgsStart(rec, b, chunk.PartOf(c.Extra))
 	case chunk.ToolArgStreamDelta:
 		if t := s.streaming(b.ToolCallID); t != nil {
 			t.rawInput = join(t.rawInput, b.Delta)
 		}
 	case chunk.ToolStart:
-		s.toolStart(rec, b, uipart.Of(c.Extra))
+		s.toolStart(rec, b, chunk.PartOf(c.Extra))
 	case chunk.ToolEnd:
-		s.toolEnd(rec, b, uipart.Of(c.Extra))
+		s.toolEnd(rec, b, chunk.PartOf(c.Extra))
 	case chunk.ToolInputError:
-		s.toolInputError(rec, b, uipart.Of(c.Extra))
+		s.toolInputError(rec, b, chunk.PartOf(c.Extra))
 	case chunk.ToolOutputError:
 		if t := s.openCall(rec, b.ToolCallID, b.ToolName); t != nil {
 			t.state, t.errorText, t.providerExecuted = CallFailed, b.Error, true
@@ -38,7 +37,7 @@ func (s *Snapshot) applyTool(rec chunk.Record, c chunk.Chunk) {
 	}
 }
 
-func (s *Snapshot) toolArgsStart(rec chunk.Record, b chunk.ToolArgStreamStart, ui uipart.Members) {
+func (s *Snapshot) toolArgsStart(rec chunk.Record, b chunk.ToolArgStreamStart, ui chunk.Part) {
 	if b.ToolName == finishTool {
 		if _, known := s.messages.locations()[b.ToolCallID]; !known {
 			s.messages.drop(b.ToolCallID)
@@ -50,7 +49,7 @@ func (s *Snapshot) toolArgsStart(rec chunk.Record, b chunk.ToolArgStreamStart, u
 	t.setMembers(ui)
 }
 
-func (s *Snapshot) toolStart(rec chunk.Record, b chunk.ToolStart, ui uipart.Members) {
+func (s *Snapshot) toolStart(rec chunk.Record, b chunk.ToolStart, ui chunk.Part) {
 	if b.ToolName == finishTool {
 		return
 	}
@@ -59,7 +58,7 @@ func (s *Snapshot) toolStart(rec chunk.Record, b chunk.ToolStart, ui uipart.Memb
 	t.setMembers(ui)
 }
 
-func (s *Snapshot) toolEnd(rec chunk.Record, b chunk.ToolEnd, ui uipart.Members) {
+func (s *Snapshot) toolEnd(rec chunk.Record, b chunk.ToolEnd, ui chunk.Part) {
 	t := s.openCall(rec, b.ToolCallID, b.ToolName)
 	if t == nil {
 		return
@@ -77,7 +76,7 @@ func (s *Snapshot) toolEnd(rec chunk.Record, b chunk.ToolEnd, ui uipart.Members)
 	s.completeCall(b.ToolCallID)
 }
 
-func (s *Snapshot) toolInputError(rec chunk.Record, b chunk.ToolInputError, ui uipart.Members) {
+func (s *Snapshot) toolInputError(rec chunk.Record, b chunk.ToolInputError, ui chunk.Part) {
 	t := s.openCall(rec, b.ToolCallID, b.ToolName)
 	if t == nil {
 		return
@@ -103,7 +102,7 @@ func (s *Snapshot) approvalRequest(rec chunk.Record, b chunk.ToolApprovalRequest
 	}
 	t := s.call(rec, b.ToolCallID, b.ToolName)
 	t.setInput(b.Input)
-	t.setMembers(uipart.Of(extra))
+	t.setMembers(chunk.PartOf(extra))
 	if b.IsAutomatic != nil && *b.IsAutomatic {
 		return
 	}
@@ -205,7 +204,7 @@ const (
 var toolExtras = []string{callTitle, toolMetadata, callMetadata, resultMetadata}
 
 // setMembers sets what a chunk that begins the call says about its part.
-func (t *tool) setMembers(ui uipart.Members) {
+func (t *tool) setMembers(ui chunk.Part) {
 	t.static = t.static || ui.Static && !strings.HasPrefix(t.name, subagentTool) && t.name != ""
 	t.setExtra(callTitle, ui.Title)
 	t.setExtra(toolMetadata, ui.ToolMetadata)

@@ -3,7 +3,6 @@ package fold
 import (
 	"github.com/tailrace/tailrace/chunk"
 	"github.com/tailrace/tailrace/internal/rawjson"
-	"github.com/tailrace/tailrace/internal/uipart"
 )
 
 // appendMessage appends the stored form of a message. Its parts have the form of the AI SDK.
@@ -62,7 +61,7 @@ func appendText[T ~string | ~[]byte](dst []byte, kind string, text T, streaming 
 	return o.End()
 }
 
-func appendData(dst []byte, b chunk.Custom, ui uipart.Members) []byte {
+func appendData(dst []byte, b chunk.Custom, ui chunk.Part) []byte {
 	o := rawjson.Begin(dst)
 	o.String("type", "data-"+b.EventName)
 	o.Raw("id", ui.ID)
@@ -70,7 +69,7 @@ func appendData(dst []byte, b chunk.Custom, ui uipart.Members) []byte {
 	return o.End()
 }
 
-func appendFile(dst []byte, url, mediaType string, filename *string, ui uipart.Members) []byte {
+func appendFile(dst []byte, url, mediaType string, filename *string, ui chunk.Part) []byte {
 	o := rawjson.Begin(dst)
 	o.String("type", "file")
 	o.String("mediaType", mediaType)
@@ -80,7 +79,7 @@ func appendFile(dst []byte, url, mediaType string, filename *string, ui uipart.M
 	return o.End()
 }
 
-func appendSourceURL(dst []byte, b chunk.SourceURL, ui uipart.Members) []byte {
+func appendSourceURL(dst []byte, b chunk.SourceURL, ui chunk.Part) []byte {
 	o := rawjson.Begin(dst)
 	o.String("type", "source-url")
 	o.String("sourceId", b.SourceID)
@@ -90,7 +89,7 @@ func appendSourceURL(dst []byte, b chunk.SourceURL, ui uipart.Members) []byte {
 	return o.End()
 }
 
-func appendSourceDocument(dst []byte, b chunk.SourceDocument, ui uipart.Members) []byte {
+func appendSourceDocument(dst []byte, b chunk.SourceDocument, ui chunk.Part) []byte {
 	o := rawjson.Begin(dst)
 	o.String("type", "source-document")
 	o.String("sourceId", b.SourceID)

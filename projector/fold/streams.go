@@ -6,7 +6,6 @@ import (
 	"github.com/tailrace/tailrace/chunk"
 	"github.com/tailrace/tailrace/internal/rawjson"
 	"github.com/tailrace/tailrace/internal/structured"
-	"github.com/tailrace/tailrace/internal/uipart"
 )
 
 // streams holds the streams of structured data.
@@ -78,18 +77,18 @@ func (st *streams) dropEmpty() {
 }
 
 // applyCustom folds an event of the application: a part of the answer, unless it is a piece of structured data.
-func (s *Snapshot) applyCustom(rec chunk.Record, b chunk.Custom, ui uipart.Members) {
+func (s *Snapshot) applyCustom(rec chunk.Record, b chunk.Custom, ui chunk.Part) {
 	switch b.EventName {
 	case structured.PieceEvent:
 		s.applyStructured(rec, b.Data)
 	case structured.InvalidatedEvent:
 		s.invalidateStream(rec, b.Data)
-	case uipart.MetadataEvent:
-		if later := uipart.Metadata(b.Data); later != nil {
+	case chunk.MetadataEvent:
+		if later := chunk.MessageMetadata(b.Data); later != nil {
 			m := s.currentMessage(rec)
-			m.metadata = uipart.Merge(m.metadata, later)
+			m.metadata = MergeMetadata(m.metadata, later)
 		}
-	case uipart.PreliminaryEvent: // the output of the call follows
+	case chunk.PreliminaryEvent: // the output of the call follows
 	default:
 		if !ui.Transient {
 			s.appendRaw(rec, appendData(nil, b, ui)) // codec/aisdk replaces an earlier part with its name and id
@@ -161,7 +160,7 @@ func appendInvalid(dst []byte, id string) []byte {
 	return o.End()
 }
 
-// openStreams returns the streams that have a value and are not final, in the form of the dialect.
+// openStreams returns the streams that have a value and are not final, in the form that clients get.
 func (st *streams) openStreams() []chunk.Value {
 	if st.state == nil {
 		return nil

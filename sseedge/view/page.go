@@ -7,7 +7,6 @@ import (
 
 	"github.com/tailrace/tailrace/chunk"
 	"github.com/tailrace/tailrace/internal/rawjson"
-	"github.com/tailrace/tailrace/internal/uipart"
 )
 
 // page has the rules for the JSON of a snapshot and its messages. They list what is shown, as a view does: a member is shown if all chunk members that it is
@@ -265,7 +264,7 @@ func (in ruleSet) part() func(object []byte) (*rule, bool) {
 
 // ofProvider returns a rule for parts that shows the metadata of a provider if the chunks of a type show it.
 func (in ruleSet) ofProvider(t chunk.Type) *rule {
-	if in.allOf(fromMember(t, uipart.Member, "providerMetadata")) {
+	if in.allOf(fromMember(t, chunk.PartMember, "providerMetadata")) {
 		return nil
 	}
 	return &rule{members: map[string]*rule{"providerMetadata": {hidden: true}}}
@@ -284,11 +283,11 @@ func (in ruleSet) static(tool *rule) *rule {
 	return tool
 }
 
-// fromStart returns a member of uipart.Member in the chunks that may begin a call.
+// fromStart returns a member of chunk.PartMember in the chunks that may begin a call.
 func fromStart(name string) []source {
 	var list []source
 	for _, t := range []chunk.Type{chunk.TypeToolStart, chunk.TypeToolArgStreamStart, chunk.TypeToolApprovalRequest, chunk.TypeToolInputError} {
-		list = append(list, fromMember(t, uipart.Member, name))
+		list = append(list, fromMember(t, chunk.PartMember, name))
 	}
 	return list
 }
@@ -297,9 +296,9 @@ func (in ruleSet) tool() *rule {
 	t := open("type", "toolName", "toolCallId", "state", "rawInput", "input", "output", "errorText", "approval", "providerExecuted",
 		"title", "toolMetadata", "callProviderMetadata", "resultProviderMetadata")
 	t.drop("title", in.allOf(fromStart("title")...))
-	t.drop("toolMetadata", in.allOf(fromStart("toolMetadata")...) && in.allOf(fromMember(chunk.TypeToolEnd, uipart.Member, "toolMetadata")))
+	t.drop("toolMetadata", in.allOf(fromStart("toolMetadata")...) && in.allOf(fromMember(chunk.TypeToolEnd, chunk.PartMember, "toolMetadata")))
 	t.drop("callProviderMetadata", in.allOf(fromStart("providerMetadata")...))
-	t.drop("resultProviderMetadata", in.allOf(fromMember(chunk.TypeToolEnd, uipart.Member, "providerMetadata"), fromMember(chunk.TypeToolInputError, uipart.Member, "providerMetadata")))
+	t.drop("resultProviderMetadata", in.allOf(fromMember(chunk.TypeToolEnd, chunk.PartMember, "providerMetadata"), fromMember(chunk.TypeToolInputError, chunk.PartMember, "providerMetadata")))
 	t.blank("toolName", in.allOf(toolNames...), `""`)
 	t.drop("rawInput", in.allOf(toolInputs...))
 	t.blank("input", in.allOf(toolInputs...), "null")

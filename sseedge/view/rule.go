@@ -6,7 +6,6 @@ import (
 
 	"github.com/tailrace/tailrace/chunk"
 	"github.com/tailrace/tailrace/internal/rawjson"
-	"github.com/tailrace/tailrace/internal/uipart"
 )
 
 // rule determines what is shown of a JSON value. A nil rule shows all of it.
@@ -77,12 +76,12 @@ func ruleOf(shapes []chunk.MemberSchema, extra bool) *rule {
 	return r
 }
 
-// recordRule is ruleOf for a record. What uipart.Member says about the kind of a part is always shown: a part would otherwise be another one in the stream than in a
+// recordRule is ruleOf for a record. What chunk.PartMember says about the kind of a part is always shown: a part would otherwise be another one in the stream than in a
 // page. What it has besides is shown like other members that the schema does not have.
 func recordRule(t chunk.Type, extra bool) *rule {
 	r := ruleOf(shapesOf(t), extra)
 	if !extra {
-		r.members[uipart.Member] = open("begins", "dynamic", "transient", "id")
+		r.members[chunk.PartMember] = open("begins", "dynamic", "transient", "id")
 	}
 	return r
 }

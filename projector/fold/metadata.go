@@ -1,12 +1,13 @@
-package uipart
+package fold
 
 import (
 	"github.com/tailrace/tailrace/chunk"
 	"github.com/tailrace/tailrace/internal/rawjson"
 )
 
-// Merge returns metadata of a message with later one, as the client merges them: nested objects are merged, other values replaced. Both are objects; old may be nil.
-func Merge(old, later chunk.Value) chunk.Value {
+// MergeMetadata returns metadata of a message with later one, as clients merge them: nested objects are merged, other values replaced. Both are objects; either may
+// be nil.
+func MergeMetadata(old, later chunk.Value) chunk.Value {
 	if old == nil {
 		return later
 	}
