@@ -18,7 +18,7 @@ func TestAnswer(t *testing.T) {
 	w.Request(c)
 	snap := w.AwaitStatus(c.Session, fold.Ended)
 	want := "user: Hello?\nassistant: You said Hello? {\"tone\":\"kind\"}"
-	if got := conversation(snap); got != want {
+	if got := transcript(snap); got != want {
 		t.Errorf("got\n%s\nwant\n%s", got, want)
 	}
 	if got, want := types(w.Bodies(c.Session)), "run_started step_start text_delta step_end checkpoint_created step_committed stream_end"; got != want {

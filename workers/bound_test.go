@@ -39,7 +39,7 @@ func TestApprovalOfAnotherInput(t *testing.T) {
 			w.resume(c.Session, "asking", "r1")
 			snap := w.AwaitStatus(c.Session, fold.Ended)
 			if ran.Load() != tt.ran {
-				t.Errorf("ran %d times, want %d:\n%s", ran.Load(), tt.ran, conversation(snap))
+				t.Errorf("ran %d times, want %d:\n%s", ran.Load(), tt.ran, transcript(snap))
 			}
 			var log strings.Builder
 			for _, rec := range w.Records(c.Session) {

@@ -92,8 +92,8 @@ func types(bodies []chunk.Body) string {
 	return strings.Join(names, " ")
 }
 
-// conversation returns the conversation, one line for each part.
-func conversation(snap fold.Snapshot) string {
+// transcript returns the conversation, one line for each part.
+func transcript(snap fold.Snapshot) string {
 	var lines []string
 	for _, m := range withoutBoundaries(snap.Messages(0)) {
 		for _, p := range m.Parts {

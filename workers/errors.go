@@ -49,7 +49,7 @@ const (
 
 	// CodeInputMismatch is the outcome of a call whose approval was given for another input, so it counts as not given: the model may call again.
 	CodeInputMismatch = "approval_input_mismatch"
-	CodeDeadline      = "client_tool_deadline_exceeded"
+	CodeDeadline      = control.CodeDeadline
 )
 
 // Error is an error that is shown to users. All fields except Cause are stored in the log.

@@ -48,7 +48,7 @@ assistant: Let me ask.
 assistant: location({"exact":true}) output-available "Bremen"
 assistant: payment({"euro":5}) output-available "paid {\"euro\":5}"
 assistant: location output-available, payment approval-responded null Hello?`
-	if got := conversation(snap); got != want {
+	if got := transcript(snap); got != want {
 		t.Errorf("got\n%s\nwant\n%s", got, want)
 	}
 	if snap.Position.Ordinal <= before.Position.Ordinal || snap.Epoch <= before.Epoch || snap.Faults.Lost > 0 {

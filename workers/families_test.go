@@ -68,7 +68,7 @@ assistant: {"type":"file","mediaType":"image/png","url":"https://soup.example/pe
 assistant: oven({}) output-error the tool failed
 assistant: knife(null) output-error half a JSON
 assistant: Pea soup.`
-	got := conversation(snap)
+	got := transcript(snap)
 	if strings.Contains(got, "data-progress") {
 		got = strings.Replace(got, `assistant: {"type":"data-progress","data":{"done":0.5}}`+"\n", "", 1)
 	}
@@ -207,7 +207,7 @@ func TestStepRetry(t *testing.T) {
 	})}))
 	w.Request(c)
 	snap := w.AwaitStatus(c.Session, fold.Ended)
-	if got, want := conversation(snap), "user: Hello?\nassistant: One.\nassistant: Two."; got != want {
+	if got, want := transcript(snap), "user: Hello?\nassistant: One.\nassistant: Two."; got != want {
 		t.Errorf("got\n%s\nwant\n%s", got, want)
 	}
 	resyncs := 0

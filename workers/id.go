@@ -10,18 +10,7 @@ import (
 	"github.com/tailrace/tailrace/chunk"
 )
 
-// Identifiers that another worker must find after a crash are functions of the log: the session and the run
-// of a sub-agent, and the key of a side effect.
-
-// childSession returns the session of the sub-agent that a call of a run starts.
-func childSession(s chunk.Session, run, call string) chunk.Session {
-	return s.Child("sub-" + digest("session", s.Tenant, s.Root, s.ID, run, call))
-}
-
-// childRun returns the first run in that session.
-func childRun(s chunk.Session, run, call string) string {
-	return "run-" + digest("run", s.Tenant, s.Root, s.ID, run, call)
-}
+// The key of a side effect is a function of the log: another worker must find it after a crash.
 
 // idempotencyKey returns the key of the side effect of a call.
 func idempotencyKey(s chunk.Session, run, call string) string {

@@ -40,7 +40,7 @@ func TestShutdownIsNotCounted(t *testing.T) {
 			if err := p.Handle(t.Context(), c); err != nil {
 				t.Fatal(err)
 			}
-			if got, want := conversation(w.AwaitStatus(c.Session, fold.Ended)), "user: Hello?\nassistant: Done."; got != want {
+			if got, want := transcript(w.AwaitStatus(c.Session, fold.Ended)), "user: Hello?\nassistant: Done."; got != want {
 				t.Errorf("got\n%s\nwant\n%s", got, want)
 			}
 		})

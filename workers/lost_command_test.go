@@ -94,7 +94,7 @@ func TestAbortFindsAnEarlyResume(t *testing.T) {
 	if err := w.Queue.Request(t.Context(), early, w.revision(c)); err != nil {
 		t.Fatal(err)
 	}
-	if err := p.stopChild(t.Context(), c.Session, c.AgentType, c.RunID); err != nil {
+	if err := p.stopChild(t.Context(), c.Session, c.RunID); err != nil {
 		t.Fatal(err)
 	}
 	if there := w.pending(c); there.RunID != early.RunID {

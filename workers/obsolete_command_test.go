@@ -110,7 +110,7 @@ func TestObsoleteCommandDoesNotBlockResume(t *testing.T) {
 	if there := w.pending(c); there.RunID != c.RunID {
 		t.Fatalf("command of the crashed worker missing, got run %s", there.RunID)
 	}
-	child := w.pending(control.Command{Session: childSession(c.Session, resume.RunID, "help"), AgentType: "helper"})
+	child := w.pending(control.Command{Session: control.SubagentSession(c.Session, resume.RunID, "help"), AgentType: "helper"})
 	if err := p.do(t.Context(), child); err != nil {
 		t.Fatal(err)
 	}
@@ -167,7 +167,7 @@ func TestAbortRacesResume(t *testing.T) {
 		t.Fatal(err)
 	}
 	resume := w.reply(c)
-	if err := p.stopChild(t.Context(), c.Session, c.AgentType, c.RunID); err != nil {
+	if err := p.stopChild(t.Context(), c.Session, c.RunID); err != nil {
 		t.Fatal(err)
 	}
 	if there := w.pending(c); there.RunID != resume.RunID {
@@ -201,7 +201,7 @@ func TestMessageToResumedRun(t *testing.T) {
 	if err := p.do(t.Context(), message); err != nil {
 		t.Fatal(err)
 	}
-	if got, want := conversation(w.Snapshot(c.Session)), "user: b\nassistant: b of 5"; !strings.HasSuffix(got, want) {
+	if got, want := transcript(w.Snapshot(c.Session)), "user: b\nassistant: b of 5"; !strings.HasSuffix(got, want) {
 		t.Errorf("got\n%s\nwant suffix\n%s", got, want)
 	}
 }

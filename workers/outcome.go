@@ -3,12 +3,14 @@ package workers
 import (
 	"context"
 	"encoding/json"
+	"slices"
 	"strings"
 	"time"
 
 	"github.com/tailrace/tailrace/chunk"
 	"github.com/tailrace/tailrace/internal/audit"
 	"github.com/tailrace/tailrace/internal/control"
+	"github.com/tailrace/tailrace/internal/conversation"
 	"github.com/tailrace/tailrace/projector/fold"
 )
 
@@ -49,38 +51,6 @@ func paramsOf(m chunk.SuspensionMarker) chunk.Value {
 		return nil
 	}
 	return payload.Params
-}
-
-// isPending reports whether a call of the given run waits for a user or a sub-agent.
-func isPending(snap fold.Snapshot, c fold.Call, run string) bool {
-	if c.Approved {
-		return false
-	}
-	if c.Child != nil {
-		return c.Child.Session == childSession(snap.Session, run, c.ID).ID
-	}
-	p, ok := pendingOf(snap, c.ID)
-	return ok && p.RunID == run
-}
-
-func pendingOf(snap fold.Snapshot, call string) (fold.Pending, bool) {
-	for _, p := range snap.Pending {
-		if p.CallID == call {
-			return p, true
-		}
-	}
-	return fold.Pending{}, false
-}
-
-// queued returns the calls that a run waits for.
-func pendingCalls(snap fold.Snapshot, run string) []fold.Call {
-	var calls []fold.Call
-	for _, c := range snap.OpenCalls() {
-		if isPending(snap, c, run) {
-			calls = append(calls, c)
-		}
-	}
-	return calls
 }
 
 // outcome is the result of a call, as it is stored.
@@ -191,8 +161,9 @@ func (t *Turn) writeAnswers(ctx context.Context, resumes string) error {
 		return t.recordWriteErr(err)
 	}
 	written := 0
+	pending := conversation.PendingCalls(t.snap, t.cmd.RunID)
 	for _, c := range t.snap.OpenCalls() {
-		if c.Approved || isPending(t.snap, c, t.cmd.RunID) {
+		if c.Approved || slices.ContainsFunc(pending, func(p conversation.PendingCall) bool { return p.CallID == c.ID }) {
 			continue
 		}
 		if err := t.completeCall(ctx, t.step, c, t.outcomeFor(ctx, answers, c)); err != nil {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"time"
 
 	"github.com/tailrace/tailrace/chunk"
 	"github.com/tailrace/tailrace/internal/control"
@@ -108,7 +109,7 @@ func (t *Turn) storeParams(ctx context.Context, kind string, calls []string) err
 	if t.params.IsNull() {
 		return nil
 	}
-	err := t.run.Emit(ctx, chunk.Chunk{AgentType: t.cmd.AgentType, Step: t.step, Body: suspensionMarker(kind, calls, noDeadline, t.params)})
+	err := t.run.Emit(ctx, chunk.Chunk{AgentType: t.cmd.AgentType, Step: t.step, Body: suspensionMarker(kind, calls, time.Time{}, t.params)})
 	if errors.Is(err, chunk.ErrTooLarge) || errors.Is(err, chunk.ErrInvalid) {
 		t.log.WarnContext(ctx, "run parameters not stored: record limit exceeded", "error", err)
 		return nil

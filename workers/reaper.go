@@ -12,6 +12,7 @@ import (
 
 	"github.com/tailrace/tailrace/chunk"
 	"github.com/tailrace/tailrace/internal/control"
+	"github.com/tailrace/tailrace/internal/conversation"
 	"github.com/tailrace/tailrace/producers"
 	"github.com/tailrace/tailrace/projector"
 	"github.com/tailrace/tailrace/projector/fold"
@@ -274,7 +275,7 @@ func (w *Workers) sweepSuspended(ctx context.Context, s chunk.Session) error {
 	if err != nil || runPhase(snap, snap.Run.ID) != phaseSuspended {
 		return err
 	}
-	for _, call := range pendingCalls(snap, snap.Run.ID) {
+	for _, call := range conversation.PendingCalls(snap, snap.Run.ID) {
 		if call.Child == nil {
 			continue
 		}
@@ -286,7 +287,7 @@ func (w *Workers) sweepSuspended(ctx context.Context, s chunk.Session) error {
 			return err
 		}
 	}
-	return w.continueSuspended(ctx, snap, snap.AgentType)
+	return w.continueSuspended(ctx, snap)
 }
 
 func (r *Reaper) sweepCommands(ctx context.Context, failed *int) error {

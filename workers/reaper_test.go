@@ -94,7 +94,7 @@ func TestAbandonedRun(t *testing.T) {
 				t.Errorf("slow writer: %v, want ErrFenced", err)
 			}
 			w.wantAbandoned(s)
-			if got := conversation(w.Snapshot(s)); !strings.Contains(got, "I was about to") {
+			if got := transcript(w.Snapshot(s)); !strings.Contains(got, "I was about to") {
 				t.Errorf("output missing:\n%s", got)
 			}
 			if again, err := r.Abandon(t.Context(), s, true); again || err != nil {
@@ -176,8 +176,8 @@ func TestSweep(t *testing.T) {
 	})}))
 	w.Request(parent)
 	w.AwaitStatus(parent.Session, fold.Paused)
-	child := execute(childSession(parent.Session, "r1", "c").ID, "unserved")
-	child.Session = childSession(parent.Session, "r1", "c")
+	child := execute(control.SubagentSession(parent.Session, "r1", "c").ID, "unserved")
+	child.Session = control.SubagentSession(parent.Session, "r1", "c")
 	natstest.Eventually(t, "the command of the sub-agent", func(ctx context.Context) error {
 		_, _, err := w.Queue.Pending(ctx, child.Session, "unserved")
 		return err
@@ -190,11 +190,11 @@ func TestSweep(t *testing.T) {
 	for _, s := range []chunk.Session{s, queued.Session, child.Session} {
 		w.wantAbandoned(s)
 	}
-	if got := conversation(w.Snapshot(queued.Session)); got != "user: Hello?" {
+	if got := transcript(w.Snapshot(queued.Session)); got != "user: Hello?" {
 		t.Errorf("the message of the queued run is missing:\n%s", got)
 	}
 	snap := w.AwaitStatus(parent.Session, fold.Ended)
-	if got := conversation(snap); !strings.Contains(got, "It said: no worker") {
+	if got := transcript(snap); !strings.Contains(got, "It said: no worker") {
 		t.Errorf("the parent has\n%s", got)
 	}
 	// The session is not locked: its next message is accepted after the old command.

@@ -45,7 +45,7 @@ func TestServerRestart(t *testing.T) {
 		}
 		w.Server.Restart(t)
 		if err := w.awaitOver(ctx, c.Session); err != nil {
-			t.Fatalf("%v\n%s", err, conversation(w.Snapshot(c.Session)))
+			t.Fatalf("%v\n%s", err, transcript(w.Snapshot(c.Session)))
 		}
 		users.Wait()
 		cancel()

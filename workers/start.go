@@ -12,6 +12,7 @@ import (
 
 	"github.com/tailrace/tailrace/chunk"
 	"github.com/tailrace/tailrace/internal/control"
+	"github.com/tailrace/tailrace/internal/conversation"
 	"github.com/tailrace/tailrace/internal/tracing"
 	"github.com/tailrace/tailrace/producers"
 	"github.com/tailrace/tailrace/projector/fold"
@@ -115,8 +116,8 @@ func (j *commandJob) isObsolete(ctx context.Context, snap fold.Snapshot) (bool, 
 	case snap.Run.Status == fold.RunInterrupted:
 		return false, nil
 	case snap.Run.Status == fold.RunSuspended:
-		all, _, err := j.w.allAnswered(ctx, snap, c.Resumes)
-		return !all, err
+		open, err := j.w.unanswered(ctx, snap)
+		return len(open) > 0, err
 	}
 	j.w.cfg.Log.InfoContext(ctx, "resume skipped: run is not resumable",
 		"session", c.Session.String(), "run", c.Resumes, "latest", snap.Run.ID, "status", string(snap.Run.Status))
@@ -137,11 +138,11 @@ func (j *commandJob) isObsolete(ctx context.Context, snap fold.Snapshot) (bool, 
 // to which it was redelivered, has begun to resume the run.
 func (j *commandJob) completeEmpty(ctx context.Context, snap fold.Snapshot) error {
 	if j.cmd.Kind == control.Resume && j.cmd.Resumes == snap.Run.ID && runPhase(snap, snap.Run.ID) == phaseSuspended {
-		if all, _, err := j.w.allAnswered(ctx, snap, snap.Run.ID); all || err != nil {
+		if open, err := j.w.unanswered(ctx, snap); len(open) == 0 || err != nil {
 			return cmp.Or(err, errRetry)
 		}
 	}
-	if err := j.w.continueSuspended(ctx, snap, j.cmd.AgentType); err != nil {
+	if err := j.w.continueSuspended(ctx, snap); err != nil {
 		return err
 	}
 	return control.AfterAck{Func: func(ctx context.Context) error {
@@ -149,7 +150,7 @@ func (j *commandJob) completeEmpty(ctx context.Context, snap fold.Snapshot) erro
 		if err != nil {
 			return err
 		}
-		return j.w.continueSuspended(ctx, snap, j.cmd.AgentType)
+		return j.w.continueSuspended(ctx, snap)
 	}}
 }
 
@@ -310,7 +311,7 @@ func (t *Turn) runAgent(ctx context.Context, agent Agent) error {
 // callAgent calls the agent, unless the run is already suspended or final.
 func (t *Turn) callAgent(ctx context.Context, agent Agent) (err error) {
 	switch {
-	case len(pendingCalls(t.snap, t.cmd.RunID)) > 0:
+	case len(conversation.PendingCalls(t.snap, t.cmd.RunID)) > 0:
 		// The previous worker crashed between the commit of the step and the pause.
 		return t.finishTurn(ErrSuspended)
 	case t.final:

@@ -59,7 +59,7 @@ func TestStopDuringStep(t *testing.T) {
 			if kind == control.StopAbort && *snap.Failure.Detail.Code != CodeAborted {
 				t.Errorf("failure %+v", snap.Failure)
 			}
-			if got := conversation(snap); !strings.Contains(got, "Once upon a time") {
+			if got := transcript(snap); !strings.Contains(got, "Once upon a time") {
 				t.Errorf("output missing:\n%s", got)
 			}
 			if got := types(w.Bodies(c.Session)); !strings.HasSuffix(got, test.types) {
@@ -255,8 +255,8 @@ func (w *env) awaitInterrupted(c control.Command) {
 	w.t.Helper()
 	w.awaitNoCommand(c)
 	snap := w.Snapshot(c.Session)
-	if snap.Run.Status != fold.RunInterrupted || len(snap.OpenCalls()) > 0 || !strings.Contains(conversation(snap), "I see ") {
-		w.t.Errorf("run %s, open calls %+v\n%s", snap.Run.Status, snap.OpenCalls(), conversation(snap))
+	if snap.Run.Status != fold.RunInterrupted || len(snap.OpenCalls()) > 0 || !strings.Contains(transcript(snap), "I see ") {
+		w.t.Errorf("run %s, open calls %+v\n%s", snap.Run.Status, snap.OpenCalls(), transcript(snap))
 	}
 }
 

@@ -1,6 +1,7 @@
 package workers
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -10,24 +11,23 @@ import (
 
 	"github.com/tailrace/tailrace/chunk"
 	"github.com/tailrace/tailrace/internal/control"
+	"github.com/tailrace/tailrace/internal/conversation"
 	"github.com/tailrace/tailrace/internal/jscontrol"
 	"github.com/tailrace/tailrace/projector/fold"
 )
 
-var noDeadline time.Time
-
 // suspend pauses the run until its pending calls have answers.
 func (t *Turn) suspend(ctx context.Context) error {
-	calls := pendingCalls(t.snap, t.cmd.RunID)
+	calls := conversation.PendingCalls(t.snap, t.cmd.RunID)
 	ids := make([]string, 0, len(calls))
 	paused := chunk.RunPaused{RunID: t.cmd.RunID, Reason: suspendedChildren}
 	for _, c := range calls {
 		if c.Child != nil {
 			continue // the marker lists calls of users and browsers only
 		}
-		ids = append(ids, c.ID)
+		ids = append(ids, c.CallID)
 		if paused.PendingToolCallID == nil {
-			paused.Reason, paused.PendingToolCallID, paused.PendingToolName = suspendedClient, &c.ID, &c.ToolName
+			paused.Reason, paused.PendingToolCallID, paused.PendingToolName = suspendedClient, &c.CallID, &c.ToolName
 		}
 	}
 	if err := t.storeParams(ctx, paused.Reason, ids); err != nil {
@@ -43,7 +43,7 @@ func (t *Turn) suspend(ctx context.Context) error {
 	if err := t.refresh(ctx); err != nil {
 		return err
 	}
-	return t.w.afterPause(ctx, t.snap, t.cmd)
+	return t.w.afterPause(ctx, t.snap)
 }
 
 // afterPause completes a pause: it starts the sub-agents, schedules the deadline, and resumes the run if all
@@ -51,137 +51,96 @@ func (t *Turn) suspend(ctx context.Context) error {
 //  1. A sub-agent ends before its parent's run_paused is in the log.
 //  2. Its worker finds the parent running and does not resume it.
 //  3. The parent pauses, and no process resumes it.
-func (w *Workers) afterPause(ctx context.Context, snap fold.Snapshot, c control.Command) error {
-	if aborted, err := w.abortIfRequested(ctx, snap, c.AgentType); aborted || err != nil {
+func (w *Workers) afterPause(ctx context.Context, snap fold.Snapshot) error {
+	if aborted, err := w.abortIfRequested(ctx, snap); aborted || err != nil {
 		return err
 	}
-	run := snap.Run.ID
-	answers, err := w.answers(ctx, c.Session, run)
+	open, err := w.unanswered(ctx, snap)
 	if err != nil {
 		return err
 	}
-	var next time.Time
-	for _, call := range pendingCalls(snap, run) {
-		if _, done := answers[call.ID]; done {
+	for _, call := range open {
+		if call.Child == nil {
 			continue
 		}
-		if call.Child != nil {
-			if err := w.startChild(ctx, snap, c.AgentType, call); err != nil {
-				return err
-			}
-			continue
-		}
-		if p, ok := pendingOf(snap, call.ID); ok && p.Deadline > 0 {
-			if d := time.UnixMilli(p.Deadline); next.IsZero() || d.Before(next) {
-				next = d
-			}
-		}
-	}
-	if !next.IsZero() {
-		if err := w.expireAt(ctx, c, run, next); err != nil {
+		if err := w.startChild(ctx, snap, call); err != nil {
 			return err
 		}
 	}
-	return w.requestResume(ctx, snap, c.AgentType)
+	if next, ok := conversation.NextDeadline(open); ok {
+		if err := w.expireAt(ctx, snap, next); err != nil {
+			return err
+		}
+	}
+	return w.requestResume(ctx, snap)
 }
 
 // abortIfRequested queues an Abort of the suspended run of a session if the inbox has that request, and reports whether it has.
-func (w *Workers) abortIfRequested(ctx context.Context, snap fold.Snapshot, agentType string) (requested bool, err error) {
+func (w *Workers) abortIfRequested(ctx context.Context, snap fold.Snapshot) (requested bool, err error) {
 	stop, wanted, err := w.inbox.StopRequest(ctx, snap.Session, snap.Run.ID)
 	if err != nil || !wanted || stop.Kind != control.StopAbort {
 		return false, err
 	}
-	return true, w.requestAbort(ctx, snap, agentType, stop.Reason)
-}
-
-// requestAbort queues an Abort of the suspended run of a session. A stop request that a run did not read
-// before it paused needs a command of its own. If the current command aborted the run instead:
-//  1. Worker A pauses a run and stalls before it acknowledges the command.
-//  2. The command is redelivered to worker B, which starts the run in order to end it, and crashes.
-//  3. Worker A acknowledges the command. The run stays active forever, and the session accepts no other run.
-func (w *Workers) requestAbort(ctx context.Context, snap fold.Snapshot, agentType, reason string) error {
-	return w.request(ctx, control.Command{
-		Kind: control.Abort, Session: snap.Session, AgentType: agentType, RunID: snap.Run.ID, Reason: reason,
-	}, snap)
+	return true, w.request(ctx, conversation.Abort(snap, stop), snap)
 }
 
 // expireAt schedules the deadline of a run. A deadline beyond the maximum delay of the queue is scheduled in
 // several stages.
-func (w *Workers) expireAt(ctx context.Context, c control.Command, run string, at time.Time) error {
+func (w *Workers) expireAt(ctx context.Context, snap fold.Snapshot, at time.Time) error {
 	if last := time.Now().Add(jscontrol.MaxDelay - time.Hour); at.After(last) {
 		at = last
 	}
 	return w.queue.PublishAt(ctx, control.Command{
-		Kind: control.Expire, Session: c.Session, AgentType: c.AgentType, RunID: run, Deadline: at,
+		Kind: control.Expire, Session: snap.Session, AgentType: snap.AgentType, RunID: snap.Run.ID, Deadline: at,
 	}, at)
 }
 
-// expire stores a CodeDeadline answer for every call whose deadline has passed.
+// expire stores an answer for every call whose deadline has passed.
 func (w *Workers) expire(ctx context.Context, snap fold.Snapshot, c control.Command) error {
 	if runPhase(snap, c.RunID) != phaseSuspended {
 		return nil // the run was resumed
 	}
-	for _, call := range pendingCalls(snap, c.RunID) {
-		p, ok := pendingOf(snap, call.ID)
-		if !ok || p.Deadline == 0 || p.Deadline > c.Deadline.UnixMilli() {
-			continue
-		}
-		a := control.Answer{
-			Session: c.Session, RunID: c.RunID, CallID: call.ID, ToolName: call.ToolName, Kind: control.ClientResult,
-			Error: "no answer before the deadline", ErrorCode: CodeDeadline,
-		}
-		if call.ApprovalID != "" {
-			a.Kind, a.ApprovalID = control.Approval, call.ApprovalID
-		}
+	for _, a := range conversation.Expire(conversation.PendingCalls(snap, c.RunID), c.Deadline.Add(time.Millisecond)) { // that of the command has passed
 		if err := w.inbox.Answer(ctx, a); err != nil && !errors.Is(err, control.ErrAnswered) {
 			return err
 		}
 	}
-	return w.afterPause(ctx, snap, c)
+	return w.afterPause(ctx, snap)
 }
 
-// allAnswered reports whether all pending calls of a run have answers, and whether one of them was abandoned
-// for a message that is about to start a run.
-func (w *Workers) allAnswered(ctx context.Context, snap fold.Snapshot, run string) (all, awaitsMessage bool, err error) {
-	answers, err := w.answers(ctx, snap.Session, run)
-	if err != nil {
-		return false, false, err
-	}
-	for _, call := range pendingCalls(snap, run) {
-		a, ok := answers[call.ID]
-		if !ok {
-			return false, false, nil
-		}
-		awaitsMessage = awaitsMessage || a.AwaitsMessage(time.Now())
-	}
-	return true, awaitsMessage, nil
+// unanswered returns the calls without an answer that the suspended run of a session waits for.
+func (w *Workers) unanswered(ctx context.Context, snap fold.Snapshot) ([]conversation.PendingCall, error) {
+	answers, err := w.answers(ctx, snap.Session, snap.Run.ID)
+	return slices.DeleteFunc(conversation.PendingCalls(snap, snap.Run.ID), func(c conversation.PendingCall) bool {
+		_, ok := answers[c.CallID]
+		return ok
+	}), err
 }
 
 // continueSuspended requests what the suspended run of a session waits for: its Abort if the inbox has that request, or its Resume
 // if all answers are stored. Another process that requested one of them may have found a command of the session on the queue, and
 // relied on its worker.
-func (w *Workers) continueSuspended(ctx context.Context, snap fold.Snapshot, agentType string) error {
+func (w *Workers) continueSuspended(ctx context.Context, snap fold.Snapshot) error {
 	if runPhase(snap, snap.Run.ID) != phaseSuspended {
 		return nil
 	}
-	if aborted, err := w.abortIfRequested(ctx, snap, agentType); aborted || err != nil {
+	if aborted, err := w.abortIfRequested(ctx, snap); aborted || err != nil {
 		return err
 	}
-	return w.requestResume(ctx, snap, agentType)
+	return w.requestResume(ctx, snap)
 }
 
-// requestResume queues a Resume of the suspended run of a session if all answers are stored. The run id of
-// the Resume is the same for every client that requests it.
-func (w *Workers) requestResume(ctx context.Context, snap fold.Snapshot, agentType string) error {
-	run := snap.Run.ID
-	all, awaitsMessage, err := w.allAnswered(ctx, snap, run)
-	if err != nil || !all || awaitsMessage {
+// requestResume queues a Resume of the suspended run of a session if all answers are stored.
+func (w *Workers) requestResume(ctx context.Context, snap fold.Snapshot) error {
+	answers, err := w.answers(ctx, snap.Session, snap.Run.ID)
+	if err != nil {
 		return err
 	}
-	return w.request(ctx, control.Command{
-		Kind: control.Resume, Session: snap.Session, AgentType: agentType,
-		RunID: control.ResumeRunID(run), Resumes: run, Mode: modeContinue,
-	}, snap)
+	c, ok := conversation.Resume(snap, answers, time.Now())
+	if !ok {
+		return nil
+	}
+	return w.request(ctx, c, snap)
 }
 
 // request publishes the next command of a session, for which snap was loaded. A command on the queue that is
@@ -200,36 +159,25 @@ func (w *Workers) request(ctx context.Context, c control.Command, snap fold.Snap
 		switch {
 		case !ok || busy.Unreadable != nil:
 			return err
-		case !isComplete(snap, busy.Command):
+		case !conversation.Done(snap, busy.Command):
 			return nil
 		}
 		after = busy.Revision
 	}
 }
 
-// isComplete reports whether a command needs only to be acknowledged.
-func isComplete(snap fold.Snapshot, c control.Command) bool {
-	switch runPhase(snap, c.RunID) {
-	case phaseDone:
-		return true
-	case phaseSuspended:
-		return c.Kind != control.Abort
-	}
-	return false
-}
-
 // startChild requests the run of a sub-agent. The command is a function of the log, and thus the same from
 // every worker.
-func (w *Workers) startChild(ctx context.Context, snap fold.Snapshot, agentType string, call fold.Call) error {
-	parent := control.Parent{Session: snap.Session.ID, AgentType: agentType, RunID: snap.Run.ID, CallID: call.ID, ToolName: call.ToolName}
+func (w *Workers) startChild(ctx context.Context, snap fold.Snapshot, call conversation.PendingCall) error {
+	parent := control.Parent{Session: snap.Session.ID, AgentType: snap.AgentType, RunID: snap.Run.ID, CallID: call.CallID, ToolName: call.ToolName}
 	return w.request(ctx, childCommand(snap.Session, parent, call.Child.Type, call.Input), fold.Snapshot{})
 }
 
 // childCommand returns the command of the sub-agent that the call of a session starts.
 func childCommand(s chunk.Session, p control.Parent, agentType string, input chunk.Value) control.Command {
 	return control.Command{
-		Kind: control.Execute, Session: childSession(s, p.RunID, p.CallID), AgentType: agentType,
-		RunID:  childRun(s, p.RunID, p.CallID),
+		Kind: control.Execute, Session: control.SubagentSession(s, p.RunID, p.CallID), AgentType: agentType,
+		RunID:  control.SubagentRunID(s, p.RunID, p.CallID),
 		Input:  []chunk.InputMessage{{Content: messageIn(input)}},
 		Params: input,
 		Parent: &p,
@@ -283,7 +231,7 @@ func (w *Workers) resumeParent(ctx context.Context, parent chunk.Session, run st
 	if runPhase(snap, run) != phaseSuspended {
 		return nil // the parent reads the answers after its pause
 	}
-	return w.requestResume(ctx, snap, snap.AgentType)
+	return w.requestResume(ctx, snap)
 }
 
 // answerParent stores the result of a sub-agent. A result that exceeds the limits is replaced by an error, so
@@ -308,7 +256,7 @@ func subagentAnswer(snap fold.Snapshot) control.Answer {
 	case fold.RunEnded:
 		a.Result = snap.Run.Output
 		if len(a.Result) == 0 {
-			a.Result, _ = chunk.ValueOf(lastText(snap)) // a text is always a value
+			a.Result, _ = chunk.ValueOf(conversation.LastText(snap)) // a text is always a value
 		}
 	case fold.RunFailed:
 		a.Error, a.ErrorCode = "sub-agent failed", CodeInternal
@@ -333,16 +281,6 @@ func clip(s string) string {
 		}
 	}
 	return s
-}
-
-// lastText returns the last text of the answer of a run.
-func lastText(snap fold.Snapshot) string {
-	for _, m := range slices.Backward(snap.Messages(snap.TurnMessages())) {
-		if text := m.Text(); m.Role == fold.Assistant && text != "" {
-			return text
-		}
-	}
-	return ""
 }
 
 // abort fails a suspended run.
@@ -439,35 +377,31 @@ func (j *commandJob) conclude(ctx context.Context, snap fold.Snapshot) error {
 // stopChildren aborts the sub-agents of an aborted run. A queued or running sub-agent gets a stop request in
 // its inbox, a suspended one also an Abort command.
 func (w *Workers) stopChildren(ctx context.Context, parent fold.Snapshot, run string) error {
-	for _, call := range pendingCalls(parent, run) {
+	for _, call := range conversation.PendingCalls(parent, run) {
 		if call.Child == nil {
 			continue
 		}
-		if err := w.stopChild(ctx, parent.Session.Child(call.Child.Session), call.Child.Type, childRun(parent.Session, run, call.ID)); err != nil {
+		if err := w.stopChild(ctx, parent.Session.Child(call.Child.Session), control.SubagentRunID(parent.Session, run, call.CallID)); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-func (w *Workers) stopChild(ctx context.Context, s chunk.Session, agentType, first string) error {
-	const reason = "parent run stopped"
+func (w *Workers) stopChild(ctx context.Context, s chunk.Session, first string) error {
 	snap, err := w.snapshot(ctx, s)
 	if err != nil {
 		return err
 	}
-	run := snap.Run.ID
-	switch {
-	case run == "":
-		run = first
-	case runPhase(snap, run) == phaseDone:
+	stop := control.Stop{Session: s, RunID: cmp.Or(snap.Run.ID, first), Kind: control.StopAbort, Reason: "parent run stopped"}
+	if runPhase(snap, stop.RunID) == phaseDone {
 		return nil
 	}
-	if err := w.inbox.Stop(ctx, control.Stop{Session: s, RunID: run, Kind: control.StopAbort, Reason: reason}); err != nil {
+	if err := w.inbox.Stop(ctx, stop); err != nil {
 		return err
 	}
-	if runPhase(snap, run) != phaseSuspended {
+	if runPhase(snap, stop.RunID) != phaseSuspended {
 		return nil // the run reads its inbox after a pause
 	}
-	return w.requestAbort(ctx, snap, agentType, reason)
+	return w.request(ctx, conversation.Abort(snap, stop), snap)
 }

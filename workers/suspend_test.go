@@ -97,7 +97,7 @@ assistant: location output-available, payment output-denied {"tone":"kind"} Hell
 			})
 			w.resume(c.Session, "asking", "r1")
 			snap = w.AwaitStatus(c.Session, fold.Ended)
-			if got := conversation(snap); got != test.want {
+			if got := transcript(snap); got != test.want {
 				t.Errorf("got\n%s\nwant\n%s", got, test.want)
 			}
 			if ran.Load() != test.ran {
@@ -123,7 +123,7 @@ assistant: Let me ask.
 assistant: location({"exact":true}) output-error no answer before the deadline
 assistant: payment({"euro":5}) output-error no answer before the deadline
 assistant: location output-error, payment output-error {"tone":"kind"} Hello?`
-	if got := conversation(snap); got != want {
+	if got := transcript(snap); got != want {
 		t.Errorf("got\n%s\nwant\n%s", got, want)
 	}
 	codes := 0
@@ -161,7 +161,7 @@ user: Never mind.
 assistant: Let me ask.
 assistant: location({"exact":true}) input-available 
 assistant: payment({"euro":5}) approval-requested `
-	if got := conversation(snap); got != want {
+	if got := transcript(snap); got != want {
 		t.Errorf("got\n%s\nwant\n%s", got, want)
 	}
 	ends := strings.Repeat("tool_end ", 2)
@@ -264,7 +264,7 @@ func TestSubagents(t *testing.T) {
 		w.serve(w.worker(family(t)))
 	}
 	w.Request(c)
-	curious := childSession(c.Session, "r1", "b")
+	curious := control.SubagentSession(c.Session, "r1", "b")
 	waits := w.AwaitStatus(curious, fold.Paused)
 	w.answer(control.Answer{Session: curious, RunID: waits.Run.ID, CallID: "where", Kind: control.ClientResult, Result: chunk.Value(`"here"`)})
 	w.resume(curious, "curious", waits.Run.ID)
@@ -275,7 +275,7 @@ assistant: subagent__child({"message":"red"}) output-available "I say red"
 assistant: subagent__curious({"colour":"blue"}) output-available {"at":"here","params":{"colour":"blue"}}
 assistant: subagent__failing({}) output-error no colours here
 assistant: They have answered.`
-	if got := conversation(snap); got != want {
+	if got := transcript(snap); got != want {
 		t.Errorf("got\n%s\nwant\n%s", got, want)
 	}
 	children := aisdk.Snapshot(snap, aisdk.SnapshotOptions{Partial: true}).Children
@@ -349,7 +349,7 @@ func TestParamsAfterCrashOfResumedRun(t *testing.T) {
 		t.Fatal(err)
 	}
 	const want = `assistant: location output-available, payment approval-responded {"tone":"kind"} Hello?`
-	if got := conversation(w.Snapshot(c.Session)); !strings.HasSuffix(got, want) {
+	if got := transcript(w.Snapshot(c.Session)); !strings.HasSuffix(got, want) {
 		t.Errorf("got\n%s\nwant suffix\n%s", got, want)
 	}
 }

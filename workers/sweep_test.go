@@ -71,10 +71,10 @@ func TestSweepAnswersParents(t *testing.T) {
 	w.Request(parent)
 	paused := w.AwaitStatus(parent.Session, fold.Paused)
 	w.awaitNoCommand(parent)
-	child := control.Command{Session: childSession(parent.Session, "r1", "c"), AgentType: "helper"}
+	child := control.Command{Session: control.SubagentSession(parent.Session, "r1", "c"), AgentType: "helper"}
 	w.take(child)
 	run, err := w.NewWriter(producers.Config{}).Start(t.Context(), child.Session, chunk.RunStarted{
-		RunID: childRun(parent.Session, "r1", "c"), Parent: &chunk.Parent{SessionID: parent.Session.ID, CallID: "c"},
+		RunID: control.SubagentRunID(parent.Session, "r1", "c"), Parent: &chunk.Parent{SessionID: parent.Session.ID, CallID: "c"},
 	}, producers.AgentType("helper"))
 	if err != nil {
 		t.Fatal(err)
@@ -92,7 +92,7 @@ func TestSweepAnswersParents(t *testing.T) {
 	}
 	w.wantAbandoned(child.Session)
 	w.sweep(paused)
-	if got := conversation(w.AwaitStatus(parent.Session, fold.Ended)); !strings.Contains(got, "It said: the run has no worker") {
+	if got := transcript(w.AwaitStatus(parent.Session, fold.Ended)); !strings.Contains(got, "It said: the run has no worker") {
 		t.Errorf("the parent has\n%s", got)
 	}
 }

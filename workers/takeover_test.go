@@ -16,6 +16,7 @@ import (
 	"github.com/tailrace/tailrace/codec/aisdk"
 	"github.com/tailrace/tailrace/consumers"
 	"github.com/tailrace/tailrace/internal/control"
+	"github.com/tailrace/tailrace/internal/conversation"
 	"github.com/tailrace/tailrace/projector/fold"
 )
 
@@ -140,7 +141,7 @@ func (w *env) answerAll(ctx context.Context, s chunk.Session, agent string) erro
 		}
 	}
 	answers, err := w.Inbox.Answers(ctx, s, snap.Run.ID)
-	if err != nil || len(answers) < len(pendingCalls(snap, snap.Run.ID)) {
+	if err != nil || len(answers) < len(conversation.PendingCalls(snap, snap.Run.ID)) {
 		return err // the sub-agent's worker requests the Resume
 	}
 	c := control.Command{Kind: control.Resume, Session: s, AgentType: agent, RunID: control.ResumeRunID(snap.Run.ID), Resumes: snap.Run.ID}
@@ -244,7 +245,7 @@ func (w *env) play(c control.Command, agents map[string]Agent, random *rand.Rand
 	}
 	last := w.serve(w.worker(agents))
 	if err := w.awaitOver(ctx, c.Session); err != nil {
-		w.t.Fatalf("last worker: %v\n%s", err, conversation(w.Snapshot(c.Session)))
+		w.t.Fatalf("last worker: %v\n%s", err, transcript(w.Snapshot(c.Session)))
 	}
 	users.Wait()
 	last.Stop()
@@ -317,7 +318,7 @@ func TestResyncAfterTakeover(t *testing.T) {
 		if err := w.worker(twoSteps(0, nil)).do(t.Context(), c); err != nil {
 			t.Fatal(err)
 		}
-		if got, want := conversation(w.Snapshot(c.Session)), "user: Hello?\nassistant: Step 1. \nassistant: Step 2. "; got != want {
+		if got, want := transcript(w.Snapshot(c.Session)), "user: Hello?\nassistant: Step 1. \nassistant: Step 2. "; got != want {
 			t.Errorf("crash in step %d: got\n%s\nwant\n%s", step, got, want)
 		}
 		want := chunk.StreamResync{StepCount: 1, MessageCount: 2, Reason: "crash_recovery"}
@@ -365,7 +366,7 @@ func TestBusySession(t *testing.T) {
 		}
 	}
 	const want = "user: First.\nassistant: Step 1. \nassistant: Step 2. \nuser: Second.\nassistant: Step 1. \nassistant: Step 2. "
-	if got := conversation(w.Snapshot(first.Session)); got != want {
+	if got := transcript(w.Snapshot(first.Session)); got != want {
 		t.Errorf("got\n%s\nwant\n%s", got, want)
 	}
 }

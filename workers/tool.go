@@ -240,7 +240,7 @@ func (c *Call) Delegate(ctx context.Context, input any) error {
 			return err
 		}
 		return c.step.queue(ctx, chunk.SubagentStart{
-			SubAgentType: agentType, SubSessionID: childSession(t.cmd.Session, t.cmd.RunID, c.id).ID, CallID: c.id,
+			SubAgentType: agentType, SubSessionID: control.SubagentSession(t.cmd.Session, t.cmd.RunID, c.id).ID, CallID: c.id,
 		})
 	})
 }

@@ -47,11 +47,11 @@ func TestTurns(t *testing.T) {
 	next("r2", "", "c")
 	snap := next("r3", "msg-4")
 	want := "user: a\nuser: b\nassistant: a+b of 2\nuser: c\nassistant: c of 4"
-	if got := conversation(snap); got != want {
+	if got := transcript(snap); got != want {
 		t.Errorf("got\n%s\nwant\n%s", got, want)
 	}
 	snap = next("r4", "msg-3", "d")
-	if got, want := conversation(snap), "user: a\nuser: b\nassistant: a+b of 2\nuser: d\nassistant: d of 4"; got != want {
+	if got, want := transcript(snap), "user: a\nuser: b\nassistant: a+b of 2\nuser: d\nassistant: d of 4"; got != want {
 		t.Errorf("got\n%s\nwant\n%s", got, want)
 	}
 	if n := snap.MessageCount(); n != 9 {
@@ -84,7 +84,7 @@ func TestResumeInterruptedRun(t *testing.T) {
 	w.AwaitStatus(c.Session, fold.Paused)
 	w.resume(c.Session, "story", "r1")
 	snap := w.AwaitStatus(c.Session, fold.Ended)
-	if got, want := conversation(snap), "user: A story!\nassistant: Once upon a time\nassistant: The end. {\"tone\":\"kind\"}"; got != want {
+	if got, want := transcript(snap), "user: A story!\nassistant: Once upon a time\nassistant: The end. {\"tone\":\"kind\"}"; got != want {
 		t.Errorf("got\n%s\nwant\n%s", got, want)
 	}
 	for _, b := range w.Bodies(c.Session) {
@@ -134,7 +134,7 @@ assistant: location({"exact":true}) output-available "Bremen"
 assistant: payment({"euro":5}) output-available "paid"
 user: And hurry.
 assistant: step 1`
-	if got := conversation(snap); got != want || ran.Load() != 1 {
+	if got := transcript(snap); got != want || ran.Load() != 1 {
 		t.Errorf("got\n%s\nwant\n%s\npayment ran %d times", got, want, ran.Load())
 	}
 }
@@ -150,7 +150,7 @@ func TestAbortIncludesSubagents(t *testing.T) {
 	w.Request(c)
 	<-started
 	w.AwaitStatus(c.Session, fold.Paused)
-	curious := childSession(c.Session, "r1", "b")
+	curious := control.SubagentSession(c.Session, "r1", "b")
 	w.AwaitStatus(curious, fold.Paused)
 	err := w.Queue.Request(t.Context(), control.Command{Kind: control.Abort, Session: c.Session, AgentType: "parent", RunID: "r1", Reason: "enough"}, w.revision(c))
 	if err != nil {
@@ -160,7 +160,7 @@ func TestAbortIncludesSubagents(t *testing.T) {
 	if snap.Failure.Message != "run aborted: enough" || len(snap.OpenCalls()) > 0 {
 		t.Errorf("failure %+v, open calls %+v", snap.Failure, snap.OpenCalls())
 	}
-	for _, s := range []chunk.Session{curious, childSession(c.Session, "r1", "a")} {
+	for _, s := range []chunk.Session{curious, control.SubagentSession(c.Session, "r1", "a")} {
 		if snap := w.AwaitStatus(s, fold.Failed); *snap.Failure.Detail.Code != CodeAborted {
 			t.Errorf("%s: %+v", s, snap.Failure)
 		}
@@ -187,7 +187,7 @@ func TestLargeSubagentResult(t *testing.T) {
 	}))
 	w.Request(c)
 	snap := w.AwaitStatus(c.Session, fold.Ended)
-	if got := conversation(snap); !strings.HasSuffix(got, "assistant: sub-agent result exceeds the limits") {
+	if got := transcript(snap); !strings.HasSuffix(got, "assistant: sub-agent result exceeds the limits") {
 		t.Errorf("got\n%.400s", got)
 	}
 }
@@ -235,7 +235,7 @@ func TestStepRejections(t *testing.T) {
 	})}))
 	w.Request(c)
 	snap := w.AwaitStatus(c.Session, fold.Ended)
-	if got, want := conversation(snap), "user: Go.\nassistant: fine"; got != want {
+	if got, want := transcript(snap), "user: Go.\nassistant: fine"; got != want {
 		t.Errorf("got\n%s\nwant\n%s", got, want)
 	}
 }
@@ -257,8 +257,8 @@ func TestGraceEnds(t *testing.T) {
 	<-started
 	w.stop(c.Session, "r1", control.StopAbort)
 	snap := w.AwaitStatus(c.Session, fold.Failed)
-	if got := strings.Count(conversation(snap), "Once upon a time"); got != 1 {
-		t.Errorf("found %d times:\n%s", got, conversation(snap))
+	if got := strings.Count(transcript(snap), "Once upon a time"); got != 1 {
+		t.Errorf("found %d times:\n%s", got, transcript(snap))
 	}
 }
 

@@ -227,7 +227,7 @@ func (j *commandJob) do(ctx context.Context) error {
 		}
 		return j.takeOver(ctx, snap)
 	case phaseSuspended:
-		return j.w.afterPause(ctx, snap, j.cmd)
+		return j.w.afterPause(ctx, snap)
 	}
 	if snap.Run.ID == j.cmd.RunID && snap.Run.Status == fold.RunInterrupted {
 		closed, err := j.w.closed(ctx, snap.Session)

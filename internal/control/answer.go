@@ -42,8 +42,14 @@ const (
 	MaxResult = 496 << 10
 )
 
-// CodeAbandoned is the ErrorCode of a call whose user sent a message instead of an answer.
-const CodeAbandoned = "client_tool_abandoned"
+// The ErrorCodes of calls without an answer.
+const (
+	// CodeAbandoned is that of a call whose user sent a message instead of an answer.
+	CodeAbandoned = "client_tool_abandoned"
+
+	// CodeDeadline is that of a call without an answer before its deadline.
+	CodeDeadline = "client_tool_deadline_exceeded"
+)
 
 // abandonGrace limits the time between abandoning calls and requesting the run of the message. The clocks of edges and workers may differ by as much.
 const abandonGrace = 15 * time.Second

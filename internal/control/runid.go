@@ -23,8 +23,20 @@ func RegenerateRunID(s chunk.Session, message, run string) string {
 // ResumeRunID returns the run that continues a run which is paused or was interrupted.
 func ResumeRunID(run string) string { return runID("resume", run) }
 
-// runID hashes the parts, each after its length: ("a", "bc") differs from ("ab", "c").
-func runID(parts ...string) string {
+// SubagentSession returns the session of the sub-agent that a call of a run starts.
+func SubagentSession(s chunk.Session, run, call string) chunk.Session {
+	return s.Child("sub-" + hash("session", s.Tenant, s.Root, s.ID, run, call))
+}
+
+// SubagentRunID returns the first run in that session.
+func SubagentRunID(s chunk.Session, run, call string) string {
+	return runID("run", s.Tenant, s.Root, s.ID, run, call)
+}
+
+func runID(parts ...string) string { return "run-" + hash(parts...) }
+
+// hash hashes the parts, each after its length: ("a", "bc") differs from ("ab", "c").
+func hash(parts ...string) string {
 	h := sha256.New()
 	for _, part := range parts {
 		var size [8]byte
@@ -34,5 +46,5 @@ func runID(parts ...string) string {
 		h.Write(size[:])
 		h.Write([]byte(part))
 	}
-	return "run-" + hex.EncodeToString(h.Sum(nil)[:16])
+	return hex.EncodeToString(h.Sum(nil)[:16])
 }

@@ -133,14 +133,14 @@ func (s *Service) store(ctx context.Context, req Request, c SubmittedAnswer) *Re
 	}
 	answer := wait.take(c)
 	if wait.expired(state.Now) {
-		answer = failAll([]PendingCall{*wait}, "nobody answered in time", CodeDeadline)[0]
+		answer = Expire([]PendingCall{*wait}, state.Now)[0]
 	}
 	err = s.answer(ctx, answer)
 	first, late := errors.AsType[*control.AnsweredError](err)
 	if err != nil && !late {
 		return s.Failed(ctx, req.Session, "answer", err)
 	}
-	if !late && answer.ErrorCode != CodeDeadline {
+	if !late && answer.ErrorCode != control.CodeDeadline {
 		s.observe.accepted()
 	}
 	if plan, _ := s.decide(ctx, &req); plan.Refusal != nil && !late {
@@ -150,7 +150,7 @@ func (s *Service) store(ctx context.Context, req Request, c SubmittedAnswer) *Re
 	if late {
 		answer = first.Answer
 	}
-	if late || answer.ErrorCode == CodeDeadline {
+	if late || answer.ErrorCode == control.CodeDeadline {
 		answer.CallID = c.CallID // the inbox has the id of the call in the sub-agent's session
 		return alreadyAnswered(answer)
 	}

@@ -41,7 +41,7 @@ func (r Request) sort(state *State) answerSet {
 			s.addIntent(w.take(c))
 		case same(*w.Answer, w.take(c)):
 			s.known = true
-		case w.Answer.ErrorCode == CodeDeadline:
+		case w.Answer.ErrorCode == control.CodeDeadline:
 			s.reject(state, c, Expired)
 		default:
 			lost := *w.Answer
@@ -194,7 +194,7 @@ func NewOutcome(first control.Answer) *Outcome {
 
 // alreadyAnswered returns the refusal of an answer to a call that has one.
 func alreadyAnswered(first control.Answer) *Refusal {
-	if first.ErrorCode == CodeDeadline {
+	if first.ErrorCode == control.CodeDeadline {
 		return &Refusal{Reason: ReasonExpired, First: &first}
 	}
 	return &Refusal{Reason: ReasonAnswered, First: &first}

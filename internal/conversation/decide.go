@@ -185,47 +185,23 @@ func execute(state *State, requested intent) Plan {
 
 // resume requests that a paused run continues.
 func resume(b *SuspendedRun) Plan {
-	return Plan{Path: PathResume, After: b.CommandRevision, Command: &control.Command{
-		Kind: control.Resume, Session: b.Session, AgentType: b.AgentType,
-		RunID: control.ResumeRunID(b.RunID), Resumes: b.RunID, Mode: modeContinue,
-	}}
+	c := resumeCommand(b.Session, b.AgentType, b.RunID)
+	return Plan{Path: PathResume, After: b.CommandRevision, Command: &c}
 }
 
 const modeContinue = "continue"
 
 // sweep fails the calls whose deadline has passed, CV-20.
 func sweep(state *State) []control.Answer {
-	late := slices.DeleteFunc(state.open(), func(w PendingCall) bool { return !w.expired(state.Now) })
-	slices.SortFunc(late, func(a, b PendingCall) int { return strings.Compare(a.CallID, b.CallID) })
-	return failAll(late, "nobody answered in time", CodeDeadline)
+	late := Expire(state.open(), state.Now)
+	slices.SortFunc(late, func(a, b control.Answer) int { return strings.Compare(a.CallID, b.CallID) })
+	return late
 }
 
 // abandon fails the pending calls of a user who sends a message instead of answers, CS-24.
 func abandon(open []PendingCall) []control.Answer {
-	return failAll(open, "the call was abandoned: the person said something else instead", CodeAbandoned)
+	return failAll(open, "the call was abandoned: the person said something else instead", control.CodeAbandoned)
 }
 
-// The codes of docs/protocol/chat.md#helix-12.2.
-const (
-	CodeDeadline   = "client_tool_deadline_exceeded"
-	CodeAbandoned  = control.CodeAbandoned
-	CodeToolFailed = "client_tool_error"
-)
-
-func failAll(waits []PendingCall, text, code string) []control.Answer {
-	var out []control.Answer
-	for _, w := range waits {
-		if w.Kind == control.SubagentResult {
-			continue // the worker of the sub-agent stores its result
-		}
-		a := w.answer()
-		a.Error, a.ErrorCode = text, code
-		out = append(out, a)
-	}
-	return out
-}
-
-// answer returns an answer to the call without a result.
-func (w *PendingCall) answer() control.Answer {
-	return control.Answer{Session: w.Session, RunID: w.RunID, CallID: w.CallID, ToolName: w.ToolName, Kind: w.Kind, ApprovalID: w.Approval}
-}
+// CodeToolFailed is the code of a call whose client reports an error, docs/protocol/chat.md#helix-12.2.
+const CodeToolFailed = "client_tool_error"

@@ -165,7 +165,7 @@ func answered(calls ...string) func(*State) {
 			a := w.answer()
 			switch {
 			case call[0] == '!':
-				a.Error, a.ErrorCode = "late", CodeDeadline
+				a.Error, a.ErrorCode = "late", control.CodeDeadline
 			case w.Kind == control.Approval:
 				a.Approved = call[0] != '-'
 			default:

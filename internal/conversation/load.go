@@ -223,22 +223,11 @@ func (s *Service) loadChild(ctx context.Context, session chunk.Session, agentTyp
 // branchOf returns the calls that the run of a session waits for, nil if it is not suspended, and the running sub-agents.
 func branchOf(snap fold.Snapshot, agentType string) (*SuspendedRun, []fold.Child) {
 	var children []fold.Child
-	b := &SuspendedRun{Session: snap.Session, AgentType: agentType, RunID: snap.Run.ID}
-	for _, c := range snap.OpenCalls() {
-		w := PendingCall{Session: snap.Session, RunID: snap.Run.ID, CallID: c.ID, ToolName: c.ToolName, Input: c.Input}
-		at := slices.IndexFunc(snap.Pending, func(p fold.Pending) bool { return p.CallID == c.ID && p.RunID == snap.Run.ID })
-		switch {
-		case c.Child != nil:
-			children = append(children, *c.Child)
-			w.Kind = control.SubagentResult
-		case c.Approved || at < 0:
-			continue
-		case snap.Pending[at].Kind == fold.PendingApproval:
-			w.Kind, w.Approval, w.Deadline = control.Approval, snap.Pending[at].ApprovalID, snap.Pending[at].Deadline
-		default:
-			w.Kind, w.Deadline = control.ClientResult, snap.Pending[at].Deadline
+	b := &SuspendedRun{Session: snap.Session, AgentType: agentType, RunID: snap.Run.ID, PendingCalls: pendingCalls(snap, snap.Run.ID)}
+	for _, w := range b.PendingCalls {
+		if w.Child != nil {
+			children = append(children, *w.Child)
 		}
-		b.PendingCalls = append(b.PendingCalls, w)
 	}
 	if snap.Status != fold.Paused || snap.Run.Status != fold.RunSuspended {
 		return nil, children

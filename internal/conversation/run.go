@@ -288,13 +288,13 @@ func (s *Service) openCalls(ctx context.Context, snap *fold.Snapshot) (OpenCalls
 	for _, a := range answers {
 		answered[a.CallID] = true
 	}
-	for _, c := range snap.OpenCalls() {
+	for _, c := range pendingCalls(*snap, snap.Run.ID) {
 		switch {
-		case answered[c.ID] || c.Approved:
+		case answered[c.CallID]:
 		case c.Child != nil:
-			open.Children = append(open.Children, OpenChild{c.Child.Session, c.Child.Type, c.ID})
-		case slices.ContainsFunc(snap.Pending, func(p fold.Pending) bool { return p.CallID == c.ID && p.RunID == snap.Run.ID }):
-			open.CallIDs = append(open.CallIDs, c.ID)
+			open.Children = append(open.Children, OpenChild{c.Child.Session, c.Child.Type, c.CallID})
+		default:
+			open.CallIDs = append(open.CallIDs, c.CallID)
 		}
 	}
 	return open, nil
@@ -308,16 +308,15 @@ func (state *State) outputOf(snap fold.Snapshot) chunk.Value {
 	case len(snap.Run.Output) > 0, !state.view.Texts():
 		return nil
 	}
-	for _, m := range slices.Backward(snap.Messages(snap.TurnMessages())) {
-		if text := m.Text(); m.Role == fold.Assistant && text != "" {
-			v, err := chunk.ValueOf(text)
-			if err != nil { // the log has only valid texts
-				return nil
-			}
-			return v
-		}
+	text := LastText(snap)
+	if text == "" {
+		return nil
 	}
-	return nil
+	v, err := chunk.ValueOf(text)
+	if err != nil { // the log has only valid texts
+		return nil
+	}
+	return v
 }
 
 // exists reports whether the log or the queue has the session.

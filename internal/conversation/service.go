@@ -211,7 +211,7 @@ func (s *Service) storage(session chunk.Session) error {
 
 // answer stores an answer if a record of the log can hold it. It is that of the caller, unless its deadline has passed.
 func (s *Service) answer(ctx context.Context, a control.Answer) error {
-	if a.ErrorCode != CodeDeadline {
+	if a.ErrorCode != control.CodeDeadline {
 		a.By = s.caller.By
 	}
 	if err := checkAnswer(&a); err != nil {
@@ -255,7 +255,7 @@ func actOf(c *control.Command) audit.Act {
 // actOfAnswer returns the act that an answer is: none if its deadline has passed, or if it was abandoned for a message.
 func actOfAnswer(a *control.Answer) audit.Act {
 	switch {
-	case a.ErrorCode == CodeDeadline || a.ErrorCode == control.CodeAbandoned:
+	case a.ErrorCode == control.CodeDeadline || a.ErrorCode == control.CodeAbandoned:
 		return ""
 	case a.Kind != control.Approval:
 		return audit.Answer

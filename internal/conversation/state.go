@@ -74,27 +74,6 @@ type SuspendedRun struct {
 	CommandRevision control.Revision
 }
 
-// PendingCall is a call that a suspended run waits for.
-type PendingCall struct {
-	Session  chunk.Session
-	RunID    string // that made the call
-	CallID   string // in its own session
-	UICallID string // as a client has it
-	ToolName string
-	Kind     control.AnswerKind
-	Approval string // its id, of an control.Approval
-	Input    chunk.Value
-	Deadline int64 // in milliseconds since 1970 UTC, 0 for none
-
-	// Answer is the accepted answer, nil while there is none.
-	Answer *control.Answer
-}
-
-// expired reports whether the deadline passed without an answer.
-func (w *PendingCall) expired(now time.Time) bool {
-	return w.Answer == nil && w.Deadline > 0 && w.Deadline < now.UnixMilli()
-}
-
 // Call is a call in the messages of the log.
 type Call struct {
 	State      fold.CallState

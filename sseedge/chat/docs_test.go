@@ -20,6 +20,7 @@ import (
 
 	"github.com/tailrace/tailrace/chunk"
 	"github.com/tailrace/tailrace/codec/aisdk"
+	"github.com/tailrace/tailrace/internal/control"
 	"github.com/tailrace/tailrace/internal/conversation"
 	"github.com/tailrace/tailrace/internal/dialect"
 	"github.com/tailrace/tailrace/internal/httpkit"
@@ -293,7 +294,7 @@ func TestThePageIsComplete(t *testing.T) {
 	for _, f := range reflect.VisibleFields(reflect.TypeFor[aisdk.Options]()) {
 		words = append(words, "`"+f.Name+"`")
 	}
-	for _, code := range []string{conversation.CodeDeadline, conversation.CodeAbandoned, conversation.CodeToolFailed} {
+	for _, code := range []string{control.CodeDeadline, control.CodeAbandoned, conversation.CodeToolFailed} {
 		words = append(words, "`"+code+"`")
 	}
 	logic := newEnv(t).newEdge(nil).service.logic
