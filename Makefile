@@ -15,8 +15,10 @@ PUSH          ?=
 TOOLS         := $(CURDIR)/.tools
 LINT          := $(TOOLS)/golangci-lint-$(GOLANGCI_LINT)
 
-# grpcnotrace: gRPC, of which the OTLP exporter takes a type, would add 5 MB with its trace pages.
-export GOFLAGS := -buildvcs=false -tags=grpcnotrace
+TAGS          := e2e,soak,chaos,record,grpcnotrace
+
+# grpcnotrace: gRPC, of which the OTLP exporter takes a type, would add 5 MB with its trace pages. trimpath: all targets use the same build cache.
+export GOFLAGS := -buildvcs=false -trimpath -tags=grpcnotrace
 
 .DEFAULT_GOAL := help
 
@@ -43,35 +45,35 @@ image: go-present ## Write dist/image, an OCI image for two platforms, and SBOMs
 		linux/amd64=../dist/tailrace-linux-amd64 linux/arm64=../dist/tailrace-linux-arm64
 
 .PHONY: quick
-quick: gofmt $(LINT) ## Format, vet, lint, and the tests that need no server and no browser: under 3 minutes on two cores.
-	$(GO) vet ./...
-	$(GO) vet -tags e2e,soak,chaos,record ./e2e/... ./internal/demo/page
-	$(LINT) run --allow-parallel-runners ./...
-	$(GO) test -timeout 3m $$(scripts/quick_packages.sh)
+quick: check ## Format, lint, and the tests that need no server and no browser: under 3 minutes on two cores.
+	$(GO) test -timeout 3m $$(scripts/packages.sh quick)
 
 .PHONY: test
-test: check unit layers manifests e2e vuln ## All tests: check, unit, layers, manifests, e2e and vuln, 25 to 30 minutes on two cores.
+test: check unit manifests e2e vuln ## All tests: check, unit, manifests, e2e and vuln, 20 to 24 minutes on two cores.
 
 .PHONY: check
-check: gofmt $(LINT) ## Format, vet and lint, also of the tests with build tags.
-	$(GO) vet ./...
-	$(GO) vet -tags e2e,soak,chaos,record ./e2e/... ./internal/demo/page
-	$(LINT) run --allow-parallel-runners ./...
-	$(LINT) run --allow-parallel-runners --build-tags e2e,soak,chaos,record ./e2e/... ./internal/demo/page
+check: gofmt $(LINT) ## Format and lint, also of the tests with build tags; the linter govet has all checks of go vet.
+	$(LINT) run --allow-parallel-runners --build-tags $(TAGS) ./...
 
 .PHONY: unit
-unit: go-present ## Unit, property and server tests with the race detector; each benchmark once.
-	CGO_ENABLED=1 $(GO) test -race -timeout 25m ./...
+unit: go-present ## Unit, property and server tests with the race detector; sizes of the heap and 100,000 logs for the fold without it.
+	CGO_ENABLED=1 $(GO) test -race -timeout 25m $$(scripts/packages.sh timed) $$(scripts/packages.sh quick)
+	CGO_ENABLED=1 $(GO) test -race -timeout 25m -p 4 $$(scripts/packages.sh servers)
+	$(GO) test -timeout 5m ./codec/aisdk
 	$(GO) test -timeout 15m ./projector/fold -run '^TestLaws$$' -rapid.checks=100000
-	@echo "each benchmark once"; out=$$($(GO) test -run '^$$' -bench . -benchtime 1x ./... 2>&1) || { echo "$$out"; exit 1; }
 
 .PHONY: layers
-layers: go-present ## Layers, documents, API, citations, style and words, not cached.
-	$(GO) test -count=1 ./internal/archtest
+layers: go-present ## Layers, documents, API, citations, style and words, which unit checks too: go test runs them again after any change of a file.
+	$(GO) test ./internal/archtest
+
+.PHONY: nightly
+nightly: go-present ## The tests of the benchmark, and each benchmark once.
+	$(GO) test -count=1 -timeout 10m ./internal/bench
+	@echo "each benchmark once"; out=$$($(GO) test -run '^$$' -bench . -benchtime 1x ./... 2>&1) || { echo "$$out"; exit 1; }
 
 .PHONY: manifests
 manifests: gofmt $(LINT) ## Render the manifests of Kubernetes and check them; a module of its own.
-	cd deploy && $(GO) vet ./... && $(LINT) run --allow-parallel-runners --config ../.golangci.yml ./... && $(GO) test -timeout 5m ./...
+	cd deploy && $(LINT) run --allow-parallel-runners --config ../.golangci.yml ./... && $(GO) test -timeout 5m ./...
 
 .PHONY: k8s
 k8s: go-present ## Apply the manifests to a kube-apiserver with etcd, built from their modules; the first build takes up to 30 minutes.
