@@ -45,7 +45,6 @@ type config struct {
 	MaxStreamAge time.Duration `envconfig:"TAILRACE_MAX_STREAM_AGE" default:"4h" desc:"largest age of an open stream, which ends at a random time in the last eighth of it, so that clients spread over all edges; 0s is unlimited"`
 	Memory       int64         `envconfig:"TAILRACE_MEMORY" default:"1073741824" desc:"memory of buffers in bytes, a quarter each for recent frames of followed sessions, request bodies, pages that are being read (of an edge) and snapshots (of a projector); bodies and pages have at least 32 MiB each, and over the limit a request gets 503; docs/operations.md has the memory of a process"`
 	Feed         string        `envconfig:"TAILRACE_FEED" default:"partition" desc:"what an edge follows: partition (all sessions of the partitions in which it has open streams) or interest (the sessions with open streams; 'setup' then creates the log so that it republishes, docs/scaling.md)"`
-	FeedLinger   time.Duration `envconfig:"TAILRACE_FEED_LINGER" default:"1m" desc:"how long an edge follows a partition, or session, without open streams"`
 	Views        string        `envconfig:"TAILRACE_VIEWS" desc:"JSON file of audience views and the default one; if empty, every client is shown everything"`
 
 	ChatAgents      stringList      `envconfig:"TAILRACE_CHAT_AGENT" default:"demo" desc:"comma-separated agent types of chats; the first one is used unless a request has agentType; empty disables chats"`
@@ -188,7 +187,7 @@ func (c config) validate() error {
 	case c.Feed != feedPartition && c.Feed != feedInterest:
 		return errors.New("feed: want partition or interest")
 	}
-	for name, d := range map[string]time.Duration{"heartbeat": c.Heartbeat, "write-timeout": c.WriteTimeout, "feed-linger": c.FeedLinger, "model-idle-timeout": c.ModelIdleTimeout} {
+	for name, d := range map[string]time.Duration{"heartbeat": c.Heartbeat, "write-timeout": c.WriteTimeout, "model-idle-timeout": c.ModelIdleTimeout} {
 		if d <= 0 {
 			return fmt.Errorf("%s is %s, want more than 0", name, d)
 		}

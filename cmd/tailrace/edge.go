@@ -115,7 +115,6 @@ func (f *httpServer) build(demo *demoAgent) error {
 		Limits:         f.limits.streams(f.b.cfg),
 		Rates:          f.limits.rates(f.b.cfg),
 		HubBytes:       f.b.cfg.Memory / 4,
-		FeedLinger:     f.b.cfg.FeedLinger,
 		BodyBytes:      max(minBodyBytes, f.b.cfg.Memory/4),
 		ReadBytes:      max(minReadBytes, f.b.cfg.Memory/4),
 		TrustedProxies: f.b.cfg.TrustedProxies,

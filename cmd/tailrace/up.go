@@ -50,7 +50,7 @@ func runUp(ctx context.Context, t terminal, args []string) error {
 		return err
 	}
 	defer b.close()
-	b.createsStreams = cfg.NATSURL == "" // its own server has no other user
+	b.createsStreams = !cfg.hasServer() // its own server has no other user
 	stopTracing, err := b.startTracing(ctx)
 	if err != nil {
 		return err
