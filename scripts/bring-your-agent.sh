@@ -25,7 +25,7 @@ message story 'tell me' >"$work/story.json"
 (cd "$work" && PACE=60 exec "$node" server.mjs 3000) >"$work/route.log" 2>&1 &
 route=$!
 until grep -q http:// "$work/route.log"; do kill -0 $route; sleep 0.1; done
-"$work/tailrace" up --data-dir "$work/data" --agents "$work/agents.json" --agent support >"$work/up.log" 2>&1 &
+"$work/tailrace" up --data-dir "$work/data" --agents "$work/agents.json" --chat-agent support >"$work/up.log" 2>&1 &
 up=$!
 until grep -q http:// "$work/up.log"; do kill -0 $up; sleep 0.1; done
 

@@ -170,7 +170,7 @@ func (a *account) build(of *httpServer, cfg sseedge.Config) error {
 	if err := a.app.watchDependencies(); err != nil {
 		return err
 	}
-	mounts := &httpServer{b: a.app, edge: a.edge, auth: of.auth, audit: of.audit, limits: of.limits}
+	mounts := &httpServer{b: a.app, edge: a.edge, auth: of.auth, audit: of.audit}
 	if err := mounts.mountCredentials(cfg.Tickets); err != nil { // a ticket is for a session of the account
 		return err
 	}

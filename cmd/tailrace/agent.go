@@ -19,6 +19,9 @@ import (
 	"github.com/tailrace/tailrace/workers"
 )
 
+// modelAgent is the agent type of a model without a file of agents, and the default of chats with agents.
+const modelAgent = "assistant"
+
 // hasAgents reports whether configured agents are served instead of the demo.
 func (c config) hasAgents() bool { return c.ModelURL != "" || c.ModelKey != "" || c.Agents != "" }
 
@@ -26,7 +29,7 @@ func (c config) hasAgents() bool { return c.ModelURL != "" || c.ModelKey != "" |
 // setting is explicit.
 func (c config) withoutDemo() config {
 	if c.hasAgents() && slices.Equal(c.ChatAgents, stringList{"demo"}) {
-		c.ChatAgents = stringList{c.Agent}
+		c.ChatAgents = stringList{modelAgent}
 	}
 	return c
 }
@@ -53,9 +56,11 @@ type agentFile struct {
 	Agents map[string]agentEntry `json:"agents"`
 }
 
-// agentEntry is one agent. Missing members default to the settings.
+// agentEntry is one agent. A model that is missing is the one of the settings.
 type agentEntry struct {
 	Model     string            `json:"model"`
+	API       openai.API        `json:"api"`         // chat if it is missing
+	Idle      string            `json:"idleTimeout"` // a duration, or "off"
 	System    string            `json:"system"`
 	MaxSteps  int               `json:"maxSteps"`
 	Output    chunk.Value       `json:"output"`
@@ -98,7 +103,7 @@ func (b *app) agents() (map[string]workers.Agent, error) {
 // readAgents reads the file of agents. Without a file there is one agent without tools.
 func readAgents(c config) (agentFile, error) {
 	if c.Agents == "" {
-		return agentFile{Agents: map[string]agentEntry{c.Agent: {}}}, nil
+		return agentFile{Agents: map[string]agentEntry{modelAgent: {}}}, nil
 	}
 	in, err := os.Open(c.Agents)
 	if err != nil {
@@ -131,10 +136,17 @@ func decodeAgents(in io.Reader) (agentFile, error) {
 
 func (e agentEntry) config(c config) (openai.Config, error) {
 	cfg := openai.Config{
-		BaseURL: string(c.ModelURL), Key: openai.Secret(c.ModelKey), Model: c.Model, API: openai.API(c.ModelAPI), System: c.ModelSystem, IdleTimeout: c.ModelIdleTimeout,
+		BaseURL: string(c.ModelURL), Key: openai.Secret(c.ModelKey), Model: c.Model, API: e.API, System: e.System,
 		Output: e.Output, ExtraBody: e.Body, MaxSteps: e.MaxSteps, SendReasoning: e.Reasoning,
 	}
+	var err error
+	if cfg.IdleTimeout, err = parseLimit(e.Idle); err != nil {
+		return cfg, fmt.Errorf("idleTimeout: %w", err)
+	}
 	if e.HTTP != nil {
+		if e.API != "" || e.Idle != "" {
+			return cfg, errors.New(`"http" is set, want no api and the idleTimeout in it`)
+		}
 		if err := e.HTTP.modelEndpoint(&cfg); err != nil {
 			return cfg, err
 		}
@@ -144,9 +156,6 @@ func (e agentEntry) config(c config) (openai.Config, error) {
 	}
 	if cfg.Model == "" {
 		return cfg, errors.New("model is missing, want TAILRACE_MODEL")
-	}
-	if e.System != "" {
-		cfg.System = e.System
 	}
 	for _, entry := range e.Tools {
 		tool, err := entry.tool()
@@ -193,8 +202,7 @@ func (e toolEntry) tool() (openai.Tool, error) {
 }
 
 // serving returns the configuration of workers. An unset Linger means the default there and "off" in the settings.
-func (c config) serving(agents map[string]workers.Agent, log *slog.Logger) (workers.Config, error) {
-	limits, err := c.limits()
+func (c config) serving(agents map[string]workers.Agent, log *slog.Logger) workers.Config {
 	w := c.producerConfig()
 	shutdown := c.Drain
 	if shutdown == 0 {
@@ -202,8 +210,8 @@ func (c config) serving(agents map[string]workers.Agent, log *slog.Logger) (work
 	}
 	return workers.Config{
 		Agents: agents, Layout: c.layout(), Linger: w.Linger, Format: w.Format,
-		ShutdownTimeout: shutdown, MaxSessionChunks: c.MaxSessionChunks, MaxRunBytes: c.MaxRunBytes, TokensPerDay: limits.tokensPerDay, Log: log,
-	}, err
+		ShutdownTimeout: shutdown, MaxSessionChunks: w.MaxSessionChunks, MaxRunBytes: w.MaxRunBytes, TokensPerDay: c.limits.tokensPerDay, Log: log,
+	}
 }
 
 // newWorkers returns workers with their metrics.
@@ -259,9 +267,5 @@ func (b *app) newAgents() (*workers.Workers, error) {
 	if err != nil {
 		return nil, err
 	}
-	cfg, err := b.cfg.serving(agents, b.log)
-	if err != nil {
-		return nil, err
-	}
-	return b.newWorkers(cfg)
+	return b.newWorkers(b.cfg.serving(agents, b.log))
 }

@@ -92,7 +92,8 @@ func TestWorkerWithAModel(t *testing.T) {
 				return openaitest.StreamReply(openaitest.Text("Hello "), openaitest.Text("from the "), openaitest.Text("model."))
 			})
 			server := streamtest.Start(t)
-			worker := startWorker(t, server, "--model-url", end.URL, "--model-key", openaitest.Key, "--model", "m1", "--model-api", api, "--model-system", "Be brief.")
+			file := writeFile(t, "agents.json", fmt.Sprintf(`{"agents":{"assistant":{"api":%q,"system":"Be brief.","idleTimeout":"1m"}}}`, api))
+			worker := startWorker(t, server, "--model-url", end.URL, "--model-key", openaitest.Key, "--model", "m1", "--agents", file)
 			ask(t, server, "s1", "assistant", "Hi")
 			shown := tailed(t, server, "s1")
 			if got := tailText(t, shown); got != "Hello from the model." {
@@ -194,6 +195,9 @@ func TestInvalidFilesOfAgents(t *testing.T) {
 		`{"agents":{"a":{"tools":[{"name":"x","url":"ftp://x"}]}}}`:                                   "want an http or https URL",
 		`{"agents":{"a":{"tools":[{"name":"x y","execute":"client"}]}}}`:                              "invalid name",
 		`{"agents":{"a":{"output":{"type":"array"}}}}`:                                                "want object",
+		`{"agents":{"a":{"api":"telepathy"}}}`:                                                        "telepathy",
+		`{"agents":{"a":{"idleTimeout":"soon"}}}`:                                                     "idleTimeout",
+		`{"agents":{"a":{"api":"chat","http":{"url":"http://h/v1/responses","dialect":"openai"}}}}`:   "want no api",
 		`{"agents":{"a":{"http":{"url":"ftp://x"}}}}`:                                                 "URL is invalid",
 		`{"agents":{"a":{"http":{"url":"http://h","dialect":"morse"}}}}`:                              "Dialect is \"morse\"",
 		`{"agents":{"a":{"http":{"url":"http://h"},"system":"x"}}}`:                                   "no other member",
@@ -231,8 +235,8 @@ func TestKeyIsNotPrinted(t *testing.T) {
 // With a model, chats use its agent unless the setting names others.
 func TestChatAgentDefaults(t *testing.T) {
 	for args, want := range map[string]string{
-		"": "demo", "--model-key k": "assistant", "--model-url http://h/v1 --agent clerk": "clerk", "--model-key k --chat-agent a,b": "a,b",
-		"--agents a.json --agent support": "support",
+		"": "demo", "--model-key k": "assistant", "--model-url http://h/v1 --chat-agent clerk": "clerk", "--model-key k --chat-agent a,b": "a,b",
+		"--agents a.json": "assistant", "--agents a.json --chat-agent support": "support",
 	} {
 		cfg, _, err := load(strings.Fields(args), nil)
 		if err != nil {

@@ -31,7 +31,7 @@ func TestLimitsAreShared(t *testing.T) {
 	if _, err := run.Flush(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	edge := startEdge(t, "--nats-url", server.URL, "--agent-server", "/agents", "--max-streams-per-address", "1")
+	edge := startEdge(t, "--nats-url", server.URL, "--agent-server", "/agents", "--limits", writeFile(t, "limits.json", `{"address": {"streams": 1}}`))
 	awaitStart(t, edge.ops)
 	ask := func(ctx context.Context, method, path, body string) (int, string, error) {
 		status, _, text, err := read(ctx, method, edge.url+path, body, nil)

@@ -8,7 +8,6 @@ import (
 	"log/slog"
 	"time"
 
-	"github.com/tailrace/tailrace/agents/openai"
 	"github.com/tailrace/tailrace/subjects"
 )
 
@@ -56,12 +55,9 @@ type config struct {
 
 	Ingest string `envconfig:"TAILRACE_INGEST" desc:"serve the paths through which agents write runs over HTTP, with the right ingest (docs/ingest.md): on or off; if empty, on for 'up' and off for 'edge'; with on, print the NATS permissions of the edge again"`
 
-	MaxStreams           int      `envconfig:"TAILRACE_MAX_STREAMS" default:"20000" desc:"open streams per edge; -1 is unlimited"`
-	MaxStreamsPerAddress int      `envconfig:"TAILRACE_MAX_STREAMS_PER_ADDRESS" default:"0" desc:"open streams per client address (IPv6: per /64 network); -1 is unlimited, 0 is 1000 for public addresses and unlimited for private ones"`
-	MaxStreamsPerSession int      `envconfig:"TAILRACE_MAX_STREAMS_PER_SESSION" default:"10000" desc:"open streams per session; -1 is unlimited"`
-	Limits               string   `envconfig:"TAILRACE_LIMITS" desc:"JSON file of the limits of tenants (docs/security.md): rates of requests, open streams, runs, tokens per day; if empty, tenants have none"`
-	RatePerAddress       rate     `envconfig:"TAILRACE_RATE_PER_ADDRESS" desc:"requests per second of a client address (IPv6: per /64 network) to an edge and how many may come at once, such as 50/500, without event streams; unlimited for none; if empty, 100/1000 for public addresses and unlimited for private ones"`
-	TrustedProxies       prefixes `envconfig:"TAILRACE_TRUSTED_PROXIES" desc:"comma-separated addresses and networks of proxies whose X-Forwarded-For is used"`
+	MaxStreams     int      `envconfig:"TAILRACE_MAX_STREAMS" default:"20000" desc:"open streams per edge; -1 is unlimited"`
+	Limits         string   `envconfig:"TAILRACE_LIMITS" desc:"JSON file of limits (docs/security.md): requests and streams of addresses, streams and size of sessions, and of tenants requests, streams, runs and tokens per day; if empty, addresses, sessions and runs have the defaults and tenants none"`
+	TrustedProxies prefixes `envconfig:"TAILRACE_TRUSTED_PROXIES" desc:"comma-separated addresses and networks of proxies whose X-Forwarded-For is used"`
 
 	TLSCert     string     `envconfig:"TAILRACE_TLS_CERT" desc:"PEM file of the certificate chain of the edge, reloaded when it changes; empty disables TLS"`
 	TLSKey      string     `envconfig:"TAILRACE_TLS_KEY" desc:"PEM file of the key of the edge's certificate"`
@@ -80,18 +76,12 @@ type config struct {
 
 	Audit string `envconfig:"TAILRACE_AUDIT" default:"on" desc:"audit log of acts and refused accesses: on (the event is stored after the act; while the store is away it waits in memory), required (the event is stored before the act, which is refused otherwise) or off"`
 
-	Linger           time.Duration `envconfig:"TAILRACE_LINGER" default:"10ms" desc:"longest delay of a delta to merge it with the next; 0s disables"`
-	Format           format        `envconfig:"TAILRACE_FORMAT" default:"json" desc:"body of stored chunks: json or msgpack"`
-	MaxSessionChunks int64         `envconfig:"TAILRACE_MAX_SESSION_CHUNKS" default:"10000000" desc:"chunks of a session, over all its runs, beyond which a run fails with framework_session_limit_exceeded; -1 is unlimited"`
-	MaxRunBytes      int64         `envconfig:"TAILRACE_MAX_RUN_BYTES" default:"1073741824" desc:"size of the messages that one worker, or one request of the ingest, writes in a run, in bytes, beyond which the run fails with framework_session_limit_exceeded or the request with SESSION_LIMIT; -1 is unlimited"`
-	ModelURL         redactedURL   `envconfig:"TAILRACE_MODEL_URL" desc:"base URL of an OpenAI-compatible endpoint with its version, such as http://127.0.0.1:8000/v1; with MODEL_URL or MODEL_KEY, 'up' and 'worker' run agents with a model instead of the demo, and MODEL is required"`
-	ModelKey         secret        `envconfig:"TAILRACE_MODEL_KEY" desc:"API key of the endpoint (of OpenAI if MODEL_URL is empty); never logged; the value of a flag is visible to other users of the machine, that of the variable is not"`
-	Model            string        `envconfig:"TAILRACE_MODEL" desc:"name of the model"`
-	ModelAPI         string        `envconfig:"TAILRACE_MODEL_API" default:"chat" desc:"API of the endpoint: chat (chat/completions) or responses"`
-	ModelSystem      string        `envconfig:"TAILRACE_MODEL_SYSTEM" desc:"system prompt of the model"`
-	ModelIdleTimeout time.Duration `envconfig:"TAILRACE_MODEL_IDLE_TIMEOUT" default:"5m" desc:"abort and retry a model request that sends no data for this long"`
-	Agent            string        `envconfig:"TAILRACE_AGENT" default:"assistant" desc:"agent type of the model, and the default of CHAT_AGENT; with AGENTS, one of the agents in that file"`
-	Agents           string        `envconfig:"TAILRACE_AGENTS" desc:"JSON file of agents (docs/workers.md): models with their tools and sub-agents, whose defaults are the settings, and HTTP endpoints (docs/bring-your-agent.md); with it, 'up' and 'worker' run these agents instead of the demo"`
+	Linger   time.Duration `envconfig:"TAILRACE_LINGER" default:"10ms" desc:"longest delay of a delta to merge it with the next; 0s disables"`
+	Format   format        `envconfig:"TAILRACE_FORMAT" default:"json" desc:"body of stored chunks: json or msgpack"`
+	ModelURL redactedURL   `envconfig:"TAILRACE_MODEL_URL" desc:"base URL of an OpenAI-compatible endpoint with its version, such as http://127.0.0.1:8000/v1; with MODEL_URL or MODEL_KEY, 'up' and 'worker' run agents with a model instead of the demo, and MODEL is required"`
+	ModelKey secret        `envconfig:"TAILRACE_MODEL_KEY" desc:"API key of the endpoint (of OpenAI if MODEL_URL is empty); never logged; the value of a flag is visible to other users of the machine, that of the variable is not"`
+	Model    string        `envconfig:"TAILRACE_MODEL" desc:"name of the model; without AGENTS its agent has the type assistant, which is then the default of CHAT_AGENT"`
+	Agents   string        `envconfig:"TAILRACE_AGENTS" desc:"JSON file of agents (docs/workers.md): models with their tools and sub-agents, whose endpoint is that of the settings, and HTTP endpoints (docs/bring-your-agent.md); with it, 'up' and 'worker' run these agents instead of the demo"`
 
 	Demo demoSetting `envconfig:"TAILRACE_DEMO" default:"on" desc:"run the demo agent and serve its web page: on, off, or on with a delay factor: 1 is the pace of a model, 2 is half as fast, 0 does not wait"`
 
@@ -100,6 +90,7 @@ type config struct {
 	AccessLog bool       `envconfig:"TAILRACE_ACCESS_LOG" default:"false" desc:"log a line of the level info when a request or an event stream of the edge has ended, with its route, status, duration, size and client address"`
 
 	streams streamsFile // of Streams
+	limits  limitsFile  // of Limits
 }
 
 // load reads the environment, then the flags; flags win. extra registers the
@@ -125,6 +116,9 @@ func load(args []string, extra func(*flag.FlagSet)) (config, []string, error) {
 	}
 	cfg = cfg.withoutDemo()
 	if cfg.streams, err = cfg.readStreams(); err != nil {
+		return cfg, nil, err
+	}
+	if cfg.limits, err = cfg.readLimits(); err != nil {
 		return cfg, nil, err
 	}
 	return cfg, rest, cfg.validate()
@@ -182,12 +176,10 @@ func (c config) validate() error {
 		return fmt.Errorf("chat-major is %d, want 6 or 7", c.ChatMajor)
 	case c.Memory < minMemory:
 		return fmt.Errorf("memory is %d, want at least %d", c.Memory, minMemory)
-	case c.ModelAPI != string(openai.Chat) && c.ModelAPI != string(openai.Responses):
-		return errors.New("model-api: want chat or responses")
 	case c.Feed != feedPartition && c.Feed != feedInterest:
 		return errors.New("feed: want partition or interest")
 	}
-	for name, d := range map[string]time.Duration{"heartbeat": c.Heartbeat, "write-timeout": c.WriteTimeout, "model-idle-timeout": c.ModelIdleTimeout} {
+	for name, d := range map[string]time.Duration{"heartbeat": c.Heartbeat, "write-timeout": c.WriteTimeout} {
 		if d <= 0 {
 			return fmt.Errorf("%s is %s, want more than 0", name, d)
 		}
@@ -195,12 +187,8 @@ func (c config) validate() error {
 	if c.Linger < 0 || c.Drain < 0 || c.MaxStreamAge < 0 || c.MaxAge < 0 || c.RunTimeout < 0 {
 		return errors.New("linger, drain, max-stream-age, max-age and run-timeout are durations of 0 or more")
 	}
-	for name, err := range map[string]error{
-		"agent": subjects.CheckToken("", c.Agent), "tenant": subjects.CheckToken("", c.Tenant),
-	} {
-		if err != nil { // whose text has the value
-			return fmt.Errorf("%s: want 1 to 64 of A-Z a-z 0-9 _ -", name)
-		}
+	if subjects.CheckToken("", c.Tenant) != nil { // whose text has the value
+		return errors.New("tenant: want 1 to 64 of A-Z a-z 0-9 _ -")
 	}
 	if (subjects.Layout{Prefix: c.Prefix}).Validate() != nil {
 		return errors.New("prefix: want at most 128 bytes: tokens of A-Z a-z 0-9 _ - separated by dots, the first without _ in front")

@@ -90,10 +90,7 @@ func (b *app) newDemo() (*demoAgent, error) {
 	if err != nil {
 		return nil, err
 	}
-	cfg, err := b.cfg.serving(demo.Agents(demo.ScaledPace(b.cfg.Demo.pace)), b.log)
-	if err != nil {
-		return nil, err
-	}
+	cfg := b.cfg.serving(demo.Agents(demo.ScaledPace(b.cfg.Demo.pace)), b.log)
 	cfg.ShutdownTimeout = workers.Off // steps of the demo take many seconds; the next worker plays them again
 	served, err := b.newWorkers(cfg)
 	if err != nil {

@@ -47,7 +47,6 @@ type httpServer struct {
 	ops      *ops
 	auth     *authenticators
 	audit    *audit.Log // nil if it is off
-	limits   limitsFile
 	accounts accounts
 
 	credentials *jscredentials.Store
@@ -106,14 +105,11 @@ func (f *httpServer) build(demo *demoAgent) error {
 	if f.audit, err = f.b.newAudit(); err != nil {
 		return err
 	}
-	if f.limits, err = f.b.cfg.limits(); err != nil {
-		return err
-	}
 	layout := f.b.cfg.layout()
 	cfg := sseedge.Config{
 		Layout: layout, Authenticator: f.auth, Heartbeat: f.b.cfg.Heartbeat, WriteTimeout: f.b.cfg.WriteTimeout, DrainPeriod: f.b.cfg.Drain, Log: f.b.log,
-		Limits:         f.limits.streams(f.b.cfg),
-		Rates:          f.limits.rates(f.b.cfg),
+		Limits:         f.b.cfg.limits.streams(f.b.cfg),
+		Rates:          f.b.cfg.limits.rates(f.b.cfg),
 		HubBytes:       f.b.cfg.Memory / 4,
 		BodyBytes:      max(minBodyBytes, f.b.cfg.Memory/4),
 		ReadBytes:      max(minReadBytes, f.b.cfg.Memory/4),

@@ -55,7 +55,7 @@ func (e agentEntry) agent(c config, log *slog.Logger) (workers.Agent, error) {
 }
 
 func (e agentEntry) hasModelMembers() bool {
-	return e.Model != "" || e.System != "" || e.MaxSteps != 0 || e.Output != nil || len(e.Body)+len(e.Tools)+len(e.Subagents) > 0 || e.Reasoning
+	return e.Model != "" || e.API != "" || e.Idle != "" || e.System != "" || e.MaxSteps != 0 || e.Output != nil || len(e.Body)+len(e.Tools)+len(e.Subagents) > 0 || e.Reasoning
 }
 
 func (e httpEntry) config(log *slog.Logger) (httpagent.Config, error) {

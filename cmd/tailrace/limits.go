@@ -14,8 +14,19 @@ import (
 	"github.com/tailrace/tailrace/subjects"
 )
 
-// limitsFile is the file of limits of tenants, see docs/security.md.
+// limitsFile is the file of limits, see docs/security.md. A limit of an address, a session or a run that is missing is the default.
 type limitsFile struct {
+	Address struct {
+		Rate    rate  `json:"rate"`    // requests to one edge
+		Streams count `json:"streams"` // open streams on one edge
+	} `json:"address"`
+	Session struct {
+		Streams count `json:"streams"` // open streams on one edge
+		Chunks  count `json:"chunks"`  // over all its runs
+	} `json:"session"`
+	Run struct {
+		Bytes byteSize `json:"bytes"` // of the messages of one writer
+	} `json:"run"`
 	Default tenantLimits            `json:"default"`
 	Tenants map[string]tenantLimits `json:"tenants"`
 }
@@ -30,7 +41,24 @@ type tenantLimits struct {
 	TokensPerDay int64 `json:"tokensPerDay"` // of all workers, in a day in UTC
 }
 
-// rate is "20/60" in the file and in settings: requests per second, and how many may come at once.
+// count is 1 or more in the file, or "unlimited". 0 is the default.
+type count int64
+
+// UnmarshalJSON parses a count.
+func (n *count) UnmarshalJSON(text []byte) error {
+	if string(text) == `"`+unlimited+`"` {
+		*n = -1
+		return nil
+	}
+	v, err := strconv.ParseInt(string(text), 10, 64)
+	if err != nil || v < 1 {
+		return fmt.Errorf("%s, want 1 or more, or %q", text, unlimited)
+	}
+	*n = count(v)
+	return nil
+}
+
+// rate is "20/60" in the file: requests per second, and how many may come at once.
 type rate sseedge.Rate
 
 const unlimited = "unlimited"
@@ -56,19 +84,8 @@ func (r *rate) UnmarshalText(text []byte) error {
 	return nil
 }
 
-// String returns the rate as a setting has it.
-func (r rate) String() string {
-	switch r {
-	case rate{}:
-		return ""
-	case rate(sseedge.Unlimited):
-		return unlimited
-	}
-	return strconv.FormatFloat(r.PerSecond, 'g', -1, 64) + "/" + strconv.Itoa(r.Burst)
-}
-
-// limits reads the file of limits. Without one nothing is limited.
-func (c config) limits() (limitsFile, error) {
+// readLimits reads the file of limits. Without one tenants have none.
+func (c config) readLimits() (limitsFile, error) {
 	var f limitsFile
 	if c.Limits == "" {
 		return f, nil
@@ -81,7 +98,7 @@ func (c config) limits() (limitsFile, error) {
 		err = f.check()
 	}
 	if err != nil {
-		return f, usageError{fmt.Errorf("limits %s: %w", c.Limits, err)}
+		return f, fmt.Errorf("limits %s: %w", c.Limits, err)
 	}
 	return f, nil
 }
@@ -136,7 +153,7 @@ func (f limitsFile) streams(c config) sseedge.Limits {
 		tenants[tenant] = cmp.Or(f.of(tenant).Streams, -1)
 	}
 	return sseedge.Limits{
-		Streams: c.MaxStreams, PerTenant: cmp.Or(f.Default.Streams, -1), Tenants: tenants, PerAddress: c.MaxStreamsPerAddress, PerSession: c.MaxStreamsPerSession,
+		Streams: c.MaxStreams, PerTenant: cmp.Or(f.Default.Streams, -1), Tenants: tenants, PerAddress: int(f.Address.Streams), PerSession: int(f.Session.Streams),
 	}
 }
 
@@ -148,7 +165,7 @@ func (f limitsFile) tokensPerDay(tenant string) int64 { return f.of(tenant).Toke
 
 // rates returns the rates of an edge. Without authenticators all clients are one subject, so that it has no rate.
 func (f limitsFile) rates(c config) sseedge.Rates {
-	r := sseedge.Rates{Address: sseedge.Rate(c.RatePerAddress), Tenant: func(tenant string) sseedge.Rate { return sseedge.Rate(f.of(tenant).Rate) }}
+	r := sseedge.Rates{Address: sseedge.Rate(f.Address.Rate), Tenant: func(tenant string) sseedge.Rate { return sseedge.Rate(f.of(tenant).Rate) }}
 	if c.Auth != "" {
 		r.Subject = func(tenant string) sseedge.Rate { return sseedge.Rate(f.of(tenant).SubjectRate) }
 	}

@@ -15,12 +15,12 @@ import (
 
 func readLimits(t *testing.T, text string) (limitsFile, error) {
 	t.Helper()
-	return config{Limits: writeFile(t, "limits.json", text)}.limits()
+	return config{Limits: writeFile(t, "limits.json", text)}.readLimits()
 }
 
 // A tenant has its own limits, and the default of each that it does not have.
 func TestLimitsFile(t *testing.T) {
-	f, err := readLimits(t, `{"default": {"rate": "200/400", "subjectRate": "20/60", "streams": 500, "runs": 50, "tokensPerDay": 1000000},
+	f, err := readLimits(t, `{"address": {"rate": "1/2", "streams": 30}, "session": {"streams": "unlimited", "chunks": 4000}, "run": {"bytes": "5MiB"}, "default": {"rate": "200/400", "subjectRate": "20/60", "streams": 500, "runs": 50, "tokensPerDay": 1000000},
 		"tenants": {"acme": {"rate": "0.5/3", "runs": 7, "tokensPerDay": 2000}, "globex": {}, "initech": {"rate": "unlimited"}}}`)
 	if err != nil {
 		t.Fatal(err)
@@ -36,12 +36,15 @@ func TestLimitsFile(t *testing.T) {
 		}
 	}
 	streams := f.streams(config{MaxStreams: 9})
-	if streams.PerTenant != 500 || streams.Tenants["acme"] != 500 || streams.Streams != 9 {
+	if streams.PerTenant != 500 || streams.Tenants["acme"] != 500 || streams.Streams != 9 || streams.PerAddress != 30 || streams.PerSession != sseedge.Off {
 		t.Errorf("%+v", streams)
 	}
-	rates := f.rates(config{Auth: "auth.json", RatePerAddress: rate{1, 2}})
+	rates := f.rates(config{Auth: "auth.json"})
 	if rates.Tenant("acme") != (sseedge.Rate{PerSecond: 0.5, Burst: 3}) || rates.Subject("acme") != (sseedge.Rate{PerSecond: 20, Burst: 60}) || rates.Address != (sseedge.Rate{PerSecond: 1, Burst: 2}) {
 		t.Errorf("%+v", rates)
+	}
+	if p := (config{limits: f}).producerConfig(); p.MaxSessionChunks != 4000 || p.MaxRunBytes != 5<<20 {
+		t.Errorf("a session has %d chunks, a run %d bytes", p.MaxSessionChunks, p.MaxRunBytes)
 	}
 	if f.runs("acme") != 7 || f.runs("other") != 50 {
 		t.Errorf("runs: %d and %d", f.runs("acme"), f.runs("other"))
@@ -52,7 +55,7 @@ func TestLimitsFile(t *testing.T) {
 	if f.rates(config{}).Subject != nil {
 		t.Error("without authenticators all clients are one subject, which has no rate")
 	}
-	if f, err := (config{}).limits(); err != nil || f.of("acme") != (tenantLimits{}) || f.streams(config{}).PerTenant != sseedge.Off {
+	if f, err := (config{}).readLimits(); err != nil || f.of("acme") != (tenantLimits{}) || f.streams(config{}).PerTenant != sseedge.Off {
 		t.Errorf("without a file: %+v, %v", f, err)
 	}
 }
@@ -73,13 +76,18 @@ func TestLimitsFileRefused(t *testing.T) {
 		`{"default": {"runs": 1}, "default": {}}`:  "default",
 		`{"default": {"tokensPerDay": -1}}`:        "default",
 		`{"default": {"tokensPerHour": 15}}`:       "tokensPerHour",
+		`{"address": {"streams": 0}}`:              "want 1 or more, or \"unlimited\"",
+		`{"session": {"streams": "many"}}`:         "/session/streams",
+		`{"session": {"chunks": 1.5}}`:             "want 1 or more",
+		`{"run": {"bytes": 1000}}`:                 "/run/bytes",
+		`{"address": {"runs": 1}}`:                 "runs",
 		``:                                         "EOF",
 	} {
 		if _, err := readLimits(t, text); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: %v, want an error with %q", text, err, want)
 		}
 	}
-	if _, err := (config{Limits: filepath.Join(t.TempDir(), "none")}).limits(); err == nil {
+	if _, err := (config{Limits: filepath.Join(t.TempDir(), "none")}).readLimits(); err == nil {
 		t.Error("a file that does not exist")
 	}
 }

@@ -106,5 +106,5 @@ func (c config) producerConfig() producers.Config {
 	if linger == 0 {
 		linger = producers.Off
 	}
-	return producers.Config{Linger: linger, Format: codec.Format(c.Format), MaxSessionChunks: c.MaxSessionChunks, MaxRunBytes: c.MaxRunBytes}
+	return producers.Config{Linger: linger, Format: codec.Format(c.Format), MaxSessionChunks: int64(c.limits.Session.Chunks), MaxRunBytes: int64(c.limits.Run.Bytes)}
 }
