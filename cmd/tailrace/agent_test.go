@@ -242,7 +242,7 @@ func TestChatAgentDefaults(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if got := cfg.ChatAgents.String(); got != want {
+		if got := strings.Join(cfg.ChatAgents, ","); got != want {
 			t.Errorf("%q: chat agents %q, want %q", args, got, want)
 		}
 	}

@@ -26,9 +26,6 @@ func (s *subAgentContent) UnmarshalText(text []byte) error {
 	return nil
 }
 
-// String returns the name of the setting.
-func (s subAgentContent) String() string { return subAgentContents[s] }
-
 // aisdkOptions returns the form of the AI SDK's events.
 func (c config) aisdkOptions() aisdk.Options {
 	tools := c.ChatClientTools

@@ -70,14 +70,6 @@ func (d *demoSetting) UnmarshalText(text []byte) error {
 	return nil
 }
 
-// String returns the setting.
-func (d demoSetting) String() string {
-	if !d.on {
-		return "off"
-	}
-	return strconv.FormatFloat(d.pace, 'g', -1, 64)
-}
-
 // demoAgent is the workers of the demo agents, and the queue on which the page requests their runs.
 type demoAgent struct {
 	served *workers.Workers

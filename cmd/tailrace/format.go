@@ -21,11 +21,3 @@ func (f *format) UnmarshalText(text []byte) error {
 	}
 	return nil
 }
-
-// String returns the name of the format.
-func (f format) String() string {
-	if codec.Format(f) == codec.FormatMsgpack {
-		return "msgpack"
-	}
-	return "json"
-}

@@ -21,7 +21,7 @@ func TestFlagsWinOverTheEnvironment(t *testing.T) {
 		t.Fatal(err)
 	}
 	if cfg.Heartbeat != 4*time.Second || cfg.Replicas != 3 || cfg.Demo.on {
-		t.Errorf("heartbeat %s, replicas %d, demo %s", cfg.Heartbeat, cfg.Replicas, cfg.Demo)
+		t.Errorf("heartbeat %s, replicas %d, demo %v", cfg.Heartbeat, cfg.Replicas, cfg.Demo)
 	}
 	if strings.Join(rest, " ") != "s1 s2" {
 		t.Errorf("arguments %q, want s1 and s2", rest)

@@ -35,12 +35,3 @@ func parsePrefix(s string) (netip.Prefix, error) {
 	}
 	return addr.Prefix(addr.BitLen())
 }
-
-// String returns the comma-separated list.
-func (p prefixes) String() string {
-	words := make([]string, len(p))
-	for i, prefix := range p {
-		words[i] = prefix.String()
-	}
-	return strings.Join(words, ",")
-}

@@ -2,6 +2,7 @@ package main
 
 import (
 	"flag"
+	"fmt"
 	"strings"
 	"testing"
 )
@@ -27,7 +28,7 @@ func TestTrustedProxies(t *testing.T) {
 			},
 		} {
 			cfg, err := read()
-			got := cfg.TrustedProxies.String()
+			got := strings.Trim(strings.ReplaceAll(fmt.Sprint(cfg.TrustedProxies), " ", ","), "[]")
 			if err != nil {
 				got = "error"
 			}

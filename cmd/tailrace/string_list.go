@@ -23,6 +23,3 @@ func (w *stringList) UnmarshalText(text []byte) error {
 	}
 	return nil
 }
-
-// String returns the comma-separated list.
-func (w stringList) String() string { return strings.Join(w, ",") }

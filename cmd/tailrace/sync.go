@@ -23,11 +23,3 @@ func (s *syncSetting) UnmarshalText(text []byte) error {
 	}
 	return nil
 }
-
-// String returns the setting.
-func (s syncSetting) String() string {
-	if s.always {
-		return "always"
-	}
-	return s.interval.String()
-}
