@@ -29,7 +29,7 @@ type Part struct {
 	ProviderMetadata Value // an object of objects
 }
 
-// PartOf returns the Part in the additional members of a
+// PartOf returns the Part in the additional members of a chunk.
 func PartOf(extra []Member) (m Part) {
 	i := slices.IndexFunc(extra, func(e Member) bool { return e.Name == PartMember })
 	if i < 0 || rawjson.Kind(extra[i].Value) != '{' {
