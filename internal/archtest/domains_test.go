@@ -2,6 +2,9 @@ package archtest
 
 import (
 	"fmt"
+	"go/ast"
+	"go/parser"
+	"go/token"
 	"slices"
 	"strings"
 	"testing"
@@ -13,6 +16,7 @@ type domainRule struct {
 	pkg    string
 	never  []string
 	except []string
+	uses   []string // names of selectors that the package never has, because another one decides with them
 	reason string
 }
 
@@ -37,6 +41,10 @@ var domainRules = []domainRule{
 	{
 		pkg: "producers", never: []string{"internal/jssnapshots", "projector", "projector/"},
 		reason: "A writer needs a log; positions outside of it come through an interface.",
+	},
+	{
+		pkg: "workers", uses: []string{"AwaitsMessage", "Pending", "ResumeRunID"},
+		reason: "Which calls a paused run waits for, and what follows from answers and deadlines, is decided by `internal/conversation`.",
 	},
 }
 
@@ -64,6 +72,9 @@ func TestDomains(t *testing.T) {
 			}
 			t.Errorf("%s: %s", line, rule.reason)
 		}
+		for _, name := range selectors(parseDir(t, rule.pkg), rule.uses) {
+			t.Errorf("%s uses %s: %s", rule.pkg, name, rule.reason)
+		}
 	}
 	for line := range domainExceptions {
 		if !used[line] {
@@ -85,12 +96,32 @@ func (r domainRule) broken(deps []string) (forbidden []string) {
 	return forbidden
 }
 
+// selectors returns those of the names that files select from a package or a value.
+func selectors(files []*ast.File, names []string) (found []string) {
+	for _, file := range files {
+		ast.Inspect(file, func(n ast.Node) bool {
+			if x, ok := n.(*ast.SelectorExpr); ok && slices.Contains(names, x.Sel.Name) {
+				found = append(found, x.Sel.Name)
+			}
+			return true
+		})
+	}
+	return found
+}
+
 // TestBrokenDomainRule shows that a rule finds direct and nested packages, and honors its exceptions.
 func TestBrokenDomainRule(t *testing.T) {
 	rule := domainRule{pkg: "a", never: []string{"b", "c/"}, except: []string{"c/allowed"}}
 	deps := []string{"fmt", "b", module + "/b", module + "/b/below", module + "/c", module + "/c/d", module + "/c/allowed", module + "/bc"}
 	if got, want := rule.broken(deps), []string{"b", "c/d"}; !slices.Equal(got, want) {
 		t.Errorf("broken = %q, want %q", got, want)
+	}
+	file, err := parser.ParseFile(token.NewFileSet(), "a.go", "package a; func f() { b.Name(c.Other); Name := d.e.Name; _ = Name }", 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got, want := selectors([]*ast.File{file}, []string{"Name"}), []string{"Name", "Name"}; !slices.Equal(got, want) {
+		t.Errorf("selectors = %q, want %q", got, want)
 	}
 }
 
@@ -106,6 +137,9 @@ func domainPart(rules []domainRule) string {
 		forbidden := strings.Join(names, ", ")
 		if len(r.except) > 0 {
 			forbidden += ", except `" + strings.Join(r.except, "`, `") + "`"
+		}
+		if len(r.uses) > 0 {
+			forbidden = strings.TrimPrefix(forbidden+"; uses of `"+strings.Join(r.uses, "`, `")+"`", "; ")
 		}
 		fmt.Fprintf(&b, "| `%s` | %s | %s |\n", r.pkg, forbidden, r.reason)
 	}
