@@ -10,14 +10,14 @@ import (
 
 // settingGroups are the headings of the reference, by the variable that they come before.
 var settingGroups = map[string]string{
-	"TAILRACE_NATS_URL":    "NATS",
-	"TAILRACE_DATA_DIR":    "Built-in NATS server",
-	"TAILRACE_LISTEN":      "Edge",
-	"TAILRACE_CHAT_AGENT":  "Chats and writing over HTTP",
-	"TAILRACE_MAX_STREAMS": "Limits and TLS",
-	"TAILRACE_PREFIX":      "Streams and runs",
-	"TAILRACE_LINGER":      "Writers and agents",
-	"TAILRACE_LOG_LEVEL":   "Log",
+	"TAILRACE_NATS_URL":   "NATS",
+	"TAILRACE_DATA_DIR":   "Built-in NATS server",
+	"TAILRACE_PREFIX":     "Streams and buckets",
+	"TAILRACE_LISTEN":     "Clients",
+	"TAILRACE_FEED":       "Event streams",
+	"TAILRACE_CHAT_AGENT": "Chats, agent server and ingest",
+	"TAILRACE_MODEL_URL":  "Agents and runs",
+	"TAILRACE_OPS_LISTEN": "Processes",
 }
 
 // readmeSettings are those that README shows.

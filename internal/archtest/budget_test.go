@@ -133,7 +133,7 @@ func receiverOf(f *ast.FuncDecl) string {
 	}
 }
 
-// settingsOf returns the number of fields of the type config.
+// settingsOf returns the number of exported fields of the type config.
 func settingsOf(files []*ast.File) (n int) {
 	for _, file := range files {
 		ast.Inspect(file, func(node ast.Node) bool {
@@ -142,7 +142,13 @@ func settingsOf(files []*ast.File) (n int) {
 				return true
 			}
 			if typ, ok := spec.Type.(*ast.StructType); ok {
-				n += typ.Fields.NumFields()
+				for _, field := range typ.Fields.List {
+					for _, name := range field.Names {
+						if name.IsExported() {
+							n++
+						}
+					}
+				}
 			}
 			return false
 		})
@@ -265,6 +271,7 @@ func TestSizes(t *testing.T) {
 type config struct {
 	A, B string `+"`env:\"A\"`"+`
 	C int
+	d int
 }
 type Public[T any] struct{}
 type hidden int
