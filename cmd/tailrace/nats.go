@@ -83,7 +83,7 @@ func (c config) overContext(o *nats.Options) error {
 		}
 	}
 	if c.NATSURL != "" {
-		o.Servers = strings.Split(string(c.NATSURL), ",")
+		o.Servers = strings.FieldsFunc(string(c.NATSURL), func(r rune) bool { return r == ',' || r == ' ' })
 	}
 	return nil
 }

@@ -83,7 +83,7 @@ func TestUserOverContext(t *testing.T) {
 		t.Errorf("servers %s, user %q, token %q, nkey %q", got, o.User, o.Token, o.Nkey)
 	}
 	o.User = "u"
-	if err := (config{NATSURL: "nats://x,nats://y"}).overContext(&o); err != nil || strings.Join(o.Servers, ",") != "nats://x,nats://y" || o.User != "u" {
+	if err := (config{NATSURL: "nats://x, nats://y"}).overContext(&o); err != nil || strings.Join(o.Servers, ",") != "nats://x,nats://y" || o.User != "u" {
 		t.Errorf("servers %q, user %q, %v", o.Servers, o.User, err)
 	}
 }
