@@ -19,8 +19,5 @@ func TestMain(m *testing.M) {
 	if job, ok := os.LookupEnv(workerVariable); ok {
 		os.Exit(runWorker(job, os.Stdin))
 	}
-	if err := os.Setenv("TAILRACE_OPS_LISTEN", "127.0.0.1:0"); err != nil {
-		panic(err)
-	}
 	roletest.Main(m)
 }

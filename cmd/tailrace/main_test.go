@@ -56,6 +56,7 @@ func TestInvalidSettingsAreNamed(t *testing.T) {
 // the default.
 func TestEnvironment(t *testing.T) {
 	t.Setenv("LISTEN", "0.0.0.0:1")
+	t.Setenv("TAILRACE_LISTEN", "127.0.0.1:0")
 	t.Setenv("TAILRACE_CHAT_AGENT", "")
 	t.Setenv("TAILRACE_PARTITIONS", "0x10")
 	t.Setenv("TAILRACE_NATS_URL", "nats://a:4222")
@@ -63,7 +64,7 @@ func TestEnvironment(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if cfg.Listen != "127.0.0.1:4480" || len(cfg.ChatAgents) != 0 || cfg.Partitions != 16 || cfg.NATSURL != "nats://b:4222" || cfg.MaxStreams != 32 || cfg.Replicas != 1 {
+	if cfg.Listen != "127.0.0.1:0" || len(cfg.ChatAgents) != 0 || cfg.Partitions != 16 || cfg.NATSURL != "nats://b:4222" || cfg.MaxStreams != 32 || cfg.Replicas != 1 {
 		t.Errorf("settings %+v", cfg)
 	}
 }

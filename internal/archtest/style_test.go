@@ -5,8 +5,11 @@ import (
 	"go/ast"
 	"go/parser"
 	"go/token"
+	"os"
 	"path/filepath"
+	"regexp"
 	"slices"
+	"strings"
 	"testing"
 )
 
@@ -63,6 +66,42 @@ func styleProblems(fset *token.FileSet, file *ast.File) (problems []string) {
 		}
 	}
 	return problems
+}
+
+// defaultPort matches an address of a process with default settings.
+var defaultPort = regexp.MustCompile(`(127\.0\.0\.1|localhost|\[::1\]):(4422|4480|4481)\b`)
+
+// namesDefaultPort are test files that compare texts with the address and do not use it.
+var namesDefaultPort = []string{"e2e/clients/publish_test.go"}
+
+// TestDefaultPorts fails for a test or a test kit that names an address of the default settings: a test passes while another program has the port, such as
+// `make run`. The commands that a test runs have other defaults, see natstest.Main.
+func TestDefaultPorts(t *testing.T) {
+	var found []string
+	for _, path := range sources(t, ".go") {
+		if !strings.HasSuffix(path, "_test.go") && !strings.HasPrefix(path, "internal/testkit/") && !strings.HasPrefix(path, "e2e/") || path == "internal/archtest/style_test.go" {
+			continue
+		}
+		data, err := os.ReadFile(filepath.Join(root, path))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if address := defaultPort.Find(data); address != nil {
+			if found = append(found, path); !slices.Contains(namesDefaultPort, path) {
+				t.Errorf("%s has %s; use port 0 or natstest.ReservePort", path, address)
+			}
+		}
+	}
+	for _, path := range namesDefaultPort {
+		if !slices.Contains(found, path) {
+			t.Errorf("%s has no default address any more", path)
+		}
+	}
+	for text, want := range map[string]bool{"http://127.0.0.1:4480/": true, "localhost:4422": true, "127.0.0.1:44801": false, "127.9.0.1:4480": false} {
+		if defaultPort.MatchString(text) != want {
+			t.Errorf("%s: want %t", text, want)
+		}
+	}
 }
 
 func TestStyleProblems(t *testing.T) {
