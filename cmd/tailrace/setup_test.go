@@ -41,7 +41,7 @@ func TestSetup(t *testing.T) {
 	if got := tailrace(exitOK, "setup", "--max-age", "1h"); !strings.Contains(got, "accepted  TR_CHUNKS_0: max age is 72h0m0s, want 1h0m0s") {
 		t.Errorf("with a shorter age: %s", got)
 	}
-	if got := tailrace(exitError, "edge", "--feed", "interest", "--ops-listen", ""); !strings.Contains(got, "TR_CHUNKS_1: republish is none, want tr.chunks.1.> to tr.live.1.>; change it with `nats stream edit") {
+	if got := tailrace(exitError, "edge", "--feed", "interest", "--listen", "127.0.0.1:0", "--ops-listen", ""); !strings.Contains(got, "TR_CHUNKS_1: republish is none, want tr.chunks.1.> to tr.live.1.>; change it with `nats stream edit") {
 		t.Errorf("an edge that needs a log which republishes: %s", got)
 	}
 	tailrace(exitUsage, "setup", "--feed", "all")
