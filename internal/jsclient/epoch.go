@@ -35,10 +35,8 @@ func (c *Client) RenewEpoch(ctx context.Context, stream string) error {
 		return err
 	}
 	cfg := info.Config
-	cfg.Metadata = maps.Clone(cfg.Metadata)
-	if cfg.Metadata == nil {
-		cfg.Metadata = map[string]string{}
-	}
+	cfg.Metadata = map[string]string{}
+	maps.Copy(cfg.Metadata, info.Config.Metadata)
 	cfg.Metadata[EpochKey] = NewEpoch()
 	_, err = c.js.UpdateStream(ctx, cfg)
 	return err

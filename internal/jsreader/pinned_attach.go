@@ -104,11 +104,8 @@ func (p *Pinned) ensure(ctx context.Context) (*jetstream.ConsumerInfo, error) {
 	if errors.Is(err, jetstream.ErrConsumerNotFound) {
 		p.pinID = ""
 		cfg := p.consumerConfig()
-		cfg.Metadata = maps.Clone(cfg.Metadata)
-		if cfg.Metadata == nil {
-			cfg.Metadata = map[string]string{}
-		}
-		cfg.Metadata[createdBy] = rand.Text() // a consumer that another client has just created differs, and is not taken for this one
+		cfg.Metadata = map[string]string{createdBy: rand.Text()} // a consumer that another client has just created differs, and is not taken for this one
+		maps.Copy(cfg.Metadata, p.cfg.Metadata)
 		info, err = p.request(ctx, func(ctx context.Context) (jetstream.Consumer, error) {
 			return p.client.JetStream().CreateConsumer(ctx, p.stream, cfg)
 		})
@@ -199,17 +196,23 @@ func (p *Pinned) find(ctx context.Context) (*jetstream.ConsumerInfo, error) {
 	if err != nil {
 		return nil, err
 	}
+	mismatch := p.checkConfig(info.Config)
 	for key, want := range p.cfg.Metadata {
-		if have := info.Config.Metadata[key]; have != want {
-			p.log.Warn("consumer with another position deleted", slog.String("consumer", p.cfg.Name),
-				slog.String("stream", p.stream), slog.String("metadata", have), slog.String("want", want))
-			p.acks.clear()
-			p.last.seq, p.last.stored = 0, time.Time{}
-			if err := p.delete(ctx); err != nil {
-				return nil, err
-			}
-			return nil, jetstream.ErrConsumerNotFound
+		have, ok := info.Config.Metadata[key]
+		if have == want {
+			continue
 		}
+		if !ok && mismatch != nil { // another program has created it
+			break
+		}
+		p.log.Warn("consumer with another position deleted", slog.String("consumer", p.cfg.Name),
+			slog.String("stream", p.stream), slog.String("metadata", have), slog.String("want", want))
+		p.acks.clear()
+		p.last.seq, p.last.stored = 0, time.Time{}
+		if err := p.delete(ctx); err != nil {
+			return nil, err
+		}
+		return nil, jetstream.ErrConsumerNotFound
 	}
-	return info, p.checkConfig(info.Config)
+	return info, mismatch
 }

@@ -7,6 +7,7 @@ import (
 
 	"github.com/tailrace/tailrace/chunk"
 	"github.com/tailrace/tailrace/projector/fold"
+	"github.com/tailrace/tailrace/subjects"
 )
 
 // indexHeader is the name of the header of a head with its headIndex.
@@ -60,11 +61,9 @@ func header(s fold.Snapshot) nats.Header {
 	return nats.Header{indexHeader: {string(text)}}
 }
 
-// maxAgentType bounds the agent type in a header. It is a token of a subject, so a longer one does not exist.
-const maxAgentType = 128
-
+// clipped returns an agent type, or "" for one that is too long for a header. No agent has one: the type is a token of a subject.
 func clipped(name string) string {
-	if len(name) > maxAgentType {
+	if len(name) > 2*subjects.MaxToken {
 		return ""
 	}
 	return name
