@@ -148,12 +148,9 @@ func checkVariables(environ []string) error {
 	return nil
 }
 
-// maxDistance is how many letters the name of a setting may differ from one that exists to be taken for it.
-const maxDistance = 3
-
-// nearestSetting returns the variable whose name has the smallest edit distance to name, "" if that is over maxDistance.
+// nearestSetting returns the variable whose name has the smallest edit distance to name, "" if that is over 3 or not less than half of the name.
 func nearestSetting(name string) (nearest string) {
-	best := maxDistance + 1
+	best := min(3, (len(name)-len(settingPrefix)-1)/2) + 1
 	for _, s := range settingsOf(&config{}) {
 		if d := editDistance(name, s.variable); d < best {
 			nearest, best = s.variable, d

@@ -112,6 +112,7 @@ func TestUnknownVariables(t *testing.T) {
 		"TAILRACE_HEARTBEET=s3cr3t":    "TAILRACE_HEARTBEET: unknown setting, the nearest is TAILRACE_HEARTBEAT",
 		"TAILRACE_NATSURL=":            "TAILRACE_NATSURL: unknown setting, the nearest is TAILRACE_NATS_URL",
 		"TAILRACE_MDEL=x":              "TAILRACE_MDEL: unknown setting, the nearest is TAILRACE_MODEL",
+		"TAILRACE_H2C=true":            "TAILRACE_H2C: unknown setting",
 		"TAILRACE_HEARTBEAT_DELAY=1s":  "TAILRACE_HEARTBEAT_DELAY: unknown setting",
 		"TAILRACE_SERVICE=x":           "TAILRACE_SERVICE: unknown setting",
 		"TAILRACE_EDGE_PORT_HTTP=4480": "TAILRACE_EDGE_PORT_HTTP: unknown setting",
