@@ -9,6 +9,7 @@ OIDC          ?= 2m
 FAULTS        ?= 5m
 PODS          := ^(TestPods|TestFaults)$$
 SEED          ?= 0
+SLOW          ?= # -update writes the table of slow tests
 VERSION       ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo dev)
 CREATED       ?= $(shell TZ=UTC git log -1 --format=%cd --date=format-local:%Y-%m-%dT%H:%M:%SZ 2>/dev/null || echo 1970-01-01T00:00:00Z)
 PUSH          ?=
@@ -57,8 +58,8 @@ check: gofmt $(LINT) ## Format and lint, also of the tests with build tags; the 
 
 .PHONY: unit
 unit: go-present ## Unit, property and server tests with the race detector; sizes of the heap and 100,000 logs for the fold without it.
-	CGO_ENABLED=1 $(GO) test -race -timeout 25m $$(scripts/packages.sh timed) $$(scripts/packages.sh quick)
-	CGO_ENABLED=1 $(GO) test -race -timeout 25m -p 4 $$(scripts/packages.sh servers)
+	CGO_ENABLED=1 $(GO) run ./scripts/slowtests $(SLOW) -race -timeout 25m $$(scripts/packages.sh timed) $$(scripts/packages.sh quick)
+	CGO_ENABLED=1 $(GO) run ./scripts/slowtests $(SLOW) -race -timeout 25m -p 4 $$(scripts/packages.sh servers)
 	$(GO) test -timeout 5m ./codec/aisdk
 	$(GO) test -timeout 15m ./projector/fold -run '^TestLaws$$' -rapid.checks=100000
 
@@ -88,7 +89,7 @@ dashboard: go-present ## Write the list of metrics and the dashboard of Grafana 
 .PHONY: e2e
 e2e: go-present chromium node python build ## Tests of the binary: kill -9, a cluster, Chromium, the AI SDK, clients of other languages.
 	CGO_ENABLED=1 $(GO) test -race -tags e2e -count=1 -p 1 -timeout 20m -skip '$(PODS)' ./e2e/... ./internal/demo/page
-	@echo "pods and faults, without the race detector: it would be in the NATS servers, which are processes of the test binary"
+	@echo "pods and faults, without the race detector: they compare pauses of clients with bounds of seconds"
 	$(GO) test -tags e2e -count=1 -timeout 10m -run '$(PODS)' ./e2e
 
 .PHONY: soak

@@ -111,6 +111,7 @@ var layers = map[string]place{
 	"internal/embed":       {layer: program},
 	"scripts/benchcompare": {layer: program},
 	"scripts/concepts":     {layer: program},
+	"scripts/slowtests":    {layer: program},
 	"internal/health":      {layer: program},
 	"internal/metrics":     {layer: program},
 
