@@ -124,6 +124,7 @@ func TestSecretsAreNotPrinted(t *testing.T) {
 	const down = "nats://user:" + mark + "@127.0.0.1:1"
 	model := []string{"--model", "m", "--model-url", "http://user:" + mark + "@127.0.0.1:1/v1?key=" + mark, "--model-key", mark}
 	local := []string{"--listen", "127.0.0.1:0", "--ops-listen", "127.0.0.1:0", "--drain", "0s", "--log-level", "debug"}
+	processes := map[string]*process{}
 	for name, args := range map[string][]string{
 		"edge":           append([]string{"edge", "--nats-url", down}, local...),
 		"projector":      append([]string{"projector", "--nats-url", down}, local...),
@@ -139,17 +140,20 @@ func TestSecretsAreNotPrinted(t *testing.T) {
 		"model URL":      {"worker", "--model", "m", "--model-url", "http://user:" + mark + "/@127.0.0.1:1"},
 		"unknown scheme": append([]string{"edge", "--nats-url", "x://user:" + mark + "@127.0.0.1:1"}, local...),
 	} {
-		t.Run(name, func(t *testing.T) {
-			p := startProcess(t, args...)
-			p.await(t, `(nats unavailable, waiting|tailrace \w+: .*)`) // the second is the error of a process that has ended
-			p.end()
-			lines := bufio.NewScanner(strings.NewReader(p.out.String()))
-			for lines.Scan() {
-				if strings.Contains(lines.Text(), mark) {
-					t.Errorf("printed: %s", lines.Text())
-				}
+		processes[name] = startProcess(t, args...)
+	}
+	for _, p := range processes { // all at once: each may take seconds to end
+		p.await(t, `(nats unavailable, waiting|tailrace \w+: .*)`) // the second is the error of a process that has ended
+		p.stop()
+	}
+	for name, p := range processes {
+		p.end()
+		lines := bufio.NewScanner(strings.NewReader(p.out.String()))
+		for lines.Scan() {
+			if strings.Contains(lines.Text(), mark) {
+				t.Errorf("%s printed: %s", name, lines.Text())
 			}
-		})
+		}
 	}
 }
 
