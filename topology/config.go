@@ -22,11 +22,16 @@ const (
 // Off removes the limit of a Config field that supports it.
 const Off = -1
 
-// Config configures the streams. The zero Config is ready for one server. In every field 0 means the default, and Off (a negative number) is unlimited where
-// the field supports it.
+// Limits are the size in bytes and the age of a new stream or bucket. 0 is the default; Off is unlimited, which is the default of all sizes but one.
 //
-// Sizes (MaxBytes) and ages (MaxAge) are those of new streams: an operator may change them later, with `nats stream edit`. Of an existing stream they are compared with
-// the fields that are set, so that a program that sets none accepts every size and age with which all guarantees hold.
+// An operator may change them later, with `nats stream edit`. Those of an existing stream are compared with the limits that are set, so that a program that sets
+// none accepts every size and age with which all guarantees hold.
+type Limits struct {
+	MaxBytes int64
+	MaxAge   time.Duration
+}
+
+// Config configures the streams. The zero Config is ready for one server. In every field 0 means the default.
 type Config struct {
 	// Layout names the streams and buckets and sets the number of partitions.
 	Layout subjects.Layout
@@ -36,12 +41,6 @@ type Config struct {
 
 	// Storage defaults to files. Memory is for tests; it loses all data when the server stops.
 	Storage jetstream.StorageType
-
-	// MaxAge is the retention of records in the log. Defaults to 72 hours.
-	MaxAge time.Duration
-
-	// MaxBytes is the maximum size of each stream of the log; beyond it the oldest records are removed. Defaults to Off: limited by the disk only.
-	MaxBytes int64
 
 	// MaxMsgSize is the largest message of the log, of the work queue and of the inbox in bytes, headers included. Defaults to MaxChunk + HeaderReserve; the
 	// server's max_payload must be as large.
@@ -58,49 +57,39 @@ type Config struct {
 	// Placement, if not nil, is the cluster and the tags of the servers that get new streams. That of existing streams is the operator's decision.
 	Placement *jetstream.Placement
 
-	// CommandMaxAge is the age at which a command that no worker has taken expires, and CommandMaxBytes the maximum size of the work queue, beyond which
-	// commands are refused. They default to 24 hours and Off: limited by the disk only.
-	CommandMaxAge   time.Duration
-	CommandMaxBytes int64
+	// Log are the limits of each stream of the log. The age defaults to 72 hours; beyond the size the oldest records are removed.
+	Log Limits
 
-	// DeadlineMaxBytes is the maximum size of the stream of deadlines. Beyond it the oldest deadlines are lost: a stream with schedules cannot refuse messages.
-	// Defaults to Off: limited by the disk only.
-	DeadlineMaxBytes int64
+	// Commands are those of the work queue. A command that no worker has taken expires after 24 hours by default; beyond the size commands are refused.
+	Commands Limits
 
-	// InboxMaxAge is the retention of answers in the inbox, and InboxMaxBytes the maximum size of the inbox, beyond which writes are refused. They default
-	// to 30 days and Off: limited by the disk only.
-	InboxMaxAge   time.Duration
-	InboxMaxBytes int64
+	// Deadlines have a size alone. Beyond it the oldest deadlines are lost: a stream with schedules cannot refuse messages.
+	Deadlines Limits
 
-	// CredentialMaxBytes is the maximum size of the bucket of revocations and tickets, beyond which they are refused. A revocation takes about 300 bytes for 30
-	// days. Defaults to Off: limited by the disk only.
-	CredentialMaxBytes int64
+	// Inbox are those of the bucket of answers and stop requests. The age defaults to 30 days; beyond the size writes are refused.
+	Inbox Limits
 
-	// UsageMaxBytes is the maximum size of the bucket of used tokens, beyond which they are not stored. A tenant takes about 300 bytes a day, and 13 KiB if 256
-	// processes or more work for it, for 40 days. Defaults to Off: limited by the disk only.
-	UsageMaxBytes int64
+	// Credentials, the bucket of revocations and tickets, have a size alone, beyond which they are refused. A revocation takes about 300 bytes for 30 days.
+	Credentials Limits
 
-	// SnapshotMaxAge is the retention of the snapshot of a session since its last record, at least MaxAge; Off is unlimited. It is in the metadata of the bucket of
-	// partition 0 (jsclient.MaxAgeKey), and the sweep of a projector removes older ones: the messages of a session are written once, so a maximum age of the
-	// stream would remove them before its head. Defaults to 90 days, or MaxAge if that is longer.
-	SnapshotMaxAge time.Duration
+	// Usage, the bucket of used tokens, has a size alone, beyond which they are not stored. A tenant takes about 300 bytes a day, and 13 KiB if 256 processes or more
+	// work for it, for 40 days.
+	Usage Limits
 
-	// SnapshotMaxBytes is the maximum size of each bucket of snapshots, beyond which writes are refused. Defaults to Off: limited by the disk only.
-	SnapshotMaxBytes int64
+	// Snapshots are those of each bucket of snapshots. The age is that of a snapshot since the last record of its session, at least that of the log: 90 days by default,
+	// or that of the log if it is longer. It is in the metadata of the bucket of partition 0 (jsclient.MaxAgeKey), and the sweep of a projector removes older snapshots:
+	// the messages of a session are written once, so a maximum age of the stream would remove them before its head. Beyond the size writes are refused.
+	Snapshots Limits
 
-	// ObjectMaxBytes is the maximum size of the bucket of large values, beyond which writes are refused. Defaults to Off: limited by the disk only.
-	ObjectMaxBytes int64
+	// Objects, the bucket of large values, have a size alone, beyond which writes are refused.
+	Objects Limits
 
-	// DeadLetterMaxAge is the retention of messages that could not be folded. Defaults to 30 days.
-	DeadLetterMaxAge time.Duration
+	// DeadLetters are those of messages that could not be folded. The age defaults to 30 days, and the size, which the server reserves at once, to 64 MiB; beyond it
+	// the oldest are removed.
+	DeadLetters Limits
 
-	// DeadLetterMaxBytes is the maximum size of their stream, which the server reserves at once; beyond it the oldest are removed. Defaults to 64 MiB.
-	DeadLetterMaxBytes int64
-
-	// AuditMaxAge is the retention of the audit log, and AuditMaxBytes the maximum size of its stream, beyond which events are refused. They default to 90 days
-	// and Off: limited by the disk only.
-	AuditMaxAge   time.Duration
-	AuditMaxBytes int64
+	// Audit are those of the audit log. The age defaults to 90 days; beyond the size events are refused.
+	Audit Limits
 
 	// OnDifferences, if not nil, gets the differences of all classes each time that Ensure or Check has compared the streams, also if there are none.
 	OnDifferences func([]Difference)
@@ -111,41 +100,35 @@ type Config struct {
 	// MaxSnapshot is the largest value in the bucket of snapshots in bytes, headers included. Defaults to 1 MiB, the default max_payload of the server.
 	MaxSnapshot int32
 
-	unset []string // the sizes and ages that withDefaults has set
+	unset []string // the limits that withDefaults has set, such as Log.MaxAge
 }
 
-// limitField is a field of Config with a size or an age of new streams.
+// limitField is one of Limits.
 type limitField struct {
 	name     string
 	value    *int64 // bytes or nanoseconds
 	standard int64  // its default
-	min      int64  // 0 if a value below 0 means the default
+	min      int64  // 0 if a value below 0 is unlimited
 }
 
 func limitFields(c *Config) []limitField {
-	bytes := func(name string, value *int64) limitField {
-		return limitField{name: name, value: value, standard: unlimited}
+	size := func(name string, l *Limits) limitField {
+		return limitField{name: name + ".MaxBytes", value: &l.MaxBytes, standard: unlimited}
 	}
-	age := func(name string, value *time.Duration, standard, shortest time.Duration) limitField {
-		return limitField{name: name, value: (*int64)(value), standard: int64(standard), min: int64(shortest)}
+	age := func(name string, l *Limits, standard, shortest time.Duration) limitField {
+		return limitField{name: name + ".MaxAge", value: (*int64)(&l.MaxAge), standard: int64(standard), min: int64(shortest)}
 	}
 	return []limitField{
-		age("MaxAge", &c.MaxAge, 72*time.Hour, minAge),
-		bytes("MaxBytes", &c.MaxBytes),
-		age("CommandMaxAge", &c.CommandMaxAge, 24*time.Hour, commandWindow),
-		bytes("CommandMaxBytes", &c.CommandMaxBytes),
-		bytes("DeadlineMaxBytes", &c.DeadlineMaxBytes),
-		age("InboxMaxAge", &c.InboxMaxAge, 30*24*time.Hour, commandWindow),
-		bytes("InboxMaxBytes", &c.InboxMaxBytes),
-		bytes("CredentialMaxBytes", &c.CredentialMaxBytes),
-		bytes("UsageMaxBytes", &c.UsageMaxBytes),
-		age("SnapshotMaxAge", &c.SnapshotMaxAge, max(90*24*time.Hour, c.MaxAge), 0),
-		bytes("SnapshotMaxBytes", &c.SnapshotMaxBytes),
-		bytes("ObjectMaxBytes", &c.ObjectMaxBytes),
-		age("DeadLetterMaxAge", &c.DeadLetterMaxAge, 30*24*time.Hour, minAge),
-		{name: "DeadLetterMaxBytes", value: &c.DeadLetterMaxBytes, standard: 64 << 20, min: 1 << 20},
-		age("AuditMaxAge", &c.AuditMaxAge, 90*24*time.Hour, commandWindow),
-		bytes("AuditMaxBytes", &c.AuditMaxBytes),
+		size("Log", &c.Log), age("Log", &c.Log, 72*time.Hour, minAge),
+		size("Commands", &c.Commands), age("Commands", &c.Commands, 24*time.Hour, commandWindow),
+		size("Deadlines", &c.Deadlines),
+		size("Inbox", &c.Inbox), age("Inbox", &c.Inbox, 30*24*time.Hour, commandWindow),
+		size("Credentials", &c.Credentials),
+		size("Usage", &c.Usage),
+		size("Snapshots", &c.Snapshots), age("Snapshots", &c.Snapshots, max(90*24*time.Hour, c.Log.MaxAge), 0),
+		size("Objects", &c.Objects),
+		{name: "DeadLetters.MaxBytes", value: &c.DeadLetters.MaxBytes, standard: 64 << 20, min: 1 << 20}, age("DeadLetters", &c.DeadLetters, 30*24*time.Hour, minAge),
+		size("Audit", &c.Audit), age("Audit", &c.Audit, 90*24*time.Hour, commandWindow),
 	}
 }
 
@@ -195,14 +178,19 @@ func (c Config) validate() error {
 		case limit.min == 0 || *limit.value >= limit.min:
 		case *limit.value == Off:
 			return fmt.Errorf("%s is unlimited, want at least %s", limit.name, time.Duration(limit.min))
-		case strings.HasSuffix(limit.name, "Age"):
+		case strings.HasSuffix(limit.name, "MaxAge"):
 			return fmt.Errorf("%s is %s, want at least %s", limit.name, time.Duration(*limit.value), time.Duration(limit.min))
 		default:
 			return fmt.Errorf("%s is %d, want at least %d", limit.name, *limit.value, limit.min)
 		}
 	}
-	if c.SnapshotMaxAge > 0 && c.SnapshotMaxAge < c.MaxAge {
-		return fmt.Errorf("SnapshotMaxAge is %s, want unlimited or at least MaxAge, %s: a snapshot outlives the log", c.SnapshotMaxAge, c.MaxAge)
+	for name, l := range map[string]Limits{"Deadlines": c.Deadlines, "Credentials": c.Credentials, "Usage": c.Usage, "Objects": c.Objects} {
+		if l.MaxAge != 0 {
+			return fmt.Errorf("%s.MaxAge is %s, want none: their age is fixed", name, l.MaxAge)
+		}
+	}
+	if age := c.Snapshots.MaxAge; age > 0 && age < c.Log.MaxAge {
+		return fmt.Errorf("Snapshots.MaxAge is %s, want unlimited or at least Log.MaxAge, %s: a snapshot outlives the log", age, c.Log.MaxAge)
 	}
 	return nil
 }

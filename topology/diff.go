@@ -112,4 +112,4 @@ func (w streamSpec) remedy(got string, s setting) string {
 }
 
 // bounded holds the fields that cannot mean "no limit".
-var bounded = []string{"MaxAge", "CommandMaxAge", "InboxMaxAge", "DeadLetterMaxAge", "DeadLetterMaxBytes", "MaxConsumers", "MaxMsgSize", "MaxSnapshot"}
+var bounded = []string{"Log.MaxAge", "Commands.MaxAge", "Inbox.MaxAge", "DeadLetters.MaxAge", "DeadLetters.MaxBytes", "MaxConsumers", "MaxMsgSize", "MaxSnapshot"}

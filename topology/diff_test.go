@@ -27,7 +27,7 @@ func TestDifferences(t *testing.T) {
 	}{
 		"max age": {
 			func(c *jetstream.StreamConfig) { c.MaxAge = 24 * time.Hour },
-			"max age is 24h0m0s, want 72h0m0s" + edit + ", or set MaxAge to 24h0m0s",
+			"max age is 24h0m0s, want 72h0m0s" + edit + ", or set Log.MaxAge to 24h0m0s",
 		},
 		"unlimited age": {
 			func(c *jetstream.StreamConfig) { c.MaxAge = 0 },
@@ -43,7 +43,7 @@ func TestDifferences(t *testing.T) {
 		},
 		"max bytes": {
 			func(c *jetstream.StreamConfig) { c.MaxBytes = 1 << 20 },
-			"max bytes is 1048576, want unlimited" + edit + ", or set MaxBytes to 1048576",
+			"max bytes is 1048576, want unlimited" + edit + ", or set Log.MaxBytes to 1048576",
 		},
 		"max message size": {
 			func(c *jetstream.StreamConfig) { c.MaxMsgSize = 1000 },
@@ -124,7 +124,7 @@ func TestDifferences(t *testing.T) {
 			"number of partitions is 4, want 1; set Layout.Partitions (TAILRACE_PARTITIONS) to 4: the number is fixed when the streams are created",
 		},
 	}
-	cfg := Config{MaxAge: 72 * time.Hour, MaxBytes: Off}
+	cfg := Config{Log: Limits{MaxAge: 72 * time.Hour, MaxBytes: Off}}
 	js := natstest.Start(t).JetStream(t)
 	if _, err := js.CreateStream(t.Context(), jetstream.StreamConfig{Name: "OTHER", Subjects: []string{"other"}}); err != nil {
 		t.Fatal(err)
@@ -197,15 +197,15 @@ func TestDifferencesOfQueueAndBucket(t *testing.T) {
 		t.Fatal(err)
 	}
 	other := Config{
-		CommandMaxAge: time.Hour, InboxMaxAge: 24 * time.Hour, InboxMaxBytes: 7 << 20, SnapshotMaxAge: 100 * time.Hour, SnapshotMaxBytes: 5 << 20, ObjectMaxBytes: 6 << 20, MaxSnapshot: 1 << 19,
+		Commands: Limits{MaxAge: time.Hour}, Inbox: Limits{MaxAge: 24 * time.Hour, MaxBytes: 7 << 20}, Snapshots: Limits{MaxAge: 100 * time.Hour, MaxBytes: 5 << 20}, Objects: Limits{MaxBytes: 6 << 20}, MaxSnapshot: 1 << 19,
 	}
 	for _, want := range []string{
-		"TR_COMMANDS: max age is 24h0m0s, want 1h0m0s; change it with `nats stream edit TR_COMMANDS`, or set CommandMaxAge to 24h0m0s",
-		"KV_TR_INBOX: max age is 720h0m0s, want 24h0m0s; change it with `nats stream edit KV_TR_INBOX`, or set InboxMaxAge to 720h0m0s",
-		"KV_TR_INBOX: max bytes is unlimited, want 7340032; change it with `nats stream edit KV_TR_INBOX`, or set InboxMaxBytes to 0",
-		"OBJ_TR_OBJECTS: max bytes is unlimited, want 6291456; change it with `nats stream edit OBJ_TR_OBJECTS`, or set ObjectMaxBytes to 0",
+		"TR_COMMANDS: max age is 24h0m0s, want 1h0m0s; change it with `nats stream edit TR_COMMANDS`, or set Commands.MaxAge to 24h0m0s",
+		"KV_TR_INBOX: max age is 720h0m0s, want 24h0m0s; change it with `nats stream edit KV_TR_INBOX`, or set Inbox.MaxAge to 720h0m0s",
+		"KV_TR_INBOX: max bytes is unlimited, want 7340032; change it with `nats stream edit KV_TR_INBOX`, or set Inbox.MaxBytes to 0",
+		"OBJ_TR_OBJECTS: max bytes is unlimited, want 6291456; change it with `nats stream edit OBJ_TR_OBJECTS`, or set Objects.MaxBytes to 0",
 		"KV_TR_SNAPSHOTS: max age of snapshots is 2160h0m0s, want 100h0m0s; change it with `nats stream edit -i KV_TR_SNAPSHOTS` in the metadata, tailrace.max-age",
-		"KV_TR_SNAPSHOTS: max bytes is unlimited, want 5242880; change it with `nats stream edit KV_TR_SNAPSHOTS`, or set SnapshotMaxBytes to 0",
+		"KV_TR_SNAPSHOTS: max bytes is unlimited, want 5242880; change it with `nats stream edit KV_TR_SNAPSHOTS`, or set Snapshots.MaxBytes to 0",
 		"KV_TR_SNAPSHOTS: max message size is 1048576, want 524288; change it with `nats stream edit KV_TR_SNAPSHOTS`, or set MaxSnapshot to 1048576",
 	} {
 		wantLine(t, js, other, want)
@@ -215,7 +215,7 @@ func TestDifferencesOfQueueAndBucket(t *testing.T) {
 // Sizes and ages that an operator has edited are no differences for a program that sets none, unless a guarantee breaks.
 func TestEditedSizesAndAges(t *testing.T) {
 	js := natstest.Start(t).JetStream(t)
-	if err := Ensure(t.Context(), js, Config{CommandMaxAge: 50 * time.Hour, SnapshotMaxAge: Off, AuditMaxBytes: 1 << 20}); err != nil {
+	if err := Ensure(t.Context(), js, Config{Commands: Limits{MaxAge: 50 * time.Hour}, Snapshots: Limits{MaxAge: Off}, Audit: Limits{MaxBytes: 1 << 20}}); err != nil {
 		t.Fatal(err)
 	}
 	edit := func(name string, change func(*jetstream.StreamConfig)) {
@@ -237,11 +237,11 @@ func TestEditedSizesAndAges(t *testing.T) {
 	if diffs, err := Differences(t.Context(), js, Config{}); err != nil || len(diffs) > 0 {
 		t.Errorf("differences %v, %v", diffs, err)
 	}
-	if diffs, err := Differences(t.Context(), js, Config{SnapshotMaxAge: Off}); err != nil || len(diffs) != 1 || diffs[0].Class != Accepted || diffs[0].Want != "0s" {
+	if diffs, err := Differences(t.Context(), js, Config{Snapshots: Limits{MaxAge: Off}}); err != nil || len(diffs) != 1 || diffs[0].Class != Accepted || diffs[0].Want != "0s" {
 		t.Errorf("differences %v, %v", diffs, err)
 	}
 	edit("TR_CHUNKS_0", func(c *jetstream.StreamConfig) { c.MaxAge = 2 * time.Second })
-	wantDifference(t, Check(t.Context(), js, Config{}), "TR_CHUNKS_0: max age is 2s, want 72h0m0s; change it with `nats stream edit TR_CHUNKS_0`, or set MaxAge to 2s")
+	wantDifference(t, Check(t.Context(), js, Config{}), "TR_CHUNKS_0: max age is 2s, want 72h0m0s; change it with `nats stream edit TR_CHUNKS_0`, or set Log.MaxAge to 2s")
 }
 
 // A stream of deadlines without required settings, and an inbox whose hints go to another subject or whose replicas serve reads.

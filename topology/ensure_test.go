@@ -23,10 +23,8 @@ func TestEnsureTwice(t *testing.T) {
 	srv := natstest.Start(t)
 	js := srv.JetStream(t)
 	cfg := Config{
-		Layout:           subjects.Layout{Prefix: "acme.prod", Partitions: 3},
-		MaxBytes:         1 << 30,
-		SnapshotMaxBytes: 1 << 30,
-		ObjectMaxBytes:   1 << 30,
+		Layout: subjects.Layout{Prefix: "acme.prod", Partitions: 3},
+		Log:    Limits{MaxBytes: 1 << 30}, Snapshots: Limits{MaxBytes: 1 << 30}, Objects: Limits{MaxBytes: 1 << 30},
 	}
 	for range 2 {
 		if err := Ensure(t.Context(), js, cfg); err != nil {
@@ -151,7 +149,7 @@ func TestEnsureAtOnce(t *testing.T) {
 // Two processes with different limits start together: the streams have the limits of one of them, and the other one finds the difference.
 func TestEnsureAtOnceAndDifferently(t *testing.T) {
 	srv := natstest.Start(t)
-	cfgs := []Config{{MaxAge: time.Hour}, {MaxAge: 2 * time.Hour}}
+	cfgs := []Config{{Log: Limits{MaxAge: time.Hour}}, {Log: Limits{MaxAge: 2 * time.Hour}}}
 	var all sync.WaitGroup
 	for _, cfg := range cfgs {
 		js := srv.JetStream(t)
@@ -291,7 +289,7 @@ func TestBucketMatchesTheLibrary(t *testing.T) {
 	if err := Ensure(t.Context(), js, Config{}); err != nil {
 		t.Errorf("Ensure with a bucket of the library: %v", err)
 	}
-	brief := Config{Layout: subjects.Layout{Prefix: "brief"}, SnapshotMaxBytes: 5 << 20}
+	brief := Config{Layout: subjects.Layout{Prefix: "brief"}, Snapshots: Limits{MaxBytes: 5 << 20}}
 	if err := Ensure(t.Context(), js, brief); err != nil {
 		t.Errorf("Ensure with a bucket of the library that has a bound: %v", err)
 	}

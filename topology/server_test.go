@@ -61,7 +61,7 @@ func TestMissingServerFeatures(t *testing.T) {
 		},
 		"a small disk": {
 			server: []natstest.Option{natstest.MaxStore(1 << 20)},
-			cfg:    Config{MaxBytes: 1 << 30},
+			cfg:    Config{Log: Limits{MaxBytes: 1 << 30}},
 			want:   "create stream TR_CHUNKS_0: insufficient storage: raise max_file_store or lower MaxBytes",
 		},
 	}
@@ -109,11 +109,12 @@ func TestConfigIsRefused(t *testing.T) {
 	}{
 		"layout":       {Config{Layout: subjects.Layout{Prefix: "$JS"}}, `Layout: Prefix "$JS": token`},
 		"replicas":     {Config{Replicas: 2}, "Replicas is 2, want 1 or 3"},
-		"age":          {Config{MaxAge: time.Second}, "MaxAge is 1s, want at least 1m"},
+		"age":          {Config{Log: Limits{MaxAge: time.Second}}, "Log.MaxAge is 1s, want at least 1m"},
 		"message size": {Config{MaxMsgSize: 1}, "MaxMsgSize is 1, want at least 16384"},
 		"consumers":    {Config{MaxConsumers: -1}, "MaxConsumers is -1, want at least 1"},
-		"command age":  {Config{CommandMaxAge: time.Second}, "CommandMaxAge is 1s, want at least 2m0s"},
-		"snapshot age": {Config{SnapshotMaxAge: time.Hour}, "SnapshotMaxAge is 1h0m0s, want unlimited or at least MaxAge, 72h0m0s"},
+		"command age":  {Config{Commands: Limits{MaxAge: time.Second}}, "Commands.MaxAge is 1s, want at least 2m0s"},
+		"fixed age":    {Config{Usage: Limits{MaxAge: time.Hour}}, "Usage.MaxAge is 1h0m0s, want none"},
+		"snapshot age": {Config{Snapshots: Limits{MaxAge: time.Hour}}, "Snapshots.MaxAge is 1h0m0s, want unlimited or at least Log.MaxAge, 72h0m0s"},
 		"value size":   {Config{MaxSnapshot: 1}, "MaxSnapshot is 1, want at least 16384"},
 	}
 	for name, test := range tests {
@@ -127,7 +128,8 @@ func TestConfigIsRefused(t *testing.T) {
 func TestConfigOff(t *testing.T) {
 	want := Config{}.withDefaults()
 	for _, off := range []int64{Off, -7} {
-		got := Config{MaxBytes: off, CommandMaxBytes: off, DeadlineMaxBytes: off, InboxMaxBytes: off, CredentialMaxBytes: off, UsageMaxBytes: off, SnapshotMaxBytes: off, ObjectMaxBytes: off, AuditMaxBytes: off}.withDefaults()
+		l := Limits{MaxBytes: off}
+		got := Config{Log: l, Commands: l, Deadlines: l, Inbox: l, Credentials: l, Usage: l, Snapshots: l, Objects: l, Audit: l}.withDefaults()
 		got.unset = want.unset
 		if !reflect.DeepEqual(got, want) {
 			t.Errorf("%d: got %+v, want %+v", off, got, want)
@@ -159,9 +161,9 @@ func TestServerUnavailable(t *testing.T) {
 func TestLimitsOfAllStreams(t *testing.T) {
 	js := natstest.Start(t, natstest.ServerConfig(`
 		accounts { BOUNDED { jetstream: {max_file: 1G, max_bytes_required: true}, users: [{user: bounded, password: p}] } }`)).JetStream(t, nats.UserInfo("bounded", "p"))
+	size := func(mib int64) Limits { return Limits{MaxBytes: mib << 20} }
 	cfg := Config{
-		MaxBytes: 21 << 20, CommandMaxBytes: 22 << 20, DeadlineMaxBytes: 23 << 20, InboxMaxBytes: 24 << 20,
-		CredentialMaxBytes: 25 << 20, UsageMaxBytes: 26 << 20, SnapshotMaxBytes: 27 << 20, ObjectMaxBytes: 28 << 20, DeadLetterMaxBytes: 29 << 20, AuditMaxBytes: 30 << 20,
+		Log: size(21), Commands: size(22), Deadlines: size(23), Inbox: size(24), Credentials: size(25), Usage: size(26), Snapshots: size(27), Objects: size(28), DeadLetters: size(29), Audit: size(30),
 		Placement: &jetstream.Placement{Tags: []string{"ssd"}},
 	}
 	streams, err := Streams(cfg)

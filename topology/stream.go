@@ -69,10 +69,16 @@ func (c Config) streams() []streamSpec {
 	return all
 }
 
-// stream returns the requirements of a stream, with what most streams have in common: no age, no limit of the number of messages or bytes, and the size of
-// a message of the log. fields has the settings that a field of Config decides, besides those of every stream.
-func (c Config) stream(name, description string, fields map[string]string, subjects ...string) streamSpec {
-	fields[subjectsSetting], fields[storageSetting], fields[replicasSetting], fields[placementSetting] = "Layout", "Storage", "Replicas", "Placement"
+// stream returns the requirements of a stream, with what most streams have in common: no limit of the number of messages, and the size of a message of the log.
+// field is that of its limits in Config.
+func (c Config) stream(name, description, field string, limits Limits, subjects ...string) streamSpec {
+	fields := map[string]string{
+		subjectsSetting: "Layout", storageSetting: "Storage", replicasSetting: "Replicas", placementSetting: "Placement",
+		maxBytesSetting: field + ".MaxBytes", maxMsgSizeSetting: "MaxMsgSize",
+	}
+	if limits.MaxAge != 0 {
+		fields[maxAgeSetting] = field + ".MaxAge"
+	}
 	var unset []string
 	for setting, field := range fields {
 		if slices.Contains(c.unset, field) {
@@ -88,7 +94,8 @@ func (c Config) stream(name, description string, fields map[string]string, subje
 		Placement:         c.Placement,
 		Replicas:          c.Replicas,
 		Discard:           jetstream.DiscardOld,
-		MaxBytes:          unlimited,
+		MaxBytes:          limits.MaxBytes,
+		MaxAge:            limits.MaxAge,
 		MaxMsgs:           unlimited,
 		MaxMsgsPerSubject: unlimited,
 		MaxMsgSize:        c.MaxMsgSize,
@@ -97,18 +104,17 @@ func (c Config) stream(name, description string, fields map[string]string, subje
 	}}
 }
 
+// boundConsumers makes a stream refuse consumers beyond Config.MaxConsumers.
+func (c Config) boundConsumers(s *streamSpec) {
+	s.MaxConsumers = c.MaxConsumers
+	s.fields[maxConsumersSetting] = "MaxConsumers"
+}
+
 // chunks is one partition of the log. Single messages can be deleted, because the recovery of a run removes orphaned chunks. There are no message counters,
 // batches, schedules or roll-ups, so that the headers of a message cannot do more than append it.
 func (c Config) chunks(p int) streamSpec {
-	s := c.stream(c.Layout.Stream(p), "Tailrace: the log of sessions, partition "+strconv.Itoa(p), map[string]string{
-		maxAgeSetting:       "MaxAge",
-		maxBytesSetting:     "MaxBytes",
-		maxMsgSizeSetting:   "MaxMsgSize",
-		maxConsumersSetting: "MaxConsumers",
-	}, c.Layout.AllFilter(p))
-	s.MaxAge = c.MaxAge
-	s.MaxBytes = c.MaxBytes
-	s.MaxConsumers = c.MaxConsumers
+	s := c.stream(c.Layout.Stream(p), "Tailrace: the log of sessions, partition "+strconv.Itoa(p), "Log", c.Log, c.Layout.AllFilter(p))
+	c.boundConsumers(&s)
 	s.Duplicates = chunkWindow
 	s.AllowDirect = true
 	s.AllowMsgTTL = true
@@ -121,17 +127,10 @@ func (c Config) chunks(p int) streamSpec {
 
 // commands is the work queue. If it is full it refuses new commands; it does not drop accepted ones.
 func (c Config) commands() streamSpec {
-	s := c.stream(c.Layout.CommandStream(), "Tailrace: commands that wait for a worker", map[string]string{
-		maxAgeSetting:       "CommandMaxAge",
-		maxBytesSetting:     "CommandMaxBytes",
-		maxMsgSizeSetting:   "MaxMsgSize",
-		maxConsumersSetting: "MaxConsumers",
-	}, c.Layout.AllCommands())
+	s := c.stream(c.Layout.CommandStream(), "Tailrace: commands that wait for a worker", "Commands", c.Commands, c.Layout.AllCommands())
+	c.boundConsumers(&s)
 	s.Retention = jetstream.WorkQueuePolicy
 	s.Discard = jetstream.DiscardNew
-	s.MaxAge = c.CommandMaxAge
-	s.MaxBytes = c.CommandMaxBytes
-	s.MaxConsumers = c.MaxConsumers
 	s.AllowDirect = true
 	return s
 }
@@ -140,17 +139,12 @@ func (c Config) commands() streamSpec {
 // acknowledgement of the worker removes it. It is not part of the work queue: a stream with schedules cannot refuse new messages when it is full, and a
 // header can make it drop other messages (roll-ups), so it could lose accepted commands. Commands also need no retention as long as that of deadlines.
 func (c Config) deadlines() streamSpec {
-	s := c.stream(c.Layout.DeadlineStream(), "Tailrace: when to look at runs that wait", map[string]string{
-		maxBytesSetting:     "DeadlineMaxBytes",
-		maxMsgSizeSetting:   "MaxMsgSize",
-		maxConsumersSetting: "MaxConsumers",
-	}, c.Layout.AllDeadlines())
+	s := c.stream(c.Layout.DeadlineStream(), "Tailrace: when to look at runs that wait", "Deadlines", c.Deadlines, c.Layout.AllDeadlines())
+	c.boundConsumers(&s)
 	s.exact = []string{maxAgeSetting, maxMsgsSetting, maxPerSubjectSetting} // the oldest deadlines would be lost
 	s.Retention = jetstream.WorkQueuePolicy
 	s.MaxAge = deadlineAge
-	s.MaxBytes = c.DeadlineMaxBytes
 	s.MaxMsgsPerSubject = 1
-	s.MaxConsumers = c.MaxConsumers
 	s.AllowRollup = true
 	s.AllowMsgSchedules = true
 	return s
@@ -158,8 +152,8 @@ func (c Config) deadlines() streamSpec {
 
 // values is the stream of a key-value bucket with the configuration that the client library requires; a test compares it with a bucket that the library
 // creates.
-func (c Config) values(bucket, description string, fields map[string]string) streamSpec {
-	s := c.stream("KV_"+bucket, description, fields, "$KV."+bucket+".>")
+func (c Config) values(bucket, description, field string, limits Limits) streamSpec {
+	s := c.stream("KV_"+bucket, description, field, limits, "$KV."+bucket+".>")
 	s.exact = []string{maxPerSubjectSetting}
 	s.Discard = jetstream.DiscardNew
 	s.MaxMsgsPerSubject = 1
@@ -172,13 +166,7 @@ func (c Config) values(bucket, description string, fields map[string]string) str
 // be visible to every later read. Stored messages are republished as hints for workers. A worker that subscribed to the subjects of the bucket itself would
 // be notified before the answer is stored, and would not find it.
 func (c Config) inbox() streamSpec {
-	s := c.values(c.Layout.Inbox(), "Tailrace: what people say to runs", map[string]string{
-		maxAgeSetting:     "InboxMaxAge",
-		maxBytesSetting:   "InboxMaxBytes",
-		maxMsgSizeSetting: "MaxMsgSize",
-	})
-	s.MaxAge = c.InboxMaxAge
-	s.MaxBytes = c.InboxMaxBytes
+	s := c.values(c.Layout.Inbox(), "Tailrace: what people say to runs", "Inbox", c.Inbox)
 	s.RePublish = &jetstream.RePublish{Source: s.Subjects[0], Destination: c.Layout.AllInboxHints(), HeadersOnly: true}
 	return s
 }
@@ -186,12 +174,8 @@ func (c Config) inbox() streamSpec {
 // credentials is the stream of the bucket of revocations and tickets, each of which has a TTL. Like the inbox it has no direct reads, which a lagging replica
 // may answer: a ticket that is spent must be spent for every later read. If it is full it refuses revocations; it does not drop one.
 func (c Config) credentials() streamSpec {
-	s := c.values(c.Layout.Credentials(), "Tailrace: revoked credentials and tickets", map[string]string{
-		maxBytesSetting:   "CredentialMaxBytes",
-		maxMsgSizeSetting: "MaxMsgSize",
-	})
+	s := c.values(c.Layout.Credentials(), "Tailrace: revoked credentials and tickets", "Credentials", c.Credentials)
 	s.exact = append(s.exact, maxAgeSetting) // a revocation that is removed early makes a token valid again
-	s.MaxBytes = c.CredentialMaxBytes
 	s.AllowMsgTTL = true
 	return s
 }
@@ -199,31 +183,26 @@ func (c Config) credentials() streamSpec {
 // usage is the stream of the bucket of the tokens that tenants have used, one message for each tenant and day. It is not a stream of message counters: an increment
 // is repeated without harm only while the server knows its id, see ADR 0031. Like the inbox it has no direct reads.
 func (c Config) usage() streamSpec {
-	s := c.values(c.Layout.Usage(), "Tailrace: tokens that tenants have used", map[string]string{
-		maxBytesSetting:   "UsageMaxBytes",
-		maxMsgSizeSetting: "MaxMsgSize",
-	})
+	s := c.values(c.Layout.Usage(), "Tailrace: tokens that tenants have used", "Usage", c.Usage)
 	s.exact = append(s.exact, maxAgeSetting) // a number that is removed within its day would be the whole budget again
 	s.MaxAge = usageAge
-	s.MaxBytes = c.UsageMaxBytes
 	return s
 }
 
 // snapshots is the stream of the bucket of heads and messages of partition p. The head of a deleted session has a TTL.
 func (c Config) snapshots(p int) streamSpec {
-	s := c.values(c.Layout.SnapshotsOf(p), "Tailrace: snapshots of sessions, partition "+strconv.Itoa(p), map[string]string{
-		snapshotAgeSetting: "SnapshotMaxAge",
-		maxBytesSetting:    "SnapshotMaxBytes",
-		maxMsgSizeSetting:  "MaxSnapshot",
-	})
+	s := c.values(c.Layout.SnapshotsOf(p), "Tailrace: snapshots of sessions, partition "+strconv.Itoa(p), "Snapshots", Limits{MaxBytes: c.Snapshots.MaxBytes})
+	s.fields[snapshotAgeSetting], s.fields[maxMsgSizeSetting] = "Snapshots.MaxAge", "MaxSnapshot"
+	if slices.Contains(c.unset, "Snapshots.MaxAge") {
+		s.unset = append(s.unset, snapshotAgeSetting)
+	}
 	s.exact = append(s.exact, maxAgeSetting, maxMsgSizeSetting) // a snapshot outlives the log, and is split by MaxSnapshot
-	s.MaxBytes = c.SnapshotMaxBytes
 	s.MaxMsgSize = c.MaxSnapshot
 	s.AllowDirect = true
 	s.AllowMsgTTL = true
 	s.Metadata = map[string]string{snapshotsKey: strconv.Itoa(p)}
 	if p == 0 {
-		s.Metadata[jsclient.MaxAgeKey] = max(0, c.SnapshotMaxAge).String()
+		s.Metadata[jsclient.MaxAgeKey] = max(0, c.Snapshots.MaxAge).String()
 	}
 	return s
 }
@@ -232,11 +211,9 @@ func (c Config) snapshots(p int) streamSpec {
 // object must be a deleted one.
 func (c Config) objects() streamSpec {
 	bucket := c.Layout.Objects()
-	s := c.stream("OBJ_"+bucket, "Tailrace: what is too large for a snapshot's bucket", map[string]string{maxBytesSetting: "ObjectMaxBytes"},
-		"$O."+bucket+".C.>", "$O."+bucket+".M.>")
+	s := c.stream("OBJ_"+bucket, "Tailrace: what is too large for a snapshot's bucket", "Objects", c.Objects, "$O."+bucket+".C.>", "$O."+bucket+".M.>")
 	s.exact = []string{maxAgeSetting, maxMsgSizeSetting}
 	s.Discard = jetstream.DiscardNew
-	s.MaxBytes = c.ObjectMaxBytes
 	s.MaxMsgSize = unlimited
 	s.AllowRollup = true
 	return s
@@ -244,14 +221,8 @@ func (c Config) objects() streamSpec {
 
 // deadLetters is the stream of messages that could not be folded. It is read from the leader only, so that no read returns a deleted entry.
 func (c Config) deadLetters() streamSpec {
-	s := c.stream(c.Layout.DeadLetterStream(), "Tailrace: messages of the log that could not be folded", map[string]string{
-		maxAgeSetting:     "DeadLetterMaxAge",
-		maxBytesSetting:   "DeadLetterMaxBytes",
-		maxMsgSizeSetting: "MaxMsgSize",
-	}, c.Layout.AllDeadLetters()...)
+	s := c.stream(c.Layout.DeadLetterStream(), "Tailrace: messages of the log that could not be folded", "DeadLetters", c.DeadLetters, c.Layout.AllDeadLetters()...)
 	s.exact = []string{maxMsgSizeSetting} // it holds any message of the log
-	s.MaxAge = c.DeadLetterMaxAge
-	s.MaxBytes = c.DeadLetterMaxBytes
 	s.MaxMsgSize = c.MaxMsgSize + HeaderReserve
 	s.Duplicates = chunkWindow
 	return s
@@ -260,14 +231,8 @@ func (c Config) deadLetters() streamSpec {
 // audit is the stream of the audit log. It is append only: the server refuses to delete or purge its messages, and does not let an update allow that again.
 // If it is full it refuses events; it does not drop those of earlier acts for new ones.
 func (c Config) audit() streamSpec {
-	s := c.stream(c.Layout.AuditStream(), "Tailrace: acts and refused accesses", map[string]string{
-		maxAgeSetting:     "AuditMaxAge",
-		maxBytesSetting:   "AuditMaxBytes",
-		maxMsgSizeSetting: "MaxMsgSize",
-	}, c.Layout.AllAudit())
+	s := c.stream(c.Layout.AuditStream(), "Tailrace: acts and refused accesses", "Audit", c.Audit, c.Layout.AllAudit())
 	s.Discard = jetstream.DiscardNew
-	s.MaxAge = c.AuditMaxAge
-	s.MaxBytes = c.AuditMaxBytes
 	s.DenyDelete = true
 	s.DenyPurge = true
 	return s

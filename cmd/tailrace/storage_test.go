@@ -40,7 +40,7 @@ func TestStorageFailure(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			streamtest.Ensure(t, js, topology.Config{DeadLetterMaxBytes: 1 << 20})
+			streamtest.Ensure(t, js, topology.Config{DeadLetters: topology.Limits{MaxBytes: 1 << 20}})
 			edge := startEdge(t, "--nats-url", server.URL)
 			metric := func(want int) {
 				t.Helper()

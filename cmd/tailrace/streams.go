@@ -35,19 +35,25 @@ type streamPlacement struct {
 	Tags    []string `json:"tags"`
 }
 
+// streamSize is that of a stream whose age is fixed, or a setting.
 type streamSize struct {
 	MaxBytes byteSize `json:"maxBytes"`
 }
+
+func (s streamSize) limits() topology.Limits { return topology.Limits{MaxBytes: int64(s.MaxBytes)} }
 
 type streamLimits struct {
 	MaxBytes byteSize `json:"maxBytes"`
 	MaxAge   age      `json:"maxAge"`
 }
 
+func (s streamLimits) limits() topology.Limits {
+	return topology.Limits{MaxBytes: int64(s.MaxBytes), MaxAge: time.Duration(s.MaxAge)}
+}
+
 type snapshotLimits struct {
-	MaxBytes byteSize `json:"maxBytes"` // of each partition
-	MaxAge   age      `json:"maxAge"`   // since the last record of the session
-	Bucket   string   `json:"bucket"`   // that all processes use, if it is not the one of PREFIX
+	streamLimits        // of each partition; the age since the last record of the session
+	Bucket       string `json:"bucket"` // that all processes use, if it is not the one of PREFIX
 }
 
 // readStreams reads the file of streams. Without one all members are missing.
@@ -80,15 +86,9 @@ func (c config) topology() topology.Config {
 // newStreams returns the configuration with which streams are created.
 func (c config) newStreams() topology.Config {
 	t, f := c.topology(), c.streams
-	t.MaxAge, t.MaxBytes = c.MaxAge, int64(f.Log.MaxBytes)
-	t.CommandMaxAge, t.CommandMaxBytes = time.Duration(f.Commands.MaxAge), int64(f.Commands.MaxBytes)
-	t.DeadlineMaxBytes = int64(f.Deadlines.MaxBytes)
-	t.InboxMaxAge, t.InboxMaxBytes = time.Duration(f.Inbox.MaxAge), int64(f.Inbox.MaxBytes)
-	t.CredentialMaxBytes, t.UsageMaxBytes = int64(f.Credentials.MaxBytes), int64(f.Usage.MaxBytes)
-	t.SnapshotMaxAge, t.SnapshotMaxBytes = time.Duration(f.Snapshots.MaxAge), int64(f.Snapshots.MaxBytes)
-	t.ObjectMaxBytes = int64(f.Objects.MaxBytes)
-	t.DeadLetterMaxAge, t.DeadLetterMaxBytes = time.Duration(f.DeadLetters.MaxAge), int64(f.DeadLetters.MaxBytes)
-	t.AuditMaxAge, t.AuditMaxBytes = time.Duration(f.Audit.MaxAge), int64(f.Audit.MaxBytes)
+	t.Log = topology.Limits{MaxBytes: int64(f.Log.MaxBytes), MaxAge: c.MaxAge}
+	t.Commands, t.Deadlines, t.Inbox, t.Credentials, t.Usage = f.Commands.limits(), f.Deadlines.limits(), f.Inbox.limits(), f.Credentials.limits(), f.Usage.limits()
+	t.Snapshots, t.Objects, t.DeadLetters, t.Audit = f.Snapshots.limits(), f.Objects.limits(), f.DeadLetters.limits(), f.Audit.limits()
 	if f.Placement.Cluster != "" || len(f.Placement.Tags) > 0 {
 		t.Placement = &jetstream.Placement{Cluster: f.Placement.Cluster, Tags: f.Placement.Tags}
 	}

@@ -73,7 +73,7 @@ func TestStreamsFile(t *testing.T) {
 	if cfg, _, err = load(nil, nil); err != nil {
 		t.Fatal(err)
 	}
-	if got, want := cfg.newStreams(), (topology.Config{Layout: cfg.layout(), Replicas: 1, MaxAge: 72 * time.Hour}); !isSame(got, want) {
+	if got, want := cfg.newStreams(), (topology.Config{Layout: cfg.layout(), Replicas: 1, Log: topology.Limits{MaxAge: 72 * time.Hour}}); !isSame(got, want) {
 		t.Errorf("without a file: %+v, want %+v", got, want)
 	}
 }
@@ -111,10 +111,10 @@ func TestInvalidStreamsFile(t *testing.T) {
 		t.Errorf("a missing file: err = %v", err)
 	}
 	for text, want := range map[string]string{
-		`{"commands": {"maxAge": "1m"}}`:        "CommandMaxAge is 1m0s, want at least 2m0s",
-		`{"deadLetters": {"maxBytes": "1B"}}`:   "DeadLetterMaxBytes is 1, want at least 1048576",
-		`{"commands": {"maxAge": "unlimited"}}`: "CommandMaxAge is unlimited, want at least 2m0s",
-		`{"snapshots": {"maxAge": "71h"}}`:      "SnapshotMaxAge is 71h0m0s, want unlimited or at least MaxAge, 72h0m0s",
+		`{"commands": {"maxAge": "1m"}}`:        "Commands.MaxAge is 1m0s, want at least 2m0s",
+		`{"deadLetters": {"maxBytes": "1B"}}`:   "DeadLetters.MaxBytes is 1, want at least 1048576",
+		`{"commands": {"maxAge": "unlimited"}}`: "Commands.MaxAge is unlimited, want at least 2m0s",
+		`{"snapshots": {"maxAge": "71h"}}`:      "Snapshots.MaxAge is 71h0m0s, want unlimited or at least Log.MaxAge, 72h0m0s",
 	} {
 		if got := tailrace(t, exitUsage, "setup", "--print", "--streams", writeStreams(t, text)); !strings.Contains(got, want) {
 			t.Errorf("%s: %s, want %q", text, got, want)

@@ -13,7 +13,7 @@ import (
 // The age of snapshots is read from the bucket each time, so that an operator can edit it. A bucket without one keeps snapshots.
 func TestMaxAge(t *testing.T) {
 	js := natstest.Start(t).JetStream(t)
-	if err := topology.Ensure(t.Context(), js, topology.Config{SnapshotMaxAge: 100 * time.Hour}); err != nil {
+	if err := topology.Ensure(t.Context(), js, topology.Config{Snapshots: topology.Limits{MaxAge: 100 * time.Hour}}); err != nil {
 		t.Fatal(err)
 	}
 	st, err := New(js, Config{})
