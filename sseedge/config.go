@@ -18,8 +18,8 @@ import (
 	"github.com/tailrace/tailrace/internal/audit"
 	"github.com/tailrace/tailrace/internal/httpkit"
 	"github.com/tailrace/tailrace/internal/hub"
+	"github.com/tailrace/tailrace/internal/view"
 	"github.com/tailrace/tailrace/projector"
-	"github.com/tailrace/tailrace/sseedge/view"
 	"github.com/tailrace/tailrace/subjects"
 )
 
@@ -100,7 +100,7 @@ type Config struct {
 	ReadBytes int64
 
 	// Views are the audience views, for streams and pages alike. Defaults to none: every client gets everything.
-	Views *view.Views
+	Views *Views
 
 	// AISDK selects the form of events in the dialect of the AI SDK. Its ClientTool is for all dialects in which a response ends at the call of such a tool.
 	AISDK aisdk.Options

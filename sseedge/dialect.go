@@ -13,8 +13,8 @@ import (
 	"github.com/tailrace/tailrace/internal/dialects"
 	"github.com/tailrace/tailrace/internal/httpkit"
 	"github.com/tailrace/tailrace/internal/hub"
+	"github.com/tailrace/tailrace/internal/view"
 	"github.com/tailrace/tailrace/projector/fold"
-	"github.com/tailrace/tailrace/sseedge/view"
 )
 
 // readDialect returns the dialect of a response: ?dialect=, or the parameter profile of the first type in Accept that has one. It is "" for the native one.

@@ -9,6 +9,7 @@ import (
 	"sync/atomic"
 
 	"github.com/tailrace/tailrace/chunk"
+	"github.com/tailrace/tailrace/internal/access"
 	"github.com/tailrace/tailrace/internal/flight"
 	"github.com/tailrace/tailrace/internal/httpkit"
 	"github.com/tailrace/tailrace/internal/hub"
@@ -27,7 +28,7 @@ type Edge struct {
 	hub       *hub.Hub
 	snapshots Snapshots
 	past      History // nil if snapshots has none
-	access    *httpkit.Access
+	access    *access.Access
 	rewinds   historyLimiter
 	turns     flight.Group[turnKey, turnState]
 	reads     *readBudget
@@ -84,7 +85,7 @@ func newEdge(log Log, snapshots Snapshots, cfg Config, hubConfig hub.Config) (*E
 		e.limiter, e.bodies, e.reads, e.rates = of.limiter, of.bodies, of.reads, of.rates
 	}
 	e.past, _ = snapshots.(History)
-	e.access = &httpkit.Access{Owner: e.owner}
+	e.access = &access.Access{Owner: e.owner}
 	if index, ok := snapshots.(projector.OwnerIndex); ok {
 		e.access.OwnedByOther = func(ctx context.Context, root chunk.Session, subject string) (bool, error) {
 			ctx, cancel := context.WithTimeout(ctx, cfg.AttachTimeout)
@@ -94,7 +95,7 @@ func newEdge(log Log, snapshots Snapshots, cfg Config, hubConfig hub.Config) (*E
 	}
 	e.respond = &httpkit.Responder{RetryAfter: e.retry, Log: cfg.Log}
 	options := httpkit.Options{OtherName: "other", Head: true, BadID: badSession, HasBody: hasBody,
-		Authenticator: cfg.Authenticator, Rates: e.rates, Access: e.access, Tenants: cfg.Tenants, Unknown: noStream, Audit: e.auditor(),
+		Authenticator: cfg.Authenticator, Rates: e.rates, Authorizer: e.access, Tenants: cfg.Tenants, Unknown: noStream, Audit: e.auditor(),
 		Unreachable: cfg.Unreachable, NoLog: unavailable, Respond: e.respond}
 	if cfg.Tickets != nil { // a nil *auth.Tickets would be an Authenticator that is not nil
 		options.Tickets = cfg.Tickets

@@ -10,7 +10,7 @@ import (
 	"github.com/tailrace/tailrace/internal/httpkit"
 	"github.com/tailrace/tailrace/internal/hub"
 	"github.com/tailrace/tailrace/internal/sse"
-	"github.com/tailrace/tailrace/sseedge/view"
+	"github.com/tailrace/tailrace/internal/view"
 	"github.com/tailrace/tailrace/subjects"
 )
 

@@ -45,7 +45,7 @@ func (e *Edge) routes() []httpkit.Route {
 	}
 }
 
-// permit sets the session that the client may use, see httpkit.Access. s has the ids of the request.
+// permit sets the session that the client may use, see access.Access. s has the ids of the request.
 func (e *Edge) permit(ctx context.Context, s *chunk.Session) *httpkit.Problem {
 	permitted, err := e.access.Session(ctx, s.Root, s.ID)
 	if err != nil {

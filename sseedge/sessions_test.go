@@ -12,10 +12,10 @@ import (
 	"time"
 
 	"github.com/tailrace/tailrace/chunk"
+	audience "github.com/tailrace/tailrace/internal/view"
 	"github.com/tailrace/tailrace/projector"
 	"github.com/tailrace/tailrace/projector/fold"
 	"github.com/tailrace/tailrace/sseedge"
-	audience "github.com/tailrace/tailrace/sseedge/view"
 )
 
 // directory lists these sessions, with their number as the cursor.

@@ -5,6 +5,7 @@ import (
 	"net/http"
 	"path"
 
+	"github.com/tailrace/tailrace/internal/access"
 	"github.com/tailrace/tailrace/internal/httpkit"
 )
 
@@ -42,12 +43,12 @@ func (e *Edge) Policies() []httpkit.Policy {
 }
 
 // Shared returns the settings, the limits and the live records that the surfaces of this module take from the Edge.
-func (e *Edge) Shared() *httpkit.Shared {
-	return &httpkit.Shared{
-		Auth: e.cfg.Authenticator, Access: e.access, Tenants: e.cfg.Tenants, Audit: e.auditor(), Origins: e.cfg.Origins, Unreachable: e.cfg.Unreachable, Heartbeat: e.cfg.Heartbeat, WriteTimeout: e.cfg.WriteTimeout, DrainPeriod: e.cfg.DrainPeriod,
-		MaxStreamAge: e.cfg.MaxStreamAge, Revocations: e.cfg.Revocations, Views: e.cfg.Views,
+func (e *Edge) Shared() *access.Shared {
+	return &access.Shared{Access: e.access, Views: e.cfg.Views, Shared: httpkit.Shared{
+		Auth: e.cfg.Authenticator, Authorizer: e.access, Tenants: e.cfg.Tenants, Audit: e.auditor(), Origins: e.cfg.Origins, Unreachable: e.cfg.Unreachable, Heartbeat: e.cfg.Heartbeat, WriteTimeout: e.cfg.WriteTimeout, DrainPeriod: e.cfg.DrainPeriod,
+		MaxStreamAge: e.cfg.MaxStreamAge, Revocations: e.cfg.Revocations,
 		Streams: e.limiter, Rates: e.rates, Bodies: e.bodies, Pages: surfacePages{e}, Hub: e.hub, Metrics: e.cfg.Metrics, Log: e.cfg.Log,
-	}
+	}}
 }
 
 // surfaceOf returns the Surface that serves a request, nil if it is the Edge itself. A path that is not clean, and a host that is not served, are for the Edge

@@ -2,16 +2,24 @@ package sseedge
 
 import (
 	"encoding/json"
+	"io"
 
 	"github.com/tailrace/tailrace/auth"
 	"github.com/tailrace/tailrace/chunk"
+	"github.com/tailrace/tailrace/internal/access"
 	"github.com/tailrace/tailrace/internal/httpkit"
-	"github.com/tailrace/tailrace/sseedge/view"
+	"github.com/tailrace/tailrace/internal/view"
 )
 
-// readView returns the view for the request, see httpkit.View.
+// Views are audience views, checked and ready for use, from ReadViews. The nil *Views has no view.
+type Views = view.Views
+
+// ReadViews reads audience views and the default one from JSON, see docs/wire.md#views.
+func ReadViews(r io.Reader) (*Views, error) { return view.Read(r) }
+
+// readView returns the view for the request, see access.View.
 func (q query) readView(g *auth.Grant, views *view.Views) (string, *httpkit.Problem) {
-	name, allowed := httpkit.View(g, views, q.values.Get("view"))
+	name, allowed := access.View(g, views, q.values.Get("view"))
 	if !allowed {
 		return "", badRequest(codeBadParameter, "there is no such view", "view: want the name of a view that is offered here")
 	}

@@ -11,9 +11,9 @@ import (
 	"github.com/tailrace/tailrace/chunk"
 	"github.com/tailrace/tailrace/internal/testkit/authtest"
 	"github.com/tailrace/tailrace/internal/testkit/storetest"
+	audience "github.com/tailrace/tailrace/internal/view"
 	"github.com/tailrace/tailrace/projector"
 	"github.com/tailrace/tailrace/sseedge"
-	audience "github.com/tailrace/tailrace/sseedge/view"
 )
 
 var theAudiences = map[string]audience.View{

@@ -1,28 +1,23 @@
 package main
 
 import (
-	"errors"
+	"bytes"
 	"fmt"
 	"os"
 
-	"github.com/tailrace/tailrace/sseedge/view"
+	"github.com/tailrace/tailrace/sseedge"
 )
 
 // views reads the file of views. It returns nil if the setting is empty.
-func (c config) views() (_ *view.Views, err error) {
+func (c config) views() (*sseedge.Views, error) {
 	if c.Views == "" {
-		return nil, nil //nolint:nilnil // no views is a nil *view.Views, which works
+		return nil, nil //nolint:nilnil // no views is a nil *sseedge.Views, which works
 	}
-	file, err := os.Open(c.Views)
+	text, err := os.ReadFile(c.Views)
 	if err != nil {
 		return nil, usageError{fmt.Errorf("views: %w", err)}
 	}
-	defer func() { err = errors.Join(err, file.Close()) }()
-	cfg, err := view.Read(file)
-	if err != nil {
-		return nil, usageError{fmt.Errorf("%s: %w", c.Views, err)}
-	}
-	views, err := view.New(cfg)
+	views, err := sseedge.ReadViews(bytes.NewReader(text))
 	if err != nil {
 		return nil, usageError{fmt.Errorf("%s: %w", c.Views, err)}
 	}

@@ -13,8 +13,8 @@ import (
 
 	"github.com/tailrace/tailrace/chunk"
 	"github.com/tailrace/tailrace/internal/testkit/viewtest"
+	"github.com/tailrace/tailrace/internal/view"
 	"github.com/tailrace/tailrace/projector/fold"
-	"github.com/tailrace/tailrace/sseedge/view"
 )
 
 // shown is a MessageWriter behind a view.
@@ -196,7 +196,7 @@ func TestViewShowsNoMoreThanTheLog(t *testing.T) {
 				t.Fatalf("%s is hidden, and in\n%s\nof %s", tok, frames, a)
 			}
 		}
-		if bytes.Contains(frames, []byte("subagent")) && !shows.SubAgents() && strings.Contains(string(frames), `"agentId":"k`) {
+		if bytes.Contains(frames, []byte("subagent")) && shows.Hidden().SubAgents && strings.Contains(string(frames), `"agentId":"k`) {
 			t.Fatalf("a hidden sub-agent is in\n%s", frames)
 		}
 	})

@@ -9,8 +9,8 @@ import (
 
 	"github.com/tailrace/tailrace/chunk"
 	"github.com/tailrace/tailrace/internal/testkit/viewtest"
+	"github.com/tailrace/tailrace/internal/view"
 	"github.com/tailrace/tailrace/projector/fold"
-	"github.com/tailrace/tailrace/sseedge/view"
 )
 
 // foldOf returns the snapshot of the records of the session.
@@ -150,7 +150,7 @@ func TestSnapshotShowsWhatTheClientShows(t *testing.T) {
 			t.Fatalf("the page shows %q, the client %q", got, want)
 		}
 		asked := len(g.asked)
-		if !chat.Calls(false) {
+		if chat.Hidden().Calls {
 			asked = 0
 		}
 		if pending != asked {

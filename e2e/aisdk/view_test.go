@@ -14,7 +14,7 @@ import (
 	"github.com/tailrace/tailrace/internal/testkit/seedtest"
 
 	"github.com/tailrace/tailrace/chunk"
-	"github.com/tailrace/tailrace/sseedge/view"
+	"github.com/tailrace/tailrace/internal/view"
 )
 
 // audiences are views that hide different parts of a message.

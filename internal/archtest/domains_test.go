@@ -31,11 +31,11 @@ var domainRules = []domainRule{
 		reason: "A decision about a chat is the same for all dialects.",
 	},
 	{
-		pkg: "internal/conversation", never: []string{"sseedge/view"},
+		pkg: "internal/conversation", never: []string{"internal/view"},
 		reason: "A decision does not depend on what an audience is shown.",
 	},
 	{
-		pkg: "internal/httpkit", never: []string{"sseedge/view", "internal/conversation"},
+		pkg: "internal/httpkit", never: []string{"internal/view", "internal/conversation"},
 		reason: "The router knows requests and rights, not sessions and views.",
 	},
 	{
@@ -48,15 +48,7 @@ var domainRules = []domainRule{
 	},
 }
 
-// domainExceptions are imports that break a rule today, with the step that removes them. One that is not needed any more fails the test.
-var domainExceptions = map[string]string{
-	"internal/conversation imports sseedge/view":     "an interface of the caller",
-	"internal/httpkit imports sseedge/view":          "internal/access",
-	"internal/httpkit imports internal/conversation": "internal/access",
-}
-
 func TestDomains(t *testing.T) {
-	used := map[string]bool{}
 	pkgs := list(t)
 	for _, rule := range domainRules {
 		i := slices.IndexFunc(pkgs, func(p listed) bool { return p.ImportPath == module+"/"+rule.pkg })
@@ -65,20 +57,10 @@ func TestDomains(t *testing.T) {
 			continue
 		}
 		for _, dep := range rule.broken(pkgs[i].Deps) {
-			line := rule.pkg + " imports " + dep
-			if _, ok := domainExceptions[line]; ok {
-				used[line] = true
-				continue
-			}
-			t.Errorf("%s: %s", line, rule.reason)
+			t.Errorf("%s imports %s: %s", rule.pkg, dep, rule.reason)
 		}
 		for _, name := range selectors(parseDir(t, rule.pkg), rule.uses) {
 			t.Errorf("%s uses %s: %s", rule.pkg, name, rule.reason)
-		}
-	}
-	for line := range domainExceptions {
-		if !used[line] {
-			t.Errorf("exception not needed any more: %s", line)
 		}
 	}
 }

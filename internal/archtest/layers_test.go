@@ -56,7 +56,7 @@ var layers = map[string]place{
 	"internal/structured": {layer: model},
 	"internal/tracing":    {layer: model},
 	"projector/fold":      {layer: model},
-	"sseedge/view":        {layer: model},
+	"internal/view":       {layer: model},
 	"subjects":            {layer: model},
 	"internal/revocation": {layer: model},
 
@@ -89,6 +89,7 @@ var layers = map[string]place{
 	"workers":                {adapter, jetstream},
 
 	"auth":                {adapter, http},
+	"internal/access":     {adapter, http},
 	"internal/httpkit":    {adapter, http},
 	"internal/sse":        {adapter, http},
 	"sseedge":             {adapter, http},

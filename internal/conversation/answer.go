@@ -122,7 +122,7 @@ func (s *Service) store(ctx context.Context, req Request, c SubmittedAnswer) *Re
 	if wait == nil {
 		return s.refuseUnawaited(ctx, &state, snap, c)
 	}
-	switch wait.mismatch(c, state.view) {
+	switch wait.mismatch(c, !state.hides.Inputs) {
 	case "":
 	case KindMismatch:
 		return refusal(ReasonWrongKind)

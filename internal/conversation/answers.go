@@ -10,7 +10,6 @@ import (
 	"github.com/tailrace/tailrace/chunk"
 	"github.com/tailrace/tailrace/internal/control"
 	"github.com/tailrace/tailrace/internal/dialect"
-	"github.com/tailrace/tailrace/sseedge/view"
 )
 
 // answerSet has the answers of a request, sorted.
@@ -33,7 +32,7 @@ func (r Request) sort(state *State) answerSet {
 			s.completed(state, c)
 			continue
 		}
-		reason := w.mismatch(c, state.view)
+		reason := w.mismatch(c, !state.hides.Inputs)
 		switch {
 		case reason != "":
 			s.reject(state, c, reason)
@@ -76,7 +75,7 @@ func (s *answerSet) completed(state *State, c SubmittedAnswer) {
 
 func (s *answerSet) reject(state *State, c SubmittedAnswer, reason RejectionReason) {
 	r := Rejection{Reason: reason, ToolCallID: c.CallID, ApprovalID: c.ApprovalID, Kind: c.Kind, Message: RejectionTexts[reason]}
-	if state.view.RunIDs() {
+	if !state.hides.RunIDs {
 		r.CurrentRunID = state.Run.ID
 	}
 	s.rejected = append(s.rejected, r)
@@ -93,11 +92,11 @@ func (s *answerSet) addIntent(a control.Answer) {
 }
 
 // mismatch returns the reason why an answer does not match its call, CS-14, "" if it does.
-func (w *PendingCall) mismatch(c SubmittedAnswer, shows *view.Chat) RejectionReason {
+func (w *PendingCall) mismatch(c SubmittedAnswer, showsInput bool) RejectionReason {
 	switch {
 	case w.Kind != c.Kind:
 		return KindMismatch
-	case w.Kind == control.Approval && w.Approval == c.ApprovalID && !w.isBound(c, shows):
+	case w.Kind == control.Approval && w.Approval == c.ApprovalID && !w.isBound(c, showsInput):
 		return InputMismatch
 	case w.Kind != control.Approval || w.Approval == c.ApprovalID:
 		return ""
@@ -113,8 +112,8 @@ func (w *PendingCall) mismatch(c SubmittedAnswer, shows *view.Chat) RejectionRea
 //  3. the user approves what is shown.
 //
 // A client that must not see the input cannot approve it. Otherwise it could find the input out, too: each guess would be compared.
-func (w *PendingCall) isBound(c SubmittedAnswer, shows *view.Chat) bool {
-	return !c.Approved || shows.Inputs() && (c.InputHash == "" || c.InputHash == control.InputHash(w.Input))
+func (w *PendingCall) isBound(c SubmittedAnswer, showsInput bool) bool {
+	return !c.Approved || showsInput && (c.InputHash == "" || c.InputHash == control.InputHash(w.Input))
 }
 
 // ShownHash returns the hash of an input that a client was shown. It is not that of any input if the client has none, or one without a canonical form.

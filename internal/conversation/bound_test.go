@@ -35,7 +35,7 @@ func TestApprovalIsBoundToTheInput(t *testing.T) {
 		}
 		w := PendingCall{Kind: control.Approval, Approval: "r::c1", Input: chunk.Value(tt.input)}
 		c := requestOf(in).Answered.Answers[0]
-		if got := w.mismatch(c, nil); got != tt.want {
+		if got := w.mismatch(c, true); got != tt.want {
 			t.Errorf("%s: %q, want %q", tt.name, got, tt.want)
 		}
 		if a := w.take(c); tt.approved && a.InputHash != control.InputHash(w.Input) || !tt.approved && a.InputHash != "" {
@@ -44,7 +44,7 @@ func TestApprovalIsBoundToTheInput(t *testing.T) {
 	}
 	c, r := ParseAnswer([]byte(`{"kind":"approval-response","toolCallId":"c1","approvalId":"r::c1","approved":true,"inputHash":"00"}`))
 	w := PendingCall{Kind: control.Approval, Approval: "r::c1", Input: chunk.Value(shown)}
-	if r != nil || w.mismatch(c, nil) != InputMismatch {
-		t.Errorf("hash: %+v, %q", r, w.mismatch(c, nil))
+	if r != nil || w.mismatch(c, true) != InputMismatch {
+		t.Errorf("hash: %+v, %q", r, w.mismatch(c, true))
 	}
 }

@@ -3,7 +3,6 @@ package conversation
 import (
 	"github.com/tailrace/tailrace/chunk"
 	"github.com/tailrace/tailrace/internal/control"
-	"github.com/tailrace/tailrace/sseedge/view"
 )
 
 // Caller is the client for which a Service works. The zero Caller is the process itself, which has all rights.
@@ -20,12 +19,18 @@ type Caller struct {
 	// Sees reports whether the caller may use a session. owner is the subject of its owner, "" if that is not known. nil: all sessions.
 	Sees func(exists bool, owner string) bool
 
-	// View, if not nil, hides parts of conversations from the caller. A call that it hides does not exist for the caller, and the caller gets only what it shows.
-	View *view.Chat
-
-	NoChat   bool // refuse messages
-	NoAnswer bool // refuse answers to calls
+	Hides    Hidden // from the caller
+	NoChat   bool   // refuse messages
+	NoAnswer bool   // refuse answers to calls
 }
+
+// Hidden are parts of conversations that a caller is not shown. The zero Hidden hides nothing.
+type Hidden struct {
+	Calls, SubAgentCalls, Inputs, Results, Errors, Reasons        bool // of tools; a call that is hidden does not exist for the caller
+	Contents, Metadata, Texts, Output, SubAgents, Failure, RunIDs bool // of users' messages, of answers, and of runs
+}
+
+func (h Hidden) callsOf(sub bool) bool { return h.Calls && !sub || h.SubAgentCalls && sub }
 
 // As returns a Service that works for a caller.
 func (s *Service) As(c Caller) *Service {
@@ -69,17 +74,17 @@ func (c *Caller) sign(cmd *control.Command) {
 
 // shown returns a refusal without the parts of the first answer that the caller must not see.
 func (c *Caller) shown(r *Refusal) *Refusal {
-	if c.View == nil || r == nil || r.First == nil {
+	if r == nil || r.First == nil {
 		return r
 	}
 	first := *r.First
-	if !c.View.Results() {
+	if c.Hides.Results {
 		first.Result = nil
 	}
-	if !c.View.Errors() {
+	if c.Hides.Errors {
 		first.Error = ""
 	}
-	if !c.View.Reasons() {
+	if c.Hides.Reasons {
 		first.Reason = ""
 	}
 	return &Refusal{Reason: r.Reason, Text: r.Text, First: &first}

@@ -61,7 +61,7 @@ func (r Request) intentOf(state *State) intent {
 		return r.newMessageIntent(state)
 	case r.Trigger == Regenerate:
 		return r.regenerateIntent(state, state.known(r.Turn))
-	case r.MessageID == last.ID && !state.view.Contents():
+	case r.MessageID == last.ID && state.hides.Contents:
 		// An edit that equals the message is a repetition: the response would tell whether a guess is right.
 		return intent{state: intentInvalid, problem: refusal(ReasonChanged)}
 	case r.MessageID == last.ID:
@@ -142,10 +142,10 @@ func (r Request) regenerateIntent(state *State, turn []fold.Input) intent {
 // withHidden returns a message as the client has it, with the members that are hidden from the client as the log has them: a client that has loaded a page sends
 // it without them.
 func (state *State) withHidden(sent, stored chunk.InputMessage) chunk.InputMessage {
-	if !state.view.Contents() {
+	if state.hides.Contents {
 		sent.Content, sent.Files = stored.Content, stored.Files
 	}
-	if !state.view.Metadata() && sent.Metadata == nil {
+	if state.hides.Metadata && sent.Metadata == nil {
 		sent.Metadata = stored.Metadata
 	}
 	return sent

@@ -102,7 +102,7 @@ func (s *Service) snapshot(ctx context.Context, session chunk.Session, d detail)
 }
 
 func (s *Service) newState(session chunk.Session, agentType string) State {
-	return State{Now: s.cfg.Clock(), Session: session, AgentType: agentType, view: s.caller.View}
+	return State{Now: s.cfg.Clock(), Session: session, AgentType: agentType, hides: s.caller.Hides}
 }
 
 // fillState sets the fields from a snapshot and its messages, or returns the error of loading them.

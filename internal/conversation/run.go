@@ -95,7 +95,7 @@ func (s *Service) decideResume(ctx context.Context, state *State, snap *fold.Sna
 		return nil, refusal(ReasonOver)
 	case state.isUnnamed():
 		return nil, refusal(ReasonRunning)
-	case req.Key != "" && state.view.Contents() && state.resumedBy(req), req.Key == "" && (state.working() || state.isAborting()):
+	case req.Key != "" && !state.hides.Contents && state.resumedBy(req), req.Key == "" && (state.working() || state.isAborting()):
 		return nil, nil
 	case state.working(), state.isAborting(): // an abort of an interrupted run is not part of working: the resume would be stored after it
 		return nil, refusal(ReasonRunning)
@@ -235,7 +235,7 @@ func (s *Service) Status(ctx context.Context, id chunk.Session) (Status, *Refusa
 		st.Phase, st.Output = PhaseCompleted, state.outputOf(snap)
 	case snap.Status == fold.Failed:
 		st.Phase = PhaseFailed
-		if state.view.Failure() {
+		if !state.hides.Failure {
 			st.Failure = snap.Failure
 		}
 	case snap.Run.Status == fold.RunInterrupted:
@@ -248,9 +248,9 @@ func (s *Service) Status(ctx context.Context, id chunk.Session) (Status, *Refusa
 		if len(st.Open.CallIDs) == 0 && len(st.Open.Children) > 0 {
 			st.Phase = PhaseChildren
 		}
-		if !state.view.Calls(false) {
+		if state.hides.callsOf(false) {
 			st.Open = OpenCalls{}
-		} else if !state.view.SubAgents() {
+		} else if state.hides.SubAgents {
 			st.Open.Children = nil
 		}
 	}
@@ -303,9 +303,9 @@ func (s *Service) openCalls(ctx context.Context, snap *fold.Snapshot) (OpenCalls
 // outputOf returns the result of a run for its parent: its structured output, or else the last text of its answer; nil if the caller must not see it.
 func (state *State) outputOf(snap fold.Snapshot) chunk.Value {
 	switch {
-	case len(snap.Run.Output) > 0 && state.view.Output():
+	case len(snap.Run.Output) > 0 && !state.hides.Output:
 		return snap.Run.Output
-	case len(snap.Run.Output) > 0, !state.view.Texts():
+	case len(snap.Run.Output) > 0, state.hides.Texts:
 		return nil
 	}
 	text := LastText(snap)

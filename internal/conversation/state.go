@@ -10,7 +10,6 @@ import (
 	"github.com/tailrace/tailrace/internal/control"
 	"github.com/tailrace/tailrace/internal/rawjson"
 	"github.com/tailrace/tailrace/projector/fold"
-	"github.com/tailrace/tailrace/sseedge/view"
 )
 
 // State is the input of Decide: the fold of the log, the pending command, and the answers. The parts are loaded one after the other: a change between them is
@@ -55,7 +54,7 @@ type State struct {
 	// Abandoned reports that the latest run is active and has no worker. It is loaded only for requests that send something.
 	Abandoned bool
 
-	view *view.Chat // see Caller.View
+	hides Hidden // see Caller
 
 	hidden   bool // the caller must not know the session: the state is that of one that does not exist
 	replaced func(index int) bool
@@ -128,7 +127,7 @@ func (state *State) setSnapshot(snap fold.Snapshot) {
 func (state *State) setMessages(list []fold.Message) {
 	state.Calls, state.SubAgentSessions = make(map[string]Call), make(map[string]bool)
 	state.addCalls(list, "")
-	if !state.view.Calls(true) {
+	if state.hides.callsOf(true) {
 		return
 	}
 	for _, m := range list {
@@ -140,7 +139,7 @@ func (state *State) setMessages(list []fold.Message) {
 
 // addCalls adds the calls in the messages that the caller may know; those of a sub-agent get its session in front.
 func (state *State) addCalls(list []fold.Message, agent string) {
-	if !state.view.Calls(agent != "") {
+	if state.hides.callsOf(agent != "") {
 		return
 	}
 	for _, m := range list {
@@ -298,7 +297,7 @@ func (state *State) InFlight() bool { return state.working() || state.awaitsOnly
 // wait returns the pending call of a client's answer, nil if no run waits for it or the caller must not know the call.
 func (state *State) wait(clientID string) *PendingCall {
 	for _, b := range state.Branches {
-		if !state.view.Calls(b.Session != state.Session) {
+		if state.hides.callsOf(b.Session != state.Session) {
 			continue
 		}
 		for i := range b.PendingCalls {

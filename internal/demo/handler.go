@@ -10,6 +10,7 @@ import (
 
 	"github.com/tailrace/tailrace/auth"
 	"github.com/tailrace/tailrace/chunk"
+	"github.com/tailrace/tailrace/internal/access"
 	"github.com/tailrace/tailrace/internal/audit"
 	"github.com/tailrace/tailrace/internal/control"
 	"github.com/tailrace/tailrace/internal/demo/page"
@@ -21,8 +22,8 @@ import (
 // HandlerConfig configures the handler. Queue and Shared are required.
 type HandlerConfig struct {
 	Queue  CommandPublisher
-	Shared *httpkit.Shared // of the edge: rights and sessions of its clients
-	Logger *slog.Logger    // gets failed requests of runs; nil disables logging
+	Shared *access.Shared // of the edge: rights and sessions of its clients
+	Logger *slog.Logger   // gets failed requests of runs; nil disables logging
 }
 
 // CommandPublisher publishes commands. *jscontrol.Queue implements it.

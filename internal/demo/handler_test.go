@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"github.com/tailrace/tailrace/chunk"
+	"github.com/tailrace/tailrace/internal/access"
 	"github.com/tailrace/tailrace/internal/control"
 	"github.com/tailrace/tailrace/internal/demo/script"
 	"github.com/tailrace/tailrace/internal/httpkit"
@@ -179,13 +180,13 @@ func TestConfigIsChecked(t *testing.T) {
 	if _, err := NewHandler(HandlerConfig{Shared: ofAcme(t)}); err == nil {
 		t.Error("handler without a queue accepted")
 	}
-	if _, err := NewHandler(HandlerConfig{Queue: &recordedCommands{}, Shared: &httpkit.Shared{}}); err == nil {
+	if _, err := NewHandler(HandlerConfig{Queue: &recordedCommands{}, Shared: &access.Shared{}}); err == nil {
 		t.Error("handler without an authenticator accepted")
 	}
 }
 
 // ofAcme returns the settings of an edge whose clients have all rights in a tenant.
-func ofAcme(t *testing.T) *httpkit.Shared {
+func ofAcme(t *testing.T) *access.Shared {
 	t.Helper()
-	return &httpkit.Shared{Auth: authtest.None(t, "acme"), Access: &httpkit.Access{}}
+	return &access.Shared{Shared: httpkit.Shared{Auth: authtest.None(t, "acme")}, Access: &access.Access{}}
 }

@@ -84,8 +84,8 @@ type Options struct {
 	// public, with its Grant, before anything is found out about its session. nil is none for every tenant.
 	Tenants func(tenant string) http.Handler
 
-	// Access finds out whether a client that lacks a right knows that the session {id} exists. Without it no client does.
-	Access *Access
+	// Authorizer finds out whether a client that lacks a right knows that the session {id} exists. Without it no client does.
+	Authorizer Authorizer
 
 	Unknown *Problem // of a session that does not exist, or that the client must not know; nil is NotFound
 	BadID   *Problem // of an id that is not a token

@@ -11,17 +11,15 @@ import (
 	"github.com/tailrace/tailrace/auth"
 	"github.com/tailrace/tailrace/chunk"
 	"github.com/tailrace/tailrace/internal/hub"
-	"github.com/tailrace/tailrace/sseedge/view"
 )
 
-// Shared is what the surfaces of one edge have in common. Audit, Views, Metrics, Tenants and Unreachable may be nil; everything else is set.
+// Shared is what the surfaces of one edge have in common. Audit, Metrics, Tenants and Unreachable may be nil; everything else is set.
 type Shared struct {
 	Auth         auth.Authenticator
-	Access       *Access
+	Authorizer   Authorizer
 	Tenants      func(tenant string) http.Handler // see Options
-	Views        *view.Views
-	Origins      []string    // whose pages may post
-	Unreachable  func() bool // see Options
+	Origins      []string                         // whose pages may post
+	Unreachable  func() bool                      // see Options
 	Heartbeat    time.Duration
 	WriteTimeout time.Duration
 	DrainPeriod  time.Duration
@@ -35,15 +33,6 @@ type Shared struct {
 	Hub          *hub.Hub
 	Metrics      prometheus.Registerer
 	Log          *slog.Logger
-}
-
-// Chat returns the view of the chat for a request with the parameter view, nil for none, and its name.
-func (s *Shared) Chat(ctx context.Context, requested string) (name string, shows *view.Chat, p *Problem) {
-	name, ok := View(GrantOf(ctx), s.Views, requested)
-	if !ok {
-		return "", nil, Invalid("there is no such view")
-	}
-	return name, s.Views.Get(name).Chat(), nil
 }
 
 // TooManyReads is the problem of a request that no memory is left for, see Pages.

@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/tailrace/tailrace/chunk"
+	"github.com/tailrace/tailrace/internal/access"
 	"github.com/tailrace/tailrace/internal/conversation"
 	"github.com/tailrace/tailrace/internal/httpkit"
 	"github.com/tailrace/tailrace/internal/hub"
@@ -47,7 +48,7 @@ func (c Config) validate() error {
 type Server struct {
 	cfg         Config
 	edge        *sseedge.Edge
-	shared      *httpkit.Shared
+	shared      *access.Shared
 	logic       *conversation.Service
 	waitStarted func(ctx context.Context, s chunk.Session) error
 	surface     *httpkit.Surface // its streams are requests that wait for a run to begin: the edge has those with events

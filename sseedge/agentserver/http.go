@@ -35,12 +35,12 @@ func (s *Server) routes() []httpkit.Route {
 // delegation is the session of a request.
 type delegation struct {
 	id      string                // for the response
-	session chunk.Session         // another one if the client must not know that with the id, see httpkit.Access
+	session chunk.Session         // another one if the client must not know that with the id, see access.Access
 	logic   *conversation.Service // works for the client
 }
 
 // delegation returns the root session with an id that a request has, under the view of the client: that of the parameter view, or the default one. For starts, see
-// httpkit.Access.Conversation.
+// access.Access.Conversation.
 func (s *Server) delegation(r *http.Request, id string, starts bool) (delegation, *httpkit.Problem) {
 	if subjects.CheckToken("sessionId", id) != nil {
 		return delegation{}, badSession

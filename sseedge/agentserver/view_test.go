@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"github.com/tailrace/tailrace/chunk"
-	"github.com/tailrace/tailrace/sseedge/view"
+	"github.com/tailrace/tailrace/internal/view"
 	"github.com/tailrace/tailrace/workers"
 )
 

@@ -8,6 +8,7 @@ import (
 
 	"github.com/tailrace/tailrace/chunk"
 	"github.com/tailrace/tailrace/codec/aisdk"
+	"github.com/tailrace/tailrace/internal/access"
 	"github.com/tailrace/tailrace/internal/conversation"
 	"github.com/tailrace/tailrace/internal/httpkit"
 	"github.com/tailrace/tailrace/sseedge"
@@ -31,7 +32,7 @@ type Config struct {
 type Service struct {
 	cfg     Config
 	edge    *sseedge.Edge
-	shared  *httpkit.Shared
+	shared  *access.Shared
 	logic   *conversation.Service
 	follow  func(ctx context.Context, root chunk.Session, after chunk.Position, through chunk.Seq) (recordStream, error)
 	surface *httpkit.Surface

@@ -8,7 +8,7 @@ import (
 	"github.com/tailrace/tailrace/chunk"
 	"github.com/tailrace/tailrace/internal/conversation"
 	"github.com/tailrace/tailrace/internal/httpkit"
-	"github.com/tailrace/tailrace/sseedge/view"
+	"github.com/tailrace/tailrace/internal/view"
 )
 
 const (
@@ -72,7 +72,7 @@ type target struct {
 // chat is the chat of a request.
 type chat struct {
 	id      string        // for the response
-	session chunk.Session // another one if the client must not know that with the id, see httpkit.Access
+	session chunk.Session // another one if the client must not know that with the id, see access.Access
 	view    *view.Chat
 	logic   *conversation.Service // works for the client
 }

@@ -3,7 +3,7 @@ package chat
 import (
 	"github.com/tailrace/tailrace/chunk"
 	"github.com/tailrace/tailrace/codec/aisdk"
-	"github.com/tailrace/tailrace/sseedge/view"
+	"github.com/tailrace/tailrace/internal/view"
 )
 
 // message is a MessageWriter that gets what a view shows. A stream needs the records themselves, to determine which of them belong to the message and when the

@@ -10,8 +10,8 @@ import (
 
 	"github.com/tailrace/tailrace/chunk"
 	"github.com/tailrace/tailrace/internal/testkit/openapitest"
+	"github.com/tailrace/tailrace/internal/view"
 	"github.com/tailrace/tailrace/producers"
-	"github.com/tailrace/tailrace/sseedge/view"
 )
 
 // Every route is in the document, and every operation of the document is a route.

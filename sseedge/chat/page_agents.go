@@ -50,7 +50,7 @@ func (s *Service) showSubAgents(ctx context.Context, of chat, o *aisdk.SnapshotO
 
 // inlines reports whether pages show the output of sub-agents.
 func (s *Service) inlines(of chat) bool {
-	return s.cfg.Dialect.SubAgents == aisdk.Inline && of.view.SubAgents()
+	return s.cfg.Dialect.SubAgents == aisdk.Inline && !of.view.Hidden().SubAgents
 }
 
 // load loads the sub-agents that the messages of a list called, and those that they called, the latest first.

@@ -11,6 +11,7 @@ import (
 
 	"github.com/tailrace/tailrace/chunk"
 	"github.com/tailrace/tailrace/codec/aisdk"
+	"github.com/tailrace/tailrace/internal/access"
 	"github.com/tailrace/tailrace/internal/control"
 	"github.com/tailrace/tailrace/internal/conversation"
 	"github.com/tailrace/tailrace/internal/httpkit"
@@ -75,7 +76,7 @@ func newTree(t *testing.T) (p *treePorts, load func(aisdk.Options) (aisdk.Fronte
 	}
 	of := chat{id: pageRoot.ID, session: pageRoot, logic: logic}
 	service := func(dialect aisdk.Options) *Service {
-		return &Service{cfg: Config{Dialect: dialect}, logic: logic, shared: &httpkit.Shared{Log: slog.New(slog.DiscardHandler)}}
+		return &Service{cfg: Config{Dialect: dialect}, logic: logic, shared: &access.Shared{Shared: httpkit.Shared{Log: slog.New(slog.DiscardHandler)}}}
 	}
 	load = func(dialect aisdk.Options) (aisdk.FrontendSnapshot, error) {
 		return service(dialect).loadPage(t.Context(), of, agentType)

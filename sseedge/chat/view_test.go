@@ -14,8 +14,8 @@ import (
 	"github.com/tailrace/tailrace/chunk"
 	"github.com/tailrace/tailrace/codec/aisdk"
 	"github.com/tailrace/tailrace/internal/control"
+	"github.com/tailrace/tailrace/internal/view"
 	"github.com/tailrace/tailrace/producers"
-	"github.com/tailrace/tailrace/sseedge/view"
 	"github.com/tailrace/tailrace/workers"
 )
 

@@ -71,7 +71,7 @@ func (st *stream) writeWait(c *control.Command) error {
 	}
 	notice.Type, notice.Transient = "data-run-waiting", true
 	notice.Data.Seconds = int(time.Since(c.Issued).Seconds())
-	if st.message.view.RunIDs() {
+	if !st.message.view.Hidden().RunIDs {
 		notice.Data.RunID = c.RunID
 	}
 	data, err := json.Marshal(notice)

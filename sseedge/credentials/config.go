@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/tailrace/tailrace/auth"
+	"github.com/tailrace/tailrace/internal/access"
 	"github.com/tailrace/tailrace/internal/audit"
 	"github.com/tailrace/tailrace/internal/httpkit"
 	"github.com/tailrace/tailrace/sseedge"
@@ -34,7 +35,7 @@ type Config struct {
 // Service is a surface of an Edge. It starts no goroutine.
 type Service struct {
 	cfg     Config
-	shared  *httpkit.Shared
+	shared  *access.Shared
 	respond *httpkit.Responder
 }
 

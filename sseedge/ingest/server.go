@@ -12,6 +12,7 @@ import (
 
 	"github.com/tailrace/tailrace/auth"
 	"github.com/tailrace/tailrace/chunk"
+	"github.com/tailrace/tailrace/internal/access"
 	"github.com/tailrace/tailrace/internal/audit"
 	"github.com/tailrace/tailrace/internal/httpkit"
 	"github.com/tailrace/tailrace/internal/ingestion"
@@ -52,7 +53,7 @@ func (c Config) validate() error {
 // Server serves the ingest of runs on an Edge.
 type Server struct {
 	cfg     Config
-	shared  *httpkit.Shared
+	shared  *access.Shared
 	runs    ingestion.Runs
 	surface *httpkit.Surface
 	respond *httpkit.Responder

@@ -5,7 +5,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/tailrace/tailrace/chunk"
-	"github.com/tailrace/tailrace/sseedge/view"
+	"github.com/tailrace/tailrace/internal/view"
 )
 
 // hideable has groups of members that a view hides together, because they have the same content.

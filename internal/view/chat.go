@@ -270,40 +270,19 @@ func (c *Chat) inputMessage(of *chunk.InputMessage, isRoot bool) chunk.InputMess
 // showsInput reports whether input is shown to an agent's client, as far as the view shows its members. That of a sub-agent is the input of the call which starts it.
 func (c *Chat) showsInput(isRoot bool) bool { return isRoot || c.calls && c.inputs }
 
-// Calls reports whether the calls of tools are shown, of an agent or of its sub-agents. A client can answer only calls that it is shown.
-func (c *Chat) Calls(ofSubAgent bool) bool {
-	return c == nil || c.calls && (c.subAgents || !ofSubAgent)
+// Hidden are parts of conversations that a Chat does not show, see conversation.Hidden.
+type Hidden struct {
+	Calls, SubAgentCalls, Inputs, Results, Errors, Reasons        bool
+	Contents, Metadata, Texts, Output, SubAgents, Failure, RunIDs bool
 }
 
-// SubAgents reports whether the output of sub-agents is shown.
-func (c *Chat) SubAgents() bool { return c == nil || c.subAgents }
-
-// Inputs reports whether the inputs of calls are shown.
-func (c *Chat) Inputs() bool { return c == nil || c.inputs }
-
-// Results reports whether the results of calls are shown.
-func (c *Chat) Results() bool { return c == nil || c.results }
-
-// Errors reports whether the errors of calls are shown.
-func (c *Chat) Errors() bool { return c == nil || c.errors }
-
-// Reasons reports whether the reasons of decisions on approvals are shown.
-func (c *Chat) Reasons() bool { return c == nil || c.reasons }
-
-// Texts reports whether the text of answers is shown.
-func (c *Chat) Texts() bool { return c == nil || c.parts["text"] }
-
-// Output reports whether the structured output of a run is shown.
-func (c *Chat) Output() bool { return c == nil || c.output }
-
-// Failure reports whether the error that ended a run is shown.
-func (c *Chat) Failure() bool { return c == nil || c.failure }
-
-// Contents reports whether the texts and files of users' messages are shown.
-func (c *Chat) Contents() bool { return c == nil || c.contents && c.files }
-
-// Metadata reports whether the metadata of users' messages is shown.
-func (c *Chat) Metadata() bool { return c == nil || c.metadata }
-
-// RunIDs reports whether the ids of runs are shown.
-func (c *Chat) RunIDs() bool { return c == nil || c.runIDs }
+// Hidden returns what c does not show.
+func (c *Chat) Hidden() Hidden {
+	if c == nil {
+		return Hidden{}
+	}
+	return Hidden{
+		Calls: !c.calls, SubAgentCalls: !c.calls || !c.subAgents, Inputs: !c.inputs, Results: !c.results, Errors: !c.errors, Reasons: !c.reasons,
+		Contents: !c.contents || !c.files, Metadata: !c.metadata, Texts: !c.parts["text"], Output: !c.output, SubAgents: !c.subAgents, Failure: !c.failure, RunIDs: !c.runIDs,
+	}
+}

@@ -5,7 +5,7 @@ import (
 	"testing"
 
 	"github.com/tailrace/tailrace/chunk"
-	"github.com/tailrace/tailrace/sseedge/view"
+	"github.com/tailrace/tailrace/internal/view"
 )
 
 // A part of a call has one form in a page and in the stream, and what the chunk schema does not have is shown only with Extra. A hidden name of a tool is not in the type.

@@ -19,8 +19,8 @@ import (
 	"github.com/tailrace/tailrace/codec/aisdk"
 	"github.com/tailrace/tailrace/internal/dialects"
 	"github.com/tailrace/tailrace/internal/testkit/chunktest"
+	"github.com/tailrace/tailrace/internal/view"
 	"github.com/tailrace/tailrace/projector/fold"
-	"github.com/tailrace/tailrace/sseedge/view"
 )
 
 var update = flag.Bool("update", false, "rewrite the golden files")

@@ -4,13 +4,6 @@
 // later build does not appear by itself. The server removes members from records; the sequence of a record stays, and a reader's cursor advances over
 // hidden records, so resuming is as exact as without a view.
 //
-//	views, err := view.New(view.Config{
-//		Views:   map[string]view.View{"customer": {Preset: view.Public}},
-//		Default: "customer",
-//	})
-//	…
-//	edge, err := sseedge.New(log, snapshots, sseedge.Config{Views: views})
-//
 // # Output
 //
 // chunk.Decode accepts every chunk that is shown: a hidden member is left out where the chunk schema allows that, and empty ("", {}, [] or null) where it

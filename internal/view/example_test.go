@@ -6,16 +6,12 @@ import (
 
 	"github.com/tailrace/tailrace/chunk"
 	"github.com/tailrace/tailrace/codec/helix"
-	"github.com/tailrace/tailrace/sseedge/view"
+	"github.com/tailrace/tailrace/internal/view"
 )
 
 // A customer sees that a tool is running, not its arguments.
 func ExampleEncodings() {
-	cfg, err := view.Read(strings.NewReader(`{"views": {"customer": {"preset": "public"}}, "default": "customer"}`))
-	if err != nil {
-		panic(err)
-	}
-	views, err := view.New(cfg)
+	views, err := view.Read(strings.NewReader(`{"views": {"customer": {"preset": "public"}}, "default": "customer"}`))
 	if err != nil {
 		panic(err)
 	}

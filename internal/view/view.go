@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"maps"
 	"slices"
 
 	"github.com/go-json-experiment/json"
@@ -48,13 +47,13 @@ type Config struct {
 	Selectable []string `json:"selectable"`
 }
 
-// Read reads a Config. An unknown or duplicate member is an error: a misspelt rule must not be ignored.
-func Read(r io.Reader) (Config, error) {
+// Read reads and checks a Config. An unknown or duplicate member is an error: a misspelt rule must not be ignored.
+func Read(r io.Reader) (*Views, error) {
 	var cfg Config
 	if err := json.UnmarshalRead(r, &cfg, json.RejectUnknownMembers(true)); err != nil {
-		return Config{}, fmt.Errorf("views: %w", err)
+		return nil, fmt.Errorf("views: %w", err)
 	}
-	return cfg, nil
+	return New(cfg)
 }
 
 // Views has the views of a Config, checked and ready for use. The nil *Views has no view. Its methods are safe for concurrent use.
@@ -103,14 +102,6 @@ func (vs *Views) Select(asked string) (string, bool) {
 		return asked, vs.compiled[asked] != nil
 	}
 	return asked, slices.Contains(vs.selectable, asked)
-}
-
-// Names returns the names of all views, sorted.
-func (vs *Views) Names() []string {
-	if vs == nil {
-		return nil
-	}
-	return slices.Sorted(maps.Keys(vs.compiled))
 }
 
 // Get returns the view with this name, nil if there is none.
