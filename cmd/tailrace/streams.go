@@ -52,8 +52,9 @@ func (s streamLimits) limits() topology.Limits {
 }
 
 type snapshotLimits struct {
-	streamLimits        // of each partition; the age since the last record of the session
-	Bucket       string `json:"bucket"` // that all processes use, if it is not the one of PREFIX
+	streamLimits // of each partition; the age since the last record of the session
+
+	Bucket string `json:"bucket"` // that all processes use, if it is not the one of PREFIX
 }
 
 // readStreams reads the file of streams. Without one all members are missing.
