@@ -139,7 +139,7 @@ func placement(p *jetstream.Placement) string {
 	if p == nil {
 		return nothing
 	}
-	return strings.TrimSpace(p.Cluster + " " + strings.Join(p.Tags, " "))
+	return orNone(strings.TrimSpace(p.Cluster + " " + strings.Join(p.Tags, " ")))
 }
 
 func mirror(m *jetstream.StreamSource) string {

@@ -17,22 +17,17 @@ import (
 
 // streamsFile is the file of sizes, ages and placement of new streams and buckets, see docs/operations.md. A member that is missing is the default.
 type streamsFile struct {
-	Placement   streamPlacement `json:"placement"`
-	Log         streamSize      `json:"log"` // of each partition; MAX_AGE is its age
-	Commands    streamLimits    `json:"commands"`
-	Deadlines   streamSize      `json:"deadlines"`
-	Inbox       streamLimits    `json:"inbox"`
-	Credentials streamSize      `json:"credentials"`
-	Usage       streamSize      `json:"usage"`
-	Snapshots   snapshotLimits  `json:"snapshots"`
-	Objects     streamSize      `json:"objects"`
-	DeadLetters streamLimits    `json:"deadLetters"`
-	Audit       streamLimits    `json:"audit"`
-}
-
-type streamPlacement struct {
-	Cluster string   `json:"cluster"`
-	Tags    []string `json:"tags"`
+	Placement   *jetstream.Placement `json:"placement"`
+	Log         streamSize           `json:"log"` // of each partition; MAX_AGE is its age
+	Commands    streamLimits         `json:"commands"`
+	Deadlines   streamSize           `json:"deadlines"`
+	Inbox       streamLimits         `json:"inbox"`
+	Credentials streamSize           `json:"credentials"`
+	Usage       streamSize           `json:"usage"`
+	Snapshots   snapshotLimits       `json:"snapshots"`
+	Objects     streamSize           `json:"objects"`
+	DeadLetters streamLimits         `json:"deadLetters"`
+	Audit       streamLimits         `json:"audit"`
 }
 
 // streamSize is that of a stream whose age is fixed, or a setting.
@@ -90,9 +85,7 @@ func (c config) newStreams() topology.Config {
 	t.Log = topology.Limits{MaxBytes: int64(f.Log.MaxBytes), MaxAge: c.MaxAge}
 	t.Commands, t.Deadlines, t.Inbox, t.Credentials, t.Usage = f.Commands.limits(), f.Deadlines.limits(), f.Inbox.limits(), f.Credentials.limits(), f.Usage.limits()
 	t.Snapshots, t.Objects, t.DeadLetters, t.Audit = f.Snapshots.limits(), f.Objects.limits(), f.DeadLetters.limits(), f.Audit.limits()
-	if f.Placement.Cluster != "" || len(f.Placement.Tags) > 0 {
-		t.Placement = &jetstream.Placement{Cluster: f.Placement.Cluster, Tags: f.Placement.Tags}
-	}
+	t.Placement = f.Placement
 	return t
 }
 
