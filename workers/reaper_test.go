@@ -205,11 +205,18 @@ func TestSweep(t *testing.T) {
 	}
 }
 
-// laterQueue lists what expires as if it was 20 hours later. Commands expire after 24 hours.
+// laterQueue lists what expires as if it was 20 hours later. Commands expire after 24 hours. It does not list those of served agents, such as the Resume that a sweep
+// requests: their workers would be too late by then.
 type laterQueue struct{ queue }
 
 func (q laterQueue) Expiring(ctx context.Context, now time.Time) iter.Seq2[control.Command, error] {
-	return q.queue.Expiring(ctx, now.Add(20*time.Hour))
+	return func(yield func(control.Command, error) bool) {
+		for c, err := range q.queue.Expiring(ctx, now.Add(20*time.Hour)) {
+			if (err != nil || c.AgentType == "unserved") && !yield(c, err) {
+				return
+			}
+		}
+	}
 }
 
 func later(open func() (*Workers, func(), error)) func() (*Workers, func(), error) {
