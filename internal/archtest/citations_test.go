@@ -107,7 +107,7 @@ func repositoryPaths(text string) (names []string) {
 
 func isInDirectory(path string) bool {
 	first, _, ok := strings.Cut(path, "/")
-	if !ok || first == "bin" || first == "dist" { // make writes these
+	if !ok || first == "bin" || first == "dist" || first == "data" { // make writes these
 		return false
 	}
 	info, err := os.Stat(filepath.Join(root, first))

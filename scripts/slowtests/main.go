@@ -203,7 +203,8 @@ func (r *report) read(in io.Reader) {
 
 func (r *report) add(e event) {
 	pkg := strings.TrimPrefix(e.Package, "github.com/tailrace/tailrace/")
-	name := pkg + " " + e.Test
+	test, _, isSubtest := strings.Cut(e.Test, "/")
+	name, parent := pkg+" "+e.Test, pkg+" "+test
 	switch e.Action {
 	case "build-output":
 		r.print(e.Output)
@@ -217,7 +218,10 @@ func (r *report) add(e event) {
 		r.pending[name].WriteString(e.Output)
 	case "pass", "skip", "fail":
 		if e.Test != "" {
-			r.end(name, e)
+			if !isSubtest {
+				r.seconds[name] = e.Elapsed
+			}
+			r.end(name, parent, e.Action == "fail")
 			return
 		}
 		if e.Action == "fail" { // the test that ended the process has no end
@@ -235,15 +239,11 @@ func (r *report) add(e event) {
 }
 
 // end prints the output of a test if it has failed. That of a subtest belongs to its test.
-func (r *report) end(name string, e event) {
-	parent, _, isSubtest := strings.Cut(name, "/")
-	if !isSubtest {
-		r.seconds[name] = e.Elapsed
-	}
+func (r *report) end(name, parent string, failed bool) {
 	switch {
-	case e.Action != "fail":
+	case !failed:
 		delete(r.pending, name)
-	case !isSubtest:
+	case name == parent:
 		r.flush(name)
 	case r.pending[name] != nil:
 		if r.pending[parent] == nil {

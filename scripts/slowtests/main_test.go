@@ -66,7 +66,7 @@ func TestUpdated(t *testing.T) {
 
 // The report prints failures and the lines of packages.
 func TestReport(t *testing.T) {
-	const prefix = `{"Package":"github.com/tailrace/tailrace/p",`
+	const prefix = `{"Package":"github.com/tailrace/tailrace/internal/p",`
 	var out strings.Builder
 	r := newReport(&out)
 	r.read(strings.NewReader(strings.Join([]string{
@@ -87,7 +87,7 @@ func TestReport(t *testing.T) {
 	if want := "q.go:1: no\nx is wrong\n--- FAIL: TestB\npanic: C\nFAIL p 9s\nnot JSON"; out.String() != want {
 		t.Errorf("printed\n%s\nwant\n%s", out.String(), want)
 	}
-	if want := (map[string]float64{"p TestA": 1.5, "p TestB": 4}); !maps.Equal(r.seconds, want) || r.packages["p"] {
+	if want := (map[string]float64{"internal/p TestA": 1.5, "internal/p TestB": 4}); !maps.Equal(r.seconds, want) || r.packages["internal/p"] {
 		t.Errorf("times %v, packages %v", r.seconds, r.packages)
 	}
 }
