@@ -162,9 +162,15 @@ func TestRedactedURL(t *testing.T) {
 		"":                                   "",
 		"nats://127.0.0.1:4222":              "nats://127.0.0.1:4222",
 		"nats://u:p@127.0.0.1:4222":          "nats://xxxxx@127.0.0.1:4222",
-		"nats://token@a:1,nats://u:p@x@b:2":  "nats://xxxxx@a:1,nats://xxxxx@b:2",
+		"nats://a:1,nats://b:2":              "nats://a:1,nats://b:2",
+		"nats://token@a:1,nats://b:2":        "nats://xxxxx@a:1,nats://b:2",
+		"nats://token@a:1,nats://u:p@x@b:2":  "nats://xxxxx@b:2",
+		"nats://u:p,q@127.0.0.1:4222":        "nats://xxxxx@127.0.0.1:4222",
+		"nats://u:p?q@127.0.0.1:4222":        "nats://xxxxx",
+		"u:p://q@127.0.0.1":                  "xxxxx@127.0.0.1",
 		"u:p@127.0.0.1":                      "xxxxx@127.0.0.1",
-		"https://u:p@models/v1?api-key=k@k,": "https://xxxxx@models/v1?xxxxx,",
+		"https://u:p@models/v1?api-key=k":    "https://xxxxx@models/v1?xxxxx",
+		"https://u:p@models/v1?api-key=k@k,": "https://xxxxx",
 	} {
 		if got := in.String(); got != want {
 			t.Errorf("%s, want %s", got, want)
