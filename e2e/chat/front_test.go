@@ -60,7 +60,7 @@ func (w *env) newFront(t *testing.T, app, login string) *front {
 		ErrorLog:       log.New(io.Discard, "", 0),
 	}
 	mux := http.NewServeMux()
-	mux.Handle("/", http.FileServer(http.Dir(app)))
+	mux.Handle("/", uncached(http.FileServer(http.Dir(app))))
 	mux.Handle("/api/", f.count(proxy))
 	mux.Handle("/v1/", proxy)
 	if login != "" {
@@ -83,6 +83,15 @@ func (w *env) newFront(t *testing.T, app, login string) *front {
 		transport.CloseIdleConnections()
 	})
 	return f
+}
+
+// uncached keeps the files out of the cache of the browser, which all scenarios share: a later server may get the port of an earlier one with another app, whose
+// index.html the browser would show, although its scripts are gone.
+func uncached(files http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Cache-Control", "no-store")
+		files.ServeHTTP(w, r)
+	})
 }
 
 // firstAvailable sends a request to the first address that accepts a
