@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net/http"
 
+	"github.com/tailrace/tailrace/internal/outgoing"
 	"github.com/tailrace/tailrace/workers"
 )
 
@@ -23,7 +24,7 @@ func New(cfg Config) (*Agent, error) {
 	if err := cfg.validate(); err != nil {
 		return nil, fmt.Errorf("http agent: %w", err)
 	}
-	return &Agent{cfg: cfg, client: &http.Client{Transport: cfg.Client.Transport, CheckRedirect: sameOrigin}}, nil
+	return &Agent{cfg: cfg, client: outgoing.Client(cfg.Client)}, nil
 }
 
 // Answer posts the history and writes the response in steps.

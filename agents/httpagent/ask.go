@@ -9,6 +9,7 @@ import (
 	"io"
 	"mime"
 	"net/http"
+	"net/url"
 	"strings"
 	"time"
 
@@ -69,7 +70,7 @@ func (a *Agent) header(t *workers.Turn) http.Header {
 	h.Set("Tailrace-Tenant", s.Tenant)
 	h.Set("Tailrace-Session", s.ID)
 	h.Set("Tailrace-Run", t.RunID())
-	h.Set("Idempotency-Key", fmt.Sprintf("%s/%s/%d", s.ID, t.RunID(), t.Steps()))
+	h.Set("Idempotency-Key", fmt.Sprintf("%s/%s/%d", url.PathEscape(s.ID), t.RunID(), t.Steps()))
 	h.Set("Content-Type", "application/json")
 	h.Set("Accept", "text/event-stream, application/x-ndjson;q=0.9")
 	h.Set("Accept-Encoding", "identity") // a server that compresses may hold back what it has written
@@ -131,19 +132,6 @@ func checkResponse(res *http.Response) (lines bool, f *failure) {
 	}
 	text, _ := io.ReadAll(io.LimitReader(res.Body, maxErrorBody)) // what was read until the error is logged
 	return false, failuref(CodeInvalid, "content type %q, want text/event-stream or application/x-ndjson: %s", res.Header.Get("Content-Type"), strings.ToValidUTF8(string(text), "\uFFFD"))
-}
-
-// maxRedirects bounds the redirects of one request.
-const maxRedirects = 3
-
-// sameOrigin follows the redirects that keep the request and its origin. Any other one could send the history and the credentials to a host that the operator has not
-// configured, such as one inside of the network of the worker.
-func sameOrigin(req *http.Request, via []*http.Request) error {
-	first := via[0].URL
-	if len(via) > maxRedirects || req.Method != http.MethodPost || req.URL.Scheme != first.Scheme || req.URL.Host != first.Host {
-		return http.ErrUseLastResponse
-	}
-	return nil
 }
 
 // timer calls a function after a time that can be started again. A limit of Off never does.

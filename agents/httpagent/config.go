@@ -72,7 +72,7 @@ type Config struct {
 	// Retry configures the retries of requests without a response.
 	Retry Retry
 
-	// Client sends the requests. Its CheckRedirect and Timeout are not used. Defaults to a client with the transport of http.DefaultClient.
+	// Client sends the requests. Only its Transport is used. The default one connects to no link-local address.
 	Client *http.Client
 
 	// Log gets failed requests. Nil disables logging.
@@ -114,9 +114,6 @@ func (c Config) withDefaults() Config {
 	}
 	if c.MaxResponseBytes == 0 {
 		c.MaxResponseBytes = 256 << 20
-	}
-	if c.Client == nil {
-		c.Client = http.DefaultClient
 	}
 	if c.Log == nil {
 		c.Log = slog.New(slog.DiscardHandler)

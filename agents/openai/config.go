@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/tailrace/tailrace/chunk"
+	"github.com/tailrace/tailrace/internal/outgoing"
 	"github.com/tailrace/tailrace/workers"
 )
 
@@ -73,7 +74,7 @@ type Config struct {
 	// Retry configures the retries of failed attempts.
 	Retry Retry
 
-	// Client sends the requests. Defaults to http.DefaultClient.
+	// Client sends the requests. Only its Transport is used. The default one connects to no link-local address.
 	Client *http.Client
 
 	// Log gets failed attempts. Nil disables logging.
@@ -137,9 +138,7 @@ func (c Config) withDefaults() Config {
 	if c.IdleTimeout == 0 {
 		c.IdleTimeout = 5 * time.Minute
 	}
-	if c.Client == nil {
-		c.Client = http.DefaultClient
-	}
+	c.Client = outgoing.Client(c.Client)
 	if c.Log == nil {
 		c.Log = slog.New(slog.DiscardHandler)
 	}

@@ -12,6 +12,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/tailrace/tailrace/internal/outgoing"
 	"github.com/tailrace/tailrace/workers"
 )
 
@@ -26,7 +27,7 @@ type WebhookConfig struct {
 	// Timeout is the timeout of a call. Defaults to 1 minute; Off disables it.
 	Timeout time.Duration
 
-	// Client sends the requests. Defaults to http.DefaultClient.
+	// Client sends the requests. Only its Transport is used. The default one connects to no link-local address.
 	Client *http.Client
 }
 
@@ -41,9 +42,7 @@ func Webhook(cfg WebhookConfig) (func(ctx context.Context, c Call) (any, error),
 	if cfg.Timeout == 0 {
 		cfg.Timeout = time.Minute
 	}
-	if cfg.Client == nil {
-		cfg.Client = http.DefaultClient
-	}
+	cfg.Client = outgoing.Client(cfg.Client)
 	return cfg.run, nil
 }
 

@@ -89,7 +89,7 @@ func (a *Agent) send(ctx context.Context, q request, p *stepWriter) (result, err
 	defer func() { _ = res.Body.Close() }() // it was only read
 	body := timedBody{res.Body, idleTimerOf(ctx)}
 	body.reset()
-	if res.StatusCode >= http.StatusBadRequest {
+	if res.StatusCode >= http.StatusMultipleChoices { // also a redirect, which is not followed
 		return result{}, readStatus(res, body)
 	}
 	return p.read(ctx, body)

@@ -2,7 +2,9 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"net/http"
 	"net/url"
 	"os"
 	"strconv"
@@ -25,7 +27,16 @@ func newSpanExporter(ctx context.Context) (sdktrace.SpanExporter, error) {
 			}
 		}
 	}
-	return otlptracehttp.New(ctx, otlptracehttp.WithRetry(retryExport))
+	return otlptracehttp.New(ctx, otlptracehttp.WithRetry(retryExport), otlptracehttp.WithProxy(withoutRedirect))
+}
+
+// withoutRedirect is http.ProxyFromEnvironment for a request that is not the consequence of a redirect, which would take the headers, with their credentials, to
+// another host. The exporter has no other place for the rule: with another client it would ignore its variables for certificates and timeouts.
+func withoutRedirect(r *http.Request) (*url.URL, error) {
+	if r.Response != nil {
+		return nil, errors.New("the receiver of traces redirects, which is not followed")
+	}
+	return http.ProxyFromEnvironment(r)
 }
 
 const otelPrefix = "OTEL_EXPORTER_OTLP_"

@@ -204,6 +204,16 @@ func TestOTLPRetries(t *testing.T) {
 			t.Error("exported without a receiver")
 		}
 	})
+	t.Run("redirects", func(t *testing.T) {
+		other := newOTLPReceiver(t)
+		server := httptest.NewServer(http.RedirectHandler(other.url, http.StatusTemporaryRedirect))
+		defer server.Close()
+		t.Setenv(otelEndpoint, server.URL)
+		t.Setenv(otelHeaders, "X-Key=secret")
+		if err := export(t, everySpan(t)); err == nil || other.requests > 0 {
+			t.Errorf("%d requests to the other host: %v", other.requests, err)
+		}
+	})
 	t.Run("process ends", func(t *testing.T) {
 		rec := newOTLPReceiver(t)
 		rec.statuses = []int{503, 503, 503, 503, 503, 503}
