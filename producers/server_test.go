@@ -5,12 +5,14 @@ import (
 	"errors"
 	"fmt"
 	"testing"
+	"time"
 
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/tailrace/tailrace/chunk"
 	"github.com/tailrace/tailrace/codec"
+	"github.com/tailrace/tailrace/internal/jsclient"
 	"github.com/tailrace/tailrace/internal/testkit/natstest"
 	"github.com/tailrace/tailrace/internal/testkit/streamtest"
 	"github.com/tailrace/tailrace/subjects"
@@ -97,28 +99,23 @@ func (p env) read(ctx context.Context, s chunk.Session) ([]chunk.Record, error) 
 	if err != nil {
 		return nil, err
 	}
-	stream, err := p.js.Stream(ctx, layout.Stream(layout.Partition(s)))
-	if err != nil {
-		return nil, err
-	}
-	info := stream.CachedInfo()
 	var recs []chunk.Record
-	for seq := info.State.FirstSeq; seq <= info.State.LastSeq; {
-		m, err := stream.GetMsg(ctx, seq, jetstream.WithGetMsgSubject(subject))
-		if errors.Is(err, jetstream.ErrMsgNotFound) {
-			break // no further message
+	for from := uint64(1); ; {
+		// From the leader: a replica that was restarted may lack the end of the log.
+		m, err := jsclient.New(p.js).NextRetry(ctx, time.Minute, layout.Stream(layout.Partition(s)), subject, from)
+		if errors.Is(err, jsclient.ErrNotFound) {
+			return recs, nil
 		}
 		if err != nil {
 			return nil, err
 		}
-		rec, err := codec.Decode(codec.Stored{Session: s, Seq: chunk.Seq(m.Sequence), At: m.Time, Header: m.Header, Data: m.Data})
+		rec, err := codec.Decode(codec.Stored{Session: s, Seq: chunk.Seq(m.Seq), At: m.Stored, Header: m.Header, Data: m.Data})
 		if err != nil {
-			return nil, fmt.Errorf("sequence %d: %w", m.Sequence, err)
+			return nil, fmt.Errorf("sequence %d: %w", m.Seq, err)
 		}
 		recs = append(recs, rec)
-		seq = m.Sequence + 1
+		from = m.Seq + 1
 	}
-	return recs, nil
 }
 
 func numbered(n int) chunk.Chunk {
