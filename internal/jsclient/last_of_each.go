@@ -14,6 +14,9 @@ const maxBatchBytes = 1 << 20
 // ErrTooManySubjects reports more subjects than the server accepts in one request, 1024.
 var ErrTooManySubjects = errors.New("more than 1024 subjects")
 
+// noResults is the description of a response for subjects without messages. Source: getDirectMulti of nats-server 2.15
+const noResults = "No Results"
+
 // LastOfEach calls got with the last message of each subject, in the order of the stream, as some replica has them. The server refuses more than 1024
 // subjects. LastOfEach returns the last sequence of that replica, or 0 if the replica has none of the messages. A subject without a message is left out.
 // A subject is also left out when the response becomes too long: while got was called for at least one subject, call LastOfEach again for the rest.
@@ -54,8 +57,11 @@ func (c *Client) LastOfEachFrom(ctx context.Context, stream string, subjects []s
 			return 0, false, fmt.Errorf("%s: %w", subject, err)
 		}
 		switch resp.Header.Get("Status") {
-		case statusNotFound: // none, or one was deleted while the server read it
-			return 0, false, nil
+		case statusNotFound:
+			if resp.Header.Get("Description") == noResults {
+				return 0, false, nil
+			}
+			return 0, false, fmt.Errorf("%s: %w: a message was deleted while the server read it", subject, ErrBadResponse)
 		case statusTooMany:
 			return 0, false, fmt.Errorf("%s: %w", subject, ErrTooManySubjects)
 		}

@@ -4,9 +4,11 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
+	"strings"
 	"testing"
 	"time"
 
+	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/tailrace/tailrace/internal/testkit/natstest"
@@ -70,5 +72,35 @@ func TestLastOfEachInPieces(t *testing.T) {
 	}
 	if len(left) > 0 || rounds < 2 || time.Since(started) > requestTimeout {
 		t.Errorf("%d left after %d rounds and %s", len(left), rounds, time.Since(started))
+	}
+}
+
+// A message that is deleted while the server reads is not taken for a subject without messages. The server's response is played: a delete cannot be timed.
+func TestLastOfEachDuringADelete(t *testing.T) {
+	js := natstest.Start(t).JetStream(t)
+	for name, parts := range map[string][]string{"after a message": {"s.a", ""}, "at once": {""}} {
+		stream := strings.ReplaceAll(strings.ToUpper(name), " ", "_")
+		sub, err := js.Conn().Subscribe("$JS.API.DIRECT.GET."+stream, func(m *nats.Msg) {
+			for _, subject := range parts {
+				resp := nats.NewMsg(m.Reply)
+				resp.Header.Set("Status", "404")
+				resp.Header.Set("Description", "Message Not Found")
+				if subject != "" {
+					resp.Data, resp.Header = []byte("x"), nats.Header{"Nats-Subject": {subject}, "Nats-Sequence": {"1"}, "Nats-Time-Stamp": {"2026-11-27T00:00:00Z"}}
+				}
+				if err := m.RespondMsg(resp); err != nil {
+					t.Error(err)
+				}
+			}
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := New(js).LastOfEach(t.Context(), stream, []string{"s.*"}, func(Message) {}); !errors.Is(err, ErrBadResponse) {
+			t.Errorf("%s: %v, want an error", name, err)
+		}
+		if err := sub.Unsubscribe(); err != nil {
+			t.Error(err)
+		}
 	}
 }

@@ -15,6 +15,7 @@ const (
 	HeaderResumeFrom  = "X-Resume-From-Sequence"
 	HeaderResumeAt    = "X-Resume-At"
 	HeaderLastEventID = "Last-Event-ID"
+	QueryLastEventID  = "lastEventId"
 	QueryAfter        = "after"
 )
 
@@ -39,14 +40,15 @@ type Cursor struct {
 //  1. X-Resume-From-Sequence
 //  2. X-Resume-At
 //  3. Last-Event-ID
-//  4. ?after=
+//  4. ?lastEventId=, which replacements of EventSource send that cannot set a header
+//  5. ?after=
 //
-// The query is last because of EventSource:
+// after is last because of EventSource:
 //  1. a page opens /events?after=10 from its snapshot,
 //  2. it gets 11 … 57 and the connection breaks,
 //  3. the browser reconnects, with the same URL and Last-Event-ID: 57.
 //
-// If the query won, the page would get 11 … 57 twice. The two X- headers cannot come from an EventSource; they are set for one request.
+// If after won, the page would get 11 … 57 twice. The two X- headers cannot come from an EventSource; they are set for one request.
 //
 // A value is "<seq>-<anchor>", as in the ids of events, "<seq>" or "<seq>-<epoch>", and for several sessions one of these for each, with dots:
 // "17-mgj6k3gb.0.2093". It must be valid also when another one wins. The error is a *CursorError. The query has been parsed by the caller.
@@ -55,12 +57,14 @@ func ReadCursors(h http.Header, query url.Values, n int) ([]Cursor, error) {
 	if err != nil {
 		return nil, err
 	}
-	last, err := readCursors(QueryAfter, query[QueryAfter], n)
-	if err != nil {
-		return nil, err
-	}
-	if winner == nil {
-		winner = last
+	for _, name := range []string{QueryLastEventID, QueryAfter} {
+		cursors, err := readCursors(name, query[name], n)
+		if err != nil {
+			return nil, err
+		}
+		if winner == nil {
+			winner = cursors
+		}
 	}
 	if winner == nil {
 		winner = make([]Cursor, n)

@@ -26,6 +26,8 @@ func TestWhichCursorWins(t *testing.T) {
 		{"a typed client means its header", http.Header{"Last-Event-Id": {"57"}, "X-Resume-From-Sequence": {"20"}}, "after=10", 20},
 		{"the older name of that header", http.Header{"Last-Event-Id": {"57"}, "X-Resume-At": {"30"}}, "after=10", 30},
 		{"both names", http.Header{"X-Resume-At": {"30"}, "X-Resume-From-Sequence": {"20"}}, "", 20},
+		{"a replacement of EventSource comes back", nil, "after=10&lastEventId=57", 57},
+		{"both replacements", http.Header{"Last-Event-Id": {"58"}}, "lastEventId=57", 58},
 		{"the beginning, said aloud", http.Header{"X-Resume-From-Sequence": {"0"}, "Last-Event-Id": {"57"}}, "", 0},
 		{"the largest", nil, "after=9223372036854775807", math.MaxInt64},
 	} {
@@ -55,8 +57,10 @@ func TestBadCursors(t *testing.T) {
 			_, err := sse.ReadCursors(http.Header{http.CanonicalHeaderKey(name): {value}}, nil, 1)
 			checkCursorError(t, err, name, value)
 		}
-		_, err := sse.ReadCursors(nil, url.Values{"after": {value}}, 1)
-		checkCursorError(t, err, sse.QueryAfter, value)
+		for _, name := range []string{sse.QueryLastEventID, sse.QueryAfter} {
+			_, err := sse.ReadCursors(nil, url.Values{name: {value}}, 1)
+			checkCursorError(t, err, name, value)
+		}
 	}
 }
 
