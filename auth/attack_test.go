@@ -217,7 +217,7 @@ func sessionAttacks(evilURL string) (list []attack) {
 		claim("scope "+scope, "scope", scope, ReasonClaim, "scope")
 	}
 	for _, sid := range []string{
-		`""`, `[]`, `null`, `1`, `"a.b"`, `"../x"`, `">"`, `"a*b"`, `"**"`, `"a.*"`, `["s1","*"]`, `["s1",""]`, `["s1",2]`, `"s1 s2"`, `"sеss"`,
+		`""`, `[]`, `null`, `1`, `"a b"`, `"../x"`, `">"`, `"a*b"`, `"**"`, `"a *"`, `["s1","*"]`, `["s1",""]`, `["s1",2]`, `"s1 s2"`, `"sеss"`,
 		"[" + strings.Repeat(`"s",`, 16) + `"s"]`, `"` + strings.Repeat("s", 65) + `"`, `"` + strings.Repeat("s", 65) + `*"`,
 	} {
 		claim("sid "+clip(sid), "sid", sid, ReasonClaim, "sid")

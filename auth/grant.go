@@ -110,7 +110,7 @@ func (g *Grant) Allows(s Scope) bool {
 // an own session.
 func (g *Grant) AllowsSession(id, owner string) bool {
 	s := g.Sessions
-	return subjects.CheckToken("session", id) == nil &&
+	return subjects.CheckID("session", id) == nil &&
 		(s.All || s.Own && owner != "" && owner == g.Subject || slices.Contains(s.IDs, id) || s.Prefix != "" && strings.HasPrefix(id, s.Prefix))
 }
 
@@ -173,14 +173,14 @@ func (s Sessions) check() error {
 		return fmt.Errorf("sessions: %d ids, want at most %d", len(s.IDs), MaxSessionIDs)
 	}
 	for _, id := range s.IDs {
-		if err := subjects.CheckToken("session", id); err != nil {
+		if err := subjects.CheckID("session", id); err != nil {
 			return err
 		}
 	}
 	if s.Prefix == "" {
 		return nil
 	}
-	return subjects.CheckToken("prefix of sessions", s.Prefix)
+	return subjects.CheckID("prefix of sessions", s.Prefix)
 }
 
 const (

@@ -65,7 +65,7 @@ func TestAllowsSession(t *testing.T) {
 	}{
 		{"the zero value is empty", Sessions{}, "s1", "ann", false},
 		{"all", Sessions{All: true}, "s1", "bob", true},
-		{"all, but not what cannot be an id", Sessions{All: true}, "a.b", "bob", false},
+		{"all, but not what cannot be an id", Sessions{All: true}, "a b", "bob", false},
 		{"all, but not the empty id", Sessions{All: true}, "", "bob", false},
 		{"own", Sessions{Own: true}, "s1", "ann", true},
 		{"own, of another subject", Sessions{Own: true}, "s1", "bob", false},

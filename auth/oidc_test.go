@@ -107,7 +107,7 @@ func TestMapping(t *testing.T) {
 			name: "a subject claim that is missing", mapping: Mapping{Tenant: "acme", SubjectClaim: "oid", Sessions: Sessions{Own: true}}, claims: good, reason: ReasonClaim, member: "oid",
 		},
 		{
-			name: "malformed sessions", mapping: Mapping{Tenant: "acme", Sessions: Sessions{Own: true}, SessionsClaim: "sid"}, claims: with(good, "sid", `"a.b"`), reason: ReasonClaim, member: "sid",
+			name: "malformed sessions", mapping: Mapping{Tenant: "acme", Sessions: Sessions{Own: true}, SessionsClaim: "sid"}, claims: with(good, "sid", `"a b"`), reason: ReasonClaim, member: "sid",
 		},
 		{
 			name: "malformed views", mapping: Mapping{Tenant: "acme", Sessions: Sessions{Own: true}, ViewClaim: "views"}, claims: with(good, "views", `["a\u0000"]`), reason: ReasonClaim, member: "views",
@@ -561,7 +561,7 @@ func TestOIDCConfig(t *testing.T) {
 		"malformed views":    func(c *OIDCConfig) { c.Mapping.Views = []string{""} },
 		"unknown scopes":     func(c *OIDCConfig) { c.Mapping.Scopes = 1 << 9 },
 		"no sessions":        func(c *OIDCConfig) { c.Mapping.Sessions = Sessions{} },
-		"malformed sessions": func(c *OIDCConfig) { c.Mapping.Sessions = Sessions{Prefix: "a.b"} },
+		"malformed sessions": func(c *OIDCConfig) { c.Mapping.Sessions = Sessions{Prefix: "a b"} },
 	} {
 		cfg := valid
 		change(&cfg)

@@ -4,6 +4,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/tailrace/tailrace/internal/idtoken"
 )
 
 // Session names one log. A root session has Root == ID; the session of a sub-agent has the ID of its root in Root.
@@ -25,8 +27,10 @@ func (s Session) IsRoot() bool { return s.Root == s.ID }
 // Tree is the root of s: the scope that holds s and all sub-agents beside it.
 func (s Session) Tree() Session { return Session{Tenant: s.Tenant, Root: s.Root, ID: s.Root} }
 
-// String is the CloudEvents source of the session: /tenant/root/session.
-func (s Session) String() string { return "/" + s.Tenant + "/" + s.Root + "/" + s.ID }
+// String is the CloudEvents source of the session: /tenant/root/session, with the tokens that its subject has.
+func (s Session) String() string {
+	return "/" + s.Tenant + "/" + idtoken.Of(s.Root) + "/" + idtoken.Of(s.ID)
+}
 
 // Seq is a JetStream stream sequence: the number of a Cursor and the position of a snapshot. Within a session it rises, with gaps. The zero Seq is before the
 // first record.

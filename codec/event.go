@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/tailrace/tailrace/chunk"
+	"github.com/tailrace/tailrace/internal/idtoken"
 )
 
 // event is a CloudEvent of either mode. A missing attribute is the empty string.
@@ -182,10 +183,10 @@ func isSource(source string, s chunk.Session) bool {
 	if !ok {
 		return false
 	}
-	if rest, ok = cutSegment(rest, s.Root); !ok {
+	if rest, ok = cutSegment(rest, idtoken.Of(s.Root)); !ok {
 		return false
 	}
-	rest, ok = cutSegment(rest, s.ID)
+	rest, ok = cutSegment(rest, idtoken.Of(s.ID))
 	return ok && rest == ""
 }
 

@@ -6,6 +6,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/tailrace/tailrace/chunk"
+	"github.com/tailrace/tailrace/internal/idtoken"
 )
 
 // Header names as Encode writes them. Decode ignores case, because the binding requires it; NATS itself keeps case and compares exactly.
@@ -99,9 +100,9 @@ func appendSource(dst []byte, s chunk.Session) []byte {
 	dst = append(dst, '/')
 	dst = append(dst, s.Tenant...)
 	dst = append(dst, '/')
-	dst = append(dst, s.Root...)
+	dst = append(dst, idtoken.Of(s.Root)...)
 	dst = append(dst, '/')
-	return append(dst, s.ID...)
+	return append(dst, idtoken.Of(s.ID)...)
 }
 
 // isText reports whether s is UTF-8 without the characters that CloudEvents excludes from attributes: control characters and noncharacters.

@@ -326,7 +326,7 @@ func TestLastAndTip(t *testing.T) {
 
 func TestBadSessionNamesAreRefused(t *testing.T) {
 	w := newEnv(t, Config{})
-	for _, s := range []chunk.Session{{}, {Tenant: "acme", Root: "*", ID: "*"}, {Tenant: "a.b", Root: "r", ID: "r"}, {Tenant: "acme", Root: "r", ID: ">"}} {
+	for _, s := range []chunk.Session{{}, {Tenant: "acme", Root: ">", ID: ">"}, {Tenant: "a.b", Root: "r", ID: "r"}, {Tenant: "acme", Root: "r", ID: ">"}} {
 		if _, err := collect(w.reader.Replay(t.Context(), chunk.Range{Session: s})); !errors.Is(err, chunk.ErrInvalid) {
 			t.Errorf("session %v: err = %v, want ErrInvalid", s, err)
 		}

@@ -78,10 +78,10 @@ func TestChildRefused(t *testing.T) {
 	producer := p.producer(t, Config{})
 	parent := mustStart(t, producer, testSession)
 	for name, id := range map[string]string{
-		"the parent itself":    "s1",
-		"no token":             "a.b",
-		"a wildcard":           ">",
-		"too long for a token": strings.Repeat("x", 65),
+		"the parent itself":  "s1",
+		"no id":              "a b",
+		"a wildcard":         ">",
+		"too long for an id": strings.Repeat("x", 65),
 	} {
 		_, err := parent.Child(ctx, chunk.SubagentStart{SubAgentType: "a", SubSessionID: id, CallID: "c"}, chunk.RunStarted{})
 		if !errors.Is(err, chunk.ErrInvalid) || !errors.Is(err, chunk.ErrNotStored) {

@@ -63,7 +63,7 @@ func TestErase(t *testing.T) {
 			"from a page in an older browser": {"s1", http.Header{"Origin": {"https://evil.example"}}, 403},
 			"from a sandboxed frame":          {"s1", http.Header{"Origin": {"null"}}, 403},
 			"a sub-agent":                     {"s1?root=r", nil, 400},
-			"invalid session id":              {"a.b", nil, 400},
+			"invalid session id":              {"a%20b", nil, 400},
 			"empty id":                        {"", nil, 400},
 			"unknown session":                 {"s2", nil, 404},
 		} {

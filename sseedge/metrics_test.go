@@ -334,7 +334,7 @@ func TestMetricsOfRequests(t *testing.T) {
 			"/v1/sessions/s1/events?after=1":  nil,
 			"/v1/sessions/s1/events?after=x":  nil,
 			"/v1/sessions/no/events":          nil,
-			"/v1/sessions/a.b/events":         nil,
+			"/v1/sessions/a%20b/events":       nil,
 			"/v1/sessions/s2/events":          {"Accept": {"application/json"}},
 			"/v1/sessions/s1/snapshot":        nil,
 			"/v1/sessions/s1/messages":        nil,

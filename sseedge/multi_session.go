@@ -78,7 +78,7 @@ func readStreams(r *http.Request, views *view.Views) ([]hub.Request, *httpkit.Pr
 	g := httpkit.GrantOf(r.Context())
 	reqs := make([]hub.Request, len(ids))
 	for i, id := range ids {
-		if subjects.CheckToken("session", id) != nil {
+		if subjects.CheckID("session", id) != nil {
 			return nil, badSession
 		}
 		if slices.Contains(ids[:i], id) {
@@ -108,7 +108,7 @@ func (s *stream) sendNamedEvent(v *subscription, batch hub.Batch) error {
 		}
 		if len(fields) > 0 {
 			dst = append(dst, "event: session:"...)
-			dst = append(dst, v.name...) // a token: letters, digits, - and _
+			dst = append(dst, v.name...) // an id has no line break, see subjects.CheckID
 			dst = append(dst, '\n')
 		}
 		if hasID {

@@ -34,7 +34,7 @@ func unavailableProblem(code, title, detail string) *httpkit.Problem {
 }
 
 var (
-	badSession    = badRequest(codeBadSession, "invalid session id", "want 1 to 64 letters, digits, - or _")
+	badSession    = badRequest(codeBadSession, "invalid session id", "want 1 to 64 characters of a URI")
 	hasBody       = httpkit.NewProblem(http.StatusRequestEntityTooLarge, httpkit.CodeTooLarge, "no body is read here", "")
 	misdirected   = httpkit.NewProblem(http.StatusMisdirectedRequest, codeMisdirected, "this host is not served here", "")
 	notAcceptable = httpkit.NewProblem(http.StatusNotAcceptable, codeNotAcceptable, "this is an event stream", "Accept: want text/event-stream")

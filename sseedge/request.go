@@ -99,7 +99,7 @@ func (q query) readRoot(s *chunk.Session) *httpkit.Problem {
 	if root == "" {
 		return nil
 	}
-	if subjects.CheckToken("root", root) != nil {
+	if subjects.CheckID("root", root) != nil {
 		return badSession
 	}
 	s.Root = root
@@ -114,8 +114,8 @@ func (q query) readFilter(f *hub.Filter) (p *httpkit.Problem) {
 		return p
 	}
 	f.Agent = q.values.Get("agent")
-	if f.Agent != "" && subjects.CheckToken("agent", f.Agent) != nil {
-		return badRequest(codeBadParameter, "this is not the id of an agent", "agent: want 1 to 64 letters, digits, - or _")
+	if f.Agent != "" && subjects.CheckID("agent", f.Agent) != nil {
+		return badRequest(codeBadParameter, "this is not the id of an agent", "agent: want 1 to 64 characters of a URI")
 	}
 	return nil
 }

@@ -56,11 +56,12 @@ func (e *Edge) Shared() *access.Shared {
 //
 //go:noinline
 func (e *Edge) surfaceOf(r *http.Request) Surface {
-	if len(e.surfaces) == 0 || path.Clean(r.URL.Path) != r.URL.Path || !e.cfg.Host(httpkit.Hostname(r.Host)) {
+	at := r.URL.EscapedPath() // the id of a session may have a slash
+	if len(e.surfaces) == 0 || path.Clean(at) != at || !e.cfg.Host(httpkit.Hostname(r.Host)) {
 		return nil
 	}
 	for _, s := range e.surfaces {
-		if s.Match(r.URL.Path) {
+		if s.Match(at) {
 			return s
 		}
 	}

@@ -84,7 +84,7 @@ func (e *Edge) readTree(ctx context.Context, view string, s chunk.Session) (tree
 		var next []*treeNode
 		for _, node := range level {
 			node.Children = []*treeNode{}
-			if seen[node.Session] || subjects.CheckToken("session", node.Session) != nil {
+			if seen[node.Session] || subjects.CheckID("session", node.Session) != nil {
 				continue // the tree has it already, with its sub-agents, or it is not a session
 			}
 			if depth >= maxTreeDepth || len(seen) >= maxTreeSessions {

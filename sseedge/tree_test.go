@@ -98,7 +98,7 @@ func TestTree(t *testing.T) {
 			node("kid-1", nil, node("kid-3", null, "")) + "," + node("top", nil, node("kid-1", secret, "")+","+node("kid-2", nil, "")+","+node("not a session", nil, "")) + `]}`, nil},
 		{nil, "/v1/sessions/unknown/tree", http.StatusNotFound, "STREAM_NOT_FOUND", nil},
 		{nil, "/v1/sessions/top/tree?view=staff", http.StatusBadRequest, codeBadParameter, nil},
-		{nil, "/v1/sessions/top/tree?root=a.b", http.StatusBadRequest, "BAD_SESSION_ID", nil},
+		{nil, "/v1/sessions/top/tree?root=a%20b", http.StatusBadRequest, "BAD_SESSION_ID", nil},
 		{blind, "/v1/sessions/top/tree", http.StatusOK, `{"session":"top","type":"agent","status":"active","children":[]}`, nil},
 		{blind, "/v1/sessions/top/tree?view=", http.StatusOK, `{"session":"top","type":"agent","status":"active","children":[]}`, nil},
 		{blind, "/v1/sessions/top/tree?view=unknown", http.StatusBadRequest, codeBadParameter, nil},

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/tailrace/tailrace/chunk"
+	"github.com/tailrace/tailrace/internal/idtoken"
 )
 
 const (
@@ -38,7 +39,7 @@ func (d Deadline) check() error {
 }
 
 func (d Deadline) tokens() string {
-	return d.Tenant + "." + d.AgentType + "." + d.Session + "." + d.RunID + "." + strconv.FormatInt(d.At.UnixMilli(), 10)
+	return d.Tenant + "." + d.AgentType + "." + idtoken.Of(d.Session) + "." + d.RunID + "." + strconv.FormatInt(d.At.UnixMilli(), 10)
 }
 
 // DeadlineStream returns the name of the stream of deadlines: TR_DEADLINES.
@@ -91,7 +92,7 @@ func (l Layout) SessionDeadlines(s chunk.Session) (string, error) {
 	if err := l.check(s); err != nil {
 		return "", err
 	}
-	return l.withDefaults().Prefix + deadlinesToken + "*." + s.Tenant + ".*." + s.ID + ".*.*", nil
+	return l.withDefaults().Prefix + deadlinesToken + "*." + s.Tenant + ".*." + idtoken.Of(s.ID) + ".*.*", nil
 }
 
 // SessionCommands returns the filter tr.commands.<tenant>.*.<session> of a session's commands. The error is like that of Command.
@@ -99,7 +100,7 @@ func (l Layout) SessionCommands(s chunk.Session) (string, error) {
 	if err := l.check(s); err != nil {
 		return "", err
 	}
-	return l.withDefaults().Prefix + commandsToken + s.Tenant + ".*." + s.ID, nil
+	return l.withDefaults().Prefix + commandsToken + s.Tenant + ".*." + idtoken.Of(s.ID), nil
 }
 
 // ParseDue is the inverse of the due subject of Deadline. The error is a *ParseError.
@@ -114,8 +115,11 @@ func (l Layout) ParseDue(subject string) (Deadline, error) {
 	if err != nil || strconv.FormatInt(ms, 10) != tokens[4] {
 		return Deadline{}, newParseError(subject, fmt.Sprintf("time %q: want Unix milliseconds", clip(tokens[4])), nil)
 	}
-	d := Deadline{Tenant: tokens[0], AgentType: tokens[1], Session: tokens[2], RunID: tokens[3], At: time.UnixMilli(ms)}
-	if err := d.check(); err != nil {
+	d := Deadline{Tenant: tokens[0], AgentType: tokens[1], RunID: tokens[3], At: time.UnixMilli(ms)}
+	if d.Session, err = parseID("session", tokens[2]); err == nil {
+		err = d.check()
+	}
+	if err != nil {
 		return Deadline{}, newParseError(subject, err.Error(), err)
 	}
 	return d, nil

@@ -23,5 +23,5 @@
 //
 // The package checks names that users and other systems choose, because the server does not: it stores "*" and ">" as ordinary tokens, so a session of
 // that name would read all other sessions, and it closes the connection permanently over one subject that is too long. CheckToken defines the allowed
-// names; Escape turns any other short string into an allowed name.
+// names, and CheckID the ids of sessions, which subjects and keys have escaped.
 package subjects

@@ -38,19 +38,13 @@ func Example() {
 	// TR_CHUNKS_0
 }
 
-// A name that is not a token is either rejected or escaped.
-func ExampleEscape() {
+// The id of a session is escaped where it is not a token; a tenant is a token.
+func ExampleCheckID() {
 	var layout subjects.Layout
-	_, err := layout.Subject(chunk.RootSession("anna@example.eu", "s1"))
+	fmt.Println(layout.Subject(chunk.RootSession("acme", "chat:1")))
+	_, err := layout.Subject(chunk.RootSession("acme corp", "chat:1"))
 	fmt.Println(err)
-
-	tenant, err := subjects.Escape("anna@example.eu")
-	if err != nil {
-		fmt.Println(err)
-		return
-	}
-	fmt.Println(tenant)
 	// Output:
-	// tenant "anna@example.eu": has '@' at byte 4, want only A-Z a-z 0-9 _ -
-	// _x-anna_40example_2Eeu
+	// tr.chunks.0.acme._x-chat_3A1._x-chat_3A1 <nil>
+	// tenant "acme corp": has ' ' at byte 4, want only A-Z a-z 0-9 _ -
 }

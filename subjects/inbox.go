@@ -69,4 +69,4 @@ func inboxRun(s chunk.Session, run string) (string, error) {
 	return inboxSession(s) + "." + run, nil
 }
 
-func inboxSession(s chunk.Session) string { return s.Tenant + "." + s.Root + "." + s.ID }
+func inboxSession(s chunk.Session) string { return sessionTokens(s) }

@@ -22,7 +22,7 @@ func SnapshotHeadKey(s chunk.Session) (string, error) {
 	if err := CheckSession(s); err != nil {
 		return "", err
 	}
-	return headKey + s.Tenant + "." + s.Root + "." + s.ID, nil
+	return headKey + sessionTokens(s), nil
 }
 
 // SnapshotPackKey returns the key of the pack of finished messages of s whose first one is n: m.<tenant>.<root>.<session>.p<n>. The error is a *TokenError.
@@ -30,7 +30,7 @@ func SnapshotPackKey(s chunk.Session, n uint64) (string, error) {
 	if err := CheckSession(s); err != nil {
 		return "", err
 	}
-	return packKey + s.Tenant + "." + s.Root + "." + s.ID + "." + packMark + strconv.FormatUint(n, 10), nil
+	return packKey + sessionTokens(s) + "." + packMark + strconv.FormatUint(n, 10), nil
 }
 
 // SnapshotPackOf returns n of a key of SnapshotPackKey; ok is false for other keys.
@@ -45,7 +45,7 @@ func SnapshotPackKeys(s chunk.Session) (string, error) {
 	if err := CheckSession(s); err != nil {
 		return "", err
 	}
-	return packKey + s.Tenant + "." + s.Root + "." + s.ID + ".*", nil
+	return packKey + sessionTokens(s) + ".*", nil
 }
 
 // SnapshotTreeHeadKeys returns the filter h.<tenant>.<root>.* of the heads of all sessions under the root of s. The error is a *TokenError.
@@ -53,7 +53,7 @@ func SnapshotTreeHeadKeys(s chunk.Session) (string, error) {
 	if err := CheckSession(s.Tree()); err != nil {
 		return "", err
 	}
-	return headKey + s.Tenant + "." + s.Root + ".*", nil
+	return headKey + treeTokens(s) + ".*", nil
 }
 
 // SnapshotTenantHeadKeys returns the filter h.<tenant>.*.* of the heads of all sessions of a tenant. The error is a *TokenError.
@@ -75,7 +75,7 @@ func SnapshotObjectKey(s chunk.Session, name string) (string, error) {
 	if err := CheckToken("object", name); err != nil {
 		return "", err
 	}
-	return objectKey + s.Tenant + "." + s.Root + "." + s.ID + "." + name, nil
+	return objectKey + sessionTokens(s) + "." + name, nil
 }
 
 // SnapshotObjectKeys returns the filter o.<tenant>.<root>.<session>.* of all objects of s. The error is a *TokenError.
@@ -83,7 +83,7 @@ func SnapshotObjectKeys(s chunk.Session) (string, error) {
 	if err := CheckSession(s); err != nil {
 		return "", err
 	}
-	return objectKey + s.Tenant + "." + s.Root + "." + s.ID + ".*", nil
+	return objectKey + sessionTokens(s) + ".*", nil
 }
 
 // SnapshotObjectOf returns the name of the object in a key of SnapshotObjectKey; false for other keys.
@@ -100,7 +100,7 @@ func SnapshotOwnerKey(s chunk.Session, name string) (string, error) {
 	if err := CheckToken("owner", name); err != nil {
 		return "", err
 	}
-	return ownerKey + s.Tenant + "." + s.Root + "." + name, nil
+	return ownerKey + treeTokens(s) + "." + name, nil
 }
 
 // SnapshotOwnerKeys returns the filter owner.<tenant>.<root>.* of the keys of SnapshotOwnerKey of s. The error is a *TokenError.
@@ -108,7 +108,7 @@ func SnapshotOwnerKeys(s chunk.Session) (string, error) {
 	if err := CheckSession(s.Tree()); err != nil {
 		return "", err
 	}
-	return ownerKey + s.Tenant + "." + s.Root + ".*", nil
+	return ownerKey + treeTokens(s) + ".*", nil
 }
 
 // LeaseKey returns the key turn.<name> of the lease of a periodic task over all sessions. The error is a *TokenError.
@@ -136,7 +136,7 @@ func SnapshotTreeKeys(s chunk.Session) (string, error) {
 	if err := CheckSession(s.Tree()); err != nil {
 		return "", err
 	}
-	return "*." + s.Tenant + "." + s.Root + ".>", nil
+	return "*." + treeTokens(s) + ".>", nil
 }
 
 // ParseSnapshotKey returns the session of a key of any kind. The error is a *ParseError.
@@ -171,8 +171,8 @@ func parseKeySession(key, rest string) (chunk.Session, error) {
 	if !ok {
 		return chunk.Session{}, newParseError(key, "want three tokens: tenant, root, session", nil)
 	}
-	s := chunk.Session{Tenant: tenant, Root: root, ID: id}
-	if err := CheckSession(s); err != nil {
+	s, err := parseSession(tenant, root, id)
+	if err != nil {
 		return chunk.Session{}, newParseError(key, err.Error(), err)
 	}
 	return s, nil

@@ -84,7 +84,7 @@ func TestKeysRefuse(t *testing.T) {
 			t.Errorf("LeaseName(%q) = %q, want none", key, name)
 		}
 	}
-	bad := chunk.Session{Tenant: "a", Root: "*", ID: "c"}
+	bad := chunk.Session{Tenant: "a", Root: "a b", ID: "c"}
 	for name, key := range map[string]func() (string, error){
 		"head":       func() (string, error) { return SnapshotHeadKey(bad) },
 		"pack":       func() (string, error) { return SnapshotPackKey(bad, 1) },

@@ -6,12 +6,13 @@ import (
 	"strings"
 
 	"github.com/tailrace/tailrace/chunk"
+	"github.com/tailrace/tailrace/internal/idtoken"
 )
 
 const (
 	defaultPrefix = "tr"
 
-	// maxPrefix limits the prefix in bytes: with it the longest subject has about 350 bytes, and stream names stay below the server's limit of 255.
+	// maxPrefix limits the prefix in bytes: with it the longest subject has about 600 bytes, and stream names stay below the server's limit of 255.
 	maxPrefix = 128
 
 	// maxPartitions limits the number of partitions. Each has a stream of the log and a bucket of snapshots, which are Raft groups with replicas.
@@ -52,7 +53,7 @@ func (l Layout) Validate() error {
 	if len(l.Prefix) > maxPrefix {
 		return fmt.Errorf("Prefix has %d bytes, want at most %d", len(l.Prefix), maxPrefix)
 	}
-	if problem := tokenProblem(l.SnapshotBucket); l.SnapshotBucket != "" && problem != "" {
+	if problem := idtoken.Problem(l.SnapshotBucket); l.SnapshotBucket != "" && problem != "" {
 		return fmt.Errorf("SnapshotBucket %q %s", clip(l.SnapshotBucket), problem)
 	}
 	if l.Prefix == defaultPrefix {
@@ -63,7 +64,7 @@ func (l Layout) Validate() error {
 		return fmt.Errorf("Prefix %q: subjects that begin with _ are reserved by NATS", l.Prefix)
 	}
 	for tok := range strings.SplitSeq(l.Prefix, ".") {
-		if problem := tokenProblem(tok); problem != "" {
+		if problem := idtoken.Problem(tok); problem != "" {
 			return fmt.Errorf("Prefix %q: token %q %s", clip(l.Prefix), clip(tok), problem)
 		}
 	}
@@ -75,12 +76,15 @@ func (l Layout) PartitionCount() int {
 	return max(1, l.withDefaults().Partitions)
 }
 
-// Partition returns the number of the stream that holds the tree of s: FNV-1a 32 of "<tenant>.<root>" modulo Partitions. A server computes the same number with
+// Partition returns the number of the stream that holds the tree of s: FNV-1a 32 of the tokens "<tenant>.<root>" modulo Partitions. A server computes the same number with
 // {{partition(P)}} on a subject of just these two tokens.
-func (l Layout) Partition(s chunk.Session) int {
-	h := fnv1a(fnvOffset, s.Tenant)
+func (l Layout) Partition(s chunk.Session) int { return l.partitionOf(s.Tenant, idtoken.Of(s.Root)) }
+
+// partitionOf is Partition for the tokens of a tenant and a root.
+func (l Layout) partitionOf(tenant, root string) int {
+	h := fnv1a(fnvOffset, tenant)
 	h = fnv1a(h, ".")
-	h = fnv1a(h, s.Root)
+	h = fnv1a(h, root)
 	return int(uint64(h) % uint64(l.PartitionCount()))
 }
 

@@ -23,7 +23,7 @@ func (l Layout) LiveTree(s chunk.Session) (string, error) {
 	if err := l.check(s.Tree()); err != nil {
 		return "", err
 	}
-	return l.livePrefix(l.Partition(s)) + s.Tenant + "." + s.Root + ".*", nil
+	return l.livePrefix(l.Partition(s)) + treeTokens(s) + ".*", nil
 }
 
 func (l Layout) livePrefix(p int) string {

@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/tailrace/tailrace/chunk"
+	"github.com/tailrace/tailrace/internal/idtoken"
 )
 
 const (
@@ -19,7 +20,7 @@ func (l Layout) Subject(s chunk.Session) (string, error) {
 	if err := l.check(s); err != nil {
 		return "", err
 	}
-	return l.partitionPrefix(l.Partition(s)) + s.Tenant + "." + s.Root + "." + s.ID, nil
+	return l.partitionPrefix(l.Partition(s)) + sessionTokens(s), nil
 }
 
 // Tree returns the filter tr.chunks.<p>.<tenant>.<root>.* of all sessions under the root of s, including the root.
@@ -27,7 +28,7 @@ func (l Layout) Tree(s chunk.Session) (string, error) {
 	if err := l.check(s.Tree()); err != nil {
 		return "", err
 	}
-	return l.partitionPrefix(l.Partition(s)) + s.Tenant + "." + s.Root + ".*", nil
+	return l.partitionPrefix(l.Partition(s)) + treeTokens(s) + ".*", nil
 }
 
 // TenantFilter returns the filter of one tenant's sessions in partition p. The sessions of a tenant are in all partitions. The error is a *TokenError, or names
@@ -79,7 +80,7 @@ func (e *ParseError) Error() string {
 func (e *ParseError) Unwrap() error { return e.Cause }
 
 // Parse is the inverse of Subject: it accepts exactly the output of Subject, in the partition of the session. The error is a *ParseError. The session shares
-// the memory of the subject.
+// the memory of the subject, but for ids that are escaped in it.
 func (l Layout) Parse(subject string) (chunk.Session, error) {
 	d := l.withDefaults()
 	rest, ok := cut(subject, d.Prefix, chunksToken)
@@ -94,11 +95,11 @@ func (l Layout) Parse(subject string) (chunk.Session, error) {
 	if !ok {
 		return chunk.Session{}, newParseError(subject, "want three tokens after the partition: tenant, root, session", nil)
 	}
-	s := chunk.Session{Tenant: tenant, Root: root, ID: id}
-	if err := CheckSession(s); err != nil {
+	s, err := parseSession(tenant, root, id)
+	if err != nil {
 		return chunk.Session{}, newParseError(subject, err.Error(), err)
 	}
-	if p := d.Partition(s); !isDecimal(partition, p) {
+	if p := d.partitionOf(tenant, root); !isDecimal(partition, p) {
 		return chunk.Session{}, newParseError(subject, fmt.Sprintf("this session belongs to partition %d of %d", p, d.PartitionCount()), nil)
 	}
 	return s, nil
@@ -113,7 +114,7 @@ func (l Layout) Command(tenant, agentType, session string) (string, error) {
 	if err := checkCommand(tenant, agentType, session); err != nil {
 		return "", err
 	}
-	return l.withDefaults().Prefix + commandsToken + tenant + "." + agentType + "." + session, nil
+	return l.withDefaults().Prefix + commandsToken + tenant + "." + agentType + "." + idtoken.Of(session), nil
 }
 
 // CommandFilter returns the filter of commands for the workers of one agent type, for all tenants: tr.commands.*.<agentType>.*. The error is like that of
@@ -141,7 +142,10 @@ func (l Layout) ParseCommand(subject string) (tenant, agentType, session string,
 	if !ok {
 		return "", "", "", newParseError(subject, fmt.Sprintf("want %s%s<tenant>.<agentType>.<session>", d.Prefix, commandsToken), nil)
 	}
-	if err := checkCommand(tenant, agentType, session); err != nil {
+	if session, err = parseID("session", session); err == nil {
+		err = checkCommand(tenant, agentType, session)
+	}
+	if err != nil {
 		return "", "", "", newParseError(subject, err.Error(), err)
 	}
 	return tenant, agentType, session, nil
@@ -154,7 +158,7 @@ func checkCommand(tenant, agentType, session string) error {
 	if err := CheckToken("agent type", agentType); err != nil {
 		return err
 	}
-	return CheckToken("session", session)
+	return CheckID("session", session)
 }
 
 // DeadLetter returns the subject of one message of s that could not be folded: tr.deadletters.<tenant>.<root>.<session>.<id>. Each has a subject of its own, so
@@ -166,7 +170,7 @@ func (l Layout) DeadLetter(s chunk.Session, id string) (string, error) {
 	if err := CheckToken("dead letter", id); err != nil {
 		return "", err
 	}
-	return l.withDefaults().Prefix + deadLettersToken + s.Tenant + "." + s.Root + "." + s.ID + "." + id, nil
+	return l.withDefaults().Prefix + deadLettersToken + sessionTokens(s) + "." + id, nil
 }
 
 // DeadLetters returns the filter of all dead letters of s: tr.deadletters.<tenant>.<root>.<session>.*. The error is like that of DeadLetter.
@@ -174,7 +178,7 @@ func (l Layout) DeadLetters(s chunk.Session) (string, error) {
 	if err := l.check(s); err != nil {
 		return "", err
 	}
-	return l.withDefaults().Prefix + deadLettersToken + s.Tenant + "." + s.Root + "." + s.ID + ".*", nil
+	return l.withDefaults().Prefix + deadLettersToken + sessionTokens(s) + ".*", nil
 }
 
 // DeadLetterWithoutSession is DeadLetter for a message of partition p whose subject has no valid session: tr.deadletters.<p>.<id>.

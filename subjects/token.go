@@ -2,15 +2,17 @@ package subjects
 
 import (
 	"fmt"
+	"strings"
 
 	"github.com/tailrace/tailrace/chunk"
+	"github.com/tailrace/tailrace/internal/idtoken"
 )
 
 // MaxToken is the maximum length of a token in bytes. Four of them with the prefix stay far below the 4 KiB control line at which the server closes a
 // connection.
-const MaxToken = 64
+const MaxToken = idtoken.Max
 
-// TokenError reports a string that cannot be a tenant, a root, a session or an agent type. It is chunk.ErrInvalid.
+// TokenError reports a string that cannot be a tenant, the id of a session or an agent type. It is chunk.ErrInvalid.
 type TokenError struct {
 	Field   string // the purpose of the token: "tenant", "session", …
 	Token   string // the input, truncated
@@ -27,42 +29,90 @@ func (e *TokenError) Is(target error) bool { return target == chunk.ErrInvalid }
 
 // CheckToken checks whether tok may be a token of a subject: 1 to 64 of the characters A-Z a-z 0-9 _ -. It returns nil, or a *TokenError with the field.
 func CheckToken(field, tok string) error {
-	if problem := tokenProblem(tok); problem != "" {
+	if problem := idtoken.Problem(tok); problem != "" {
 		return newTokenError(field, tok, problem)
 	}
 	return nil
 }
 
-// CheckSession checks whether s can have a subject: each of its three names passes CheckToken. It returns nil, or a *TokenError for the first one that does
-// not.
+// CheckID checks whether id may be the id of a session: 1 to 64 of the characters of a URI but the star, which is a wildcard in grants: A-Z a-z 0-9 and
+// -._~:/?#[]@!$&'()+,;=%, and no segment of a path that is "." or "..", which clients and proxies remove from a URL. Subjects and keys have it escaped, as
+// docs/cloudevents.md shows; everything else has it as it is. It returns nil, or a *TokenError with the field. Source: https://www.rfc-editor.org/rfc/rfc3986#section-2
+func CheckID(field, id string) error {
+	if idtoken.Problem(id) == "" {
+		return nil
+	}
+	switch {
+	case id == "":
+		return newTokenError(field, id, "is empty, want 1 to 64 characters of a URI")
+	case len(id) > MaxToken:
+		return newTokenError(field, id, fmt.Sprintf("has %d bytes, want at most %d", len(id), MaxToken))
+	}
+	for segment := range strings.SplitSeq(id, "/") {
+		if segment == "." || segment == ".." {
+			return newTokenError(field, id, fmt.Sprintf("has the segment %q, which cannot be in the path of a URL", segment))
+		}
+	}
+	for i := range len(id) {
+		if c := id[i]; c <= ' ' || c >= 0x7F || strings.IndexByte("\"*<>\\^`{|}", c) >= 0 {
+			return newTokenError(field, id, fmt.Sprintf("has %q at byte %d, want only characters of a URI", c, i))
+		}
+	}
+	return nil
+}
+
+// CheckSession checks whether s can have a subject: its tenant passes CheckToken, its root and its id pass CheckID. It returns nil, or a *TokenError for the
+// first one that does not.
 func CheckSession(s chunk.Session) error {
 	if err := CheckToken("tenant", s.Tenant); err != nil {
 		return err
 	}
-	if err := CheckToken("root", s.Root); err != nil {
+	if err := CheckID("root", s.Root); err != nil {
 		return err
 	}
-	return CheckToken("session", s.ID)
+	return CheckID("session", s.ID)
 }
 
-// tokenProblem returns why a token is invalid, "" if it is valid.
-func tokenProblem(tok string) string {
-	switch {
-	case tok == "":
-		return "is empty, want 1 to 64 of A-Z a-z 0-9 _ -"
-	case len(tok) > MaxToken:
-		return fmt.Sprintf("has %d bytes, want at most %d", len(tok), MaxToken)
+// treeTokens are the tokens <tenant>.<root> of s.
+func treeTokens(s chunk.Session) string { return s.Tenant + "." + idtoken.Of(s.Root) }
+
+// sessionTokens are the tokens <tenant>.<root>.<session> of s.
+func sessionTokens(s chunk.Session) string {
+	root := idtoken.Of(s.Root)
+	id := root
+	if !s.IsRoot() {
+		id = idtoken.Of(s.ID)
 	}
-	for i := range len(tok) {
-		if !isTokenByte(tok[i]) {
-			return fmt.Sprintf("has %q at byte %d, want only A-Z a-z 0-9 _ -", tok[i], i)
+	return s.Tenant + "." + root + "." + id
+}
+
+// parseSession is the inverse of sessionTokens for three tokens. The error is a *TokenError.
+func parseSession(tenant, root, id string) (s chunk.Session, err error) {
+	s.Tenant = tenant
+	if err = CheckToken("tenant", tenant); err != nil {
+		return s, err
+	}
+	if s.Root, err = parseID("root", root); err != nil {
+		return s, err
+	}
+	if s.ID = s.Root; id != root {
+		if s.ID, err = parseID("session", id); err != nil {
+			return s, err
 		}
 	}
-	return ""
+	return s, nil
 }
 
-func isTokenByte(c byte) bool {
-	return 'a' <= c && c <= 'z' || 'A' <= c && c <= 'Z' || '0' <= c && c <= '9' || c == '_' || c == '-'
+// parseID returns the id of a session whose token is tok. The error is a *TokenError.
+func parseID(field, tok string) (string, error) {
+	if !strings.HasPrefix(tok, idtoken.Mark) { // the hot path: a token that is not escaped is an id
+		return tok, CheckToken(field, tok)
+	}
+	id, problem := idtoken.Parse(tok)
+	if problem != "" {
+		return "", newTokenError(field, tok, problem)
+	}
+	return id, CheckID(field, id)
 }
 
 // newTokenError keeps only the start of the input: errors are logged and sent in responses, and the input can have any length.

@@ -8,6 +8,7 @@ import (
 	"log/slog"
 	"maps"
 	"net/http"
+	"net/url"
 	"slices"
 	"strings"
 	"testing"
@@ -108,20 +109,20 @@ type reply struct {
 // request returns a request of a route for a session.
 func (m *matrix) request(ctx context.Context, p httpkit.Policy, id, token string) *http.Request {
 	m.t.Helper()
-	url := m.url + strings.NewReplacer("{id}", id, "{run}", "r1").Replace(p.Path)
+	address := m.url + strings.NewReplacer("{id}", url.PathEscape(id), "{run}", "r1").Replace(p.Path)
 	if strings.Contains(p.Path, "/runs/{run}") {
-		url += "?epoch=1"
+		address += "?epoch=1"
 	}
 	body := strings.NewReader("")
 	switch {
 	case p.Method == http.MethodPost:
 		body = strings.NewReader(bodyOf(p.Path, id))
 	case p.Path == "/v1/events":
-		url += "?session=" + id
+		address += "?session=" + url.QueryEscape(id)
 	case strings.HasPrefix(p.Path, "/agents/"):
-		url += "?sessionId=" + id
+		address += "?sessionId=" + url.QueryEscape(id)
 	}
-	req, err := http.NewRequestWithContext(ctx, p.Method, url, body)
+	req, err := http.NewRequestWithContext(ctx, p.Method, address, body)
 	if err != nil {
 		m.t.Fatal(err)
 	}
@@ -153,7 +154,8 @@ func (m *matrix) send(t *testing.T, p httpkit.Policy, id, token string) reply {
 	for _, name := range slices.Sorted(maps.Keys(resp.Header)) {
 		header = append(header, name+": "+strings.Join(resp.Header[name], ", "))
 	}
-	r.header = strings.ReplaceAll(strings.Join(header, "\n"), id, "ID")
+	hide := strings.NewReplacer(id, "ID", url.PathEscape(id), "ID")
+	r.header = hide.Replace(strings.Join(header, "\n"))
 	if strings.HasPrefix(resp.Header.Get("Content-Type"), "text/event-stream") && resp.StatusCode == http.StatusOK {
 		return r
 	}
@@ -161,7 +163,7 @@ func (m *matrix) send(t *testing.T, p httpkit.Policy, id, token string) reply {
 	if err != nil {
 		t.Fatalf("%s %s: %v", p.Method, p.Path, err)
 	}
-	r.body = strings.ReplaceAll(string(text), id, "ID")
+	r.body = hide.Replace(string(text))
 	return r
 }
 
@@ -237,7 +239,7 @@ func TestCrossMatrix(t *testing.T) {
 	}
 	for i, p := range policies {
 		t.Run(p.Method+" "+p.Path, func(t *testing.T) {
-			known, unknown := m.session(fmt.Sprintf("s-known%d", i)), fmt.Sprintf("s-other%d", i)
+			known, unknown := m.session(fmt.Sprintf("s:known%d/a@b", i)), fmt.Sprintf("s:other%d/a@b", i)
 			if p.Public {
 				logout := p.Method == http.MethodDelete && p.Path == "/v1/session-cookie" // removes a cookie of the browser that asks
 				if r := m.send(t, p, known, ""); r.status != http.StatusOK && (!logout || r.status != http.StatusNoContent) {
@@ -389,7 +391,7 @@ func (m *matrix) missingScopes(t *testing.T, p httpkit.Policy, known, unknown st
 // A list has the sessions that the Grant covers and no others, also for clients that ask at the same time.
 func TestListsShowWhatTheGrantCovers(t *testing.T) {
 	m := newMatrix(t)
-	for _, id := range []string{"a-1", "a-2", "b-1"} {
+	for _, id := range []string{"a:1", "a:2", "b:1"} {
 		m.session(id)
 		run := m.Snapshot(chunk.RootSession("acme", id))
 		if run.Owner == nil || run.Owner.Subject != "ann" {
@@ -397,16 +399,16 @@ func TestListsShowWhatTheGrantCovers(t *testing.T) {
 		}
 	}
 	p := httpkit.Policy{Method: http.MethodGet, Path: "/v1/sessions"}
-	m.project("acme", "a-1", "a-2", "b-1")
+	m.project("acme", "a:1", "a:2", "b:1")
 	for _, tt := range []struct {
 		grant auth.Grant
 		want  []string
 	}{
-		{auth.Grant{Subject: "ann", Sessions: auth.Sessions{All: true}}, []string{"a-1", "a-2", "b-1"}},
-		{auth.Grant{Subject: "ann", Sessions: auth.Sessions{Own: true}}, []string{"a-1", "a-2", "b-1"}},
+		{auth.Grant{Subject: "ann", Sessions: auth.Sessions{All: true}}, []string{"a:1", "a:2", "b:1"}},
+		{auth.Grant{Subject: "ann", Sessions: auth.Sessions{Own: true}}, []string{"a:1", "a:2", "b:1"}},
 		{auth.Grant{Subject: "bob", Sessions: auth.Sessions{Own: true}}, nil},
-		{auth.Grant{Subject: "bob", Sessions: auth.Sessions{Prefix: "a-"}}, []string{"a-1", "a-2"}},
-		{auth.Grant{Subject: "bob", Sessions: auth.Sessions{IDs: []string{"a-2", "c"}}}, []string{"a-2"}},
+		{auth.Grant{Subject: "bob", Sessions: auth.Sessions{Prefix: "a:"}}, []string{"a:1", "a:2"}},
+		{auth.Grant{Subject: "bob", Sessions: auth.Sessions{IDs: []string{"a:2", "c"}}}, []string{"a:2"}},
 		{auth.Grant{Tenant: "umbrella", Subject: "ann", Sessions: auth.Sessions{All: true}}, nil},
 	} {
 		g := tt.grant
@@ -415,7 +417,7 @@ func TestListsShowWhatTheGrantCovers(t *testing.T) {
 		if r.status != http.StatusOK {
 			t.Fatalf("%+v: %+v", g, r)
 		}
-		for _, id := range []string{"a-1", "a-2", "b-1"} {
+		for _, id := range []string{"a:1", "a:2", "b:1"} {
 			if shown := strings.Contains(r.body, `"id":"`+id+`"`); shown != slices.Contains(tt.want, id) {
 				t.Errorf("%s %+v: %s shown: %t", g.Subject, g.Sessions, id, shown)
 			}

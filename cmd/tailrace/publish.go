@@ -50,7 +50,7 @@ func runPublish(ctx context.Context, t terminal, args []string) error {
 	if p.session == "" {
 		return usageError{errors.New("want --session ID and chunks on standard input")}
 	}
-	if err := subjects.CheckToken("session", p.session); err != nil {
+	if err := subjects.CheckID("session", p.session); err != nil {
 		return usageError{err}
 	}
 	b, err := connectCommand(ctx, t, natsauth.Worker, cfg)

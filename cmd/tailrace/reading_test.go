@@ -478,7 +478,7 @@ func (h *env) refusedEverywhere() {
 		h.want(http.StatusMisdirectedRequest, method, path, http.Header{"Host": {"evil.example"}}, "MISDIRECTED")
 		h.want(http.StatusMethodNotAllowed, http.MethodPut, path, nil, "METHOD_NOT_ALLOWED")
 		if strings.Contains(path, "/old") {
-			h.want(http.StatusBadRequest, method, strings.Replace(path, "old", "a.b", 1), nil, "BAD_SESSION_ID")
+			h.want(http.StatusBadRequest, method, strings.Replace(path, "old", "a%20b", 1), nil, "BAD_SESSION_ID")
 		}
 	}
 }

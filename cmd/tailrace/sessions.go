@@ -68,7 +68,7 @@ func (c *sessionSelection) check() error {
 	case c.all:
 		return nil
 	}
-	return subjects.CheckToken("session", c.session)
+	return subjects.CheckID("session", c.session)
 }
 
 // under returns the selected tree, the zero Session for all.

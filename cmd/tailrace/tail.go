@@ -44,7 +44,7 @@ func runTail(ctx context.Context, t terminal, args []string) error {
 	if f.scope != "tree" && f.scope != "session" {
 		return usageError{fmt.Errorf("scope is %q, want tree or session", f.scope)}
 	}
-	if err := subjects.CheckToken("session", rest[0]); err != nil {
+	if err := subjects.CheckID("session", rest[0]); err != nil {
 		return usageError{err}
 	}
 	b, err := connectCommand(ctx, t, natsauth.Analytics, cfg)

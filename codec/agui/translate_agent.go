@@ -12,7 +12,7 @@ import (
 
 // sessionOf returns the session of a sub-agent: its id, or one that is made from it if that is not valid for a session.
 func sessionOf(id string) string {
-	if subjects.CheckToken("session", id) == nil {
+	if subjects.CheckID("session", id) == nil {
 		return id
 	}
 	sum := sha256.Sum256([]byte(id))

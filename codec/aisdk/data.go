@@ -4,6 +4,7 @@ import (
 	"slices"
 
 	"github.com/tailrace/tailrace/chunk"
+	"github.com/tailrace/tailrace/internal/dialect"
 	"github.com/tailrace/tailrace/internal/rawjson"
 )
 
@@ -104,7 +105,7 @@ func (m *MessageWriter) event(it *item, id chunk.Value, transient bool) {
 	if id != nil {
 		content := rawjson.Text(id).Content()
 		if !it.sp.own() {
-			content = slices.Concat([]byte(it.sp.agent+"/"), content)
+			content = slices.Concat([]byte(dialect.CallID(it.sp.agent, "")), content)
 		}
 		m.json.Content("id", content)
 	}

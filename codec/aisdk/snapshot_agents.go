@@ -98,10 +98,10 @@ func (s *uiParts) addInline(parts []chunk.Value, p fold.Part, agent string) []ch
 	case p.Call != nil:
 		c := *p.Call
 		c.ProviderExecuted = c.ProviderExecuted || !s.agents.isClient(&c)
-		c.ID = agent + "/" + c.ID
+		c.ID = dialect.CallID(agent, c.ID)
 		p.Call = &c
 	case p.Data != nil && p.Data.ID != nil:
-		id := agent + "/" + *p.Data.ID
+		id := dialect.CallID(agent, *p.Data.ID)
 		o := rawjson.Begin(s.buf[:0])
 		o.String("type", "data-"+p.Data.Name)
 		o.String("id", id)

@@ -125,7 +125,7 @@ func (m *MessageWriter) blockID(sp *agentState) {
 	m.json.Dst = strconv.AppendUint(m.json.Dst, uint64(sp.blockAt), 10)
 	if !sp.own() {
 		m.json.Dst = append(m.json.Dst, '-')
-		m.json.Dst = append(m.json.Dst, sp.agent...) // a token: letters, digits, - and _
+		m.json.Dst = append(m.json.Dst, sp.agent...) // an id has no character that JSON or SSE escapes, see subjects.CheckID
 	}
 	m.json.Dst = append(m.json.Dst, '"')
 }

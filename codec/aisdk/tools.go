@@ -70,10 +70,7 @@ func newCall(key callKey, suffix int) *call {
 
 // shownID returns the id of a call in the message, with the number behind it.
 func (k callKey) shownID(suffix int) string {
-	id := k.id
-	if k.agent != "" {
-		id = k.agent + "/" + id
-	}
+	id := dialect.CallID(k.agent, k.id)
 	if suffix > 1 {
 		id += "_" + strconv.Itoa(suffix)
 	}

@@ -61,7 +61,7 @@ func appendTruncated(dst []byte, rec chunk.Record) []byte {
 	}
 	if !rec.Session.IsRoot() {
 		dst = append(dst, `,"agentId":"`...)
-		dst = append(dst, rec.Session.ID...) // a token: letters, digits, - and _
+		dst = append(dst, rec.Session.ID...) // an id has no character that JSON or SSE escapes, see subjects.CheckID
 		dst = append(dst, '"')
 	}
 	return closeFrame(dst)

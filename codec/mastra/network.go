@@ -193,7 +193,7 @@ func (t *Translator) nested(c *agent, whole chunk.Value) {
 
 // newChild returns a sub-agent of a, nil if the run is not a valid session id, or that of a itself or of an agent above it.
 func (t *Translator) newChild(a *agent, run, name, callID string) *agent {
-	if subjects.CheckToken("session", run) != nil {
+	if subjects.CheckID("session", run) != nil {
 		return nil
 	}
 	for up := a; up != nil; up = up.parent {

@@ -67,7 +67,7 @@ func TestChat(t *testing.T) {
 					continue
 				}
 				t.Run(sc.name, func(t *testing.T) {
-					s := &scenario{env: w, front: w.newFront(t, built[test.major], ""), t: t, browser: browser, chat: fmt.Sprintf("chat-%d", rand.Int64())}
+					s := &scenario{env: w, front: w.newFront(t, built[test.major], ""), t: t, browser: browser, chat: fmt.Sprintf("user/%d:a@b", rand.Int64())}
 					s.startEdges() // a failed scenario may have left them stopped
 					sc.play(s)
 				})

@@ -4,6 +4,7 @@ package chat
 
 import (
 	"fmt"
+	"net/url"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -77,7 +78,7 @@ func (w *env) tailrace(t *testing.T, args ...string) *process {
 // release continues the answer of a chat that has stopped in the middle.
 func (w *env) release(t *testing.T, chat string) {
 	t.Helper()
-	if err := os.WriteFile(filepath.Join(w.holds, chat), nil, 0o600); err != nil {
+	if err := os.WriteFile(filepath.Join(w.holds, url.QueryEscape(chat)), nil, 0o600); err != nil {
 		t.Fatal(err)
 	}
 }

@@ -6,6 +6,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"net/url"
 	"strings"
 	"testing"
 
@@ -32,11 +33,11 @@ func openPage(t *testing.T, browser context.Context, url, chat string) *page {
 	return p
 }
 
-func newPage(t *testing.T, browser context.Context, url, chat string, opts ...chromedp.ContextOption) *page {
+func newPage(t *testing.T, browser context.Context, address, chat string, opts ...chromedp.ContextOption) *page {
 	t.Helper()
 	tab, cancel := chromedp.NewContext(browser, opts...)
 	t.Cleanup(cancel)
-	p := &page{t: t, tab: tab, chat: chat, url: url + "/#" + chat}
+	p := &page{t: t, tab: tab, chat: chat, url: address + "/#" + url.PathEscape(chat)}
 	// The context of the first action is the lifetime of the tab.
 	if err := chromedp.Do(tab, chromedp.Navigate(p.url)); err != nil {
 		t.Fatalf("chromium: %s: %v", p.url, err)

@@ -99,7 +99,7 @@ export function scriptedModel(chat) {
   return new MockLanguageModelV3({
     doStream: async ({ prompt, abortSignal }) => {
       const wait = async () => {
-        while (hold && !existsSync(join(hold, chat))) await sleep(10, undefined, { signal: abortSignal });
+        while (hold && !existsSync(join(hold, encodeURIComponent(chat)))) await sleep(10, undefined, { signal: abortSignal });
       };
       return { stream: ReadableStream.from(parts(prompt, wait, abortSignal)) };
     },

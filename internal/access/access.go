@@ -132,7 +132,7 @@ var absentKey = []byte(rand.Text())
 // not have in its caches.
 func absent(s chunk.Session) chunk.Session {
 	mac := hmac.New(sha512.New, absentKey)
-	mac.Write([]byte(s.Tenant + "." + s.Root)) // neither has a dot
+	mac.Write([]byte(s.Tenant + "." + s.Root)) // the tenant has no dot
 	root := ("absent-" + base64.RawURLEncoding.EncodeToString(mac.Sum(nil)))[:min(max(len(s.Root), 29), subjects.MaxToken)]
 	if s.IsRoot() {
 		return chunk.RootSession(s.Tenant, root)

@@ -52,6 +52,7 @@ var layers = map[string]place{
 	"internal/rawjson":    {layer: model},
 	"internal/control":    {layer: model},
 	"internal/dialect":    {layer: model},
+	"internal/idtoken":    {layer: model},
 	"internal/dialects":   {layer: model},
 	"internal/structured": {layer: model},
 	"internal/tracing":    {layer: model},
@@ -115,6 +116,7 @@ var layers = map[string]place{
 	"scripts/slowtests":    {layer: program},
 	"internal/health":      {layer: program},
 	"internal/metrics":     {layer: program},
+	"internal/outgoing":    {layer: program},
 
 	"e2e":                          {layer: testkit},
 	"e2e/aisdk":                    {layer: testkit},

@@ -3,6 +3,7 @@ package control
 import (
 	"errors"
 	"fmt"
+	"net/url"
 	"time"
 	"unicode/utf8"
 
@@ -215,7 +216,7 @@ func checkPrincipal(p *chunk.Principal) error {
 }
 
 func (p *Parent) validate() error {
-	if err := subjects.CheckToken("parent's session", p.Session); err != nil {
+	if err := subjects.CheckID("parent's session", p.Session); err != nil {
 		return err
 	}
 	if err := subjects.CheckToken("parent's agent type", p.AgentType); err != nil {
@@ -253,7 +254,7 @@ func (c Command) EventID() string {
 	return id
 }
 
-// ID is unique in the stream, whose duplicate window compares it. Tokens hold no slash, so no two commands share one.
+// ID is unique in the stream, whose duplicate window compares it. Its parts hold no slash, so no two commands share one.
 func (c Command) ID() string {
-	return c.Session.Tenant + "/" + c.Session.ID + "/" + c.EventID()
+	return c.Session.Tenant + "/" + url.PathEscape(c.Session.ID) + "/" + c.EventID()
 }

@@ -8,6 +8,7 @@ import (
 
 	"github.com/tailrace/tailrace/chunk"
 	"github.com/tailrace/tailrace/internal/control"
+	"github.com/tailrace/tailrace/internal/dialect"
 	"github.com/tailrace/tailrace/projector/fold"
 )
 
@@ -243,7 +244,7 @@ func (s *Service) addBranch(ctx context.Context, state *State, b SuspendedRun, a
 	}
 	for i := range b.PendingCalls {
 		w := &b.PendingCalls[i]
-		w.UICallID = clientCallID(agent, w.CallID)
+		w.UICallID = dialect.CallID(agent, w.CallID)
 		if at := slices.IndexFunc(answers, func(a control.Answer) bool { return a.CallID == w.CallID }); at >= 0 {
 			w.Answer = &answers[at]
 		}

@@ -8,6 +8,7 @@ import (
 
 	"github.com/tailrace/tailrace/chunk"
 	"github.com/tailrace/tailrace/internal/control"
+	"github.com/tailrace/tailrace/internal/dialect"
 	"github.com/tailrace/tailrace/internal/rawjson"
 	"github.com/tailrace/tailrace/projector/fold"
 )
@@ -154,7 +155,7 @@ func (state *State) addCalls(list []fold.Message, agent string) {
 					c.Reason = validText(*p.Approval.Reason)
 				}
 			}
-			state.Calls[clientCallID(agent, validText(p.ID))] = c
+			state.Calls[dialect.CallID(agent, validText(p.ID))] = c
 		}
 	}
 }
@@ -177,14 +178,6 @@ func validText(text string) string {
 }
 
 func (state *State) isSubAgent(session string) bool { return state.SubAgentSessions[session] }
-
-// clientCallID returns the id of a call as a chat shows it, codec/aisdk.
-func clientCallID(agent, call string) string {
-	if agent == "" {
-		return call
-	}
-	return agent + "/" + call
-}
 
 // Begun reports whether the log has the run of the command. A command that this build cannot read has no run id, and counts as not begun.
 func (state *State) Begun() bool {

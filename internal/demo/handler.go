@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"log/slog"
 	"net/http"
+	"net/url"
 
 	"github.com/tailrace/tailrace/auth"
 	"github.com/tailrace/tailrace/chunk"
@@ -104,7 +105,7 @@ func (h *Handler) runs(w http.ResponseWriter, r *http.Request, _ string) *httpki
 		h.cfg.Logger.WarnContext(r.Context(), "run request failed", "error", err)
 		return problem(http.StatusServiceUnavailable, "QUEUE_UNAVAILABLE", "the work queue cannot be reached; try again")
 	}
-	w.Header().Set("Location", "/v1/sessions/"+c.Session.ID+"/events")
+	w.Header().Set("Location", "/v1/sessions/"+url.PathEscape(c.Session.ID)+"/events")
 	h.respond.JSON(w, http.StatusAccepted, map[string]string{"session": c.Session.ID, "run": c.RunID})
 	return nil
 }
@@ -115,7 +116,7 @@ func (h *Handler) session(ctx context.Context, req request) (chunk.Session, *htt
 		return chunk.RootSession(httpkit.GrantOf(ctx).Tenant, newID()), nil
 	}
 	id := *req.Session
-	if err := subjects.CheckToken("session", id); err != nil {
+	if err := subjects.CheckID("session", id); err != nil {
 		return chunk.Session{}, problem(http.StatusBadRequest, httpkit.CodeValidation, err.Error())
 	}
 	session, err := h.cfg.Shared.Access.Session(ctx, id, id)

@@ -1,6 +1,7 @@
 package dialect
 
 import (
+	"net/url"
 	"strings"
 	"unicode/utf8"
 )
@@ -11,10 +12,21 @@ const MaxID = 256
 // FitsID reports whether an id of a client is within MaxID.
 func FitsID(id string) bool { return len(id) <= 4*MaxID && utf8.RuneCountInString(id) <= MaxID }
 
-// SplitCallID splits the id of a call as clients have it: the session of the sub-agent of the call, "" for the session's own agent, and the id of the call there.
+// CallID is the id of a call as clients have it: behind the session of its sub-agent, percent-encoded as a segment of a path, if it is not one of the session's
+// own agent, which is "".
+func CallID(session, call string) string {
+	if session == "" {
+		return call
+	}
+	return url.PathEscape(session) + "/" + call
+}
+
+// SplitCallID is the inverse of CallID. isSession tells the session of a sub-agent from another text before a slash.
 func SplitCallID(id string, isSession func(string) bool) (session, call string) {
-	if s, c, ok := strings.Cut(id, "/"); ok && isSession(s) {
-		return s, c
+	if segment, c, ok := strings.Cut(id, "/"); ok {
+		if s, err := url.PathUnescape(segment); err == nil && isSession(s) {
+			return s, c
+		}
 	}
 	return "", id
 }

@@ -334,7 +334,7 @@ func (rr *Router) match(w http.ResponseWriter, r *http.Request) (*Route, string,
 func (rr *Router) check(r *http.Request, rt *Route, escaped string) (id string, p *Problem) {
 	if strings.Contains(rt.Path, "{id}") {
 		var err error
-		if id, err = url.PathUnescape(escaped); err != nil || rt.namesSession() && subjects.CheckToken("id", id) != nil {
+		if id, err = url.PathUnescape(escaped); err != nil || rt.namesSession() && subjects.CheckID("id", id) != nil {
 			return "", rr.o.BadID
 		}
 	}

@@ -38,7 +38,7 @@ func newRouter(t *testing.T, o httpkit.Options) *httpkit.Router {
 	return rr
 }
 
-// Paths match exactly; ids are tokens; disabled routes are named and not served.
+// Paths match exactly; ids are unescaped; disabled routes are named and not served.
 func TestRouter(t *testing.T) {
 	for _, tt := range []struct {
 		o            httpkit.Options
@@ -51,7 +51,8 @@ func TestRouter(t *testing.T) {
 		{httpkit.Options{}, "GET", "/x/", 400, "", "", "one"},
 		{httpkit.Options{}, "GET", "/x/a", 200, "a", "", "one"},
 		{httpkit.Options{}, "GET", "/x/%61", 200, "a", "", "one"},
-		{httpkit.Options{}, "GET", "/x/a%2Fleaf", 400, "", "", "one"},
+		{httpkit.Options{}, "GET", "/x/a%2Fleaf", 200, "a/leaf", "", "one"},
+		{httpkit.Options{}, "GET", "/x/a%2F..%2Fb", 400, "", "", "one"},
 		{httpkit.Options{}, "GET", "/x/a/leaf", 200, "a", "", "leaf"},
 		{httpkit.Options{}, "GET", "/x/a/leaf/", 404, "", "", "other"},
 		{httpkit.Options{}, "GET", "/x//leaf", 400, "", "", "leaf"},
@@ -130,7 +131,7 @@ func TestUnreachableLog(t *testing.T) {
 	get("/page/a", 503)
 	get("/events/a", 200)
 	get("/healthz/a", 200)
-	get("/page/a.b", 400)
+	get("/page/a%20b", 400)
 	get("/other", 404)
 	unreachable = false
 	get("/page/a", 200)

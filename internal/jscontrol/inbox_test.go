@@ -242,9 +242,9 @@ func TestRefusedAnswers(t *testing.T) {
 				a.ApprovalID = strings.Repeat("x", control.MaxApprovalID+1)
 			}, "ApprovalID", chunk.ErrInvalid,
 		},
-		"a run with a dot":    {func(a *control.Answer) { a.RunID = "run.>" }, "run", chunk.ErrInvalid},
-		"a session of a star": {func(a *control.Answer) { a.Session.ID = "*" }, "session", chunk.ErrInvalid},
-		"no tenant":           {func(a *control.Answer) { a.Session.Tenant = "" }, "tenant", chunk.ErrInvalid},
+		"a run with a dot":     {func(a *control.Answer) { a.RunID = "run.>" }, "run", chunk.ErrInvalid},
+		"a session of a space": {func(a *control.Answer) { a.Session.ID = "a b" }, "session", chunk.ErrInvalid},
+		"no tenant":            {func(a *control.Answer) { a.Session.Tenant = "" }, "tenant", chunk.ErrInvalid},
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {

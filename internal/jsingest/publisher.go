@@ -140,7 +140,7 @@ func (p *Publisher) sessionOf(agent string) (chunk.Session, error) {
 	if !known {
 		return chunk.Session{}, fmt.Errorf("agentId %q: want the input's first agent or the subSessionId of a subagent_start before it", agent)
 	}
-	return p.root.Child(id), subjects.CheckToken("subSessionId", id)
+	return p.root.Child(id), subjects.CheckID("subSessionId", id)
 }
 
 func (p *Publisher) write(ctx context.Context, session chunk.Session, c chunk.Chunk) error {

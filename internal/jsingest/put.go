@@ -169,8 +169,8 @@ func (w *writer) write(ctx context.Context, s *session, c chunk.Chunk, at codec.
 	case chunk.RunStarted:
 		return invalid(at.Line, "type run_started: the run is open, and a sub-agent begins with its subagent_start")
 	case chunk.SubagentStart:
-		if body.SubSessionID == s.Session.ID || body.SubSessionID == s.Session.Root || subjects.CheckToken("subSessionId", body.SubSessionID) != nil {
-			return invalid(at.Line, "subSessionId: want a new session, 1 to 64 letters, digits, - or _")
+		if body.SubSessionID == s.Session.ID || body.SubSessionID == s.Session.Root || subjects.CheckID("subSessionId", body.SubSessionID) != nil {
+			return invalid(at.Line, "subSessionId: want a new session, 1 to 64 characters of a URI")
 		}
 		// Stored before the first record of the child: readers of the tree find the sub-agent before its chunks.
 		_, err := s.run.Write(ctx, c)

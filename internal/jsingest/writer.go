@@ -226,7 +226,7 @@ func (w *writer) session(ctx context.Context, number int64, id string) (*session
 		return s, nil
 	}
 	unknown := invalid(number, "agentId: want the session of the run, or the subSessionId of a subagent_start before this line")
-	if subjects.CheckToken("agentId", id) != nil {
+	if subjects.CheckID("agentId", id) != nil {
 		return nil, unknown
 	}
 	h, err := w.producer.Head(ctx, w.of.Session.Child(id))

@@ -42,7 +42,7 @@ type delegation struct {
 // delegation returns the root session with an id that a request has, under the view of the client: that of the parameter view, or the default one. For starts, see
 // access.Access.Conversation.
 func (s *Server) delegation(r *http.Request, id string, starts bool) (delegation, *httpkit.Problem) {
-	if subjects.CheckToken("sessionId", id) != nil {
+	if subjects.CheckID("sessionId", id) != nil {
 		return delegation{}, badSession
 	}
 	query, err := httpkit.ParseQuery(r.URL)

@@ -15,7 +15,7 @@ const (
 )
 
 var (
-	badSession   = httpkit.Invalid("sessionId: want 1 to 64 letters, digits, - or _")
+	badSession   = httpkit.Invalid("sessionId: want 1 to 64 characters of a URI")
 	badAgentType = httpkit.Invalid("agentType: want 1 to 64 letters, digits, - or _")
 	badMessage   = httpkit.Invalid("message: want a text, or a list of 1 to 64 messages with content")
 

@@ -28,7 +28,8 @@ func (s *Server) sse(w http.ResponseWriter, r *http.Request) *httpkit.Problem {
 	}
 	query.Del("sessionId")
 	events := r.WithContext(r.Context()) // with the same header, from which the edge removes the credential
-	events.URL = &url.URL{Path: "/v1/sessions/" + of.id + "/events", RawQuery: query.Encode()}
+	events.URL = (&url.URL{Path: "/v1/sessions"}).JoinPath(url.PathEscape(of.id), "events")
+	events.URL.RawQuery = query.Encode()
 	s.edge.ServeHTTP(w, events)
 	return nil
 }

@@ -86,7 +86,7 @@ func (s *Service) readRunInput(w http.ResponseWriter, r *http.Request) (in agui.
 		if in, err = agui.ParseRunInput(text); err != nil {
 			return httpkit.Invalid(err.Error())
 		}
-		if subjects.CheckToken("threadId", in.ThreadID) != nil {
+		if subjects.CheckID("threadId", in.ThreadID) != nil {
 			return badSession
 		}
 		return nil

@@ -70,7 +70,7 @@ var problems = map[conversation.Reason]*httpkit.Problem{
 
 var (
 	badID         = httpkit.Invalid("an id is longer than 256 characters, or missing")
-	badSession    = httpkit.Invalid("this is not the id of a chat: want 1 to 64 letters, digits, - or _")
+	badSession    = httpkit.Invalid("this is not the id of a chat: want 1 to 64 characters of a URI")
 	badCursor     = httpkit.NewProblem(http.StatusBadRequest, codeBadCursor, "the cursor cannot be read", "")
 	inputTooLarge = httpkit.NewProblem(http.StatusRequestEntityTooLarge, httpkit.CodeTooLarge, "the message is too large", "")
 

@@ -9,6 +9,7 @@ import (
 	"github.com/tailrace/tailrace/chunk"
 	"github.com/tailrace/tailrace/codec/aisdk"
 	"github.com/tailrace/tailrace/internal/conversation"
+	"github.com/tailrace/tailrace/internal/dialect"
 	"github.com/tailrace/tailrace/internal/httpkit"
 )
 
@@ -361,7 +362,7 @@ func (st *stream) isMissedOutcome(rec chunk.Record) bool {
 	}
 	id := callOf(rec)
 	if rec.Session != st.state.Session {
-		id = rec.Session.ID + "/" + id
+		id = dialect.CallID(rec.Session.ID, id)
 	}
 	return slices.Contains(st.plan.Decided, id)
 }

@@ -28,7 +28,7 @@ func (s *Service) receive(w http.ResponseWriter, r *http.Request, to target) (of
 		return of, req, p
 	}
 	if to.id == "" {
-		if to.id = in.ChatID; subjects.CheckToken("chat", to.id) != nil {
+		if to.id = in.ChatID; subjects.CheckID("chat", to.id) != nil {
 			return of, req, badSession
 		}
 	}

@@ -30,8 +30,8 @@ func (s *Service) issueTicket(w http.ResponseWriter, r *http.Request, _ string) 
 	if p := s.read(w, r, &req, wrongTicket); p != nil {
 		return p
 	}
-	if subjects.CheckToken("session", req.Session) != nil {
-		return httpkit.Invalid("session: want 1 to 64 letters, digits, - or _")
+	if subjects.CheckID("session", req.Session) != nil {
+		return httpkit.Invalid("session: want 1 to 64 characters of a URI")
 	}
 	g := httpkit.GrantOf(r.Context())
 	views := g.Views

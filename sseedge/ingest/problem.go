@@ -27,7 +27,7 @@ const (
 )
 
 var (
-	badID       = httpkit.Invalid("session and run: want 1 to 64 letters, digits, - or _")
+	badID       = httpkit.Invalid("session: want 1 to 64 characters of a URI; run: want 1 to 64 letters, digits, - or _")
 	noRun       = httpkit.NewProblem(http.StatusNotFound, codeNoRun, "there is no such run", "open it with POST /v1/sessions/{id}/runs")
 	unavailable = httpkit.NewProblem(http.StatusServiceUnavailable, httpkit.CodeUnavailable, "the log cannot be reached at present", "send again what is not stored")
 	draining    = httpkit.NewProblem(http.StatusServiceUnavailable, httpkit.CodeDraining, "this server is being stopped", "send again what is not stored")

@@ -127,8 +127,8 @@ func (s *Server) session(r *http.Request, id string, starts bool) (of chunk.Sess
 		return of, false, httpkit.Invalid(err.Error())
 	}
 	root := cmp.Or(query.Get("root"), id)
-	if subjects.CheckToken("root", root) != nil {
-		return of, false, httpkit.Invalid("root: want 1 to 64 letters, digits, - or _")
+	if subjects.CheckID("root", root) != nil {
+		return of, false, httpkit.Invalid("root: want 1 to 64 characters of a URI")
 	}
 	of, fresh, known, err := s.shared.Access.Writable(r.Context(), root, id, starts)
 	switch {

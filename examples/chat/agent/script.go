@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net/url"
 	"os"
 	"path/filepath"
 	"strings"
@@ -143,7 +144,7 @@ func (s script) say(ctx context.Context, step *workers.Step, text string) error 
 // wait blocks until the file for the chat exists.
 func (s script) wait(ctx context.Context, t *workers.Turn) error {
 	for s.hold != "" {
-		if _, err := os.Stat(filepath.Join(s.hold, t.Session().ID)); err == nil {
+		if _, err := os.Stat(filepath.Join(s.hold, url.QueryEscape(t.Session().ID))); err == nil {
 			return nil
 		}
 		if err := pause(ctx, 10*time.Millisecond); err != nil {

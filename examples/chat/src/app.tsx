@@ -76,5 +76,10 @@ export function App() {
 
 function chatInAddress(): string {
   if (location.hash.length < 2) history.replaceState(null, '', `#${crypto.randomUUID()}`);
-  return location.hash.slice(1);
+  const id = location.hash.slice(1);
+  try {
+    return decodeURIComponent(id);
+  } catch {
+    return id; // typed by hand
+  }
 }

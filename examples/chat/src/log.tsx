@@ -30,7 +30,7 @@ function useEvents(id: string, open: boolean) {
     const connect = async () => {
       await setCookie().catch(() => undefined); // the stream is refused then, and this tries again
       if (stopped) return;
-      source = new EventSource(`/v1/sessions/${id}/events${last && `?after=${last}`}`);
+      source = new EventSource(`/v1/sessions/${encodeURIComponent(id)}/events${last && `?after=${last}`}`);
       source.onopen = () => setEvents((now) => ({ ...now, opened: now.opened + 1 }));
       source.onmessage = (event) => {
         last = event.lastEventId;

@@ -12,7 +12,7 @@ export type Snapshot = {
 const nothingYet: Snapshot = { messages: [], streamSequence: 0, status: 'ended' };
 
 export async function loadSnapshot(id: string, signal?: AbortSignal): Promise<Snapshot> {
-  const response = await fetch(`/api/chat/${id}/snapshot`, { signal, headers: await authorization() });
+  const response = await fetch(`/api/chat/${encodeURIComponent(id)}/snapshot`, { signal, headers: await authorization() });
   if (response.status === 401) forget();
   if (response.status === 404) return nothingYet;
   if (!response.ok) throw new Error(await response.text());

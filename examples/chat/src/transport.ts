@@ -13,7 +13,8 @@ export function newTransport(cursor: Cursor) {
     prepareSendMessagesRequest: ({ id, messages, trigger, messageId, body }) => ({
       body: { ...body, id, trigger, messageId, messages: lastTurn(messages) },
     }),
-    prepareReconnectToStreamRequest: ({ headers }) => ({
+    prepareReconnectToStreamRequest: ({ id, headers }) => ({
+      api: `/api/chat/${encodeURIComponent(id)}/stream`, // the default path has the id as it is
       headers: { ...(headers as Record<string, string>), ...(cursor.counts && { 'X-Resume-From-Sequence': cursor.id }) },
     }),
   });
@@ -27,6 +28,6 @@ function lastTurn(messages: UIMessage[]): UIMessage[] {
 // requestStop requests a stop of the run, which ends the stream. Closing the connection would not stop the
 // run.
 export async function requestStop(id: string): Promise<void> {
-  const response = await fetch(`/api/chat/${id}/stop`, { method: 'POST', headers: await authorization() });
+  const response = await fetch(`/api/chat/${encodeURIComponent(id)}/stop`, { method: 'POST', headers: await authorization() });
   if (!response.ok) throw new Error(await response.text());
 }

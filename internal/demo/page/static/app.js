@@ -8,13 +8,18 @@ import { View, el } from './view.js';
 import * as past from './past.js';
 
 const $ = (id) => document.getElementById(id);
-const sessionShape = /^[A-Za-z0-9_-]{1,64}$/;
+const sessionShape = /^[\w.~:/?#[\]@!$&'()+,;=%-]{1,64}$/;
 
 let feed = null;
 let shown = null; // {id, model, view} of the session on the page
 
 function sessionInAddress() {
-  const id = location.hash.slice(1); // ids have no character that a URL escapes
+  let id = location.hash.slice(1);
+  try {
+    id = decodeURIComponent(id);
+  } catch {
+    // typed by hand
+  }
   return sessionShape.test(id) ? id : '';
 }
 
@@ -25,7 +30,7 @@ function show(id, { expected = false, beyond = 0 } = {}) {
   feed = null;
   $('intro').hidden = id !== '';
   $('notices').replaceChildren();
-  $('second').href = id ? `#${id}` : './';
+  $('second').href = id ? `#${encodeURIComponent(id)}` : './';
   $('session-name').textContent = id;
   if (shown?.id !== id) {
     const model = new Model(id);
@@ -148,7 +153,7 @@ async function start(scenario, button) {
     if (!response.ok) throw new Error(answer.detail ?? answer.title ?? `the server answered ${response.status}`);
     past.remember(answer.session, scenario.title);
     drawPast();
-    if (sessionInAddress() !== answer.session) history.pushState(null, '', `#${answer.session}`);
+    if (sessionInAddress() !== answer.session) history.pushState(null, '', `#${encodeURIComponent(answer.session)}`);
     show(answer.session, { expected: true, beyond });
   } catch (err) {
     notice(`The agent could not be started: ${err.message}`);
@@ -162,7 +167,7 @@ function drawPast() {
   $('past-section').hidden = sessions.length === 0;
   $('past-list').replaceChildren(...sessions.map(({ id, title, at }) => {
     const a = el('a', '', el('span', '', title), el('small', '', new Date(at).toLocaleString([], { dateStyle: 'short', timeStyle: 'short' })));
-    a.href = `#${id}`;
+    a.href = `#${encodeURIComponent(id)}`;
     a.title = id;
     if (id === sessionInAddress()) a.setAttribute('aria-current', 'true');
     return el('li', '', a);
