@@ -14,7 +14,7 @@ const maxBatchBytes = 1 << 20
 // ErrTooManySubjects reports more subjects than the server accepts in one request, 1024.
 var ErrTooManySubjects = errors.New("more than 1024 subjects")
 
-// noResults is the description of a response for subjects without messages. Source: getDirectMulti of nats-server 2.15
+// noResults is the description of a response for subjects without messages, as getDirectMulti of nats-server 2.15 has it.
 const noResults = "No Results"
 
 // LastOfEach calls got with the last message of each subject, in the order of the stream, as some replica has them. The server refuses more than 1024

@@ -33,7 +33,10 @@ func sameOrigin(req *http.Request, via []*http.Request) error {
 }
 
 var defaultTransport = func() http.RoundTripper {
-	t := http.DefaultTransport.(*http.Transport).Clone() //nolint:forcetypeassert // its documented type
+	t := &http.Transport{Proxy: http.ProxyFromEnvironment}
+	if std, ok := http.DefaultTransport.(*http.Transport); ok { // unless the program has replaced it
+		t = std.Clone()
+	}
 	t.DialContext = (&net.Dialer{Timeout: 30 * time.Second, KeepAlive: 30 * time.Second, Control: checkAddress}).DialContext
 	return t
 }()
