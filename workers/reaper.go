@@ -25,6 +25,7 @@ import (
 type Reaper struct {
 	cfg  ReaperConfig
 	open func() (w *Workers, release func(), err error)
+	host func() time.Time // time.Now, another one in tests
 }
 
 // ReaperConfig configures a Reaper. The zero ReaperConfig is ready for production.
@@ -33,8 +34,8 @@ type ReaperConfig struct {
 	Layout subjects.Layout
 
 	// RunTimeout is how long an active run without a command on the queue may write nothing before it counts as abandoned.
-	// It must exceed the longest pause of a writer that is not a worker, and the difference between the clocks of the
-	// processes and of the servers. Defaults to 10 minutes; Off keeps such runs until they are stopped.
+	// It must exceed the longest pause of a writer that is not a worker. Defaults to 10 minutes; Off keeps such runs until
+	// they are stopped.
 	RunTimeout time.Duration
 
 	// Observe is called for each run that was ended. May be nil.
@@ -79,7 +80,7 @@ func NewReaper(js jetstream.JetStream, cfg ReaperConfig) (*Reaper, error) {
 		return nil, fmt.Errorf("Layout: %w", err)
 	}
 	cfg = cfg.withDefaults()
-	return &Reaper{cfg: cfg, open: func() (*Workers, func(), error) {
+	return &Reaper{cfg: cfg, host: time.Now, open: func() (*Workers, func(), error) {
 		w, err := open(js, Config{Layout: cfg.Layout, Log: cfg.Log}.withDefaults())
 		if err != nil {
 			return nil, nil, err
@@ -193,7 +194,8 @@ func (w *Workers) quiet(ctx context.Context, s chunk.Session) (fold.Snapshot, ti
 	if err != nil {
 		return snap, 0, err
 	}
-	return snap, max(time.Since(last.StoredAt), 1), nil
+	now, err := w.queue.Now(ctx)
+	return snap, max(now.Sub(last.StoredAt), 1), err
 }
 
 // hasCommand reports whether a command on the queue is that of the active run. The command of another run is not:
@@ -229,24 +231,28 @@ const sweepBatch = 500
 // Sweep abandons the runs without a worker, and ends the runs of commands that no worker has started by three quarters
 // of the age at which they expire: they fail with CodeRunAbandoned, with their input in the log. It resumes suspended runs that have all answers. It reads the headers of
 // all heads. A session that fails does not stop the
-// sweep.
+// sweep. Ages are by the time of the server; the error is jsclient.ErrClock, and nothing is ended, if that of this host differs by more than a minute.
 func (r *Reaper) Sweep(ctx context.Context, heads Heads) error {
+	w, release, err := r.open()
+	if err != nil {
+		return err
+	}
+	defer release()
+	now, err := w.queue.SweepTime(ctx, r.host)
+	if err != nil {
+		return err
+	}
 	failed := 0
-	err := errors.Join(r.sweepCommands(ctx, &failed), r.sweepRuns(ctx, heads, &failed))
+	err = errors.Join(r.sweepCommands(ctx, w, now, &failed), r.sweepRuns(ctx, w, now, heads, &failed))
 	if err == nil && failed > 0 {
 		err = fmt.Errorf("%d sessions failed", failed)
 	}
 	return err
 }
 
-func (r *Reaper) sweepRuns(ctx context.Context, heads Heads, failed *int) error {
-	w, release, err := r.open()
-	if err != nil {
-		return err
-	}
-	defer release()
+func (r *Reaper) sweepRuns(ctx context.Context, w *Workers, now time.Time, heads Heads, failed *int) error {
 	for position := uint64(0); ; {
-		page, next, err := heads.HeadsSavedBefore(ctx, time.Now().Add(-max(r.cfg.RunTimeout, 0)), sweepBatch, position)
+		page, next, err := heads.HeadsSavedBefore(ctx, now.Add(-max(r.cfg.RunTimeout, 0)), sweepBatch, position)
 		if err != nil {
 			return err
 		}
@@ -290,16 +296,11 @@ func (w *Workers) sweepSuspended(ctx context.Context, s chunk.Session) error {
 	return w.continueSuspended(ctx, snap)
 }
 
-func (r *Reaper) sweepCommands(ctx context.Context, failed *int) error {
-	w, release, err := r.open()
-	if err != nil {
-		return err
-	}
-	defer release()
+func (r *Reaper) sweepCommands(ctx context.Context, w *Workers, now time.Time, failed *int) error {
 	expired := AgentFunc(func(context.Context, *Turn) error {
 		return &Error{Message: "no worker has started the run in time", Code: CodeRunAbandoned, Category: "run", Retryable: true}
 	})
-	for c, err := range w.queue.Expiring(ctx, time.Now()) {
+	for c, err := range w.queue.Expiring(ctx, now) {
 		if err != nil {
 			return err
 		}

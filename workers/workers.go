@@ -53,6 +53,8 @@ type (
 		PublishAt(ctx context.Context, c control.Command, at time.Time) error
 		Commands(ctx context.Context, s chunk.Session, agentType string) iter.Seq2[control.Command, error]
 		Expiring(ctx context.Context, now time.Time) iter.Seq2[control.Command, error]
+		Now(ctx context.Context) (time.Time, error)
+		SweepTime(ctx context.Context, host func() time.Time) (time.Time, error)
 	}
 	inboxStore interface {
 		Answer(ctx context.Context, a control.Answer) error

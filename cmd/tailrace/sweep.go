@@ -27,7 +27,7 @@ func (b *app) sweepSnapshots(ctx context.Context, store *jssnapshots.Store) erro
 		return err
 	}
 	return b.every(ctx, "sweep", interval, func(ctx context.Context) error {
-		n, err := eraser.Sweep(ctx, time.Now())
+		n, err := eraser.Sweep(ctx)
 		if n > 0 {
 			b.log.Info("old sessions removed", slog.Int("sessions", n))
 		}

@@ -1,6 +1,7 @@
 package jscontrol
 
 import (
+	"context"
 	"fmt"
 	"log/slog"
 	"time"
@@ -94,4 +95,14 @@ func NewQueue(js jetstream.JetStream, cfg QueueConfig) (*Queue, error) {
 		return nil, fmt.Errorf("commands: %w", err)
 	}
 	return &Queue{js: js, api: jsclient.New(js), cfg: cfg}, nil
+}
+
+// Now returns the time of the server, see jsclient.Client.Now.
+func (q *Queue) Now(ctx context.Context) (time.Time, error) {
+	return q.api.Now(ctx, q.cfg.Layout.CommandStream())
+}
+
+// SweepTime returns the time for a sweep, see jsclient.Client.SweepTime.
+func (q *Queue) SweepTime(ctx context.Context, host func() time.Time) (time.Time, error) {
+	return q.api.SweepTime(ctx, q.cfg.Layout.CommandStream(), host)
 }

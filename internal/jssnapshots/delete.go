@@ -33,8 +33,8 @@ func (st *Store) NextRevision(ctx context.Context, s chunk.Session) (projector.R
 
 // DeleteData removes the messages, the objects and the keys of the owners of a deleted session that were stored before a revision. r is the revision of the tombstone; before is r too,
 // or NextRevision if the session may have started again. It reports whether there was anything to remove. It must be repeated: a projector may still be
-// writing, and only a call after the maximum duration of a save makes the tombstone expire, after 72 hours.
-func (st *Store) DeleteData(ctx context.Context, tombstone fold.Snapshot, r, before projector.Revision) (bool, error) {
+// writing. The call after which no projector writes sets expire, and the tombstone expires after 72 hours.
+func (st *Store) DeleteData(ctx context.Context, tombstone fold.Snapshot, r, before projector.Revision, expire bool) (bool, error) {
 	s := tombstone.Session
 	b, err := st.bucketOf(ctx, s)
 	if err != nil {
@@ -53,7 +53,7 @@ func (st *Store) DeleteData(ctx context.Context, tombstone fold.Snapshot, r, bef
 		return false, err
 	}
 	objects, err := st.collect(ctx, b, s, sequence(before), func(string) bool { return false })
-	if err == nil && !objects.left {
+	if err == nil && expire && !objects.left {
 		err = st.expireTombstone(ctx, b, tombstone, sequence(r))
 	}
 	return messages > 0 || owners > 0 || objects.found, err
@@ -73,8 +73,6 @@ func (st *Store) expireTombstone(ctx context.Context, b *bucket, tombstone fold.
 		return fmt.Errorf("read %s: %w", key, err)
 	case m.Seq != seq || m.Header.Get(jetstream.MsgTTLHeader) != "":
 		return nil // it expires already, or the session started again
-	case time.Since(m.Stored) < st.cfg.WriteGrace:
-		return nil
 	}
 	h := header(tombstone)
 	h.Set(jetstream.MsgTTLHeader, tombstoneTTL.String())

@@ -196,7 +196,7 @@ func TestCrashWithObjects(t *testing.T) {
 	die()
 	tombstone := fold.NewTombstone(s1, log.fold(t).Position, 9)
 	r = mustSave(t, st, tombstone, r)
-	if found, err := st.DeleteData(t.Context(), tombstone, r, r); err != nil || !found {
+	if found, err := st.DeleteData(t.Context(), tombstone, r, r, true); err != nil || !found {
 		t.Errorf("clear: %v, %v", found, err)
 	}
 	wantObjects(t, js, 0, 0)
@@ -279,7 +279,7 @@ func TestLateSaveOfADeletedSession(t *testing.T) {
 
 	tombstone := fold.NewTombstone(s1, chunk.Position{Seq: 100, Ordinal: 100}, 9)
 	deleted := mustSave(t, st, tombstone, r)
-	if _, err := st.DeleteData(t.Context(), tombstone, deleted, deleted); err != nil {
+	if _, err := st.DeleteData(t.Context(), tombstone, deleted, deleted, true); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := st.Save(t.Context(), late, r); !errors.Is(err, projector.ErrConflict) {
@@ -320,7 +320,7 @@ func TestExpiredHeadsAreListed(t *testing.T) {
 		case 4:
 			r = mustSave(t, st, tombstone, r)
 			for _, want := range []bool{true, false} {
-				if found, err := st.DeleteData(t.Context(), tombstone, r, r); err != nil || found != want {
+				if found, err := st.DeleteData(t.Context(), tombstone, r, r, true); err != nil || found != want {
 					t.Errorf("clear: %v, %v, want %v", found, err, want)
 				}
 				_, r, _ = st.Load(t.Context(), s)

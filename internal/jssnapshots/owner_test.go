@@ -126,16 +126,16 @@ func TestDeletedSessionHasNoOwner(t *testing.T) {
 	if n := o.stored() - before; n != 1 {
 		t.Errorf("%d writes for a tombstone", n)
 	}
-	if found, err := o.DeleteData(t.Context(), tombstone, r, r); err != nil || !found {
+	if found, err := o.DeleteData(t.Context(), tombstone, r, r, false); err != nil || !found {
 		t.Errorf("found %t, %v", found, err)
 	}
 	o.want("deleted", s1, nil)
-	if found, err := o.DeleteData(t.Context(), tombstone, r, r); err != nil || found {
+	if found, err := o.DeleteData(t.Context(), tombstone, r, r, false); err != nil || found {
 		t.Errorf("found %t again, %v", found, err)
 	}
 	o.save(owned(s1, "bob", 5), r)
 	o.want("started again", s1, notAnn)
-	if _, err := o.DeleteData(t.Context(), tombstone, r, r); err != nil {
+	if _, err := o.DeleteData(t.Context(), tombstone, r, r, false); err != nil {
 		t.Error(err)
 	}
 	o.want("data deleted again", s1, notAnn)

@@ -36,7 +36,7 @@ func TestRangeOfDeletedHead(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := st.DeleteData(t.Context(), tombstone, deleted, deleted); err != nil {
+	if _, err := st.DeleteData(t.Context(), tombstone, deleted, deleted, false); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := st.Range(t.Context(), head, old, 0, 2); !errors.Is(err, fold.ErrInconsistent) {

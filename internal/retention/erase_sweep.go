@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"time"
 
 	"github.com/tailrace/tailrace/chunk"
@@ -18,15 +19,29 @@ const (
 
 	// sweepAge is the age of a tombstone after which Sweep completes its deletion.
 	sweepAge = 2 * time.Minute
+
+	// stallTimeout is how long a process may be stalled and then write what it has read before the deletion. So long each sweep completes it again.
+	stallTimeout = time.Hour
 )
 
 // Sweep completes deletions that were interrupted, and removes the snapshots of sessions that have not been written to for SnapshotStore.MaxAge
-// and have no record in the log. It returns the number of sessions that it removed. It reads the headers of all heads.
-func (e *Eraser) Sweep(ctx context.Context, now time.Time) (removed int, err error) {
+// and have no record in the log. It returns the number of sessions that it removed. It reads the headers of all heads. Ages are by the time of the server;
+// the error is jsclient.ErrClock, and nothing is removed, if that of this host differs by more than a minute. A session that fails is logged and does not
+// stop the sweep, which returns an error at its end.
+func (e *Eraser) Sweep(ctx context.Context) (removed int, err error) {
+	now, err := e.client.SweepTime(ctx, "KV_"+e.cfg.Layout.Snapshots(), e.host)
+	if err != nil {
+		return 0, err
+	}
+	return e.sweep(ctx, now)
+}
+
+func (e *Eraser) sweep(ctx context.Context, now time.Time) (removed int, err error) {
 	maxAge, err := e.store.MaxAge(ctx)
 	if err != nil {
 		return 0, err
 	}
+	failed := 0
 	for position := uint64(0); ; {
 		heads, next, err := e.store.HeadsSavedBefore(ctx, now.Add(-sweepAge), sweepBatch, position)
 		if err != nil {
@@ -37,23 +52,29 @@ func (e *Eraser) Sweep(ctx context.Context, now time.Time) (removed int, err err
 			if !head.Deleted && !expired {
 				continue
 			}
-			done, err := e.expire(ctx, head.Session, expired)
-			if err != nil {
-				return removed, fmt.Errorf("remove %s: %w", head.Session, err)
-			}
-			if done {
+			switch done, err := e.expire(ctx, head.Session, expired, !head.SavedAt.After(now.Add(-stallTimeout))); {
+			case ctx.Err() != nil:
+				return removed, ctx.Err()
+			case err != nil:
+				failed++
+				e.log.WarnContext(ctx, "session not removed", slog.String("session", head.Session.String()), slog.Any("error", err))
+			case done:
 				removed++
 			}
 		}
 		if position = next; position == 0 {
-			return removed, nil
+			break
 		}
 	}
+	if failed > 0 {
+		return removed, fmt.Errorf("%d sessions failed", failed)
+	}
+	return removed, nil
 }
 
 // expire removes the rest of a deleted session, or an expired snapshot. It appends no deletion record: the log is empty, or ends with one, or belongs to a
-// new run.
-func (e *Eraser) expire(ctx context.Context, s chunk.Session, old bool) (bool, error) {
+// new run. With final, no process writes to the session any more that was stalled during its deletion.
+func (e *Eraser) expire(ctx context.Context, s chunk.Session, old, final bool) (bool, error) {
 	subject, err := e.cfg.Layout.Subject(s)
 	if err != nil {
 		return false, err
@@ -108,7 +129,7 @@ func (e *Eraser) expire(ctx context.Context, s chunk.Session, old bool) (bool, e
 			return false, err
 		}
 	}
-	if _, err = e.store.DeleteData(ctx, head, r, max(before, r)); err != nil {
+	if _, err = e.store.DeleteData(ctx, head, r, max(before, r), final); err != nil {
 		return false, err
 	}
 	return true, nil

@@ -30,8 +30,8 @@ type SnapshotStore interface {
 	NextRevision(ctx context.Context, s chunk.Session) (projector.Revision, error)
 
 	// DeleteData removes the data of a session, other than its tombstone of Revision r, that was stored before a revision, and reports whether there was
-	// any. When no process can add to the data any more, it sets the TTL of the tombstone.
-	DeleteData(ctx context.Context, tombstone fold.Snapshot, r, before projector.Revision) (bool, error)
+	// any. With expire, because no process can add to the data any more, it sets the TTL of the tombstone.
+	DeleteData(ctx context.Context, tombstone fold.Snapshot, r, before projector.Revision, expire bool) (bool, error)
 
 	// StoredSessions returns the sessions under the root of s that have stored data.
 	StoredSessions(ctx context.Context, s chunk.Session) ([]chunk.Session, error)
@@ -51,7 +51,7 @@ type EraserConfig struct {
 	// Expired, if not nil, is called for each session that is removed because of its age.
 	Expired func()
 
-	// Log, if not nil, gets the warnings of the queue of commands.
+	// Log, if not nil, gets the warnings of the queue of commands and of sweeps.
 	Log *slog.Logger
 }
 
@@ -63,6 +63,8 @@ type Eraser struct {
 	inbox  *jscontrol.Inbox
 	cfg    EraserConfig
 	by     *chunk.Principal // the client that requests the deletion; nil if it is not known
+	log    *slog.Logger
+	host   func() time.Time // time.Now, another one in tests
 }
 
 // NewEraser returns an Eraser. It does not call the server. The error names the invalid field of cfg.
@@ -78,7 +80,7 @@ func NewEraser(js jetstream.JetStream, store SnapshotStore, cfg EraserConfig) (*
 	if err != nil {
 		return nil, err
 	}
-	return &Eraser{client: jsclient.New(js), store: store, queue: queue, inbox: box, cfg: cfg}, nil
+	return &Eraser{client: jsclient.New(js), store: store, queue: queue, inbox: box, cfg: cfg, log: orDiscard(cfg.Log), host: time.Now}, nil
 }
 
 // DeleteBy is Delete, with the client that requested it in the deletion record of each session.
@@ -183,7 +185,7 @@ func (e *Eraser) one(ctx context.Context, s chunk.Session) (bool, error) {
 	if d.revision == 0 {
 		return d.found || withdrawn, nil // unknown session
 	}
-	cleared, err := e.store.DeleteData(ctx, d.tombstone, d.revision, d.revision)
+	cleared, err := e.store.DeleteData(ctx, d.tombstone, d.revision, d.revision, false)
 	return d.found || withdrawn || cleared, err
 }
 

@@ -101,7 +101,7 @@ func (w *env) left() (all []string) {
 func (w *env) onlyTombstones(sessions ...chunk.Session) {
 	w.Helper()
 	w.goneAfter(func(ctx context.Context) error {
-		_, err := w.eraser.Sweep(ctx, time.Now().Add(time.Hour))
+		_, err := w.eraser.sweep(ctx, time.Now().Add(time.Hour))
 		return err
 	}, sessions...)
 }
@@ -297,11 +297,11 @@ func (d dying) Save(ctx context.Context, snap fold.Snapshot, after projector.Rev
 	return r, err
 }
 
-func (d dying) DeleteData(ctx context.Context, tombstone fold.Snapshot, r, before projector.Revision) (bool, error) {
+func (d dying) DeleteData(ctx context.Context, tombstone fold.Snapshot, r, before projector.Revision, expire bool) (bool, error) {
 	if d.before == "clear" {
 		return false, errDied
 	}
-	return d.Store.DeleteData(ctx, tombstone, r, before)
+	return d.Store.DeleteData(ctx, tombstone, r, before, expire)
 }
 
 // A process crashes between the steps. Before the tombstone is written the session exists, and the next Delete completes the deletion; after that the
@@ -387,7 +387,7 @@ func TestMaxAge(t *testing.T) {
 	}
 	sweep := func(in time.Duration, want int) {
 		t.Helper()
-		if n, err := w.eraser.Sweep(t.Context(), time.Now().Add(in)); err != nil || n != want {
+		if n, err := w.eraser.sweep(t.Context(), time.Now().Add(in)); err != nil || n != want {
 			t.Errorf("in %s: %d removed, %v; want %d", in, n, err, want)
 		}
 	}

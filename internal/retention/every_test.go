@@ -26,9 +26,9 @@ type killed struct {
 	cleared int
 }
 
-func (k *killed) DeleteData(ctx context.Context, tombstone fold.Snapshot, r, before projector.Revision) (bool, error) {
+func (k *killed) DeleteData(ctx context.Context, tombstone fold.Snapshot, r, before projector.Revision, expire bool) (bool, error) {
 	if k.cleared++; k.cleared < 2 {
-		return k.Store.DeleteData(ctx, tombstone, r, before)
+		return k.Store.DeleteData(ctx, tombstone, r, before, expire)
 	}
 	k.kill()
 	<-ctx.Done()
@@ -46,7 +46,7 @@ func (w *env) sweepLater(ctx context.Context, store SnapshotStore) error {
 		return err
 	}
 	return Every(ctx, l, func(ctx context.Context) error {
-		_, err := e.Sweep(ctx, time.Now().Add(time.Hour))
+		_, err := e.sweep(ctx, time.Now().Add(time.Hour))
 		return err
 	}, nil)
 }

@@ -62,8 +62,7 @@ func NewLease(js jetstream.JetStream, cfg LeaseConfig) (*Lease, error) {
 // serverTime returns the time of the server, which has also set that of the key. The clock of this process may be wrong: if it is late by a day, the process
 // would not run the task for a day, and if it is early, each time.
 func (l *Lease) serverTime(ctx context.Context) (time.Time, error) {
-	state, err := l.client.State(ctx, l.stream, "")
-	return state.Now, err
+	return l.client.Now(ctx, l.stream)
 }
 
 // Do runs work, unless a process has started it less than nine tenths of the interval ago; the margin lets the process that started it last do so
