@@ -21,7 +21,7 @@ func newEventReader(r io.Reader, lines bool, maxBytes int) *eventReader {
 	if lines {
 		format = ingestion.NDJSON
 	}
-	return &eventReader{ingestion.NewLines(r, format, 1, maxBytes, nil)}
+	return &eventReader{ingestion.NewLines(r, format, maxBytes, nil)}
 }
 
 // next returns the next event that is not blank, which is valid until the following call, or io.EOF at the end.

@@ -18,7 +18,7 @@ const maxEventBytes = 32 << 20
 // events yields the data of the events of a stream, up to its end or an error.
 func events(body io.Reader) iter.Seq2[[]byte, error] {
 	return func(yield func([]byte, error) bool) {
-		lines := ingestion.NewLines(body, ingestion.WholeEvents, 1, maxEventBytes, nil)
+		lines := ingestion.NewLines(body, ingestion.WholeEvents, maxEventBytes, nil)
 		for {
 			data, _, err := lines.Next()
 			if errors.Is(err, io.EOF) {

@@ -91,7 +91,7 @@ const maxLine = 16 << 20
 
 func (p *publisher) run(ctx context.Context, in io.Reader) error {
 	input := bufio.NewReader(in)
-	lines := ingestion.NewLines(input, formatOf(input), 1, maxLine, nil)
+	lines := ingestion.NewLines(input, formatOf(input), maxLine, nil)
 	for {
 		text, n, err := lines.Next()
 		switch {

@@ -44,16 +44,16 @@ type Lines struct {
 // smallLine is the size of the buffer of which grow is not asked.
 const smallLine = 4 << 10
 
-// NewLines returns a reader of a body whose first line has the number first. A line may have at most limit bytes. grow is asked before memory is used for a line,
+// NewLines returns a reader of a body. A line may have at most limit bytes. grow is asked before memory is used for a line,
 // with the additional bytes; false ends the reading with ErrLineMemory. nil allows all.
-func NewLines(in io.Reader, format Format, first int64, limit int, grow func(bytes int) bool) *Lines {
-	return &Lines{in: in, format: format, limit: limit, grow: grow, number: first - 1}
+func NewLines(in io.Reader, format Format, limit int, grow func(bytes int) bool) *Lines {
+	return &Lines{in: in, format: format, limit: limit, grow: grow}
 }
 
 // ErrLineMemory reports that there is no memory for a long line.
 var ErrLineMemory = errors.New("no memory for a long line")
 
-// Next returns the next line without its end, which is valid until the next call, and its number. It returns io.EOF at the end of the body. A line that was cut by
+// Next returns the next line without its end, which is valid until the next call, and its number in the body, from 1. It returns io.EOF at the end of the body. A line that was cut by
 // another error is not returned. After ErrLineTooLarge and ErrLineMemory the number is that of the line.
 func (l *Lines) Next() (line []byte, number int64, err error) {
 	if l.format == NDJSON {

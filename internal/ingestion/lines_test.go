@@ -18,18 +18,18 @@ func TestLines(t *testing.T) {
 		body   string
 		want   []string
 	}{
-		"NDJSON":        {NDJSON, "a\n\nb\r\nc", []string{"7 a", "8 ", "9 b", "10 c"}},
-		"long":          {NDJSON, long + "\n" + long, []string{"7 " + long, "8 " + long}},
+		"NDJSON":        {NDJSON, "a\n\nb\r\nc", []string{"1 a", "2 ", "3 b", "4 c"}},
+		"long":          {NDJSON, long + "\n" + long, []string{"1 " + long, "2 " + long}},
 		"nothing":       {NDJSON, "", nil},
-		"SSE":           {SSE, ": hi\n\nevent: x\nid: 1\ndata: a\n\ndata:b\ndata:  c\n\n\n", []string{"7 a", "8 b\n c"}},
-		"SSE with CR":   {SSE, "data: a\r\rdata: b\r\n\r\ndata: c", []string{"7 a", "8 b", "9 c"}},
+		"SSE":           {SSE, ": hi\n\nevent: x\nid: 1\ndata: a\n\ndata:b\ndata:  c\n\n\n", []string{"1 a", "2 b\n c"}},
+		"SSE with CR":   {SSE, "data: a\r\rdata: b\r\n\r\ndata: c", []string{"1 a", "2 b", "3 c"}},
 		"SSE with none": {SSE, ":\n\nretry: 1\n\n", nil},
-		"whole events":  {WholeEvents, "\uFEFFdata: a\r\n\r\ndata: b\n\ndata: c\n", []string{"7 a", "8 b"}},
-		"a mark":        {NDJSON, "\uFEFFa\n\uFEFFb", []string{"7 a", "8 \uFEFFb"}},
+		"whole events":  {WholeEvents, "\uFEFFdata: a\r\n\r\ndata: b\n\ndata: c\n", []string{"1 a", "2 b"}},
+		"a mark":        {NDJSON, "\uFEFFa\n\uFEFFb", []string{"1 a", "2 \uFEFFb"}},
 	} {
 		for _, in := range []io.Reader{strings.NewReader(tt.body), iotest.OneByteReader(strings.NewReader(tt.body)), iotest.DataErrReader(strings.NewReader(tt.body))} {
 			var got []string
-			lines := NewLines(in, tt.format, 7, 20_000, nil)
+			lines := NewLines(in, tt.format, 20_000, nil)
 			for {
 				text, n, err := lines.Next()
 				if err != nil {
@@ -59,7 +59,7 @@ func TestIncompleteLines(t *testing.T) {
 		"too large": {strings.NewReader("a\n" + strings.Repeat("x", 30_000) + "\n"), nil, ErrLineTooLarge},
 		"no memory": {strings.NewReader("a\n" + strings.Repeat("x", 10_000) + "\n"), func(int) bool { return false }, ErrLineMemory},
 	} {
-		lines := NewLines(tt.in, NDJSON, 1, 20_000, tt.grow)
+		lines := NewLines(tt.in, NDJSON, 20_000, tt.grow)
 		if text, n, err := lines.Next(); string(text) != "a" || n != 1 || err != nil {
 			t.Errorf("%s: %q %d %v", name, text, n, err)
 		}
@@ -79,7 +79,7 @@ func TestLimitOfEvents(t *testing.T) {
 		": " + strings.Repeat("x", 105) + "\n\ndata: x\n\n":                                               ErrLineTooLarge,
 		"data: x\n\n" + strings.Repeat(": comment\n", 100) + "data: " + strings.Repeat("x", 100) + "\n\n": nil,
 	} {
-		lines := NewLines(strings.NewReader(body), WholeEvents, 1, 100, nil)
+		lines := NewLines(strings.NewReader(body), WholeEvents, 100, nil)
 		var err error
 		for err == nil {
 			_, _, err = lines.Next()

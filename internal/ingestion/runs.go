@@ -40,7 +40,7 @@ type Request struct {
 	Run
 
 	Dialect string // "" or "native" for chunks of the log
-	First   int64  // number of the first line
+	First   int64  // number of the first line; 0: the lines are new ones, which follow what is stored
 }
 
 // Status is the state of a run.
@@ -66,11 +66,14 @@ type State struct {
 
 // Writer writes the lines of one request. Its methods are called by one goroutine, except Progress.
 type Writer interface {
-	// Line queues the chunks of a line, and blocks while the queue is full. The error is a *RefusalError.
+	// Line queues the chunks of a line with a number in the request, from 1, and blocks while the queue is full. The error is a *RefusalError.
 	Line(ctx context.Context, number int64, text []byte) error
 
 	// EndOfBody queues what follows from the end of the body, whose last line has a number.
 	EndOfBody(ctx context.Context, number int64) error
+
+	// First returns the number of the first line of the request, 0 if it is not known yet.
+	First() int64
 
 	// Events queues events. All of them have a sequence, or none has. ReasonSuperseded says that another request has stored events meanwhile: attach again.
 	Events(ctx context.Context, events []Event) error

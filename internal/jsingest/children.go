@@ -96,7 +96,7 @@ func (w *writer) endChild(ctx context.Context, id string, parent *session, at co
 		return nil
 	}
 	at = beforeChunk(at)
-	if stored, _ := s.run.Stored(); stored.Run == at.Run && stored.Compare(at) >= 0 {
+	if stored, _ := s.run.Stored(); !w.appends && stored.Run == at.Run && stored.Compare(at) >= 0 {
 		return nil // another request of this run is further on, and the sub-agent has begun again
 	}
 	if err := w.switchTo(ctx, s); err != nil {

@@ -1,20 +1,21 @@
 package jsingest
 
 import (
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"encoding/base32"
+	"errors"
+	"slices"
 	"strings"
 
-	"github.com/tailrace/tailrace/codec"
 	"github.com/tailrace/tailrace/internal/ingestion"
 )
 
 // Events implements ingestion.Writer.
 //
-// An event with a sequence is the line with that number. One without gets the next number, and its record has a hash of its source and id: a request that repeats
-// the last event that was stored, or a batch with it, continues behind that event. Such a request must not skip what another one has stored meanwhile under the
-// same number, so it ends with a conflict, and the caller repeats it.
+// An event with a sequence is the line with that number. One without gets the next number, and its record has a hash of its source and id: an event that is the last
+// one of its session is stored, and a batch continues behind the last of its events for which that holds.
 func (w *writer) Events(ctx context.Context, events []ingestion.Event) error {
 	if len(events) == 0 {
 		return nil
@@ -38,40 +39,40 @@ func (w *writer) Events(ctx context.Context, events []ingestion.Event) error {
 		}
 		return nil
 	}
-	w.wrote = true // no second reading, see put
-	last := root.Input
-	tree, err := w.producer.TreeInput(ctx, root.Session.Tree(), w.of.ID, 0)
+	w.appends, w.placed = true, false
+	w.wrote = true // a conflict ends the request, and the caller repeats it
+	events, err := w.following(ctx, events)
 	if err != nil {
-		return refusal(err)
+		return err
 	}
-	if tree.Furthest.Compare(last) > 0 {
-		last = tree.Furthest
-	}
-	events, number := following(events, last)
 	for i, e := range events {
 		w.event = hashOf(e)
-		if err := w.Line(ctx, number+int64(i), e.Text); err != nil {
+		if err := w.Line(ctx, int64(i+1), e.Text); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// following returns the events that are not stored yet, and the number of the first of them.
-func following(events []ingestion.Event, last codec.InputPosition) ([]ingestion.Event, int64) {
-	for i, e := range events {
+// following returns the events that are not stored as a whole. The sub-agent that an event starts may be missing.
+func (w *writer) following(ctx context.Context, events []ingestion.Event) ([]ingestion.Event, error) {
+	for i, e := range slices.Backward(events) {
+		o, _ := ingestion.Outlined(e.Text)
+		s, err := w.session(ctx, 0, cmp.Or(o.AgentID, w.of.Session.ID))
+		if r, ok := errors.AsType[*ingestion.RefusalError](err); ok && r.Reason == ingestion.ReasonInvalid {
+			continue // of a sub-agent that the batch starts
+		}
 		switch {
-		case last.Event == "" || hashOf(e) != last.Event:
-		case last.Partial: // the sub-agent that it starts has no record
-			return events[i:], last.Line
+		case err != nil:
+			return nil, err
+		case s.Input.Event != hashOf(e):
+		case s.Input.Partial:
+			return events[i:], nil
 		default:
-			return events[i+1:], last.Line + 1
+			return events[i+1:], nil
 		}
 	}
-	if last.Partial {
-		return events, last.Line + 1
-	}
-	return events, last.Lines() + 1
+	return events, nil
 }
 
 // hashOf returns an id of an event of 128 bits. Events of different sources may have the same id.

@@ -22,7 +22,7 @@ func (w *writer) put(ctx context.Context, c chunk.Chunk, at codec.InputPosition)
 		if err == nil {
 			err = w.ofRun(ctx, s, w.tryPut(ctx, s, c, at))
 		}
-		if !w.retries(ctx, err) {
+		if w.appends || !w.retries(ctx, err) {
 			return withLine(err, at.Line)
 		}
 		if err := w.reload(ctx); err != nil {
@@ -61,14 +61,17 @@ func (w *writer) reload(ctx context.Context) error {
 	_ = w.Close() // reports the conflict again
 	clear(w.sessions)
 	w.mu.Lock()
-	w.current = nil
+	w.current, w.placed = nil, !w.appends
 	w.mu.Unlock()
 	return w.add(ctx, h)
 }
 
 func (w *writer) tryPut(ctx context.Context, s *session, c chunk.Chunk, at codec.InputPosition) error {
 	whole, bytes := s.Input.Stored(at.Line, at.Chunks-1)
-	if whole {
+	switch {
+	case w.translator != nil && w.appends && (whole || bytes > 0): // another response has begun
+		return &ingestion.RefusalError{Reason: ingestion.ReasonSuperseded}
+	case whole:
 		return w.skip(ctx, s, c, at)
 	}
 	if err := w.switchTo(ctx, s); err != nil {

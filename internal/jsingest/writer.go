@@ -3,6 +3,7 @@ package jsingest
 import (
 	"context"
 	"errors"
+	"fmt"
 	"sync"
 	"time"
 
@@ -29,12 +30,15 @@ type writer struct {
 	sessions   map[string]*session
 	wrote      bool   // a record was stored by this writer, see put
 	event      string // of the next records, see codec.InputPosition
+	appends    bool   // the lines have no numbers of the client: none of them is stored yet
 
 	mu      sync.Mutex // guards the fields below
 	current *session   // whose records are queued; nil before the first
 	before  position   // what is stored of the other sessions
 	seen    int64      // last line of which everything is queued
 	last    codec.InputPosition
+	base    int64 // number of the line before the first one of the request
+	placed  bool  // base is known: not before the first line of a request that appends
 }
 
 // position is how far the lines are stored.
@@ -56,7 +60,7 @@ type session struct {
 
 // Attach implements ingestion.Runs.
 func (s *Service) Attach(ctx context.Context, r ingestion.Request) (ingestion.Writer, error) {
-	w := &writer{Service: s, of: r.Run, dialect: r.Dialect, sessions: map[string]*session{}}
+	w := &writer{Service: s, of: r.Run, dialect: r.Dialect, sessions: map[string]*session{}, appends: r.First == 0, base: max(r.First-1, 0), placed: r.First > 0}
 	h, err := s.head(ctx, r.Run)
 	if err != nil {
 		return nil, err
@@ -77,8 +81,16 @@ func (s *Service) Attach(ctx context.Context, r ingestion.Request) (ingestion.Wr
 
 // begin checks the first line, and creates the translator.
 func (w *writer) begin(ctx context.Context, r ingestion.Request, h producers.Head) error {
-	if r.Dialect == "" || r.Dialect == dialect.Native {
+	incomplete := h.Input.First > 0 && statusOf(h.Type) == ingestion.Active // a translated response
+	switch native := r.Dialect == "" || r.Dialect == dialect.Native; {
+	case w.appends && (incomplete || !native && h.Input.Line > 0):
+		return unnumbered(h)
+	case w.appends && native:
+		return nil
+	case native:
 		return w.beginNative(ctx, r.First, h)
+	case w.appends:
+		r.First, w.base, w.placed = 1, 0, true
 	}
 	at := h.Input
 	var step int64
@@ -98,6 +110,21 @@ func (w *writer) begin(ctx context.Context, r ingestion.Request, h producers.Hea
 		return &ingestion.RefusalError{Reason: ingestion.ReasonDialect}
 	}
 	return nil
+}
+
+// unnumbered returns the refusal of a response that does not say where it begins, of a run that has one. Its translation depends on where that is.
+func unnumbered(h producers.Head) error {
+	r := &ingestion.RefusalError{Reason: ingestion.ReasonFirstLine, Line: max(h.Input.First, 1)}
+	again := fmt.Sprintf("%d to repeat", h.Input.First)
+	switch next := stateOf(h).Next; {
+	case h.Type.Terminal() || next == h.Input.First:
+		r.Text = "send Tailrace-First-Line: " + again
+	case h.Input.First == 0:
+		r.Line, r.Text = next, fmt.Sprintf("send Tailrace-First-Line: %d to continue", next)
+	default:
+		r.Line, r.Text = next, fmt.Sprintf("send Tailrace-First-Line: %d to continue, %s", next, again)
+	}
+	return r
 }
 
 // beginNative refuses a body that leaves out lines.
@@ -138,6 +165,7 @@ func (w *writer) Line(ctx context.Context, number int64, text []byte) error {
 	if w.translator == nil {
 		return w.native(ctx, number, text)
 	}
+	number += w.base
 	chunks, err := translate(w.translator, w.dialect, text)
 	if err != nil {
 		return withLine(refusal(err), number)
@@ -150,7 +178,7 @@ func (w *writer) EndOfBody(ctx context.Context, number int64) error {
 	if w.translator == nil {
 		return nil
 	}
-	return w.putAll(ctx, number+1, w.translator.End())
+	return w.putAll(ctx, w.base+number+1, w.translator.End())
 }
 
 func (w *writer) putAll(ctx context.Context, number int64, chunks []chunk.Chunk) error {
@@ -163,18 +191,36 @@ func (w *writer) putAll(ctx context.Context, number int64, chunks []chunk.Chunk)
 	return nil
 }
 
+// native writes a native line. The lines of a request that appends get other numbers after a conflict with another request.
 func (w *writer) native(ctx context.Context, number int64, text []byte) error {
 	if isBlank(text) || isDone(text) {
-		w.done(number)
+		if w.placed {
+			w.done(w.base + number)
+		}
 		return nil
 	}
+	for {
+		err := w.tryNative(ctx, number, text)
+		if !w.appends || !w.retries(ctx, err) {
+			return err
+		}
+		if err := w.reload(ctx); err != nil {
+			return err
+		}
+	}
+}
+
+func (w *writer) tryNative(ctx context.Context, number int64, text []byte) error {
 	o, ok := ingestion.Outlined(text)
 	id := o.AgentID
 	if !ok || id == "" {
 		id = w.of.Session.ID
 	}
-	s, err := w.session(ctx, number, id)
+	s, err := w.session(ctx, w.base+number, id)
 	if err != nil {
+		return err
+	}
+	if number, err = w.numberOf(ctx, s, number); err != nil {
 		return err
 	}
 	at := w.at(number, 0, 1)
@@ -196,6 +242,40 @@ func (w *writer) native(ctx context.Context, number int64, text []byte) error {
 	}
 	w.done(number)
 	return nil
+}
+
+// numberOf returns the number of a native line, the one with a number in its request. A line without a number of the client gets one that is not used yet: another
+// request may have used it for its own line since the log was read, so what is stored with such a number is a conflict, never a repetition. Only an event is found
+// to be stored, by its hash.
+func (w *writer) numberOf(ctx context.Context, s *session, number int64) (int64, error) {
+	if w.event != "" && s.Input.Event == w.event {
+		return s.Input.Line, nil
+	}
+	if !w.placed {
+		tree, err := w.producer.TreeInput(ctx, w.of.Session.Tree(), w.of.ID, 0)
+		if err != nil {
+			return 0, refusal(err)
+		}
+		// The list may be that of a replica that lags behind. The heads are those of the leader.
+		w.mu.Lock()
+		w.base, w.placed = max(w.sessions[w.of.Session.ID].Input.Line, tree.Furthest.Line, s.Input.Line), true
+		w.mu.Unlock()
+	}
+	number += w.base
+	if w.appends && number <= s.Input.Line {
+		return 0, &ingestion.RefusalError{Reason: ingestion.ReasonSuperseded}
+	}
+	return number, nil
+}
+
+// First implements ingestion.Writer.
+func (w *writer) First() int64 {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if !w.placed {
+		return 0
+	}
+	return w.base + 1
 }
 
 func withLine(err error, number int64) error {

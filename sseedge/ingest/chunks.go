@@ -18,6 +18,9 @@ import (
 	"github.com/tailrace/tailrace/internal/ingestion"
 )
 
+// headerFirst is the number of the first line of a request, and of the lines of one that left it out.
+const headerFirst = "Tailrace-First-Line"
+
 // chunks serves POST …/chunks.
 func (s *Server) chunks(w http.ResponseWriter, r *http.Request, id string) *httpkit.Problem {
 	p := s.appendLines(w, r, id)
@@ -32,11 +35,11 @@ func (s *Server) appendLines(w http.ResponseWriter, r *http.Request, id string) 
 	if p != nil {
 		return p
 	}
-	req := ingestion.Request{Run: run, Dialect: r.URL.Query().Get("dialect"), First: 1}
-	if text := cmp.Or(r.Header.Get("Tailrace-First-Line"), r.URL.Query().Get("firstLine")); text != "" {
+	req := ingestion.Request{Run: run, Dialect: r.URL.Query().Get("dialect")}
+	if text := cmp.Or(r.Header.Get(headerFirst), r.URL.Query().Get("firstLine")); text != "" {
 		var err error
 		if req.First, err = strconv.ParseInt(text, 10, 54); err != nil || req.First < 1 {
-			return httpkit.Invalid("Tailrace-First-Line: want a number from 1")
+			return httpkit.Invalid(headerFirst + ": want a number from 1")
 		}
 	}
 	format, ok := formatOf(r.Header)
@@ -87,6 +90,7 @@ type transfer struct {
 	r       *http.Request
 	control *http.ResponseController
 
+	appends  bool // the client has not said where the lines begin
 	start    time.Time
 	begun    bool  // the response
 	complete bool  // the body was read to its end
@@ -105,7 +109,7 @@ func (s *Server) transfer(ctx context.Context, w http.ResponseWriter, r *http.Re
 		s.logUnavailable(ctx, req.Session, err)
 		return problemOf(err)
 	}
-	t := &transfer{server: s, session: req.Session, to: to, w: w, r: r, control: http.NewResponseController(w), start: time.Now(), wrote: time.Now()}
+	t := &transfer{server: s, session: req.Session, to: to, w: w, r: r, appends: req.First == 0, control: http.NewResponseController(w), start: time.Now(), wrote: time.Now()}
 	expiry := httpkit.NewExpiry(ctx, s.shared.MaxStreamAge)
 	httpkit.DropCredential(r)
 	// In HTTP/1 the response would otherwise wait for the end of the body. The body has no deadline: a model may be silent for long, and a client that is gone is
@@ -118,7 +122,7 @@ func (s *Server) transfer(ctx context.Context, w http.ResponseWriter, r *http.Re
 	}
 	grow, release := s.shared.Bodies.Reserve()
 	defer release()
-	lines := ingestion.NewLines(r.Body, format, req.First, s.cfg.MaxLine, grow)
+	lines := ingestion.NewLines(r.Body, format, s.cfg.MaxLine, grow)
 	p, reason := t.relay(ctx, lines, expiry)
 	s.metrics.ended(reason)
 	if err := to.Close(); err != nil {
@@ -207,7 +211,7 @@ func (t *transfer) read(ctx context.Context, lines *ingestion.Lines, active chan
 			}
 			return t.to.Flush(ctx)
 		case errors.Is(err, ingestion.ErrLineTooLarge):
-			return &ingestion.RefusalError{Reason: ingestion.ReasonTooLarge, Line: number}
+			return &ingestion.RefusalError{Reason: ingestion.ReasonTooLarge, Line: max(t.to.First(), 1) + number - 1}
 		case err != nil:
 			return bodyError{err}
 		}
@@ -284,6 +288,7 @@ type reportJSON struct {
 	Stored   int64  `json:"stored"`
 	Next     int64  `json:"next,omitempty"`
 	Position string `json:"position,omitempty"`
+	First    int64  `json:"firstLine,omitempty"`
 }
 
 // progress reports what is stored, if it is more than before. queued: there are lines that are not stored yet.
@@ -293,18 +298,36 @@ func (t *transfer) progress() (queued bool, err error) {
 		return p.Queued, p.Err
 	}
 	t.reported = p.Line
+	t.firstLine()
 	return p.Queued, t.line(reportJSON{Stored: p.Line, Position: p.At.String()})
+}
+
+// firstLine returns the number of the first line of a request that appends, and adds it to the header of the response, unless that began before the first line arrived.
+// It is 0 if it is not known, or if the client knows it.
+func (t *transfer) firstLine() int64 {
+	first := t.to.First()
+	if !t.appends || first == 0 {
+		return 0
+	}
+	if !t.begun {
+		t.w.Header().Set(headerFirst, strconv.FormatInt(first, 10))
+	}
+	return first
 }
 
 // finish writes the end of the response, or returns the problem if the response has not begun.
 func (t *transfer) finish(p *httpkit.Problem) *httpkit.Problem {
 	stored := t.to.Progress()
 	line, at := stored.Line, stored.At
+	first := t.firstLine()
 	if p == nil {
-		t.last(reportJSON{Done: true, Stored: line, Next: line + 1, Position: at.String()})
+		t.last(reportJSON{Done: true, Stored: line, Next: line + 1, Position: at.String(), First: first})
 		return nil
 	}
 	more := map[string]any{"stored": line}
+	if first > 0 {
+		more["firstLine"] = first
+	}
 	maps.Copy(more, p.More)
 	if at.Seq > 0 {
 		more["position"] = at.String()

@@ -119,7 +119,7 @@ func eventsOf(h http.Header, text []byte) ([]ingestion.Event, error) {
 				return nil, fmt.Errorf("event %d: %w", i+1, err)
 			}
 		}
-		return events, sameKind(events)
+		return distinct(events)
 	case media == mediaEvent:
 		var members map[string]jsontext.Value
 		if err := json.Unmarshal(text, &members); err != nil {
@@ -134,21 +134,34 @@ func eventsOf(h http.Header, text []byte) ([]ingestion.Event, error) {
 	return []ingestion.Event{e}, err
 }
 
-// sameKind returns an error for a batch in which some events have a sequence and others have none.
-func sameKind(events []ingestion.Event) error {
-	for _, e := range events {
+// distinct returns the events of a batch without repeated ones. All must have a sequence, or none.
+func distinct(events []ingestion.Event) (all []ingestion.Event, err error) {
+	type identity struct {
+		source, id string
+		sequence   int64
+	}
+	texts := map[identity][]byte{}
+	for i, e := range events {
 		if (e.Sequence > 0) != (events[0].Sequence > 0) {
-			return errors.New("want a sequence in each event of a batch, or in none")
+			return nil, errors.New("want a sequence in each event of a batch, or in none")
+		}
+		id := identity{e.Source, e.ID, e.Sequence}
+		switch text, known := texts[id]; {
+		case !known:
+			texts[id] = e.Text
+			all = append(all, e)
+		case !bytes.Equal(text, e.Text):
+			return nil, fmt.Errorf("event %d: another event of the batch has this source and id", i+1)
 		}
 	}
-	return nil
+	return all, nil
 }
 
 func structuredEvent(members map[string]jsontext.Value) (ingestion.Event, error) {
 	attributes := make(map[string]string, len(members))
 	for name, value := range members {
 		switch {
-		case name == "data" || name == "data_base64":
+		case name == "data" || name == "data_base64" || value.Kind() == 'n': // null: not set
 		case value.Kind() == '"':
 			text, err := jsontext.AppendUnquote(nil, value)
 			if err != nil {
@@ -159,8 +172,11 @@ func structuredEvent(members map[string]jsontext.Value) (ingestion.Event, error)
 			attributes[name] = string(value)
 		}
 	}
-	data := []byte(members["data"])
-	if encoded, ok := members["data_base64"]; ok {
+	var data []byte
+	if value := members["data"]; value.Kind() != 'n' {
+		data = value
+	}
+	if encoded := members["data_base64"]; len(encoded) > 0 && encoded.Kind() != 'n' {
 		var text string
 		if err := json.Unmarshal(encoded, &text); err != nil {
 			return ingestion.Event{}, errors.New("data_base64: want a string")
@@ -202,7 +218,7 @@ func eventWith(attributes map[string]string, contentType string, data []byte) (e
 			return e, fmt.Errorf("%s: want a value", name)
 		}
 	}
-	if media, _, err := mime.ParseMediaType(contentType); contentType != "" && (err != nil || media != "application/json" && !strings.HasSuffix(media, "+json")) {
+	if media, _, err := mime.ParseMediaType(contentType); len(data) > 0 && contentType != "" && (err != nil || media != "application/json" && !strings.HasSuffix(media, "+json")) {
 		return e, errors.New("datacontenttype: want application/json")
 	}
 	e.Source, e.ID = attributes["source"], attributes["id"]
@@ -213,7 +229,7 @@ func eventWith(attributes map[string]string, contentType string, data []byte) (e
 	}
 	var at int64
 	if text, ok := attributes["time"]; ok {
-		t, err := time.Parse(time.RFC3339Nano, text)
+		t, err := time.Parse(time.RFC3339Nano, strings.ToUpper(text)) // t and z may be small
 		if err != nil {
 			return e, errors.New("time: want RFC 3339")
 		}
@@ -223,8 +239,11 @@ func eventWith(attributes map[string]string, contentType string, data []byte) (e
 	return e, err
 }
 
-// lineOf returns data with the members type and timestamp, if it lacks them.
+// lineOf returns data with the members type and timestamp, if it lacks them. An event without data is a chunk without members of its own.
 func lineOf(kind string, at int64, data []byte) ([]byte, error) {
+	if len(data) == 0 {
+		data = []byte("{}")
+	}
 	hasTime, types, others := false, 0, false
 	_, ok := rawjson.ScanObject(data, rawjson.Limits{Levels: chunk.MaxDepth}, func(name, value rawjson.Span) bool {
 		others = true

@@ -126,6 +126,41 @@ func TestEventsAtOnce(t *testing.T) {
 	}
 }
 
+// Events without data, with attributes that are null, and with a time in small letters are valid. An event that a batch repeats is stored once.
+func TestRareEvents(t *testing.T) {
+	w := newEnv(t, nil)
+	w.open(openS1)
+	send := func(media, body, want string, header ...string) {
+		t.Helper()
+		a, err := w.edges[0].send(t.Context(), http.MethodPost, eventsS1, media, strings.NewReader(body), header...)
+		if err != nil || a.String() != want {
+			t.Errorf("%s: %s %s %v, want %s", body, a, a.body, err, want)
+		}
+	}
+	const attributes = `{"specversion":"1.0","source":"a",`
+	a, b := event("a", ""), event("b", "")
+	send(mediaEvent, attributes+`"id":"1","type":"step_start","time":"2026-01-02t03:04:05.5z"}`, "200")
+	send(mediaEvent, attributes+`"id":"2","type":"step_end","data":null,"time":null,"datacontenttype":null}`, "200")
+	send("", "", "200", "ce-specversion", "1.0", "ce-id", "3", "ce-source", "a", "ce-type", "step_start")
+	send(mediaBatch, "["+a+","+b+","+a+"]", "200")
+	send(mediaBatch, "["+a+","+strings.Replace(a, `"delta":"a `, `"delta":"x `, 1)+"]", "400 VALIDATION_ERROR")
+	send(mediaBatch, "["+event("c", `,"sequence":"6"`)+","+event("c", `,"sequence":"6"`)+"]", "200")
+	var got []string
+	for _, c := range w.Chunks(chunk.RootSession(tenant, "s1"))[1:] {
+		text := string(c.Type())
+		if b, ok := c.Body.(chunk.TextDelta); ok {
+			text = b.Delta
+		}
+		got = append(got, text)
+	}
+	if got, want := strings.Join(got, "|"), "step_start|step_end|step_start|a |b |c "; got != want {
+		t.Errorf("got %s, want %s", got, want)
+	}
+	if at := w.Chunks(chunk.RootSession(tenant, "s1"))[1].Timestamp; at != time.Date(2026, 1, 2, 3, 4, 5, 5e8, time.UTC).UnixMilli() {
+		t.Errorf("time %d", at)
+	}
+}
+
 func TestHostileEvents(t *testing.T) {
 	w := newEnv(t, nil)
 	w.open(openS1)
@@ -133,7 +168,7 @@ func TestHostileEvents(t *testing.T) {
 		"no attributes":    {"application/json", `{"delta":"x"}`, "400 VALIDATION_ERROR"},
 		"no version":       {mediaEvent, `{"id":"a","source":"a","type":"text_delta","data":{"delta":"x"}}`, "400 VALIDATION_ERROR"},
 		"no id":            {mediaEvent, `{"specversion":"1.0","source":"a","type":"text_delta","data":{"delta":"x"}}`, "400 VALIDATION_ERROR"},
-		"no data":          {mediaEvent, `{"specversion":"1.0","id":"a","source":"a","type":"text_delta"}`, "400 VALIDATION_ERROR"},
+		"no data":          {mediaEvent, `{"specversion":"1.0","id":"a","source":"a","type":"text_delta"}`, "400 INVALID_LINE"},
 		"a text":           {mediaEvent, `{"specversion":"1.0","id":"a","source":"a","type":"text_delta","data":"x"}`, "400 VALIDATION_ERROR"},
 		"another type":     {mediaEvent, `{"specversion":"1.0","id":"a","source":"a","type":"text_delta","data":{"type":"thinking"}}`, "400 VALIDATION_ERROR"},
 		"a wrong chunk":    {mediaEvent, `{"specversion":"1.0","id":"a","source":"a","type":"text_delta","data":{"delta":5}}`, "400 INVALID_LINE"},

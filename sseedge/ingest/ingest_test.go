@@ -23,14 +23,14 @@ func TestRunOverHTTP(t *testing.T) {
 	const lines = `{"type":"step_start"}
 {"type":"text_delta","delta":"It is "}
 
-{"type":"text_delta","delta":"in Oslo."}
+{"type":"thinking","content":"in Oslo.","isComplete":true}
 {"type":"step_end","finishReason":"stop"}
 `
 	a := w.append(path, lines)
 	if a.status != http.StatusOK || a.members()["done"] != true || a.number("stored") != 5 || a.number("next") != 6 {
 		t.Fatalf("append: %s %s", a, a.body)
 	}
-	if again := w.append(path, lines+`{"type":"text_delta","delta":"!"}`); again.number("stored") != 6 {
+	if again := w.append(path, lines+`{"type":"text_delta","delta":"!"}`, "Tailrace-First-Line", "1"); again.number("stored") != 6 {
 		t.Errorf("append again: %s %s", again, again.body)
 	}
 	if more := w.append(path, `{"type":"custom","eventName":"rated","data":5,"step":2}`, "Tailrace-First-Line", "7"); more.number("stored") != 7 {
@@ -55,7 +55,8 @@ func TestRunOverHTTP(t *testing.T) {
 	}
 	const want = `{"type":"run_started","agentId":"s1","agentType":"support","timestamp":1,"step":0,"runId":"r1","epoch":1,"mode":"execute","input":[{"content":"Where is it?"}],"by":{"subject":"local"}}
 {"type":"step_start","agentId":"s1","agentType":"support","timestamp":1,"step":1}
-{"type":"text_delta","agentId":"s1","agentType":"support","timestamp":1,"step":1,"delta":"It is in Oslo."}
+{"type":"text_delta","agentId":"s1","agentType":"support","timestamp":1,"step":1,"delta":"It is "}
+{"type":"thinking","agentId":"s1","agentType":"support","timestamp":1,"step":1,"content":"in Oslo.","isComplete":true}
 {"type":"step_end","agentId":"s1","agentType":"support","timestamp":1,"step":1,"finishReason":"stop"}
 {"type":"text_delta","agentId":"s1","agentType":"support","timestamp":1,"step":1,"delta":"!"}
 {"type":"custom","agentId":"s1","agentType":"support","timestamp":1,"step":2,"eventName":"rated","data":5}

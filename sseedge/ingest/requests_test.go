@@ -197,7 +197,7 @@ func TestSuperseded(t *testing.T) {
 	s := w.stream(chunksS1)
 	s.write(`{"type":"text_delta","delta":"one"}`)
 	s.await("stored 1", func(m map[string]any) bool { return m["stored"] == 1.0 })
-	if a := w.append(chunksS1, "{\"type\":\"text_delta\",\"delta\":\"one\"}\n{\"type\":\"text_delta\",\"delta\":\"two\"}"); a.number("stored") != 2 {
+	if a := w.append(chunksS1, "{\"type\":\"text_delta\",\"delta\":\"one\"}\n{\"type\":\"text_delta\",\"delta\":\"two\"}", "Tailrace-First-Line", "1"); a.number("stored") != 2 {
 		t.Errorf("later: %s %s", a, a.body)
 	}
 	if m := s.await("the end", func(m map[string]any) bool { return m["error"] != nil }); m["code"] != codeSuperseded {
@@ -434,7 +434,7 @@ func TestTranslatedResponses(t *testing.T) {
 	if a, err := w.edges[0].send(t.Context(), http.MethodPost, path, "text/event-stream", strings.NewReader(sse(lines[3:])), "Tailrace-First-Line", "4"); err != nil || a.String() != "409 WRONG_FIRST_LINE" || a.number("line") != 1 {
 		t.Errorf("from the middle: %s %s %v", a, a.body, err)
 	}
-	if a, err := w.edges[0].send(t.Context(), http.MethodPost, path, "text/event-stream", strings.NewReader(sse(lines))); err != nil || a.number("stored") != 6 {
+	if a, err := w.edges[0].send(t.Context(), http.MethodPost, path, "text/event-stream", strings.NewReader(sse(lines)), "Tailrace-First-Line", "1"); err != nil || a.number("stored") != 6 {
 		t.Errorf("again: %s %s %v", a, a.body, err)
 	}
 	got := w.lines(chunk.RootSession(tenant, "s1"))
@@ -456,7 +456,7 @@ func TestLostAcknowledgements(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		in := &cutBody{in: strings.NewReader(body.String()), left: body.Len(), pause: nil}
 		cut := &cancelling{in: in, left: i * 40, cancel: cancel}
-		_, _ = w.edges[0].send(ctx, http.MethodPost, chunksS1, "application/x-ndjson", cut)
+		_, _ = w.edges[0].send(ctx, http.MethodPost, chunksS1, "application/x-ndjson", cut, "Tailrace-First-Line", "1")
 		cancel()
 	}
 	var body strings.Builder
@@ -464,7 +464,7 @@ func TestLostAcknowledgements(t *testing.T) {
 		fmt.Fprintf(&body, "{\"type\":\"custom\",\"eventName\":\"e%d\",\"data\":1}\n", n)
 	}
 	natstest.Eventually(t, "all lines are stored", func(context.Context) error { // a request that was cancelled may arrive after this one
-		if a := w.append(chunksS1, body.String()); a.members()["done"] != true || a.number("stored") != 50 {
+		if a := w.append(chunksS1, body.String(), "Tailrace-First-Line", "1"); a.members()["done"] != true || a.number("stored") != 50 {
 			return errors.New(a.body)
 		}
 		return nil
