@@ -3,11 +3,13 @@ package main
 import (
 	"bufio"
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"flag"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 
 	"github.com/tailrace/tailrace/chunk"
@@ -25,6 +27,9 @@ type publishFlags struct {
 	session   string
 	agentType string
 	dialect   string
+	message   string
+	run       string
+	lax       bool
 	keepGoing bool
 	fill      bool
 	noEnd     bool
@@ -34,7 +39,10 @@ type publishFlags struct {
 func (p *publishFlags) register(flags *flag.FlagSet) {
 	flags.StringVar(&p.session, "session", "", "session to write to (required)")
 	flags.StringVar(&p.agentType, "agent-type", "cli", "agentType of the records of the run, and of chunks without one")
-	flags.StringVar(&p.dialect, "dialect", dialect.Native, "dialect of the input, JSON lines or server-sent events: native, mastra, kortyx, aisdk, agui or openai")
+	flags.StringVar(&p.dialect, "dialect", "", "dialect of the input, JSON lines or server-sent events: native, mastra, kortyx, aisdk, agui or openai (default: that of the first line)")
+	flags.StringVar(&p.message, "message", "", "message of the user that the run answers")
+	flags.StringVar(&p.run, "run", "", "id of the run (default: a new one)")
+	flags.BoolVar(&p.lax, "allow-unknown", false, "accept chunk types that do not exist, and a first line that looks like another dialect's")
 	flags.BoolVar(&p.keepGoing, "keep-going", false, "continue after an invalid line; the exit code is still 1")
 	flags.BoolVar(&p.fill, "fill", false, "has no effect: missing members are always added")
 	flags.BoolVar(&p.noEnd, "no-end", false, "leave the stream open at the end of the input")
@@ -53,6 +61,14 @@ func runPublish(ctx context.Context, t terminal, args []string) error {
 	if err := subjects.CheckID("session", p.session); err != nil {
 		return usageError{err}
 	}
+	if p.dialect != "" && !slices.Contains(dialect.Names(), p.dialect) {
+		return usageError{errors.New(dialect.Unknown(p.dialect))}
+	}
+	if p.run != "" {
+		if err := subjects.CheckToken("run", p.run); err != nil {
+			return usageError{err}
+		}
+	}
 	b, err := connectCommand(ctx, t, natsauth.Worker, cfg)
 	if err != nil {
 		return err
@@ -62,13 +78,13 @@ func runPublish(ctx context.Context, t terminal, args []string) error {
 	if err != nil {
 		return err
 	}
-	to, err := jsingest.New(producer, dialects.NewTranslator).NewPublisher(jsingest.PublisherConfig{
-		Session: chunk.RootSession(cfg.Tenant, p.session), AgentType: p.agentType, TakeOver: p.takeOver, Dialect: p.dialect,
-	})
-	if err != nil {
-		return errors.Join(usageError{err}, producer.Close())
+	open := func(dialect string) (*jsingest.Publisher, error) {
+		return jsingest.New(producer, dialects.NewTranslator).NewPublisher(jsingest.PublisherConfig{
+			Session: chunk.RootSession(cfg.Tenant, p.session), AgentType: p.agentType, TakeOver: p.takeOver, Dialect: dialect,
+			Message: p.message, RunID: p.run, Lax: p.lax,
+		})
 	}
-	pub := &publisher{flags: p, to: to, report: func(line int64, err error) { fmt.Fprintf(t.err, "line %d: %v\n", line, err) }}
+	pub := &publisher{flags: p, open: open, report: func(line int64, err error) { fmt.Fprintf(t.err, "line %d: %v\n", line, err) }}
 	err = errors.Join(pub.run(ctx, t.in), producer.Close())
 	if err == nil {
 		fmt.Fprintf(t.err, "%d chunks stored in session %s\n", pub.accepted, p.session)
@@ -79,7 +95,8 @@ func runPublish(ctx context.Context, t terminal, args []string) error {
 // publisher writes the lines of one input.
 type publisher struct {
 	flags    publishFlags
-	to       *jsingest.Publisher
+	open     func(dialect string) (*jsingest.Publisher, error)
+	to       *jsingest.Publisher // nil before the first line
 	report   func(line int64, err error)
 	accepted int
 	bad      int
@@ -95,10 +112,21 @@ func (p *publisher) run(ctx context.Context, in io.Reader) error {
 	for {
 		text, n, err := lines.Next()
 		switch {
+		case err == nil && p.to == nil && len(bytes.TrimSpace(text)) == 0:
+			continue
+		case errors.Is(err, io.EOF) && p.to == nil:
+			return errors.New("nothing on standard input: no run was opened")
 		case errors.Is(err, io.EOF):
 			return p.finish(ctx, true, p.end(ctx, n))
+		case err != nil && p.to == nil:
+			return fmt.Errorf("line %d: %w", n, err)
 		case err != nil:
 			return p.finish(ctx, false, fmt.Errorf("line %d: %w", n, err))
+		}
+		if p.to == nil {
+			if p.to, err = p.open(cmp.Or(p.flags.dialect, dialect.Guess(text), dialect.Native)); err != nil {
+				return err
+			}
 		}
 		err = p.to.Line(ctx, text)
 		switch text = bytes.TrimSpace(text); {

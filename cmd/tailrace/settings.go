@@ -13,6 +13,8 @@ import (
 	"time"
 
 	"github.com/kelseyhightower/envconfig"
+
+	"github.com/tailrace/tailrace/internal/nearest"
 )
 
 // settingPrefix starts the name of the variable of every setting.
@@ -132,50 +134,20 @@ var serviceVariable = regexp.MustCompile(`^TAILRACE_(.+_)?(SERVICE_HOST|SERVICE_
 // checkVariables returns an error for a variable that has the prefix of the settings and is not a setting.
 func checkVariables(environ []string) error {
 	known := map[string]bool{}
+	var short []string // without the prefix
 	for _, s := range settingsOf(&config{}) {
 		known[s.variable] = true
+		short = append(short, strings.TrimPrefix(s.variable, settingPrefix))
 	}
 	for _, variable := range environ {
 		name, _, _ := strings.Cut(variable, "=")
 		if !strings.HasPrefix(name, settingPrefix) || known[name] || serviceVariable.MatchString(name) {
 			continue
 		}
-		if nearest := nearestSetting(name); nearest != "" {
-			return fmt.Errorf("%s: unknown setting, the nearest is %s", name, nearest)
+		if near := nearest.Name(strings.TrimPrefix(name, settingPrefix), short); near != "" {
+			return fmt.Errorf("%s: unknown setting, the nearest is %s%s", name, settingPrefix, near)
 		}
 		return fmt.Errorf("%s: unknown setting", name)
 	}
 	return nil
-}
-
-// nearestSetting returns the variable whose name has the smallest edit distance to name, "" if that is over 3 or not less than half of the name.
-func nearestSetting(name string) (nearest string) {
-	best := min(3, (len(name)-len(settingPrefix)-1)/2) + 1
-	for _, s := range settingsOf(&config{}) {
-		if d := editDistance(name, s.variable); d < best {
-			nearest, best = s.variable, d
-		}
-	}
-	return nearest
-}
-
-// editDistance returns how many bytes must be inserted, removed or replaced to make b of a.
-func editDistance(a, b string) int {
-	row := make([]int, len(b)+1) // of the distances from the first i bytes of a to the first j bytes of b
-	for j := range row {
-		row[j] = j
-	}
-	for i := range len(a) {
-		diagonal := row[0]
-		row[0] = i + 1
-		for j := range len(b) {
-			replaced := diagonal
-			if a[i] != b[j] {
-				replaced++
-			}
-			diagonal = row[j+1]
-			row[j+1] = min(replaced, row[j]+1, diagonal+1)
-		}
-	}
-	return row[len(b)]
 }

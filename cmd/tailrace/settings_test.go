@@ -145,14 +145,3 @@ func TestUnknownVariables(t *testing.T) {
 		t.Errorf("exit code %d, %q, want %q", code, out.String(), want)
 	}
 }
-
-func TestEditDistance(t *testing.T) {
-	for _, tt := range []struct {
-		a, b string
-		want int
-	}{{"", "", 0}, {"", "abc", 3}, {"abc", "", 3}, {"abc", "abc", 0}, {"kitten", "sitting", 3}, {"MDOEL", "MODEL", 2}, {"ab", "ba", 2}, {"flaw", "lawn", 2}} {
-		if got := editDistance(tt.a, tt.b); got != tt.want {
-			t.Errorf("%q, %q: got %d, want %d", tt.a, tt.b, got, tt.want)
-		}
-	}
-}

@@ -54,6 +54,7 @@ var layers = map[string]place{
 	"internal/dialect":    {layer: model},
 	"internal/idtoken":    {layer: model},
 	"internal/dialects":   {layer: model},
+	"internal/nearest":    {layer: model},
 	"internal/structured": {layer: model},
 	"internal/tracing":    {layer: model},
 	"projector/fold":      {layer: model},

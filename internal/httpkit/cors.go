@@ -12,7 +12,7 @@ import (
 // without a preflight.
 const (
 	corsMethods = "GET, HEAD, POST, DELETE, OPTIONS"
-	corsHeaders = "Content-Type, Authorization, X-Resume-From-Sequence, X-Resume-At, X-Existing-Message-Id, Last-Event-Id, If-None-Match, Tailrace-Epoch, Tailrace-First-Line, Traceparent, User-Agent"
+	corsHeaders = "Content-Type, Authorization, X-Resume-From-Sequence, X-Resume-At, X-Existing-Message-Id, Last-Event-Id, If-None-Match, Tailrace-Epoch, Tailrace-First-Line, Tailrace-Strict, Traceparent, User-Agent"
 	corsExposed = "ETag, X-Session-Id, X-Stream-Epoch, X-Vercel-Ai-Ui-Message-Stream, Tailrace-First-Line, Retry-After, WWW-Authenticate"
 	corsMaxAge  = "600" // seconds
 )

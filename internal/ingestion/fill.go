@@ -1,7 +1,12 @@
 package ingestion
 
 import (
+	"fmt"
+	"slices"
+	"strings"
+
 	"github.com/tailrace/tailrace/chunk"
+	"github.com/tailrace/tailrace/internal/nearest"
 	"github.com/tailrace/tailrace/internal/rawjson"
 )
 
@@ -63,6 +68,29 @@ func textOf(quoted []byte) string {
 		return ""
 	}
 	return string(b)
+}
+
+var (
+	typesOfChunks = chunk.Types()
+	namesOfTypes  = func() (names []string) {
+		for _, t := range typesOfChunks {
+			names = append(names, string(t))
+		}
+		return names
+	}()
+)
+
+// UnknownType returns a text about a line whose type is neither that of a chunk nor one of an application, which has a dot, and the nearest type, "" for none. The text
+// is "" for another line; one without a type is left to chunk.Decode.
+func (o Outline) UnknownType() (text, near string) {
+	if _, known := slices.BinarySearch(typesOfChunks, o.Type); known || o.Type == "" || strings.Contains(string(o.Type), ".") {
+		return "", ""
+	}
+	text, near = fmt.Sprintf("there is no chunk type %.80q", o.Type), nearest.Name(string(o.Type), namesOfTypes)
+	if near != "" {
+		text += fmt.Sprintf("; did you mean %q?", near)
+	}
+	return text, near
 }
 
 // Filled returns the line with the members of b that it leaves out. A step_start without a step begins the step after b.Step.

@@ -40,6 +40,7 @@ type Request struct {
 	Run
 
 	Dialect string // "" or "native" for chunks of the log
+	Lax     bool   // unknown types, and lines that look like another dialect's, are accepted
 	First   int64  // number of the first line; 0: the lines are new ones, which follow what is stored
 }
 
@@ -72,9 +73,6 @@ type Writer interface {
 	// EndOfBody queues what follows from the end of the body, whose last line has a number.
 	EndOfBody(ctx context.Context, number int64) error
 
-	// First returns the number of the first line of the request, 0 if it is not known yet.
-	First() int64
-
 	// Events queues events. All of them have a sequence, or none has. ReasonSuperseded says that another request has stored events meanwhile: attach again.
 	Events(ctx context.Context, events []Event) error
 
@@ -96,6 +94,7 @@ type Writer interface {
 
 // Progress is what a Writer has stored.
 type Progress struct {
+	First  int64        // number of the first line of the request, 0 if it is not known yet
 	Line   int64        // all lines up to this one are stored
 	At     chunk.Cursor // behind them
 	Queued bool         // more lines are queued
@@ -114,29 +113,32 @@ type Reason int
 
 // The reasons.
 const (
-	ReasonUnavailable Reason = iota // the log does not answer, or the outcome is not known: repeat
-	ReasonNoRun                     // the run is not known
-	ReasonOpen                      // another run is open
-	ReasonFenced                    // another run has begun
-	ReasonSuperseded                // a later request writes the same run
-	ReasonFirstLine                 // the body must begin with another line
-	ReasonEnded                     // the run has ended
-	ReasonPaused                    // the run is paused
-	ReasonInvalid                   // the line is no chunk
-	ReasonTooLarge                  // the line is too large
-	ReasonLimit                     // the session has reached its limit
-	ReasonNoStorage                 // nothing can be stored
-	ReasonDialect                   // there is no such dialect
+	ReasonUnavailable  Reason = iota // the log does not answer, or the outcome is not known: repeat
+	ReasonNoRun                      // the run is not known
+	ReasonOpen                       // another run is open
+	ReasonFenced                     // another run has begun
+	ReasonSuperseded                 // a later request writes the same run
+	ReasonFirstLine                  // the body must begin with another line
+	ReasonEnded                      // the run has ended
+	ReasonPaused                     // the run is paused
+	ReasonInvalid                    // the line is no chunk
+	ReasonTooLarge                   // the line is too large
+	ReasonLimit                      // the session has reached its limit
+	ReasonNoStorage                  // nothing can be stored
+	ReasonDialect                    // there is no such dialect
+	ReasonOtherDialect               // the first line looks like another dialect's
+	ReasonType                       // there is no such type
 )
 
 // RefusalError is the error of a request.
 type RefusalError struct {
-	Reason Reason
-	Line   int64       // that is refused, or that is wanted; 0 for none
-	Epoch  chunk.Epoch // of the other run
-	Run    string      // of the other run, "" if it is not known
-	Text   string      // for clients, with ReasonInvalid
-	Cause  error
+	Reason  Reason
+	Line    int64       // that is refused, or that is wanted; 0 for none
+	Epoch   chunk.Epoch // of the other run
+	Run     string      // of the other run, "" if it is not known
+	Text    string      // for clients
+	Nearest string      // the name that was probably meant, "" for none
+	Cause   error
 }
 
 // Error implements error.

@@ -20,6 +20,7 @@ func (w *writer) Events(ctx context.Context, events []ingestion.Event) error {
 	if len(events) == 0 {
 		return nil
 	}
+	w.events = true
 	root := w.sessions[w.of.Session.ID]
 	if events[0].Sequence > 0 {
 		next := root.Input.Lines() + 1

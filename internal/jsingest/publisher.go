@@ -23,6 +23,10 @@ type Publisher struct {
 	agentType  string
 	takeOver   bool
 	dialect    string
+	message    string
+	runID      string
+	lax        bool
+	begun      bool               // a line was read
 	translator dialect.Translator // nil for native lines
 
 	sessions map[string]*published // by session id, those that had records
@@ -42,12 +46,15 @@ type PublisherConfig struct {
 	AgentType string // of runs and chunks that do not name one
 	TakeOver  bool   // fences a run that is open
 	Dialect   string // "" or "native" for chunks of the log
+	Message   string // what the first run answers; "" for nothing
+	RunID     string // of the first run; "" for a new one
+	Lax       bool   // see ingestion.Request
 }
 
 // NewPublisher returns a Publisher.
 func (s *Service) NewPublisher(cfg PublisherConfig) (*Publisher, error) {
 	p := &Publisher{
-		producer: s.producer, root: cfg.Session, agentType: cfg.AgentType, takeOver: cfg.TakeOver, dialect: cfg.Dialect,
+		producer: s.producer, root: cfg.Session, agentType: cfg.AgentType, takeOver: cfg.TakeOver, dialect: cfg.Dialect, message: cfg.Message, runID: cfg.RunID, lax: cfg.Lax,
 		sessions: map[string]*published{}, aliases: map[string]string{},
 	}
 	if cfg.Dialect == "" || cfg.Dialect == dialect.Native {
@@ -56,7 +63,7 @@ func (s *Service) NewPublisher(cfg PublisherConfig) (*Publisher, error) {
 	var ok bool
 	p.translator, ok = s.newTranslator(cfg.Dialect, dialect.Run{Session: cfg.Session.ID, AgentType: cfg.AgentType})
 	if !ok {
-		return nil, fmt.Errorf("dialect %q: there is no translator for it", cfg.Dialect)
+		return nil, errors.New(dialect.Unknown(cfg.Dialect))
 	}
 	return p, nil
 }
@@ -65,9 +72,13 @@ func (s *Service) NewPublisher(cfg PublisherConfig) (*Publisher, error) {
 // one. A blank line has no effect. A nil error means queued.
 func (p *Publisher) Line(ctx context.Context, text []byte) error {
 	switch {
-	case p.translator != nil:
-	case isBlank(text) || isDone(text):
+	case isBlank(text) || p.translator == nil && isDone(text):
 		return nil
+	case p.translator != nil:
+		if guess, fits := dialect.Fits(p.dialect, text); !p.begun && !p.lax && !fits && !isDone(text) {
+			return fmt.Errorf("the first line looks like %s: use --dialect %s", guess, guess)
+		}
+		p.begun = true
 	default:
 		return p.native(ctx, text)
 	}
@@ -115,6 +126,9 @@ func (p *Publisher) decode(text []byte) (chunk.Chunk, chunk.Session, error) {
 		c, err := chunk.Decode(text) // the error says what is wrong
 		return c, p.root, err
 	}
+	if unknown, _ := o.UnknownType(); unknown != "" && !p.lax {
+		return chunk.Chunk{}, p.root, errors.New(unknown)
+	}
 	session := p.root
 	if o.AgentID != "" {
 		var err error
@@ -149,7 +163,14 @@ func (p *Publisher) write(ctx context.Context, session chunk.Session, c chunk.Ch
 	}
 	s := p.sessions[session.ID]
 	if s == nil || s.run == nil {
-		if err := p.start(ctx, session, c.AgentType, chunk.RunStarted{Mode: "execute"}); err != nil {
+		started := chunk.RunStarted{Mode: "execute"}
+		if session.ID == p.root.ID && len(p.sessions) == 0 {
+			started.RunID = p.runID
+			if p.message != "" {
+				started.Input = []chunk.InputMessage{{Content: p.message}}
+			}
+		}
+		if err := p.start(ctx, session, c.AgentType, started); err != nil {
 			return err
 		}
 		s = p.sessions[session.ID]

@@ -1,6 +1,7 @@
 package jsingest
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -30,6 +31,8 @@ type writer struct {
 	sessions   map[string]*session
 	wrote      bool   // a record was stored by this writer, see put
 	event      string // of the next records, see codec.InputPosition
+	lax        bool   // see ingestion.Request
+	events     bool   // the lines are of events
 	appends    bool   // the lines have no numbers of the client: none of them is stored yet
 
 	mu      sync.Mutex // guards the fields below
@@ -60,7 +63,7 @@ type session struct {
 
 // Attach implements ingestion.Runs.
 func (s *Service) Attach(ctx context.Context, r ingestion.Request) (ingestion.Writer, error) {
-	w := &writer{Service: s, of: r.Run, dialect: r.Dialect, sessions: map[string]*session{}, appends: r.First == 0, base: max(r.First-1, 0), placed: r.First > 0}
+	w := &writer{Service: s, of: r.Run, dialect: r.Dialect, sessions: map[string]*session{}, appends: r.First == 0, lax: r.Lax, base: max(r.First-1, 0), placed: r.First > 0}
 	h, err := s.head(ctx, r.Run)
 	if err != nil {
 		return nil, err
@@ -107,7 +110,7 @@ func (w *writer) begin(ctx context.Context, r ingestion.Request, h producers.Hea
 	var ok bool
 	w.translator, ok = w.newTranslator(r.Dialect, dialect.Run{Session: r.Session.ID, AgentType: h.Chunk.AgentType, RunID: r.ID, Step: step})
 	if !ok {
-		return &ingestion.RefusalError{Reason: ingestion.ReasonDialect}
+		return &ingestion.RefusalError{Reason: ingestion.ReasonDialect, Text: dialect.Unknown(r.Dialect)}
 	}
 	return nil
 }
@@ -165,6 +168,11 @@ func (w *writer) Line(ctx context.Context, number int64, text []byte) error {
 	if w.translator == nil {
 		return w.native(ctx, number, text)
 	}
+	if number == 1 && !w.lax && !isDone(text) {
+		if guess, fits := dialect.Fits(w.dialect, text); !fits {
+			return otherDialect(guess, "use")
+		}
+	}
 	number += w.base
 	chunks, err := translate(w.translator, w.dialect, text)
 	if err != nil {
@@ -199,8 +207,15 @@ func (w *writer) native(ctx context.Context, number int64, text []byte) error {
 		}
 		return nil
 	}
+	o, ok := ingestion.Outlined(text)
+	if err := w.checkNative(number, o, text); err != nil {
+		return err
+	}
+	if !ok {
+		o.AgentID = "" // chunk.Decode refuses it
+	}
 	for {
-		err := w.tryNative(ctx, number, text)
+		err := w.tryNative(ctx, number, o, ok, text)
 		if !w.appends || !w.retries(ctx, err) {
 			return err
 		}
@@ -210,12 +225,38 @@ func (w *writer) native(ctx context.Context, number int64, text []byte) error {
 	}
 }
 
-func (w *writer) tryNative(ctx context.Context, number int64, text []byte) error {
-	o, ok := ingestion.Outlined(text)
-	id := o.AgentID
-	if !ok || id == "" {
-		id = w.of.Session.ID
+// otherDialect returns the refusal of a first line that looks like another dialect's.
+func otherDialect(guess, verb string) error {
+	hint := verb + " ?dialect=" + guess
+	if guess == dialect.Native {
+		hint = "leave out ?dialect"
 	}
+	return &ingestion.RefusalError{Reason: ingestion.ReasonOtherDialect, Line: 1, Text: fmt.Sprintf("the first line looks like %s: %s", guess, hint), Nearest: guess}
+}
+
+// checkNative refuses a line of a type that does not exist, and a first line of another dialect.
+func (w *writer) checkNative(number int64, o ingestion.Outline, text []byte) error {
+	unknown, near := o.UnknownType()
+	if w.lax || unknown == "" && (o.Type != "" || number > 1 || w.events) {
+		return nil
+	}
+	if number == 1 && !w.events {
+		switch guess := dialect.Guess(text); {
+		case guess == "" || guess == dialect.Native:
+		case unknown == "":
+			return otherDialect(guess, "add")
+		default:
+			unknown, near = fmt.Sprintf("this is a line of %s: add ?dialect=%s", guess, guess), guess
+		}
+	}
+	if unknown == "" {
+		return nil
+	}
+	return &ingestion.RefusalError{Reason: ingestion.ReasonType, Line: w.base + number, Text: unknown, Nearest: near}
+}
+
+func (w *writer) tryNative(ctx context.Context, number int64, o ingestion.Outline, isObject bool, text []byte) error {
+	id := cmp.Or(o.AgentID, w.of.Session.ID)
 	s, err := w.session(ctx, w.base+number, id)
 	if err != nil {
 		return err
@@ -230,7 +271,7 @@ func (w *writer) tryNative(ctx context.Context, number int64, text []byte) error
 			return nil
 		}
 	}
-	if ok {
+	if isObject {
 		text = o.Filled(ingestion.Base{AgentID: id, AgentType: s.agentType, Timestamp: time.Now().UnixMilli(), Step: s.step})
 	}
 	c, err := chunk.Decode(text)
@@ -266,16 +307,6 @@ func (w *writer) numberOf(ctx context.Context, s *session, number int64) (int64,
 		return 0, &ingestion.RefusalError{Reason: ingestion.ReasonSuperseded}
 	}
 	return number, nil
-}
-
-// First implements ingestion.Writer.
-func (w *writer) First() int64 {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	if !w.placed {
-		return 0
-	}
-	return w.base + 1
 }
 
 func withLine(err error, number int64) error {
@@ -349,6 +380,9 @@ func (w *writer) Progress() ingestion.Progress {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	p := ingestion.Progress{Line: w.before.line, At: w.before.at}
+	if w.placed {
+		p.First = w.base + 1
+	}
 	if w.current == nil || w.current.run == nil {
 		p.Line = max(p.Line, w.seen)
 		return p

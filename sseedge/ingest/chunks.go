@@ -35,7 +35,7 @@ func (s *Server) appendLines(w http.ResponseWriter, r *http.Request, id string) 
 	if p != nil {
 		return p
 	}
-	req := ingestion.Request{Run: run, Dialect: r.URL.Query().Get("dialect")}
+	req := ingestion.Request{Run: run, Dialect: r.URL.Query().Get("dialect"), Lax: isLax(r)}
 	if text := cmp.Or(r.Header.Get(headerFirst), r.URL.Query().Get("firstLine")); text != "" {
 		var err error
 		if req.First, err = strconv.ParseInt(text, 10, 54); err != nil || req.First < 1 {
@@ -59,6 +59,11 @@ func (s *Server) appendLines(w http.ResponseWriter, r *http.Request, id string) 
 	ctx, done := s.take(ctx, run, true)
 	defer done()
 	return s.transfer(ctx, w, r, req, format)
+}
+
+// isLax reports whether a request asks for lines to be stored that are probably mistaken.
+func isLax(r *http.Request) bool {
+	return cmp.Or(r.Header.Get("Tailrace-Strict"), r.URL.Query().Get("strict")) == "off"
 }
 
 // formatOf returns the format of a body.
@@ -211,7 +216,7 @@ func (t *transfer) read(ctx context.Context, lines *ingestion.Lines, active chan
 			}
 			return t.to.Flush(ctx)
 		case errors.Is(err, ingestion.ErrLineTooLarge):
-			return &ingestion.RefusalError{Reason: ingestion.ReasonTooLarge, Line: max(t.to.First(), 1) + number - 1}
+			return &ingestion.RefusalError{Reason: ingestion.ReasonTooLarge, Line: max(t.to.Progress().First, 1) + number - 1}
 		case err != nil:
 			return bodyError{err}
 		}
@@ -251,6 +256,9 @@ func (t *transfer) outcome(ctx context.Context, err error) (*httpkit.Problem, st
 		return p, reason
 	}
 	if refused, ok := errors.AsType[*ingestion.RefusalError](err); ok {
+		if (refused.Reason == ingestion.ReasonInvalid || refused.Reason == ingestion.ReasonType) && refused.Line > 0 {
+			refused.Text += "; the lines after it were not read"
+		}
 		t.server.logUnavailable(ctx, t.session, err)
 		if refused.Reason == ingestion.ReasonUnavailable {
 			return problemOf(err), httpkit.EndError
@@ -298,28 +306,27 @@ func (t *transfer) progress() (queued bool, err error) {
 		return p.Queued, p.Err
 	}
 	t.reported = p.Line
-	t.firstLine()
+	t.firstLine(p)
 	return p.Queued, t.line(reportJSON{Stored: p.Line, Position: p.At.String()})
 }
 
 // firstLine returns the number of the first line of a request that appends, and adds it to the header of the response, unless that began before the first line arrived.
 // It is 0 if it is not known, or if the client knows it.
-func (t *transfer) firstLine() int64 {
-	first := t.to.First()
-	if !t.appends || first == 0 {
+func (t *transfer) firstLine(p ingestion.Progress) int64 {
+	if !t.appends || p.First == 0 {
 		return 0
 	}
 	if !t.begun {
-		t.w.Header().Set(headerFirst, strconv.FormatInt(first, 10))
+		t.w.Header().Set(headerFirst, strconv.FormatInt(p.First, 10))
 	}
-	return first
+	return p.First
 }
 
 // finish writes the end of the response, or returns the problem if the response has not begun.
 func (t *transfer) finish(p *httpkit.Problem) *httpkit.Problem {
 	stored := t.to.Progress()
 	line, at := stored.Line, stored.At
-	first := t.firstLine()
+	first := t.firstLine(stored)
 	if p == nil {
 		t.last(reportJSON{Done: true, Stored: line, Next: line + 1, Position: at.String(), First: first})
 		return nil

@@ -48,7 +48,7 @@ func (s *Server) events(w http.ResponseWriter, r *http.Request, id string) *http
 	}
 	ctx, cancel := s.timeout(r.Context())
 	defer cancel()
-	state, err := s.store(ctx, run, events)
+	state, err := s.store(ctx, ingestion.Request{Run: run, First: 1, Lax: isLax(r)}, events)
 	if err != nil {
 		s.logUnavailable(ctx, run.Session, err)
 		return problemOf(err)
@@ -72,23 +72,23 @@ func bodyProblem(err error) *httpkit.Problem {
 
 // store stores the events of a request. Requests of one run on this edge come one after the other: each must know which event was stored before it. A write of
 // another edge is a conflict, after which the log is read again.
-func (s *Server) store(ctx context.Context, run ingestion.Run, events []ingestion.Event) (ingestion.State, error) {
-	ctx, release := s.take(ctx, run, false)
+func (s *Server) store(ctx context.Context, r ingestion.Request, events []ingestion.Event) (ingestion.State, error) {
+	ctx, release := s.take(ctx, r.Run, false)
 	defer release()
 	for {
-		err := s.storeOnce(ctx, run, events)
+		err := s.storeOnce(ctx, r, events)
 		if r, ok := errors.AsType[*ingestion.RefusalError](err); ok && r.Reason == ingestion.ReasonSuperseded && ctx.Err() == nil {
 			continue
 		}
 		if err != nil {
 			return ingestion.State{}, err
 		}
-		return s.runs.State(ctx, run)
+		return s.runs.State(ctx, r.Run)
 	}
 }
 
-func (s *Server) storeOnce(ctx context.Context, run ingestion.Run, events []ingestion.Event) error {
-	to, err := s.runs.Attach(ctx, ingestion.Request{Run: run, First: 1})
+func (s *Server) storeOnce(ctx context.Context, r ingestion.Request, events []ingestion.Event) error {
+	to, err := s.runs.Attach(ctx, r)
 	if err != nil {
 		return err
 	}
@@ -96,7 +96,7 @@ func (s *Server) storeOnce(ctx context.Context, run ingestion.Run, events []inge
 		err = to.Flush(ctx)
 	}
 	if closed := to.Close(); closed != nil {
-		s.shared.Log.DebugContext(ctx, "events not stored", "session", run.Session.String(), "error", closed)
+		s.shared.Log.DebugContext(ctx, "events not stored", "session", r.Session.String(), "error", closed)
 	}
 	return err
 }

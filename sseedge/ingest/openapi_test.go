@@ -51,10 +51,11 @@ func TestAnswersAreDocumented(t *testing.T) {
 	ask(http.MethodPost, "?root=s1", jsonType, openS1)
 	ask(http.MethodPost, "?root=s1", jsonType, openS1)
 	ask(http.MethodPost, "", jsonType, `{"runId":"r2"}`)
-	ask(http.MethodPost, "/r1/chunks"+q+"&firstLine=1&dialect=native", lines, "{\"type\":\"step_start\"}\n{\"type\":\"text_delta\",\"delta\":\"x\"}\n", "Tailrace-First-Line", "1")
+	ask(http.MethodPost, "/r1/chunks"+q+"&firstLine=1&dialect=native&strict=off", lines, "{\"type\":\"step_start\"}\n{\"type\":\"text_delta\",\"delta\":\"x\"}\n", "Tailrace-First-Line", "1", "Tailrace-Strict", "off")
 	ask(http.MethodPost, "/r1/chunks"+q, lines, "{}", "Tailrace-First-Line", "3")
+	ask(http.MethodPost, "/r1/chunks"+q, lines, `{"type":"step_start"}`)
 	ask(http.MethodPost, "/r1/chunks"+q, lines, "{}", "Tailrace-First-Line", "5")
-	ask(http.MethodPost, "/r1/events"+q, mediaEvent, event("a", ""))
+	ask(http.MethodPost, "/r1/events"+q+"&strict=off", mediaEvent, event("a", ""), "Tailrace-Strict", "off")
 	ask(http.MethodPost, "/r1/events"+q, mediaEvent, "{}")
 	ask(http.MethodGet, "/r1"+q, "", "")
 	for _, path := range []string{"/cleanup", "/pause"} {

@@ -2,6 +2,7 @@ package ingest
 
 import (
 	"errors"
+	"fmt"
 	"net/http"
 
 	"github.com/tailrace/tailrace/internal/httpkit"
@@ -18,6 +19,9 @@ const (
 	codeEnded      = "RUN_ENDED"
 	codePaused     = "RUN_PAUSED"
 	codeLine       = "INVALID_LINE"
+	codeDialect    = "WRONG_DIALECT"
+	codeType       = "UNKNOWN_TYPE"
+	codeParameter  = "UNKNOWN_PARAMETER"
 	codeLineSize   = "LINE_TOO_LARGE"
 	codeLimit      = "SESSION_LIMIT"
 	codeExpired    = "CREDENTIAL_EXPIRED"
@@ -54,6 +58,9 @@ var problems = map[ingestion.Reason]*httpkit.Problem{
 	ingestion.ReasonLimit:      httpkit.NewProblem(http.StatusRequestEntityTooLarge, codeLimit, "the session has reached its limit", "end the run"),
 	ingestion.ReasonNoStorage:  httpkit.NoStorage,
 	ingestion.ReasonDialect:    httpkit.Invalid("there is no such dialect"),
+
+	ingestion.ReasonOtherDialect: httpkit.NewProblem(http.StatusBadRequest, codeDialect, "the lines are not of this dialect", ""),
+	ingestion.ReasonType:         httpkit.NewProblem(http.StatusBadRequest, codeType, "there is no chunk of this type", ""),
 }
 
 // problemOf returns the problem of an error of ingestion.Runs, nil for none.
@@ -82,7 +89,14 @@ func problemOf(err error) *httpkit.Problem {
 	if r.Run != "" {
 		more["runId"] = r.Run
 	}
-	return with(p, r.Text, more)
+	if r.Nearest != "" {
+		more["nearest"] = r.Nearest
+	}
+	text := r.Text
+	if r.Reason == ingestion.ReasonType {
+		text = fmt.Sprintf("line %d: %s", r.Line, text)
+	}
+	return with(p, text, more)
 }
 
 // with returns p with a detail, "" for its own, and more members.

@@ -282,7 +282,7 @@ func TestHostileRequests(t *testing.T) {
 		"line 0":               {http.MethodPost, chunksS1 + "&firstLine=0", "application/x-ndjson", "", "400 VALIDATION_ERROR"},
 		"a subject as session": {http.MethodPost, "/v1/sessions/a%20b/runs", "application/json", openS1, "400 VALIDATION_ERROR"},
 		"a subject as run":     {http.MethodGet, "/v1/sessions/s1/runs/a.b", "", "", "400 VALIDATION_ERROR"},
-		"an escaped slash":     {http.MethodGet, "/v1/sessions/s1/runs/a%2Fb", "", "", "404 NOT_FOUND"},
+		"an escaped slash":     {http.MethodGet, "/v1/sessions/s1/runs/a%2Fb", "", "", "400 VALIDATION_ERROR"},
 		"a subject as root":    {http.MethodGet, "/v1/sessions/s1/runs/r1?root=a%20b", "", "", "400 VALIDATION_ERROR"},
 		"a bad run id":         {http.MethodPost, "/v1/sessions/s2/runs", "application/json", `{"runId":"a b"}`, "400 VALIDATION_ERROR"},
 		"a bad input":          {http.MethodPost, "/v1/sessions/s2/runs", "application/json", `{"input":[{"content":5}]}`, "400 VALIDATION_ERROR"},

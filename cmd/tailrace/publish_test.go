@@ -1,0 +1,45 @@
+package main
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/tailrace/tailrace/internal/testkit/streamtest"
+)
+
+// The command refuses input that is probably mistaken, and says what was meant; it finds the dialect from the first line.
+func TestPublishOfMistakenInput(t *testing.T) {
+	server := streamtest.Start(t)
+	publish := func(input string, args ...string) (int, string) {
+		code, _, errs := runCommand(t, input, append([]string{"publish", "--nats-url", server.URL, "--session"}, args...)...)
+		return code, errs
+	}
+	const openai = `{"choices":[{"index":0,"delta":{"content":"Hi"},"finish_reason":"stop"}]}` + "\n"
+	for name, tt := range map[string]struct {
+		input string
+		args  []string
+		code  int
+		want  string
+	}{
+		"nothing":            {"\n \n", []string{"a1"}, exitError, "nothing on standard input: no run was opened"},
+		"another spelling":   {"{\"type\":\"text_delta\",\"delta\":\"x\"}\n{\"type\":\"text-delta\",\"delta\":\"y\"}\n", []string{"a2"}, exitError, `line 2: there is no chunk type "text-delta"; did you mean "text_delta"?`},
+		"allowed":            {`{"type":"progress"}`, []string{"a3", "--allow-unknown"}, exitOK, "1 chunks stored"},
+		"no dialect":         {openai, []string{"a4", "--dialect", "opneai"}, exitUsage, `there is no dialect "opneai"; did you mean openai? want native, agui, aisdk, kortyx, mastra or openai`},
+		"another dialect":    {openai, []string{"a5", "--dialect", "aisdk"}, exitError, "line 1: the first line looks like openai: use --dialect openai"},
+		"dialect is found":   {"\n" + openai, []string{"a6", "--run", "r7", "--message", "Hello?"}, exitOK, "1 chunks stored"},
+		"events in a format": {"data: " + openai + "\ndata: [DONE]\n\n", []string{"a7"}, exitOK, "1 chunks stored"},
+	} {
+		if code, errs := publish(tt.input, tt.args...); code != tt.code || !strings.Contains(errs, tt.want) {
+			t.Errorf("%s: exit code %d, %s\nwant %d, %s", name, code, errs, tt.code, tt.want)
+		}
+	}
+	_, out, _ := runCommand(t, "", "tail", "a6", "--keep-open=false", "--nats-url", server.URL)
+	for _, want := range []string{`"runId":"r7"`, `"input":[{"content":"Hello?"}]`, `"delta":"Hi"`, `"type":"stream_end"`} {
+		if !strings.Contains(out, want) {
+			t.Errorf("no %s in\n%s", want, out)
+		}
+	}
+	if _, out, _ = runCommand(t, "", "tail", "a1", "--keep-open=false", "--nats-url", server.URL); strings.Contains(out, "run_started") {
+		t.Errorf("a run was opened:\n%s", out)
+	}
+}

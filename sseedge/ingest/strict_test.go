@@ -1,0 +1,85 @@
+package ingest
+
+import (
+	"fmt"
+	"net/http"
+	"strings"
+	"testing"
+
+	"github.com/tailrace/tailrace/chunk"
+)
+
+// A line of a type that does not exist, and a first line of another dialect, are refused with what was probably meant, and nothing of them is stored.
+func TestMistakenLines(t *testing.T) {
+	const text = `{"type":"text_delta","delta":"ok"}` + "\n"
+	const openai = `{"choices":[{"index":0,"delta":{"content":"x"}}]}`
+	const mastra = `{"type":"text-delta","runId":"m","from":"AGENT","payload":{"id":"1","text":"x"}}`
+	const agui = `{"type":"RUN_STARTED","threadId":"t","runId":"r"}`
+	w := newEnv(t, nil)
+	n := 0
+	send := func(query, lines string, header ...string) (a answer, records int) {
+		t.Helper()
+		n++
+		session := fmt.Sprintf("s%d", n)
+		w.ask(http.MethodPost, "/v1/sessions/"+session+"/runs", openS1)
+		a = w.append("/v1/sessions/"+session+"/runs/r1/chunks?epoch=1"+query, lines, append(header, "Tailrace-First-Line", "1")...)
+		return a, len(w.Bodies(chunk.RootSession(tenant, session))) - 1
+	}
+	const unread = "; the lines after it were not read"
+	for name, tt := range map[string]struct {
+		query, lines, code, detail, nearest string
+		records                             int
+	}{
+		"another spelling":     {"", text + "\n" + `{"type":"text-delta","delta":"x"}` + "\n" + text, "400 UNKNOWN_TYPE", `line 3: there is no chunk type "text-delta"; did you mean "text_delta"?` + unread, "text_delta", 1},
+		"nothing near":         {"", `{"type":"progress"}`, "400 UNKNOWN_TYPE", `line 1: there is no chunk type "progress"` + unread, "", 0},
+		"of the AI SDK":        {"", `{"type":"text-start","id":"1"}`, "400 UNKNOWN_TYPE", `line 1: this is a line of aisdk: add ?dialect=aisdk` + unread, "aisdk", 0},
+		"of Mastra":            {"", mastra, "400 UNKNOWN_TYPE", `line 1: this is a line of mastra: add ?dialect=mastra` + unread, "mastra", 0},
+		"OpenAI as native":     {"", openai, "400 WRONG_DIALECT", "the first line looks like openai: add ?dialect=openai", "openai", 0},
+		"native as OpenAI":     {"&dialect=openai", text, "400 WRONG_DIALECT", "the first line looks like native: leave out ?dialect", "native", 0},
+		"native as AG-UI":      {"&dialect=agui", `{"type":"tool_end","toolCallId":"c","toolName":"f","result":1}`, "400 WRONG_DIALECT", "the first line looks like native: leave out ?dialect", "native", 0},
+		"AG-UI as the AI SDK":  {"&dialect=aisdk", agui, "400 WRONG_DIALECT", "the first line looks like agui: use ?dialect=agui", "agui", 0},
+		"Mastra as the AI SDK": {"&dialect=aisdk", mastra, "400 WRONG_DIALECT", "the first line looks like mastra: use ?dialect=mastra", "mastra", 0},
+		"no dialect":           {"&dialect=opneai", openai, "400 VALIDATION_ERROR", `there is no dialect "opneai"; did you mean openai? want native, agui, aisdk, kortyx, mastra or openai`, "", 0},
+		"no parameter":         {"&dialct=openai", openai, "400 UNKNOWN_PARAMETER", "want root, epoch, firstLine, dialect, strict", "dialect", 0},
+		"no JSON":              {"", text + "{\n" + text, "400 INVALID_LINE", "chunk: want JSON, got an end in the middle" + unread, "", 1},
+	} {
+		a, records := send(tt.query, tt.lines)
+		if a.String() != tt.code || a.text("detail") != tt.detail || a.text("nearest") != tt.nearest || records != tt.records {
+			t.Errorf("%s: %s, %d records, %s\nwant %q", name, a, records, a.body, tt.detail)
+		}
+	}
+	for name, tt := range map[string]struct {
+		query, lines string
+		header       []string
+		records      int
+	}{
+		"a type of an application": {"", `{"type":"acme.progress","at":5}`, nil, 1},
+		"by the header":            {"", `{"type":"text-delta","delta":"x"}` + "\n" + `{"type":"progress"}`, []string{"Tailrace-Strict", "off"}, 2},
+		"by the query":             {"&strict=off", `{"type":"progress"}`, nil, 1},
+		"a dialect by the query":   {"&dialect=openai&strict=off", text, nil, 4},
+		"a later line":             {"&dialect=openai", openai + "\n" + text, nil, 5},
+		"of Kortyx as the AI SDK":  {"&dialect=kortyx", `{"type":"text-start","id":"1"}` + "\n" + `{"type":"done"}`, nil, 1},
+	} {
+		if a, records := send(tt.query, tt.lines, tt.header...); a.members()["done"] != true || records != tt.records {
+			t.Errorf("%s: %s, %d records, %s", name, a, records, a.body)
+		}
+	}
+}
+
+// The same holds for events.
+func TestEventsOfUnknownTypes(t *testing.T) {
+	w := newEnv(t, nil)
+	w.open(openS1)
+	for kind, want := range map[string]string{"text-delta": "400 UNKNOWN_TYPE", "acme.progress": "200"} {
+		body := fmt.Sprintf(`{"specversion":"1.0","id":%q,"source":"a","type":%q,"data":{"id":"1","delta":"x"}}`, kind, kind)
+		for _, query := range []string{"", "&strict=off"} {
+			a, err := w.edges[0].send(t.Context(), http.MethodPost, eventsS1+query, mediaEvent, strings.NewReader(body))
+			if query != "" {
+				want = "200"
+			}
+			if err != nil || a.String() != want || want != "200" && a.text("nearest") != "text_delta" {
+				t.Errorf("%s%s: %s %s %v", kind, query, a, a.body, err)
+			}
+		}
+	}
+}
