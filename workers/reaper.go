@@ -12,7 +12,6 @@ import (
 
 	"github.com/tailrace/tailrace/chunk"
 	"github.com/tailrace/tailrace/internal/control"
-	"github.com/tailrace/tailrace/internal/conversation"
 	"github.com/tailrace/tailrace/producers"
 	"github.com/tailrace/tailrace/projector"
 	"github.com/tailrace/tailrace/projector/fold"
@@ -281,12 +280,22 @@ func (w *Workers) sweepSuspended(ctx context.Context, s chunk.Session) error {
 	if err != nil || runPhase(snap, snap.Run.ID) != phaseSuspended {
 		return err
 	}
-	for _, call := range conversation.PendingCalls(snap, snap.Run.ID) {
+	open, err := w.unanswered(ctx, snap)
+	if err != nil {
+		return err
+	}
+	for _, call := range open {
 		if call.Child == nil {
 			continue
 		}
 		child, err := w.snapshot(ctx, s.Child(call.Child.Session))
-		if err == nil && runPhase(child, child.Run.ID) == phaseDone {
+		switch {
+		case err != nil:
+		case isTombstone(child):
+			err = w.answerDeleted(ctx, snap, call)
+		case child.Run.ID == "":
+			err = w.startChild(ctx, snap, call) // changes nothing if its command waits for a worker
+		case runPhase(child, child.Run.ID) == phaseDone:
 			err = w.afterEnd(ctx, child, child.Run.ID)
 		}
 		if err != nil {
@@ -296,19 +305,44 @@ func (w *Workers) sweepSuspended(ctx context.Context, s chunk.Session) error {
 	return w.continueSuspended(ctx, snap)
 }
 
+// commandAge is the age from which on the sweep examines a command.
+const commandAge = 2 * time.Minute
+
+// sweepCommands ends the runs of commands that expire soon, and removes the commands of sub-agents that no call waits for: a stalled worker requested them
+// after the deletion of the tree.
 func (r *Reaper) sweepCommands(ctx context.Context, w *Workers, now time.Time, failed *int) error {
+	maxAge, err := w.queue.MaxAge(ctx)
+	if err != nil {
+		return err
+	}
 	expired := AgentFunc(func(context.Context, *Turn) error {
 		return &Error{Message: "no worker has started the run in time", Code: CodeRunAbandoned, Category: "run", Retryable: true}
 	})
-	for c, err := range w.queue.Expiring(ctx, now) {
+	for c, err := range w.queue.StoredBefore(ctx, now.Add(-commandAge)) {
 		if err != nil {
 			return err
 		}
-		if c.Kind == control.Execute || c.Kind == control.Resume {
-			r.report(ctx, c.Session, r.end(ctx, commandJob{cmd: c, agent: expired, queuedOnly: true}, ReasonExpired), failed)
+		if c.Parent != nil {
+			r.report(ctx, c.Session, w.removeUnwanted(ctx, c.Command), failed)
+		}
+		if expires := maxAge > 0 && !c.Stored.After(now.Add(-maxAge/4*3)); expires && (c.Kind == control.Execute || c.Kind == control.Resume) {
+			r.report(ctx, c.Session, r.end(ctx, commandJob{cmd: c.Command, agent: expired, queuedOnly: true}, ReasonExpired), failed)
 		}
 	}
 	return nil
+}
+
+// removeUnwanted removes the command of a sub-agent that has no run and that no call waits for.
+func (w *Workers) removeUnwanted(ctx context.Context, c control.Command) error {
+	snap, err := w.snapshot(ctx, c.Session)
+	if err != nil || runPhase(snap, c.RunID) != phaseNone {
+		return err
+	}
+	if _, call, err := w.callOf(ctx, c); call != nil || err != nil {
+		return err
+	}
+	_, err = w.queue.DeleteSession(ctx, c.Session)
+	return err
 }
 
 func (r *Reaper) report(ctx context.Context, s chunk.Session, err error, failed *int) {

@@ -11,6 +11,7 @@ import (
 
 	"github.com/tailrace/tailrace/chunk"
 	"github.com/tailrace/tailrace/internal/control"
+	"github.com/tailrace/tailrace/internal/jscontrol"
 	"github.com/tailrace/tailrace/internal/jssnapshots"
 	"github.com/tailrace/tailrace/internal/natsauth"
 	"github.com/tailrace/tailrace/internal/testkit/natstest"
@@ -205,14 +206,19 @@ func TestSweep(t *testing.T) {
 	}
 }
 
-// laterQueue lists what expires as if it was 20 hours later. Commands expire after 24 hours. It does not list those of served agents, such as the Resume that a sweep
-// requests: their workers would be too late by then.
+// laterQueue has a time that is 20 hours later. Commands expire after 24 hours. It does not list a Resume, such as the one that the sweep requests: its worker would be
+// too late by then.
 type laterQueue struct{ queue }
 
-func (q laterQueue) Expiring(ctx context.Context, now time.Time) iter.Seq2[control.Command, error] {
-	return func(yield func(control.Command, error) bool) {
-		for c, err := range q.queue.Expiring(ctx, now.Add(20*time.Hour)) {
-			if (err != nil || c.AgentType == "unserved") && !yield(c, err) {
+func (q laterQueue) SweepTime(ctx context.Context, host func() time.Time) (time.Time, error) {
+	now, err := q.queue.SweepTime(ctx, host)
+	return now.Add(20 * time.Hour), err
+}
+
+func (q laterQueue) StoredBefore(ctx context.Context, before time.Time) iter.Seq2[jscontrol.StoredCommand, error] {
+	return func(yield func(jscontrol.StoredCommand, error) bool) {
+		for c, err := range q.queue.StoredBefore(ctx, before) {
+			if (err != nil || c.Kind == control.Execute) && !yield(c, err) {
 				return
 			}
 		}

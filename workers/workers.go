@@ -52,7 +52,9 @@ type (
 		Request(ctx context.Context, c control.Command, after control.Revision) error
 		PublishAt(ctx context.Context, c control.Command, at time.Time) error
 		Commands(ctx context.Context, s chunk.Session, agentType string) iter.Seq2[control.Command, error]
-		Expiring(ctx context.Context, now time.Time) iter.Seq2[control.Command, error]
+		StoredBefore(ctx context.Context, before time.Time) iter.Seq2[jscontrol.StoredCommand, error]
+		MaxAge(ctx context.Context) (time.Duration, error)
+		DeleteSession(ctx context.Context, s chunk.Session) (bool, error)
 		Now(ctx context.Context) (time.Time, error)
 		SweepTime(ctx context.Context, host func() time.Time) (time.Time, error)
 	}
@@ -215,11 +217,11 @@ func (j *commandJob) do(ctx context.Context) error {
 	}
 	switch phase {
 	case phaseNone:
-		long, err := j.isForgotten(ctx, snap)
+		wanted, err := j.isWanted(ctx, snap)
 		if err != nil {
 			return err
 		}
-		if long {
+		if !wanted {
 			return j.completeEmpty(ctx, snap)
 		}
 		return j.startOrResume(ctx, snap)

@@ -19,7 +19,6 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/tailrace/tailrace/internal/natsauth"
-	"github.com/tailrace/tailrace/internal/retention"
 	"github.com/tailrace/tailrace/internal/wait"
 	"github.com/tailrace/tailrace/projector"
 	"github.com/tailrace/tailrace/sseedge"
@@ -159,7 +158,7 @@ func (a *account) build(of *httpServer, cfg sseedge.Config) error {
 	}
 	cfg.Unreachable = func() bool { return !a.checked.Load() || a.app.unreachable() }
 	if cfg.Eraser != nil {
-		if cfg.Eraser, err = retention.NewEraser(a.app.js, store, retention.EraserConfig{Layout: cfg.Layout, Log: cfg.Log}); err != nil {
+		if cfg.Eraser, err = a.app.newEraser(store, nil); err != nil {
 			return err
 		}
 	}

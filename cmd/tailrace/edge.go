@@ -16,7 +16,6 @@ import (
 	"github.com/tailrace/tailrace/internal/audit"
 	"github.com/tailrace/tailrace/internal/jscredentials"
 	"github.com/tailrace/tailrace/internal/natsauth"
-	"github.com/tailrace/tailrace/internal/retention"
 	"github.com/tailrace/tailrace/producers"
 	"github.com/tailrace/tailrace/projector"
 	"github.com/tailrace/tailrace/sseedge"
@@ -140,7 +139,7 @@ func (f *httpServer) build(demo *demoAgent) error {
 	if f.b.cfg.AllowDelete {
 		// Disabled by default on loopback too: a proxy on this machine connects from
 		// loopback on behalf of remote clients.
-		if cfg.Eraser, err = retention.NewEraser(f.b.js, store, retention.EraserConfig{Layout: layout, Log: f.b.log}); err != nil {
+		if cfg.Eraser, err = f.b.newEraser(store, nil); err != nil {
 			return err
 		}
 	}

@@ -22,7 +22,7 @@ func (b *app) sweepSnapshots(ctx context.Context, store *jssnapshots.Store) erro
 	if err != nil {
 		return err
 	}
-	eraser, err := retention.NewEraser(b.js, store, retention.EraserConfig{Layout: b.cfg.layout(), Expired: expired.Expired, Log: b.log})
+	eraser, err := b.newEraser(store, expired.Expired)
 	if err != nil {
 		return err
 	}
@@ -32,6 +32,17 @@ func (b *app) sweepSnapshots(ctx context.Context, store *jssnapshots.Store) erro
 			b.log.Info("old sessions removed", slog.Int("sessions", n))
 		}
 		return err
+	})
+}
+
+// newEraser returns what deletes sessions. expired is called for each session that a sweep removes, may be nil.
+func (b *app) newEraser(store *jssnapshots.Store, expired func()) (*retention.Eraser, error) {
+	reaper, err := b.reaper()
+	if err != nil {
+		return nil, err
+	}
+	return retention.NewEraser(b.js, store, retention.EraserConfig{
+		Layout: b.cfg.layout(), ChildDeleted: reaper.ContinueParent, Expired: expired, Log: b.log,
 	})
 }
 

@@ -142,24 +142,22 @@ func (q *Queue) Pending(ctx context.Context, s chunk.Session, agentType string) 
 	return stored.Command, stored.Revision, nil
 }
 
-// Expiring returns the commands on the queue that have waited for three quarters of the maximum age of its stream or longer, oldest first, without those that this build
-// cannot read. It reads them one by one from the leader, and ends at an error. Without a maximum age no command expires.
-func (q *Queue) Expiring(ctx context.Context, now time.Time) iter.Seq2[control.Command, error] {
-	return func(yield func(control.Command, error) bool) {
-		maxAge, err := q.MaxAge(ctx)
-		if err != nil {
-			yield(control.Command{}, err)
-			return
-		}
-		if maxAge == 0 {
-			return
-		}
-		before := now.Add(-maxAge / 4 * 3)
+// StoredCommand is a command on the queue.
+type StoredCommand struct {
+	control.Command
+
+	Stored time.Time // by the clock of the server
+}
+
+// StoredBefore returns the commands on the queue that were stored before a time, oldest first, without those that this build cannot read. It reads them one by
+// one from the leader, and ends at an error.
+func (q *Queue) StoredBefore(ctx context.Context, before time.Time) iter.Seq2[StoredCommand, error] {
+	return func(yield func(StoredCommand, error) bool) {
 		for from := uint64(1); ; {
 			m, err := q.api.NextRetry(ctx, q.cfg.RetryTimeout, q.cfg.Layout.CommandStream(), q.cfg.Layout.AllCommands(), from)
 			if err != nil {
 				if !errors.Is(err, jsclient.ErrNotFound) {
-					yield(control.Command{}, fmt.Errorf("list commands: %w", err))
+					yield(StoredCommand{}, fmt.Errorf("list commands: %w", err))
 				}
 				return
 			}
@@ -168,7 +166,7 @@ func (q *Queue) Expiring(ctx context.Context, now time.Time) iter.Seq2[control.C
 			}
 			from = m.Seq + 1
 			c, err := control.DecodeCommand(q.cfg.Layout, m.Subject, m.Data)
-			if err == nil && !yield(c, nil) {
+			if err == nil && !yield(StoredCommand{c, m.Stored}, nil) {
 				return
 			}
 		}

@@ -13,6 +13,7 @@ import (
 
 	"github.com/tailrace/tailrace/chunk"
 	"github.com/tailrace/tailrace/codec"
+	"github.com/tailrace/tailrace/consumers"
 	"github.com/tailrace/tailrace/internal/control"
 	"github.com/tailrace/tailrace/internal/jsclient"
 	"github.com/tailrace/tailrace/internal/jscontrol"
@@ -23,8 +24,7 @@ import (
 
 // SnapshotStore holds the snapshots. *jssnapshots.Store implements it.
 type SnapshotStore interface {
-	Load(ctx context.Context, s chunk.Session) (fold.Snapshot, projector.Revision, error)
-	Save(ctx context.Context, snap fold.Snapshot, after projector.Revision) (projector.Revision, error)
+	projector.Store
 
 	// NextRevision returns a revision that is higher than that of every stored value of a session.
 	NextRevision(ctx context.Context, s chunk.Session) (projector.Revision, error)
@@ -48,6 +48,9 @@ type EraserConfig struct {
 	// Layout names the streams.
 	Layout subjects.Layout
 
+	// ChildDeleted, if not nil, is called with the parent of a sub-agent that was deleted alone: its call waits for the sub-agent.
+	ChildDeleted func(ctx context.Context, parent chunk.Session) error
+
 	// Expired, if not nil, is called for each session that is removed because of its age.
 	Expired func()
 
@@ -59,6 +62,7 @@ type EraserConfig struct {
 type Eraser struct {
 	client *jsclient.Client
 	store  SnapshotStore
+	reader *projector.Reader
 	queue  *jscontrol.Queue
 	inbox  *jscontrol.Inbox
 	cfg    EraserConfig
@@ -80,7 +84,11 @@ func NewEraser(js jetstream.JetStream, store SnapshotStore, cfg EraserConfig) (*
 	if err != nil {
 		return nil, err
 	}
-	return &Eraser{client: jsclient.New(js), store: store, queue: queue, inbox: box, cfg: cfg, log: orDiscard(cfg.Log), host: time.Now}, nil
+	log, err := consumers.New(js, consumers.Config{Layout: cfg.Layout, Log: cfg.Log})
+	if err != nil {
+		return nil, err
+	}
+	return &Eraser{client: jsclient.New(js), store: store, reader: projector.NewReader(store, log), queue: queue, inbox: box, cfg: cfg, log: orDiscard(cfg.Log), host: time.Now}, nil
 }
 
 // DeleteBy is Delete, with the client that requested it in the deletion record of each session.
@@ -90,27 +98,28 @@ func (e *Eraser) DeleteBy(ctx context.Context, s chunk.Session, by *chunk.Princi
 	return bound.Delete(ctx, s)
 }
 
-// Delete removes s, and if s is a root all sessions of its tree. After a nil error only the tombstones and last records remain, and for a moment an object
-// of a projector that was saving the session, which removes it when it finds the tombstone. The error is
-// chunk.ErrUnknownSession if there is no such session. After any other error some data may remain: call Delete again. If a run that is fenced but has not
-// noticed it yet calls a sub-agent, that is a new session; Delete also finds it as long as it finds other sessions of the tree.
+// Delete removes s, the sub-agents that its open calls wait for, and if s is a root all sessions of its tree. After a nil error only the tombstones and last
+// records remain, and for a moment what a projector or worker was writing: an object of a projector that was saving the session, which it removes when it finds
+// the tombstone, and what the next sweep removes. The error is chunk.ErrUnknownSession if there is no such session. After any other error some data may remain:
+// call Delete again. If a run that is fenced but has not noticed it yet calls a sub-agent, that is a new session; Delete also finds it as long as it finds other
+// sessions of the tree, and a worker does not start it.
 func (e *Eraser) Delete(ctx context.Context, s chunk.Session) error {
 	if err := subjects.CheckSession(s); err != nil {
+		return err
+	}
+	parent, err := e.parentOf(ctx, s)
+	if err != nil {
 		return err
 	}
 	found, done := false, make(map[chunk.Session]bool)
 	for next := []chunk.Session{s}; len(next) > 0; {
 		for _, one := range next {
-			if done[one] {
-				continue
-			}
-			was, err := e.one(ctx, one)
+			was, err := e.branch(ctx, one, done)
 			if err != nil {
 				return fmt.Errorf("delete %s: %w", one, err)
 			}
-			found, done[one] = found || was, true
+			found = found || was
 		}
-		var err error
 		if next, err = e.others(ctx, s, done); err != nil {
 			return fmt.Errorf("delete %s: %w", s, err)
 		}
@@ -118,7 +127,58 @@ func (e *Eraser) Delete(ctx context.Context, s chunk.Session) error {
 	if !found {
 		return chunk.ErrUnknownSession
 	}
+	if parent != (chunk.Session{}) && e.cfg.ChildDeleted != nil {
+		return e.cfg.ChildDeleted(ctx, parent)
+	}
 	return nil
+}
+
+// parentOf returns the session whose call waits for the sub-agent s, zero if it is not known or s is a root.
+func (e *Eraser) parentOf(ctx context.Context, s chunk.Session) (parent chunk.Session, err error) {
+	if s == s.Tree() {
+		return parent, nil
+	}
+	snap, err := e.head(ctx, s)
+	if err == nil && snap.Run.Parent != nil {
+		parent = s.Child(snap.Run.Parent.SessionID)
+	}
+	return parent, err
+}
+
+// branch deletes a session after the sub-agents that its open calls wait for, which may have nothing but a command: a process that crashes between them finds
+// them again. It reports whether there was any data.
+func (e *Eraser) branch(ctx context.Context, s chunk.Session, done map[chunk.Session]bool) (found bool, err error) {
+	if done[s] {
+		return false, nil
+	}
+	done[s] = true
+	snap, err := e.head(ctx, s)
+	if err != nil {
+		return false, err
+	}
+	for _, call := range snap.OpenCalls() {
+		if call.Child == nil || subjects.CheckSession(s.Child(call.Child.Session)) != nil {
+			continue
+		}
+		was, err := e.branch(ctx, s.Child(call.Child.Session), done)
+		if err != nil {
+			return found, err
+		}
+		found = found || was
+	}
+	was, err := e.one(ctx, s)
+	return found || was, err
+}
+
+// head returns the snapshot of a session without its messages. That of a session that does not exist is empty, and that of one whose records cannot be folded
+// has what could be: it is deleted nevertheless, and a worker does not start a sub-agent that no call waits for.
+func (e *Eraser) head(ctx context.Context, s chunk.Session) (fold.Snapshot, error) {
+	snap, err := e.reader.Head(ctx, s)
+	if err == nil || ctx.Err() != nil || errors.Is(err, chunk.ErrUnknownSession) {
+		return snap, ctx.Err()
+	}
+	e.log.WarnContext(ctx, "open calls of a deleted session not known", slog.String("session", s.String()), slog.Any("error", err))
+	return snap, nil
 }
 
 // others returns the sessions of the tree of a root that are not done, some twice.
@@ -159,10 +219,10 @@ func (e *Eraser) one(ctx context.Context, s chunk.Session) (bool, error) {
 	}
 	// First the commands, which could restart the session: a command is redelivered when its worker is fenced, and another worker would resume the
 	// session from the log.
-	withdrawn, err := e.queue.DeleteSession(ctx, s)
-	if err != nil {
+	if d.found, err = e.queue.DeleteSession(ctx, s); err != nil {
 		return false, err
 	}
+	d.fence = d.found
 	if err := d.end(ctx); err != nil {
 		return false, err
 	}
@@ -183,10 +243,10 @@ func (e *Eraser) one(ctx context.Context, s chunk.Session) (bool, error) {
 		return false, err
 	}
 	if d.revision == 0 {
-		return d.found || withdrawn, nil // unknown session
+		return d.found, nil // unknown session
 	}
 	cleared, err := e.store.DeleteData(ctx, d.tombstone, d.revision, d.revision, false)
-	return d.found || withdrawn || cleared, err
+	return d.found || cleared, err
 }
 
 // purgeCopies removes the dead letters of a session, and the inbox of its runs. Commands stay: one may be for a new run of the session.
@@ -223,6 +283,10 @@ type deletion struct {
 	tombstone fold.Snapshot
 	revision  projector.Revision // of the tombstone
 	found     bool
+
+	// fence says that a worker may have got a command before it was removed, and is about to start its run after the end that it has read: that there is
+	// nothing, or a deletion record. The next record makes it look again.
+	fence bool
 }
 
 // deletionRecordTTL is long enough for every attached reader to get the last record, also through an edge that has to reconnect.
@@ -237,7 +301,9 @@ func (d *deletion) end(ctx context.Context) error {
 		}
 		d.found = true
 		// After a nil error locate reads the position of the record; after a conflict, the new end of the log.
-		if err = d.write(ctx, at); err != nil && (!errors.Is(err, jsclient.ErrConflict) || ctx.Err() != nil) {
+		err = d.write(ctx, at)
+		d.fence = d.fence && err != nil
+		if err != nil && (!errors.Is(err, jsclient.ErrConflict) || ctx.Err() != nil) {
 			return fmt.Errorf("end the log: %w", err)
 		}
 	}
@@ -250,8 +316,8 @@ type sessionEnd struct {
 	epoch   chunk.Epoch
 }
 
-// locate returns the end of the session from its log, or from its snapshot head if the log has no record of it. isEnd reports that the last record is the
-// deletion record, or that the session has neither a record nor a head.
+// locate returns the end of the session from its log, or from its snapshot head if the log has no record of it. isEnd reports that nothing is to be fenced, and
+// that the last record is the deletion record, or that the session has neither a record nor a head.
 func (d *deletion) locate(ctx context.Context) (p sessionEnd, isEnd bool, err error) {
 	head, revision, err := d.store.Load(ctx, d.session)
 	if err != nil && revision == 0 && !errors.Is(err, projector.ErrNoSnapshot) {
@@ -263,7 +329,7 @@ func (d *deletion) locate(ctx context.Context) (p sessionEnd, isEnd bool, err er
 		if head.Deleted() {
 			d.last, d.epoch = chunk.Position{}, head.Epoch
 		}
-		return p, revision == 0 || head.Deleted(), nil
+		return p, !d.fence && (revision == 0 || head.Deleted()), nil
 	}
 	if err != nil {
 		return p, false, fmt.Errorf("read the log: %w", err)
@@ -276,7 +342,7 @@ func (d *deletion) locate(ctx context.Context) (p sessionEnd, isEnd bool, err er
 	p.ordinal, p.epoch = max(p.ordinal, rec.Ordinal), max(p.epoch, rec.Epoch)
 	if isDeletionRecord(rec) {
 		d.last, d.epoch = rec.Position(), rec.Epoch
-		return p, true, nil
+		return p, !d.fence, nil
 	}
 	return p, false, nil
 }
