@@ -63,4 +63,7 @@ type ExpiredHead struct {
 	SavedAt time.Time
 	Status  fold.Status // of the saved snapshot
 	Deleted bool        // the head is a tombstone without an expiry
+
+	// RestartedAt is the time of the first record after the session was deleted, zero if it was not.
+	RestartedAt time.Time
 }

@@ -215,6 +215,32 @@ func (b *Inbox) DeleteSession(ctx context.Context, s chunk.Session) (bool, error
 	return n > 0, nil
 }
 
+// DeleteOtherRuns removes the answers and stop requests of a session that were stored before a time, except those of the runs for which keep returns true.
+func (b *Inbox) DeleteOtherRuns(ctx context.Context, s chunk.Session, before time.Time, keep func(run string) bool) error {
+	keys, err := subjects.InboxSessionKeys(s)
+	if err != nil {
+		return fmt.Errorf("forget: %w", err)
+	}
+	prefix := strings.TrimSuffix(b.subject(keys), ">")
+	for from := uint64(1); ; {
+		m, err := b.api.NextRetry(ctx, b.cfg.RetryTimeout, b.stream(), b.subject(keys), from)
+		if errors.Is(err, jetstream.ErrMsgNotFound) {
+			return nil
+		}
+		if err != nil {
+			return fmt.Errorf("forget the inbox of %s: %w", s, err)
+		}
+		from = m.Seq + 1
+		run, _, _ := strings.Cut(strings.TrimPrefix(m.Subject, prefix), ".")
+		if !m.Stored.Before(before) || keep(run) {
+			continue
+		}
+		if _, err := b.api.PurgeRetry(ctx, b.cfg.RetryTimeout, b.stream(), m.Subject, from); err != nil {
+			return fmt.Errorf("forget the inbox of %s: %w", s, err)
+		}
+	}
+}
+
 // Watch sends a notification, at most one at a time, when a value was stored for the run: a later read returns it. Notifications are lost when the leader of the
 // bucket changes or the connection breaks. stop ends them, and may be called more than once; the channel is not closed.
 func (b *Inbox) Watch(s chunk.Session, run string) (hints <-chan struct{}, stop func(), err error) {

@@ -55,3 +55,16 @@ func (q *Queue) withdraw(ctx context.Context, stream, filter string, s chunk.Ses
 		}
 	}
 }
+
+// HasCommand reports whether the queue has a command of a session, of any agent type.
+func (q *Queue) HasCommand(ctx context.Context, s chunk.Session) (bool, error) {
+	filter, err := q.cfg.Layout.SessionCommands(s)
+	if err != nil {
+		return false, err
+	}
+	_, err = q.api.NextRetry(ctx, q.cfg.RetryTimeout, q.cfg.Layout.CommandStream(), filter, 1)
+	if errors.Is(err, jsclient.ErrNotFound) {
+		return false, nil
+	}
+	return err == nil, err
+}

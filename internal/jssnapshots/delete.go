@@ -168,7 +168,11 @@ func (st *Store) savedBefore(
 		}
 		last = h.seq
 		if h.known && (!h.Deleted || !h.expiring) {
-			*expired = append(*expired, projector.ExpiredHead{Session: h.session, SavedAt: h.stored, Status: fold.Status(h.Status), Deleted: h.Deleted})
+			head := projector.ExpiredHead{Session: h.session, SavedAt: h.stored, Status: fold.Status(h.Status), Deleted: h.Deleted}
+			if h.Since > 1 {
+				head.RestartedAt = timeOf(h.Created)
+			}
+			*expired = append(*expired, head)
 		}
 	}
 	return last, false, nil

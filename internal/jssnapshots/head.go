@@ -223,16 +223,23 @@ func (s *saving) head(ctx context.Context, snap fold.Snapshot, data []byte) (seq
 	return seq, spilled, err
 }
 
-// cleanUpLate removes the values that a save wrote for a session that was deleted at the same time: the deletion did not find them.
+// cleanUpLate removes the values that a save wrote for a session that was deleted at the same time, and perhaps has started again: the deletion did not find them.
 func (s *saving) cleanUpLate(ctx context.Context, err error) error {
 	if !errors.Is(err, projector.ErrConflict) {
 		return err
 	}
 	now, _, loadErr := s.Load(ctx, s.session)
-	if loadErr != nil || !now.Deleted() {
+	if loadErr != nil || !now.Deleted() && now.Created == s.life {
 		return err // another head counts the same messages
 	}
+	own, keyErr := subjects.SnapshotOwnerKey(s.session.Tree(), ownerName(ownerOf(now)))
+	if keyErr != nil {
+		return errors.Join(err, keyErr)
+	}
 	for key, seq := range s.messages {
+		if key == own && !now.Deleted() {
+			continue // the session that has started again has the same owner
+		}
 		if _, purgeErr := s.purge(ctx, s.b.name, s.b.subject(key), seq+1); purgeErr != nil {
 			return errors.Join(err, purgeErr)
 		}

@@ -23,6 +23,7 @@ type headIndex struct {
 	Ordinal   chunk.Ordinal `json:"ordinal"`
 	Epoch     chunk.Epoch   `json:"epoch,omitempty"`     // highest epoch so far
 	Created   int64         `json:"created,omitempty"`   // milliseconds
+	Since     chunk.Ordinal `json:"since,omitempty"`     // ordinal of the first record if it is not 1: the session was deleted and has started again
 	Began     int64         `json:"began,omitempty"`     // milliseconds
 	Deleted   bool          `json:"deleted,omitempty"`   // the head is a tombstone
 	Approvals int           `json:"approvals,omitempty"` // calls that wait for an approval
@@ -35,11 +36,15 @@ func readIndex(h nats.Header) (i headIndex, ok bool) {
 }
 
 func indexOf(s fold.Snapshot) headIndex {
-	return headIndex{
+	i := headIndex{
 		Status: string(s.Status), AgentType: clipped(s.AgentType), Seq: s.Position.Seq, Ordinal: s.Position.Ordinal, Epoch: s.Epoch,
 		Created: s.Created, Began: s.Run.StartedAt, Deleted: s.Deleted(), Owner: ownerOf(s),
 		Approvals: approvals(s),
 	}
+	if since := s.Chain().FirstOrdinal; since > 1 && !i.Deleted {
+		i.Since = since
+	}
+	return i
 }
 
 // approvals returns the number of calls that wait for an approval.

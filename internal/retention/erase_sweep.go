@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"slices"
 	"time"
 
 	"github.com/tailrace/tailrace/chunk"
@@ -22,6 +23,9 @@ const (
 
 	// stallTimeout is how long a process may be stalled and then write what it has read before the deletion. So long each sweep completes it again.
 	stallTimeout = time.Hour
+
+	// restartAge is how long after a deletion Sweep looks for what a stalled process has written for a session that has started again.
+	restartAge = 72 * time.Hour
 )
 
 // Sweep completes deletions that were interrupted, and removes the snapshots of sessions that have not been written to for SnapshotStore.MaxAge
@@ -33,10 +37,11 @@ func (e *Eraser) Sweep(ctx context.Context) (removed int, err error) {
 	if err != nil {
 		return 0, err
 	}
-	return e.sweep(ctx, now)
+	return e.SweepAt(ctx, now)
 }
 
-func (e *Eraser) sweep(ctx context.Context, now time.Time) (removed int, err error) {
+// SweepAt is Sweep at a time of the server.
+func (e *Eraser) SweepAt(ctx context.Context, now time.Time) (removed int, err error) {
 	maxAge, err := e.store.MaxAge(ctx)
 	if err != nil {
 		return 0, err
@@ -48,11 +53,7 @@ func (e *Eraser) sweep(ctx context.Context, now time.Time) (removed int, err err
 			return removed, err
 		}
 		for _, head := range heads {
-			expired := maxAge > 0 && head.SavedAt.Before(now.Add(-maxAge))
-			if !head.Deleted && !expired {
-				continue
-			}
-			switch done, err := e.expire(ctx, head.Session, expired, !head.SavedAt.After(now.Add(-stallTimeout))); {
+			switch done, err := e.sweepSession(ctx, head, now, maxAge); {
 			case ctx.Err() != nil:
 				return removed, ctx.Err()
 			case err != nil:
@@ -70,6 +71,67 @@ func (e *Eraser) sweep(ctx context.Context, now time.Time) (removed int, err err
 		return removed, fmt.Errorf("%d sessions failed", failed)
 	}
 	return removed, nil
+}
+
+func (e *Eraser) sweepSession(ctx context.Context, head projector.ExpiredHead, now time.Time, maxAge time.Duration) (removed bool, err error) {
+	expired := maxAge > 0 && head.SavedAt.Before(now.Add(-maxAge))
+	switch {
+	case head.Deleted || expired:
+		return e.expire(ctx, head.Session, expired, !head.SavedAt.After(now.Add(-stallTimeout)))
+	case head.RestartedAt.After(now.Add(-restartAge)):
+		return false, e.removeEarlier(ctx, head.Session, now)
+	}
+	return false, nil
+}
+
+// removeEarlier removes what stalled processes have written for a session after its deletion and after it has started again: packs and objects, dead letters of
+// records before its first one, and values of the inbox for runs that it does not have. A run that it does not have may be about to start, but not for longer
+// than stallTimeout without a command.
+func (e *Eraser) removeEarlier(ctx context.Context, s chunk.Session, now time.Time) error {
+	if err := e.store.DeleteEarlier(ctx, s); err != nil {
+		return err
+	}
+	snap, err := e.reader.Head(ctx, s)
+	if errors.Is(err, chunk.ErrUnknownSession) {
+		return nil // deleted again
+	}
+	if err != nil {
+		return err
+	}
+	if err := e.deadLettersBefore(ctx, s, snap.Created); err != nil {
+		return err
+	}
+	if queued, err := e.queue.HasCommand(ctx, s); queued || err != nil {
+		return err
+	}
+	return e.inbox.DeleteOtherRuns(ctx, s, now.Add(-stallTimeout), func(run string) bool {
+		return run == snap.Run.ID || slices.ContainsFunc(snap.PastRuns, func(past fold.Run) bool { return past.ID == run })
+	})
+}
+
+// deadLettersBefore removes the dead letters of records that the log stored before a time in milliseconds.
+func (e *Eraser) deadLettersBefore(ctx context.Context, s chunk.Session, created int64) error {
+	stream := e.cfg.Layout.DeadLetterStream()
+	filter, err := e.cfg.Layout.DeadLetters(s)
+	if err != nil {
+		return err
+	}
+	for from := uint64(1); ; {
+		m, err := e.client.NextRetry(ctx, retryTimeout, stream, filter, from)
+		if errors.Is(err, jsclient.ErrNotFound) {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+		from = m.Seq + 1
+		if at := parseDeadLetter(m, e.cfg.Layout).Origin.Stored; at.IsZero() || at.UnixMilli() >= created {
+			continue
+		}
+		if _, err := e.purge(ctx, "dead letters", stream, m.Subject, from); err != nil {
+			return err
+		}
+	}
 }
 
 // expire removes the rest of a deleted session, or an expired snapshot. It appends no deletion record: the log is empty, or ends with one, or belongs to a

@@ -33,6 +33,9 @@ type SnapshotStore interface {
 	// any. With expire, because no process can add to the data any more, it sets the TTL of the tombstone.
 	DeleteData(ctx context.Context, tombstone fold.Snapshot, r, before projector.Revision, expire bool) (bool, error)
 
+	// DeleteEarlier removes what a session had before it was deleted and started again.
+	DeleteEarlier(ctx context.Context, s chunk.Session) error
+
 	// StoredSessions returns the sessions under the root of s that have stored data.
 	StoredSessions(ctx context.Context, s chunk.Session) ([]chunk.Session, error)
 
@@ -289,8 +292,9 @@ type deletion struct {
 	fence bool
 }
 
-// deletionRecordTTL is long enough for every attached reader to get the last record, also through an edge that has to reconnect.
-const deletionRecordTTL = 2 * time.Minute
+// deletionRecordTTL is the time in which the record fences a writer that is stalled. It is long enough for every attached reader to get it, also through an edge
+// that has to reconnect.
+const deletionRecordTTL = stallTimeout
 
 // end appends the last record to the log, unless it is there already or the session does not exist.
 func (d *deletion) end(ctx context.Context) error {

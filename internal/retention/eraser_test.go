@@ -101,7 +101,7 @@ func (w *env) left() (all []string) {
 func (w *env) onlyTombstones(sessions ...chunk.Session) {
 	w.Helper()
 	w.goneAfter(func(ctx context.Context) error {
-		_, err := w.eraser.sweep(ctx, time.Now().Add(time.Hour))
+		_, err := w.eraser.SweepAt(ctx, time.Now().Add(time.Hour))
 		return err
 	}, sessions...)
 }
@@ -387,7 +387,7 @@ func TestMaxAge(t *testing.T) {
 	}
 	sweep := func(in time.Duration, want int) {
 		t.Helper()
-		if n, err := w.eraser.sweep(t.Context(), time.Now().Add(in)); err != nil || n != want {
+		if n, err := w.eraser.SweepAt(t.Context(), time.Now().Add(in)); err != nil || n != want {
 			t.Errorf("in %s: %d removed, %v; want %d", in, n, err, want)
 		}
 	}

@@ -46,7 +46,7 @@ func (w *env) sweepLater(ctx context.Context, store SnapshotStore) error {
 		return err
 	}
 	return Every(ctx, l, func(ctx context.Context) error {
-		_, err := e.sweep(ctx, time.Now().Add(time.Hour))
+		_, err := e.SweepAt(ctx, time.Now().Add(time.Hour))
 		return err
 	}, nil)
 }

@@ -43,7 +43,7 @@ func TestExpiryLosesAgainstARun(t *testing.T) {
 	must(t, err)
 	sweep := func(want int) {
 		t.Helper()
-		if n, err := eraser.sweep(t.Context(), time.Now().Add(91*24*time.Hour)); err != nil || n != want || expired != want {
+		if n, err := eraser.SweepAt(t.Context(), time.Now().Add(91*24*time.Hour)); err != nil || n != want || expired != want {
 			t.Errorf("%d removed, %d reported, %v; want %d", n, expired, err, want)
 		}
 	}

@@ -43,7 +43,7 @@ func TestSweepContinuesAfterAFailure(t *testing.T) {
 	stop()
 	eraser, err := NewEraser(w.JS, unloadable{w.store, s1}, EraserConfig{})
 	must(t, err)
-	if n, err := eraser.sweep(t.Context(), time.Now().Add(time.Hour)); n != 2 || err == nil {
+	if n, err := eraser.SweepAt(t.Context(), time.Now().Add(time.Hour)); n != 2 || err == nil {
 		t.Errorf("%d sessions removed, %v; want 2 and an error", n, err)
 	}
 	w.onlyTombstones(all...)

@@ -1,0 +1,154 @@
+package jssnapshots
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+
+	"github.com/nats-io/nats.go/jetstream"
+
+	"github.com/tailrace/tailrace/chunk"
+	"github.com/tailrace/tailrace/projector"
+	"github.com/tailrace/tailrace/subjects"
+)
+
+// DeleteEarlier removes the packs and objects that a session had before it was deleted and started again: a process that was stalled has written them after the
+// deletion, and crashed before it could remove them. A session that has not started again is left as it is.
+func (st *Store) DeleteEarlier(ctx context.Context, s chunk.Session) error {
+	head, r, err := st.Load(ctx, s)
+	if errors.Is(err, projector.ErrNoSnapshot) {
+		return nil
+	}
+	if err != nil || head.Deleted() {
+		return err
+	}
+	b, err := st.bucketOf(ctx, s)
+	if err != nil {
+		return err
+	}
+	old := earlier{Store: st, b: b, session: s, life: head.Created, referenced: make(map[string]bool)}
+	if err := old.removePacks(ctx); err != nil {
+		return fmt.Errorf("remove earlier messages of %s: %w", s, err)
+	}
+	if r&isObject != 0 {
+		if err := old.keepHead(ctx); err != nil {
+			return err
+		}
+	}
+	if err := old.removeObjects(ctx, sequence(r)); err != nil {
+		return fmt.Errorf("remove earlier objects of %s: %w", s, err)
+	}
+	return nil
+}
+
+// earlier removes the data of earlier lives of a session, see packInfo.
+type earlier struct {
+	*Store
+
+	b          *bucket
+	session    chunk.Session
+	life       int64           // the current one
+	referenced map[string]bool // objects of the current life
+}
+
+func (e *earlier) subjects(ctx context.Context, keys func(chunk.Session) (string, error)) (map[string]uint64, error) {
+	filter, err := keys(e.session)
+	if err != nil {
+		return nil, err
+	}
+	info, err := e.info(ctx, e.b, e.b.subject(filter))
+	if err != nil {
+		return nil, err
+	}
+	return info.State.Subjects, nil
+}
+
+func (e *earlier) removePacks(ctx context.Context) error {
+	packs, err := e.subjects(ctx, subjects.SnapshotPackKeys)
+	if err != nil {
+		return err
+	}
+	for subject := range packs {
+		m, err := e.lastMessage(ctx, e.b, subject)
+		if errors.Is(err, jetstream.ErrMsgNotFound) {
+			continue
+		}
+		if err != nil {
+			return err
+		}
+		life, object := lifeOf(m.Data)
+		if life == e.life {
+			e.referenced[object] = true
+			continue
+		}
+		// The pack is not of a later life, because that would begin after this look at the head.
+		switch now, _, err := e.Load(ctx, e.session); {
+		case errors.Is(err, projector.ErrNoSnapshot) || err == nil && now.Created != e.life:
+			return nil // deleted again
+		case err != nil:
+			return err
+		}
+		if object != "" {
+			if err := e.discard(ctx, e.b, e.session, object); err != nil {
+				return err
+			}
+		}
+		if _, err := e.purge(ctx, e.b.name, subject, m.Seq+1); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// lifeOf returns the life of a pack, and the name of its object, "" if it has none.
+func lifeOf(value []byte) (life int64, object string) {
+	if p, spilled := readPointer(value); spilled {
+		return p.Life, p.Object
+	}
+	var info packInfo
+	if json.Unmarshal(value[:packHeader(value)], &info) != nil {
+		return 0, ""
+	}
+	return info.Life, ""
+}
+
+// keepHead notes the object of the current head.
+func (e *earlier) keepHead(ctx context.Context) error {
+	key, err := subjects.SnapshotHeadKey(e.session)
+	if err != nil {
+		return err
+	}
+	m, err := e.last(ctx, e.b, key)
+	if p, spilled := readPointer(m.value); spilled {
+		e.referenced[p.Object] = true
+	}
+	return err
+}
+
+// removeObjects removes the objects that were noted before the current life and before its head.
+func (e *earlier) removeObjects(ctx context.Context, before uint64) error {
+	notes, err := e.subjects(ctx, subjects.SnapshotObjectKeys)
+	if err != nil {
+		return err
+	}
+	for subject := range notes {
+		object, _ := subjects.SnapshotObjectOf(e.b.key(subject))
+		if e.referenced[object] {
+			continue
+		}
+		note, err := e.lastMessage(ctx, e.b, subject)
+		switch {
+		case errors.Is(err, jetstream.ErrMsgNotFound):
+			continue
+		case err != nil:
+			return err
+		case note.Seq >= before || note.Stored.UnixMilli() >= e.life:
+			continue
+		}
+		if err := e.discard(ctx, e.b, e.session, object); err != nil {
+			return err
+		}
+	}
+	return nil
+}
