@@ -33,6 +33,7 @@ type answer struct {
 	whole  *timer
 
 	queue []chunk.Chunk
+	begun bool // an event was read
 	ended bool
 	fail  *failure
 }
@@ -85,6 +86,7 @@ func (a *answer) read(ctx context.Context) error {
 	case string(data) == "[DONE]":
 		a.end(nil)
 	default:
+		a.begun = true
 		a.queue, err = a.tr.Translate(data)
 		if err != nil {
 			a.end(&failure{code: CodeInvalid, cause: fmt.Errorf("event %.100q: %w", data, err)})
@@ -95,6 +97,9 @@ func (a *answer) read(ctx context.Context) error {
 
 // end ends the response. A connection that breaks after the end of the answer does not matter.
 func (a *answer) end(f *failure) {
+	if f == nil && !a.begun {
+		f = failuref(CodeInvalid, "the response has no event")
+	}
 	a.ended, a.fail = true, f
 	a.queue = a.tr.End()
 	a.close()

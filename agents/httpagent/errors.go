@@ -33,7 +33,7 @@ const (
 
 // userMessages are the messages that users see.
 var userMessages = map[string]string{
-	CodeUnavailable:    "the agent is unreachable",
+	CodeUnavailable:    "the agent is not available",
 	CodeTimeout:        "the agent did not answer in time",
 	CodeRateLimited:    "the agent's request limit is exceeded",
 	CodeRejected:       "the agent rejected the request",

@@ -4,7 +4,7 @@ import (
 	"github.com/tailrace/tailrace/chunk"
 	"github.com/tailrace/tailrace/codec/aisdk"
 	"github.com/tailrace/tailrace/internal/dialect"
-	"github.com/tailrace/tailrace/internal/rawjson"
+	"github.com/tailrace/tailrace/internal/ingestion"
 )
 
 // nativeTranslator reads chunks of the log. Their agentId, agentType, timestamp and step may be left out.
@@ -22,7 +22,10 @@ func newNativeTranslator(r dialect.Run) dialect.Translator {
 
 // Translate implements dialect.Translator.
 func (n *nativeTranslator) Translate(raw []byte) ([]chunk.Chunk, error) {
-	c, err := chunk.Decode(n.complete(rawjson.TrimSpace(raw)))
+	if o, ok := ingestion.Outlined(raw); ok {
+		raw = o.Filled(ingestion.Base{AgentID: n.run.Session, AgentType: n.run.AgentType, Timestamp: 1}) // the step has its own time
+	}
+	c, err := chunk.Decode(raw)
 	if err != nil {
 		return nil, err
 	}
@@ -42,25 +45,6 @@ func (n *nativeTranslator) Translate(raw []byte) ([]chunk.Chunk, error) {
 	}
 	c.Step = n.step
 	return []chunk.Chunk{c}, nil
-}
-
-// complete returns the object with the head that it lacks.
-func (n *nativeTranslator) complete(raw []byte) []byte {
-	if len(raw) < 2 || raw[0] != '{' || raw[len(raw)-1] != '}' {
-		return raw // chunk.Decode reports it
-	}
-	o := rawjson.Object{Dst: append(make([]byte, 0, len(raw)+128), raw[:len(raw)-1]...)}
-	for _, m := range []struct{ name, value string }{{"agentId", n.run.Session}, {"agentType", n.run.AgentType}} {
-		if rawjson.Get(raw, m.name) == nil {
-			o.String(m.name, m.value)
-		}
-	}
-	for _, name := range []string{"timestamp", "step"} {
-		if rawjson.Get(raw, name) == nil {
-			o.Raw(name, []byte("0"))
-		}
-	}
-	return o.End()
 }
 
 // End implements dialect.Translator.

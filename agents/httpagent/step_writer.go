@@ -5,6 +5,7 @@ import (
 	"errors"
 	"io"
 	"log/slog"
+	"regexp"
 	"time"
 
 	"github.com/tailrace/tailrace/chunk"
@@ -154,12 +155,26 @@ func (w *stepWriter) until() time.Time {
 func (w *stepWriter) failed(f *failure, b chunk.StreamFailed) error {
 	switch {
 	case w.problem != nil: // what was sent after it does not matter
-		return &workers.Error{Message: w.problem.Error, Code: CodeFailed, Cause: errors.New("the endpoint sent an error")}
+		return &workers.Error{Message: w.problem.Error, Code: codeOf(w.problem.Code), Cause: errors.New("the endpoint sent an error")}
 	case f != nil:
 		return f
 	}
-	if d := b.ErrorDetail; d != nil && d.Code != nil && *d.Code == aisdk.CodeConnectionLost {
+	var code *string
+	if b.ErrorDetail != nil {
+		code = b.ErrorDetail.Code
+	}
+	if code != nil && *code == aisdk.CodeConnectionLost {
 		return &failure{code: CodeConnectionLost, cause: io.ErrUnexpectedEOF}
 	}
-	return &workers.Error{Message: b.Error, Code: CodeFailed, Cause: errors.New("the endpoint ended its answer with a failure")}
+	return &workers.Error{Message: b.Error, Code: codeOf(code), Cause: errors.New("the endpoint ended its answer with a failure")}
+}
+
+var codePattern = regexp.MustCompile(`^[A-Za-z0-9_.:-]{1,64}$`)
+
+// codeOf returns the code of a failure that the endpoint has reported, CodeFailed if it has none.
+func codeOf(code *string) string {
+	if code == nil || *code == aisdk.CodeAgentFailed || !codePattern.MatchString(*code) {
+		return CodeFailed
+	}
+	return *code
 }

@@ -10,6 +10,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/tailrace/tailrace/internal/ingestion"
 	"github.com/tailrace/tailrace/internal/openaistream"
 	"github.com/tailrace/tailrace/workers"
 )
@@ -24,6 +25,7 @@ const (
 	CodeInvalidRequest  = openaistream.CodeInvalidRequest  // provider_invalid_request
 	CodeContextExceeded = openaistream.CodeContextExceeded // provider_context_length_exceeded
 	CodeContentFiltered = openaistream.CodeContentFiltered // provider_content_filtered
+	CodeInvalidResponse = openaistream.CodeInvalidResponse // provider_invalid_response
 	CodeUnknown         = openaistream.CodeUnknown         // provider_unknown
 )
 
@@ -31,6 +33,7 @@ const (
 type failure struct {
 	code  string
 	final bool          // not retryable, whatever the code
+	again bool          // retryable, although the code is not
 	after time.Duration // the delay that the endpoint requests, 0 for none
 	cause error         // for the log; without secrets
 }
@@ -38,7 +41,7 @@ type failure struct {
 func (f *failure) Error() string { return f.code + ": " + f.cause.Error() }
 
 func (f *failure) retryable() bool {
-	return openaistream.Temporary(f.code) && !f.final
+	return (openaistream.Temporary(f.code) || f.again) && !f.final
 }
 
 // asError returns the error that fails the run.
@@ -51,6 +54,11 @@ var (
 
 	// errStreamCut reports an incomplete response stream.
 	errStreamCut = errors.New("response stream incomplete")
+
+	// Responses that the endpoint has ended, and that are not valid.
+	errNothing  = errors.New("response without an event")
+	errNoFinish = errors.New("response without a finish reason")
+	errCutWhole = errors.New("response ended before its finish reason")
 )
 
 // classify converts an error of a request with context ctx.
@@ -79,10 +87,14 @@ func (a *Agent) classify(ctx context.Context, err error) *failure {
 	case errors.As(err, &event):
 		f.code, f.final = event.Classify(0)
 		f.cause = a.clean(errorForLog(event, 0, f.code))
+	case errors.Is(err, errNothing), errors.Is(err, errNoFinish), errors.Is(err, errMediaType), errors.Is(err, ingestion.ErrLineTooLarge):
+		f.code = CodeInvalidResponse
+	case errors.Is(err, errCutWhole), errors.Is(err, openaistream.ErrMalformed): // perhaps what is between has cut it
+		f.code, f.again = CodeInvalidResponse, true
 	case errors.As(err, &wire) && wire.Timeout():
 		f.code = CodeTimeout
 	default:
-		// The connection was refused or closed, or the response is malformed.
+		// The connection was refused or closed.
 		f.code = CodeUnavailable
 	}
 	return f

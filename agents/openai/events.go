@@ -1,6 +1,7 @@
 package openai
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"io"
@@ -28,40 +29,49 @@ func events(body io.Reader) iter.Seq2[[]byte, error] {
 				yield(nil, err)
 				return
 			}
-			if !yield(data, nil) {
+			if len(bytes.TrimSpace(data)) > 0 && !yield(data, nil) {
 				return
 			}
 		}
 	}
 }
 
-// read writes a response to the step. The error is of the endpoint or the connection, unless p has one.
-func (p *stepWriter) read(ctx context.Context, body io.Reader) (result, error) {
+// read writes a response to the step. whole: the body cannot end before the response without an error. The error is of the endpoint or the connection, unless p has
+// one.
+func (p *stepWriter) read(ctx context.Context, body io.Reader, whole bool) (result, error) {
 	var r openaistream.Reader
 	err := p.readAll(ctx, body, &r)
 	switch {
 	case p.err != nil:
 		return result{}, p.err
-	case r.Finish != "": // the answer is complete; after an error, at most its usage is missing
+	case r.Failure != nil:
+		return result{}, r.Failure
+	case r.Finish != "": // the answer is complete; after an error of the connection, at most its usage is missing
 		slices.SortFunc(p.calls, func(a, b *call) int { return a.Index - b.Index })
 		end := result{finish: r.Finish}
 		if u := r.Usage; u != nil {
 			end.usage = tokens{in: u.In, out: u.Out, cached: u.Cached, written: u.Written, known: true}
 		}
 		return end, nil
-	case r.Failure != nil:
-		return result{}, r.Failure
 	case err != nil:
 		return result{}, err
+	case whole && p.nothing:
+		return result{}, errNothing
+	case whole && r.Usage != nil: // which follows the reason
+		return result{}, errNoFinish
+	case whole:
+		return result{}, errCutWhole
 	}
 	return result{}, errStreamCut
 }
 
 func (p *stepWriter) readAll(ctx context.Context, body io.Reader, r *openaistream.Reader) error {
+	p.nothing = true
 	for data, err := range events(body) {
 		if err != nil {
 			return err
 		}
+		p.nothing = false
 		parts, err := r.Read(data)
 		if err != nil {
 			return err

@@ -19,6 +19,7 @@ type stepWriter struct {
 	answer    strings.Builder // the text, for a reminder
 	reasoning strings.Builder // likewise
 	emitted   bool            // output was written
+	nothing   bool            // no event was read
 	err       error           // write error of the step
 }
 

@@ -5,8 +5,11 @@ import (
 	"cmp"
 	"context"
 	"encoding/json"
+	"errors"
+	"fmt"
 	"io"
 	"maps"
+	"mime"
 	"net/http"
 	"strconv"
 	"strings"
@@ -92,8 +95,18 @@ func (a *Agent) send(ctx context.Context, q request, p *stepWriter) (result, err
 	if res.StatusCode >= http.StatusMultipleChoices { // also a redirect, which is not followed
 		return result{}, readStatus(res, body)
 	}
-	return p.read(ctx, body)
+	// One that ignores that a stream is asked for, or a page of a proxy.
+	if media, _, _ := mime.ParseMediaType(res.Header.Get("Content-Type")); media == "application/json" || media == "text/html" {
+		if failed := readStatus(res, body); failed.body != (openaistream.Error{}) {
+			return result{}, &failed.body
+		}
+		return result{}, fmt.Errorf("%w: got %s", errMediaType, media)
+	}
+	whole := res.ContentLength >= 0 || res.ProtoMajor > 1 || len(res.TransferEncoding) > 0 // chunked
+	return p.read(ctx, body, whole)
 }
+
+var errMediaType = errors.New("response is not text/event-stream")
 
 // readStatus returns the error of a response. A body that cannot be read is no more than a missing message.
 func readStatus(res *http.Response, body io.Reader) *statusError {

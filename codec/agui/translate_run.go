@@ -32,6 +32,10 @@ func (t *Translator) runFinished(e event) {
 		}
 		t.endStep(a, nil)
 	}
+	if t.ending == fails { // of two ends the worse one counts
+		t.usage(e)
+		return
+	}
 	t.ending, t.output = ended, e.object["result"]
 	outcome := e.object.object("outcome")
 	switch kind, _ := outcome.text("type"); kind {

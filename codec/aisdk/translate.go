@@ -277,7 +277,9 @@ func (t *Translator) part(p part) bool {
 		t.ending, t.text = errored, *text
 		t.emit(chunk.Error{Error: *text, Code: new(CodeAgentFailed)})
 	case "abort":
-		t.ending = complete
+		if t.ending != errored { // of two ends the worse one counts
+			t.ending = complete
+		}
 		t.emit(chunk.RunInterrupted{RunID: t.cfg.RunID, Reason: p.maybe("reason")})
 	case "text-start", "text-delta", "text-end", "reasoning-start", "reasoning-delta", "reasoning-end":
 		return t.textPart(p)

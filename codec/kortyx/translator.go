@@ -63,7 +63,7 @@ func New(cfg Config) *Translator {
 func (t *Translator) Interrupts() []Interrupt { return t.interrupts }
 
 // Translate translates one chunk, JSON in UTF-8. The result may be empty, and belongs to the caller. The error is chunk.ErrInvalid: raw is not a JSON object
-// with a type, or exceeds the limits of package chunk; then nothing has changed. Chunks after done have no effect.
+// with a type, or exceeds the limits of package chunk; then nothing has changed. Chunks after done have no effect, except for an error.
 func (t *Translator) Translate(raw []byte) ([]chunk.Chunk, error) {
 	whole, err := open(raw)
 	if err != nil {
@@ -74,7 +74,7 @@ func (t *Translator) Translate(raw []byte) ([]chunk.Chunk, error) {
 	if !ok || kind == "" {
 		return nil, &chunk.FieldError{Field: "type", Want: "the type of a Kortyx chunk"}
 	}
-	if t.ended || t.done && !t.paused {
+	if t.ended || t.done && !t.paused && kind != "error" { // of two ends the worse one counts
 		return nil, nil
 	}
 	t.resume()

@@ -17,8 +17,33 @@ func (t *Translator) resume(a *agent) {
 	if !a.paused {
 		return
 	}
-	a.paused, a.ending = false, interrupted
+	a.paused, a.ending, a.waiting = false, interrupted, nil
 	t.emit(a, chunk.StreamActive{})
+}
+
+// finish handles the end of an answer. Of two ends the worse one counts, and an agent whose call waits has a finish too.
+func (a *agent) finish(reason string) {
+	a.over = true
+	a.broke = a.broke || reason == "error"
+	switch {
+	case a.broke:
+		a.ending = failed
+	case len(a.waiting) > 0:
+		a.ending = waits
+	default:
+		a.ending = finished
+	}
+}
+
+// wait notes that a call waits for a user.
+func (a *agent) wait(id, reason string) {
+	a.ending, a.waitFor = waits, reason
+	a.waiting = append(a.waiting, id)
+}
+
+// answered notes that a call has its outcome.
+func (a *agent) answered(id string) {
+	a.waiting = slices.DeleteFunc(a.waiting, func(waiting string) bool { return waiting == id })
 }
 
 // end handles the end of a response.

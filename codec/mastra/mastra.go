@@ -87,6 +87,8 @@ type agent struct {
 	ending  ending      // the outcome if the response ended now
 	waitFor string      // of waits
 	over    bool        // a finish was the last chunk
+	broke   bool        // a finish had the reason error
+	waiting []string    // ids of calls that wait for a user
 	paused  bool        // stream_paused was written
 	ended   bool        // stream_end or stream_failed was written
 
@@ -183,10 +185,7 @@ func (t *Translator) translate(a *agent, m message) bool {
 		// also one without content, as after an error: the step has ended
 		t.emit(a, chunk.StepEnd{Usage: m.payload.object("output").object("usage").usage(), FinishReason: m.payload.object("stepResult").reason()})
 	case "finish":
-		a.ending, a.over = finished, true
-		if reason, _ := m.payload.object("stepResult").text("reason"); reason == "error" {
-			a.ending = failed
-		}
+		a.finish(m.payload.object("stepResult").or("reason", ""))
 	case "text-start", "text-end", "reasoning-start":
 	case "text-delta":
 		return t.text(a, m)
@@ -210,7 +209,9 @@ func (t *Translator) translate(a *agent, m message) bool {
 		return t.error(a, m.payload)
 	case "abort":
 		// the finish after it has the reason tripwire, and only ends the stream
-		a.ending = finished
+		if a.ending != failed {
+			a.ending = finished
+		}
 		t.emit(a, chunk.RunInterrupted{RunID: a.run, Reason: m.payload.maybe("reason")})
 	case "tripwire":
 		return t.tripwire(a, m.payload)

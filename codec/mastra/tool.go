@@ -56,16 +56,17 @@ func (t *Translator) translateTool(a *agent, m message) bool {
 		f := readFailure(m.payload["error"])
 		t.endCall(a, id, m.payload, chunk.ToolEnd{ToolCallID: id, ToolName: c.name, Error: &f.text, ErrorCode: f.code, ProviderExecuted: &serverSide})
 	case "tool-call-approval":
-		a.ending, a.waitFor = waits, "tool_approval"
+		a.wait(id, "tool_approval")
 		t.startCall(a, id, m.payload)
 		t.emit(a, chunk.ToolApprovalRequest{ToolCallID: id, ToolName: c.name, ApprovalID: a.approval(id), Input: arguments(m.payload["args"])})
 	case "tool-output-denied":
+		a.answered(id)
 		approval := m.payload.object("approval")
 		t.startCall(a, id, m.payload)
 		t.close(a, id, failure{text: approval.or("reason", "denied")}, failed)
 		t.emit(a, chunk.ToolApprovalResponse{ToolCallID: id, ToolName: c.name, ApprovalID: a.approval(id), Reason: approval.maybe("reason")})
 	case "tool-call-suspended":
-		a.ending, a.waitFor = waits, "tool_suspended"
+		a.wait(id, "tool_suspended")
 		t.startCall(a, id, m.payload)
 		t.passThrough(a, m) // before the pause, so that readers of the pause have the reason
 		t.emit(a, chunk.RunPaused{RunID: a.run, Reason: a.waitFor, PendingToolName: &c.name, PendingToolCallID: &id})
@@ -127,6 +128,7 @@ func (t *Translator) startCall(a *agent, id string, p object) {
 
 // endCall ends a call, and before it the sub-agents of the call.
 func (t *Translator) endCall(a *agent, id string, p object, end chunk.ToolEnd) {
+	a.answered(id)
 	t.startCall(a, id, p)
 	if end.Error != nil {
 		t.close(a, id, failure{text: *end.Error, code: end.ErrorCode}, failed)

@@ -76,7 +76,7 @@ type Writer interface {
 	// Events queues events. All of them have a sequence, or none has. ReasonSuperseded says that another request has stored events meanwhile: attach again.
 	Events(ctx context.Context, events []Event) error
 
-	// Flush blocks until everything that was queued is stored.
+	// Flush blocks until everything that was queued is stored. It may be called beside the goroutine.
 	Flush(ctx context.Context) error
 
 	// Progress returns what is stored.
@@ -98,6 +98,7 @@ type Progress struct {
 	Line   int64        // all lines up to this one are stored
 	At     chunk.Cursor // behind them
 	Queued bool         // more lines are queued
+	Held   bool         // a stream_end waits for the next line, the end of the body or Flush
 	Err    error        // for which queued lines are not stored, nil for none
 }
 

@@ -38,6 +38,7 @@ type published struct {
 	run       *producers.Run // nil if none is open
 	agentType string         // of the last record
 	step      int64          // likewise
+	failed    bool           // the last run has failed
 }
 
 // PublisherConfig configures a Publisher.
@@ -162,6 +163,12 @@ func (p *Publisher) write(ctx context.Context, session chunk.Session, c chunk.Ch
 		return p.start(ctx, session, c.AgentType, started)
 	}
 	s := p.sessions[session.ID]
+	if t := c.Type(); s != nil && s.run == nil && t.Terminal() { // of two ends the worse one counts
+		if s.failed || t == chunk.TypeStreamEnd {
+			return nil
+		}
+		return fmt.Errorf("%s: %w", t, producers.ErrEnded)
+	}
 	if s == nil || s.run == nil {
 		started := chunk.RunStarted{Mode: "execute"}
 		if session.ID == p.root.ID && len(p.sessions) == 0 {
@@ -182,6 +189,7 @@ func (p *Publisher) write(ctx context.Context, session chunk.Session, c chunk.Ch
 	}
 	if done, err := transition(ctx, s.run, c.Body); done {
 		if t := c.Type(); t == chunk.TypeStreamEnd || t == chunk.TypeStreamFailed {
+			s.failed = t == chunk.TypeStreamFailed
 			err = errors.Join(err, s.close())
 		}
 		return err

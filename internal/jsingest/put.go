@@ -74,6 +74,9 @@ func (w *writer) tryPut(ctx context.Context, s *session, c chunk.Chunk, at codec
 	case whole:
 		return w.skip(ctx, s, c, at)
 	}
+	if t := c.Type(); s.over && (s.failed && t.Terminal() || t == chunk.TypeStreamEnd) { // of two ends the worse one counts
+		return nil
+	}
 	if err := w.switchTo(ctx, s); err != nil {
 		return err
 	}
@@ -143,7 +146,7 @@ func (w *writer) switchTo(ctx context.Context, s *session) error {
 		return nil
 	}
 	if last != nil {
-		if err := w.Flush(ctx); err != nil {
+		if err := w.flush(ctx); err != nil {
 			return err
 		}
 	}
@@ -161,6 +164,7 @@ func (w *writer) write(ctx context.Context, s *session, c chunk.Chunk, at codec.
 	}
 	if done, err := transition(ctx, s.run, c.Body); done {
 		if c.Type().Terminal() {
+			s.failed = err == nil && c.Type() == chunk.TypeStreamFailed
 			return w.ended(s, err)
 		}
 		s.waits = s.waits && err != nil

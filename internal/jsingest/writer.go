@@ -1,6 +1,7 @@
 package jsingest
 
 import (
+	"bytes"
 	"cmp"
 	"context"
 	"errors"
@@ -35,6 +36,8 @@ type writer struct {
 	events     bool   // the lines are of events
 	appends    bool   // the lines have no numbers of the client: none of them is stored yet
 
+	writing sync.Mutex // held while a native line is written
+
 	mu      sync.Mutex // guards the fields below
 	current *session   // whose records are queued; nil before the first
 	before  position   // what is stored of the other sessions
@@ -42,6 +45,14 @@ type writer struct {
 	last    codec.InputPosition
 	base    int64 // number of the line before the first one of the request
 	placed  bool  // base is known: not before the first line of a request that appends
+	held    *heldLine
+}
+
+// heldLine is a stream_end that waits for the next line, because of two ends the worse one counts: a stream_failed takes its place.
+type heldLine struct {
+	number       int64
+	agent, event string
+	text         []byte
 }
 
 // position is how far the lines are stored.
@@ -56,6 +67,7 @@ type session struct {
 
 	run       *producers.Run // nil if it had ended before this request
 	over      bool           // the run has ended
+	failed    bool           // likewise, with a failure
 	waits     bool           // the run waits since an earlier response of the dialect
 	agentType string         // of the last record
 	step      int64          // likewise
@@ -150,7 +162,8 @@ func (w *writer) beginNative(ctx context.Context, first int64, h producers.Head)
 // add continues the session of h, unless its run has ended.
 func (w *writer) add(ctx context.Context, h producers.Head) error {
 	status := statusOf(h.Type)
-	s := &session{Head: h, agentType: h.Chunk.AgentType, step: h.Chunk.Step, over: status == ingestion.Ended || status == ingestion.Failed}
+	s := &session{Head: h, agentType: h.Chunk.AgentType, step: h.Chunk.Step, failed: status == ingestion.Failed}
+	s.over = s.failed || status == ingestion.Ended
 	s.waits = w.translator != nil && status == ingestion.Paused && h.Input.First != w.first
 	if !s.over {
 		run, err := w.producer.Continue(ctx, h, w.of.ID)
@@ -183,10 +196,18 @@ func (w *writer) Line(ctx context.Context, number int64, text []byte) error {
 
 // EndOfBody implements ingestion.Writer.
 func (w *writer) EndOfBody(ctx context.Context, number int64) error {
-	if w.translator == nil {
-		return nil
+	if w.translator != nil {
+		return w.putAll(ctx, w.base+number+1, w.translator.End())
 	}
-	return w.putAll(ctx, w.base+number+1, w.translator.End())
+	w.writing.Lock()
+	defer w.writing.Unlock()
+	if err := w.release(ctx); err != nil {
+		return err
+	}
+	if w.placed {
+		w.done(w.base + number)
+	}
+	return nil
 }
 
 func (w *writer) putAll(ctx context.Context, number int64, chunks []chunk.Chunk) error {
@@ -201,21 +222,58 @@ func (w *writer) putAll(ctx context.Context, number int64, chunks []chunk.Chunk)
 
 // native writes a native line. The lines of a request that appends get other numbers after a conflict with another request.
 func (w *writer) native(ctx context.Context, number int64, text []byte) error {
+	w.writing.Lock()
+	defer w.writing.Unlock()
 	if isBlank(text) || isDone(text) {
-		if w.placed {
+		if w.placed && w.held == nil {
 			w.done(w.base + number)
 		}
 		return nil
 	}
 	o, ok := ingestion.Outlined(text)
+	agent := cmp.Or(o.AgentID, w.of.Session.ID)
+	if w.held != nil && o.Type == chunk.TypeStreamFailed && agent == w.held.agent {
+		w.hold(nil)
+	}
+	if err := w.release(ctx); err != nil {
+		return err
+	}
 	if err := w.checkNative(number, o, text); err != nil {
 		return err
 	}
-	if !ok {
+	if ok && o.Type == chunk.TypeStreamEnd {
+		w.hold(&heldLine{number, agent, w.event, bytes.Clone(text)})
+		return nil
+	}
+	return w.writeNative(ctx, number, o, ok, text)
+}
+
+func (w *writer) hold(line *heldLine) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.held = line
+}
+
+// release writes the line that is held.
+func (w *writer) release(ctx context.Context) error {
+	held := w.held
+	if held == nil {
+		return nil
+	}
+	w.hold(nil)
+	event := w.event
+	defer func() { w.event = event }()
+	w.event = held.event
+	o, _ := ingestion.Outlined(held.text)
+	return w.writeNative(ctx, held.number, o, true, held.text)
+}
+
+func (w *writer) writeNative(ctx context.Context, number int64, o ingestion.Outline, isObject bool, text []byte) error {
+	if !isObject {
 		o.AgentID = "" // chunk.Decode refuses it
 	}
 	for {
-		err := w.tryNative(ctx, number, o, ok, text)
+		err := w.tryNative(ctx, number, o, isObject, text)
 		if !w.appends || !w.retries(ctx, err) {
 			return err
 		}
@@ -357,6 +415,15 @@ func (w *writer) session(ctx context.Context, number int64, id string) (*session
 
 // Flush implements ingestion.Writer.
 func (w *writer) Flush(ctx context.Context) error {
+	w.writing.Lock()
+	defer w.writing.Unlock()
+	if err := w.release(ctx); err != nil {
+		return err
+	}
+	return w.flush(ctx)
+}
+
+func (w *writer) flush(ctx context.Context) error {
 	w.mu.Lock()
 	s := w.current
 	w.mu.Unlock()
@@ -379,7 +446,7 @@ func (w *writer) Flush(ctx context.Context) error {
 func (w *writer) Progress() ingestion.Progress {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	p := ingestion.Progress{Line: w.before.line, At: w.before.at}
+	p := ingestion.Progress{Line: w.before.line, At: w.before.at, Held: w.held != nil}
 	if w.placed {
 		p.First = w.base + 1
 	}

@@ -17,6 +17,7 @@ const (
 	CodeInvalidRequest  = "provider_invalid_request"
 	CodeContextExceeded = "provider_context_length_exceeded"
 	CodeContentFiltered = "provider_content_filtered"
+	CodeInvalidResponse = "provider_invalid_response"
 	CodeUnknown         = "provider_unknown"
 )
 
@@ -24,11 +25,12 @@ var userMessages = map[string]string{
 	CodeRateLimited:     "the model's request limit is exceeded",
 	CodeOverloaded:      "the model is overloaded",
 	CodeTimeout:         "the model did not answer in time",
-	CodeUnavailable:     "the model is unreachable",
+	CodeUnavailable:     "the model is not available",
 	CodeAuthFailed:      "the model's provider rejected the credentials",
 	CodeInvalidRequest:  "the model's provider rejected the request",
 	CodeContextExceeded: "the conversation is too long for the model",
 	CodeContentFiltered: "the answer was blocked by the provider's content filter",
+	CodeInvalidResponse: "the model's answer is not valid",
 	CodeUnknown:         "the model's provider reported an error",
 }
 

@@ -130,9 +130,9 @@ func (r *Reader) Begins(data []byte) bool {
 	return false
 }
 
-// fail records an error. After the reason for the end, the answer is complete.
+// fail records an error, also one after the reason for the end: of two ends the worse one counts.
 func (r *Reader) fail(e Error) {
-	if r.Finish == "" && r.Failure == nil {
+	if r.Failure == nil {
 		r.Failure = &e
 	}
 	r.Over = true
@@ -170,7 +170,9 @@ func (r *Reader) chat(data, choices []byte) {
 			continue // one of several answers
 		}
 		r.delta(rawjson.Get(choice, "delta"))
-		if reason := text(choice, "finish_reason"); reason != "" {
+		if reason := text(choice, "finish_reason"); reason == "error" {
+			r.fail(Error{Message: "finish_reason error"})
+		} else if reason != "" {
 			r.finish(chatFinish(reason))
 		}
 	}

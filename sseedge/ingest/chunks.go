@@ -165,7 +165,7 @@ func (t *transfer) relay(ctx context.Context, lines *ingestion.Lines, expiry htt
 				progress = time.After(t.interval())
 			}
 		case <-tick.C:
-			err = t.heartbeat()
+			err = t.heartbeat(ctx)
 			tick.Reset(expiry.Wait(heartbeat - time.Since(t.wrote)))
 		case <-reading.Done():
 		}
@@ -187,7 +187,16 @@ func (t *transfer) relay(ctx context.Context, lines *ingestion.Lines, expiry htt
 }
 
 // heartbeat writes an empty object, unless the client got something since the last one.
-func (t *transfer) heartbeat() error {
+func (t *transfer) heartbeat(ctx context.Context) error {
+	if t.to.Progress().Held { // the client waits for it with an open body
+		flush, cancel := t.server.timeout(ctx)
+		defer cancel()
+		if err := t.to.Flush(flush); err != nil {
+			return err
+		}
+		_, err := t.progress()
+		return err
+	}
 	if time.Since(t.wrote) < t.server.shared.Heartbeat {
 		return nil
 	}
