@@ -131,6 +131,9 @@ func (p *publisher) run(ctx context.Context, in io.Reader) error {
 		err = p.to.Line(ctx, text)
 		switch text = bytes.TrimSpace(text); {
 		case err == nil:
+			for _, w := range p.to.Warnings() {
+				p.report(n, fmt.Errorf("there is no member %q; did you mean %q? It is stored", w.Member, w.Nearest))
+			}
 			if len(text) > 0 && text[0] == '{' { // not [DONE]
 				p.accepted++
 			}

@@ -22,13 +22,19 @@ import uuid
 
 IDLE_SECONDS = 45  # the edge writes a heartbeat every 15 seconds
 MAX_BATCH = 500  # lines of a request
+RETRIED = ("SUPERSEDED", "BODY_CUT")  # a request that was given up and came late, or a proxy
 
 
 class Refused(Exception):
     """What a retry does not change, such as FENCED: another writer has the session."""
 
     def __init__(self, problem):
-        super().__init__("%s %s" % (problem.get("code", ""), problem.get("title") or problem.get("error", "")))
+        text = "%s %s" % (problem.get("code", ""), problem.get("title") or problem.get("error", ""))
+        if problem.get("detail"):
+            text += ": %s" % problem["detail"]
+        if "line" in problem:
+            text += " (line %s, %s stored)" % (problem["line"], problem.get("stored", 0))
+        super().__init__(text)
         self.code = problem.get("code", "")
 
 
@@ -68,9 +74,11 @@ class Run:
                         self.next_line = max(self.next_line, report["stored"] + 1)
                         position = report.get("position", position)
                     if "error" in report:
-                        if report.get("code") in ("UNAVAILABLE", "DRAINING"):
+                        if report.get("status", 0) >= 500 or report.get("code") in RETRIED:
                             raise OSError(report["error"])
                         raise Refused(report)
+                    for warning in report.get("warnings", ()):
+                        print("line {line}: there is no member {member}; did you mean {nearest}?".format(**warning), file=sys.stderr)
                     if report.get("done"):
                         return
             raise OSError("the response was cut")
@@ -115,8 +123,9 @@ class Run:
             try:
                 return attempt()
             except urllib.error.HTTPError as error:
-                if error.code != 429 and error.code < 500:
-                    raise Refused(problem_of(error)) from error
+                problem = problem_of(error)
+                if error.code != 429 and error.code < 500 and problem.get("code") not in RETRIED:
+                    raise Refused(problem) from error
                 wait = float(error.headers.get("Retry-After") or 0)
             except (OSError, http.client.HTTPException, ValueError):
                 pass  # the connection was refused or cut

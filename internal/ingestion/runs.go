@@ -99,6 +99,7 @@ type Progress struct {
 	At     chunk.Cursor // behind them
 	Queued bool         // more lines are queued
 	Held   bool         // a stream_end waits for the next line, the end of the body or Flush
+	Warned []Warning    // at most MaxWarnings
 	Err    error        // for which queued lines are not stored, nil for none
 }
 

@@ -29,6 +29,8 @@ type Publisher struct {
 	begun      bool               // a line was read
 	translator dialect.Translator // nil for native lines
 
+	warnings []ingestion.Warning // about the last line
+
 	sessions map[string]*published // by session id, those that had records
 	aliases  map[string]string     // agentId of the input -> session id
 }
@@ -90,6 +92,9 @@ func (p *Publisher) Line(ctx context.Context, text []byte) error {
 	return p.writeAll(ctx, chunks)
 }
 
+// Warnings returns the warnings about the last line that was written, without its number.
+func (p *Publisher) Warnings() []ingestion.Warning { return p.warnings }
+
 // EndOfInput writes what follows from the end of the input.
 func (p *Publisher) EndOfInput(ctx context.Context) error {
 	if p.translator == nil {
@@ -112,6 +117,7 @@ func (p *Publisher) native(ctx context.Context, text []byte) error {
 	if err != nil {
 		return err
 	}
+	p.warnings = ingestion.Warnings(0, text, c)
 	return p.write(ctx, session, c)
 }
 

@@ -46,6 +46,7 @@ type writer struct {
 	base    int64 // number of the line before the first one of the request
 	placed  bool  // base is known: not before the first line of a request that appends
 	held    *heldLine
+	warned  []ingestion.Warning
 }
 
 // heldLine is a stream_end that waits for the next line, because of two ends the worse one counts: a stream_failed takes its place.
@@ -339,6 +340,11 @@ func (w *writer) tryNative(ctx context.Context, number int64, o ingestion.Outlin
 	if err := w.put(ctx, c, at); err != nil {
 		return err
 	}
+	warnings := ingestion.Warnings(number, text, c)
+	w.mu.Lock()
+	w.warned = append(w.warned, warnings...)
+	w.warned = w.warned[:min(len(w.warned), ingestion.MaxWarnings)]
+	w.mu.Unlock()
 	w.done(number)
 	return nil
 }
@@ -446,7 +452,7 @@ func (w *writer) flush(ctx context.Context) error {
 func (w *writer) Progress() ingestion.Progress {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	p := ingestion.Progress{Line: w.before.line, At: w.before.at, Held: w.held != nil}
+	p := ingestion.Progress{Line: w.before.line, At: w.before.at, Held: w.held != nil, Warned: w.warned}
 	if w.placed {
 		p.First = w.base + 1
 	}

@@ -306,6 +306,8 @@ type reportJSON struct {
 	Next     int64  `json:"next,omitempty"`
 	Position string `json:"position,omitempty"`
 	First    int64  `json:"firstLine,omitempty"`
+
+	Warnings []ingestion.Warning `json:"warnings,omitempty"`
 }
 
 // progress reports what is stored, if it is more than before. queued: there are lines that are not stored yet.
@@ -337,12 +339,15 @@ func (t *transfer) finish(p *httpkit.Problem) *httpkit.Problem {
 	line, at := stored.Line, stored.At
 	first := t.firstLine(stored)
 	if p == nil {
-		t.last(reportJSON{Done: true, Stored: line, Next: line + 1, Position: at.String(), First: first})
+		t.last(reportJSON{Done: true, Stored: line, Next: line + 1, Position: at.String(), First: first, Warnings: stored.Warned})
 		return nil
 	}
 	more := map[string]any{"stored": line}
 	if first > 0 {
 		more["firstLine"] = first
+	}
+	if len(stored.Warned) > 0 {
+		more["warnings"] = stored.Warned
 	}
 	maps.Copy(more, p.More)
 	if at.Seq > 0 {

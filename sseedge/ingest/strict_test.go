@@ -66,6 +66,21 @@ func TestMistakenLines(t *testing.T) {
 	}
 }
 
+// A member that nothing reads is stored, and the last line of the response has a warning if it is like one that the line lacks.
+func TestWarnings(t *testing.T) {
+	w := newEnv(t, nil)
+	w.open(openS1)
+	const file = `{"type":"file","url":"https://a.example/x","mediaType":"text/plain","fileName":"x","note":1}` + "\n"
+	a := w.append(chunksS1, file+`{"type":"file","url":"https://a.example/x","mediaType":"text/plain","filename":"x","fileNames":1}`+"\n"+strings.Repeat(file, 20))
+	warnings, _ := a.members()["warnings"].([]any)
+	if len(warnings) != 10 || fmt.Sprint(warnings[0]) != "map[line:1 member:fileName nearest:filename]" || fmt.Sprint(warnings[1]) != "map[line:3 member:fileName nearest:filename]" {
+		t.Errorf("%s", a.body)
+	}
+	if got := w.lines(chunk.RootSession(tenant, "s1")); strings.Count(got, `"fileName":"x"`) != 21 {
+		t.Error(got)
+	}
+}
+
 // The same holds for events.
 func TestEventsOfUnknownTypes(t *testing.T) {
 	w := newEnv(t, nil)

@@ -16,6 +16,12 @@ export class TailraceError extends Error {
   }
 }
 
+/** describe returns the text of a problem: its title, what is wrong, and with lines which one, and how many are stored. */
+export function describe(title: string, problem: Record<string, unknown>): string {
+  const { detail, line, stored } = problem;
+  return title + (typeof detail === "string" ? `: ${detail}` : "") + (typeof line === "number" ? ` (line ${line}, ${Number(stored ?? 0)} stored)` : "");
+}
+
 /** problemOf reads the problem in a response with an error status. */
 export async function problemOf(response: Response): Promise<TailraceError> {
   let problem: Record<string, unknown> = {};
@@ -26,5 +32,5 @@ export async function problemOf(response: Response): Promise<TailraceError> {
     // not JSON: the status says enough
   }
   const title = typeof problem["title"] === "string" ? problem["title"] : response.statusText;
-  return new TailraceError(`${response.status} ${title}`.trim(), response.status, problem);
+  return new TailraceError(describe(`${response.status} ${title}`.trim(), problem), response.status, problem);
 }

@@ -105,7 +105,8 @@ export class Connection {
         throw new RetryLater(problem, 0); // the caller has the body
       }
       // A browser accepts a status line that was cut: "HTTP/1.1 20" has the status 20.
-      const final = response.status >= 400 && response.status < 500 && ![408, 425, 429].includes(response.status);
+      const again = [408, 425, 429].includes(response.status) || ["SUPERSEDED", "BODY_CUT"].includes(problem.code); // a request that was given up and came late, or a proxy
+      const final = response.status >= 400 && response.status < 500 && !again;
       if (!final) {
         throw new RetryLater(problem, 1000 * (Number(response.headers.get("Retry-After")) || 0));
       }

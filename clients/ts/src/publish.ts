@@ -1,5 +1,5 @@
 import type { Chunk, ChunkBase, ErrorDetail, InputMessage, Parent } from "./chunks.js";
-import { TailraceError } from "./errors.js";
+import { describe, TailraceError } from "./errors.js";
 import { Connection, defaultIdleTimeout, IdleTimer, query, RetryLater, textOf, type ConnectionOptions } from "./http.js";
 import { canStream, Pieces, type PieceSource } from "./pieces.js";
 
@@ -298,7 +298,8 @@ export class PublishedRun {
     const { stored, next, position, done, error, code, status, ...more } = JSON.parse(line) as Report;
     if (stored !== undefined) this.advance(stored, position);
     if (error === undefined) return done === true ? (next ?? (stored ?? 0) + 1) : undefined;
-    const problem = new TailraceError(error, 200, { title: error, code, stored, ...more });
+    const members = { title: error, code, stored, ...more };
+    const problem = new TailraceError(describe(error, members), 200, members);
     const again = (status ?? 0) >= 500 || code === "BODY_CUT" || code === "SUPERSEDED" || (code === "CREDENTIAL_EXPIRED" && this.connection.renew());
     throw again ? new RetryLater(problem, 0) : problem;
   }
