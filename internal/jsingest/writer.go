@@ -205,7 +205,7 @@ func (w *writer) EndOfBody(ctx context.Context, number int64) error {
 	if err := w.release(ctx); err != nil {
 		return err
 	}
-	if w.placed {
+	if w.placed && number > 0 {
 		w.done(w.base + number)
 	}
 	return nil

@@ -232,3 +232,41 @@ func TestEventsOfASubAgentThroughTwoEdges(t *testing.T) {
 		})
 	}
 }
+
+// On three servers, whose replicas lag behind the leader, requests one after another get the numbers that follow, and an event that is sent again is found.
+func TestAppendsOnACluster(t *testing.T) {
+	w := newEnv(t, func(cfg *envConfig) { cfg.edges, cfg.on, cfg.replicas = 2, natstest.StartCluster(t, 3), 3 })
+	w.open(openS1)
+	w.append(chunksS1, `{"type":"subagent_start","subAgentType":"sub","subSessionId":"s1-a","callId":"c"}`)
+	agentOf := func(i int) string { return []string{"s1", "s1-a", "s1-a"}[i%3] }
+	send := func(i int, path, media, body string) answer {
+		t.Helper()
+		a, err := w.edges[i%2].send(t.Context(), http.MethodPost, path, media, strings.NewReader(body))
+		if err != nil || a.status != http.StatusOK {
+			t.Errorf("%d: %s %s %v", i, a, a.body, err)
+		}
+		return a
+	}
+	want := map[string]string{}
+	for i := range 60 {
+		want[agentOf(i)] += fmt.Sprintf("l%d ", i)
+		send(i, chunksS1, "application/x-ndjson", fmt.Sprintf(`{"type":"custom","eventName":"l%d","agentId":%q}`, i, agentOf(i)))
+	}
+	for i := range 60 {
+		want[agentOf(i)] += fmt.Sprintf("e%d ", i)
+		for n := range 2 { // a lost response
+			send(i+n, eventsS1, mediaEvent, fmt.Sprintf(`{"specversion":"1.0","id":"e%d","source":"a","type":"custom","data":{"eventName":"e%d","agentId":%q}}`, i, i, agentOf(i)))
+		}
+	}
+	for session, names := range want {
+		got := ""
+		for _, b := range w.Bodies(chunk.RootSession(tenant, "s1").Child(session)) {
+			if b, ok := b.(chunk.Custom); ok {
+				got += b.EventName + " "
+			}
+		}
+		if got != names {
+			t.Errorf("%s has %s, want %s", session, got, names)
+		}
+	}
+}

@@ -18,6 +18,7 @@ import (
 	"github.com/tailrace/tailrace/internal/testkit/stack"
 	"github.com/tailrace/tailrace/producers"
 	"github.com/tailrace/tailrace/sseedge"
+	"github.com/tailrace/tailrace/topology"
 )
 
 const tenant = "acme"
@@ -43,6 +44,7 @@ type envConfig struct {
 
 	edges    int
 	on       stack.Server // nil for one in this process
+	replicas int
 	edge     sseedge.Config
 	producer producers.Config
 }
@@ -64,7 +66,7 @@ func newEnv(tb testing.TB, change func(*envConfig)) *env {
 	if change != nil {
 		change(&cfg)
 	}
-	w := &env{Stack: stack.Start(tb, stack.Options{On: cfg.on}), t: tb}
+	w := &env{Stack: stack.Start(tb, stack.Options{On: cfg.on, Topology: topology.Config{Replicas: cfg.replicas}}), t: tb}
 	for range cfg.edges {
 		w.edges = append(w.edges, w.newEdge(cfg))
 	}
