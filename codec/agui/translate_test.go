@@ -225,8 +225,8 @@ func TestTranslate(t *testing.T) {
 {"type":"SUBAGENT_STARTED","subagentRunId":"k1","name":"x","parentToolCallId":"c1"}
 {"type":"TEXT_MESSAGE_CONTENT","messageId":"m","delta":"Hi","subagentRunId":"k1"}
 {"type":"SUBAGENT_FINISHED","subagentRunId":"k1","result":{"a":1}}
-{"type":"SUBAGENT_STARTED","subagentRunId":"ns:1","name":"y"}
-{"type":"SUBAGENT_ERROR","subagentRunId":"ns:1","message":"no"}
+{"type":"SUBAGENT_STARTED","subagentRunId":"ns 1","name":"y"}
+{"type":"SUBAGENT_ERROR","subagentRunId":"ns 1","message":"no"}
 {"type":"RUN_FINISHED","threadId":"t","runId":"r"}`,
 			`{"type":"subagent_start","step":0,"subAgentType":"x","subSessionId":"k1","callId":"c1"}
 {"type":"step_start","agentId":"k1","agentType":"x","timestamp":0,"step":1}
@@ -234,9 +234,9 @@ func TestTranslate(t *testing.T) {
 {"type":"step_end","agentId":"k1","agentType":"x","timestamp":0,"step":1}
 {"type":"stream_end","agentId":"k1","agentType":"x","timestamp":0,"step":1,"streamId":"k1"}
 {"type":"subagent_end","step":0,"subAgentType":"x","subSessionId":"k1","callId":"c1","result":{"a":1}}
-{"type":"subagent_start","step":0,"subAgentType":"y","subSessionId":"agui-3d05c03f956b22177a98bb6faf1ce0b6","callId":""}
-{"type":"stream_failed","agentId":"agui-3d05c03f956b22177a98bb6faf1ce0b6","agentType":"y","timestamp":0,"step":0,"error":"no","errorDetail":{"message":"no"}}
-{"type":"subagent_end","step":0,"subAgentType":"y","subSessionId":"agui-3d05c03f956b22177a98bb6faf1ce0b6","callId":"","result":{"error":"no"}}
+{"type":"subagent_start","step":0,"subAgentType":"y","subSessionId":"agui-1ffbb5d3c7331a875df672fa20a14220","callId":""}
+{"type":"stream_failed","agentId":"agui-1ffbb5d3c7331a875df672fa20a14220","agentType":"y","timestamp":0,"step":0,"error":"no","errorDetail":{"message":"no"}}
+{"type":"subagent_end","step":0,"subAgentType":"y","subSessionId":"agui-1ffbb5d3c7331a875df672fa20a14220","callId":"","result":{"error":"no"}}
 {"type":"stream_end","step":0,"streamId":"s1"}
 `},
 	} {

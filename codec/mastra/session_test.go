@@ -133,7 +133,7 @@ func TestResponses(t *testing.T) {
 		},
 		{
 			"a sub-agent with an invalid session id is kept as an event",
-			[]string{nested("a.b", "text-delta", `{"text":"x"}`), good},
+			[]string{nested("a b", "text-delta", `{"text":"x"}`), good},
 			[]string{`custom tool-output`, `stream_end`},
 		},
 		{
