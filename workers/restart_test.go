@@ -10,12 +10,13 @@ import (
 	"github.com/nats-io/nats.go"
 
 	"github.com/tailrace/tailrace/chunk"
+	"github.com/tailrace/tailrace/internal/testkit/seedtest"
 )
 
 // The server restarts in the middle of runs. The worker or its successor continues, and the conversation
 // equals that of an undisturbed run.
 func TestServerRestart(t *testing.T) {
-	random := seeded(t)
+	random := seedtest.Rand(t)
 	w := newEnv(t)
 	w.maxDelta = 1
 	undisturbed := execute("undisturbed", "talker", "Talk!")

@@ -19,6 +19,7 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/tailrace/tailrace/chunk"
+	"github.com/tailrace/tailrace/internal/testkit/seedtest"
 )
 
 var (
@@ -223,10 +224,7 @@ func (t *schedule) compare(want outcomes) error {
 //	go test ./workers -run 'TestSimulation$' -schedules 1000
 //	go test ./workers -run 'TestSimulation$' -seed 5 -schedule 31 # repeat one of them
 func TestSimulation(t *testing.T) {
-	seed := *seedFlag
-	if seed == 0 {
-		seed = rand.Uint64()
-	}
+	seed := seedtest.Seed(t)
 	x := newSimulation(t)
 	names := slices.Sorted(maps.Keys(scenarios))
 	x.runUndisturbed(names...)

@@ -13,6 +13,7 @@ import (
 	"github.com/tailrace/tailrace/chunk"
 	"github.com/tailrace/tailrace/codec/aisdk"
 	"github.com/tailrace/tailrace/internal/control"
+	"github.com/tailrace/tailrace/internal/testkit/seedtest"
 	"github.com/tailrace/tailrace/projector/fold"
 )
 
@@ -78,7 +79,7 @@ func (w *env) stop(s chunk.Session, run string, kind control.StopKind) {
 
 // A run in the queue, or a suspended one with its sub-agents, can be stopped as well.
 func TestStopAtAnyTime(t *testing.T) {
-	random := seeded(t)
+	random := seedtest.Rand(t)
 	w := newEnv(t)
 	w.maxDelta = 1
 	agents := mixedAgent(4, &effectCounter{})

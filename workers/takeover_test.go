@@ -3,7 +3,6 @@ package workers
 import (
 	"context"
 	"errors"
-	"flag"
 	"fmt"
 	"math/rand/v2"
 	"regexp"
@@ -17,20 +16,9 @@ import (
 	"github.com/tailrace/tailrace/consumers"
 	"github.com/tailrace/tailrace/internal/control"
 	"github.com/tailrace/tailrace/internal/conversation"
+	"github.com/tailrace/tailrace/internal/testkit/seedtest"
 	"github.com/tailrace/tailrace/projector/fold"
 )
-
-var seedFlag = flag.Uint64("seed", 0, "seed of the random tests; 0 draws one")
-
-func seeded(t *testing.T) *rand.Rand {
-	t.Helper()
-	seed := *seedFlag
-	if seed == 0 {
-		seed = rand.Uint64()
-	}
-	t.Logf("seed %d", seed)
-	return rand.New(rand.NewPCG(seed, 0))
-}
 
 // mixedAgent writes n steps of text and tools as a function of the step, with pending calls of every kind in
 // the middle. It keeps no state outside of the turn.
@@ -179,7 +167,7 @@ func historyOf(snap fold.Snapshot) string {
 // its commit, between a commit and the pause, between the pause and the sub-agents, among the answers, in a
 // clean-up. The conversation equals that of an undisturbed run.
 func TestCrashAnywhere(t *testing.T) {
-	random := seeded(t)
+	random := seedtest.Rand(t)
 	const steps = 6
 	w := newEnv(t)
 	w.maxDelta = 1

@@ -32,10 +32,10 @@ func (q *Queue) DeleteSession(ctx context.Context, s chunk.Session) (bool, error
 	return some || more, nil
 }
 
-// withdraw removes the messages of a filter one by one: subjects do not contain the root, and another tree may have a session with the same id.
+// withdraw removes the messages of a filter one by one.
 func (q *Queue) withdraw(ctx context.Context, stream, filter string, s chunk.Session) (some bool, err error) {
 	for from := uint64(1); ; {
-		m, err := q.api.NextRetry(ctx, q.cfg.RetryTimeout, stream, filter, from)
+		m, err := q.next(ctx, stream, filter, s, from)
 		if errors.Is(err, jsclient.ErrNotFound) {
 			return some, nil
 		}
@@ -43,9 +43,6 @@ func (q *Queue) withdraw(ctx context.Context, stream, filter string, s chunk.Ses
 			return some, err
 		}
 		from = m.Seq + 1
-		if root, ok := control.RootOf(m.Data); ok && root != s.Root {
-			continue
-		}
 		some = true
 		_, err = jsclient.Retry(ctx, jsclient.Policy{For: q.cfg.RetryTimeout}, func(ctx context.Context) (struct{}, error) {
 			return struct{}{}, q.api.Delete(ctx, stream, m.Seq)
@@ -56,13 +53,28 @@ func (q *Queue) withdraw(ctx context.Context, stream, filter string, s chunk.Ses
 	}
 }
 
+// next returns the first message of a filter from a sequence on that is of s: subjects do not contain the root, and another tree may have a session with the
+// same id.
+func (q *Queue) next(ctx context.Context, stream, filter string, s chunk.Session, from uint64) (jsclient.Message, error) {
+	for {
+		m, err := q.api.NextRetry(ctx, q.cfg.RetryTimeout, stream, filter, from)
+		if err != nil {
+			return m, err
+		}
+		if root, ok := control.RootOf(m.Data); !ok || root == s.Root {
+			return m, nil
+		}
+		from = m.Seq + 1
+	}
+}
+
 // HasCommand reports whether the queue has a command of a session, of any agent type.
 func (q *Queue) HasCommand(ctx context.Context, s chunk.Session) (bool, error) {
 	filter, err := q.cfg.Layout.SessionCommands(s)
 	if err != nil {
 		return false, err
 	}
-	_, err = q.api.NextRetry(ctx, q.cfg.RetryTimeout, q.cfg.Layout.CommandStream(), filter, 1)
+	_, err = q.next(ctx, q.cfg.Layout.CommandStream(), filter, s, 1)
 	if errors.Is(err, jsclient.ErrNotFound) {
 		return false, nil
 	}

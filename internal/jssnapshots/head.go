@@ -2,6 +2,7 @@ package jssnapshots
 
 import (
 	"context"
+	"crypto/rand"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -179,15 +180,16 @@ type saving struct {
 	objects  []string
 }
 
-// spilled calls spill and records the object. It returns the value that points to it.
+// spilled records the name of an object and calls spill: a part of it may be written also after an error. It returns the value that points to it.
 func (s *saving) spilled(ctx context.Context, kind string, data []byte, describe func(*pointer)) ([]byte, error) {
-	p, err := s.spill(ctx, s.b, s.session, kind, data)
+	object := kind + "-" + rand.Text()
+	s.mu.Lock()
+	s.objects = append(s.objects, object)
+	s.mu.Unlock()
+	p, err := s.spill(ctx, s.b, s.session, object, data)
 	if err != nil {
 		return nil, err
 	}
-	s.mu.Lock()
-	s.objects = append(s.objects, p.Object)
-	s.mu.Unlock()
 	if describe != nil {
 		describe(&p)
 	}

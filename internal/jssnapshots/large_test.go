@@ -3,6 +3,7 @@ package jssnapshots
 import (
 	"bytes"
 	"context"
+	"crypto/rand"
 	"errors"
 	"fmt"
 	"slices"
@@ -164,7 +165,7 @@ func TestCrashWithObjects(t *testing.T) {
 	die := func() {
 		t.Helper()
 		log.emit(t, "more")
-		if _, err := st.spill(t.Context(), b, s1, headObject, log.fold(t).AppendHead(nil)); err != nil {
+		if _, err := st.spill(t.Context(), b, s1, headObject+"-"+rand.Text(), log.fold(t).AppendHead(nil)); err != nil {
 			t.Fatal(err)
 		}
 		// And before the first piece of data.

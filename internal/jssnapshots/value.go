@@ -3,7 +3,6 @@ package jssnapshots
 import (
 	"bytes"
 	"context"
-	"crypto/rand"
 	"crypto/sha256"
 	"encoding/base64"
 	"encoding/hex"
@@ -69,9 +68,9 @@ const objectChunk = 512 << 10
 
 // spill writes data as an object and returns the pointer to it. It does not use the client library, which would write the data under a random subject: if the
 // writer crashed before it wrote the name, that data could never be found. The format is that of the library.
-func (st *Store) spill(ctx context.Context, b *bucket, s chunk.Session, kind string, data []byte) (pointer, error) {
+func (st *Store) spill(ctx context.Context, b *bucket, s chunk.Session, object string, data []byte) (pointer, error) {
 	sum := sha256.Sum256(data)
-	p := pointer{Object: kind + "-" + rand.Text(), Bytes: len(data), SHA256: hex.EncodeToString(sum[:])}
+	p := pointer{Object: object, Bytes: len(data), SHA256: hex.EncodeToString(sum[:])}
 	note, err := subjects.SnapshotObjectKey(s, p.Object)
 	if err != nil {
 		return p, err

@@ -26,7 +26,8 @@
 //
 // A session is deleted in five steps. Each is idempotent, and a process may crash after any of them: the next Delete or Sweep completes the deletion.
 //
-//  0. Its commands and deadlines are removed from the queue. A command that stayed would be redelivered to another worker when the first one is fenced,
+//  0. Its commands and deadlines are removed from the queue, between two records as in step 1 if there are any: a worker that has got a command and has read
+//     that there is no data cannot start the run. A command that stayed would be redelivered to another worker when the first one is fenced,
 //     and start the session again. Sub-agents that its open calls wait for are deleted before it.
 //  1. A last record is appended to the log by compare-and-set: stream_failed with the code session_deleted and a higher epoch. It fences the writer,
 //     which gets chunk.ErrFenced at its next chunk, and ends the streams of attached readers, which do not notice the removal of records that they have

@@ -77,7 +77,7 @@ func (e *Eraser) sweepSession(ctx context.Context, head projector.ExpiredHead, n
 	expired := maxAge > 0 && head.SavedAt.Before(now.Add(-maxAge))
 	switch {
 	case head.Deleted || expired:
-		return e.expire(ctx, head.Session, expired, !head.SavedAt.After(now.Add(-stallTimeout)))
+		return e.expire(ctx, head, now, expired)
 	case head.RestartedAt.After(now.Add(-restartAge)):
 		return false, e.removeEarlier(ctx, head.Session, now)
 	}
@@ -135,8 +135,9 @@ func (e *Eraser) deadLettersBefore(ctx context.Context, s chunk.Session, created
 }
 
 // expire removes the rest of a deleted session, or an expired snapshot. It appends no deletion record: the log is empty, or ends with one, or belongs to a
-// new run. With final, no process writes to the session any more that was stalled during its deletion.
-func (e *Eraser) expire(ctx context.Context, s chunk.Session, old, final bool) (bool, error) {
+// new run.
+func (e *Eraser) expire(ctx context.Context, found projector.ExpiredHead, now time.Time, old bool) (bool, error) {
+	s := found.Session
 	subject, err := e.cfg.Layout.Subject(s)
 	if err != nil {
 		return false, err
@@ -183,7 +184,11 @@ func (e *Eraser) expire(ctx context.Context, s chunk.Session, old, final bool) (
 	end := uint64(head.Position.Seq)
 	if last.Seq > end {
 		before = r // there is a new run: only data stored before the tombstone is old
-	} else if err := e.purgeCopies(ctx, s); err != nil {
+		err = e.removeEarlier(ctx, s, now)
+	} else {
+		err = e.purgeCopies(ctx, s)
+	}
+	if err != nil {
 		return false, err
 	}
 	if last.Seq > 0 && end > 0 {
@@ -191,7 +196,7 @@ func (e *Eraser) expire(ctx context.Context, s chunk.Session, old, final bool) (
 			return false, err
 		}
 	}
-	if _, err = e.store.DeleteData(ctx, head, r, max(before, r), final); err != nil {
+	if _, err = e.store.DeleteData(ctx, head, r, max(before, r), !found.SavedAt.After(now.Add(-stallTimeout))); err != nil {
 		return false, err
 	}
 	return true, nil

@@ -117,7 +117,7 @@ func (e *Eraser) Delete(ctx context.Context, s chunk.Session) error {
 	found, done := false, make(map[chunk.Session]bool)
 	for next := []chunk.Session{s}; len(next) > 0; {
 		for _, one := range next {
-			was, err := e.branch(ctx, one, done)
+			was, err := e.branch(ctx, one, false, done)
 			if err != nil {
 				return fmt.Errorf("delete %s: %w", one, err)
 			}
@@ -149,8 +149,8 @@ func (e *Eraser) parentOf(ctx context.Context, s chunk.Session) (parent chunk.Se
 }
 
 // branch deletes a session after the sub-agents that its open calls wait for, which may have nothing but a command: a process that crashes between them finds
-// them again. It reports whether there was any data.
-func (e *Eraser) branch(ctx context.Context, s chunk.Session, done map[chunk.Session]bool) (found bool, err error) {
+// them again. A sub-agent is awaited: a worker may be about to start it. It reports whether there was any data.
+func (e *Eraser) branch(ctx context.Context, s chunk.Session, awaited bool, done map[chunk.Session]bool) (found bool, err error) {
 	if done[s] {
 		return false, nil
 	}
@@ -163,13 +163,13 @@ func (e *Eraser) branch(ctx context.Context, s chunk.Session, done map[chunk.Ses
 		if call.Child == nil || subjects.CheckSession(s.Child(call.Child.Session)) != nil {
 			continue
 		}
-		was, err := e.branch(ctx, s.Child(call.Child.Session), done)
+		was, err := e.branch(ctx, s.Child(call.Child.Session), true, done)
 		if err != nil {
 			return found, err
 		}
 		found = found || was
 	}
-	was, err := e.one(ctx, s)
+	was, err := e.one(ctx, s, awaited)
 	return found || was, err
 }
 
@@ -213,19 +213,29 @@ func (e *Eraser) stream(s chunk.Session) string {
 	return e.cfg.Layout.Stream(e.cfg.Layout.Partition(s))
 }
 
-// one deletes one session and reports whether there was any data.
-func (e *Eraser) one(ctx context.Context, s chunk.Session) (bool, error) {
+// one deletes one session and reports whether there was any data. With fence, it appends a record although there may be no data.
+func (e *Eraser) one(ctx context.Context, s chunk.Session, fence bool) (bool, error) {
 	d := deletion{Eraser: e, session: s}
 	var err error
 	if d.subject, err = e.cfg.Layout.Subject(s); err != nil {
 		return false, err
 	}
 	// First the commands, which could restart the session: a command is redelivered when its worker is fenced, and another worker would resume the
-	// session from the log.
-	if d.found, err = e.queue.DeleteSession(ctx, s); err != nil {
+	// session from the log. A worker that has got a command before, and has read that there is no data, is fenced by a record. It is appended before the
+	// command is removed, so that the next Delete finds it if this process dies then, and after that, for a worker that has read the first one.
+	queued, err := e.queue.HasCommand(ctx, s)
+	if err != nil {
 		return false, err
 	}
-	d.fence = d.found
+	if d.fence = fence || queued; d.fence {
+		if err := d.end(ctx); err != nil {
+			return false, err
+		}
+	}
+	if d.fence, err = e.queue.DeleteSession(ctx, s); err != nil {
+		return false, err
+	}
+	d.found = d.found || d.fence
 	if err := d.end(ctx); err != nil {
 		return false, err
 	}
@@ -287,9 +297,13 @@ type deletion struct {
 	revision  projector.Revision // of the tombstone
 	found     bool
 
-	// fence says that a worker may have got a command before it was removed, and is about to start its run after the end that it has read: that there is
-	// nothing, or a deletion record. The next record makes it look again.
+	// fence says that a worker may be about to start a run after the end that it has read: that there is nothing, or a deletion record. The next record makes
+	// it look again.
 	fence bool
+
+	// interrupted says that the log ends with a deletion record without a tombstone: another process has removed commands, and may have died before it could
+	// append the second record.
+	interrupted bool
 }
 
 // deletionRecordTTL is the time in which the record fences a writer that is stalled. It is long enough for every attached reader to get it, also through an edge
@@ -298,9 +312,9 @@ const deletionRecordTTL = stallTimeout
 
 // end appends the last record to the log, unless it is there already or the session does not exist.
 func (d *deletion) end(ctx context.Context) error {
-	for {
+	for first := true; ; first = false {
 		at, isEnd, err := d.locate(ctx)
-		if err != nil || isEnd {
+		if err != nil || isEnd && (!first || !d.interrupted) {
 			return err
 		}
 		d.found = true
@@ -346,6 +360,7 @@ func (d *deletion) locate(ctx context.Context) (p sessionEnd, isEnd bool, err er
 	p.ordinal, p.epoch = max(p.ordinal, rec.Ordinal), max(p.epoch, rec.Epoch)
 	if isDeletionRecord(rec) {
 		d.last, d.epoch = rec.Position(), rec.Epoch
+		d.interrupted = !head.Deleted() || head.Position.Ordinal < rec.Ordinal
 		return p, !d.fence, nil
 	}
 	return p, false, nil

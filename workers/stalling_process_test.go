@@ -1,0 +1,76 @@
+package workers
+
+import (
+	"errors"
+	"net"
+	"sync/atomic"
+
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+)
+
+// stallingProcess is a process whose connection stalls at one of its writes.
+type stallingProcess struct {
+	*component
+
+	conn *stallingDialer
+}
+
+func (tr *tree) stallingProcess() *stallingProcess {
+	d := &stallingDialer{stalled: make(chan struct{}), resumed: make(chan struct{}), dies: tr.random.IntN(3) == 0}
+	nc, err := nats.Connect(tr.w.Server.URL, nats.SetCustomDialer(d), nats.NoReconnect(), nats.ErrorHandler(nil))
+	if err != nil {
+		tr.w.t.Error(err)
+		return nil
+	}
+	js, err := jetstream.New(nc)
+	if err != nil {
+		tr.w.t.Error(err)
+	}
+	d.left.Store(1 + tr.random.Int64N(30))
+	return &stallingProcess{tr.open(js), d}
+}
+
+type stallingDialer struct {
+	left    atomic.Int64 // writes before it stalls; 0 or less before the connection is established
+	dies    bool
+	stalled chan struct{}
+	resumed chan struct{}
+}
+
+func (d *stallingDialer) Dial(network, address string) (net.Conn, error) {
+	conn, err := new(net.Dialer).Dial(network, address)
+	return &stallingConn{Conn: conn, dialer: d}, err
+}
+
+// release ends the stall: the process continues or dies.
+func (d *stallingDialer) release() { close(d.resumed) }
+
+// die ends the stall: the process dies.
+func (d *stallingDialer) die() {
+	d.dies = true
+	d.release()
+}
+
+type stallingConn struct {
+	net.Conn
+
+	dialer *stallingDialer
+	dead   bool
+}
+
+var errProcessDied = errors.New("the process died")
+
+// Write is not called concurrently.
+func (c *stallingConn) Write(b []byte) (int, error) {
+	if c.dialer.left.Add(-1) == 0 {
+		close(c.dialer.stalled)
+		<-c.dialer.resumed
+		c.dead = c.dialer.dies
+	}
+	if c.dead {
+		_ = c.Close()
+		return 0, errProcessDied
+	}
+	return c.Conn.Write(b)
+}
