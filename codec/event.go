@@ -183,10 +183,15 @@ func isSource(source string, s chunk.Session) bool {
 	if !ok {
 		return false
 	}
-	if rest, ok = cutSegment(rest, idtoken.Of(s.Root)); !ok {
+	root := idtoken.Of(s.Root)
+	if rest, ok = cutSegment(rest, root); !ok {
 		return false
 	}
-	rest, ok = cutSegment(rest, idtoken.Of(s.ID))
+	id := root
+	if !s.IsRoot() {
+		id = idtoken.Of(s.ID)
+	}
+	rest, ok = cutSegment(rest, id)
 	return ok && rest == ""
 }
 

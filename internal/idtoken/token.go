@@ -94,6 +94,12 @@ func Problem(tok string) string {
 	return ""
 }
 
-func isTokenByte(c byte) bool {
-	return 'a' <= c && c <= 'z' || 'A' <= c && c <= 'Z' || '0' <= c && c <= '9' || c == '_' || c == '-'
-}
+func isTokenByte(c byte) bool { return tokenBytes[c] }
+
+// tokenBytes is a table because each message of the log is checked.
+var tokenBytes = func() (is [256]bool) {
+	for _, c := range []byte("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_-") {
+		is[c] = true
+	}
+	return is
+}()
