@@ -5,6 +5,8 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+
+	"github.com/nats-io/nats.go/jetstream"
 )
 
 // maxBatchBytes bounds a response of LastOfEach. The server sends it without flow control, and closes a connection with more than 64 MiB of pending
@@ -56,13 +58,14 @@ func (c *Client) LastOfEachFrom(ctx context.Context, stream string, subjects []s
 		if err != nil {
 			return 0, false, fmt.Errorf("%s: %w", subject, err)
 		}
-		switch resp.Header.Get("Status") {
-		case statusNotFound:
+		switch status := resp.Header.Get("Status"); {
+		case len(resp.Header[jetstream.SequenceHeader]) > 0: // a message
+		case status == statusNotFound:
 			if resp.Header.Get("Description") == noResults {
 				return 0, false, nil
 			}
 			return 0, false, fmt.Errorf("%s: %w: a message was deleted while the server read it", subject, ErrBadResponse)
-		case statusTooMany:
+		case status == statusTooMany:
 			return 0, false, fmt.Errorf("%s: %w", subject, ErrTooManySubjects)
 		}
 		m, end, err := directMessage(resp)

@@ -96,7 +96,7 @@ func (c *Client) leader(ctx context.Context, stream string, q query) (Message, e
 			m.Header = nil // malformed, so the message is not one of this project
 		}
 	}
-	return m, nil
+	return m.WithoutCopy(0), nil
 }
 
 func (c *Client) direct(ctx context.Context, stream string, q query) (Message, error) {
@@ -125,26 +125,41 @@ const (
 // directMessage reads a response to a direct get. end reports that it is a status message: no message was found, or no further one follows.
 func directMessage(resp *nats.Msg) (m Message, end bool, err error) {
 	switch status := resp.Header.Get("Status"); {
-	case len(resp.Data) > 0, status == "":
+	case len(resp.Header[jetstream.SequenceHeader]) > 0: // a message, which may have a status of its own
 	case status == statusEndOfBatch, status == statusNotFound:
 		return Message{}, true, nil
 	default:
 		return Message{}, false, fmt.Errorf("%w: %s %s", ErrBadResponse, status, resp.Header.Get("Description"))
 	}
-	seq, err := number(resp, jetstream.SequenceHeader)
-	if err != nil {
-		return Message{}, false, err
+	m, err = described(resp)
+	return m, false, err
+}
+
+// Republished returns a message that the server has published again when it was stored, and the sequence of the message before it on its subject, 0 for none.
+func Republished(m *nats.Msg) (stored Message, before uint64, err error) {
+	if stored, err = described(m); err == nil {
+		before, err = number(m, jetstream.LastSequenceHeader)
 	}
-	stored, err := time.Parse(time.RFC3339Nano, resp.Header.Get(jetstream.TimeStampHeaer))
+	return stored, before, err
+}
+
+// described returns a message that the server has sent with its sequence, subject and time as headers.
+func described(m *nats.Msg) (Message, error) {
+	seq, err := number(m, jetstream.SequenceHeader)
 	if err != nil {
-		return Message{}, false, fmt.Errorf("%w: %s: %w", ErrBadResponse, jetstream.TimeStampHeaer, err)
+		return Message{}, err
 	}
-	return Message{Seq: seq, Subject: resp.Header.Get(jetstream.SubjectHeader), Header: resp.Header, Data: resp.Data, Stored: stored}, false, nil
+	stored, err := time.Parse(time.RFC3339Nano, lastValue(m.Header, jetstream.TimeStampHeaer))
+	if err != nil {
+		return Message{}, fmt.Errorf("%w: %s: %w", ErrBadResponse, jetstream.TimeStampHeaer, err)
+	}
+	of := Message{Seq: seq, Subject: lastValue(m.Header, jetstream.SubjectHeader), Header: m.Header, Data: m.Data, Stored: stored}
+	return of.WithoutCopy(1), nil
 }
 
 // number returns a header that the server sets.
 func number(m *nats.Msg, name string) (uint64, error) {
-	n, err := strconv.ParseUint(m.Header.Get(name), 10, 64)
+	n, err := strconv.ParseUint(lastValue(m.Header, name), 10, 64)
 	if err != nil {
 		return 0, fmt.Errorf("%w: %s: %w", ErrBadResponse, name, err)
 	}

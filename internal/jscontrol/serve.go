@@ -178,6 +178,9 @@ func next(ctx context.Context, consumer jetstream.Consumer) (jetstream.Msg, erro
 // handleMsg decodes a message and handles its command.
 func (s *server) handleMsg(ctx context.Context, from source, msg delivery) {
 	c, err := from.decode(s.cfg.Layout, msg.Subject(), msg.Data())
+	if jsclient.IsCopy(msg.Headers(), 0) {
+		err = fmt.Errorf("%w: it is a copy of a message on another subject", control.ErrMalformed)
+	}
 	log := s.cfg.Log.With("subject", msg.Subject())
 	switch {
 	case errors.Is(err, control.ErrUnsupported):

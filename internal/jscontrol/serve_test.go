@@ -197,6 +197,37 @@ func TestMalformedIsRefused(t *testing.T) {
 	}
 }
 
+// A command that a client has stored elsewhere in the account, and copied into the queue by the reply subject of a direct get, is not run.
+func TestCopiedCommandIsRefused(t *testing.T) {
+	srv := streamtest.Start(t)
+	js := srv.JetStream(t)
+	lines := make(logLines, 100)
+	q := newQueue(t, js, QueueConfig{Log: slog.New(lines)})
+	forged := `{"version":1,"kind":"execute","tenant":"acme","root":"s1","session":"s1","agentType":"support","runId":"forged","input":[{"content":"hi"}]}`
+	if _, err := js.Publish(t.Context(), "tr.chunks.0.umbrella.m.m", []byte(forged)); err != nil {
+		t.Fatal(err)
+	}
+	if err := js.Conn().PublishRequest("$JS.API.DIRECT.GET.TR_CHUNKS_0", "tr.commands.acme.support.s1", []byte(`{"seq":1}`)); err != nil {
+		t.Fatal(err)
+	}
+	natstest.Eventually(t, "the copy in the queue", func(context.Context) error {
+		if n := left(t, js); n != 1 {
+			return fmt.Errorf("%d commands", n)
+		}
+		return nil
+	})
+	got := make(chan string, 2)
+	w := serve(t, q, func(_ context.Context, c control.Command) error { got <- c.RunID; return nil })
+	publish(t, q, execute("s2", "r1"))
+	if run := natstest.Receive(t, "a run", got); run != "r1" {
+		t.Errorf("run %q", run)
+	}
+	if line := natstest.Receive(t, "the reason", lines); !strings.Contains(line, "malformed command removed") || !strings.Contains(line, "copy") {
+		t.Errorf("log: %s", line)
+	}
+	w.stop(t)
+}
+
 // A command of a newer build stays on the queue.
 func TestNewerCommandStaysQueued(t *testing.T) {
 	srv := streamtest.Start(t)

@@ -4,12 +4,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"strconv"
 	"sync/atomic"
 	"time"
 
 	"github.com/nats-io/nats.go"
-	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/tailrace/tailrace/chunk"
 	"github.com/tailrace/tailrace/codec"
@@ -250,13 +248,6 @@ type republished struct {
 }
 
 func parse(m *nats.Msg) (r republished, err error) {
-	r.Message = jsclient.Message{Subject: m.Header.Get(jetstream.SubjectHeader), Header: m.Header, Data: m.Data}
-	if r.Seq, err = strconv.ParseUint(m.Header.Get(jetstream.SequenceHeader), 10, 64); err != nil {
-		return r, err
-	}
-	if r.before, err = strconv.ParseUint(m.Header.Get(jetstream.LastSequenceHeader), 10, 64); err != nil {
-		return r, err
-	}
-	r.Stored, err = time.Parse(time.RFC3339Nano, m.Header.Get(jetstream.TimeStampHeaer))
+	r.Message, r.before, err = jsclient.Republished(m)
 	return r, err
 }

@@ -329,7 +329,7 @@ func (p *pull) handleMsg(m *nats.Msg) (e Entry, ok bool, err error) {
 		p.remaining--
 	}
 	return Entry{
-		Message:    jsclient.Message{Seq: d.seq, Subject: m.Subject, Header: m.Header, Data: m.Data, Stored: time.Unix(0, d.stored).UTC()},
+		Message:    jsclient.Message{Seq: d.seq, Subject: m.Subject, Header: m.Header, Data: m.Data, Stored: time.Unix(0, d.stored).UTC()}.WithoutCopy(0),
 		Pending:    d.pending,
 		Deliveries: d.count,
 		reply:      m.Reply,
