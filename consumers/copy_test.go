@@ -13,8 +13,8 @@ import (
 	"github.com/tailrace/tailrace/internal/testkit/natstest"
 )
 
-// A client stores a record for the session of another tenant in its own, and copies it there by the reply subject of a direct get. Readers skip the copy, and the
-// session goes on.
+// A client stores a record for the session of another tenant in its own, and copies it there by the reply subject of a direct get. Readers skip the copy, and
+// read what follows.
 func TestCopiedRecordIsSkipped(t *testing.T) {
 	reported := make(chan Malformed, 10)
 	w := newEnv(t, Config{OnMalformed: func(f Malformed) { reported <- f }})
