@@ -31,7 +31,7 @@ type InputPosition struct {
 	// First is 0 for native lines.
 	First, Step int64
 
-	// Event identifies the CloudEvent that the record is of, for one without a line of its own.
+	// Event identifies the CloudEvent that the record is of, or the request, for one whose input has no numbers of its own.
 	Event string
 }
 

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"cmp"
 	"context"
+	"crypto/rand"
 	"errors"
 	"fmt"
 	"sync"
@@ -86,6 +87,9 @@ func (s *Service) Attach(ctx context.Context, r ingestion.Request) (ingestion.Wr
 	}
 	if err := w.begin(ctx, r, h); err != nil {
 		return nil, err
+	}
+	if w.appends {
+		w.event = rand.Text() // otherwise an equal record of another request at the same position would be taken for this one's
 	}
 	state := stateOf(h)
 	w.before = position{state.Stored, h.Cursor()}
@@ -353,7 +357,7 @@ func (w *writer) tryNative(ctx context.Context, number int64, o ingestion.Outlin
 // request may have used it for its own line since the log was read, so what is stored with such a number is a conflict, never a repetition. Only an event is found
 // to be stored, by its hash.
 func (w *writer) numberOf(ctx context.Context, s *session, number int64) (int64, error) {
-	if w.event != "" && s.Input.Event == w.event {
+	if w.events && w.event != "" && s.Input.Event == w.event {
 		return s.Input.Line, nil
 	}
 	if !w.placed {

@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -268,5 +269,28 @@ func TestAppendsOnACluster(t *testing.T) {
 		if got != names {
 			t.Errorf("%s has %s, want %s", session, got, names)
 		}
+	}
+}
+
+// Equal lines that are appended at once are different lines: each one that is acknowledged is stored.
+func TestEqualLinesAreAppended(t *testing.T) {
+	w := newEnv(t, func(cfg *envConfig) { cfg.edges = 2 })
+	w.open(openS1)
+	var stored atomic.Int64
+	var all sync.WaitGroup
+	for i := range 60 {
+		all.Go(func() {
+			a, err := w.edges[i%2].send(t.Context(), http.MethodPost, chunksS1, "application/x-ndjson", strings.NewReader(note("x")))
+			switch {
+			case err == nil && a.status == http.StatusOK && a.members()["done"] == true:
+				stored.Add(1)
+			case err != nil || a.text("code") != codeSuperseded:
+				t.Errorf("%s %s %v", a, a.body, err)
+			}
+		})
+	}
+	all.Wait()
+	if n := int64(len(w.notes("s1"))); n < stored.Load() {
+		t.Errorf("%d lines are acknowledged, and %d stored", stored.Load(), n)
 	}
 }
