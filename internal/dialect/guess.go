@@ -46,7 +46,7 @@ func Guess(line []byte) string {
 		return OpenAI
 	case kind == "":
 		return ""
-	case isNative(chunk.Type(kind), has):
+	case kind != "error" && kind != "file" && isNative(chunk.Type(kind), has): // others have these two types too
 		return Native
 	case rawjson.Kind(rawjson.Get(line, "payload")) == '{':
 		return Mastra

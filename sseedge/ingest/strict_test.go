@@ -7,6 +7,8 @@ import (
 	"testing"
 
 	"github.com/tailrace/tailrace/chunk"
+	"github.com/tailrace/tailrace/internal/dialect"
+	"github.com/tailrace/tailrace/internal/testkit/seedtest"
 )
 
 // A line of a type that does not exist, and a first line of another dialect, are refused with what was probably meant, and nothing of them is stored.
@@ -58,6 +60,8 @@ func TestMistakenLines(t *testing.T) {
 		"by the query":             {"&strict=off", `{"type":"progress"}`, nil, 1},
 		"a dialect by the query":   {"&dialect=openai&strict=off", text, nil, 4},
 		"a later line":             {"&dialect=openai", openai + "\n" + text, nil, 5},
+		"an error of a model":      {"&dialect=openai", `{"type":"error","error":{"message":"no","code":400}}`, nil, 3},
+		"a file of the AI SDK":     {"&dialect=aisdk", `{"type":"file","url":"https://a.example/x","mediaType":"text/plain"}` + "\n" + `{"type":"finish"}`, nil, 2},
 		"of Kortyx as the AI SDK":  {"&dialect=kortyx", `{"type":"text-start","id":"1"}` + "\n" + `{"type":"done"}`, nil, 1},
 	} {
 		if a, records := send(tt.query, tt.lines, tt.header...); a.members()["done"] != true || records != tt.records {
@@ -94,6 +98,21 @@ func TestEventsOfUnknownTypes(t *testing.T) {
 			}
 			if err != nil || a.String() != want || want != "200" && a.text("nearest") != "text_delta" {
 				t.Errorf("%s%s: %s %s %v", kind, query, a, a.body, err)
+			}
+		}
+	}
+}
+
+// No line of a recorded or written stream looks like one of another dialect: any of them may be the first one of a response.
+func TestLinesFitTheirDialect(t *testing.T) {
+	rng := seedtest.Rand(t)
+	streams := append(openaiStreams(t, rng), mastraStreams(t, rng)...)
+	streams = append(streams, writtenStreams(t, rng.IntN(1e9))...)
+	for _, s := range streams {
+		for line := range strings.Lines(strings.Join(s.bodies, "\n")) {
+			line = strings.TrimSpace(strings.TrimPrefix(line, "data: "))
+			if guess, fits := dialect.Fits(s.dialect, []byte(line)); strings.HasPrefix(line, "{") && !fits {
+				t.Errorf("%s: %.300s looks like %s", s.name, line, guess)
 			}
 		}
 	}
