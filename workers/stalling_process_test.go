@@ -18,7 +18,7 @@ type stallingProcess struct {
 
 func (tr *tree) stallingProcess() *stallingProcess {
 	d := &stallingDialer{stalled: make(chan struct{}), resumed: make(chan struct{}), dies: tr.random.IntN(3) == 0}
-	nc, err := nats.Connect(tr.w.Server.URL, nats.SetCustomDialer(d), nats.NoReconnect(), nats.ErrorHandler(nil))
+	nc, err := nats.Connect(tr.w.Server.URL, nats.SetCustomDialer(d), nats.NoReconnect(), nats.ErrorHandler(func(*nats.Conn, *nats.Subscription, error) {}))
 	if err != nil {
 		tr.w.t.Error(err)
 		return nil
