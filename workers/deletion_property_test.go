@@ -242,7 +242,7 @@ func (x *deletions) answer(ctx context.Context, turn *Turn) error {
 		if err := s.Text(ctx, text); err != nil {
 			return err
 		}
-		if turn.Steps() > 0 || tr.calls[level] == 0 && !tr.asks[level] {
+		if turn.cmd.RunID == "r0" || turn.Steps() > 0 || tr.calls[level] == 0 && !tr.asks[level] {
 			s.MarkFinal()
 			return nil
 		}
@@ -264,6 +264,13 @@ func (tr *tree) run() error {
 	c := control.Command{
 		Kind: control.Execute, Session: tr.root, AgentType: "a0", RunID: "r1", Input: []chunk.InputMessage{{Content: tr.secret("question")}},
 		Params: chunk.Value(fmt.Sprintf("%q", tr.secret("params"))),
+	}
+	for range tr.random.IntN(2) { // an earlier turn
+		earlier := c
+		earlier.RunID = "r0"
+		if err := errors.Join(tr.workers.queue.Request(ctx, earlier, 0), tr.handleAll(ctx)); err != nil {
+			return err
+		}
 	}
 	if err := tr.workers.queue.Request(ctx, c, 0); err != nil {
 		return err
@@ -461,10 +468,7 @@ func (tr *tree) fresh() string { return fmt.Sprintf("fresh-%d", tr.n) }
 // startAgain starts a run in the deleted session, and perhaps saves it.
 func (tr *tree) startAgain(ctx context.Context) error {
 	c := control.Command{Kind: control.Execute, Session: tr.root, AgentType: "a0", RunID: "r2", Input: []chunk.InputMessage{{Content: tr.fresh()}}, Issued: time.Now()}
-	if err := tr.workers.queue.Request(ctx, c, 0); err != nil {
-		return err
-	}
-	if err := tr.handleAll(ctx); err != nil {
+	if err := errors.Join(tr.workers.queue.Request(ctx, c, 0), tr.handleAll(ctx)); err != nil {
 		return err
 	}
 	_, err := projector.Rebuild(ctx, tr.store, tr.log, tr.root)
