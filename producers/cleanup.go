@@ -10,7 +10,8 @@ import (
 )
 
 // CleanupToStep removes the chunks of this session with a step higher than step and a sequence higher than minSeq (0: no limit), and returns their number.
-// Control records stay (docs/protocol/stream.md#helix-3.5).
+// Control records stay (docs/protocol/stream.md#helix-3.5), and so do, for a Run of Continue, the chunks of earlier runs: its input comes from a client that may
+// write this run, which is not a right to delete the conversation before it.
 //
 // It stores the queued records, then a truncation record that lists the removed chunks, and then deletes the messages one by one. If there is nothing to
 // remove it writes nothing. No record is written after the truncation record before the last delete is done: if this process crashes in between, the
@@ -29,7 +30,7 @@ func (r *Run) CleanupToStep(ctx context.Context, step int64, minSeq chunk.Seq) (
 	if err != nil {
 		return 0, err
 	}
-	toRemove, err := r.findRemovable(ctx, step, minSeq, at.Seq)
+	toRemove, minSeq, err := r.findRemovable(ctx, step, minSeq, at.Seq)
 	if err != nil {
 		return 0, r.notStored(chunk.Chunk{Body: chunk.Truncated{}}, fmt.Errorf("read the session: %w", err))
 	}
@@ -52,19 +53,22 @@ func (r *Run) CleanupToStep(ctx context.Context, step int64, minSeq chunk.Seq) (
 // maxRemoved limits the list of one truncation record: without adjacent ordinals it has about fifty bytes for each.
 const maxRemoved = 4096
 
-// findRemovable reads the session after minSeq through a sequence, and returns the chunks that a cleanup removes.
-func (r *Run) findRemovable(ctx context.Context, step int64, minSeq, through chunk.Seq) ([]chunk.Position, error) {
-	var toRemove []chunk.Position
+// findRemovable reads the session after minSeq through a sequence, and returns the chunks that a cleanup removes, and the sequence after which they are.
+func (r *Run) findRemovable(ctx context.Context, step int64, minSeq, through chunk.Seq) (toRemove []chunk.Position, after chunk.Seq, err error) {
 	var highest chunk.Epoch
 	for m, err := range r.log.scan(ctx, scanRange{after: minSeq, through: through}) {
 		if err != nil {
-			return nil, err
+			return nil, 0, err
 		}
 		rec, err := codec.Decode(codec.Stored{Session: r.session, Seq: m.seq, At: m.stored, Header: m.header, Data: m.data})
 		if err != nil || rec.Epoch < highest {
 			continue // readers skip it, and its ordinal is not valid
 		}
 		highest = rec.Epoch
+		if rec.Epoch < r.continues {
+			minSeq = rec.Seq
+			continue
+		}
 		if rec.Type.Control() {
 			continue
 		}
@@ -72,7 +76,7 @@ func (r *Run) findRemovable(ctx context.Context, step int64, minSeq, through chu
 			toRemove = append(toRemove, rec.Position())
 		}
 	}
-	return toRemove, nil
+	return toRemove, minSeq, nil
 }
 
 // rangesOf joins adjacent ordinals.

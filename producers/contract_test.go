@@ -244,7 +244,7 @@ func TestNextStartFinishesTheDeletes(t *testing.T) {
 	p := local(t)
 	producer := p.producer(t, Config{})
 	r, _ := twoTurns(t, func() *Run { return mustStart(t, producer, testSession) })
-	removable, err := r.findRemovable(t.Context(), 1, 0, r.Position().Seq)
+	removable, _, err := r.findRemovable(t.Context(), 1, 0, r.Position().Seq)
 	if err != nil || len(removable) != 3 {
 		t.Fatal(removable, err)
 	}

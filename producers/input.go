@@ -165,7 +165,7 @@ func (p *Producer) Continue(ctx context.Context, h Head, run string) (*Run, erro
 		o.agentType = defaultAgentType
 	}
 	r := newRun(p.cfg, h.Session, log, o)
-	r.epoch, r.runID = h.Epoch, run
+	r.epoch, r.continues, r.runID = h.Epoch, h.Epoch, run
 	r.pos = chunk.Position{Seq: h.end.next, Ordinal: h.end.pos.Ordinal}
 	r.step.Store(h.Chunk.Step)
 	r.state = stateAfter(h.Type)

@@ -19,6 +19,7 @@ import (
 type Run struct {
 	session   chunk.Session
 	epoch     chunk.Epoch
+	continues chunk.Epoch // of a Run of Continue its epoch, otherwise 0
 	runID     string
 	agentType string
 	announced chunk.SubagentStart // the record of this run in the session of the parent; zero without a parent

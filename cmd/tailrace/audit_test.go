@@ -162,6 +162,13 @@ func TestAudit(t *testing.T) {
 		{"POST", "/api/chat/{id}/answers", "w-1", `{"kind":"approval-response","toolCallId":"c1","approvalId":"run-w-1::c1","approved":true,"reason":"secret"}`, audit.Approve, "run-w-1", "c1"},
 		{"POST", "/api/chat/{id}/answers", "w-2", `{"kind":"approval-response","toolCallId":"c1","approvalId":"run-w-2::c1","approved":false,"reason":"secret"}`, audit.Deny, "run-w-2", "c1"},
 		{"DELETE", "/v1/sessions/{id}", "c-1", "", audit.Delete, "", ""},
+		{"POST", "/v1/sessions/{id}/runs", "i-1", `{"runId":"i1"}`, audit.OpenRun, "i1", ""},
+		{"POST", "/v1/sessions/{id}/runs/{run}/cleanup", "i-1", `{"step":0}`, audit.CleanUpRun, "i1", ""},
+		{"POST", "/v1/sessions/{id}/runs/{run}/pause", "i-1", `{"reason":"secret"}`, audit.PauseRun, "i1", ""},
+		{"POST", "/v1/sessions/{id}/runs/{run}/end", "i-1", `{"finalOutput":"secret"}`, audit.EndRun, "i1", ""},
+		{"POST", "/v1/sessions/{id}/runs", "i-2", `{}`, audit.OpenRun, "", ""},
+		{"POST", "/v1/sessions/{id}/runs", "i-2", `{"runId":"i1","takeOver":true}`, audit.TakeOverRun, "i1", ""},
+		{"POST", "/v1/sessions/{id}/runs/{run}/fail", "i-2", `{"error":"secret"}`, audit.FailRun, "i1", ""},
 	} {
 		what := tt.method + " " + tt.path + " " + tt.session
 		if strings.HasPrefix(tt.session, "w-") {
@@ -171,7 +178,15 @@ func TestAudit(t *testing.T) {
 		if body == "" && tt.method == "POST" {
 			body = bodyOf(tt.path, tt.session)
 		}
-		status := m.do(t, httpkit.Policy{Method: tt.method, Path: tt.path}, tt.session, all, body)
+		epoch := 1
+		if tt.session == "i-2" {
+			epoch = 2
+		}
+		address := strings.Replace(tt.path, "/{run}/", "/i1/", 1)
+		if address != tt.path {
+			address += fmt.Sprintf("?epoch=%d", epoch)
+		}
+		status := m.do(t, httpkit.Policy{Method: tt.method, Path: address}, tt.session, all, body)
 		e := a.one(t, what)
 		if status > 299 || e.Act != tt.want || e.Outcome != audit.Done || e.Tenant != "acme" || e.By == nil || e.By.Subject != "ann" || e.By.TokenID != "token-of-ann" || e.Route != tt.method+" "+tt.path || e.Address != "127.0.0.1" {
 			t.Errorf("%s: %d, %+v", what, status, e)

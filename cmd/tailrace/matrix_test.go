@@ -388,6 +388,56 @@ func (m *matrix) missingScopes(t *testing.T, p httpkit.Policy, known, unknown st
 	}
 }
 
+// A client that may write runs, and not delete, takes over a conversation of a user: it removes nothing of what was there.
+func TestIngestIsNotDelete(t *testing.T) {
+	m := newMatrix(t)
+	writes := func(change func(*auth.Grant)) string {
+		g := auth.Grant{Tenant: "acme", Subject: "agent", Scopes: auth.ScopeIngest, Sessions: auth.Sessions{All: true}}
+		change(&g)
+		return m.issuer.Token(g, time.Hour, nil)
+	}
+	for name, token := range map[string]string{
+		"all": writes(func(*auth.Grant) {}), "by-id": writes(func(g *auth.Grant) { g.Sessions = auth.Sessions{IDs: []string{"chat-by-id"}} }),
+		"own": writes(func(g *auth.Grant) { g.Subject, g.Sessions = "ann", auth.Sessions{Own: true} }),
+	} {
+		s := chunk.RootSession("acme", "chat-"+name)
+		run, err := m.writer.Start(t.Context(), s, chunk.RunStarted{RunID: "chat", Input: []chunk.InputMessage{{Content: "hi"}}, By: &chunk.Principal{Subject: "ann"}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		run.SetStep(1)
+		if err := run.EmitBody(t.Context(), chunk.TextDelta{Delta: "an answer"}); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := run.Flush(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		before := m.Records(s)
+		runs := "/v1/sessions/" + s.ID + "/runs"
+		if status := m.do(t, httpkit.Policy{Method: http.MethodPost, Path: runs}, "", token, `{"runId":"i1","takeOver":true}`); status != http.StatusCreated {
+			t.Errorf("%s: takeover: %d", name, status)
+		}
+		for _, body := range []string{`{"step":0}`, `{"step":0,"after":"1"}`} {
+			if status := m.do(t, httpkit.Policy{Method: http.MethodPost, Path: runs + "/i1/cleanup?epoch=2"}, "", token, body); status != http.StatusOK {
+				t.Errorf("%s: cleanup: %d", name, status)
+			}
+		}
+		if status := m.do(t, httpkit.Policy{Method: http.MethodDelete, Path: "/v1/sessions/" + s.ID}, "", token, ""); status != http.StatusNotFound && status != http.StatusForbidden {
+			t.Errorf("%s: deletion: %d", name, status)
+		}
+		after := m.Records(s)
+		if len(after) != len(before)+1 {
+			t.Errorf("%s: %d records, want %d and the run_started", name, len(after), len(before))
+			continue
+		}
+		for i, rec := range before {
+			if after[i].Position() != rec.Position() {
+				t.Errorf("%s: record %d is %v, before %v", name, i, after[i].Position(), rec.Position())
+			}
+		}
+	}
+}
+
 // A list has the sessions that the Grant covers and no others, also for clients that ask at the same time.
 func TestListsShowWhatTheGrantCovers(t *testing.T) {
 	m := newMatrix(t)

@@ -28,7 +28,12 @@ const (
 	Delete     Act = "delete"     // a session was deleted
 	Access     Act = "access"     // an access was refused
 
-	OpenRun      Act = "open-run" // a run was opened over HTTP, perhaps again
+	OpenRun      Act = "open-run"     // a run was opened over HTTP, perhaps again
+	TakeOverRun  Act = "takeover-run" // likewise, also if another run was open
+	EndRun       Act = "end-run"      // a run that was opened over HTTP was ended by a request, perhaps again
+	FailRun      Act = "fail-run"
+	PauseRun     Act = "pause-run"
+	CleanUpRun   Act = "cleanup-run" // chunks of it were removed
 	MintToken    Act = "mint-token"
 	RevokeToken  Act = "revoke-token" // or all tokens of a subject
 	StartCookie  Act = "start-cookie" // a token was exchanged for a cookie

@@ -60,6 +60,14 @@ func RefuseRequest(ctx context.Context, target Event, status int, reason string)
 	}
 }
 
+// Begin is Log.Begin for the log of the request of ctx, without one a function that records nothing.
+func Begin(ctx context.Context, e Event) (end func(Outcome), err error) {
+	if r := requestOf(ctx); r != nil {
+		return r.log.Begin(ctx, e)
+	}
+	return func(Outcome) {}, nil
+}
+
 // Describe names what the act of a request is for, where its path does not: Session, Run, Call and Target of detail that are not empty. It is for the goroutine
 // that serves the request.
 func Describe(ctx context.Context, detail Event) {

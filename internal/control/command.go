@@ -185,6 +185,9 @@ func (c Command) checkParams() error {
 	return nil
 }
 
+// MemberBy is the name of the member of ByMember. A client must not send it.
+const MemberBy = "by"
+
 // ByMember returns the member "by" of a record that shows the effect of a request, none if it is not known who made it. It is not part of the schema of these
 // records, so a view hides it unless it shows all such members. The token id is not in it.
 func ByMember(p *chunk.Principal) []chunk.Member {
@@ -195,7 +198,7 @@ func ByMember(p *chunk.Principal) []chunk.Member {
 	if err != nil { // unreachable: the texts were checked
 		return nil
 	}
-	return []chunk.Member{{Name: "by", Value: value}}
+	return []chunk.Member{{Name: MemberBy, Value: value}}
 }
 
 // checkPrincipal rejects a principal that a run_started record could not have.

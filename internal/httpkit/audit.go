@@ -69,18 +69,19 @@ func clip(text string) string { return strings.ToValidUTF8(text[:min(len(text), 
 
 // act serves a route with an Act, and records it.
 func (rr *Router) act(w http.ResponseWriter, r *http.Request, rt *Route, id string) *Problem {
-	var log *audit.Log
-	if rr.o.Audit != nil {
-		log = rr.o.Audit.Log
-	}
 	e := rt.target(r.Context(), id)
 	e.Act = rt.Act
-	end, err := log.Begin(r.Context(), e)
+	return rr.o.Respond.Act(r.Context(), e, func() *Problem { return rt.Serve(w, r, id) })
+}
+
+// Act carries out an act of a request, and records it. It is for a route whose act depends on the body; Route.Act is for the others.
+func (o *Responder) Act(ctx context.Context, e audit.Event, serve func() *Problem) *Problem {
+	end, err := audit.Begin(ctx, e)
 	if err != nil {
-		rr.o.Respond.Log.WarnContext(r.Context(), "act refused", "act", rt.Act, "error", err)
+		o.Log.WarnContext(ctx, "act refused", "act", e.Act, "error", err)
 		return NoAudit
 	}
-	p := rt.Serve(w, r, id)
+	p := serve()
 	switch {
 	case p == nil:
 		end(audit.Done)

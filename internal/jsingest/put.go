@@ -3,10 +3,13 @@ package jsingest
 import (
 	"context"
 	"errors"
+	"slices"
 
 	"github.com/tailrace/tailrace/chunk"
 	"github.com/tailrace/tailrace/codec"
+	"github.com/tailrace/tailrace/internal/control"
 	"github.com/tailrace/tailrace/internal/ingestion"
+	"github.com/tailrace/tailrace/internal/rawjson"
 	"github.com/tailrace/tailrace/subjects"
 )
 
@@ -17,6 +20,9 @@ import (
 // request is waited for, and after a conflict the request reads again what is stored. So the later one gets its turn. A request that has stored a record before
 // ends: the other one has read the log later than it.
 func (w *writer) put(ctx context.Context, c chunk.Chunk, at codec.InputPosition) error {
+	if namesUser(c) {
+		return invalid(at.Line, "leave out the member by: the server writes it, with the user of the request that a record follows from")
+	}
 	for {
 		s, err := w.session(ctx, at.Line, c.AgentID)
 		if err == nil {
@@ -29,6 +35,14 @@ func (w *writer) put(ctx context.Context, c chunk.Chunk, at codec.InputPosition)
 			return err
 		}
 	}
+}
+
+// namesUser reports whether a chunk has the member that names the user of a request, as control.ByMember writes it.
+func namesUser(c chunk.Chunk) bool {
+	if o, ok := c.Body.(chunk.Opaque); ok {
+		return rawjson.Get(o.Raw, control.MemberBy) != nil
+	}
+	return slices.ContainsFunc(c.Extra, func(m chunk.Member) bool { return m.Name == control.MemberBy })
 }
 
 // ofRun returns the refusal of a chunk. A session of a sub-agent is fenced when another run of the root has taken it over, or another request of this run.

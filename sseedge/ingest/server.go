@@ -15,7 +15,6 @@ import (
 	"github.com/tailrace/tailrace/auth"
 	"github.com/tailrace/tailrace/chunk"
 	"github.com/tailrace/tailrace/internal/access"
-	"github.com/tailrace/tailrace/internal/audit"
 	"github.com/tailrace/tailrace/internal/httpkit"
 	"github.com/tailrace/tailrace/internal/ingestion"
 	"github.com/tailrace/tailrace/internal/nearest"
@@ -109,10 +108,8 @@ func (s *Server) routes() []httpkit.Route {
 	route := func(name, method, path string, serve func(http.ResponseWriter, *http.Request, string) *httpkit.Problem) httpkit.Route {
 		return httpkit.Route{Name: "ingest_" + name, Method: method, Path: path, Scope: auth.ScopeIngest, Serve: serve}
 	}
-	open := route("open", http.MethodPost, runsPath, s.openRun)
-	open.Act = audit.OpenRun
 	return []httpkit.Route{
-		open,
+		route("open", http.MethodPost, runsPath, s.openRun),
 		route("state", http.MethodGet, runPath, s.state),
 		route("chunks", http.MethodPost, runPath+"/chunks", s.chunks),
 		route("events", http.MethodPost, runPath+"/events", s.events),

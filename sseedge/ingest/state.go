@@ -10,6 +10,7 @@ import (
 
 	"github.com/tailrace/tailrace/chunk"
 	"github.com/tailrace/tailrace/internal/audit"
+	"github.com/tailrace/tailrace/internal/control"
 	"github.com/tailrace/tailrace/internal/httpkit"
 	"github.com/tailrace/tailrace/internal/ingestion"
 	"github.com/tailrace/tailrace/internal/rawjson"
@@ -51,6 +52,9 @@ func (s *Server) read(w http.ResponseWriter, r *http.Request, v any) *httpkit.Pr
 		if err := json.Unmarshal(text, v, httpkit.Lenient); err != nil {
 			return httpkit.Invalid("the body is not what this path takes")
 		}
+		if rawjson.Get(text, control.MemberBy) != nil {
+			return httpkit.Invalid("leave out the member by: the server writes it, with the user of this request")
+		}
 		return nil
 	})
 }
@@ -69,20 +73,26 @@ func (s *Server) openRun(w http.ResponseWriter, r *http.Request, id string) *htt
 		return p
 	}
 	o.Fresh = fresh
-	ctx, cancel := s.timeout(r.Context())
-	defer cancel()
-	state, existed, err := s.runs.Open(ctx, o)
-	if err != nil {
-		s.logUnavailable(ctx, session, err)
-		return problemOf(err)
+	e := audit.Event{Act: audit.OpenRun, Session: session, Run: b.RunID}
+	if b.TakeOver {
+		e.Act = audit.TakeOverRun
 	}
-	audit.Describe(r.Context(), audit.Event{Session: session, Run: state.Run})
-	status := http.StatusCreated
-	if existed {
-		status = http.StatusOK
-	}
-	s.respond.JSON(w, status, shown(state))
-	return nil
+	return s.respond.Act(r.Context(), e, func() *httpkit.Problem {
+		ctx, cancel := s.timeout(r.Context())
+		defer cancel()
+		state, existed, err := s.runs.Open(ctx, o)
+		if err != nil {
+			s.logUnavailable(ctx, session, err)
+			return problemOf(err)
+		}
+		audit.Describe(r.Context(), audit.Event{Run: state.Run})
+		status := http.StatusCreated
+		if existed {
+			status = http.StatusOK
+		}
+		s.respond.JSON(w, status, shown(state))
+		return nil
+	})
 }
 
 // opening checks the members of a run as chunk.Decode does.
@@ -138,7 +148,7 @@ func (s *Server) end(w http.ResponseWriter, r *http.Request, id string) *httpkit
 	var b struct {
 		FinalOutput jsontext.Value `json:"finalOutput"`
 	}
-	return s.change(w, r, id, &b, func(ctx context.Context, to ingestion.Writer) (*int, error) {
+	return s.change(w, r, id, audit.EndRun, &b, func(ctx context.Context, to ingestion.Writer) (*int, error) {
 		return nil, to.End(ctx, chunk.Value(b.FinalOutput))
 	})
 }
@@ -148,7 +158,7 @@ func (s *Server) fail(w http.ResponseWriter, r *http.Request, id string) *httpki
 		Error  string         `json:"error"`
 		Detail jsontext.Value `json:"errorDetail"`
 	}
-	return s.change(w, r, id, &b, func(ctx context.Context, to ingestion.Writer) (*int, error) {
+	return s.change(w, r, id, audit.FailRun, &b, func(ctx context.Context, to ingestion.Writer) (*int, error) {
 		detail, err := failure(b.Error, b.Detail)
 		if err != nil {
 			return nil, &ingestion.RefusalError{Reason: ingestion.ReasonInvalid, Text: err.Error()}
@@ -177,7 +187,7 @@ func (s *Server) pause(w http.ResponseWriter, r *http.Request, id string) *httpk
 	var b struct {
 		Reason string `json:"reason"`
 	}
-	return s.change(w, r, id, &b, func(ctx context.Context, to ingestion.Writer) (*int, error) { return nil, to.Pause(ctx, b.Reason) })
+	return s.change(w, r, id, audit.PauseRun, &b, func(ctx context.Context, to ingestion.Writer) (*int, error) { return nil, to.Pause(ctx, b.Reason) })
 }
 
 func (s *Server) cleanup(w http.ResponseWriter, r *http.Request, id string) *httpkit.Problem {
@@ -185,7 +195,7 @@ func (s *Server) cleanup(w http.ResponseWriter, r *http.Request, id string) *htt
 		Step  *int64 `json:"step"`
 		After string `json:"after"`
 	}
-	return s.change(w, r, id, &b, func(ctx context.Context, to ingestion.Writer) (*int, error) {
+	return s.change(w, r, id, audit.CleanUpRun, &b, func(ctx context.Context, to ingestion.Writer) (*int, error) {
 		after, ok := chunk.ParseCursor(b.After)
 		if b.After != "" && !ok || b.Step == nil || *b.Step < 0 {
 			return nil, &ingestion.RefusalError{Reason: ingestion.ReasonInvalid, Text: "step: want a number, and after: a cursor"}
@@ -196,7 +206,7 @@ func (s *Server) cleanup(w http.ResponseWriter, r *http.Request, id string) *htt
 }
 
 // change changes the state of a run with its body in b, and responds with the state.
-func (s *Server) change(w http.ResponseWriter, r *http.Request, id string, b any, f func(context.Context, ingestion.Writer) (removed *int, err error)) *httpkit.Problem {
+func (s *Server) change(w http.ResponseWriter, r *http.Request, id string, act audit.Act, b any, f func(context.Context, ingestion.Writer) (removed *int, err error)) *httpkit.Problem {
 	run, p := s.run(r, id, true)
 	if p == nil {
 		p = s.read(w, r, b)
@@ -204,17 +214,19 @@ func (s *Server) change(w http.ResponseWriter, r *http.Request, id string, b any
 	if p != nil {
 		return p
 	}
-	ctx, cancel := s.timeout(r.Context())
-	defer cancel()
-	state, removed, err := s.apply(ctx, run, f)
-	if err != nil {
-		s.logUnavailable(ctx, run.Session, err)
-		return problemOf(err)
-	}
-	out := shown(state)
-	out.Removed = removed
-	s.respond.JSON(w, http.StatusOK, out)
-	return nil
+	return s.respond.Act(r.Context(), audit.Event{Act: act, Session: run.Session, Run: run.ID}, func() *httpkit.Problem {
+		ctx, cancel := s.timeout(r.Context())
+		defer cancel()
+		state, removed, err := s.apply(ctx, run, f)
+		if err != nil {
+			s.logUnavailable(ctx, run.Session, err)
+			return problemOf(err)
+		}
+		out := shown(state)
+		out.Removed = removed
+		s.respond.JSON(w, http.StatusOK, out)
+		return nil
+	})
 }
 
 func (s *Server) apply(ctx context.Context, run ingestion.Run, f func(context.Context, ingestion.Writer) (*int, error)) (ingestion.State, *int, error) {
