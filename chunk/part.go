@@ -2,6 +2,7 @@ package chunk
 
 import (
 	"slices"
+	"strconv"
 
 	"github.com/tailrace/tailrace/internal/rawjson"
 )
@@ -10,6 +11,20 @@ import (
 //
 //	{"type":"custom", …,"eventName":"progress","data":{"percent":50},"part":{"id":"p1"}}
 const PartMember = "part"
+
+// runMember is the name of the additional member of a chunk that begins a call: true if the provider of the model runs the call, false if a client that knows the
+// tool does. Without it, a server does.
+const runMember = "providerExecuted"
+
+// RunBy returns the member of a chunk that begins a call about who runs it.
+func RunBy(provider bool) Member {
+	return Member{Name: runMember, Value: strconv.AppendBool(nil, provider)}
+}
+
+// RunByProvider reports whether the additional members of a chunk that begins a call say that the provider of the model runs it.
+func RunByProvider(extra []Member) bool {
+	return slices.ContainsFunc(extra, func(m Member) bool { return m.Name == runMember && string(m.Value) == "true" })
+}
 
 // The custom events about a message.
 const (

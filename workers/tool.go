@@ -27,6 +27,8 @@ const subagentPrefix = "subagent__"
 //	Delegate     another agent runs it
 //	Reject       the arguments are invalid
 //
+// EndUnknown and Deny are for agents that pass on what another program does.
+//
 // An agent that learns only later who completes a call, because another program runs its tools, calls Start and then
 // AwaitClient or AwaitApproval instead of End or Fail.
 //
@@ -127,7 +129,7 @@ func (c *Call) Input() chunk.Value {
 func (c *Call) IdempotencyKey() string { return c.step.IdempotencyKey(c.id) }
 
 // SetExtra sets members that the chunk schema does not have, of the chunks that begin the call or end it from now on. The names must not be those of the
-// schema, and not deadline.
+// schema, and not deadline. chunk.RunBy is such a member.
 func (c *Call) SetExtra(extra ...chunk.Member) {
 	c.step.mu.Lock()
 	defer c.step.mu.Unlock()
@@ -148,10 +150,11 @@ func (c *Call) Args(ctx context.Context, piece string) error {
 
 // startMembers returns the additional members of the chunks that begin the call: one of them marks a call of the browser.
 func (c *Call) startMembers() []chunk.Member {
-	if !c.client {
+	said := slices.ContainsFunc(c.extra, func(m chunk.Member) bool { return m.Name == chunk.RunBy(false).Name })
+	if !c.client || said {
 		return c.extra
 	}
-	return append([]chunk.Member{{Name: "providerExecuted", Value: chunk.Value("false")}}, c.extra...)
+	return append([]chunk.Member{chunk.RunBy(false)}, c.extra...)
 }
 
 // Start writes the arguments, which must encode as a JSON object, of a call that the agent runs.
@@ -283,6 +286,22 @@ func (c *Call) Fail(ctx context.Context, err error) error {
 	}
 	c.step.turn.log.WarnContext(ctx, "tool failed", "tool", c.name, "call", c.id, "error", err)
 	return c.complete(ctx, chunk.ToolEnd{ToolCallID: c.id, ToolName: c.name, Error: &text, ErrorCode: &code, ProviderExecuted: new(true)})
+}
+
+// Deny writes that a rule of the agent has denied a call that was started, as the decision of a user would be written. id is that of the question, "" for none.
+func (c *Call) Deny(ctx context.Context, id string, reason *string) error {
+	return c.transition(pendingOwn, done, func(callState) error {
+		c.endTrace(CodeDenied)
+		return c.step.queue(ctx, chunk.ToolApprovalResponse{ToolCallID: c.id, ToolName: c.name, ApprovalID: id, Reason: reason, IsAutomatic: new(true)})
+	})
+}
+
+// EndUnknown ends a call that was started, and whose outcome is not known: the provider of the model has run it. Nothing is written.
+func (c *Call) EndUnknown() error {
+	return c.transition(pendingOwn, done, func(callState) error {
+		c.endTrace("")
+		return nil
+	})
 }
 
 // complete writes the outcome. The outcome of an approved call belongs to an earlier step: it is written

@@ -45,10 +45,11 @@ type stepWriter struct {
 type call struct {
 	*workers.Call
 
-	name    string
-	input   chunk.Value // of a sub-agent's call, which is not written before its end
-	started bool        // its input is written; it has no outcome
-	done    bool        // it has an outcome, or waits for the answer of a user
+	name     string
+	provider bool        // the provider of the endpoint's model runs it
+	input    chunk.Value // of a sub-agent's call, which is not written before its end
+	started  bool        // its input is written; it has no outcome
+	done     bool        // it has an outcome, or waits for the answer of a user
 }
 
 func newStepWriter(s *workers.Step, session string, cfg Config) *stepWriter {
@@ -77,7 +78,7 @@ func (w *stepWriter) write(ctx context.Context, in chunks) (over bool, err error
 			}
 			w.begun = true
 		case chunk.StreamEnd:
-			return true, w.end(ctx, w.dialect != AISDK) // a call that the AI SDK leaves open here is that of a model's provider
+			return true, w.end(ctx, w.dialect != AISDK) // the AI SDK leaves only calls open here that its server runs
 		case chunk.StreamPaused:
 			return true, w.end(ctx, true)
 		case chunk.StreamFailed:
@@ -128,10 +129,10 @@ func (w *stepWriter) end(ctx context.Context, waits bool) error {
 		case c.done:
 		case c.input != nil:
 			err = c.Delegate(ctx, c.input)
-		case c.started && waits:
-			err = c.AwaitClient(ctx, w.until())
+		case c.started && (c.provider || !waits):
+			err = c.EndUnknown()
 		case c.started:
-			err = c.Fail(ctx, &workers.Error{Message: userMessages[CodeNoOutcome], Code: CodeNoOutcome})
+			err = c.AwaitClient(ctx, w.until())
 		default: // its arguments are incomplete
 			err = c.Reject(ctx, "the arguments of the call are incomplete", nil)
 		}

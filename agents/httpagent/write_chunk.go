@@ -93,14 +93,14 @@ func (w *stepWriter) stepEnd(b chunk.StepEnd) error {
 func (w *stepWriter) writeCall(ctx context.Context, whole chunk.Chunk) error {
 	switch b := whole.Body.(type) {
 	case chunk.ToolArgStreamStart:
-		w.call(b.ToolCallID, b.ToolName).SetExtra(whole.Extra...)
+		w.call(b.ToolCallID, b.ToolName).begin(whole.Extra)
 	case chunk.ToolArgStreamDelta:
 		if c := w.calls[b.ToolCallID]; c != nil && !c.isSubagent() {
 			return c.Args(ctx, b.Delta)
 		}
 	case chunk.ToolStart:
 		c := w.call(b.ToolCallID, b.ToolName)
-		c.SetExtra(whole.Extra...)
+		c.begin(whole.Extra)
 		return w.start(ctx, c, b.Arguments)
 	case chunk.ToolInputError:
 		c := w.call(b.ToolCallID, b.ToolName)
@@ -133,7 +133,7 @@ func (w *stepWriter) writeCall(ctx context.Context, whole chunk.Chunk) error {
 		}
 	case chunk.ToolApprovalResponse:
 		if !b.Approved { // of a call of this response: a rule of the endpoint has denied it. The log has the decisions of users
-			return w.failCall(ctx, b.ToolCallID, "call denied", workers.CodeDenied)
+			return w.complete(ctx, b.ToolCallID, func(c *workers.Call) error { return c.Deny(ctx, b.ApprovalID, b.Reason) })
 		}
 	}
 	return nil
@@ -149,6 +149,12 @@ func (w *stepWriter) call(id, name string) *call {
 		w.written = true
 	}
 	return c
+}
+
+// begin sets the additional members of the chunks that begin the call.
+func (c *call) begin(extra []chunk.Member) {
+	c.SetExtra(extra...)
+	c.provider = chunk.RunByProvider(extra)
 }
 
 func (c *call) isSubagent() bool { return strings.HasPrefix(c.name, subagentPrefix) }

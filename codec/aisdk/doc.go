@@ -91,20 +91,23 @@
 //	tool-input-available               tool_arg_stream_end if it streamed, tool_start
 //	tool-input-error                   tool_input_error
 //	tool-output-available, -error      tool_end
-//	tool-output-denied                 tool_approval_response
 //	tool-approval-request              tool_approval_request
+//	tool-approval-response,
+//	tool-output-denied                 tool_approval_response, once
 //	source-url, source-document, file  source_url, source_document, file
 //	data-<name>                        custom <name>
 //	start, message-metadata, finish    custom message-metadata for their metadata
 //	a preliminary output               custom tool-output-preliminary
 //	error                              error, and the run fails
 //	abort                              run_interrupted
-//	finish                             the run ends, or pauses if a call is open
+//	finish                             the run ends, or pauses if a call is open: not one that the provider of the model runs (providerExecuted), and not
+//	                                   one that a rule of the server has decided (isAutomatic)
 //	text-start, text-end,
 //	reasoning-start                    no chunk of their own
 //	everything else                    custom aisdk.<type>, its data the part
 //
 // Everything else covers the types of version 7 that have no counterpart, unknown types, and known ones that lack a required member. Members without a counterpart
 // are in the member "part" of the chunk, which a MessageWriter, a Snapshot and RequestMessages read: the id and transient of data, dynamic (false) and title of a
-// call, providerMetadata, toolMetadata, and where a text begins. The ids of blocks are not kept.
+// call, providerMetadata, toolMetadata, and where a text begins. All other members that were not read are the data of custom aisdk.rest, except for those that
+// docs/dialects.md lists. A chunk that begins a call has "providerExecuted": that of the part, false without one.
 package aisdk

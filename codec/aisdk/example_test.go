@@ -106,7 +106,7 @@ func ExampleTranslator() {
 	// Output:
 	// {"type":"step_start","agentId":"s1","agentType":"support","timestamp":0,"step":1} <nil>
 	// {"type":"text_delta","agentId":"s1","agentType":"support","timestamp":0,"step":1,"delta":"Where are you? "} <nil>
-	// {"type":"tool_start","agentId":"s1","agentType":"support","timestamp":0,"step":1,"toolCallId":"c1","toolName":"location","arguments":{},"part":{"dynamic":false}} <nil>
+	// {"type":"tool_start","agentId":"s1","agentType":"support","timestamp":0,"step":1,"toolCallId":"c1","toolName":"location","arguments":{},"part":{"dynamic":false},"providerExecuted":false} <nil>
 	// {"type":"step_end","agentId":"s1","agentType":"support","timestamp":0,"step":1,"finishReason":"tool-calls"} <nil>
 	// {"type":"stream_paused","agentId":"s1","agentType":"support","timestamp":0,"step":1,"reason":"tool-calls"} <nil>
 }

@@ -30,6 +30,7 @@ type Translator struct {
 	stepEnds bool        // finish-step was read; step_end is written with the next part, which may have the reason
 	metadata chunk.Value // of the message, from before the first step
 	texts    textBlocks
+	rests    dialect.Rests
 	text     string // of the error that the response had
 	ending   responseEnd
 	paused   bool // stream_paused was the last chunk
@@ -52,6 +53,9 @@ type incomingCall struct {
 	input     chunk.Value // nil before it is complete
 	streaming bool        // its arguments stream
 	waits     bool        // nothing has the outcome: the client runs it, or a user must approve it
+	approval  *string     // id of the question whether it may run
+	automatic *bool       // a rule of the server answers that
+	denied    bool
 }
 
 // TranslatorConfig describes the run that a Translator translates.
@@ -79,7 +83,7 @@ func (t *Translator) Translate(raw []byte) ([]chunk.Chunk, error) {
 	if err != nil {
 		return nil, err
 	}
-	p := part{whole: whole}
+	p := part{Object: dialect.Read(whole), whole: whole}
 	if p.kind = p.text("type"); p.kind == "" {
 		return nil, &chunk.FieldError{Field: "type", Want: "the type of a part of a UI message stream"}
 	}
@@ -100,12 +104,16 @@ func (t *Translator) Translate(raw []byte) ([]chunk.Chunk, error) {
 		t.out = t.out[:first]
 		t.restore(id, before)
 		t.carry(p)
+	} else if rest := t.rests.Of(p.Object, p.kind, leftOut); rest != nil {
+		t.out = dialect.Keep(t.out, first, t.chunk(chunk.Custom{EventName: customPrefix + dialect.RestEvent, Data: rest}))
 	}
 	return t.take(), nil
 }
 
 // End implements dialect.Translator. The body has ended: with a finish, or because the connection was lost.
 func (t *Translator) End() []chunk.Chunk {
+	t.beginMetadata()
+	t.flushTexts()
 	t.endStep(nil)
 	switch {
 	case t.paused:
@@ -168,7 +176,11 @@ func (t *Translator) emit(b chunk.Body) { t.emitPart(b, chunk.Part{}) }
 // emitPart is emit for a part with members that the chunk schema does not have.
 func (t *Translator) emitPart(b chunk.Body, ui chunk.Part) {
 	t.texts.next(b)
-	t.out = append(t.out, chunk.Chunk{AgentID: t.cfg.Session, AgentType: t.cfg.AgentType, Step: t.step, Body: b, Extra: ui.Extra()})
+	t.out = append(t.out, t.chunk(b, ui.Extra()...))
+}
+
+func (t *Translator) chunk(b chunk.Body, extra ...chunk.Member) chunk.Chunk {
+	return chunk.Chunk{AgentID: t.cfg.Session, AgentType: t.cfg.AgentType, Step: t.step, Body: b, Extra: extra}
 }
 
 // setMetadata writes metadata of the message. That of the start waits for the first step: before it the response may have the outcomes of approved calls, which belong
@@ -178,6 +190,7 @@ func (t *Translator) setMetadata(p part) {
 	if v == nil {
 		return
 	}
+	p.Get("messageMetadata")
 	o := rawjson.Begin(nil)
 	o.String("type", "message-metadata")
 	o.Raw("messageMetadata", v)
@@ -217,39 +230,38 @@ func (t *Translator) carry(p part) {
 // maxEventName bounds the name of a carried part, so that a type of any length fits.
 const maxEventName = 128
 
+// leftOut has the members of parts that have no counterpart in the log, see docs/dialects.md.
+var leftOut = dialect.LeaveOut(map[string]string{
+	"start": "messageId", "text-start text-delta text-end reasoning-start reasoning-delta reasoning-end": "id",
+})
+
 // part is one part of the stream.
 type part struct {
+	*dialect.Object
+
 	kind  string
 	whole chunk.Value
 }
 
-func (p part) get(name string) chunk.Value { return rawjson.Get(p.whole, name) }
+func (p part) text(name string) string { return p.Or(name, "") }
 
-func (p part) maybe(name string) *string {
-	v := p.get(name)
-	if len(v) == 0 || v[0] != '"' {
-		return nil
+// members returns the members of p with these names that a chunk has in its Part.
+func (p part) members(names ...string) chunk.Part {
+	o := rawjson.Begin(nil)
+	for _, name := range names {
+		o.Raw(name, p.Peek(name))
 	}
-	s, err := rawjson.Text(v).Unquote()
-	if err != nil {
-		return nil
+	if len(o.Dst) == 1 {
+		return chunk.Part{}
 	}
-	return &s
-}
-
-func (p part) text(name string) string {
-	if s := p.maybe(name); s != nil {
-		return *s
+	all := chunk.PartOf([]chunk.Member{{Name: chunk.PartMember, Value: o.End()}})
+	for _, m := range all.Extra() {
+		for name := range rawjson.Members(m.Value) {
+			p.Get(string(name.Bytes()))
+		}
 	}
-	return ""
+	return all
 }
-
-// members returns the members of p that a chunk has in its Part.
-func (p part) members() chunk.Part {
-	return chunk.PartOf([]chunk.Member{{Name: chunk.PartMember, Value: p.whole}})
-}
-
-func (p part) is(name string) bool { return string(p.get(name)) == "true" }
 
 // part writes the chunks for p, or reports false.
 func (t *Translator) part(p part) bool {
@@ -262,6 +274,7 @@ func (t *Translator) part(p part) bool {
 	case "message-metadata":
 		t.setMetadata(p)
 	case "start-step":
+		t.flushTexts()
 		t.step++
 		t.emit(chunk.StepStart{})
 		t.beginMetadata()
@@ -270,7 +283,7 @@ func (t *Translator) part(p part) bool {
 	case "finish":
 		t.finish(p)
 	case "error":
-		text := p.maybe("errorText")
+		text := p.Maybe("errorText")
 		if text == nil {
 			return false
 		}
@@ -280,7 +293,7 @@ func (t *Translator) part(p part) bool {
 		if t.ending != errored { // of two ends the worse one counts
 			t.ending = complete
 		}
-		t.emit(chunk.RunInterrupted{RunID: t.cfg.RunID, Reason: p.maybe("reason")})
+		t.emit(chunk.RunInterrupted{RunID: t.cfg.RunID, Reason: p.Maybe("reason")})
 	case "text-start", "text-delta", "text-end", "reasoning-start", "reasoning-delta", "reasoning-end":
 		return t.textPart(p)
 	case "source-url", "source-document", "file":
@@ -311,33 +324,39 @@ func (t *Translator) finish(p part) {
 	}
 	if !finishReasons[reason] {
 		reason = reasonOther
+		p.Unread("finishReason")
 	}
 	t.endStep(&reason)
 }
 
+// references has the members that parts about sources and files need.
+var references = map[string][]string{"source-url": {"sourceId", "url"}, "source-document": {"sourceId", "mediaType", "title"}, "file": {"url", "mediaType"}}
+
 func (t *Translator) reference(p part) bool {
-	id, url, mediaType, title := p.maybe("sourceId"), p.maybe("url"), p.maybe("mediaType"), p.maybe("title")
-	ui := chunk.Part{ProviderMetadata: p.members().ProviderMetadata}
-	switch {
-	case p.kind == "source-url" && id != nil && url != nil:
-		t.emitPart(chunk.SourceURL{SourceID: *id, URL: *url, Title: title}, ui)
-	case p.kind == "source-document" && id != nil && mediaType != nil && title != nil:
-		t.emitPart(chunk.SourceDocument{SourceID: *id, MediaType: *mediaType, Title: *title, Filename: p.maybe("filename")}, ui)
-	case p.kind == "file" && url != nil && mediaType != nil:
-		t.emitPart(chunk.File{URL: *url, MediaType: *mediaType}, ui)
+	var body chunk.Body
+	switch p.kind {
+	case "source-url":
+		body = chunk.SourceURL{SourceID: p.text("sourceId"), URL: p.text("url"), Title: p.Maybe("title")}
+	case "source-document":
+		body = chunk.SourceDocument{SourceID: p.text("sourceId"), MediaType: p.text("mediaType"), Title: p.text("title"), Filename: p.Maybe("filename")}
 	default:
-		return false
+		body = chunk.File{URL: p.text("url"), MediaType: p.text("mediaType"), Filename: p.Maybe("filename")}
 	}
+	for _, name := range references[p.kind] {
+		if rawjson.Kind(p.Peek(name)) != '"' {
+			return false
+		}
+	}
+	t.emitPart(body, p.members("providerMetadata"))
 	return true
 }
 
 func (t *Translator) data(name string, p part) bool {
-	v := p.get("data")
+	v := p.Get("data")
 	if v == nil {
 		return false
 	}
-	all := p.members()
-	t.emitPart(chunk.Custom{EventName: name, Data: v}, chunk.Part{ID: all.ID, Transient: all.Transient})
+	t.emitPart(chunk.Custom{EventName: name, Data: v}, p.members("id", "transient"))
 	return true
 }
 
@@ -345,15 +364,19 @@ func (t *Translator) data(name string, p part) bool {
 func (t *Translator) toolPart(p part) bool {
 	id := p.text("toolCallId")
 	if id == "" {
-		return false
+		return p.kind == "tool-approval-response" && t.decided(p)
 	}
 	c := t.calls[id]
-	if name := p.text("toolName"); c == nil && name != "" && slices.Contains([]string{"tool-input-start", "tool-input-available", "tool-input-error"}, p.kind) {
+	name := p.text("toolName")
+	if c == nil && name != "" && slices.Contains([]string{"tool-input-start", "tool-input-available", "tool-input-error"}, p.kind) {
 		c = &incomingCall{name: name}
 		t.calls[id] = c
 	}
 	if c == nil {
 		return t.outcomeOfEarlierCall(id, p)
+	}
+	if name != c.name {
+		p.Unread("toolName")
 	}
 	switch p.kind {
 	case "tool-input-start":
@@ -362,8 +385,9 @@ func (t *Translator) toolPart(p part) bool {
 		}
 		c.streaming = true
 		t.emitPart(chunk.ToolArgStreamStart{ToolCallID: id, ToolName: c.name}, callMembers(p))
+		t.runBy(p)
 	case "tool-input-delta":
-		piece := p.maybe("inputTextDelta")
+		piece := p.Maybe("inputTextDelta")
 		if piece == nil || !c.streaming {
 			return false
 		}
@@ -373,30 +397,44 @@ func (t *Translator) toolPart(p part) bool {
 	case "tool-input-error":
 		c.streaming, c.waits = false, false
 		e := chunk.ToolInputError{ToolCallID: id, ToolName: c.name, Error: p.text("errorText")}
-		if v := p.get("input"); v != nil {
+		if v := p.Get("input"); v != nil {
 			e.PartialInput = &v
 		}
 		t.emitPart(e, callMembers(p))
 	case "tool-approval-request":
-		approval := p.maybe("approvalId")
+		approval := p.Maybe("approvalId")
 		if approval == nil || c.input == nil {
 			return false
 		}
-		req := chunk.ToolApprovalRequest{ToolCallID: id, ToolName: c.name, ApprovalID: *approval, Input: c.input}
-		if p.is("isAutomatic") {
-			req.IsAutomatic = new(true) // a rule of the server decides it
-		} else {
-			c.waits = true
+		c.approval, c.automatic, c.waits = approval, nil, true
+		if p.Flag("isAutomatic") { // a rule of the server decides it, and the server runs it
+			c.automatic, c.waits = new(true), false
 		}
-		t.emit(req)
+		t.emit(chunk.ToolApprovalRequest{ToolCallID: id, ToolName: c.name, ApprovalID: *approval, Input: c.input, IsAutomatic: c.automatic})
 	default:
 		return t.outcome(id, c, p)
 	}
 	return true
 }
 
+// decided writes the answer to the question whether a call may run. The server runs a call that is approved.
+func (t *Translator) decided(p part) bool {
+	approval := p.text("approvalId")
+	for id, c := range t.calls {
+		if approval == "" || c.approval == nil || *c.approval != approval || c.denied {
+			continue
+		}
+		c.waits, c.denied = false, !p.Flag("approved")
+		t.emit(chunk.ToolApprovalResponse{
+			ToolCallID: id, ToolName: c.name, ApprovalID: approval, Approved: !c.denied, Reason: p.Maybe("reason"), IsAutomatic: c.automatic,
+		})
+		return true
+	}
+	return false
+}
+
 func (t *Translator) inputAvailable(id string, c *incomingCall, p part) bool {
-	input := p.get("input")
+	input := p.Get("input")
 	if input == nil || c.input != nil {
 		return false
 	}
@@ -412,8 +450,9 @@ func (t *Translator) inputAvailable(id string, c *incomingCall, p part) bool {
 	}
 	c.input = input
 	// The provider reports the outcome of its own call, perhaps in a later response.
-	c.waits = !p.is("providerExecuted")
+	c.waits = !p.Flag("providerExecuted")
 	t.emitPart(chunk.ToolStart{ToolCallID: id, ToolName: c.name, Arguments: input}, callMembers(p))
+	t.runBy(p)
 	return true
 }
 
@@ -421,23 +460,27 @@ func (t *Translator) inputAvailable(id string, c *incomingCall, p part) bool {
 func (t *Translator) outcome(id string, c *incomingCall, p part) bool {
 	switch p.kind {
 	case typeOutput:
-		output := p.get("output")
+		output := p.Get("output")
 		if output == nil {
 			return false
 		}
-		if p.is("preliminary") {
+		if p.Flag("preliminary") {
+			p.GetAll()
 			t.emit(chunk.Custom{EventName: chunk.PreliminaryEvent, Data: p.whole})
 			return true
 		}
 		t.emitPart(chunk.ToolEnd{ToolCallID: id, ToolName: c.name, Result: output, ProviderExecuted: new(true)}, outcomeMembers(p))
 	case "tool-output-error":
-		text := p.maybe("errorText")
+		text := p.Maybe("errorText")
 		if text == nil {
 			return false
 		}
 		t.emitPart(chunk.ToolEnd{ToolCallID: id, ToolName: c.name, Error: text, ProviderExecuted: new(true)}, outcomeMembers(p))
 	case "tool-output-denied":
-		t.emit(chunk.ToolApprovalResponse{ToolCallID: id, ToolName: c.name})
+		if !c.denied {
+			c.denied = true
+			t.emit(chunk.ToolApprovalResponse{ToolCallID: id, ToolName: c.name, ApprovalID: pointed(c.approval), Reason: p.Maybe("reason"), IsAutomatic: c.automatic})
+		}
 	default:
 		return false
 	}
@@ -450,14 +493,27 @@ func (t *Translator) outcomeOfEarlierCall(id string, p part) bool {
 	return t.outcome(id, &incomingCall{name: unknownTool}, p)
 }
 
+// runBy marks the chunk that begins a call: the provider of the model runs it, or the part does not say so, and a client that knows the tool runs it.
+func (t *Translator) runBy(p part) {
+	c := &t.out[len(t.out)-1]
+	c.Extra = append(c.Extra, chunk.RunBy(p.Flag("providerExecuted")))
+}
+
+func pointed(s *string) string {
+	if s == nil {
+		return ""
+	}
+	return *s
+}
+
 // callMembers returns the members of a part that begins a call which the chunk schema does not have. Servers leave out dynamic in the part of a static tool.
 func callMembers(p part) chunk.Part {
-	all := p.members()
-	return chunk.Part{Static: !p.is("dynamic"), Title: all.Title, ToolMetadata: all.ToolMetadata, ProviderMetadata: all.ProviderMetadata}
+	all := p.members("title", "toolMetadata", "providerMetadata")
+	all.Static = !p.Flag("dynamic")
+	return all
 }
 
 // outcomeMembers returns those of an outcome.
 func outcomeMembers(p part) chunk.Part {
-	all := p.members()
-	return chunk.Part{ToolMetadata: all.ToolMetadata, ProviderMetadata: all.ProviderMetadata}
+	return p.members("toolMetadata", "providerMetadata")
 }

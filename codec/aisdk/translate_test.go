@@ -98,6 +98,7 @@ func TestTranslator(t *testing.T) {
 {"type":"finish","finishReason":"tool_use"}`, `1 step_start
 1 step_end
 2 step_start
+2 custom,"eventName":"aisdk.rest","data":{"type":"finish","finishReason":"tool_use"}
 2 step_end,"finishReason":"other"
 2 stream_end,"streamId":"s1"
 `},
@@ -112,39 +113,52 @@ func TestTranslator(t *testing.T) {
 {"type":"tool-input-error","toolCallId":"e","toolName":"w","input":"x","errorText":"bad"}
 {"type":"finish-step"}
 {"type":"finish"}`, `1 step_start
-1 tool_arg_stream_start,"toolCallId":"c","toolName":"w"
+1 tool_arg_stream_start,"toolCallId":"c","toolName":"w","providerExecuted":false
 1 tool_arg_stream_delta,"toolCallId":"c","delta":"{}"
 1 tool_arg_stream_end,"toolCallId":"c"
-1 tool_start,"toolCallId":"c","toolName":"w","arguments":{"a":1},"part":{"title":"Weather"}
+1 tool_start,"toolCallId":"c","toolName":"w","arguments":{"a":1},"part":{"title":"Weather"},"providerExecuted":false
 1 custom,"eventName":"tool-output-preliminary","data":{"type":"tool-output-available","toolCallId":"c","output":1,"preliminary":true}
 1 tool_end,"toolCallId":"c","toolName":"w","result":2,"providerExecuted":true,"part":{"providerMetadata":{"p":{"a":1}}}
-1 tool_start,"toolCallId":"d","toolName":"w","arguments":{"value":[7]},"part":{"dynamic":false}
+1 tool_start,"toolCallId":"d","toolName":"w","arguments":{"value":[7]},"part":{"dynamic":false},"providerExecuted":false
 1 tool_end,"toolCallId":"d","toolName":"w","result":null,"error":"no","providerExecuted":true
 1 tool_input_error,"toolCallId":"e","toolName":"w","error":"bad","partialInput":"x","part":{"dynamic":false}
 1 step_end
 1 stream_end,"streamId":"s1"
 `},
 		"a tool of the browser": {`{"type":"tool-input-available","toolCallId":"c","toolName":"w","input":null}
-{"type":"finish","finishReason":"tool-calls"}`, `0 tool_start,"toolCallId":"c","toolName":"w","arguments":{},"part":{"dynamic":false}
+{"type":"finish","finishReason":"tool-calls"}`, `0 tool_start,"toolCallId":"c","toolName":"w","arguments":{},"part":{"dynamic":false},"providerExecuted":false
 0 stream_paused,"reason":"tool-calls"
 `},
 		"a tool of the provider": {`{"type":"tool-input-available","toolCallId":"c","toolName":"w","input":{},"providerExecuted":true}
-{"type":"finish"}`, `0 tool_start,"toolCallId":"c","toolName":"w","arguments":{},"part":{"dynamic":false}
+{"type":"finish"}`, `0 tool_start,"toolCallId":"c","toolName":"w","arguments":{},"part":{"dynamic":false},"providerExecuted":true
 0 stream_end,"streamId":"s1"
 `},
 		"approvals": {`{"type":"tool-input-available","toolCallId":"c","toolName":"w","input":{"a":1}}
 {"type":"tool-approval-request","approvalId":"a","toolCallId":"c"}
 {"type":"tool-input-available","toolCallId":"d","toolName":"w","input":{}}
 {"type":"tool-approval-request","approvalId":"b","toolCallId":"d","isAutomatic":true}
-{"type":"tool-approval-response","approvalId":"b","approved":false}
+{"type":"tool-approval-response","approvalId":"b","approved":false,"reason":"policy"}
 {"type":"tool-output-denied","toolCallId":"d"}
-{"type":"finish"}`, `0 tool_start,"toolCallId":"c","toolName":"w","arguments":{"a":1},"part":{"dynamic":false}
+{"type":"finish"}`, `0 tool_start,"toolCallId":"c","toolName":"w","arguments":{"a":1},"part":{"dynamic":false},"providerExecuted":false
 0 tool_approval_request,"toolCallId":"c","toolName":"w","approvalId":"a","input":{"a":1}
-0 tool_start,"toolCallId":"d","toolName":"w","arguments":{},"part":{"dynamic":false}
+0 tool_start,"toolCallId":"d","toolName":"w","arguments":{},"part":{"dynamic":false},"providerExecuted":false
 0 tool_approval_request,"toolCallId":"d","toolName":"w","approvalId":"b","input":{},"isAutomatic":true
-0 custom,"eventName":"aisdk.tool-approval-response","data":{"type":"tool-approval-response","approvalId":"b","approved":false}
-0 tool_approval_response,"toolCallId":"d","toolName":"w","approvalId":"","approved":false
+0 tool_approval_response,"toolCallId":"d","toolName":"w","approvalId":"b","approved":false,"reason":"policy","isAutomatic":true
 0 stream_paused,"reason":"tool-calls"
+`},
+		"a call that a rule has approved, without an outcome, and one that a rule has denied": {`{"type":"tool-input-available","toolCallId":"c","toolName":"w","input":{}}
+{"type":"tool-approval-request","approvalId":"a","toolCallId":"c","isAutomatic":true}
+{"type":"tool-approval-response","approvalId":"a","approved":true}
+{"type":"tool-input-available","toolCallId":"d","toolName":"w","input":{}}
+{"type":"tool-approval-request","approvalId":"b","toolCallId":"d","isAutomatic":true}
+{"type":"tool-approval-response","approvalId":"b","approved":false,"reason":"policy"}
+{"type":"finish"}`, `0 tool_start,"toolCallId":"c","toolName":"w","arguments":{},"part":{"dynamic":false},"providerExecuted":false
+0 tool_approval_request,"toolCallId":"c","toolName":"w","approvalId":"a","input":{},"isAutomatic":true
+0 tool_approval_response,"toolCallId":"c","toolName":"w","approvalId":"a","approved":true,"isAutomatic":true
+0 tool_start,"toolCallId":"d","toolName":"w","arguments":{},"part":{"dynamic":false},"providerExecuted":false
+0 tool_approval_request,"toolCallId":"d","toolName":"w","approvalId":"b","input":{},"isAutomatic":true
+0 tool_approval_response,"toolCallId":"d","toolName":"w","approvalId":"b","approved":false,"reason":"policy","isAutomatic":true
+0 stream_end,"streamId":"s1"
 `},
 		"the outcome of an approved call": {`{"type":"tool-output-available","toolCallId":"c","output":1}
 {"type":"finish"}`, `0 tool_end,"toolCallId":"c","toolName":"unknown","result":1,"providerExecuted":true

@@ -2,6 +2,8 @@ package aisdk
 
 import (
 	"bytes"
+	"maps"
+	"slices"
 	"strings"
 
 	"github.com/tailrace/tailrace/chunk"
@@ -58,28 +60,42 @@ func (t *Translator) textPart(p part) bool {
 		}
 	}
 	b := t.texts.block(key)
-	if v := p.members().ProviderMetadata; v != nil {
+	if v := p.members("providerMetadata").ProviderMetadata; v != nil {
+		if b.changes() && !bytes.Equal(v, b.meta) {
+			t.textPiece(key, b, "", false)
+		}
 		b.meta = v
 	}
 	switch event {
 	case "delta":
-		piece := p.maybe("delta")
+		piece := p.Maybe("delta")
 		if piece == nil {
 			return false
 		}
-		if *piece != "" || b.sent && b.changes() {
+		if *piece != "" || b.changes() {
 			t.textPiece(key, b, *piece, false)
 		}
 	case "end":
 		delete(t.texts.blocks, key)
-		// An empty text with metadata is a part: reasoning that the provider keeps to itself is one. Metadata that comes after another part has followed the text is
-		// lost: the log could keep it only in another text.
 		last := t.texts.open == key || !b.sent
-		if last && (b.changes() || kind == "reasoning" && b.sent) {
+		switch {
+		case last && (b.changes() || kind == "reasoning" && b.sent):
 			t.textPiece(key, b, "", kind == "reasoning")
+		case b.changes():
+			p.Unread("providerMetadata") // another part has followed the text
 		}
 	}
 	return true
+}
+
+// flushTexts writes the metadata of texts that have neither a piece nor an end.
+func (t *Translator) flushTexts() {
+	for _, key := range slices.Sorted(maps.Keys(t.texts.blocks)) {
+		if b := t.texts.blocks[key]; b.changes() {
+			t.textPiece(key, b, "", false)
+		}
+	}
+	t.texts.blocks = nil
 }
 
 // changes reports whether the log does not have the metadata of the text.

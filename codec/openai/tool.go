@@ -9,7 +9,7 @@ import (
 )
 
 // client marks a call that the endpoint does not run: a browser may.
-var client = chunk.Member{Name: "providerExecuted", Value: chunk.Value("false")}
+var client = chunk.RunBy(false)
 
 // id returns the model's id of a call, or a generated one.
 func (t *Translator) id(c *openaistream.Call) string {
@@ -60,7 +60,7 @@ func (t *Translator) serverCall(item chunk.Value) {
 	t.content = true
 	id, tool := text(item, "id"), text(item, "name")
 	args := chunk.Value(text(item, "arguments"))
-	if !t.emit(chunk.ToolStart{ToolCallID: id, ToolName: tool, Arguments: args}, chunk.Member{Name: client.Name, Value: chunk.Value("true")}) {
+	if !t.emit(chunk.ToolStart{ToolCallID: id, ToolName: tool, Arguments: args}, chunk.RunBy(true)) {
 		t.custom(item)
 		return
 	}

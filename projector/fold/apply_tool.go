@@ -14,13 +14,13 @@ var emptyInput = chunk.Value(`{}`)
 func (s *Snapshot) applyTool(rec chunk.Record, c chunk.Chunk) {
 	switch b := c.Body.(type) {
 	case chunk.ToolArgStreamStart:
-		s.toolArgsStart(rec, b, chunk.PartOf(c.Extra))
+		s.toolArgsStart(rec, b, c.Extra)
 	case chunk.ToolArgStreamDelta:
 		if t := s.streaming(b.ToolCallID); t != nil {
 			t.rawInput = join(t.rawInput, b.Delta)
 		}
 	case chunk.ToolStart:
-		s.toolStart(rec, b, chunk.PartOf(c.Extra))
+		s.toolStart(rec, b, c.Extra)
 	case chunk.ToolEnd:
 		s.toolEnd(rec, b, chunk.PartOf(c.Extra))
 	case chunk.ToolInputError:
@@ -37,7 +37,7 @@ func (s *Snapshot) applyTool(rec chunk.Record, c chunk.Chunk) {
 	}
 }
 
-func (s *Snapshot) toolArgsStart(rec chunk.Record, b chunk.ToolArgStreamStart, ui chunk.Part) {
+func (s *Snapshot) toolArgsStart(rec chunk.Record, b chunk.ToolArgStreamStart, extra []chunk.Member) {
 	if b.ToolName == finishTool {
 		if _, known := s.messages.locations()[b.ToolCallID]; !known {
 			s.messages.drop(b.ToolCallID)
@@ -46,16 +46,18 @@ func (s *Snapshot) toolArgsStart(rec chunk.Record, b chunk.ToolArgStreamStart, u
 	}
 	t := s.call(rec, b.ToolCallID, b.ToolName)
 	t.state, t.input, t.rawInput = CallStreaming, nil, nil
-	t.setMembers(ui)
+	t.setMembers(chunk.PartOf(extra))
+	t.providerExecuted = t.providerExecuted || chunk.RunByProvider(extra)
 }
 
-func (s *Snapshot) toolStart(rec chunk.Record, b chunk.ToolStart, ui chunk.Part) {
+func (s *Snapshot) toolStart(rec chunk.Record, b chunk.ToolStart, extra []chunk.Member) {
 	if b.ToolName == finishTool {
 		return
 	}
 	t := s.call(rec, b.ToolCallID, b.ToolName)
 	t.setInput(b.Arguments)
-	t.setMembers(ui)
+	t.setMembers(chunk.PartOf(extra))
+	t.providerExecuted = t.providerExecuted || chunk.RunByProvider(extra) // no client waits for it
 }
 
 func (s *Snapshot) toolEnd(rec chunk.Record, b chunk.ToolEnd, ui chunk.Part) {
