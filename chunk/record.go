@@ -90,6 +90,10 @@ type Range struct {
 	// FromOldest begins at the first record after After that the log still has, whatever is missing in between. Without it, a session whose beginning has
 	// expired is a *TruncatedError before any record, and so is a position at the edge of a gap.
 	FromOldest bool
+
+	// AllowCleanup is for a reader that had the record at After while the log had it: a cleanup may remove that record, and records of the range while they are
+	// read. The truncation record that names them follows. Without it, both are a *TruncatedError with the reason "cleanup".
+	AllowCleanup bool
 }
 
 // EventID is the ce-id of a record: "<epoch>-<ordinal>". Together with the source (the session) it is unique, as CloudEvents asks.

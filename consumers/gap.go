@@ -135,7 +135,7 @@ func (r *Reader) recordUpTo(ctx context.Context, stream string, s chunk.Session,
 	}
 }
 
-// acceptGap returns nil if a cleanup that is older than this read removed the records that are missing before rec.
+// acceptGap returns nil if a cleanup removed the records that are missing before rec: one that is older than this read, unless the range allows others.
 func (rd *readState) acceptGap(ctx context.Context, c *ordinalChecker, subject string, rec chunk.Record) error {
 	if rd.fromFirst && !c.begun {
 		return nil
@@ -149,7 +149,7 @@ func (rd *readState) acceptGap(ctx context.Context, c *ordinalChecker, subject s
 		return err
 	}
 	switch {
-	case covers(removedBy(upTo(truncations, rd.attached)), h):
+	case covers(removedBy(upTo(truncations, rd.attached)), h), rd.cleanup && covers(removedBy(truncations), h):
 		return nil
 	case covers(removedBy(truncations), h):
 		why := rd.truncatedIn(c, chunk.TruncatedCleanup, 0)

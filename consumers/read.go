@@ -48,6 +48,7 @@ type plan struct {
 	through   chunk.Seq // the last sequence to deliver
 	bounded   bool      // through is not the present end
 	fromFirst bool
+	cleanup   bool // Range.AllowCleanup
 	live      bool
 	keepOpen  bool
 }
@@ -55,7 +56,7 @@ type plan struct {
 // with returns the plan for a range.
 func (p plan) with(of chunk.Range) (plan, error) {
 	p.session, p.scope, p.after, p.anchor, p.fromFirst = of.Session, chunk.ScopeSession, of.After, of.Anchor, of.FromOldest
-	p.through, p.bounded = of.Through, of.Through > 0
+	p.through, p.bounded, p.cleanup = of.Through, of.Through > 0, of.AllowCleanup
 	if !p.bounded {
 		p.through = math.MaxUint64
 	}
@@ -197,6 +198,9 @@ func (rd *readState) startingPoint(ctx context.Context) error {
 		return rd.startAtPosition(ctx)
 	}
 	rec, err := rd.verify(ctx, rd.session, rd.scope, chunk.Cursor{Seq: rd.after.Seq, Anchor: rd.anchor})
+	if truncated, ok := errors.AsType[*chunk.TruncatedError](err); ok && rd.cleanup && truncated.Reason == chunk.TruncatedCleanup {
+		return nil // the first record of each session finds its predecessor in the log
+	}
 	if err != nil {
 		return err
 	}

@@ -383,6 +383,26 @@ func TestCleanup(t *testing.T) {
 		}
 		w.noConsumers()
 	})
+	t.Run("a reader that allows a cleanup gets the remaining records", func(t *testing.T) {
+		w := newEnv(t, Config{})
+		recs := w.sayAll(alice, 2*jsreader.BatchReplay)
+		for _, tree := range []bool{false, true} {
+			var got []chunk.Record
+			removed := recs[len(recs)-3 : len(recs)-1]
+			want := without(recs, removed...)
+			for rec, err := range w.reader.Replay(t.Context(), chunk.Range{Session: alice, Tree: tree, AllowCleanup: true}) {
+				if err != nil {
+					t.Fatal(err)
+				}
+				if got = append(got, rec); len(got) == 1 {
+					recs = append(without(recs, removed...), w.cleanUp(alice, removed...))
+				}
+			}
+			same(t, got[:len(want)], want)
+			recs = append(recs, w.sayAll(alice, 4)...)
+		}
+		w.noConsumers()
+	})
 	t.Run("a truncated record without its deletes", func(t *testing.T) {
 		w := newEnv(t, Config{})
 		recs := w.sayAll(alice, 4)

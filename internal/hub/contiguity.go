@@ -46,7 +46,7 @@ func (c *Cursor) checkGap(ctx context.Context, f frame, id string) error {
 // the log is read from the start position of the cursor: after that the cursor would
 // have met the session.
 func (c *Cursor) readBetween(ctx context.Context, f frame, id string) iter.Seq2[chunk.Record, error] {
-	of := chunk.Range{Session: c.session.Tree().Child(id), Through: f.seq}
+	of := chunk.Range{Session: c.session.Tree().Child(id), Through: f.seq, AllowCleanup: true}
 	switch seen := c.ordinal(f.index); seen {
 	case unknown:
 		of.Session, of.Tree, of.After.Seq = c.session, true, c.start

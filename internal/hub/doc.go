@@ -39,4 +39,8 @@
 // The ordinals verify this. A Cursor stores the last ordinal of each session that
 // it shows and rejects a frame that does not follow it. It then reads the log,
 // which explains the gap or fills it; otherwise the client gets a TruncatedError.
+//
+// A truncation record removes the records that it names from memory. Those before them
+// stay, and the next record follows them. So a client in the middle of an answer reads
+// on, whether it has the removed records or not, and gets the truncation record.
 package hub

@@ -21,7 +21,8 @@ type Log interface {
 	// with an ordinal need not be the position of a record: Seq is where to start,
 	// Ordinal is the last one seen, and the first record has the next ordinal or follows
 	// a gap that a truncation record explains. Of a tree, the position is 0 or the
-	// sequence of a record of the tree. If a replica has not reached Through, Replay
+	// sequence of a record of the tree. Clients of the Hub have had the record there, so
+	// it allows cleanups. If a replica has not reached Through, Replay
 	// waits for it or returns an error.
 	Replay(ctx context.Context, of chunk.Range) iter.Seq2[chunk.Record, error]
 

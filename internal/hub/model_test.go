@@ -439,7 +439,11 @@ func (m *model) delete() {
 func (m *model) wrote(rec chunk.Record) { m.ever = append(m.ever, rec) }
 
 func (m *model) appendTruncation(s chunk.Session, step int64) {
-	seqs := m.log.AppendTruncation(s, step, 0)
+	recs := m.log.Session(s)
+	if len(recs) == 0 {
+		return
+	}
+	seqs := m.log.AppendTruncation(s, step, recs[0].Seq) // the first record is a run_started, which stays
 	if seqs == nil {
 		return
 	}
@@ -623,6 +627,10 @@ func now() <-chan time.Time {
 func (m *model) read(r *modelReader, batches int) error {
 	for waited := false; batches > 0 && r.cur != nil; {
 		batch, err := m.next(r)
+		truncated, isTruncated := errors.AsType[*chunk.TruncatedError](err)
+		if isTruncated && !m.loss && (!m.drops || truncated.Reason != chunk.TruncatedGap) {
+			return fmt.Errorf("reader %+v at %d: a cleanup must not end a stream, got %w", r.req, r.last, err)
+		}
 		if err != nil {
 			return m.checkError(r, err)
 		}

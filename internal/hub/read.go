@@ -114,13 +114,13 @@ func (r *read) page(ctx context.Context) ([]*segment, error) {
 func (r *read) replay(ctx context.Context) iter.Seq2[chunk.Record, error] {
 	log := r.t.feed.hub.log
 	if r.scope == chunk.ScopeTree {
-		return log.Replay(ctx, chunk.Range{Session: r.session, Tree: true, After: r.after, Through: r.end})
+		return log.Replay(ctx, chunk.Range{Session: r.session, Tree: true, After: r.after, Through: r.end, AllowCleanup: true})
 	}
 	after := r.after
 	if after.Ordinal == 0 {
 		after = chunk.Position{} // no record was taken yet
 	}
-	return log.Replay(ctx, chunk.Range{Session: r.session, After: after, Through: r.end})
+	return log.Replay(ctx, chunk.Range{Session: r.session, After: after, Through: r.end, AllowCleanup: true})
 }
 
 // checkComplete verifies that a read through end returned the records that the leader

@@ -47,8 +47,8 @@ type member struct {
 	epoch   chunk.Epoch    // the highest seen
 	last    lastRecord
 
-	// removed are the ordinals that cleanups removed since the topic was created. The
-	// deletes follow the truncation record: a page that is read in between still has
+	// removed are the ordinals that cleanups removed since the topic was created, in
+	// order. The deletes follow the truncation record: a page that is read in between still has
 	// the records, and would show them to later readers.
 	removed []chunk.OrdinalRange
 }
@@ -123,12 +123,16 @@ func (t *topic) push(rec chunk.Record, enc *encoded) int64 {
 		m.last = lastOfRecord(rec)
 	}
 
-	tail := t.tail()
-	before := tail.memory
 	f := frame{
 		seq: rec.Seq, ordinal: rec.Ordinal, after: rec.Ordinal - 1, prev: prev, anchor: rec.Anchor(),
 		index: index, kind: t.kind(rec.Type), flags: traitsOf(rec.Type),
 	}
+	if rec.Type == chunk.TypeTruncated && m.remove(removedBy(rec)) {
+		t.generation++ // pages that are being read may have the removed records
+		grown += t.dropRemoved(index, &f)
+	}
+	tail := t.tail()
+	before := tail.memory
 	size := firstSegment
 	if !tail.fits(enc.size()) {
 		tail.open, tail.to = false, tail.last()
@@ -153,8 +157,6 @@ func (m *member) restarts(rec chunk.Record) bool {
 // checkPredecessor returns the sequence of the record before rec in its session, if
 // known, and drops memory that may no longer match the log:
 //   - the feed has missed a record, so the segments have a gap,
-//   - a cleanup removes records that are in the segments; later readers must not get
-//     records that the log does not have,
 //   - the session was deleted: later readers must not get its records, not even
 //     before those of a new run.
 //
@@ -168,9 +170,6 @@ func (t *topic) checkPredecessor(m *member, rec chunk.Record) (grown int64, prev
 		t.feed.hub.cfg.Log.Warn("gap in feed", "session", rec.Session.String(),
 			"sequence", uint64(rec.Seq), "ordinal", uint64(rec.Ordinal), "after", uint64(before.Ordinal))
 		return t.clear(rec.Seq - 1), 0
-	case rec.Type == chunk.TypeTruncated:
-		m.remove(removedBy(rec))
-		return t.clear(t.tail().last()), before.Seq
 	case m.last.deleted || deletes(rec):
 		return t.clear(t.tail().last()), before.Seq
 	}

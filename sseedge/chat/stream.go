@@ -82,8 +82,7 @@ func (s *Service) serve(
 const maxReads = 4
 
 // prepare reads the records of the message. It runs before the headers are sent, so that a failed read gets a status of its own. The message is read again if
-//   - a cleanup has removed the record at the position of the read, because the memory of the edge had that record for longer than the log,
-//   - the feed of the edge has missed a record, and the order cannot be restored in memory.
+// the feed of the edge has missed a record, and the order cannot be restored in memory.
 func (st *stream) prepare(ctx context.Context) *httpkit.Problem {
 	if st.plan.Show == conversation.ShowEmpty {
 		return nil
@@ -95,25 +94,13 @@ func (st *stream) prepare(ctx context.Context) *httpkit.Problem {
 		if err == nil {
 			return p
 		}
-		reason := truncationOf(err)
-		switch {
-		case n < maxReads && (reason == chunk.TruncatedCleanup || reason == chunk.TruncatedGap):
-			st.close()
-			st.history, st.ahead, st.deferredPause = history{}, nil, nil
-		case reason == chunk.TruncatedCleanup:
-			return notStreaming // the log has the rest of the answer
-		default:
+		truncated, ok := errors.AsType[*chunk.TruncatedError](err)
+		if n == maxReads || !ok || truncated.Reason != chunk.TruncatedGap {
 			return st.unreadable(ctx, err)
 		}
+		st.close()
+		st.history, st.ahead, st.deferredPause = history{}, nil, nil
 	}
-}
-
-// truncationOf returns the reason of a *chunk.TruncatedError, "" for another error.
-func truncationOf(err error) chunk.TruncationReason {
-	if truncated, ok := errors.AsType[*chunk.TruncatedError](err); ok {
-		return truncated.Reason
-	}
-	return ""
 }
 
 // read reads the records of the message once.

@@ -211,6 +211,24 @@ func testReplayCleanup(t *testing.T, w TestLog) {
 	got, err = Collect(w.Replay(limited(t), chunk.Range{Session: root, After: recs[4].Position()}))
 	equal(t, got, append([]chunk.Record{mark}, later...))
 	reason(t, err)
+
+	// A bare cursor of such a record is valid only for a reader that had the record.
+	for _, of := range []chunk.Range{{Session: root}, {Session: root, Tree: true}} {
+		of.After.Seq = recs[4].Seq
+		_, err = Collect(w.Replay(limited(t), of))
+		reason(t, err, chunk.TruncatedCleanup)
+		of.AllowCleanup = true
+		got, err = Collect(w.Replay(limited(t), of))
+		want := append([]chunk.Record{mark}, later...)
+		if of.Tree {
+			want = append([]chunk.Record{kid}, want...)
+		}
+		equal(t, got, want)
+		reason(t, err)
+	}
+	w.Delete(later[0].Seq)
+	_, err = Collect(w.Replay(limited(t), chunk.Range{Session: root, Tree: true, After: chunk.Position{Seq: later[0].Seq}, AllowCleanup: true}))
+	reason(t, err, chunk.TruncatedExpired, chunk.TruncatedGap)
 }
 
 func testReplayGap(t *testing.T, w TestLog) {

@@ -29,7 +29,10 @@ func (l *Log) Replay(ctx context.Context, of chunk.Range) iter.Seq2[chunk.Record
 }
 
 func (l *Log) reader(ctx context.Context, of chunk.Range) (*reader, error) {
-	r := &reader{log: l, session: of.Session, at: of.After.Seq, through: of.Through, fromOldest: of.FromOldest}
+	r := &reader{log: l, session: of.Session, at: of.After.Seq, through: of.Through, fromOldest: of.FromOldest, attached: l.End()}
+	if of.AllowCleanup {
+		r.attached = math.MaxUint64
+	}
 	if r.through == 0 {
 		r.through = math.MaxUint64
 	}
@@ -38,20 +41,25 @@ func (l *Log) reader(ctx context.Context, of chunk.Range) (*reader, error) {
 		return nil, errors.New("memlog: FromOldest of a tree is not supported")
 	case of.Tree && of.After.Ordinal > 0:
 		return nil, errors.New("memlog: an ordinal is of one session, not of a tree")
-	case of.Tree:
-		r.session, r.seen = of.Session.Tree(), l.before(of.Session, r.at)
-		_, err := l.CheckCursor(ctx, of.Session, chunk.ScopeTree, chunk.Cursor{Seq: r.at, Anchor: of.Anchor})
-		return r, err
 	case r.at == 0:
-		of.After = chunk.Position{} // an ordinal alone is no position
-	case of.After.Ordinal == 0:
-		pos, err := l.CheckCursor(ctx, of.Session, chunk.ScopeSession, chunk.Cursor{Seq: r.at, Anchor: of.Anchor})
-		if err != nil {
+		r.seen = make(map[chunk.Session]chunk.Ordinal) // an ordinal alone is no position
+	case of.After.Ordinal > 0:
+		r.seen = map[chunk.Session]chunk.Ordinal{of.Session: of.After.Ordinal}
+	default:
+		scope := chunk.ScopeSession
+		if of.Tree {
+			scope = chunk.ScopeTree
+		}
+		_, err := l.CheckCursor(ctx, of.Session, scope, chunk.Cursor{Seq: r.at, Anchor: of.Anchor})
+		truncated, ok := errors.AsType[*chunk.TruncatedError](err)
+		if err != nil && (!ok || !of.AllowCleanup || truncated.Reason != chunk.TruncatedCleanup) {
 			return nil, err
 		}
-		of.After = pos
+		r.seen = l.before(of.Session, r.at)
 	}
-	r.seen = map[chunk.Session]chunk.Ordinal{of.Session: of.After.Ordinal}
+	if of.Tree {
+		r.session = of.Session.Tree()
+	}
 	return r, nil
 }
 
@@ -67,6 +75,8 @@ type reader struct {
 	given   bool // a record was yielded
 
 	fromOldest bool // the first record need not follow
+
+	attached chunk.Seq // a cleanup whose record is after this is an error
 }
 
 func (r *reader) run(ctx context.Context, of func(chunk.Session) bool, yield func(chunk.Record, error) bool) {
@@ -136,8 +146,10 @@ func (r *reader) check(i int) chunk.TruncationReason {
 		return chunk.TruncatedExpired // all expired, and a writer that does not know them has numbered from the start
 	case rec.Ordinal <= seen:
 		return chunk.TruncatedGap
-	case seen > 0 && explained(r.recs[i:], rec.Session, seen+1, rec.Ordinal-1):
+	case seen > 0 && explained(r.recs[i:], rec.Session, seen+1, rec.Ordinal-1, r.attached):
 		return "" // never the first record: a cleanup does not remove it
+	case seen > 0 && explained(r.recs[i:], rec.Session, seen+1, rec.Ordinal-1, math.MaxUint64):
+		return chunk.TruncatedCleanup
 	case !r.isFirst(i):
 		return chunk.TruncatedGap
 	}
@@ -155,11 +167,11 @@ func (r *reader) rootExpired() bool {
 	return i >= 0 && r.recs[i].Ordinal > 1
 }
 
-// explained reports whether truncated records of s list all ordinals of a gap.
-func explained(recs []chunk.Record, s chunk.Session, first, last chunk.Ordinal) bool {
+// explained reports whether truncated records of s up to a sequence list all ordinals of a gap.
+func explained(recs []chunk.Record, s chunk.Session, first, last chunk.Ordinal, through chunk.Seq) bool {
 	listed := make(map[chunk.Ordinal]bool)
 	for _, rec := range recs {
-		if rec.Session != s || rec.Type != chunk.TypeTruncated {
+		if rec.Session != s || rec.Type != chunk.TypeTruncated || rec.Seq > through {
 			continue
 		}
 		for _, o := range removedBy(rec) {
