@@ -20,8 +20,8 @@ const defaultMaxTakeovers = 3
 var restartBackoff = wait.Backoff{First: time.Second, Max: 10 * time.Second}
 
 // lostWorkers returns the number of workers that died since the last committed step of the run of snap, which is taken over
-// now: 1 for the first takeover. The log has it: each takeover writes run_started with the mode takeover. A worker that left
-// the run in an orderly shutdown is not counted, see Turn.leave. The result is 0 without a limit of takeovers.
+// now: 1 for the first takeover. The log has it: each takeover writes run_started with the mode takeover; one that has left the log is not counted. A worker that
+// left the run in an orderly shutdown is not counted, see Turn.leave. The result is 0 without a limit of takeovers.
 func (j *commandJob) lostWorkers(ctx context.Context, snap fold.Snapshot) (int, error) {
 	if j.w.cfg.MaxTakeovers < 0 {
 		return 0, nil
@@ -33,7 +33,7 @@ func (j *commandJob) lostWorkers(ctx context.Context, snap fold.Snapshot) (int, 
 		}
 		left = false
 	}
-	for rec, err := range j.w.log.Replay(ctx, chunk.Range{Session: snap.Session, After: chunk.Position{Seq: snap.Run.StartSeq}}) {
+	for rec, err := range j.w.replayRun(ctx, snap.Session, snap.Run.StartSeq, new(bool)) {
 		if err != nil {
 			return 0, fmt.Errorf("takeover: count lost workers: %w", err)
 		}

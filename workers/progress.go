@@ -1,9 +1,11 @@
 package workers
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
+	"iter"
 	"time"
 
 	"github.com/tailrace/tailrace/chunk"
@@ -17,49 +19,85 @@ type progress struct {
 	resumed bool        // run_resumed is written
 	params  chunk.Value // from the last suspension marker
 	output  chunk.Value // output of the last step
+	known   bool        // step is certain, since nothing has left the log or a record has it
+	open    int64       // until then the step of the first chunk, whose commit was not read; 0 for none
 }
 
-// progress reads the run that is taken over, from its first run_started.
+// progress reads the run that is taken over, from its first run_started. If the first records have left the log, nothing of their steps can be removed: the run
+// continues after the last step of which the log has no chunk.
 func (t *Turn) progress(ctx context.Context) (progress, error) {
 	var p progress
-	if t.snap.Run.StartSeq == 0 {
-		return p, fmt.Errorf("session %s: no run_started of run %s in the log", t.cmd.Session, t.cmd.RunID)
-	}
 	if t.cmd.Kind == control.Resume && !opensTurn(t.cmd) {
 		p.step = t.snap.Run.Step // until run_resumed is written, the run has no steps of its own
 	}
-	for rec, err := range t.w.log.Replay(ctx, chunk.Range{Session: t.cmd.Session, After: chunk.Position{Seq: t.cleanupMinSeq}}) {
+	lost := false
+	for rec, err := range t.w.replayRun(ctx, t.cmd.Session, t.cleanupMinSeq, &lost) {
 		if err == nil {
 			err = t.checkFenced(rec.Epoch, rec.Seq)
 		}
 		if err != nil {
 			return p, t.recordWriteErr(fmt.Errorf("takeover: read run: %w", err))
 		}
-		if err := p.apply(rec); err != nil {
-			return p, err
-		}
+		p.known = p.known || !lost
+		p.apply(rec)
+	}
+	switch {
+	case p.known || !lost:
+	case p.open > 0:
+		p.step = p.open - 1
+	default:
+		p.step = t.snap.Run.Step
 	}
 	return p, nil
 }
 
-func (p *progress) apply(rec chunk.Record) error {
+// replayRun yields the records of a run after its first run_started. If that has left the log, it sets lost and yields those that the log still has.
+func (w *Workers) replayRun(ctx context.Context, s chunk.Session, started chunk.Seq, lost *bool) iter.Seq2[chunk.Record, error] {
+	return func(yield func(chunk.Record, error) bool) {
+		of := chunk.Range{Session: s, After: chunk.Position{Seq: started}}
+		for rec, err := range w.log.Replay(ctx, of) {
+			if truncated, ok := errors.AsType[*chunk.TruncatedError](err); ok && truncated.Reason == chunk.TruncatedExpired {
+				*lost = true
+				break
+			}
+			if !yield(rec, err) {
+				return
+			}
+		}
+		if !*lost {
+			return
+		}
+		for rec, err := range w.log.Replay(ctx, chunk.Range{Session: s, FromOldest: true}) {
+			if errors.Is(err, chunk.ErrUnknownSession) || !yield(rec, err) {
+				return
+			}
+		}
+	}
+}
+
+// apply skips a record that cannot be decoded, as the fold does: every later takeover would read it too.
+func (p *progress) apply(rec chunk.Record) {
 	switch rec.Type {
 	case chunk.TypeRunResumed, chunk.TypeOutput, chunk.TypeStepCommitted, chunk.TypeTruncated, chunk.TypeSuspensionMarker:
+	case chunk.TypeStepDiscarded, chunk.TypeRunPaused, chunk.TypeRunInterrupted, chunk.TypeStreamResync: // their step is a committed one
+		return
 	default:
-		return nil
+		if p.known || rec.Type.Control() {
+			return
+		}
 	}
 	c, err := rec.Decode()
 	if err != nil {
-		return fmt.Errorf("sequence %d: %w", rec.Seq, err)
+		return
 	}
 	switch b := c.Body.(type) {
 	case chunk.RunResumed:
-		p.resumed, p.step = true, b.FromStepCount
+		p.resumed, p.step, p.known = true, b.FromStepCount, true
 	case chunk.StepCommitted:
-		p.step, p.final = c.Step, isFinal(c)
+		p.step, p.final, p.known = c.Step, isFinal(c), true
 	case chunk.Truncated:
-		if b.TruncatedAtStep < p.step {
-			p.step, p.final = b.TruncatedAtStep, false
+		if !p.known || b.TruncatedAtStep < p.step {
+			p.step, p.final, p.known = b.TruncatedAtStep, false, true
 		}
 	case chunk.Output:
 		p.output = b.Output // only a final step has output
@@ -67,8 +105,9 @@ func (p *progress) apply(rec chunk.Record) error {
 		if v := paramsOf(b); !v.IsNull() {
 			p.params = v
 		}
+	default:
+		p.open = cmp.Or(p.open, c.Step)
 	}
-	return nil
 }
 
 func isFinal(c chunk.Chunk) bool {
@@ -95,9 +134,7 @@ func (t *Turn) loadParams(ctx context.Context, from chunk.Seq) error {
 			return t.recordWriteErr(err)
 		}
 		if rec.Type == chunk.TypeSuspensionMarker {
-			if err := p.apply(rec); err != nil {
-				return err
-			}
+			p.apply(rec)
 		}
 	}
 	t.params = p.params

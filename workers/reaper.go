@@ -183,7 +183,7 @@ func (r *Reaper) Abandon(ctx context.Context, s chunk.Session, stopped bool) (bo
 // worker.
 func (w *Workers) quiet(ctx context.Context, s chunk.Session) (fold.Snapshot, time.Duration, error) {
 	snap, err := w.snapshot(ctx, s)
-	if err != nil || snap.Status != fold.Active || snap.Run.ID == "" {
+	if err != nil || snap.Status != fold.Active {
 		return snap, 0, err
 	}
 	if owned, err := w.hasCommand(ctx, snap); owned || err != nil {
@@ -212,7 +212,7 @@ func (w *Workers) hasCommand(ctx context.Context, snap fold.Snapshot) (bool, err
 			return true, nil
 		case err != nil:
 			return false, err
-		case c.RunID == snap.Run.ID, snap.Run.Mode == modeConclude && opensTurn(c):
+		case c.RunID == snap.Run.ID, lacksStart(snap), snap.Run.Mode == modeConclude && opensTurn(c):
 			return true, nil
 		}
 	}

@@ -239,6 +239,9 @@ func (j *commandJob) takeOver(ctx context.Context, snap fold.Snapshot) error {
 	}
 	defer t.close()
 	t.committed = release
+	if lacksStart(snap) {
+		t.cleanupMinSeq = 0 // the log has no record of an earlier run either
+	}
 	if err := t.recover(ctx); err != nil {
 		return t.failRejected(ctx, err)
 	}

@@ -212,6 +212,9 @@ func (j *commandJob) do(ctx context.Context) error {
 		return j.abort(ctx, snap)
 	}
 	phase := runPhase(snap, j.cmd.RunID)
+	if phase == phaseNone && lacksStart(snap) {
+		phase = phaseRunning
+	}
 	if j.queuedOnly && phase != phaseNone {
 		return nil
 	}
@@ -285,6 +288,12 @@ func (j *commandJob) isForgotten(ctx context.Context, snap fold.Snapshot) (bool,
 func (w *Workers) closed(ctx context.Context, s chunk.Session) (bool, error) {
 	last, err := w.last.Last(ctx, s)
 	return last.Type.Terminal(), err
+}
+
+// lacksStart reports whether a session has an open run whose run_started had left the log before any snapshot had it. It counts as the run of a command of
+// the session: a run that waited for another one to end would wait until its command expires.
+func lacksStart(snap fold.Snapshot) bool {
+	return snap.Run.ID == "" && snap.Run.Status == fold.RunRunning && snap.Faults.Lost > 0
 }
 
 // runPhase returns the phase of a run as the snapshot shows it.

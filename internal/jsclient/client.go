@@ -87,9 +87,10 @@ func (c *Client) call(ctx context.Context, subject string, query any) (*nats.Msg
 	if err != nil {
 		return nil, err
 	}
+	before := c.nc.LastError()
 	m, err := c.nc.RequestWithContext(ctx, c.prefix+subject, data)
 	if err != nil {
-		return nil, fmt.Errorf("%s: %w", subject, err)
+		return nil, fmt.Errorf("%s: %w", subject, denial(c.nc, c.prefix+subject, before, err))
 	}
 	return m, nil
 }

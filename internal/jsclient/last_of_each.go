@@ -50,13 +50,14 @@ func (c *Client) LastOfEachFrom(ctx context.Context, stream string, subjects []s
 		return 0, false, err
 	}
 	subject := "DIRECT.GET." + stream
+	before := c.nc.LastError()
 	if err := c.nc.PublishRequest(c.prefix+subject, inbox, data); err != nil {
 		return 0, false, fmt.Errorf("%s: %w", subject, err)
 	}
 	for {
 		resp, err := responses.NextMsgWithContext(ctx)
 		if err != nil {
-			return 0, false, fmt.Errorf("%s: %w", subject, err)
+			return 0, false, fmt.Errorf("%s: %w", subject, denial(c.nc, c.prefix+subject, before, err))
 		}
 		switch status := resp.Header.Get("Status"); {
 		case len(resp.Header[jetstream.SequenceHeader]) > 0: // a message

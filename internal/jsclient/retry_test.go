@@ -3,6 +3,7 @@ package jsclient
 import (
 	"context"
 	"errors"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -88,5 +89,65 @@ func TestRetryWaitsForTheConnection(t *testing.T) {
 	nc.Close()
 	if _, err := Retry(t.Context(), Policy{Conn: nc}, ask); !errors.Is(err, nats.ErrConnectionClosed) || asked != 1 {
 		t.Errorf("asked %d times: %v", asked, err)
+	}
+}
+
+// A request that the user may not make, or for a stream that does not exist, ends after the first attempt with the reason, however large the budget is.
+func TestPermanentErrorsAreNotRetried(t *testing.T) {
+	var asking sync.WaitGroup // each denied request waits for the timeout of its attempt
+	defer asking.Wait()
+	srv := natstest.Start(t, natstest.ServerConfig(`accounts { A { jetstream: enabled, users: [ {user: all, password: p},
+		{user: few, password: p, permissions: {publish: {deny: ["$JS.API.STREAM.>", "$JS.API.DIRECT.GET.>"]}}} ] } }`))
+	all := srv.JetStream(t, nats.UserInfo("all", "p"))
+	if _, err := all.CreateStream(t.Context(), jetstream.StreamConfig{Name: "S", Subjects: []string{"s.*"}}); err != nil {
+		t.Fatal(err)
+	}
+	for name, ask := range map[string]func(ctx context.Context, c *Client, stream string) error{
+		"last": func(ctx context.Context, c *Client, stream string) error {
+			_, err := c.Last(ctx, stream, "s.a")
+			return err
+		},
+		"next": func(ctx context.Context, c *Client, stream string) error {
+			_, err := c.Next(ctx, stream, "s.a", 1)
+			return err
+		},
+		"purge": func(ctx context.Context, c *Client, stream string) error {
+			_, err := c.Purge(ctx, stream, "s.a", 0)
+			return err
+		},
+		"state": func(ctx context.Context, c *Client, stream string) error {
+			_, err := c.State(ctx, stream, "")
+			return err
+		},
+		"delete": func(ctx context.Context, c *Client, stream string) error { return c.Delete(ctx, stream, 1) },
+		"before": func(ctx context.Context, c *Client, stream string) error {
+			_, err := c.Before(ctx, stream, "s.a", 9)
+			return err
+		},
+		"each": func(ctx context.Context, c *Client, stream string) error {
+			_, err := c.LastOfEach(ctx, stream, []string{"s.a"}, func(Message) {})
+			return err
+		},
+	} {
+		retry := func(js jetstream.JetStream, stream string) (attempts int, err error) {
+			c := New(js)
+			_, err = Retry(t.Context(), Policy{For: minAttemptTimeout * 5}, func(ctx context.Context) (struct{}, error) {
+				attempts++
+				return struct{}{}, ask(ctx, c, stream)
+			})
+			return attempts, err
+		}
+		js := srv.JetStream(t, nats.UserInfo("few", "p"))
+		asking.Go(func() {
+			if n, err := retry(js, "S"); n != 1 || !errors.Is(err, nats.ErrPermissionViolation) {
+				t.Errorf("%s: denied: %d attempts, %v", name, n, err)
+			}
+			if name == "before" || name == "each" {
+				return // without a stream there is no response, as without a leader
+			}
+			if n, err := retry(all, "MISSING"); n != 1 || !errors.Is(err, jetstream.ErrStreamNotFound) {
+				t.Errorf("%s: no stream: %d attempts, %v", name, n, err)
+			}
+		})
 	}
 }

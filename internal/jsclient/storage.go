@@ -76,7 +76,6 @@ func (c *Client) WriteFailed(ctx context.Context, stream, filter string) error {
 	if api, ok := errors.AsType[*jetstream.APIError](err); ok && api.ErrorCode == codePurgeFailed {
 		return &WriteError{Stream: stream, Cause: errors.New(api.Description)}
 	}
-	err = c.probeError(c.APISubject("STREAM.PURGE."+stream), err)
 	if errors.Is(err, nats.ErrPermissionViolation) {
 		c.unpurgeable.Store(stream, err)
 	}
@@ -114,22 +113,15 @@ func (c *Client) checkSpace(ctx context.Context, stream, filter string) (cfg jet
 	msg := nats.NewMsg(c.PublishSubject(ProbeSubject(filter)))
 	msg.Data = make([]byte, probeSize)
 	msg.Header.Set(jetstream.MsgTTLHeader, "none") // neither a duration nor "never"
+	before := c.nc.LastError()
 	response, err := c.nc.RequestMsgWithContext(ctx, msg)
 	if err != nil {
-		return cfg, c.probeError(msg.Subject, err)
+		return cfg, denial(c.nc, msg.Subject, before, err)
 	}
 	if err := publishError(response.Data); IsNoStorage(err) {
 		return cfg, fmt.Errorf("stream %s: %w", stream, NoStorage(err))
 	}
 	return info.Config, nil
-}
-
-// probeError adds a missing permission to the error of a request: the server reports it to the connection, and the request gets no response.
-func (c *Client) probeError(subject string, err error) error {
-	if last := c.nc.LastError(); err != nil && errors.Is(last, nats.ErrPermissionViolation) && strings.Contains(last.Error(), `"`+subject+`"`) {
-		return fmt.Errorf("publish to %s: %w", subject, nats.ErrPermissionViolation)
-	}
-	return err
 }
 
 // ProbeSubject returns the subject of the message of CheckStorage: a subject that matches a filter and that no message of this project has, because no name contains a tilde.

@@ -75,7 +75,7 @@ func (s *SubjectPublisher) Publish(ctx context.Context, m Outgoing, abandon <-ch
 		case <-a.disconnected:
 			return 0, nats.ErrDisconnected
 		case <-s.timer.C:
-			return 0, s.timeoutCause(a.lastErrBefore)
+			return 0, denial(s.publisher.nc, s.subject, a.lastErrBefore, nats.ErrTimeout)
 		case <-abandon:
 			s.abandoned = a
 			return 0, ErrWaitAbandoned
@@ -118,13 +118,14 @@ func sendError(err error) error {
 	return err
 }
 
-// timeoutCause returns the reason for a missing response. A server that denies the permission to publish reports that to the connection, not in a response.
-func (s *SubjectPublisher) timeoutCause(before error) error {
-	now := s.publisher.nc.LastError()
-	if errors.Is(now, nats.ErrPermissionViolation) && now != before && strings.Contains(now.Error(), `"`+s.subject+`"`) { //nolint:errorlint // a new error value is a new event
-		return fmt.Errorf("publish to %s: %w", s.subject, nats.ErrPermissionViolation)
+// denial returns the reason for a missing response. A server that denies the permission to publish reports that to the connection, not in a response, and a
+// repeated request would wait as long. before is the last error of the connection before the request, err that of the request.
+func denial(nc *nats.Conn, subject string, before, err error) error {
+	now := nc.LastError()
+	if errors.Is(now, nats.ErrPermissionViolation) && now != before && strings.Contains(now.Error(), `"`+subject+`"`) { //nolint:errorlint // a new error value is a new event
+		return fmt.Errorf("publish to %s: %w", subject, nats.ErrPermissionViolation)
 	}
-	return nats.ErrTimeout
+	return err
 }
 
 // read decodes the response to a publish.

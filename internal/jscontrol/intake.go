@@ -266,7 +266,8 @@ func (in *intake) handleWaiting(ctx context.Context, from source, msg delivery) 
 	switch {
 	case errors.Is(err, jsclient.ErrNotFound), err == nil && (stored.Seq != meta.Sequence.Stream || !bytes.Equal(stored.Data, msg.Data())):
 	case err != nil:
-		in.logAckFailure(ctx, "nak", msg.NakWithDelay(nakDelay))
+		in.cfg.Log.WarnContext(ctx, "waiting command not read again", "subject", msg.Subject(), "error", err)
+		in.logAckFailure(ctx, "nak", msg.NakWithDelay(in.cfg.retryDelay(err, deliveries(msg)))) // the error may be permanent, as that of a missing permission
 	default:
 		in.handleMsg(ctx, from, msg)
 	}
