@@ -94,9 +94,9 @@ func (e *Edge) loadSnapshot(ctx context.Context, s chunk.Session, m snapshotQuer
 	defer e.rewinds.end(s)
 	ctx, cancel := context.WithTimeout(ctx, e.cfg.HistoryTimeout)
 	defer cancel()
-	hold, err := e.reads.reserveHistory(ctx)
-	if err != nil {
-		return aisdk.FrontendSnapshot{}, nil, e.loadProblem(s, err)
+	hold := e.reads.reserveHistory(ctx)
+	if hold == nil {
+		return aisdk.FrontendSnapshot{}, nil, busy
 	}
 	snap, err := e.loadHistory(ctx, s, m)
 	if err != nil {
@@ -128,19 +128,17 @@ func (e *Edge) pastProblem(s chunk.Session, err error) *httpkit.Problem {
 	return e.loadProblem(s, err)
 }
 
-// historyLimiter bounds the work on historical snapshots, each of which may read a whole log: one for a session, and a few in all. A request over the limit is
+// historyLimiter admits one historical snapshot of a session at a time. Each may read a whole log; the budget of reads bounds them all. A request over these limits is
 // rejected with a retry time, because it would otherwise wait until the others are complete.
 type historyLimiter struct {
 	mu   sync.Mutex // guards busy
 	busy map[chunk.Session]struct{}
 }
 
-const maxRewinds = 4
-
 func (r *historyLimiter) begin(s chunk.Session) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if _, taken := r.busy[s]; taken || len(r.busy) == maxRewinds {
+	if _, taken := r.busy[s]; taken {
 		return false
 	}
 	if r.busy == nil {

@@ -11,6 +11,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/tailrace/tailrace/auth"
 	"github.com/tailrace/tailrace/chunk"
 	"github.com/tailrace/tailrace/internal/testkit/authtest"
 	"github.com/tailrace/tailrace/projector/fold"
@@ -115,38 +116,46 @@ func (l long) SnapshotAt(ctx context.Context, _ chunk.Session, _ chunk.Seq) (fol
 	return fold.Snapshot{}, ctx.Err()
 }
 
-// The fold of an earlier state has a time limit. One session has one such fold at a time, and all sessions together have only a
-// few.
+// The fold of an earlier state has a time limit. One session has one such fold at a time, one tenant has two, and another tenant has one beside them.
 func TestEarlierStatesAreBounded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newEnv(t, envConfig{})
-		w.log.Append(s1, chunk.TypeTextDelta, "") // ?at=1 is not in the future
 		slow := long{newSnapshots(w.log, nil), make(chan struct{})}
-		edge, err := sseedge.New(w.log, slow, sseedge.Config{Authenticator: authtest.None(t, "default"), HistoryTimeout: time.Minute})
+		edge, err := sseedge.New(w.log, slow, sseedge.Config{Authenticator: byTenant{}, HistoryTimeout: time.Minute})
 		if err != nil {
 			t.Fatal(err)
 		}
-		get := func(session string) *httptest.ResponseRecorder {
-			rec := httptest.NewRecorder()
-			edge.ServeHTTP(rec, httptest.NewRequest(http.MethodGet, "/v1/sessions/"+session+"/snapshot?at=1", nil))
+		get := func(tenant, session string) *httptest.ResponseRecorder {
+			rec, r := httptest.NewRecorder(), httptest.NewRequest(http.MethodGet, "/v1/sessions/"+session+"/snapshot?at=1", nil)
+			r.Header.Set("Tenant", tenant)
+			r.RemoteAddr = map[string]string{"hostile": alice, "normal": bob}[tenant]
+			edge.ServeHTTP(rec, r)
 			return rec
 		}
 		began := time.Now()
 		answers := make(chan *httptest.ResponseRecorder)
-		for n := range 4 {
-			go func() { answers <- get(fmt.Sprint("s", n)) }()
-			<-slow.begun
-			for _, session := range []string{fmt.Sprint("s", n), "other"} {
-				if session == "other" && n < 3 {
-					continue
-				}
-				rec := get(session)
-				if rec.Code != http.StatusServiceUnavailable || rec.Header().Get("Retry-After") == "" || !strings.Contains(rec.Body.String(), `"BUSY"`) {
-					t.Errorf("%s, the %dth: %d %s", session, n, rec.Code, rec.Body)
-				}
+		start := func(tenant, session string) {
+			w.log.Append(chunk.RootSession(tenant, session), chunk.TypeTextDelta, "") // ?at=1 is not in the future
+			go func() { answers <- get(tenant, session) }()
+			select {
+			case <-slow.begun:
+			case rec := <-answers:
+				t.Fatalf("%s of %s: %d %s", session, tenant, rec.Code, rec.Body)
 			}
 		}
-		for range 4 {
+		refused := func(tenant, session string) {
+			rec := get(tenant, session)
+			if rec.Code != http.StatusServiceUnavailable || rec.Header().Get("Retry-After") == "" || !strings.Contains(rec.Body.String(), `"BUSY"`) {
+				t.Errorf("%s of %s: %d %s", session, tenant, rec.Code, rec.Body)
+			}
+		}
+		start("hostile", "s1")
+		refused("hostile", "s1")
+		start("hostile", "s2")
+		refused("hostile", "s3")
+		start("normal", "s1")
+		refused("normal", "s2")
+		for range 3 {
 			if rec := <-answers; rec.Code != http.StatusServiceUnavailable || !strings.Contains(rec.Body.String(), `"TAKES_TOO_LONG"`) {
 				t.Errorf("%d %s", rec.Code, rec.Body)
 			}
@@ -154,10 +163,16 @@ func TestEarlierStatesAreBounded(t *testing.T) {
 		if took := time.Since(began); took != time.Minute {
 			t.Errorf("took %s", took)
 		}
-		go func() { answers <- get("other") }()
-		<-slow.begun // the next fold can start
+		start("hostile", "s3") // the next fold can start
 		<-answers
 	})
+}
+
+// byTenant admits every client to the tenant of its header Tenant.
+type byTenant struct{}
+
+func (byTenant) Authenticate(r *http.Request) (*auth.Grant, error) {
+	return &auth.Grant{Tenant: r.Header.Get("Tenant"), Subject: "ann", Scopes: auth.AllScopes, Sessions: auth.Sessions{All: true}}, nil
 }
 
 var weak = regexp.MustCompile(`^W/"\d+-[0-9a-f]{24}"$`)

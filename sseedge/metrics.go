@@ -43,7 +43,7 @@ func newMetrics(reg prometheus.Registerer, e *Edge) (*metrics, error) {
 			"Cursors of clients, by outcome: exact, or the reason why the client was moved to another position (also later, within a stream).", resumeOutcomes),
 		requests: httpkit.NewRequestMetrics(),
 		readBytes: httpkit.Gauge("edge_read_bytes", "Memory for pages that are being read and written: snapshots, messages, trees, lists of sessions.",
-			func() float64 { return float64(e.reads.inUse.Load()) }),
+			func() float64 { return float64(e.reads.inUse()) }),
 		rejected: httpkit.Counter("edge_reads_rejected_total", "Reads of pages that were rejected because the memory for them was in use."),
 		events:   httpkit.Counter("edge_events_sent_total", "Events sent on event streams."),
 		bytes:    httpkit.Counter("edge_bytes_sent_total", "Bytes of these events."),

@@ -11,6 +11,7 @@ import (
 	"github.com/tailrace/tailrace/codec/aisdk"
 	"github.com/tailrace/tailrace/internal/dialects"
 	"github.com/tailrace/tailrace/internal/httpkit"
+	"github.com/tailrace/tailrace/projector"
 	"github.com/tailrace/tailrace/projector/fold"
 )
 
@@ -160,9 +161,11 @@ func (e *Edge) loadProblem(s chunk.Session, err error) *httpkit.Problem {
 		return noStream
 	case errors.Is(err, chunk.ErrUnknownMessage):
 		return badRequest(codeBadCursor, "no such message in this session", "before: want the id of a message, or the member before of a page")
-	case errors.Is(err, errReadBudget):
+	case errors.Is(err, httpkit.ErrBudget):
 		e.metrics.readRejected()
 		return httpkit.TooManyReads
+	case errors.Is(err, projector.ErrReadLimit):
+		return tooLarge
 	}
 	e.cfg.Log.Warn("snapshot failed", "session", s.String(), "error", err)
 	return unavailable

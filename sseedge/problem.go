@@ -36,6 +36,7 @@ func unavailableProblem(code, title, detail string) *httpkit.Problem {
 var (
 	badSession    = badRequest(codeBadSession, "invalid session id", "want 1 to 64 characters of a URI")
 	hasBody       = httpkit.NewProblem(http.StatusRequestEntityTooLarge, httpkit.CodeTooLarge, "no body is read here", "")
+	tooLarge      = httpkit.NewProblem(http.StatusRequestEntityTooLarge, httpkit.CodeTooLarge, "the response would be larger than the memory for reads", "ask for fewer messages, or for parts of them, with messages or limit, and parts")
 	misdirected   = httpkit.NewProblem(http.StatusMisdirectedRequest, codeMisdirected, "this host is not served here", "")
 	notAcceptable = httpkit.NewProblem(http.StatusNotAcceptable, codeNotAcceptable, "this is an event stream", "Accept: want text/event-stream")
 	noStream      = httpkit.NewProblem(http.StatusNotFound, codeStreamNotFound, "no such session", "")

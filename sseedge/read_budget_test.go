@@ -44,7 +44,7 @@ func readMetrics(t *testing.T, reg *prometheus.Registry) (bytes, rejected float6
 // conversation is read meanwhile.
 func TestReadsShareABudget(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		const budget = 1 << 20
+		const budget = 2 << 20
 		reg := prometheus.NewRegistry()
 		w, reads, edge := pageEdge(t, sseedge.Config{ReadBytes: budget, Metrics: reg})
 		var group sync.WaitGroup
@@ -98,7 +98,7 @@ func TestReadsShareABudget(t *testing.T) {
 func TestSlowReaderHoldsItsPage(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		reg := prometheus.NewRegistry()
-		w := newEnv(t, envConfig{edge: sseedge.Config{ReadBytes: 1 << 20, Metrics: reg, WriteTimeout: 2 * time.Second}})
+		w := newEnv(t, envConfig{edge: sseedge.Config{ReadBytes: 2 << 20, Metrics: reg, WriteTimeout: 2 * time.Second}})
 		writeLong(w, s1, 300<<10)
 		writeLong(w, chunk.RootSession("default", "other"), 100)
 		conn, err := w.dial()

@@ -7,6 +7,7 @@ import (
 	"github.com/tailrace/tailrace/chunk"
 	"github.com/tailrace/tailrace/codec/aisdk"
 	"github.com/tailrace/tailrace/codec/helix"
+	"github.com/tailrace/tailrace/internal/httpkit"
 	"github.com/tailrace/tailrace/internal/hub"
 	"github.com/tailrace/tailrace/projector/fold"
 )
@@ -92,7 +93,7 @@ func (e *Edge) readPosition(ctx context.Context, s chunk.Session, partial bool) 
 	})
 	defer hold.release()
 	snap.Messages = nil
-	if errors.Is(err, errReadBudget) {
+	if errors.Is(err, httpkit.ErrBudget) {
 		e.metrics.readRejected()
 	}
 	return snap, err

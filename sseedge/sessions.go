@@ -99,7 +99,7 @@ func (e *Edge) readSessions(ctx context.Context, tenant, view string, of project
 	switch {
 	case errors.Is(err, projector.ErrBadCursor):
 		return sessionsPage{}, nil, badRequest(codeBadCursor, "there is no such place in the list", "before: want the one of a page")
-	case errors.Is(err, errReadBudget):
+	case errors.Is(err, httpkit.ErrBudget), errors.Is(err, projector.ErrReadLimit):
 		return sessionsPage{}, nil, e.loadProblem(chunk.Session{}, err)
 	case err != nil:
 		e.cfg.Log.Warn("session list failed", "error", err)

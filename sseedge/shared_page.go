@@ -9,6 +9,7 @@ import (
 	"github.com/tailrace/tailrace/chunk"
 	"github.com/tailrace/tailrace/internal/flight"
 	"github.com/tailrace/tailrace/internal/httpkit"
+	"github.com/tailrace/tailrace/projector"
 )
 
 // page is a response that is ready to be written.
@@ -129,7 +130,7 @@ func (e surfacePages) Serve(w http.ResponseWriter, r *http.Request, s chunk.Sess
 		switch {
 		case err == nil:
 			return page{text: text, hold: hold}.complete(nil)
-		case errors.Is(err, errReadBudget):
+		case errors.Is(err, httpkit.ErrBudget), errors.Is(err, projector.ErrReadLimit):
 			return page{}, e.loadProblem(s, err)
 		}
 		return page{}, problem(err)

@@ -85,9 +85,9 @@ func (e *Edge) turnBefore(ctx context.Context, s chunk.Session, seq chunk.Seq) (
 			return turnState{}, errBusy
 		}
 		defer e.rewinds.end(s)
-		hold, err := e.reads.reserveHistory(ctx)
-		if err != nil {
-			return turnState{}, err
+		hold := e.reads.reserveHistory(ctx)
+		if hold == nil {
+			return turnState{}, errBusy
 		}
 		defer hold.release()
 		snap, err := e.past.SnapshotAt(ctx, s, seq-1)

@@ -10,10 +10,10 @@ import (
 	"net/http"
 	"time"
 
-	"golang.org/x/net/netutil"
 	"golang.org/x/sync/errgroup"
 
 	"github.com/tailrace/tailrace/internal/audit"
+	"github.com/tailrace/tailrace/internal/httpkit"
 	"github.com/tailrace/tailrace/internal/jscredentials"
 	"github.com/tailrace/tailrace/internal/natsauth"
 	"github.com/tailrace/tailrace/producers"
@@ -185,6 +185,9 @@ func (f *httpServer) assembleServer() error {
 		return usageError{fmt.Errorf("cors-origins: %w", err)}
 	}
 	f.server = sseedge.NewServer(cfg, handler)
+	if limit := connectionLimit(descriptors()); limit > 0 {
+		f.listener = httpkit.LimitConnections(f.listener, limit, f.server)
+	}
 	return nil
 }
 
@@ -221,14 +224,7 @@ func (b *app) listen(ctx context.Context) (net.Listener, error) {
 	if err != nil {
 		return nil, fmt.Errorf("%w; choose another address with --listen", err)
 	}
-	limit := connectionLimit(descriptors())
-	if limit == 0 {
-		return listener, nil
-	}
-	// Connections over the limit stay in the accept queue of the kernel, where
-	// they use no descriptor, until other connections close or the client gives
-	// up.
-	return netutil.LimitListener(listener, limit), nil
+	return listener, nil
 }
 
 func (f *httpServer) loopback() bool { return onLoopback(f.listener) }

@@ -50,7 +50,7 @@ func newMatrix(t *testing.T, origins ...string) *matrix {
 // newEdge starts an edge with a connection of its own.
 func (m *matrix) newEdge(origins ...string) (edge *httpServer, url string) {
 	m.t.Helper()
-	args := []string{"--nats-url", m.Server.URL, "--listen", "127.0.0.1:0", "--ops-listen", "", "--allow-delete", "--agent-server", "/agents", "--ingest", "on", "--drain", "0s", "--heartbeat", "1h"}
+	args := []string{"--nats-url", m.Server.URL, "--listen", "127.0.0.1:0", "--ops-listen", "", "--allow-delete", "--agent-server", "/agents", "--ingest", "on", "--drain", "0s", "--heartbeat", "1h", "--memory", "67108864"}
 	if len(origins) > 0 {
 		args = append(args, "--cors-origins", strings.Join(origins, ","))
 	}

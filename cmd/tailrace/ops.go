@@ -15,6 +15,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus/collectors"
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 
+	"github.com/tailrace/tailrace/internal/httpkit"
 	"github.com/tailrace/tailrace/sseedge"
 )
 
@@ -51,7 +52,7 @@ func (b *app) newOps(ctx context.Context) (*ops, error) {
 	if err != nil {
 		return nil, fmt.Errorf("%w; choose another address with --ops-listen, or none with --ops-listen=", err)
 	}
-	o := &ops{listener: &opsListener{Listener: listener, limit: opsConnections}, tls: secure}
+	o := &ops{listener: httpkit.LimitConnections(listener, opsConnections, nil), tls: secure}
 	scheme := "http://"
 	if secure != nil {
 		scheme = "https://"

@@ -12,8 +12,7 @@ import (
 	"testing"
 	"time"
 
-	"golang.org/x/net/netutil"
-
+	"github.com/tailrace/tailrace/internal/httpkit"
 	"github.com/tailrace/tailrace/internal/natsauth"
 	"github.com/tailrace/tailrace/internal/testkit/certtest"
 	"github.com/tailrace/tailrace/internal/testkit/natstest"
@@ -66,7 +65,7 @@ func TestOpsServesProfilesIfEnabled(t *testing.T) {
 	}
 }
 
-// If every connection is taken, the next client waits, the probes respond, and the waiting client is served when a connection is free.
+// If every connection has a request, the next client waits, the probes respond, and the waiting client is served when a connection has none.
 func TestFullEdge(t *testing.T) {
 	cfg, _, err := load([]string{"--listen", "127.0.0.1:0", "--ops-listen", "127.0.0.1:0", "--drain", "0s", "--nats-url", "nats://127.0.0.1:1"}, nil)
 	if err != nil {
@@ -81,7 +80,14 @@ func TestFullEdge(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	edge.listener = netutil.LimitListener(edge.listener, 2) // the limit of files is that of the test
+	edge.listener = httpkit.LimitConnections(edge.listener, 2, edge.server) // the limit of files is that of the test
+	active, changed := make(chan string, 100), edge.server.ConnState
+	edge.server.ConnState = func(c net.Conn, state http.ConnState) {
+		changed(c, state)
+		if state == http.StateActive {
+			active <- c.RemoteAddr().String()
+		}
+	}
 	edgeAddr, opsURL := edge.listener.Addr().String(), "http://"+edge.ops.listener.Addr().String()
 	ctx, cancel := context.WithCancel(t.Context())
 	ended := make(chan error, 1)
@@ -93,13 +99,13 @@ func TestFullEdge(t *testing.T) {
 			t.Error(err)
 		}
 	})
-	dial := func() net.Conn {
+	dial := func(text string) net.Conn {
 		conn, err := net.Dial("tcp", edgeAddr)
 		if err != nil {
 			t.Fatal(err)
 		}
 		t.Cleanup(func() { conn.Close() })
-		if _, err := io.WriteString(conn, "GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n"); err != nil {
+		if _, err := io.WriteString(conn, text); err != nil {
 			t.Fatal(err)
 		}
 		return conn
@@ -111,11 +117,21 @@ func TestFullEdge(t *testing.T) {
 		line, _ := bufio.NewReader(conn).ReadString('\n')
 		return strings.Contains(line, "200")
 	}
-	first, second := dial(), dial()
-	if !answered(first, 10*time.Second) || !answered(second, 10*time.Second) {
-		t.Fatal("no response to the first two clients")
+	const probe = "GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n"
+	for _, text := range []string{probe, probe, "", "GET /healthz HTTP/1.1\r\n", probe} { // each one takes the place of the one before it
+		if conn := dial(text); text == probe && !answered(conn, 10*time.Second) {
+			t.Fatal("no response while the other connections have no request")
+		}
 	}
-	third := dial()
+	busy := func() net.Conn {
+		conn := dial("POST /api/chat HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: 10\r\n\r\n") // the body does not come
+		for <-active != conn.LocalAddr().String() {
+		}
+		return conn
+	}
+	first := busy()
+	busy()
+	third := dial(probe)
 	if answered(third, 200*time.Millisecond) {
 		t.Error("a third connection was accepted")
 	}

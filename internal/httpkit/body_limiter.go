@@ -2,13 +2,13 @@ package httpkit
 
 import (
 	"cmp"
+	"context"
 	"errors"
 	"io"
 	"mime"
 	"net/http"
 	"os"
 	"strings"
-	"sync"
 	"unicode/utf8"
 
 	"github.com/go-json-experiment/json"
@@ -21,42 +21,35 @@ import (
 //  1. a client opens a hundred requests, each with a Content-Length of 8 MiB, and sends one byte,
 //  2. it would occupy all of the memory until BodyTimeout.
 //
-// The time that a body may take is ServerConfig.BodyTimeout.
-type BodyLimiter struct {
-	limit int64
-
-	mu    sync.Mutex // guards inUse
-	inUse int64
-}
+// The time that a body may take is ServerConfig.BodyTimeout. A quarter of the memory is for buffers of at most smallBody, so that large bodies that arrive slowly do
+// not block short messages.
+type BodyLimiter struct{ small, large *Budget }
 
 // ErrBodyLimit reports that the bodies that are being read have reached the limit.
 var ErrBodyLimit = errors.New("body limit reached")
 
 const (
 	defaultBodies = 256 << 20
-
-	// A quarter of the memory is reserved for bodies of at most smallBody, so that large bodies that arrive slowly do not block short messages.
-	smallBody = 64 << 10
-
-	firstPiece = 4 << 10
+	smallBody     = 64 << 10
+	firstPiece    = 4 << 10
 )
 
 // NewBodyLimiter returns a BodyLimiter of limit bytes; 0 is 256 MiB, a negative number unlimited.
 func NewBodyLimiter(limit int64) *BodyLimiter {
-	return &BodyLimiter{limit: cmp.Or(limit, defaultBodies)}
+	limit = cmp.Or(limit, defaultBodies)
+	if limit < 0 {
+		return &BodyLimiter{NewBudget(limit), NewBudget(limit)}
+	}
+	return &BodyLimiter{NewBudget(limit / 4), NewBudget(limit - limit/4)}
 }
 
 // InUse returns the number of bytes that are counted now.
-func (b *BodyLimiter) InUse() int64 {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.inUse
-}
+func (b *BodyLimiter) InUse() int64 { return b.small.InUse() + b.large.InUse() }
 
 // Read reads the body of a request. The body counts until release is called, which may be called more than once and also after an error: a
 // *http.MaxBytesError if the body is longer than limit, ErrBodyLimit, os.ErrDeadlineExceeded if it takes too long, or the error of the connection.
 func (b *BodyLimiter) Read(w http.ResponseWriter, r *http.Request, limit int64) (text []byte, release func(), err error) {
-	mine := &reservation{of: b}
+	mine := &reservation{of: b, client: ClientOf(r.Context())}
 	text, err = mine.read(http.MaxBytesReader(w, r.Body, limit), r.ContentLength, limit)
 	if err == nil {
 		return text, mine.release, nil
@@ -158,8 +151,9 @@ func IntoExactly(v any, wrong string) func(text []byte) *Problem {
 
 // reservation is the memory of one body. It belongs to one goroutine.
 type reservation struct {
-	of   *BodyLimiter
-	size int64
+	of           *BodyLimiter
+	client       Client
+	small, large int64
 }
 
 func (s *reservation) read(body io.Reader, announced, limit int64) ([]byte, error) {
@@ -194,34 +188,46 @@ func (s *reservation) read(body io.Reader, announced, limit int64) ([]byte, erro
 	}
 }
 
+// lane returns the budget of buffers of a size, and what the body has of it.
+func (s *reservation) lane(size int64) (*Budget, *int64) {
+	if size > smallBody {
+		return s.of.large, &s.large
+	}
+	return s.of.small, &s.small
+}
+
 // grow reserves a buffer of a size, in addition to the one that is copied into it.
 func (s *reservation) grow(size int64) bool {
-	b := s.of
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	limit := b.limit
-	if size > smallBody {
-		limit -= limit / 4
-	}
-	if b.limit >= 0 && b.inUse+size > limit {
+	of, has := s.lane(size)
+	if !of.TryTake(s.client, size) {
 		return false
 	}
-	b.inUse += size
-	s.size += size
+	*has += size
 	return true
 }
 
 func (s *reservation) shrink(size int64) {
-	s.of.mu.Lock()
-	defer s.of.mu.Unlock()
-	s.of.inUse -= size
-	s.size -= size
+	of, has := s.lane(size)
+	of.Return(s.client, size)
+	*has -= size
 }
 
-// Reserve returns a reservation for the buffers of a body that is read piece by piece. grow asks for more bytes, and is called by one goroutine.
-func (b *BodyLimiter) Reserve() (grow func(bytes int) bool, release func()) {
-	mine := &reservation{of: b}
-	return func(bytes int) bool { return mine.grow(int64(bytes)) }, mine.release
+func (s *reservation) release() {
+	s.of.small.Return(s.client, s.small)
+	s.of.large.Return(s.client, s.large)
+	s.small, s.large = 0, 0
 }
 
-func (s *reservation) release() { s.shrink(s.size) }
+// Reserve returns a function that sets the size of the buffer of a body that is read piece by piece, 0 to release it, and reports false if there is no memory for it. It
+// is called by one goroutine.
+func (b *BodyLimiter) Reserve(ctx context.Context) (resize func(bytes int) bool) {
+	mine, size := &reservation{of: b, client: ClientOf(ctx)}, int64(0)
+	return func(bytes int) bool {
+		if bytes > 0 && !mine.grow(int64(bytes)) {
+			return false
+		}
+		mine.shrink(size)
+		size = int64(bytes)
+		return true
+	}
+}

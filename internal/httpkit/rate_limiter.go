@@ -137,6 +137,14 @@ func (l *RateLimiter) admitAddress(r *http.Request, rated bool) *Problem {
 	return l.admit(rateKey{address: a}, l.rates.address(a), AddressRate, l.take)
 }
 
+// named returns the request with the address of its client for ClientOf.
+func (l *RateLimiter) named(r *http.Request) *http.Request {
+	if l == nil {
+		return r
+	}
+	return withAddress(r, clientAddress(r, l.proxies))
+}
+
 // countRefused counts a request for a stream that was refused. Those that are opened do not count: many clients may share an address.
 func (l *RateLimiter) countRefused(r *http.Request) {
 	if l == nil {

@@ -278,6 +278,7 @@ func (rr *Router) identify(w http.ResponseWriter, r *http.Request, rt *Route) (*
 	r, p := rr.authenticate(w, r, rt)
 	if p == nil && rated {
 		p = rr.o.Rates.admitGrant(GrantOf(r.Context()))
+		r = rr.o.Rates.named(r)
 	}
 	return r, p
 }

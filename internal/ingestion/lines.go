@@ -28,7 +28,8 @@ type Lines struct {
 	in     io.Reader
 	format Format
 	limit  int
-	grow   func(bytes int) bool
+	resize func(bytes int) bool
+	sized  int
 
 	buf        []byte
 	start, end int // of what was read and not returned
@@ -41,13 +42,13 @@ type Lines struct {
 	err        error
 }
 
-// smallLine is the size of the buffer of which grow is not asked.
+// smallLine is the size of the buffers of which resize is not asked.
 const smallLine = 4 << 10
 
-// NewLines returns a reader of a body. A line may have at most limit bytes. grow is asked before memory is used for a line,
-// with the additional bytes; false ends the reading with ErrLineMemory. nil allows all.
-func NewLines(in io.Reader, format Format, limit int, grow func(bytes int) bool) *Lines {
-	return &Lines{in: in, format: format, limit: limit, grow: grow}
+// NewLines returns a reader of a body. A line may have at most limit bytes. resize is called with the memory of an unfinished long line, in bytes, before it grows, and
+// with 0 between lines; false ends the reading with ErrLineMemory. nil allows all.
+func NewLines(in io.Reader, format Format, limit int, resize func(bytes int) bool) *Lines {
+	return &Lines{in: in, format: format, limit: limit, resize: resize}
 }
 
 // ErrLineMemory reports that there is no memory for a long line.
@@ -74,6 +75,9 @@ func isLineError(err error) bool {
 // event returns the data of the next event. The data of several lines is joined by line feeds, as EventSource does.
 func (l *Lines) event() ([]byte, int64, error) {
 	l.data, l.hasData = l.data[:0], false
+	if cap(l.data) > smallLine {
+		l.data = nil
+	}
 	for {
 		line, err := l.physical()
 		switch {
@@ -97,8 +101,12 @@ func (l *Lines) event() ([]byte, int64, error) {
 		if need > l.limit {
 			return nil, l.number + 1, ErrLineTooLarge
 		}
-		if need > max(cap(l.data), smallLine) && !l.allow(need-cap(l.data)) {
-			return nil, l.number + 1, ErrLineMemory
+		if need > cap(l.data) {
+			size := max(need, 2*cap(l.data))
+			if !l.allow(len(l.buf), size) {
+				return nil, l.number + 1, ErrLineMemory
+			}
+			l.data = append(make([]byte, 0, size), l.data...)
 		}
 		if l.hasData {
 			l.data = append(l.data, '\n')
@@ -165,18 +173,24 @@ func (l *Lines) lineEnd(text []byte) int {
 	return bytes.IndexByte(text, '\n')
 }
 
-// fill reads once.
+// fill reads once. It keeps no long buffer for a short rest: a client that is silent between two lines would hold that memory.
 func (l *Lines) fill() error {
 	if l.start > 0 {
 		l.end = copy(l.buf, l.buf[l.start:l.end])
 		l.start = 0
 	}
-	if l.end == len(l.buf) {
-		size := max(2*len(l.buf), smallLine)
-		if size > smallLine && !l.allow(size-len(l.buf)) {
+	size := len(l.buf)
+	switch {
+	case l.end == size:
+		size = max(2*size, smallLine)
+	case l.end < smallLine:
+		size = smallLine
+	}
+	if size != len(l.buf) {
+		if !l.allow(size, cap(l.data)) {
 			return ErrLineMemory
 		}
-		l.buf = append(l.buf, make([]byte, size-len(l.buf))...)
+		l.buf = append(make([]byte, 0, size), l.buf[:l.end]...)[:size]
 	}
 	n, err := l.in.Read(l.buf[l.end:])
 	l.end += n
@@ -184,4 +198,17 @@ func (l *Lines) fill() error {
 	return nil
 }
 
-func (l *Lines) allow(bytes int) bool { return l.grow == nil || l.grow(bytes) }
+// allow asks for the memory of two buffers, and reports whether there is enough.
+func (l *Lines) allow(buffer, data int) bool {
+	size := 0
+	for _, n := range []int{buffer, data} {
+		if n > smallLine {
+			size += n
+		}
+	}
+	if size == l.sized || l.resize == nil {
+		return true
+	}
+	l.sized = size
+	return l.resize(size)
+}

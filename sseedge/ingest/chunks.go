@@ -9,8 +9,10 @@ import (
 	"maps"
 	"mime"
 	"net/http"
+	"os"
 	"strconv"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/tailrace/tailrace/chunk"
@@ -95,6 +97,9 @@ type transfer struct {
 	r       *http.Request
 	control *http.ResponseController
 
+	mu          sync.Mutex // guards interrupted, and orders it and the read deadlines
+	interrupted bool
+
 	appends  bool // the client has not said where the lines begin
 	start    time.Time
 	begun    bool  // the response
@@ -117,17 +122,17 @@ func (s *Server) transfer(ctx context.Context, w http.ResponseWriter, r *http.Re
 	t := &transfer{server: s, session: req.Session, to: to, w: w, r: r, appends: req.First == 0, control: http.NewResponseController(w), start: time.Now(), wrote: time.Now()}
 	expiry := httpkit.NewExpiry(ctx, s.shared.MaxStreamAge)
 	httpkit.DropCredential(r)
-	// In HTTP/1 the response would otherwise wait for the end of the body. The body has no deadline: a model may be silent for long, and a client that is gone is
-	// found by the heartbeats.
+	// In HTTP/1 the response would otherwise wait for the end of the body. The body has no deadline but that of expectPiece; a client that is gone is found by the
+	// heartbeats.
 	if err := t.control.EnableFullDuplex(); err != nil && !errors.Is(err, http.ErrNotSupported) {
 		return httpkit.Internal
 	}
 	if err := t.control.SetReadDeadline(time.Time{}); err != nil {
 		return httpkit.Internal
 	}
-	grow, release := s.shared.Bodies.Reserve()
-	defer release()
-	lines := ingestion.NewLines(r.Body, format, s.cfg.MaxLine, grow)
+	resize := s.shared.Bodies.Reserve(ctx)
+	defer resize(0)
+	lines := ingestion.NewLines(r.Body, format, s.cfg.MaxLine, func(bytes int) bool { return resize(bytes) && t.expectPiece(bytes) })
 	p, reason := t.relay(ctx, lines, expiry)
 	s.metrics.ended(reason)
 	if err := to.Close(); err != nil {
@@ -176,14 +181,36 @@ func (t *transfer) relay(ctx context.Context, lines *ingestion.Lines, expiry htt
 			stop(expiry.Err())
 		}
 	}
-	// The goroutine may wait for the body, which ends by this deadline.
-	if err := t.control.SetReadDeadline(time.Unix(1, 0)); err != nil {
-		t.server.shared.Log.DebugContext(ctx, "body not interrupted", "error", err)
-	}
+	t.interrupt()
 	if err := <-result; err != nil {
 		t.server.shared.Log.DebugContext(ctx, "body interrupted", "error", err)
 	}
 	return t.outcome(ctx, context.Cause(reading))
+}
+
+// expectPiece sets the time in which the buffer of a long line has to be filled: it takes memory that other clients need. Between lines there is none: a model may be
+// silent for long.
+func (t *transfer) expectPiece(bytes int) bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.interrupted {
+		return true
+	}
+	var deadline time.Time
+	if bytes > 0 {
+		deadline = time.Now().Add(t.server.cfg.RequestTimeout)
+	}
+	return t.control.SetReadDeadline(deadline) == nil
+}
+
+// interrupt ends the body for the goroutine that may wait for it.
+func (t *transfer) interrupt() {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.interrupted = true
+	if err := t.control.SetReadDeadline(time.Unix(1, 0)); err != nil {
+		t.server.shared.Log.Debug("body not interrupted", "error", err)
+	}
 }
 
 // heartbeat writes an empty object, unless the client got something since the last one.
@@ -295,6 +322,8 @@ func interruption(err error) *httpkit.Problem {
 		return tooOld
 	case errors.Is(err, ingestion.ErrLineMemory):
 		return httpkit.TooManyBodies
+	case errors.Is(err, os.ErrDeadlineExceeded):
+		return httpkit.BodyTimeout
 	}
 	return nil
 }

@@ -33,7 +33,8 @@ type Config struct {
 	// Progress is the shortest time between two reports of what is stored. Defaults to 50 milliseconds.
 	Progress time.Duration
 
-	// RequestTimeout bounds the requests without lines, and the storing of queued lines when a request ends. Defaults to 15 seconds.
+	// RequestTimeout bounds the requests without lines, the storing of queued lines when a request ends, and the time between two pieces of an unfinished line of
+	// more than 4 KiB, each as long as all before it. Defaults to 15 seconds.
 	RequestTimeout time.Duration
 }
 
