@@ -18,8 +18,9 @@ import (
 
 // Group shares work between callers with an equal key. The zero Group is ready for use, also by several goroutines.
 type Group[K comparable, V any] struct {
-	mu    sync.Mutex // guards calls, and reached, begun and callers of every call
-	calls map[K]*call[V]
+	mu      sync.Mutex // guards calls, and reached, begun and callers of every call
+	calls   map[K]*call[V]
+	running sync.WaitGroup
 }
 
 type call[V any] struct {
@@ -86,9 +87,12 @@ func (g *Group[K, V]) join(ctx context.Context, key K, reached chunk.Seq, work f
 		g.calls = make(map[K]*call[V])
 	}
 	g.calls[key] = c
-	go g.run(ctx, key, c, before, work)
+	g.running.Go(func() { g.run(ctx, key, c, before, work) })
 	return c
 }
+
+// Wait waits for work that continues after its callers have left. No caller may join meanwhile.
+func (g *Group[K, V]) Wait() { g.running.Wait() }
 
 func (g *Group[K, V]) run(ctx context.Context, key K, c, before *call[V], work func(context.Context) (V, error)) {
 	defer func() {

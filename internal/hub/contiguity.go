@@ -89,7 +89,7 @@ func (c *Cursor) moveToTopic(cause error) (<-chan struct{}, error) {
 	t, wait := p.watch(c.session.Tree(), c.t.encoding)
 	if p.streamNow() != c.t.stream {
 		if t != nil {
-			p.leave(t, false)
+			p.leave(t)
 		}
 		return nil, &chunk.TruncatedError{Reason: chunk.TruncatedRecreated}
 	}
@@ -98,7 +98,7 @@ func (c *Cursor) moveToTopic(cause error) (<-chan struct{}, error) {
 	}
 	ids := c.t.names()
 	seen := c.seen
-	p.leave(c.t, false)
+	p.leave(c.t)
 	c.t, c.seen, c.read, c.page = t, nil, nil, nil
 	for index, o := range seen {
 		c.setOrdinal(t.number(ids[index]), o)

@@ -58,7 +58,7 @@ func newCursor(t *topic, req Request) *Cursor {
 // Close releases the cursor. It may be called twice.
 func (c *Cursor) Close() {
 	if c.t != nil {
-		c.t.feed.leave(c.t, false)
+		c.t.feed.leave(c.t)
 		c.t.feed.release()
 		c.t = nil
 	}

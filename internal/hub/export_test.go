@@ -12,3 +12,6 @@ func (h *Hub) MemberCount() int {
 	}
 	return n
 }
+
+// FeedCount returns the number of feeds, open or not.
+func (h *Hub) FeedCount() int { return len(h.feeds.all()) }

@@ -32,7 +32,7 @@ type follower struct {
 	isOpen  bool             // the feed is open
 	wasOpen bool             // the feed has been open
 	demand  int              // subscribers: open cursors, and calls of Subscribe
-	idle    time.Time        // when the last subscriber left, or the feed was opened for the first time
+	idle    time.Time        // when the last subscriber left, or the feed was opened without having had one
 }
 
 var errNotStarted = errors.New("feed not opened yet")
@@ -48,12 +48,18 @@ func (p *follower) acquire() {
 	p.demand++
 }
 
-// release removes a subscriber.
+// release removes a subscriber. A feed of a root without topics is ended at once, as they are: see leave.
 func (p *follower) release() {
 	p.mu.Lock()
-	defer p.mu.Unlock()
-	if p.demand--; p.demand == 0 {
-		p.idle = time.Now()
+	p.demand--
+	now := time.Now()
+	if p.demand == 0 {
+		p.idle = now
+	}
+	unserved := p.demand == 0 && len(p.topics) == 0 && p.scope.Root != (chunk.Session{})
+	p.mu.Unlock()
+	if unserved {
+		p.hub.feeds.retire(p, now)
 	}
 }
 
@@ -124,7 +130,7 @@ func (p *follower) position(ctx context.Context) (chunk.Seq, error) {
 func (p *follower) opened() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if !p.wasOpen {
+	if p.idle.IsZero() {
 		p.idle = time.Now()
 	}
 	p.broken, p.isOpen, p.wasOpen = nil, true, true
@@ -247,14 +253,14 @@ func (p *follower) remove(t *topic) bool {
 	return true
 }
 
-// leave removes one watcher. A topic of a session that does not exist is dropped at once: requests for invented names
+// leave removes one watcher. A topic of a tree of which no record is known is dropped at once: requests for invented names
 // must not fill the memory.
-func (p *follower) leave(t *topic, unknown bool) {
+func (p *follower) leave(t *topic) {
 	p.mu.Lock()
 	t.watchers--
 	t.idle = time.Now()
 	last := t.watchers == 0
-	removed := unknown && last && p.remove(t)
+	removed := last && !t.served.Load() && p.remove(t)
 	p.mu.Unlock()
 	switch {
 	case removed:

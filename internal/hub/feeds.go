@@ -20,15 +20,19 @@ type feeds struct {
 	mu      sync.Mutex // guards the fields below
 	byScope map[Scope]*follower
 	run     func(*follower) // starts a feed; nil before Run and after its end
+	ended   bool            // Run ends
 	reached bool            // the end of each stream was read once
 
 	atStart []*follower // those of Feed.AtStart, also when they have been retired
 }
 
-// acquire returns the feed of a scope with one more subscriber.
+// acquire returns the feed of a scope with one more subscriber, nil when Run ends.
 func (f *feeds) acquire(h *Hub, scope Scope) *follower {
 	f.mu.Lock()
 	defer f.mu.Unlock()
+	if f.ended {
+		return nil
+	}
 	p := f.byScope[scope]
 	if p == nil {
 		p = f.add(h, scope)
@@ -61,7 +65,7 @@ func (f *feeds) begin(run func(*follower)) {
 func (f *feeds) end() {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	f.run = nil
+	f.run, f.ended = nil, true
 }
 
 // retire ends a feed that has had no subscriber since then, and removes its topics, under the locks under which a subscriber announces itself: one that arrives
@@ -98,24 +102,25 @@ func (f *feeds) tip(ctx context.Context, h *Hub, partition int) (chunk.Tip, erro
 
 // reach reads the end of each stream once, so that Started finds out whether this process may, before it has clients.
 func (f *feeds) reach(ctx context.Context, h *Hub) {
+	var requests sync.WaitGroup
 	for n := range h.cfg.Partitions {
-		for attempt := 1; ; attempt++ {
-			_, err := f.tip(ctx, h, n)
-			if err == nil {
-				break
+		requests.Go(func() {
+			for attempt := 1; ; attempt++ {
+				_, err := f.tip(ctx, h, n)
+				if err == nil || ctx.Err() != nil {
+					return
+				}
+				h.cfg.Log.Warn("stream not reached", "partition", n, "error", err)
+				if wait.Sleep(ctx, reachBackoff.Delay(attempt)) != nil {
+					return
+				}
 			}
-			if ctx.Err() != nil {
-				return
-			}
-			h.cfg.Log.Warn("stream not reached", "partition", n, "error", err)
-			if wait.Sleep(ctx, reachBackoff.Delay(attempt)) != nil {
-				return
-			}
-		}
+		})
 	}
+	requests.Wait()
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	f.reached = true
+	f.reached = ctx.Err() == nil
 }
 
 var reachBackoff = wait.Backoff{First: 50 * time.Millisecond, Max: time.Second}

@@ -2,7 +2,6 @@ package hub
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"sync"
 	"sync/atomic"
@@ -72,6 +71,7 @@ func (h *Hub) Run(ctx context.Context) error {
 	<-ctx.Done()
 	h.feeds.end()
 	running.Wait()
+	h.feeds.tips.Wait()
 	close(h.closed)
 	for _, p := range h.feeds.all() {
 		p.abandon(ErrClosed) // no read is started after this
@@ -134,15 +134,15 @@ func (h *Hub) Subscribe(ctx context.Context, req Request) (*Cursor, error) {
 		return nil, fmt.Errorf("unknown encoding %q", req.Encoding)
 	}
 	p := h.feeds.acquire(h, scope)
+	if p == nil {
+		return nil, ErrClosed
+	}
 	cur, err := p.subscribe(ctx, req)
-	if err == nil {
-		return cur, nil
+	if err != nil {
+		p.release()
+		return nil, err
 	}
-	p.release()
-	if scope.Root != (chunk.Session{}) && errors.Is(err, chunk.ErrUnknownSession) {
-		h.feeds.retire(p, time.Now()) // as its topic: see leave
-	}
-	return nil, err
+	return cur, nil
 }
 
 // subscribe returns a cursor, after the feed has a position.
@@ -152,7 +152,7 @@ func (p *follower) subscribe(ctx context.Context, req Request) (*Cursor, error) 
 		if wait == nil {
 			cur, err := t.subscribe(ctx, req)
 			if err != nil {
-				p.leave(t, errors.Is(err, chunk.ErrUnknownSession))
+				p.leave(t)
 				return nil, err
 			}
 			return cur, nil

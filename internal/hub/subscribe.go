@@ -171,6 +171,7 @@ func (t *topic) ask(ctx context.Context, s chunk.Session) (lastRecord, error) {
 	if err != nil {
 		return lastRecord{}, err
 	}
+	t.served.Store(true)
 	m := &t.members[t.memberIndex(s.ID)]
 	if !m.last.known || m.last.at.Seq <= rec.Seq {
 		m.last = lastOfRecord(rec)

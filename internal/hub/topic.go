@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/tailrace/tailrace/chunk"
@@ -23,6 +24,8 @@ type topic struct {
 
 	watchers int       // guarded by feed.mu
 	idle     time.Time // guarded by feed.mu: when the last watcher left
+
+	served atomic.Bool // a record of the tree is known
 
 	mu             sync.Mutex // guards everything below
 	tree           []*segment // by from, not overlapping; the last one is open
@@ -112,6 +115,9 @@ func (t *topic) push(rec chunk.Record, enc *encoded) int64 {
 	if m.restarts(rec) {
 		*m = member{}
 		cleared = t.clear(rec.Seq - 1)
+	}
+	if !t.served.Load() {
+		t.served.Store(true)
 	}
 	if rec.Epoch < m.epoch || (m.last.known && m.last.at.Seq < rec.Seq && rec.Epoch < m.last.epoch) {
 		return cleared // from a fenced writer: every reader drops it
