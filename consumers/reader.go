@@ -55,6 +55,20 @@ func (r *Reader) Last(ctx context.Context, s chunk.Session) (chunk.Record, error
 	return rec, err
 }
 
+// LastStored returns when the last message of the tree of s was stored, as the leader of the stream has it. The error is chunk.ErrUnknownSession if the log has
+// none.
+func (r *Reader) LastStored(ctx context.Context, s chunk.Session) (time.Time, error) {
+	filter, err := r.cfg.Layout.Tree(s)
+	if err != nil {
+		return time.Time{}, err
+	}
+	m, err := r.client.LastRetry(ctx, r.cfg.OpenTimeout, r.cfg.Layout.Stream(r.cfg.Layout.Partition(s)), filter)
+	if errors.Is(err, jsclient.ErrNotFound) {
+		return time.Time{}, chunk.ErrUnknownSession
+	}
+	return m.Stored, err
+}
+
 // Tip returns the end of the stream of a partition, from its leader.
 func (r *Reader) Tip(ctx context.Context, partition int) (chunk.Tip, error) {
 	if err := r.checkPartition(partition); err != nil {

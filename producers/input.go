@@ -66,6 +66,12 @@ func InputAt(p codec.InputPosition) StartOption {
 	return func(o *startOptions) { o.input = &p }
 }
 
+// KeepInput gives the records of a run the input position of the record that they follow, if that has one. It is for a writer that continues or ends a run in place
+// of another one. Otherwise a client that writes the run, and repeats its lines after it has missed a response, would find none of them stored.
+func KeepInput() StartOption {
+	return func(o *startOptions) { o.keepInput = true }
+}
+
 // Head is the last record of a session.
 type Head struct {
 	chunk.Record // its Data is not set

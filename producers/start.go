@@ -25,6 +25,7 @@ type startOptions struct {
 	behind    *chunk.Position
 	announced chunk.SubagentStart
 	input     *codec.InputPosition // nil for none
+	keepInput bool                 // see KeepInput
 	trace     string               // see TraceParent
 }
 
@@ -170,6 +171,9 @@ func (r *Run) start(ctx context.Context, run chunk.RunStarted, o startOptions) e
 		}
 		if !h.idle() && !o.takeOver {
 			return &RunningError{Session: r.session, Epoch: h.epoch, Last: h.pos, Type: h.typ}
+		}
+		if o.keepInput && h.input.Run != "" {
+			r.SetInput(h.input)
 		}
 		if err := r.finishCleanup(ctx, h); err != nil {
 			return &NotStoredError{Session: r.session, Type: chunk.TypeRunStarted, Cause: err}

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"slices"
 	"time"
 
 	"github.com/nats-io/nats.go/jetstream"
@@ -32,8 +33,8 @@ type ReaperConfig struct {
 	// Layout names the subjects, streams and buckets. All programs of one deployment use the same Layout.
 	Layout subjects.Layout
 
-	// RunTimeout is how long an active run without a command on the queue may write nothing before it counts as abandoned.
-	// It must exceed the longest pause of a writer that is not a worker. Defaults to 10 minutes; Off keeps such runs until
+	// RunTimeout is how long the tree of an active run without a command on the queue may have no new record before the run counts as
+	// abandoned. It must exceed the longest pause of a writer that is not a worker. Defaults to 10 minutes; Off keeps such runs until
 	// they are stopped.
 	RunTimeout time.Duration
 
@@ -131,22 +132,65 @@ func (r *Reaper) ended(ctx context.Context, c control.Command, reason Reason) {
 	r.cfg.Log.Log(ctx, level, "run ended without a worker", "session", c.Session.String(), "run", c.RunID, "reason", string(reason))
 }
 
-// IsAbandoned reports whether the run of a session is active without a command, and without a record for RunTimeout.
+// IsAbandoned reports whether the run of a session is active without a command, and its tree without a record for RunTimeout. A sub-agent that did not come by
+// the queue is not abandoned while a run above it is paused or has a command.
 func (r *Reaper) IsAbandoned(ctx context.Context, s chunk.Session) (bool, error) {
 	w, release, err := r.open()
 	if err != nil {
 		return false, err
 	}
 	defer release()
-	_, quiet, err := w.quiet(ctx, s)
-	return r.isTooLong(quiet), err
+	snap, quiet, err := w.quiet(ctx, s)
+	if err != nil {
+		return false, err
+	}
+	return r.isTooLong(ctx, w, snap, quiet)
 }
 
-func (r *Reaper) isTooLong(quiet time.Duration) bool {
-	return r.cfg.RunTimeout > 0 && quiet >= r.cfg.RunTimeout
+func (r *Reaper) isTooLong(ctx context.Context, w *Workers, snap fold.Snapshot, quiet time.Duration) (bool, error) {
+	if r.cfg.RunTimeout <= 0 || quiet < r.cfg.RunTimeout {
+		return false, nil
+	}
+	protected, err := w.isProtected(ctx, snap)
+	return !protected && err == nil, err
 }
 
-// Abandon fails the active run of a session with CodeRunAbandoned if it has no command and no record for RunTimeout, and
+// isProtected reports whether a run above a sub-agent is paused or has a command. The writer of the sub-agent is then a program that may be silent for as long, or
+// code of an agent. A sub-agent of the queue is not protected: it has a command for as long as it has a worker, and its parent waits for its end.
+func (w *Workers) isProtected(ctx context.Context, snap fold.Snapshot) (bool, error) {
+	s := snap.Session
+	if s.IsRoot() {
+		return false, nil
+	}
+	above := []string{s.Root}
+	if p := snap.Run.Parent; p != nil && p.SessionID != s.Root {
+		above = []string{p.SessionID, s.Root}
+	}
+	for _, id := range above {
+		parent, err := w.snapshot(ctx, s.Child(id))
+		if err != nil || isDelegated(snap, parent) {
+			return false, err
+		}
+		protected := parent.Status == fold.Paused
+		if parent.Status == fold.Active {
+			protected, err = w.hasCommand(ctx, parent)
+		}
+		if protected || err != nil {
+			return protected, err
+		}
+	}
+	return false, nil
+}
+
+// isDelegated reports whether a call of a run of parent has started a sub-agent by the queue.
+func isDelegated(snap, parent fold.Snapshot) bool {
+	of := snap.Run.Parent
+	return of != nil && slices.ContainsFunc(append(slices.Clone(parent.PastRuns), parent.Run), func(run fold.Run) bool {
+		return control.SubagentSession(parent.Session, run.ID, of.CallID) == snap.Session
+	})
+}
+
+// Abandon fails the active run of a session with CodeRunAbandoned if it is abandoned, see IsAbandoned, and
 // reports whether it did. Its output is kept, its open calls get an outcome, its sub-agents are stopped, and its parent
 // gets the failure. With stopped, the age of the last record does not matter: nothing would read a stop request.
 func (r *Reaper) Abandon(ctx context.Context, s chunk.Session, stopped bool) (bool, error) {
@@ -157,8 +201,13 @@ func (r *Reaper) Abandon(ctx context.Context, s chunk.Session, stopped bool) (bo
 	defer release()
 	for range maxAttempts {
 		snap, quiet, err := w.quiet(ctx, s)
-		if err != nil || quiet == 0 || !stopped && !r.isTooLong(quiet) {
+		if err != nil || quiet == 0 {
 			return false, err
+		}
+		if !stopped {
+			if long, err := r.isTooLong(ctx, w, snap, quiet); !long || err != nil {
+				return false, err
+			}
 		}
 		j := commandJob{w: w, serveCtx: ctx, cmd: control.Command{
 			Kind: control.Abort, Session: s, AgentType: cmp.Or(snap.AgentType, "agent"), RunID: snap.Run.ID,
@@ -177,8 +226,8 @@ func (r *Reaper) Abandon(ctx context.Context, s chunk.Session, stopped bool) (bo
 	return false, nil
 }
 
-// quiet returns the snapshot of a session, and how long its active run has neither a command nor a new record, 0 if it is
-// not active or has a command. The commands are read after the snapshot, because a command is acknowledged
+// quiet returns the snapshot of a session, and how long its active run has no command and its tree no new record, 0 if it is
+// not active or has a command. A run that waits for a sub-agent writes nothing meanwhile, and neither do the other sub-agents. The commands are read after the snapshot, because a command is acknowledged
 // after the end of its run: without one then, the run of the snapshot has ended since, which Start detects, or it has no
 // worker.
 func (w *Workers) quiet(ctx context.Context, s chunk.Session) (fold.Snapshot, time.Duration, error) {
@@ -189,12 +238,12 @@ func (w *Workers) quiet(ctx context.Context, s chunk.Session) (fold.Snapshot, ti
 	if owned, err := w.hasCommand(ctx, snap); owned || err != nil {
 		return snap, 0, err
 	}
-	last, err := w.last.Last(ctx, s)
-	if err != nil {
+	last, err := w.last.LastStored(ctx, s)
+	if err != nil && !errors.Is(err, chunk.ErrUnknownSession) { // all of its records have left the log: it is silent for longer than they were kept
 		return snap, 0, err
 	}
 	now, err := w.queue.Now(ctx)
-	return snap, max(now.Sub(last.StoredAt), 1), err
+	return snap, max(now.Sub(last), 1), err
 }
 
 // hasCommand reports whether a command on the queue is that of the active run. The command of another run is not:

@@ -185,6 +185,9 @@ func (j *commandJob) start(ctx context.Context, snap fold.Snapshot, started chun
 	if started.Mode == modeConclude {
 		opts = append(opts, producers.TakeOver())
 	}
+	if started.RunID == snap.Run.ID {
+		opts = append(opts, producers.KeepInput())
+	}
 	run, err := j.w.producer.Start(ctx, c.Session, started, opts...)
 	if err != nil {
 		span.notStarted()

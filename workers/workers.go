@@ -71,6 +71,7 @@ type (
 	}
 	lastReader interface {
 		Last(ctx context.Context, s chunk.Session) (chunk.Record, error)
+		LastStored(ctx context.Context, s chunk.Session) (time.Time, error)
 	}
 	recordLog interface {
 		Replay(ctx context.Context, of chunk.Range) iter.Seq2[chunk.Record, error]

@@ -69,7 +69,7 @@ type config struct {
 	Demo       demoSetting   `envconfig:"TAILRACE_DEMO" default:"on" desc:"run the demo agent and serve its web page: on, off, or on with a delay factor: 1 is the pace of a model, 2 is half as fast, 0 does not wait"`
 	Linger     time.Duration `envconfig:"TAILRACE_LINGER" default:"10ms" desc:"longest delay of a delta to merge it with the next; 0s disables"`
 	Format     format        `envconfig:"TAILRACE_FORMAT" default:"json" desc:"body of stored chunks: json or msgpack"`
-	RunTimeout time.Duration `envconfig:"TAILRACE_RUN_TIMEOUT" default:"10m" desc:"an active run without a command on the queue that writes nothing for this long is abandoned: the next message, or a sweep of the projector, fails it with run_abandoned; 0s disables"`
+	RunTimeout time.Duration `envconfig:"TAILRACE_RUN_TIMEOUT" default:"10m" desc:"an active run without a command on the queue whose tree gets no record for this long is abandoned: the next message, or a sweep of the projector, fails it with run_abandoned; 0s disables"`
 
 	OpsListen   string        `envconfig:"TAILRACE_OPS_LISTEN" default:"127.0.0.1:4481" desc:"address of probes and metrics of 'up', 'edge', 'projector' and 'worker'; empty disables"`
 	OpsClientCA string        `envconfig:"TAILRACE_OPS_TLS_CLIENT_CA" desc:"PEM file of authorities, reloaded when it changes: OPS_LISTEN serves TLS with TLS_CERT, and metrics and profiles are for clients with a certificate of one of them; probes are for all; empty disables TLS there"`

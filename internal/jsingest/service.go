@@ -44,7 +44,7 @@ func (s *Service) Open(ctx context.Context, o ingestion.Opening) (ingestion.Stat
 		h, err := s.producer.Head(ctx, o.Session)
 		switch {
 		case err == nil && runOf(h) == o.Started.RunID:
-			return stateOf(h), true, nil
+			return s.stateOf(ctx, h), true, nil
 		case o.Fresh && (err == nil || errors.Is(err, producers.ErrNoRecord) && h.Ordinal > 0):
 			return ingestion.State{}, false, &ingestion.RefusalError{Reason: ingestion.ReasonNoRun}
 		case err == nil && !h.Idle() && !o.TakeOver:
@@ -104,6 +104,11 @@ func (s *Service) State(ctx context.Context, of ingestion.Run) (ingestion.State,
 	if err != nil {
 		return ingestion.State{}, err
 	}
+	return s.stateOf(ctx, h), nil
+}
+
+// stateOf is the function stateOf with the lines of sub-agents.
+func (s *Service) stateOf(ctx context.Context, h producers.Head) ingestion.State {
 	state := stateOf(h)
 	if lines, _ := s.lines(ctx, h); lines > state.Stored {
 		state.Stored = lines
@@ -111,7 +116,7 @@ func (s *Service) State(ctx context.Context, of ingestion.Run) (ingestion.State,
 			state.Next = lines + 1
 		}
 	}
-	return state, nil
+	return state
 }
 
 // lines returns how many lines of the run of h are stored, and whether that is certain: sub-agents may have later lines than the session of the run.

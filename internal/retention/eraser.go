@@ -332,6 +332,7 @@ type sessionEnd struct {
 	seq     uint64 // of its last message
 	ordinal chunk.Ordinal
 	epoch   chunk.Epoch
+	input   codec.InputPosition // of the last message
 }
 
 // locate returns the end of the session from its log, or from its snapshot head if the log has no record of it. isEnd reports that nothing is to be fenced, and
@@ -353,6 +354,7 @@ func (d *deletion) locate(ctx context.Context) (p sessionEnd, isEnd bool, err er
 		return p, false, fmt.Errorf("read the log: %w", err)
 	}
 	p.seq = m.Seq
+	p.input, _ = codec.InputOf(m.Header, m.Data)
 	rec, malformed := codec.Decode(codec.Stored{Session: d.session, Seq: chunk.Seq(m.Seq), At: m.Stored, Header: m.Header, Data: m.Data})
 	if malformed != nil {
 		return p, false, nil //nolint:nilerr // a malformed message has no position; that of the head applies
@@ -389,6 +391,9 @@ func (d *deletion) write(ctx context.Context, at sessionEnd) error {
 	m, err := codec.Encode(codec.Envelope{Session: d.session, Epoch: at.epoch + 1, Ordinal: at.ordinal + 1}, c)
 	if err != nil {
 		return err
+	}
+	if at.input.Run != "" { // a client that repeats the lines of the run must not store them again
+		m.SetInput(at.input)
 	}
 	msg := &nats.Msg{Subject: d.subject, Header: nats.Header(m.Header), Data: m.Data}
 	msg.Header.Set(jetstream.MsgTTLHeader, deletionRecordTTL.String())
