@@ -64,13 +64,14 @@ func runTail(ctx context.Context, t terminal, args []string) error {
 	return show(ctx, records, printerFor(t, f.json, session))
 }
 
+// follow allows cleanups, because a printed truncation record says what was removed.
 func (f *tailFlags) follow(ctx context.Context, reader *consumers.Reader, s chunk.Session) iter.Seq2[chunk.Record, error] {
 	var opts []consumers.FollowOption
 	if f.keepOpen {
 		opts = append(opts, consumers.KeepOpen())
 	}
 	return reader.Follow(ctx, chunk.Range{
-		Session: s, Tree: f.scope == "tree", After: chunk.Position{Seq: chunk.Seq(f.after)}, FromOldest: f.after == 0,
+		Session: s, Tree: f.scope == "tree", After: chunk.Position{Seq: chunk.Seq(f.after)}, FromOldest: f.after == 0, AllowCleanup: true,
 	}, opts...)
 }
 
