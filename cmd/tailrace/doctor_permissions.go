@@ -15,6 +15,9 @@ import (
 
 // userInfo is the part of the response to natsauth.UserInfoSubject that is needed.
 type userInfo struct {
+	Server struct {
+		ID string `json:"id"`
+	} `json:"server"`
 	Data struct {
 		User        string `json:"user"`
 		Permissions *struct {
@@ -59,12 +62,8 @@ func (d *doctor) checkPermissions(ctx context.Context, role natsauth.Role) {
 func (d *doctor) userPermissions(ctx context.Context) (*jwt.Permissions, string, error) {
 	ctx, cancel := context.WithTimeout(ctx, doctorTimeout)
 	defer cancel()
-	response, err := d.requestUserInfo(ctx)
+	info, err := d.requestUserInfo(ctx)
 	if err != nil {
-		return nil, "", err
-	}
-	var info userInfo
-	if err := json.Unmarshal(response.Data, &info); err != nil {
 		return nil, "", err
 	}
 	p := info.Data.Permissions
@@ -74,17 +73,41 @@ func (d *doctor) userPermissions(ctx context.Context) (*jwt.Permissions, string,
 	return &jwt.Permissions{Pub: p.Publish, Sub: p.Subscribe}, info.Data.User, nil
 }
 
-// requestUserInfo repeats the request, because the server reports a missing permission to the connection and the request gets no response.
-func (d *doctor) requestUserInfo(ctx context.Context) (*nats.Msg, error) {
+// requestUserInfo repeats the request, because the server reports a missing permission to the connection and the request gets no response. Behind a leaf node the other
+// server responds too, with the permissions of the leaf node.
+func (d *doctor) requestUserInfo(ctx context.Context) (info userInfo, err error) {
+	inbox := d.nc.NewInbox()
+	responses, err := d.nc.SubscribeSync(inbox)
+	if err != nil {
+		return info, err
+	}
+	defer func() { err = errors.Join(err, responses.Unsubscribe()) }()
 	for {
+		if err := d.nc.PublishRequest(natsauth.UserInfoSubject, inbox, nil); err != nil {
+			return info, err
+		}
 		attempt, cancel := context.WithTimeout(ctx, 500*time.Millisecond)
-		response, err := d.nc.RequestWithContext(attempt, natsauth.UserInfoSubject, nil)
+		info, err = d.ownUserInfo(attempt, responses)
 		cancel()
 		if last := d.nc.LastError(); err != nil && errors.Is(last, nats.ErrPermissionViolation) {
-			return nil, last
+			return info, last
 		}
 		if err == nil || ctx.Err() != nil {
-			return response, err
+			return info, err
+		}
+	}
+}
+
+// ownUserInfo returns the response of the server of the connection.
+func (d *doctor) ownUserInfo(ctx context.Context, responses *nats.Subscription) (userInfo, error) {
+	for {
+		response, err := responses.NextMsgWithContext(ctx)
+		if err != nil {
+			return userInfo{}, err
+		}
+		var info userInfo
+		if err := json.Unmarshal(response.Data, &info); err != nil || info.Server.ID == d.nc.ConnectedServerId() {
+			return info, err
 		}
 	}
 }
