@@ -20,6 +20,8 @@ type Agent struct {
 	cfg   Config
 	wire  wire
 	tools []*tool
+
+	endpoint string // see endpointOf
 }
 
 var _ workers.Agent = (*Agent)(nil)
@@ -35,7 +37,7 @@ func New(cfg Config) (*Agent, error) {
 	if err != nil {
 		return nil, fmt.Errorf("openai: %w", err)
 	}
-	a := &Agent{cfg: cfg, tools: tools}
+	a := &Agent{cfg: cfg, tools: tools, endpoint: endpointOf(cfg)}
 	if cfg.API == Responses {
 		a.wire = responsesWire{model: cfg.Model}
 	} else {
@@ -84,7 +86,7 @@ func (a *Agent) runModel(ctx context.Context, t *workers.Turn, s *workers.Step, 
 		span.SetName(tracing.Chat + " " + a.cfg.Model)
 		span.SetAttributes(tracing.Provider.String("openai"), tracing.RequestModel.String(a.cfg.Model))
 	}
-	q := request{system: a.cfg.System, history: entriesOf(t.Messages()), tools: a.tools, requireTool: a.cfg.Output != nil}
+	q := request{system: a.cfg.System, history: entriesOf(t.Messages(), a.endpoint), tools: a.tools, requireTool: a.cfg.Output != nil}
 	var used tokens
 	for reminders := 0; ; reminders++ {
 		p, end, err := a.ask(ctx, s, q, attempts)
@@ -192,7 +194,9 @@ func (a *Agent) decide(ctx context.Context, c *call, p *stepWriter) (run bool, e
 	case t.NeedsApproval != nil && t.NeedsApproval(input):
 		return false, p.record(stepCall.AskApproval(ctx, input, deadline))
 	}
-	return true, p.record(stepCall.Start(ctx, input))
+	err = stepCall.Start(ctx, input)
+	stepCall.SetExtra() // the outcome is not of the model
+	return true, p.record(err)
 }
 
 // runAll runs calls concurrently and writes their outcomes.

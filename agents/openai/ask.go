@@ -29,7 +29,7 @@ func (a *Agent) ask(ctx context.Context, s *workers.Step, q request, attempts *a
 		if err := attempts.wait(ctx); err != nil {
 			return nil, result{}, err
 		}
-		p := newStepWriter(s, a.runsInBrowser)
+		p := newStepWriter(s, a.runsInBrowser, a.endpoint)
 		end, f, err := a.attempt(ctx, q, p)
 		if err != nil || f == nil {
 			return p, end, err

@@ -1,5 +1,11 @@
 package openai
 
+import (
+	"encoding/json"
+
+	"github.com/tailrace/tailrace/internal/rawjson"
+)
+
 // chatWire writes requests of chat completions.
 type chatWire struct {
 	model         string
@@ -13,6 +19,11 @@ type (
 		Reasoning  *string    `json:"reasoning_content,omitempty"`
 		ToolCalls  []chatCall `json:"tool_calls,omitempty"`
 		ToolCallID string     `json:"tool_call_id,omitempty"`
+
+		// What the endpoint wants back, as it came.
+		ReasoningDetails json.RawMessage `json:"reasoning_details,omitempty"`
+		ThinkingBlocks   json.RawMessage `json:"thinking_blocks,omitempty"`
+		ExtraContent     json.RawMessage `json:"extra_content,omitempty"`
 	}
 	chatPart struct {
 		Type     string     `json:"type"`
@@ -31,6 +42,8 @@ type (
 		ID       string           `json:"id"`
 		Type     string           `json:"type"`
 		Function chatCallFunction `json:"function"`
+
+		ExtraContent json.RawMessage `json:"extra_content,omitempty"`
 	}
 	chatCallFunction struct {
 		Name      string `json:"name"`
@@ -87,7 +100,12 @@ func (w chatWire) message(e entry) chatMessage {
 			m.Content = e.text
 		}
 		for _, c := range e.calls {
-			m.ToolCalls = append(m.ToolCalls, chatCall{ID: c.id, Type: "function", Function: chatCallFunction{Name: c.name, Arguments: c.args}})
+			m.ToolCalls = append(m.ToolCalls, chatCall{
+				ID: c.id, Type: "function", Function: chatCallFunction{Name: c.name, Arguments: c.args}, ExtraContent: rawjson.Get(c.state, "extra_content"),
+			})
+		}
+		for _, s := range e.states {
+			m.addState(s)
 		}
 		return m
 	}

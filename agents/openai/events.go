@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/tailrace/tailrace/chunk"
 	"github.com/tailrace/tailrace/internal/ingestion"
 	"github.com/tailrace/tailrace/internal/openaistream"
 )
@@ -40,6 +41,9 @@ func events(body io.Reader) iter.Seq2[[]byte, error] {
 // one.
 func (p *stepWriter) read(ctx context.Context, body io.Reader, whole bool) (result, error) {
 	var r openaistream.Reader
+	if p.step != nil {
+		r.Step = int64(p.step.Number())
+	}
 	err := p.readAll(ctx, body, &r)
 	switch {
 	case p.err != nil:
@@ -76,13 +80,23 @@ func (p *stepWriter) readAll(ctx context.Context, body io.Reader, r *openaistrea
 		if err != nil {
 			return err
 		}
-		for _, e := range parts {
-			if err := p.write(ctx, e); err != nil {
-				return err
-			}
+		if err := p.writeAll(ctx, parts); err != nil {
+			return err
 		}
 		if r.Over {
-			return nil
+			break
+		}
+	}
+	if r.Finish == "" { // the attempt has failed, and its output is removed
+		return nil
+	}
+	return p.writeAll(ctx, r.Close())
+}
+
+func (p *stepWriter) writeAll(ctx context.Context, parts []openaistream.Event) error {
+	for _, e := range parts {
+		if err := p.write(ctx, e); err != nil {
+			return err
 		}
 	}
 	return nil
@@ -90,19 +104,20 @@ func (p *stepWriter) readAll(ctx context.Context, body io.Reader, r *openaistrea
 
 // write writes a part of the response. Halves of characters that a server has cut become U+FFFD.
 func (p *stepWriter) write(ctx context.Context, e openaistream.Event) error {
-	piece := strings.ToValidUTF8(e.Text, "\uFFFD")
+	piece, extra := strings.ToValidUTF8(e.Text, "\uFFFD"), p.extra(e.State)
 	switch e.Kind {
 	case openaistream.Text: // also of a refusal
-		return p.text(ctx, piece)
+		return p.text(ctx, piece, extra)
 	case openaistream.Reasoning:
-		return p.think(ctx, piece)
+		return p.think(ctx, chunk.Thinking{Content: piece}, extra)
 	case openaistream.ReasoningEnd:
-		return p.thought(ctx)
+		return p.think(ctx, chunk.Thinking{IsComplete: true}, extra)
 	case openaistream.Arguments:
 		return p.writeArgs(ctx, p.call(e.Call), piece)
 	case openaistream.CallDone:
-		p.call(e.Call)
-	default: // the agent asks for nothing else
+		return p.callDone(ctx, p.call(e.Call))
+	case openaistream.ServerCall:
+		return p.serverCall(ctx, e.Value)
 	}
-	return nil
+	return p.other(ctx, e.Body)
 }

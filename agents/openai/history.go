@@ -2,8 +2,11 @@ package openai
 
 import (
 	"encoding/json"
+	"slices"
 	"strings"
 
+	"github.com/tailrace/tailrace/chunk"
+	"github.com/tailrace/tailrace/internal/rawjson"
 	"github.com/tailrace/tailrace/projector/fold"
 	"github.com/tailrace/tailrace/workers"
 )
@@ -16,6 +19,15 @@ type entry struct {
 	files     []workers.File // of a user
 	calls     []historyCall  // of the model
 	call      string         // call id of an outcome
+	states    []chunk.Value  // of the texts and the reasoning of the model
+	items     []modelItem    // what the model has written, in this order, if a part of it is an item that the endpoint wants back
+}
+
+// modelItem is one of an item of the endpoint, a text and a call.
+type modelItem struct {
+	item chunk.Value
+	text string
+	call *historyCall
 }
 
 type role int
@@ -27,11 +39,14 @@ const (
 )
 
 // historyCall is a call that the model has made.
-type historyCall struct{ id, name, args string }
+type historyCall struct {
+	id, name, args string
+	state          chunk.Value
+}
 
 // entriesOf converts the history. Every call has its outcome directly after its message, as both APIs
 // require.
-func entriesOf(list []workers.Message) []entry {
+func entriesOf(list []workers.Message, endpoint string) []entry {
 	var out []entry
 	for _, m := range list {
 		if m.Role == fold.User {
@@ -39,10 +54,11 @@ func entriesOf(list []workers.Message) []entry {
 			continue
 		}
 		e := entry{role: modelRole, text: m.Text(), reasoning: reasoningOf(m)}
-		calls := m.Calls()
+		calls := slices.DeleteFunc(m.Calls(), isProvided)
 		for _, c := range calls {
-			e.calls = append(e.calls, historyCall{id: c.ID, name: c.Name, args: argsOf(c)})
+			e.calls = append(e.calls, callOf(c, endpoint))
 		}
+		e.addStates(m, endpoint)
 		if e.text == "" && len(e.calls) == 0 {
 			continue // it has reasoning or data only
 		}
@@ -52,6 +68,44 @@ func entriesOf(list []workers.Message) []entry {
 		}
 	}
 	return out
+}
+
+// isProvided reports whether the endpoint has run a call and its outcome is not known. It is not a call of a function, which the endpoint would want to have.
+func isProvided(c workers.ToolCall) bool {
+	return c.ProviderExecuted && c.State == workers.CallOpen && !strings.HasPrefix(c.Name, workers.SubagentTool(""))
+}
+
+func callOf(c workers.ToolCall, endpoint string) historyCall {
+	h := historyCall{id: c.ID, name: c.Name, args: argsOf(c)}
+	for _, m := range c.Extra {
+		if m.Name == "callProviderMetadata" {
+			h.state = stateOf(m.Value, endpoint)
+		}
+	}
+	return h
+}
+
+// addStates adds what the endpoint wants back with a message of the model.
+func (e *entry) addStates(m workers.Message, endpoint string) {
+	items := false
+	for _, p := range m.Parts {
+		state := stateOf(p.ProviderMetadata, endpoint)
+		if state != nil {
+			e.states = append(e.states, state)
+		}
+		switch item := rawjson.Get(state, "item"); {
+		case item != nil:
+			items = true
+			e.items = append(e.items, modelItem{item: item})
+		case p.Kind == fold.PartText && p.Text != "":
+			e.items = append(e.items, modelItem{text: strings.ToValidUTF8(p.Text, "\uFFFD")})
+		case p.Call != nil && !isProvided(*p.Call):
+			e.items = append(e.items, modelItem{call: new(callOf(*p.Call, endpoint))})
+		}
+	}
+	if !items {
+		e.items = nil
+	}
 }
 
 // reasoningOf returns the reasoning of a step, with U+FFFD for what is not UTF-8.

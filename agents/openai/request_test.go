@@ -73,7 +73,7 @@ func TestRequestsAreThoseOfTheLibrary(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if _, err = a.send(context.Background(), q, newStepWriter(nil, nil)); err == nil {
+			if _, err = a.send(context.Background(), q, newStepWriter(nil, nil, "")); err == nil {
 				t.Error("an empty response is complete")
 			}
 			var got, want any

@@ -1,5 +1,7 @@
 package openai
 
+import "encoding/json"
+
 // responsesWire writes requests of the Responses API. The endpoint stores nothing: every request contains the whole
 // history.
 type responsesWire struct{ model string }
@@ -36,7 +38,7 @@ type (
 func (w responsesWire) path() string { return "responses" }
 
 func (w responsesWire) body(q request) map[string]any {
-	input := []responsesItem{}
+	input := []any{}
 	for _, e := range q.history {
 		input = append(input, responsesItems(e)...)
 	}
@@ -57,22 +59,15 @@ func (w responsesWire) body(q request) map[string]any {
 	return body
 }
 
-func responsesItems(e entry) []responsesItem {
+func responsesItems(e entry) []any {
 	switch e.role {
 	case outcomeRole:
-		return []responsesItem{{Type: "function_call_output", CallID: e.call, Output: &e.text}}
+		return []any{responsesItem{Type: "function_call_output", CallID: e.call, Output: &e.text}}
 	case modelRole:
-		var items []responsesItem
-		if e.text != "" {
-			items = append(items, responsesItem{Role: "assistant", Content: e.text})
-		}
-		for _, c := range e.calls {
-			items = append(items, responsesItem{Type: "function_call", CallID: c.id, Name: c.name, Arguments: &c.args})
-		}
-		return items
+		return modelItems(e)
 	}
 	if len(e.files) == 0 {
-		return []responsesItem{{Role: "user", Content: e.text}}
+		return []any{responsesItem{Role: "user", Content: e.text}}
 	}
 	var parts []responsesPart
 	if e.text != "" {
@@ -88,5 +83,29 @@ func responsesItems(e entry) []responsesItem {
 			parts = append(parts, responsesPart{Type: "input_file", FileURL: f.URL})
 		}
 	}
-	return []responsesItem{{Role: "user", Content: parts}}
+	return []any{responsesItem{Role: "user", Content: parts}}
+}
+
+// modelItems returns the items of a message of the model. Items of reasoning precede what they belong to, as they came.
+func modelItems(e entry) (items []any) {
+	list := e.items
+	if list == nil {
+		if e.text != "" {
+			list = append(list, modelItem{text: e.text})
+		}
+		for i := range e.calls {
+			list = append(list, modelItem{call: &e.calls[i]})
+		}
+	}
+	for _, m := range list {
+		switch {
+		case m.item != nil:
+			items = append(items, json.RawMessage(m.item))
+		case m.call != nil:
+			items = append(items, responsesItem{Type: "function_call", CallID: m.call.id, Name: m.call.name, Arguments: &m.call.args})
+		default:
+			items = append(items, responsesItem{Role: "assistant", Content: m.text})
+		}
+	}
+	return items
 }

@@ -2,11 +2,16 @@ package openai
 
 import (
 	"context"
+	"encoding/json"
+	"errors"
 	"fmt"
 	"regexp"
+	"slices"
 	"strings"
 
+	"github.com/tailrace/tailrace/chunk"
 	"github.com/tailrace/tailrace/internal/openaistream"
+	"github.com/tailrace/tailrace/internal/rawjson"
 	"github.com/tailrace/tailrace/workers"
 )
 
@@ -14,6 +19,7 @@ import (
 type stepWriter struct {
 	step          *workers.Step
 	runsInBrowser func(tool string) bool
+	endpoint      string  // see endpointOf
 	calls         []*call // in the order of their first piece
 
 	answer    strings.Builder // the text, for a reminder
@@ -31,28 +37,80 @@ type call struct {
 }
 
 // newStepWriter returns a writer to s. runsInBrowser must be known at the first piece of the arguments.
-func newStepWriter(s *workers.Step, runsInBrowser func(tool string) bool) *stepWriter {
-	return &stepWriter{step: s, runsInBrowser: runsInBrowser}
+func newStepWriter(s *workers.Step, runsInBrowser func(tool string) bool, endpoint string) *stepWriter {
+	return &stepWriter{step: s, runsInBrowser: runsInBrowser, endpoint: endpoint}
 }
 
-func (p *stepWriter) text(ctx context.Context, piece string) error {
-	if piece == "" {
+func (p *stepWriter) text(ctx context.Context, piece string, extra []chunk.Member) error {
+	if piece == "" && extra == nil {
 		return nil
 	}
 	p.answer.WriteString(piece)
-	return p.record(p.step.Text(ctx, piece))
+	return p.record(p.step.Emit(ctx, chunk.TextDelta{Delta: piece}, extra...))
 }
 
-func (p *stepWriter) think(ctx context.Context, piece string) error {
-	if piece == "" {
+func (p *stepWriter) think(ctx context.Context, b chunk.Thinking, extra []chunk.Member) error {
+	if b.Content == "" && !b.IsComplete {
 		return nil
 	}
-	p.reasoning.WriteString(piece)
-	return p.record(p.step.Think(ctx, piece))
+	p.reasoning.WriteString(b.Content)
+	err := p.step.Emit(ctx, b, extra...)
+	if errors.Is(err, chunk.ErrInvalid) && extra != nil { // the state is too large for a chunk
+		err = p.step.Emit(ctx, b)
+	}
+	return p.record(err)
 }
 
-// thought ends a block of reasoning.
-func (p *stepWriter) thought(ctx context.Context) error { return p.record(p.step.EndThinking(ctx, "")) }
+// other writes a source, an image or an event. It alone is not an answer, and an invalid one is left out.
+func (p *stepWriter) other(ctx context.Context, b chunk.Body) error {
+	if b.Type() == chunk.TypeCustom {
+		emitted := p.emitted
+		defer func() { p.emitted = emitted }()
+	}
+	err := p.step.Emit(ctx, b)
+	if errors.Is(err, chunk.ErrInvalid) {
+		return nil // no other part of the response depends on it
+	}
+	return p.record(err)
+}
+
+// callDone writes a call that the endpoint has run. Its outcome is not known.
+func (p *stepWriter) callDone(ctx context.Context, c *call) error {
+	if !c.Provider {
+		return nil
+	}
+	p.calls = slices.DeleteFunc(p.calls, func(o *call) bool { return o == c })
+	input := chunk.Value(c.Arguments())
+	if rawjson.Kind(input) != '{' || !json.Valid(input) {
+		return p.other(ctx, openaistream.Custom("call", input))
+	}
+	return p.record(p.provided(ctx, c.stepCall, p.idOf(c), nameOf(c), input, nil))
+}
+
+// serverCall writes a call of an MCP server, which the endpoint has made.
+func (p *stepWriter) serverCall(ctx context.Context, item chunk.Value) error {
+	start, end := openaistream.ServerCallOf(item)
+	return p.record(p.provided(ctx, nil, start.ToolCallID, start.ToolName, start.Arguments, &end))
+}
+
+// provided writes a call of the endpoint, with its outcome if it has one.
+func (p *stepWriter) provided(ctx context.Context, c *workers.Call, id, name string, input chunk.Value, end *chunk.ToolEnd) error {
+	if c == nil {
+		c = p.step.Tool(id, name)
+	}
+	c.SetExtra(chunk.RunBy(true))
+	if err := c.Start(ctx, input); err != nil {
+		return err
+	}
+	c.SetExtra()
+	switch {
+	case end == nil:
+		return c.EndUnknown()
+	case end.Error != nil:
+		return c.Fail(ctx, &workers.Error{Message: *end.Error, Code: workers.CodeToolFailed})
+	}
+	return c.End(ctx, end.Result)
+}
 
 // call returns the call of a stream.
 func (p *stepWriter) call(in *openaistream.Call) *call {
@@ -82,6 +140,7 @@ func (p *stepWriter) toStepCall(c *call) *workers.Call {
 			create = p.step.ClientTool
 		}
 		c.stepCall = create(p.idOf(c), nameOf(c))
+		c.stepCall.SetExtra(p.extra(c.State)...)
 	}
 	return c.stepCall
 }

@@ -24,35 +24,46 @@
 // stream_active when a response follows one that paused, but never run_started: package codec/mastra describes how to write them.
 //
 // A model does not run the tools that it calls. Their calls have no tool_end, and at the end of the response the run pauses: run_paused and stream_paused with the
-// reason suspended_client_tool. Calls have "providerExecuted": false, so a chat client runs its own tools as after a pause of package workers. An agent that runs
+// reason suspended_client_tool. Such calls have "providerExecuted": false, so a chat client runs its own tools as after a pause of package workers. An agent that runs
 // the tools writes their tool_end itself, and passes the next response to the Translator.
 //
 // # Mapping
 //
 //	chat completions
-//	  delta.content, delta.refusal             text_delta
-//	  delta.reasoning_content, .reasoning      thinking
-//	  delta.tool_calls                         tool_arg_stream_*, tool_start
-//	  delta.annotations                        source_url
+//	  delta.content, .refusal, .audio.transcript,
+//	  choices.text                             text_delta
+//	  delta.reasoning_content, .reasoning,
+//	  .thinking                                thinking
+//	  delta.tool_calls, .function_call         tool_arg_stream_*, tool_start
+//	  delta.annotations                        source_url, source_document
 //	  delta.images                             file
+//	  message                                  as delta, without what was streamed
+//	  delta.reasoning_details,
+//	  .thinking_blocks, .extra_content,
+//	  tool_calls.extra_content                 providerMetadata of the thinking, the text or the call
 //	  finish_reason, usage                     step_end
 //	Responses
-//	  output_text.delta, refusal.delta         text_delta
+//	  output_text.*, refusal.*,
+//	  audio transcripts                        text_delta
 //	  reasoning_text.*, reasoning_summary_*    thinking
+//	  reasoning with encrypted_content         providerMetadata of the thinking
 //	  function_call, custom_tool_call          tool_arg_stream_*, tool_start
 //	  mcp_call                                 tool_start, tool_end
 //	  annotation: url_citation                 source_url
 //	  annotation: file_citation                source_document
 //	  image_generation_call                    file
 //	  completed, incomplete                    step_end
-//	  created, in_progress, *.done with text   no chunk of their own
 //	both
 //	  error, response.failed                   stream_failed
 //	  arguments that are not JSON              tool_input_error
-//	  everything else                          custom openai.<type>, its data the event
+//	  an event of another type                 custom openai.<type>, its data the event or its item
+//	  everything else                          custom openai.rest
+//
+// A text, arguments or a message may be a string, an object or an array of parts. What a closing event or the final response has and no event before it had is written
+// too. A custom call that a text follows was run by the endpoint: its tool_start has "providerExecuted": true, and no outcome is claimed.
 //
 // # What is left out
 //
-// Choices but the first, log probabilities, item ids, encrypted reasoning, partial images and audio. Events that are kept whole lose prompts, definitions of tools
-// and credentials of MCP servers. The messages of errors are Tailrace's own, with a code: those of endpoints contain parts of keys and prompts.
+// docs/dialects.md has the list. Events that are kept lose prompts, definitions of tools, credentials of MCP servers and encrypted content. The messages of errors are
+// Tailrace's own, with a code: those of endpoints contain parts of keys and prompts.
 package openai

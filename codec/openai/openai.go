@@ -1,13 +1,10 @@
 package openai
 
 import (
-	"fmt"
 	"strconv"
-	"strings"
 
 	"github.com/tailrace/tailrace/chunk"
 	"github.com/tailrace/tailrace/internal/openaistream"
-	"github.com/tailrace/tailrace/internal/rawjson"
 )
 
 // Config configures the chunks of a run.
@@ -27,15 +24,15 @@ type Config struct {
 
 // Translator translates the responses of a model to the requests of one run. It is not safe for concurrent use.
 type Translator struct {
-	cfg     Config
-	step    int64
-	reader  *openaistream.Reader // of the current response, nil between two
-	content bool                 // the response has text or a call
-	open    []openCall           // without an outcome
-	sources int                  // of the step
-	paused  bool                 // stream_paused was written
-	ended   bool                 // stream_end or stream_failed was written
-	out     []chunk.Chunk        // result for the current chunk so far
+	cfg      Config
+	step     int64
+	reader   *openaistream.Reader // of the current response, nil between two
+	content  bool                 // the response has text or a call
+	open     []openCall           // without an outcome, that the client may run
+	rejected bool                 // a call has invalid arguments
+	paused   bool                 // stream_paused was written
+	ended    bool                 // stream_end or stream_failed was written
+	out      []chunk.Chunk        // result for the current chunk so far
 }
 
 type openCall struct{ id, name string }
@@ -59,6 +56,9 @@ func (t *Translator) Translate(raw []byte) ([]chunk.Chunk, error) {
 	case r.Begins(raw):
 		t.finishStep(r)
 		r = &openaistream.Reader{}
+	}
+	if r != t.reader {
+		r.Step = t.step + 1
 	}
 	events, err := r.Read(raw)
 	if err != nil {
@@ -106,11 +106,14 @@ func (t *Translator) begin() {
 		t.emit(chunk.StreamActive{})
 	}
 	t.step++
-	t.content, t.sources, t.open = false, 0, nil
+	t.content, t.rejected, t.open = false, false, nil
 	t.emit(chunk.StepStart{})
 }
 
 func (t *Translator) finishStep(r *openaistream.Reader) {
+	for _, e := range r.Close() {
+		t.translate(e)
+	}
 	end := chunk.StepEnd{FinishReason: new(r.Finish)}
 	if r.Finish == "" {
 		end.FinishReason = new("error")
@@ -148,7 +151,7 @@ func (t *Translator) conclude(r *openaistream.Reader) {
 		t.emit(chunk.StreamPaused{Reason: new(pausedForCalls)})
 	case r.Finish == openaistream.FinishFiltered && !t.content:
 		t.fail(openaistream.UserMessage(openaistream.CodeContentFiltered), openaistream.CodeContentFiltered, false)
-	case r.Finish == openaistream.FinishCalls && len(r.Calls) > 0:
+	case r.Finish == openaistream.FinishCalls && t.rejected:
 		t.fail("the model called its tools with invalid arguments", "validation_error", true)
 	default:
 		t.ended = true
@@ -174,79 +177,23 @@ func (t *Translator) emit(b chunk.Body, extra ...chunk.Member) bool {
 }
 
 func (t *Translator) translate(e openaistream.Event) {
+	extra := openaistream.Extra(e.State)
 	switch e.Kind {
 	case openaistream.Text:
 		t.content = true
-		t.emit(chunk.TextDelta{Delta: e.Text})
+		t.emit(chunk.TextDelta{Delta: e.Text}, extra...)
 	case openaistream.Reasoning:
-		t.emit(chunk.Thinking{Content: e.Text})
+		t.emit(chunk.Thinking{Content: e.Text}, extra...)
 	case openaistream.ReasoningEnd:
-		t.emit(chunk.Thinking{IsComplete: true})
+		t.emit(chunk.Thinking{IsComplete: true}, extra...)
 	case openaistream.Arguments:
 		t.arguments(e.Call, e.Text)
 	case openaistream.CallDone:
 		t.callDone(e.Call)
 	case openaistream.ServerCall:
 		t.serverCall(e.Value)
-	case openaistream.Source:
-		t.source(e.Value)
-	case openaistream.File:
-		t.content = true
-		t.emit(chunk.File{URL: e.URL, MediaType: e.MediaType})
 	default:
-		t.custom(e.Value)
+		t.content = t.content || e.Body.Type() == chunk.TypeFile
+		t.emit(e.Body)
 	}
-}
-
-// source translates an annotation: a source of the answer, or a file that the answer mentions. Chat completions nest the members of a source.
-func (t *Translator) source(annotation chunk.Value) {
-	kind := text(annotation, "type")
-	if v := rawjson.Get(annotation, kind); v != nil {
-		annotation = v
-	}
-	t.sources++
-	id := fmt.Sprintf("source_%d_%d", t.step, t.sources)
-	valid := false
-	switch filename := text(annotation, "filename"); kind {
-	case "url_citation":
-		b := chunk.SourceURL{SourceID: id, URL: text(annotation, "url")}
-		if title := text(annotation, "title"); title != "" {
-			b.Title = &title
-		}
-		valid = b.URL != "" && t.emit(b)
-	case "file_citation", "container_file_citation":
-		b := chunk.SourceDocument{SourceID: id, MediaType: "text/plain", Title: filename}
-		if filename == "" {
-			b.Title = text(annotation, "file_id")
-		} else {
-			b.Filename = &filename
-		}
-		valid = t.emit(b)
-	}
-	if !valid {
-		t.emit(chunk.Custom{EventName: "openai.annotation", Data: redact(annotation, chunk.MaxDepth)})
-	}
-}
-
-// custom keeps an event whose type has no counterpart. An event that exceeds the limits of a chunk loses its data.
-func (t *Translator) custom(event chunk.Value) {
-	kind := text(event, "type")
-	if kind == "" {
-		kind = text(event, "object")
-	}
-	name := "openai." + kind
-	if kind == "" || len(name) > chunk.MaxTypeLength || strings.ContainsFunc(name, func(r rune) bool { return r < ' ' || r == 0x7F }) {
-		name = "openai.unknown"
-	}
-	if !t.emit(chunk.Custom{EventName: name, Data: redact(event, chunk.MaxDepth)}) {
-		t.emit(chunk.Custom{EventName: name})
-	}
-}
-
-func text(v chunk.Value, path ...string) string {
-	s, err := rawjson.Text(rawjson.Get(v, path...)).Unquote()
-	if err != nil {
-		return ""
-	}
-	return s
 }

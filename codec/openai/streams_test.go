@@ -153,7 +153,7 @@ func chunksOf(golden string) string {
 func TestOutcomes(t *testing.T) {
 	_, lines := streams(t)
 	for name, want := range map[string]string{
-		"chat: text":                               "ended, hidden thoughts, Hello 😀!, in 9 out 12",
+		"chat: text":                               "ended, hidden thoughts, Hello 😀!, data openai.rest, in 9 out 12",
 		"chat: tools":                              "paused, Looking., look_up {\"id\":\"1\"} input-available, now {} input-available, waits for c1 c2, in 20 out 8",
 		"chat: tools, then the answer":             "ended, look_up {\"id\":\"1\"} input-available, It is there., in 30 out 3",
 		"chat: an agent's loop in one stream":      "ended, look_up {\"id\":\"1\"} input-available, It is there., in 0 out 0",
@@ -164,9 +164,9 @@ func TestOutcomes(t *testing.T) {
 		"chat: invalid arguments":                  "failed validation_error, look_up null output-error, in 0 out 0",
 		"chat: cut by length":                      "ended, Hello, in 0 out 0",
 		"chat: search, images":                     "ended, The news., source https://news.test/1, data openai.annotation, file image/png, in 0 out 0",
-		"responses: text":                          "ended, thinking, Hello, source https://e.test/, document notes.txt, data openai.annotation, in 5 out 4",
+		"responses: text":                          "ended, thinking, Hello, source https://e.test/, document notes.txt, data openai.rest, data openai.annotation, in 5 out 4",
 		"responses: tools":                         "paused, look_up {\"id\":\"1\"} input-available, shell {\"input\":\"ls\"} input-available, waits for call_1 call_2, in 7 out 3",
-		"responses: server tools":                  "ended, search {\"q\":\"x\"} output-available, search {\"q\":\"y\"} output-error, file image/webp, data openai.response.output_item.added, data openai.response.web_search_call.searching, data openai.response.output_item.done, in 0 out 0",
+		"responses: server tools":                  "ended, data openai.rest, search {\"q\":\"x\"} output-available, data openai.rest, search {\"q\":\"y\"} output-error, file image/webp, data openai.response.output_item.added, data openai.response.web_search_call.searching, data openai.response.output_item.done, data openai.response.output_item.done, in 0 out 0",
 		"responses: incomplete":                    "ended, Hel, in 1 out 2",
 		"responses: failed":                        "failed provider_unavailable, in 0 out 0",
 		"responses: error":                         "failed provider_rate_limited, in 0 out 0",

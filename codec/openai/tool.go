@@ -8,9 +8,6 @@ import (
 	"github.com/tailrace/tailrace/internal/rawjson"
 )
 
-// client marks a call that the endpoint does not run: a browser may.
-var client = chunk.RunBy(false)
-
 // id returns the model's id of a call, or a generated one.
 func (t *Translator) id(c *openaistream.Call) string {
 	id := c.ID
@@ -30,7 +27,7 @@ func name(c *openaistream.Call) string {
 
 func (t *Translator) arguments(c *openaistream.Call, piece string) {
 	if c.Arguments() == piece { // the first one
-		t.emit(chunk.ToolArgStreamStart{ToolCallID: t.id(c), ToolName: name(c)}, client)
+		t.emit(chunk.ToolArgStreamStart{ToolCallID: t.id(c), ToolName: name(c)}, chunk.RunBy(c.Provider))
 	}
 	t.emit(chunk.ToolArgStreamDelta{ToolCallID: t.id(c), Delta: piece})
 }
@@ -48,25 +45,28 @@ func (t *Translator) callDone(c *openaistream.Call) {
 	if rawjson.Kind(args) != '{' {
 		args = append(append(chunk.Value(`{"value":`), args...), '}')
 	}
-	if c.Overlong() || !t.emit(chunk.ToolStart{ToolCallID: id, ToolName: name(c), Arguments: args}, client) {
-		t.emit(chunk.ToolInputError{ToolCallID: id, ToolName: name(c), Error: "the arguments are not valid JSON, or too long"})
+	extra := openaistream.Extra(c.State)
+	if c.Overlong() || !t.emit(chunk.ToolStart{ToolCallID: id, ToolName: name(c), Arguments: args}, append(extra, chunk.RunBy(c.Provider))...) {
+		t.rejected = true
+		e := chunk.ToolInputError{ToolCallID: id, ToolName: name(c), Error: "the arguments are not valid JSON, or too long"}
+		if partial, err := chunk.ValueOf(c.Arguments()); err == nil && c.Replaced() {
+			e.PartialInput = &partial
+		}
+		if !t.emit(e, extra...) {
+			e.PartialInput = nil
+			t.emit(e)
+		}
 		return
 	}
-	t.open = append(t.open, openCall{id, name(c)})
+	if !c.Provider {
+		t.open = append(t.open, openCall{id, name(c)})
+	}
 }
 
 // serverCall translates a call of an MCP server, which the endpoint has made.
 func (t *Translator) serverCall(item chunk.Value) {
 	t.content = true
-	id, tool := text(item, "id"), text(item, "name")
-	args := chunk.Value(text(item, "arguments"))
-	if !t.emit(chunk.ToolStart{ToolCallID: id, ToolName: tool, Arguments: args}, chunk.RunBy(true)) {
-		t.custom(item)
-		return
-	}
-	end := chunk.ToolEnd{ToolCallID: id, ToolName: tool, Result: rawjson.Get(item, "output"), ProviderExecuted: new(true)}
-	if e := rawjson.Get(item, "error"); !chunk.Value(e).IsNull() {
-		end.Error, end.Result = new("the tool failed"), nil
-	}
+	start, end := openaistream.ServerCallOf(item)
+	t.emit(start, chunk.RunBy(true))
 	t.emit(end)
 }

@@ -9,7 +9,10 @@ import (
 )
 
 // Object is a JSON object of an event. It notes what a reader has read, so that the rest can be kept, see Rests. The nil Object has no members.
-type Object struct{ list []member }
+type Object struct {
+	whole chunk.Value
+	list  []member
+}
 
 type member struct {
 	name  rawjson.Text
@@ -23,7 +26,7 @@ func Read(v []byte) *Object {
 	if rawjson.Kind(v) != '{' {
 		return nil
 	}
-	o := &Object{list: make([]member, 0, 8)}
+	o := &Object{whole: v, list: make([]member, 0, 8)}
 	for name, value := range rawjson.Members(v) {
 		o.list = append(o.list, member{name: name, value: value})
 	}
@@ -66,13 +69,23 @@ func (o *Object) Unread(name string) {
 	}
 }
 
-// GetAll reads all members, because the object is kept whole.
-func (o *Object) GetAll() {
-	if o != nil {
-		for i := range o.list {
-			o.list[i].read = true
-		}
+// All returns the object. It is not read by that.
+func (o *Object) All() chunk.Value {
+	if o == nil {
+		return nil
 	}
+	return o.whole
+}
+
+// GetAll reads all members, because the object is kept whole.
+func (o *Object) GetAll() chunk.Value {
+	if o == nil {
+		return nil
+	}
+	for i := range o.list {
+		o.list[i].read = true
+	}
+	return o.whole
 }
 
 // Text reads the string with a name. Another value is not read.
@@ -133,6 +146,9 @@ func (o *Object) List(name string) []*Object {
 	}
 	return m.inner
 }
+
+// ReadElement reads an element of the array with a name that is not an object. List must have been called.
+func (o *Object) ReadElement(name string, i int) { o.find(name).inner[i] = &Object{} }
 
 // LeftOut has the members of the events of a dialect that are not kept: by the type of the event, or by "" for all types, paths whose names have dots between them.
 // An element of an array has the path of the array. docs/dialects.md says why.

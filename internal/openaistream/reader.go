@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/tailrace/tailrace/chunk"
+	"github.com/tailrace/tailrace/internal/dialect"
 	"github.com/tailrace/tailrace/internal/rawjson"
 )
 
@@ -39,28 +40,36 @@ const (
 	Arguments                // Text is a piece of the arguments of Call, of which Name is known
 	CallDone                 // Call is complete
 	ServerCall               // Value is the item of a call that the endpoint has executed (MCP)
-	Source                   // Value is an annotation
-	File                     // URL and MediaType are of an image
-	Unknown                  // Value is an event of a type that is not read here
+	Other                    // Body is a source, an image, or a custom event with what is not read here
 )
 
 // Event is a part of a response.
 type Event struct {
-	Kind           Kind
-	Text           string
-	Call           *Call
-	Value          []byte // part of the data
-	URL, MediaType string
+	Kind  Kind
+	Text  string
+	Call  *Call
+	Value []byte // part of the data
+	Body  chunk.Body
+
+	// State is an object that the endpoint wants back with the text, the reasoning or the call in later requests, nil for none. It is not for users.
+	State chunk.Value
 }
 
 // Call is a tool call of the model.
 type Call struct {
 	ID, Name string // "" while the stream has not named them
 	Index    int    // among the calls of the response
+	Provider bool   // the endpoint has run it
 
-	args    strings.Builder
-	started bool // an Arguments event was returned
-	done    bool
+	// State is that of Event.
+	State chunk.Value
+
+	args     strings.Builder
+	input    strings.Builder // of a custom call, which is not JSON
+	shares   bool            // another call has its index
+	replaced bool            // its pieces are not its arguments
+	started  bool            // an Arguments event was returned
+	done     bool
 }
 
 // Arguments returns the JSON text of the arguments so far.
@@ -68,6 +77,9 @@ func (c *Call) Arguments() string { return c.args.String() }
 
 // Streamed reports whether a piece of the arguments was returned.
 func (c *Call) Streamed() bool { return c.started }
+
+// Replaced reports whether the pieces that were returned are not the arguments.
+func (c *Call) Replaced() bool { return c.replaced || !c.started }
 
 // Overlong reports whether the arguments exceed MaxArguments.
 func (c *Call) Overlong() bool { return c.args.Len() > MaxArguments }
@@ -81,12 +93,20 @@ type Reader struct {
 	Finish  string  // "" until the response is complete
 	Usage   *Usage  // nil if it is not known
 	Failure *Error  // the response failed
+	Step    int64   // in the ids of sources
 	Over    bool    // nothing follows that belongs to the response
 
 	id      string // of the last chunk of chat completions
 	created bool   // response.created was read
 	output  bool   // the response has text
 	byIndex map[int64]*Call
+	custom  []*Call         // complete custom calls: a message behind them shows that the endpoint has run them
+	texts   []*textPart     // of the Responses API
+	seen    map[string]bool // values of which an event was returned
+	states  []*stateList
+	sources int
+	thought bool // an end of reasoning waits
+	rests   dialect.Rests
 	events  []Event
 }
 
@@ -101,20 +121,48 @@ func (r *Reader) Read(data []byte) ([]Event, error) {
 	if _, ok := rawjson.Scan(data, rawjson.Limits{Levels: maxLevels}); !ok || data[0] != '{' {
 		return nil, ErrMalformed
 	}
+	o := dialect.Read(data)
+	kind := o.Or("type", "")
 	if e, ok := errorIn(data); ok {
 		r.fail(e)
-		return r.events, nil
-	}
-	kind, choices := text(data, "type"), rawjson.Get(data, "choices")
-	switch {
-	case rawjson.Kind(choices) == '[' || text(data, "object") == "chat.completion.chunk":
-		r.chat(data, choices)
-	case kind == "error":
+	} else if choices := o.Peek("choices"); rawjson.Kind(choices) == '[' || text(data, "object") == "chat.completion.chunk" {
+		r.chat(o)
+	} else if kind == "error" {
 		r.fail(Error{Message: text(data, "message"), Code: readError(data).Code})
-	default:
-		r.response(kind, data)
+	} else {
+		r.response(kind, o)
+	}
+	if rest := r.rests.Of(o, kind, leftOut); rest != nil {
+		r.add(Event{Kind: Other, Body: Custom(dialect.RestEvent, rest)})
 	}
 	return r.events, nil
+}
+
+// Close returns what has come of a response that has ended, and that no event has: after the reason for the end, or without one.
+func (r *Reader) Close() []Event {
+	r.events = r.events[:0]
+	if r.Finish != "" {
+		r.finish(r.Finish)
+	}
+	r.flushStates()
+	for _, c := range r.Calls {
+		if !c.done && c.State != nil {
+			r.add(Event{Kind: ReasoningEnd, State: c.State})
+		}
+		if c.done || c.started && c.input.Len() == 0 && !c.replaced {
+			continue
+		}
+		o := rawjson.Begin(nil)
+		o.String("id", c.ID)
+		o.String("name", c.Name)
+		o.String("arguments", c.args.String()+c.input.String())
+		r.add(Event{Kind: Other, Body: Custom("call", o.End())})
+	}
+	if r.thought {
+		r.thought = false
+		r.events = append(r.events, Event{Kind: ReasoningEnd})
+	}
+	return r.events
 }
 
 // Begins reports whether valid data is of another response than what was read: an agent sends those of all its requests to a model.
@@ -143,190 +191,21 @@ func (r *Reader) done() {
 	r.Over = true
 	switch {
 	case r.Finish != "" || r.Failure != nil:
-	case len(r.Calls) > 0:
-		r.finish(FinishCalls)
-	case r.output:
+	case r.output || len(r.Calls) > 0:
 		r.finish(FinishStop)
 	}
 }
 
+// finish records the reason for the end. A response with a call that the endpoint has not run ends for it.
 func (r *Reader) finish(reason string) {
-	r.Finish = reason
+	r.flushStates()
 	for _, c := range r.Calls {
 		r.complete(c)
-	}
-}
-
-func (r *Reader) chat(data, choices []byte) {
-	r.id = text(data, "id")
-	if u := rawjson.Get(data, "usage"); isObject(u) { // cumulative: some servers send it with every piece
-		r.Usage = &Usage{
-			In: count(u, "prompt_tokens"), Out: count(u, "completion_tokens"),
-			Cached: count(u, "prompt_tokens_details", "cached_tokens"), Written: count(u, "prompt_tokens_details", "cache_write_tokens"),
+		if !c.Provider && reason == FinishStop {
+			reason = FinishCalls
 		}
 	}
-	for choice := range rawjson.Elements(choices) {
-		if count(choice, "index") != 0 {
-			continue // one of several answers
-		}
-		r.delta(rawjson.Get(choice, "delta"))
-		if reason := text(choice, "finish_reason"); reason == "error" {
-			r.fail(Error{Message: "finish_reason error"})
-		} else if reason != "" {
-			r.finish(chatFinish(reason))
-		}
-	}
-}
-
-func chatFinish(reason string) string {
-	switch reason {
-	case "stop":
-		return FinishStop
-	case "length":
-		return FinishLength
-	case "tool_calls", "function_call":
-		return FinishCalls
-	case "content_filter":
-		return FinishFiltered
-	}
-	return FinishOther
-}
-
-func (r *Reader) delta(delta []byte) {
-	// The API does not define reasoning; servers use two names, and some of them both.
-	reasoning := text(delta, "reasoning_content")
-	if reasoning == "" {
-		reasoning = text(delta, "reasoning")
-	}
-	r.piece(Reasoning, reasoning)
-	r.piece(Text, text(delta, "content"))
-	r.piece(Text, text(delta, "refusal"))
-	position := int64(0)
-	for t := range rawjson.Elements(rawjson.Get(delta, "tool_calls")) {
-		index := position
-		if v := rawjson.Get(t, "index"); v != nil {
-			index = count(t, "index")
-		}
-		position++
-		r.arguments(r.call(index, text(t, "id"), text(t, "function", "name")), text(t, "function", "arguments"))
-	}
-	for a := range rawjson.Elements(rawjson.Get(delta, "annotations")) {
-		r.add(Event{Kind: Source, Value: a})
-	}
-	for image := range rawjson.Elements(rawjson.Get(delta, "images")) { // of compatible servers
-		r.image(text(image, "image_url", "url"))
-	}
-}
-
-func (r *Reader) image(url string) {
-	if url == "" {
-		return
-	}
-	mediaType := "image/*"
-	if head, _, ok := strings.Cut(strings.TrimPrefix(url, "data:"), ";"); ok && strings.HasPrefix(head, "image/") {
-		mediaType = head
-	}
-	r.add(Event{Kind: File, URL: url, MediaType: mediaType})
-}
-
-func (r *Reader) response(kind string, data []byte) {
-	switch kind {
-	case "response.created":
-		r.created = true
-	case "response.in_progress", "response.queued":
-	case "response.output_text.delta", "response.refusal.delta":
-		r.piece(Text, text(data, "delta"))
-	case "response.reasoning_summary_text.delta", "response.reasoning_text.delta":
-		r.piece(Reasoning, text(data, "delta"))
-	case "response.reasoning_summary_part.done", "response.reasoning_text.done":
-		r.add(Event{Kind: ReasoningEnd})
-	case "response.output_text.annotation.added":
-		r.add(Event{Kind: Source, Value: rawjson.Get(data, "annotation")})
-	case "response.output_item.added":
-		r.itemAdded(data)
-	case "response.output_item.done":
-		r.itemDone(data)
-	case "response.function_call_arguments.delta":
-		r.arguments(r.call(count(data, "output_index"), "", ""), text(data, "delta"))
-	case "response.function_call_arguments.done":
-		r.completeArguments(r.call(count(data, "output_index"), "", ""), text(data, "arguments"))
-	case "response.completed", "response.incomplete", "response.failed":
-		r.terminal(kind, rawjson.Get(data, "response"))
-	case "response.output_text.done", "response.refusal.done", "response.content_part.added", "response.content_part.done",
-		"response.reasoning_summary_part.added", "response.reasoning_summary_text.done",
-		"response.image_generation_call.in_progress", "response.image_generation_call.generating", "response.image_generation_call.partial_image",
-		"response.image_generation_call.completed", "response.custom_tool_call_input.delta", "response.custom_tool_call_input.done",
-		"response.mcp_call_arguments.delta", "response.mcp_call_arguments.done":
-		// without content, or repeated by another event
-	default:
-		r.add(Event{Kind: Unknown, Value: data})
-	}
-}
-
-func (r *Reader) itemAdded(data []byte) {
-	item := rawjson.Get(data, "item")
-	switch text(item, "type") {
-	case "function_call", "custom_tool_call":
-		r.call(count(data, "output_index"), text(item, "call_id"), text(item, "name"))
-	case "message", "reasoning", "image_generation_call", "mcp_call":
-	default:
-		r.add(Event{Kind: Unknown, Value: data})
-	}
-}
-
-func (r *Reader) itemDone(data []byte) {
-	item := rawjson.Get(data, "item")
-	switch text(item, "type") {
-	case "function_call":
-		c := r.call(count(data, "output_index"), text(item, "call_id"), text(item, "name"))
-		r.completeArguments(c, text(item, "arguments"))
-		r.complete(c)
-	case "custom_tool_call": // its input is a text
-		c := r.call(count(data, "output_index"), text(item, "call_id"), text(item, "name"))
-		input, _ := rawjson.AppendQuotedChunk([]byte(`{"input":`), text(item, "input"))
-		r.completeArguments(c, string(append(input, '}')))
-		r.complete(c)
-	case "image_generation_call":
-		if image := text(item, "result"); image != "" {
-			mediaType := "image/" + or(text(item, "output_format"), "png")
-			r.add(Event{Kind: File, URL: "data:" + mediaType + ";base64," + image, MediaType: mediaType})
-		}
-	case "mcp_call":
-		r.add(Event{Kind: ServerCall, Value: item})
-	case "message", "reasoning":
-	default:
-		r.add(Event{Kind: Unknown, Value: data})
-	}
-}
-
-func (r *Reader) terminal(kind string, response []byte) {
-	if u := rawjson.Get(response, "usage"); isObject(u) {
-		r.Usage = &Usage{
-			In: count(u, "input_tokens"), Out: count(u, "output_tokens"),
-			Cached: count(u, "input_tokens_details", "cached_tokens"), Written: count(u, "input_tokens_details", "cache_write_tokens"),
-		}
-	}
-	r.Over = true
-	switch {
-	case kind == "response.failed":
-		r.fail(readError(rawjson.Get(response, "error")))
-	case kind == "response.incomplete":
-		r.finish(incomplete(text(response, "incomplete_details", "reason")))
-	case len(r.Calls) > 0:
-		r.finish(FinishCalls)
-	default:
-		r.finish(FinishStop)
-	}
-}
-
-func incomplete(reason string) string {
-	switch reason {
-	case "max_output_tokens", "max_tokens":
-		return FinishLength
-	case "content_filter":
-		return FinishFiltered
-	}
-	return FinishOther
+	r.Finish = reason
 }
 
 // call returns the call at an index, with its id and name if they are known. An index with another id and a name is another call: some servers use one index for
@@ -334,62 +213,89 @@ func incomplete(reason string) string {
 func (r *Reader) call(index int64, id, name string) *Call {
 	c := r.byIndex[index]
 	if c == nil || id != "" && c.ID != "" && id != c.ID && name != "" {
-		c = &Call{Index: len(r.Calls)}
+		c = &Call{Index: len(r.Calls), shares: c != nil}
 		if r.byIndex == nil {
 			r.byIndex = map[int64]*Call{}
 		}
 		r.Calls, r.byIndex[index] = append(r.Calls, c), c
 	}
-	if c.ID == "" && !c.started {
+	if c.ID == "" && !c.started && !c.done {
 		c.ID = id
 	}
-	if c.Name == "" {
+	if c.Name == "" && !c.done {
 		c.Name = name
 	}
 	return c
 }
 
-// arguments adds a piece of a call's arguments. Those before the name are held back.
-func (r *Reader) arguments(c *Call, piece string) {
+// named reads the id and the name of a call, which has others if it was known by them.
+func (c *Call) named(o *dialect.Object, id, name string) {
+	if o.Or(id, c.ID) != c.ID {
+		o.Unread(id)
+	}
+	if o.Or(name, c.Name) != c.Name {
+		o.Unread(name)
+	}
+}
+
+// arguments adds a piece of a call's arguments, or reports that the call does not take it. Those before the name are held back.
+func (r *Reader) arguments(c *Call, piece string) bool {
 	if piece == "" || c.done || c.Overlong() {
-		return
+		return piece == ""
 	}
 	c.append(piece)
 	if c.Name == "" {
-		return
+		return true
 	}
 	if !c.started {
 		piece = c.args.String()
 	}
 	c.started = true
 	r.add(Event{Kind: Arguments, Call: c, Text: piece})
+	return true
 }
 
-// append joins pieces that a server has cut within a character.
-func (c *Call) append(piece string) {
+func (c *Call) append(piece string) { appendText(&c.args, piece) }
+
+// appendText joins pieces that a server has cut within a character.
+func appendText(b *strings.Builder, piece string) {
 	if rawjson.SurrogateAt(piece) != 0 {
-		whole := chunk.Concat(c.args.String(), piece)
-		c.args.Reset()
+		whole := chunk.Concat(b.String(), piece)
+		b.Reset()
 		piece = whole
 	}
-	c.args.WriteString(piece)
+	b.WriteString(piece)
 }
 
-// completeArguments adds what is missing of the complete arguments.
-func (r *Reader) completeArguments(c *Call, args string) {
+// completeArguments adds what is missing of the complete arguments, or reports that the call does not take them.
+func (r *Reader) completeArguments(c *Call, args string) bool {
 	rest, ok := strings.CutPrefix(args, c.args.String())
 	switch {
 	case c.done:
+		return ok && rest == ""
 	case ok:
-		r.arguments(c, rest)
-	default: // they differ from the pieces; they are used for the call
-		c.args.Reset()
-		c.args.WriteString(args)
+		return r.arguments(c, rest)
 	}
+	r.replace(c, &c.args, args) // they differ from the pieces; they are used for the call
+	return true
+}
+
+// replace replaces what has come of a call. Pieces that no event has are kept.
+func (r *Reader) replace(c *Call, b *strings.Builder, text string) {
+	if old, err := chunk.ValueOf(b.String()); err == nil && b.Len() > 0 && b.String() != text && (!c.started || c.replaced) {
+		r.add(Event{Kind: Other, Body: Custom("arguments", state("arguments", old))})
+	}
+	c.replaced = true
+	b.Reset()
+	b.WriteString(text)
 }
 
 func (r *Reader) complete(c *Call) {
 	if !c.done {
+		if c.input.Len() > 0 {
+			input, _ := rawjson.AppendQuotedChunk([]byte(`{"input":`), c.input.String())
+			r.completeArguments(c, string(append(input, '}')))
+		}
 		c.done = true
 		r.add(Event{Kind: CallDone, Call: c})
 	}
@@ -399,11 +305,35 @@ func (r *Reader) complete(c *Call) {
 func (r *Reader) piece(kind Kind, piece string) {
 	if piece != "" {
 		r.output = true
+		if kind == Text {
+			r.flushStates()
+		}
 		r.add(Event{Kind: kind, Text: piece})
 	}
 }
 
-func (r *Reader) add(e Event) { r.events = append(r.events, e) }
+// add returns an event. The end of reasoning waits for the next one, which may be the end with what the endpoint wants back.
+func (r *Reader) add(e Event) {
+	if r.thought && e.Kind != ReasoningEnd {
+		r.events = append(r.events, Event{Kind: ReasoningEnd})
+	}
+	r.thought = e.Kind == ReasoningEnd && e.State == nil
+	if !r.thought {
+		r.events = append(r.events, e)
+	}
+}
+
+// once reports whether no event was returned of a value so far.
+func (r *Reader) once(v chunk.Value) bool {
+	if r.seen[string(v)] {
+		return false
+	}
+	if r.seen == nil {
+		r.seen = make(map[string]bool)
+	}
+	r.seen[string(v)] = true
+	return true
+}
 
 func isObject(v []byte) bool { return rawjson.Kind(v) == '{' }
 
@@ -425,11 +355,4 @@ func count(v []byte, path ...string) int64 {
 		return 0
 	}
 	return int64(max(0, min(n, chunk.MaxInteger)))
-}
-
-func or(s, other string) string {
-	if s == "" {
-		return other
-	}
-	return s
 }

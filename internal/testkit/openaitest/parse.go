@@ -99,9 +99,13 @@ func parseChat(req Request, all map[string]json.RawMessage) (Request, string) {
 		Content    json.RawMessage `json:"content"`
 		ToolCallID string          `json:"tool_call_id"`
 		Reasoning  *string         `json:"reasoning_content"` // not in the published API
+		Extra      json.RawMessage `json:"extra_content"`     // nor are these
+		Details    json.RawMessage `json:"reasoning_details"`
+		Blocks     json.RawMessage `json:"thinking_blocks"`
 		ToolCalls  []struct {
-			ID       string `json:"id"`
-			Type     string `json:"type"`
+			ID       string          `json:"id"`
+			Type     string          `json:"type"`
+			Extra    json.RawMessage `json:"extra_content"`
 			Function struct {
 				Name      string `json:"name"`
 				Arguments string `json:"arguments"`
@@ -212,6 +216,9 @@ func parseResponses(req Request, all map[string]json.RawMessage) (Request, strin
 		Name      string          `json:"name"`
 		Arguments string          `json:"arguments"`
 		Output    *string         `json:"output"`
+		ID        string          `json:"id"`
+		Summary   json.RawMessage `json:"summary"`
+		Encrypted string          `json:"encrypted_content"`
 	}
 	if err := strict(all["input"], &items); err != nil || len(items) == 0 {
 		return req, fmt.Sprintf("input: want items (%v)", err)
@@ -241,6 +248,7 @@ func parseResponses(req Request, all map[string]json.RawMessage) (Request, strin
 			} else {
 				req.Messages = append(req.Messages, Message{Role: "assistant", Calls: []Call{call}})
 			}
+		case "reasoning": // as the endpoint sent it
 		case "function_call_output":
 			if item.Output == nil {
 				return req, "input: a function_call_output without output"
