@@ -161,7 +161,9 @@ func compareAll(ctx context.Context, js jetstream.JetStream, cfg Config) (diffs 
 		return nil, nil, err
 	}
 	for _, want := range streams {
-		stream, err := withRetry(ctx, func(ctx context.Context) (jetstream.Stream, error) { return js.Stream(ctx, want.Name) })
+		stream, err := withRetry(ctx, func(ctx context.Context) (jetstream.Stream, error) {
+			return jsclient.Asked(jsclient.New(js), "STREAM.INFO."+want.Name, func() (jetstream.Stream, error) { return js.Stream(ctx, want.Name) })
+		})
 		switch {
 		case errors.Is(err, jetstream.ErrStreamNotFound):
 			missing = append(missing, want)

@@ -53,3 +53,13 @@ func Request[T any](ctx context.Context, ask func(context.Context) (T, error)) (
 	defer cancel()
 	return ask(ctx)
 }
+
+// Asked calls ask for a request of package jetstream whose subject begins with a call of the API, and returns a missing permission as its error, see denial.
+func Asked[T any](c *Client, call string, ask func() (T, error)) (T, error) {
+	before := c.nc.LastError()
+	v, err := ask()
+	if err != nil {
+		err = denial(c.nc, c.prefix+call, before, err)
+	}
+	return v, err
+}

@@ -119,10 +119,10 @@ func sendError(err error) error {
 }
 
 // denial returns the reason for a missing response. A server that denies the permission to publish reports that to the connection, not in a response, and a
-// repeated request would wait as long. before is the last error of the connection before the request, err that of the request.
+// repeated request would wait as long. before is the last error of the connection before the request, err that of the request. subject may lack the tokens that a library has added.
 func denial(nc *nats.Conn, subject string, before, err error) error {
 	now := nc.LastError()
-	if errors.Is(now, nats.ErrPermissionViolation) && now != before && strings.Contains(now.Error(), `"`+subject+`"`) { //nolint:errorlint // a new error value is a new event
+	if errors.Is(now, nats.ErrPermissionViolation) && now != before && (strings.Contains(now.Error(), `"`+subject+`"`) || strings.Contains(now.Error(), `"`+subject+`.`)) { //nolint:errorlint // a new error value is a new event
 		return fmt.Errorf("publish to %s: %w", subject, nats.ErrPermissionViolation)
 	}
 	return err

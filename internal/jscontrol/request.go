@@ -176,7 +176,9 @@ func (q *Queue) StoredBefore(ctx context.Context, before time.Time) iter.Seq2[St
 // MaxAge returns the age at which a command expires, 0 if it does not.
 func (q *Queue) MaxAge(ctx context.Context) (time.Duration, error) {
 	stream, err := jsclient.Retry(ctx, jsclient.Policy{For: q.cfg.RetryTimeout}, func(ctx context.Context) (jetstream.Stream, error) {
-		return q.js.Stream(ctx, q.cfg.Layout.CommandStream())
+		return jsclient.Asked(q.api, "STREAM.INFO."+q.cfg.Layout.CommandStream(), func() (jetstream.Stream, error) {
+			return q.js.Stream(ctx, q.cfg.Layout.CommandStream())
+		})
 	})
 	if err != nil {
 		return 0, fmt.Errorf("max age of commands: %w", err)

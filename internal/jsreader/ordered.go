@@ -280,16 +280,18 @@ func (o *Ordered) attach(ctx context.Context) error {
 	}
 	o.consumer = "reader-" + name
 	c, err := jsclient.Request(ctx, func(ctx context.Context) (jetstream.Consumer, error) {
-		return o.client.JetStream().CreateConsumer(ctx, o.stream, jetstream.ConsumerConfig{
-			Name:              o.consumer,
-			FilterSubject:     o.cfg.Filter,
-			DeliverPolicy:     jetstream.DeliverByStartSequencePolicy,
-			OptStartSeq:       o.Last() + 1,
-			AckPolicy:         jetstream.AckNonePolicy,
-			InactiveThreshold: inactiveThreshold,
-			MemoryStorage:     true,
-			Replicas:          1,
-			HeadersOnly:       o.cfg.HeadersOnly,
+		return jsclient.Asked(o.client, "CONSUMER.CREATE."+o.stream, func() (jetstream.Consumer, error) {
+			return o.client.JetStream().CreateConsumer(ctx, o.stream, jetstream.ConsumerConfig{
+				Name:              o.consumer,
+				FilterSubject:     o.cfg.Filter,
+				DeliverPolicy:     jetstream.DeliverByStartSequencePolicy,
+				OptStartSeq:       o.Last() + 1,
+				AckPolicy:         jetstream.AckNonePolicy,
+				InactiveThreshold: inactiveThreshold,
+				MemoryStorage:     true,
+				Replicas:          1,
+				HeadersOnly:       o.cfg.HeadersOnly,
+			})
 		})
 	})
 	if err != nil {

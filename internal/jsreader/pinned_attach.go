@@ -107,7 +107,9 @@ func (p *Pinned) ensure(ctx context.Context) (*jetstream.ConsumerInfo, error) {
 		cfg.Metadata = map[string]string{createdBy: rand.Text()} // a consumer that another client has just created differs, and is not taken for this one
 		maps.Copy(cfg.Metadata, p.cfg.Metadata)
 		info, err = p.request(ctx, func(ctx context.Context) (jetstream.Consumer, error) {
-			return p.client.JetStream().CreateConsumer(ctx, p.stream, cfg)
+			return jsclient.Asked(p.client, "CONSUMER.CREATE."+p.stream, func() (jetstream.Consumer, error) {
+				return p.client.JetStream().CreateConsumer(ctx, p.stream, cfg)
+			})
 		})
 		if errors.Is(err, jetstream.ErrConsumerExists) {
 			// The old consumer is still being deleted, or another client has just created it: the next attempt checks again.

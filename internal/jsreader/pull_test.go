@@ -194,3 +194,17 @@ func TestConsumerWithAWrongCount(t *testing.T) {
 		t.Fatalf("err = %v, want ErrEnd", err)
 	}
 }
+
+// The user may not create consumers. The first attempt of a live reader, which has no limit of time, ends with the reason.
+func TestDeniedConsumer(t *testing.T) {
+	srv, js := newStream(t, natstest.ServerConfig(`accounts { A { jetstream: enabled, users: [ {user: all, password: p},
+		{user: few, password: p, permissions: {publish: {deny: ["$JS.API.CONSUMER.CREATE.>"]}}} ] } }, no_auth_user: all`))
+	publish(t, js, "s.a", 1)
+	for _, filter := range []string{"", "s.a"} {
+		o := NewOrdered(jsclient.New(srv.JetStream(t, nats.UserInfo("few", "p"))), OrderedConfig{Stream: testStream, Filter: filter})
+		if err := o.reattach(t.Context(), 0); !errors.Is(err, nats.ErrPermissionViolation) {
+			t.Errorf("filter %q: %v", filter, err)
+		}
+		o.Close()
+	}
+}
