@@ -30,6 +30,7 @@ type Translator struct {
 	output  chunk.Value // result of the run, nil for none
 	counted bool        // a step of the run had its tokens
 
+	rests dialect.Rests
 	texts map[uint64]bool // hashes of the texts of messages, for MESSAGES_SNAPSHOT
 	hash  maphash.Hash
 }
@@ -142,6 +143,9 @@ func (t *Translator) Translate(raw []byte) ([]chunk.Chunk, error) {
 	t.out = valid
 	if !understood {
 		t.passThrough(e)
+	} else if rest := t.rests.Of(dialect.Read(whole), t.row(e), members); rest != nil {
+		c := chunk.Chunk{AgentID: e.by.session, AgentType: e.by.kind, Step: e.by.step, Body: chunk.Custom{EventName: Prefix + dialect.RestEvent, Data: rest}}
+		t.out = dialect.Keep(t.out, mark, c)
 	}
 	return t.take(), nil
 }

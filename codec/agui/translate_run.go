@@ -4,6 +4,7 @@ import (
 	"slices"
 
 	"github.com/tailrace/tailrace/chunk"
+	"github.com/tailrace/tailrace/internal/dialect"
 	"github.com/tailrace/tailrace/internal/rawjson"
 )
 
@@ -17,10 +18,21 @@ func (f *failure) detail() *chunk.ErrorDetail {
 }
 
 func (t *Translator) runStarted() {
+	t.discard()
 	t.ending, t.failure, t.output = broken, failure{}, nil
 	if t.root.paused {
 		t.root.paused = false
 		t.emit(t.root, chunk.StreamActive{})
+	}
+}
+
+// discard keeps an end that does not count, because another one has come.
+func (t *Translator) discard() {
+	if t.ending == fails {
+		t.emit(t.root, chunk.Error{Error: t.failure.text, Code: t.failure.code, Recoverable: true})
+	}
+	if t.output != nil {
+		t.emit(t.root, chunk.Custom{EventName: Prefix + dialect.RestEvent, Data: append(append(chunk.Value(`{"type":"RUN_FINISHED","result":`), t.output...), '}')})
 	}
 }
 
@@ -101,6 +113,7 @@ func (t *Translator) interrupt(v chunk.Value) {
 	o := read(v)
 	id, ok := o.text("id")
 	if !ok {
+		t.emitValid(t.root, chunk.Custom{EventName: Prefix + "interrupt", Data: v})
 		return
 	}
 	a := t.root
@@ -115,24 +128,32 @@ func (t *Translator) interrupt(v chunk.Value) {
 		if c != nil {
 			name, input = c.name, c.input
 		}
-		t.emitValid(a, chunk.ToolApprovalRequest{ToolCallID: callID, ToolName: name, ApprovalID: id, Input: input})
+		if t.emitValid(a, chunk.ToolApprovalRequest{ToolCallID: callID, ToolName: name, ApprovalID: id, Input: input}) {
+			return
+		}
+	} else if t.emitValid(a, chunk.ToolStart{ToolCallID: id, ToolName: InterruptTool, Arguments: v}) {
 		return
 	}
-	t.emitValid(a, chunk.ToolStart{ToolCallID: id, ToolName: InterruptTool, Arguments: v})
+	t.emitValid(a, chunk.Custom{EventName: Prefix + "interrupt", Data: v})
 }
 
-// emitValid emits a chunk of an event that has several, unless it is invalid.
-func (t *Translator) emitValid(a *source, b chunk.Body) {
+// emitValid emits a chunk of an event that has several, and reports whether it is valid.
+func (t *Translator) emitValid(a *source, b chunk.Body) bool {
 	c := chunk.Chunk{AgentID: a.session, AgentType: a.kind, Step: a.step, Body: b}
-	if c.Validate() == nil {
-		t.out = append(t.out, c)
+	if c.Validate() != nil {
+		return false
 	}
+	t.out = append(t.out, c)
+	return true
 }
 
 func (t *Translator) runError(e event) bool {
 	message, ok := e.text("message")
 	if !ok {
 		return false
+	}
+	if t.ending == fails {
+		t.discard()
 	}
 	t.ending, t.failure = fails, failure{text: message, code: e.maybe("code")}
 	for _, a := range t.all() {
@@ -157,8 +178,9 @@ func (t *Translator) stepFinished(e event) bool {
 	name, ok := e.text("stepName")
 	if ok && e.by.stepOpen && e.by.stepName == name {
 		t.endStep(e.by, e.object.object("metadata"))
+		return true
 	}
-	return ok
+	return false
 }
 
 // produce opens a step for output outside of the steps of the agent: a message of the agent is one then.
@@ -175,6 +197,8 @@ func (t *Translator) produce(a *source, message string) {
 		t.emit(a, chunk.StepStart{})
 	}
 }
+
+var finishReasons = []string{"stop", "length", "tool-calls", "content-filter", "error"}
 
 // endStep ends the open step, with what the agent said about it.
 func (t *Translator) endStep(a *source, metadata object) {
@@ -193,7 +217,7 @@ func (t *Translator) endStep(a *source, metadata object) {
 			CachedTokens: u.maybeNumber("cachedTokens"), CacheWriteTokens: u.maybeNumber("cacheWriteTokens")}
 	}
 	if reason, ok := metadata.text("finishReason"); ok {
-		if !slices.Contains([]string{"stop", "length", "tool-calls", "content-filter", "error"}, reason) {
+		if !slices.Contains(finishReasons, reason) {
 			reason = "other"
 		}
 		end.FinishReason = &reason
@@ -203,6 +227,7 @@ func (t *Translator) endStep(a *source, metadata object) {
 
 // pause suspends the run and its sub-agents.
 func (t *Translator) pause() {
+	t.discard()
 	for _, a := range slices.Backward(t.list) {
 		if !a.paused {
 			a.paused = true

@@ -1,6 +1,7 @@
 package agui
 
 import (
+	"bytes"
 	"slices"
 
 	"github.com/tailrace/tailrace/chunk"
@@ -22,7 +23,7 @@ func (t *Translator) tool(e event) bool {
 	case "TOOL_CALL_ARGS":
 		return ok && hasDelta && t.arguments(a, id, delta)
 	case "TOOL_CALL_END":
-		if !ok {
+		if !ok || a.calls[id] == nil {
 			return false
 		}
 		t.endArguments(a, id, e.object.object("metadata")["arguments"])
@@ -79,7 +80,9 @@ func (t *Translator) arguments(a *source, id, delta string) bool {
 	switch {
 	case c == nil || c.ended:
 		return false
-	case c.started || delta == "":
+	case c.started:
+		return bytes.Contains(c.input, []byte(delta)) // the agent announces the call again
+	case delta == "":
 		return true
 	}
 	if len(c.args)+len(delta) > maxArguments {

@@ -1,6 +1,7 @@
 package kortyx
 
 import (
+	"strings"
 	"unicode"
 	"unicode/utf8"
 )
@@ -12,6 +13,7 @@ type textState struct {
 	block  string // of the last delta, "" if it has none
 	any    bool
 	space  bool // the text ends with white space
+	all    strings.Builder
 }
 
 // separated returns the text of a delta of a block, with a space before it if it begins another block.
@@ -33,6 +35,7 @@ func (s *textState) written(piece string) {
 	if piece == "" {
 		return
 	}
+	s.all.WriteString(piece)
 	r, _ := utf8.DecodeLastRuneInString(piece)
 	s.any, s.space = true, isSpace(r)
 }

@@ -5,6 +5,7 @@ import (
 	"strings"
 
 	"github.com/tailrace/tailrace/chunk"
+	"github.com/tailrace/tailrace/internal/dialect"
 )
 
 // Config configures the chunks of a run.
@@ -33,6 +34,7 @@ type Translator struct {
 
 	started    map[string]bool // calls whose tool_start was written
 	text       textState
+	rests      dialect.Rests
 	output     chunk.Value // the last final value of Config.OutputType, nil for none
 	interrupts []Interrupt // of the response at hand
 
@@ -63,7 +65,7 @@ func New(cfg Config) *Translator {
 func (t *Translator) Interrupts() []Interrupt { return t.interrupts }
 
 // Translate translates one chunk, JSON in UTF-8. The result may be empty, and belongs to the caller. The error is chunk.ErrInvalid: raw is not a JSON object
-// with a type, or exceeds the limits of package chunk; then nothing has changed. Chunks after done have no effect, except for an error.
+// with a type, or exceeds the limits of package chunk; then nothing has changed. Chunks after done are kept as they are, except for an error.
 func (t *Translator) Translate(raw []byte) ([]chunk.Chunk, error) {
 	whole, err := open(raw)
 	if err != nil {
@@ -74,8 +76,14 @@ func (t *Translator) Translate(raw []byte) ([]chunk.Chunk, error) {
 	if !ok || kind == "" {
 		return nil, &chunk.FieldError{Field: "type", Want: "the type of a Kortyx chunk"}
 	}
-	if t.ended || t.done && !t.paused && kind != "error" { // of two ends the worse one counts
+	switch {
+	case t.ended:
 		return nil, nil
+	case t.done && !t.paused && kind != "error": // of two ends the worse one counts
+		if kind != "done" {
+			t.keep(kind, whole)
+		}
+		return t.take(), nil
 	}
 	t.resume()
 	if node, ok := m.text("node"); ok && node != "" && t.cfg.AgentType == "" {
@@ -94,8 +102,19 @@ func (t *Translator) Translate(raw []byte) ([]chunk.Chunk, error) {
 	t.out = valid
 	if !understood {
 		t.keep(kind, whole)
+	} else if rest := t.rest(kind, m, whole); rest != nil {
+		b := chunk.Custom{EventName: prefix + dialect.RestEvent, Data: withoutToken(rest)}
+		t.out = dialect.Keep(t.out, mark, chunk.Chunk{AgentID: t.cfg.Session, AgentType: t.kind, Step: t.cfg.Step, Body: b})
 	}
 	return t.take(), nil
+}
+
+func (t *Translator) rest(kind string, m object, whole chunk.Value) chunk.Value {
+	row := t.row(kind, m)
+	if row == "" {
+		return nil
+	}
+	return t.rests.Of(dialect.Read(whole), row, members)
 }
 
 // End returns the chunks for the end of a response. A response that has a done has ended as its chunks say: it failed after an error, it waits after an

@@ -154,23 +154,41 @@ func (o *Object) ReadElement(name string, i int) { o.find(name).inner[i] = &Obje
 // An element of an array has the path of the array. docs/dialects.md says why.
 type LeftOut map[string]names
 
-// names are members; those of nil are left out with all that is in them.
+// names are members; those of nil are left out with all that is in them, and of those with readText a string.
 type names map[string]names
+
+// readText is the name under which names has that a string at this place is read.
+const readText = ""
 
 // LeaveOut returns what has paths, with spaces between them, by the types of events, with spaces between them too.
 func LeaveOut(rows map[string]string) LeftOut {
 	out := LeftOut{}
+	out.add(rows, "")
+	return out
+}
+
+// Reads adds the strings that a reader takes from each event that it understands, if it does not note by itself what it reads. A path that ends with ".*" is that of any
+// value.
+func (l LeftOut) Reads(rows map[string]string) LeftOut {
+	l.add(rows, "."+readText)
+	return l
+}
+
+func (l LeftOut) add(rows map[string]string, end string) {
 	for kinds, paths := range rows {
 		for kind := range strings.SplitSeq(kinds, " ") {
-			if out[kind] == nil {
-				out[kind] = names{}
+			if l[kind] == nil {
+				l[kind] = names{}
 			}
 			for path := range strings.FieldsSeq(paths) {
-				out[kind].add(path)
+				whole, ofAny := strings.CutSuffix(path, ".*")
+				if !ofAny {
+					whole += end
+				}
+				l[kind].add(whole)
 			}
 		}
 	}
-	return out
 }
 
 func (n names) add(path string) {
@@ -187,8 +205,11 @@ func (n names) add(path string) {
 }
 
 // below returns what is left out of a member, and whether all of it is.
-func (n names) below(name rawjson.Text) (in names, all bool) {
-	in, known := n[string(name.Bytes())]
+func (n names) below(m *member) (in names, all bool) {
+	in, known := n[string(m.name.Bytes())]
+	if _, text := in[readText]; text && m.value[0] == '"' {
+		return nil, true
+	}
 	return in, known && in == nil
 }
 
@@ -204,6 +225,7 @@ const maxRests = 64
 
 // Of returns what was not read of an event, and is not left out: nil, or an object with the type of the event. Numbers are no rest of their own.
 func (r *Rests) Of(o *Object, kind string, left LeftOut) chunk.Value {
+	_, typed := o.Text("type")
 	rest := o.rest(nil, left[""], left[kind])
 	if rest == nil || r.last[kind] == string(rest) {
 		return nil
@@ -212,11 +234,10 @@ func (r *Rests) Of(o *Object, kind string, left LeftOut) chunk.Value {
 		r.last = make(map[string]string)
 	}
 	r.last[kind] = string(rest)
-	v := o.Peek("type")
-	if v == nil {
+	if !typed {
 		return rest
 	}
-	out := append(append(chunk.Value(`{"type":`), v...), ',')
+	out := append(append(chunk.Value(`{"type":`), o.Peek("type")...), ',')
 	return append(out, rest[1:]...)
 }
 
@@ -231,8 +252,8 @@ func (o *Object) rest(dst []byte, all, ofKind names) []byte {
 		if m.read {
 			continue
 		}
-		inAll, out := all.below(m.name)
-		inKind, outToo := ofKind.below(m.name)
+		inAll, out := all.below(m)
+		inKind, outToo := ofKind.below(m)
 		if out || outToo {
 			continue
 		}
@@ -256,6 +277,16 @@ func (o *Object) rest(dst []byte, all, ofKind names) []byte {
 }
 
 func (m *member) rest(dst []byte, all, ofKind names) []byte {
+	if m.inner == nil && (all != nil || ofKind != nil) {
+		switch m.value[0] {
+		case '{':
+			m.inner = []*Object{Read(m.value)}
+		case '[':
+			for v := range rawjson.Elements(m.value) {
+				m.inner = append(m.inner, Read(v))
+			}
+		}
+	}
 	switch {
 	case m.inner == nil && hasText(m.value):
 		return append(dst, m.value...)

@@ -69,7 +69,7 @@ func streams(tb testing.TB) (all []stream) {
 }
 
 // ready are the dialects whose readers keep all that they read.
-var ready = []string{dialect.AISDK, dialect.OpenAI}
+var ready = []string{dialect.AISDK, dialect.OpenAI, dialect.AGUI, dialect.Kortyx}
 
 // row is a row of the table of docs/dialects.md of what is left out: members of the events whose type matches one of the patterns.
 type row struct {
@@ -142,12 +142,8 @@ type text struct {
 // texts returns the strings of parsed events.
 func texts(events []any) (all []text) {
 	for i, e := range events {
-		kind := ""
-		if o, ok := e.(map[string]any); ok {
-			kind, _ = o["type"].(string)
-		}
-		var walk func(v any, place []string, set func(any))
-		walk = func(v any, place []string, set func(any)) {
+		var walk func(kind string, v any, place []string, set func(any))
+		walk = func(kind string, v any, place []string, set func(any)) {
 			switch v := v.(type) {
 			case string:
 				if v != "" {
@@ -155,15 +151,19 @@ func texts(events []any) (all []text) {
 				}
 			case []any:
 				for j := range v {
-					walk(v[j], place, func(value any) { v[j] = value })
+					walk(kind, v[j], place, func(value any) { v[j] = value })
 				}
 			case map[string]any:
+				inner, isChunk := v["type"].(string)
+				if _, payload := v["payload"].(map[string]any); isChunk && (payload || len(place) == 0) {
+					kind, place = inner, nil // a chunk of Mastra may be inside of another
+				}
 				for _, name := range slices.Sorted(maps.Keys(v)) {
-					walk(v[name], append(place, name), func(value any) { v[name] = value })
+					walk(kind, v[name], append(place, name), func(value any) { v[name] = value })
 				}
 			}
 		}
-		walk(e, nil, nil)
+		walk("", e, nil, nil)
 	}
 	return all
 }
