@@ -91,6 +91,26 @@ func TestTranslator(t *testing.T) {
 1 step_end
 1 stream_end,"streamId":"s1"
 `},
+		"a text that continues after the step of another text": {`{"type":"start-step"}
+{"type":"text-start","id":"A"}
+{"type":"text-delta","id":"A","delta":"A1 "}
+{"type":"start-step"}
+{"type":"text-start","id":"B"}
+{"type":"text-delta","id":"B","delta":"B1"}
+{"type":"text-end","id":"B"}
+{"type":"finish-step"}
+{"type":"text-delta","id":"A","delta":"A2"}
+{"type":"text-end","id":"A"}
+{"type":"finish-step"}
+{"type":"finish","finishReason":"stop"}`, `1 step_start
+1 text_delta,"delta":"A1 "
+2 step_start
+2 text_delta,"delta":"B1"
+2 step_end
+2 text_delta,"delta":"A2","part":{"begins":true}
+2 step_end,"finishReason":"stop"
+2 stream_end,"streamId":"s1"
+`},
 		"the reason of the last step": {`{"type":"start-step"}
 {"type":"finish-step"}
 {"type":"start-step"}

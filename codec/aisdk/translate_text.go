@@ -23,10 +23,11 @@ type textBlock struct {
 	known chunk.Value // its providerMetadata in the log
 }
 
-// next updates the open text for a chunk. Custom events do not end a text.
+// next updates the open text for a chunk. Custom events do not end a text. Nor does the end of a step alone: a server that merges streams may continue a text behind it,
+// which a writer of whole steps would join to the one before.
 func (b *textBlocks) next(body chunk.Body) {
 	switch c := body.(type) {
-	case chunk.TextDelta, chunk.Custom:
+	case chunk.TextDelta, chunk.Custom, chunk.StepEnd:
 		return
 	case chunk.Thinking:
 		if !c.IsComplete {

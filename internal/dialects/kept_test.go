@@ -21,7 +21,7 @@ import (
 	"github.com/tailrace/tailrace/internal/testkit/seedtest"
 )
 
-var responses = flag.Int("responses", 1000, "number of strange responses of each dialect")
+var responses = flag.Int("responses", 300, "number of strange responses of each dialect")
 
 // stream is a response of an agent or a model: the data of its events.
 type stream struct {
