@@ -1,6 +1,7 @@
 package auth
 
 import (
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"errors"
@@ -93,9 +94,7 @@ func NewChain(cfg ChainConfig) (*Chain, error) {
 		return nil, errors.New("Cookie needs Verifiers")
 	}
 	size := cfg.CacheSize
-	if size == 0 {
-		size = 16384
-	}
+	size = cmp.Or(size, 16384)
 	if size < 0 {
 		return nil, fmt.Errorf("CacheSize is %d, want more than 0", size)
 	}

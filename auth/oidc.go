@@ -1,6 +1,7 @@
 package auth
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -90,27 +91,17 @@ type mappingPaths struct{ subject, tenant, scope, sessions, view []string }
 
 // NewOIDC returns an OIDC. It makes no request: keys are loaded for the first token, or by Refresh. Close it.
 func NewOIDC(cfg OIDCConfig) (*OIDC, error) {
-	if cfg.RefreshAfter == 0 {
-		cfg.RefreshAfter = 10 * time.Minute
-	}
-	if cfg.MaxStale == 0 {
-		cfg.MaxStale = 24 * time.Hour
-	}
+	cfg.RefreshAfter = cmp.Or(cfg.RefreshAfter, 10*time.Minute)
+	cfg.MaxStale = cmp.Or(cfg.MaxStale, 24*time.Hour)
 	if cfg.Now == nil {
 		cfg.Now = time.Now
 	}
-	if cfg.Log == nil {
-		cfg.Log = slog.New(slog.DiscardHandler)
-	}
+	cfg.Log = cmp.Or(cfg.Log, slog.New(slog.DiscardHandler))
 	if len(cfg.Algorithms) == 0 {
 		cfg.Algorithms = []string{RS256, ES256, EdDSA}
 	}
-	if cfg.Mapping.SubjectClaim == "" {
-		cfg.Mapping.SubjectClaim = "sub"
-	}
-	if cfg.Mapping.ScopeClaim == "" {
-		cfg.Mapping.ScopeClaim = "scope"
-	}
+	cfg.Mapping.SubjectClaim = cmp.Or(cfg.Mapping.SubjectClaim, "sub")
+	cfg.Mapping.ScopeClaim = cmp.Or(cfg.Mapping.ScopeClaim, "scope")
 	if err := cfg.validate(); err != nil {
 		return nil, err
 	}

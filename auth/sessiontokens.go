@@ -2,6 +2,7 @@ package auth
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -60,15 +61,11 @@ func NewSessionTokens(cfg SessionTokensConfig) (*SessionTokens, error) {
 	if cfg.Scopes == 0 {
 		cfg.Scopes = AllScopes
 	}
-	if cfg.MaxLifetime == 0 {
-		cfg.MaxLifetime = 24 * time.Hour
-	}
+	cfg.MaxLifetime = cmp.Or(cfg.MaxLifetime, 24*time.Hour)
 	if cfg.Now == nil {
 		cfg.Now = time.Now
 	}
-	if cfg.Log == nil {
-		cfg.Log = slog.New(slog.DiscardHandler)
-	}
+	cfg.Log = cmp.Or(cfg.Log, slog.New(slog.DiscardHandler))
 	switch {
 	case cfg.Issuer == "":
 		return nil, errors.New("Issuer is empty")

@@ -1,6 +1,7 @@
 package chunk
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"strconv"
@@ -53,9 +54,7 @@ type FieldError struct {
 
 func (e *FieldError) Error() string {
 	where := string(e.Type)
-	if where == "" {
-		where = "chunk"
-	}
+	where = cmp.Or(where, "chunk")
 	if e.Field != "" {
 		where += "." + printable(e.Field)
 	}

@@ -1,6 +1,7 @@
 package consumers
 
 import (
+	"cmp"
 	"fmt"
 	"log/slog"
 	"time"
@@ -30,15 +31,9 @@ type Config struct {
 }
 
 func (c Config) withDefaults() Config {
-	if c.Heartbeat == 0 {
-		c.Heartbeat = 2 * time.Second
-	}
-	if c.OpenTimeout == 0 {
-		c.OpenTimeout = 10 * time.Second
-	}
-	if c.Log == nil {
-		c.Log = slog.New(slog.DiscardHandler)
-	}
+	c.Heartbeat = cmp.Or(c.Heartbeat, 2*time.Second)
+	c.OpenTimeout = cmp.Or(c.OpenTimeout, 10*time.Second)
+	c.Log = cmp.Or(c.Log, slog.New(slog.DiscardHandler))
 	return c
 }
 

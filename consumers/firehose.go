@@ -1,6 +1,7 @@
 package consumers
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -67,24 +68,12 @@ type FirehoseConfig struct {
 }
 
 func (c FirehoseConfig) withDefaults(heartbeat time.Duration) FirehoseConfig {
-	if c.Batch == 0 {
-		c.Batch = 512
-	}
-	if c.CommitRecords == 0 {
-		c.CommitRecords = max(1, min(100, c.Batch/2))
-	}
-	if c.AckWait == 0 {
-		c.AckWait = 30 * time.Second
-	}
-	if c.CommitInterval == 0 {
-		c.CommitInterval = min(200*time.Millisecond, c.AckWait/4)
-	}
-	if c.MaxAttempts == 0 {
-		c.MaxAttempts = 5
-	}
-	if c.TakeoverTimeout == 0 {
-		c.TakeoverTimeout = max(10*time.Second, 4*heartbeat)
-	}
+	c.Batch = cmp.Or(c.Batch, 512)
+	c.CommitRecords = cmp.Or(c.CommitRecords, max(1, min(100, c.Batch/2)))
+	c.AckWait = cmp.Or(c.AckWait, 30*time.Second)
+	c.CommitInterval = cmp.Or(c.CommitInterval, min(200*time.Millisecond, c.AckWait/4))
+	c.MaxAttempts = cmp.Or(c.MaxAttempts, 5)
+	c.TakeoverTimeout = cmp.Or(c.TakeoverTimeout, max(10*time.Second, 4*heartbeat))
 	c.Types = slices.Clone(c.Types)
 	return c
 }

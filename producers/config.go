@@ -1,6 +1,7 @@
 package producers
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -84,36 +85,16 @@ func (noPositions) StoredPosition(context.Context, chunk.Session) (chunk.Positio
 }
 
 func (c Config) withDefaults() Config {
-	if c.Linger == 0 {
-		c.Linger = 10 * time.Millisecond
-	}
-	if c.MaxDelta == 0 {
-		c.MaxDelta = 4 << 10
-	}
-	if c.MaxQueue == 0 {
-		c.MaxQueue = 1024
-	}
-	if c.MaxQueueBytes == 0 {
-		c.MaxQueueBytes = 16 << 20
-	}
-	if c.MaxChunk == 0 {
-		c.MaxChunk = 512 << 10
-	}
-	if c.MaxSessionChunks == 0 {
-		c.MaxSessionChunks = 10_000_000
-	}
-	if c.MaxRunBytes == 0 {
-		c.MaxRunBytes = 1 << 30
-	}
-	if c.AttemptTimeout == 0 {
-		c.AttemptTimeout = 2 * time.Second
-	}
-	if c.RetryTimeout == 0 {
-		c.RetryTimeout = 30 * time.Second
-	}
-	if c.Log == nil {
-		c.Log = slog.New(slog.DiscardHandler)
-	}
+	c.Linger = cmp.Or(c.Linger, 10*time.Millisecond)
+	c.MaxDelta = cmp.Or(c.MaxDelta, 4<<10)
+	c.MaxQueue = cmp.Or(c.MaxQueue, 1024)
+	c.MaxQueueBytes = cmp.Or(c.MaxQueueBytes, 16<<20)
+	c.MaxChunk = cmp.Or(c.MaxChunk, 512<<10)
+	c.MaxSessionChunks = cmp.Or(c.MaxSessionChunks, 10_000_000)
+	c.MaxRunBytes = cmp.Or(c.MaxRunBytes, 1<<30)
+	c.AttemptTimeout = cmp.Or(c.AttemptTimeout, 2*time.Second)
+	c.RetryTimeout = cmp.Or(c.RetryTimeout, 30*time.Second)
+	c.Log = cmp.Or(c.Log, slog.New(slog.DiscardHandler))
 	return c
 }
 

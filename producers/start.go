@@ -1,6 +1,7 @@
 package producers
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"encoding/base32"
@@ -84,9 +85,7 @@ func (p *Producer) Start(ctx context.Context, s chunk.Session, run chunk.RunStar
 	if run.RunID == "" {
 		run.RunID = newID()
 	}
-	if run.Mode == "" {
-		run.Mode = modeExecute
-	}
+	run.Mode = cmp.Or(run.Mode, modeExecute)
 	o.takeOver = o.takeOver || run.Mode == modeTakeover
 	log, err := p.newNATSLog(s)
 	if err != nil {

@@ -1,6 +1,7 @@
 package projector
 
 import (
+	"cmp"
 	"fmt"
 	"log/slog"
 	"time"
@@ -54,33 +55,17 @@ type Config struct {
 }
 
 func (c Config) withDefaults() Config {
-	if c.SaveRecords == 0 {
-		c.SaveRecords = 200
-	}
-	if c.SaveAfter == 0 {
-		c.SaveAfter = 5 * time.Second
-	}
-	if c.MaxUnsaved == 0 {
-		c.MaxUnsaved = 8192
-	}
-	if c.MaxSessions == 0 {
-		c.MaxSessions = 4096
-	}
-	if c.MaxMemory == 0 {
-		c.MaxMemory = 256 << 20
-	}
-	if c.Parallel == 0 {
-		c.Parallel = 64
-	}
-	if c.StallTimeout == 0 {
-		c.StallTimeout = 10 * time.Second
-	}
+	c.SaveRecords = cmp.Or(c.SaveRecords, 200)
+	c.SaveAfter = cmp.Or(c.SaveAfter, 5*time.Second)
+	c.MaxUnsaved = cmp.Or(c.MaxUnsaved, 8192)
+	c.MaxSessions = cmp.Or(c.MaxSessions, 4096)
+	c.MaxMemory = cmp.Or(c.MaxMemory, 256<<20)
+	c.Parallel = cmp.Or(c.Parallel, 64)
+	c.StallTimeout = cmp.Or(c.StallTimeout, 10*time.Second)
 	if c.Observe == nil {
 		c.Observe = noObserver{}
 	}
-	if c.Log == nil {
-		c.Log = slog.New(slog.DiscardHandler)
-	}
+	c.Log = cmp.Or(c.Log, slog.New(slog.DiscardHandler))
 	return c
 }
 

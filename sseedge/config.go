@@ -1,6 +1,7 @@
 package sseedge
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -158,9 +159,7 @@ func (c Config) withDefaults() Config {
 	if c.Host == nil {
 		c.Host = func(string) bool { return true }
 	}
-	if c.Log == nil {
-		c.Log = slog.New(slog.DiscardHandler)
-	}
+	c.Log = cmp.Or(c.Log, slog.New(slog.DiscardHandler))
 	c.Origins = slices.Clone(c.Origins)
 	return c
 }

@@ -1,6 +1,7 @@
 package topology
 
 import (
+	"cmp"
 	"fmt"
 	"strings"
 	"time"
@@ -133,18 +134,10 @@ func limitFields(c *Config) []limitField {
 }
 
 func (c Config) withDefaults() Config {
-	if c.Replicas == 0 {
-		c.Replicas = 1
-	}
-	if c.MaxMsgSize == 0 {
-		c.MaxMsgSize = MaxChunk + HeaderReserve
-	}
-	if c.MaxConsumers == 0 {
-		c.MaxConsumers = 4096
-	}
-	if c.MaxSnapshot == 0 {
-		c.MaxSnapshot = 1 << 20
-	}
+	c.Replicas = cmp.Or(c.Replicas, 1)
+	c.MaxMsgSize = cmp.Or(c.MaxMsgSize, MaxChunk+HeaderReserve)
+	c.MaxConsumers = cmp.Or(c.MaxConsumers, 4096)
+	c.MaxSnapshot = cmp.Or(c.MaxSnapshot, 1<<20)
 	for _, limit := range limitFields(&c) {
 		switch {
 		case *limit.value == 0:

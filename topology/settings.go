@@ -1,6 +1,7 @@
 package topology
 
 import (
+	"cmp"
 	"fmt"
 	"math"
 	"strconv"
@@ -129,10 +130,7 @@ func age(d time.Duration) string {
 }
 
 func orNone(s string) string {
-	if s == "" {
-		return nothing
-	}
-	return s
+	return cmp.Or(s, nothing)
 }
 
 func placement(p *jetstream.Placement) string {

@@ -1,6 +1,7 @@
 package workers
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -99,21 +100,13 @@ const Off = -1
 const defaultMaxSteps = 50
 
 func (c Config) withDefaults() Config {
-	if c.MaxSteps == 0 {
-		c.MaxSteps = defaultMaxSteps
-	}
-	if c.MaxTakeovers == 0 {
-		c.MaxTakeovers = defaultMaxTakeovers
-	}
-	if c.ShutdownTimeout == 0 {
-		c.ShutdownTimeout = 5 * time.Second
-	}
+	c.MaxSteps = cmp.Or(c.MaxSteps, defaultMaxSteps)
+	c.MaxTakeovers = cmp.Or(c.MaxTakeovers, defaultMaxTakeovers)
+	c.ShutdownTimeout = cmp.Or(c.ShutdownTimeout, 5*time.Second)
 	if c.Observe == nil {
 		c.Observe = noObserver{}
 	}
-	if c.Log == nil {
-		c.Log = slog.New(slog.DiscardHandler)
-	}
+	c.Log = cmp.Or(c.Log, slog.New(slog.DiscardHandler))
 	return c
 }
 

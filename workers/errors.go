@@ -1,6 +1,7 @@
 package workers
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"strings"
@@ -82,9 +83,7 @@ func detail(err error, fallback string) chunk.ErrorDetail {
 		e = &Error{Message: fallback}
 	}
 	code := e.Code
-	if code == "" {
-		code = CodeInternal
-	}
+	code = cmp.Or(code, CodeInternal)
 	category := e.Category
 	if category == "" {
 		category, _, _ = strings.Cut(code, "_")

@@ -62,15 +62,11 @@ func Reasons() []Reason { return []Reason{ReasonStopped, ReasonNoOwner, ReasonEx
 const CodeRunAbandoned = "run_abandoned"
 
 func (c ReaperConfig) withDefaults() ReaperConfig {
-	if c.RunTimeout == 0 {
-		c.RunTimeout = 10 * time.Minute
-	}
+	c.RunTimeout = cmp.Or(c.RunTimeout, 10*time.Minute)
 	if c.Observe == nil {
 		c.Observe = func(Reason) {}
 	}
-	if c.Log == nil {
-		c.Log = slog.New(slog.DiscardHandler)
-	}
+	c.Log = cmp.Or(c.Log, slog.New(slog.DiscardHandler))
 	return c
 }
 

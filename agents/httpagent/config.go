@@ -1,6 +1,7 @@
 package httpagent
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -94,47 +95,23 @@ type Retry struct {
 }
 
 func (c Config) withDefaults() Config {
-	if c.Dialect == "" {
-		c.Dialect = AISDK
-	}
-	if c.OnCrash == "" {
-		c.OnCrash = Restart
-	}
-	if c.ResponseTimeout == 0 {
-		c.ResponseTimeout = 2 * time.Minute
-	}
-	if c.IdleTimeout == 0 {
-		c.IdleTimeout = 5 * time.Minute
-	}
-	if c.Timeout == 0 {
-		c.Timeout = time.Hour
-	}
-	if c.MaxEventBytes == 0 {
-		c.MaxEventBytes = 1 << 20
-	}
-	if c.MaxResponseBytes == 0 {
-		c.MaxResponseBytes = 256 << 20
-	}
-	if c.Log == nil {
-		c.Log = slog.New(slog.DiscardHandler)
-	}
+	c.Dialect = cmp.Or(c.Dialect, AISDK)
+	c.OnCrash = cmp.Or(c.OnCrash, Restart)
+	c.ResponseTimeout = cmp.Or(c.ResponseTimeout, 2*time.Minute)
+	c.IdleTimeout = cmp.Or(c.IdleTimeout, 5*time.Minute)
+	c.Timeout = cmp.Or(c.Timeout, time.Hour)
+	c.MaxEventBytes = cmp.Or(c.MaxEventBytes, 1<<20)
+	c.MaxResponseBytes = cmp.Or(c.MaxResponseBytes, 256<<20)
+	c.Log = cmp.Or(c.Log, slog.New(slog.DiscardHandler))
 	c.Retry = c.Retry.withDefaults()
 	return c
 }
 
 func (r Retry) withDefaults() Retry {
-	if r.Attempts == 0 {
-		r.Attempts = 5
-	}
-	if r.InitialDelay == 0 {
-		r.InitialDelay = 500 * time.Millisecond
-	}
-	if r.MaxDelay == 0 {
-		r.MaxDelay = 20 * time.Second
-	}
-	if r.MaxRetryAfter == 0 {
-		r.MaxRetryAfter = time.Minute
-	}
+	r.Attempts = cmp.Or(r.Attempts, 5)
+	r.InitialDelay = cmp.Or(r.InitialDelay, 500*time.Millisecond)
+	r.MaxDelay = cmp.Or(r.MaxDelay, 20*time.Second)
+	r.MaxRetryAfter = cmp.Or(r.MaxRetryAfter, time.Minute)
 	r.Attempts, r.MaxRetryAfter = max(1, r.Attempts), max(0, r.MaxRetryAfter)
 	return r
 }

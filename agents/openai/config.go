@@ -1,6 +1,7 @@
 package openai
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -129,36 +130,20 @@ func (s Secret) LogValue() slog.Value { return slog.StringValue(s.String()) }
 func (s Secret) MarshalText() ([]byte, error) { return []byte(s.String()), nil }
 
 func (c Config) withDefaults() Config {
-	if c.API == "" {
-		c.API = Chat
-	}
-	if c.Parallel == 0 {
-		c.Parallel = 8
-	}
-	if c.IdleTimeout == 0 {
-		c.IdleTimeout = 5 * time.Minute
-	}
+	c.API = cmp.Or(c.API, Chat)
+	c.Parallel = cmp.Or(c.Parallel, 8)
+	c.IdleTimeout = cmp.Or(c.IdleTimeout, 5*time.Minute)
 	c.Client = outgoing.Client(c.Client)
-	if c.Log == nil {
-		c.Log = slog.New(slog.DiscardHandler)
-	}
+	c.Log = cmp.Or(c.Log, slog.New(slog.DiscardHandler))
 	c.Retry = c.Retry.withDefaults()
 	return c
 }
 
 func (r Retry) withDefaults() Retry {
-	if r.Attempts == 0 {
-		r.Attempts = 5
-	}
-	if r.InitialDelay == 0 {
-		r.InitialDelay = 500 * time.Millisecond
-	}
-	if r.MaxDelay == 0 {
-		r.MaxDelay = 20 * time.Second
-	}
-	if r.MaxRetryAfter == 0 {
-		r.MaxRetryAfter = time.Minute
-	}
+	r.Attempts = cmp.Or(r.Attempts, 5)
+	r.InitialDelay = cmp.Or(r.InitialDelay, 500*time.Millisecond)
+	r.MaxDelay = cmp.Or(r.MaxDelay, 20*time.Second)
+	r.MaxRetryAfter = cmp.Or(r.MaxRetryAfter, time.Minute)
 	r.Attempts = max(1, r.Attempts)
 	r.InitialDelay, r.MaxDelay, r.MaxRetryAfter = max(0, r.InitialDelay), max(0, r.MaxDelay), max(0, r.MaxRetryAfter)
 	return r

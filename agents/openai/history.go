@@ -1,6 +1,7 @@
 package openai
 
 import (
+	"cmp"
 	"encoding/json"
 	"slices"
 	"strings"
@@ -161,10 +162,7 @@ func isImage(f workers.File) bool { return strings.HasPrefix(f.MediaType, "image
 
 // filename returns the name of a file, or a default.
 func filename(f workers.File) string {
-	if f.Filename != "" {
-		return f.Filename
-	}
-	return "file"
+	return cmp.Or(f.Filename, "file")
 }
 
 // isData reports whether the file is a data URL.

@@ -2,6 +2,7 @@ package openai
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -39,9 +40,7 @@ func Webhook(cfg WebhookConfig) (func(ctx context.Context, c Call) (any, error),
 	if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" {
 		return nil, errors.New("URL is invalid, want an http or https URL") // without the value, which may contain a secret
 	}
-	if cfg.Timeout == 0 {
-		cfg.Timeout = time.Minute
-	}
+	cfg.Timeout = cmp.Or(cfg.Timeout, time.Minute)
 	cfg.Client = outgoing.Client(cfg.Client)
 	return cfg.run, nil
 }

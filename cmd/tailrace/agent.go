@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -205,9 +206,7 @@ func (e toolEntry) tool() (openai.Tool, error) {
 func (c config) serving(agents map[string]workers.Agent, log *slog.Logger) workers.Config {
 	w := c.producerConfig()
 	shutdown := c.Drain
-	if shutdown == 0 {
-		shutdown = workers.Off
-	}
+	shutdown = cmp.Or(shutdown, workers.Off)
 	return workers.Config{
 		Agents: agents, Layout: c.layout(), Linger: w.Linger, Format: w.Format,
 		ShutdownTimeout: shutdown, MaxSessionChunks: w.MaxSessionChunks, MaxRunBytes: w.MaxRunBytes, TokensPerDay: c.limits.tokensPerDay, Log: log,

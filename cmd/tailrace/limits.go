@@ -134,15 +134,9 @@ func (f limitsFile) of(tenant string) tenantLimits {
 	if l.SubjectRate == (rate{}) {
 		l.SubjectRate = f.Default.SubjectRate
 	}
-	if l.Streams == 0 {
-		l.Streams = f.Default.Streams
-	}
-	if l.Runs == 0 {
-		l.Runs = f.Default.Runs
-	}
-	if l.TokensPerDay == 0 {
-		l.TokensPerDay = f.Default.TokensPerDay
-	}
+	l.Streams = cmp.Or(l.Streams, f.Default.Streams)
+	l.Runs = cmp.Or(l.Runs, f.Default.Runs)
+	l.TokensPerDay = cmp.Or(l.TokensPerDay, f.Default.TokensPerDay)
 	return l
 }
 

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 
 	"github.com/tailrace/tailrace/internal/jscontrol"
@@ -16,9 +17,7 @@ func (b *app) newReaper() (*workers.Reaper, error) {
 		return nil, err
 	}
 	timeout := b.cfg.RunTimeout
-	if timeout == 0 {
-		timeout = workers.Off
-	}
+	timeout = cmp.Or(timeout, workers.Off)
 	return workers.NewReaper(b.js, workers.ReaperConfig{
 		Layout: b.cfg.layout(), RunTimeout: timeout, Observe: ended.Ended, Log: b.log,
 	})

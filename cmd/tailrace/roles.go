@@ -103,8 +103,6 @@ func (b *app) producer() (*producers.Producer, error) {
 // producerConfig returns the settings of producers.
 func (c config) producerConfig() producers.Config {
 	linger := c.Linger
-	if linger == 0 {
-		linger = producers.Off
-	}
+	linger = cmp.Or(linger, producers.Off)
 	return producers.Config{Linger: linger, Format: codec.Format(c.Format), MaxSessionChunks: int64(c.limits.Session.Chunks), MaxRunBytes: int64(c.limits.Run.Bytes)}
 }

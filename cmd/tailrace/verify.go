@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"strings"
@@ -77,8 +78,5 @@ func verifyLine(v projector.VerifyResult) line {
 }
 
 func orNothing(text string) string {
-	if text == "" {
-		return "nothing"
-	}
-	return text
+	return cmp.Or(text, "nothing")
 }

@@ -1,6 +1,7 @@
 package agui
 
 import (
+	"cmp"
 	"hash/maphash"
 	"strings"
 
@@ -100,9 +101,7 @@ type Config struct {
 
 // NewTranslator returns a Translator.
 func NewTranslator(c Config) *Translator {
-	if c.AgentType == "" {
-		c.AgentType = "agent"
-	}
+	c.AgentType = cmp.Or(c.AgentType, "agent")
 	t := &Translator{root: newSource(c.Session, c.AgentType), agents: make(map[string]*source), texts: make(map[uint64]bool)}
 	t.root.step = c.Step
 	return t

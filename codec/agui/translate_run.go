@@ -1,6 +1,7 @@
 package agui
 
 import (
+	"cmp"
 	"slices"
 
 	"github.com/tailrace/tailrace/chunk"
@@ -56,9 +57,7 @@ func (t *Translator) runFinished(e event) {
 			t.interrupt(v)
 		}
 		t.ending = waits
-		if t.waitFor == "" {
-			t.waitFor = "interrupt"
-		}
+		t.waitFor = cmp.Or(t.waitFor, "interrupt")
 	case "cancelled":
 		code := CodeAborted
 		t.ending, t.failure = fails, failure{text: e.object.object("metadata").or("reason", "cancelled"), code: &code}

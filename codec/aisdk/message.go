@@ -1,6 +1,8 @@
 package aisdk
 
 import (
+	"cmp"
+
 	"github.com/tailrace/tailrace/chunk"
 	"github.com/tailrace/tailrace/internal/dialect"
 	"github.com/tailrace/tailrace/internal/structured"
@@ -145,10 +147,7 @@ func (m *MessageWriter) stateReason() string {
 	case failed:
 		return reasonError
 	}
-	if m.reason != "" {
-		return m.reason
-	}
-	return reasonStop
+	return cmp.Or(m.reason, reasonStop)
 }
 
 func (m *MessageWriter) interruptedReason() string { return m.opt.reason(reasonInterrupted) }

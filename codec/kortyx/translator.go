@@ -1,6 +1,7 @@
 package kortyx
 
 import (
+	"cmp"
 	"strconv"
 	"strings"
 
@@ -55,9 +56,7 @@ type Interrupt struct {
 // New creates a Translator.
 func New(cfg Config) *Translator {
 	kind := cfg.AgentType
-	if kind == "" {
-		kind = "agent"
-	}
+	kind = cmp.Or(kind, "agent")
 	return &Translator{cfg: cfg, kind: kind, started: make(map[string]bool)}
 }
 

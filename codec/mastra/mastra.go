@@ -1,6 +1,7 @@
 package mastra
 
 import (
+	"cmp"
 	"slices"
 	"strings"
 
@@ -37,9 +38,7 @@ type Translator struct {
 // New creates a Translator.
 func New(cfg Config) *Translator {
 	root := &agent{session: cfg.Session, kind: cfg.AgentType, run: cfg.RunID, step: cfg.Step}
-	if root.kind == "" {
-		root.kind = "agent"
-	}
+	root.kind = cmp.Or(root.kind, "agent")
 	return &Translator{cfg: cfg, root: root}
 }
 

@@ -1,6 +1,7 @@
 package mastra
 
 import (
+	"cmp"
 	"strconv"
 	"strings"
 	"time"
@@ -39,9 +40,7 @@ func AppendSnapshot(dst []byte, f aisdk.FrontendSnapshot) []byte {
 func appendMessages(dst []byte, f aisdk.FrontendSnapshot) []byte {
 	dst = append(dst, '[')
 	last := f.Timestamp
-	if last == 0 {
-		last = f.Run.StartedAt
-	}
+	last = cmp.Or(last, f.Run.StartedAt)
 	for i := range f.Messages {
 		if i > 0 {
 			dst = append(dst, ',')

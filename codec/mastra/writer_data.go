@@ -1,6 +1,7 @@
 package mastra
 
 import (
+	"cmp"
 	"slices"
 	"strconv"
 	"strings"
@@ -151,10 +152,7 @@ func dataName(name string) string {
 		}
 		return -1
 	}, name)
-	if reduced == "" {
-		return "custom"
-	}
-	return reduced
+	return cmp.Or(reduced, "custom")
 }
 
 // toolOutput writes what a running tool wrote. It reports false for an event of another form.

@@ -1,6 +1,7 @@
 package mastra
 
 import (
+	"cmp"
 	"math"
 	"slices"
 	"strconv"
@@ -82,9 +83,7 @@ func (w *Writer) stepEnd(it *item) {
 		sp.workStep = "" // the chunk of the workflow before it is its end
 		return
 	}
-	if total.reason == "" {
-		total.reason = reasonStop
-	}
+	total.reason = cmp.Or(total.reason, reasonStop)
 	w.finishStep(sp, total.reason, total.usage)
 }
 

@@ -2,6 +2,7 @@ package mastra
 
 import (
 	"bytes"
+	"cmp"
 	"strings"
 
 	"github.com/tailrace/tailrace/chunk"
@@ -223,9 +224,7 @@ func (w *Writer) announce(it *item, c *toolCall, input chunk.Value) {
 		c.input = append([]byte(nil), input...)
 	}
 	c.announced, c.announcedAt = w.response, it.rec.Ordinal
-	if c.first == 0 {
-		c.first = w.response
-	}
+	c.first = cmp.Or(c.first, w.response)
 	w.open(it.sp, "tool-call")
 	w.callHead(it, c)
 	w.frames.Raw("args", input)

@@ -1,6 +1,7 @@
 package openai
 
 import (
+	"cmp"
 	"fmt"
 
 	"github.com/tailrace/tailrace/chunk"
@@ -19,10 +20,7 @@ func (t *Translator) id(c *openaistream.Call) string {
 
 // name returns the tool of a call.
 func name(c *openaistream.Call) string {
-	if c.Name == "" {
-		return "unknown"
-	}
-	return c.Name
+	return cmp.Or(c.Name, "unknown")
 }
 
 func (t *Translator) arguments(c *openaistream.Call, piece string) {

@@ -89,9 +89,7 @@ func New(cfg Config) *Log {
 	if cfg.OnLost == nil {
 		cfg.OnLost = func() {}
 	}
-	if cfg.Log == nil {
-		cfg.Log = slog.New(slog.DiscardHandler)
-	}
+	cfg.Log = cmp.Or(cfg.Log, slog.New(slog.DiscardHandler))
 	return &Log{cfg: cfg, queue: make(chan Event, cfg.MaxQueue), tokens: float64(cfg.RefusalBurst), refilled: time.Now()}
 }
 

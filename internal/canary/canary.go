@@ -7,6 +7,7 @@
 package canary
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -79,12 +80,8 @@ type Canary struct {
 
 // New returns a Canary whose streams are Unknown until Run has asked about them.
 func New(client *jsclient.Client, cfg Config) *Canary {
-	if cfg.Interval == 0 {
-		cfg.Interval = 3 * time.Second
-	}
-	if cfg.Log == nil {
-		cfg.Log = slog.New(slog.DiscardHandler)
-	}
+	cfg.Interval = cmp.Or(cfg.Interval, 3*time.Second)
+	cfg.Log = cmp.Or(cfg.Log, slog.New(slog.DiscardHandler))
 	c := &Canary{client: client, cfg: cfg, statuses: make(map[string]Status, len(cfg.Streams))}
 	for _, s := range cfg.Streams {
 		c.statuses[s.Name] = Status{Stream: s.Name, State: Unknown, Err: errors.New("not checked yet"), Since: time.Now()}

@@ -24,6 +24,7 @@
 package conversation
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -149,15 +150,11 @@ func New(p Ports, cfg Config) (*Service, error) {
 	if cfg.RequestTimeout < 0 {
 		return nil, fmt.Errorf("conversation: RequestTimeout is %s, want more than 0", cfg.RequestTimeout)
 	}
-	if cfg.RequestTimeout == 0 {
-		cfg.RequestTimeout = 15 * time.Second
-	}
+	cfg.RequestTimeout = cmp.Or(cfg.RequestTimeout, 15*time.Second)
 	if cfg.Clock == nil {
 		cfg.Clock = time.Now
 	}
-	if cfg.Log == nil {
-		cfg.Log = slog.New(slog.DiscardHandler)
-	}
+	cfg.Log = cmp.Or(cfg.Log, slog.New(slog.DiscardHandler))
 	cfg.AgentTypes = slices.Clone(cfg.AgentTypes)
 	return &Service{ports: p, cfg: cfg}, nil
 }

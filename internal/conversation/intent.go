@@ -1,6 +1,7 @@
 package conversation
 
 import (
+	"cmp"
 	"crypto/sha256"
 	"encoding/hex"
 	"fmt"
@@ -78,9 +79,7 @@ func (r Request) newMessageIntent(state *State) intent {
 	}
 	last := r.Turn[len(r.Turn)-1]
 	key := last.ID
-	if key == "" {
-		key = "nonce " + r.Nonce
-	}
+	key = cmp.Or(key, "nonce "+r.Nonce)
 	w := intent{state: newTurn, run: control.ExecuteRunID(state.Session, key), message: last.ID}
 	if c := state.Waiting(); c != nil && w.isOf(c) || state.HasRun(w.run) {
 		w.state, w.isLast = repeated, state.TurnRun.ID == w.run

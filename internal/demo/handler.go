@@ -1,6 +1,7 @@
 package demo
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -52,9 +53,7 @@ func NewHandler(cfg HandlerConfig) (*Handler, error) {
 	if cfg.Queue == nil || cfg.Shared == nil {
 		return nil, errors.New("demo handler: want a queue and the settings of an edge")
 	}
-	if cfg.Logger == nil {
-		cfg.Logger = slog.New(slog.DiscardHandler)
-	}
+	cfg.Logger = cmp.Or(cfg.Logger, slog.New(slog.DiscardHandler))
 	h := &Handler{cfg: cfg, respond: &httpkit.Responder{Log: cfg.Logger}}
 	var err error
 	shared := *cfg.Shared

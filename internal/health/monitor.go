@@ -1,6 +1,7 @@
 package health
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"log/slog"
@@ -73,12 +74,8 @@ func NewMonitor(reg prometheus.Registerer, log *slog.Logger) (*Monitor, error) {
 
 // Add adds a check. It must not be called after Run.
 func (m *Monitor) Add(c Check) {
-	if c.Interval == 0 {
-		c.Interval = 15 * time.Second
-	}
-	if c.Timeout == 0 {
-		c.Timeout = 10 * time.Second
-	}
+	c.Interval = cmp.Or(c.Interval, 15*time.Second)
+	c.Timeout = cmp.Or(c.Timeout, 10*time.Second)
 	m.checks = append(m.checks, &check{c, make(chan struct{}, 1)})
 	m.mu.Lock()
 	defer m.mu.Unlock()

@@ -1,6 +1,7 @@
 package hub
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -64,27 +65,13 @@ type Config struct {
 }
 
 func (c Config) withDefaults() Config {
-	if c.Partitions == 0 {
-		c.Partitions = 1
-	}
-	if c.MaxMemory == 0 {
-		c.MaxMemory = 256 << 20
-	}
-	if c.PageBytes == 0 {
-		c.PageBytes = 1 << 20
-	}
-	if c.MaxReads == 0 {
-		c.MaxReads = 16
-	}
-	if c.IdleTTL == 0 {
-		c.IdleTTL = 30 * time.Second
-	}
-	if c.FeedLinger == 0 {
-		c.FeedLinger = time.Minute
-	}
-	if c.Log == nil {
-		c.Log = slog.New(slog.DiscardHandler)
-	}
+	c.Partitions = cmp.Or(c.Partitions, 1)
+	c.MaxMemory = cmp.Or(c.MaxMemory, 256<<20)
+	c.PageBytes = cmp.Or(c.PageBytes, 1<<20)
+	c.MaxReads = cmp.Or(c.MaxReads, 16)
+	c.IdleTTL = cmp.Or(c.IdleTTL, 30*time.Second)
+	c.FeedLinger = cmp.Or(c.FeedLinger, time.Minute)
+	c.Log = cmp.Or(c.Log, slog.New(slog.DiscardHandler))
 	return c
 }
 

@@ -1,6 +1,7 @@
 package jscontrol
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"errors"
@@ -38,9 +39,7 @@ func NewInbox(js jetstream.JetStream, cfg InboxConfig) (*Inbox, error) {
 	if err := cfg.Layout.Validate(); err != nil {
 		return nil, fmt.Errorf("inbox: Layout: %w", err)
 	}
-	if cfg.RetryTimeout == 0 {
-		cfg.RetryTimeout = 10 * time.Second
-	}
+	cfg.RetryTimeout = cmp.Or(cfg.RetryTimeout, 10*time.Second)
 	if cfg.RetryTimeout < 0 {
 		return nil, fmt.Errorf("inbox: RetryTimeout is %s, want more than 0", cfg.RetryTimeout)
 	}

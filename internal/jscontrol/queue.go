@@ -1,6 +1,7 @@
 package jscontrol
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"log/slog"
@@ -44,21 +45,11 @@ type QueueConfig struct {
 const maxRetryDelay = 30 * time.Second
 
 func (c QueueConfig) withDefaults() QueueConfig {
-	if c.RetryTimeout == 0 {
-		c.RetryTimeout = 10 * time.Second
-	}
-	if c.AckWait == 0 {
-		c.AckWait = 5 * time.Second
-	}
-	if c.Concurrency == 0 {
-		c.Concurrency = 64
-	}
-	if c.RetryDelay == 0 {
-		c.RetryDelay = 500 * time.Millisecond
-	}
-	if c.Log == nil {
-		c.Log = slog.New(slog.DiscardHandler)
-	}
+	c.RetryTimeout = cmp.Or(c.RetryTimeout, 10*time.Second)
+	c.AckWait = cmp.Or(c.AckWait, 5*time.Second)
+	c.Concurrency = cmp.Or(c.Concurrency, 64)
+	c.RetryDelay = cmp.Or(c.RetryDelay, 500*time.Millisecond)
+	c.Log = cmp.Or(c.Log, slog.New(slog.DiscardHandler))
 	return c
 }
 

@@ -8,6 +8,7 @@
 package jscredentials
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"errors"
@@ -47,15 +48,11 @@ func New(js jetstream.JetStream, cfg Config) (*Store, error) {
 	if err := cfg.Layout.Validate(); err != nil {
 		return nil, fmt.Errorf("Layout: %w", err)
 	}
-	if cfg.RetryTimeout == 0 {
-		cfg.RetryTimeout = 10 * time.Second
-	}
+	cfg.RetryTimeout = cmp.Or(cfg.RetryTimeout, 10*time.Second)
 	if cfg.RetryTimeout < 0 {
 		return nil, fmt.Errorf("RetryTimeout is %s, want more than 0", cfg.RetryTimeout)
 	}
-	if cfg.Log == nil {
-		cfg.Log = slog.New(slog.DiscardHandler)
-	}
+	cfg.Log = cmp.Or(cfg.Log, slog.New(slog.DiscardHandler))
 	return &Store{api: jsclient.New(js), cfg: cfg}, nil
 }
 

@@ -1,6 +1,7 @@
 package jsinterest
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -61,12 +62,8 @@ func New(js jetstream.JetStream, cfg Config) (*Follower, error) {
 	if cfg.Interval < 0 {
 		return nil, fmt.Errorf("Interval is %s, want more than 0", cfg.Interval)
 	}
-	if cfg.Interval == 0 {
-		cfg.Interval = 2 * time.Second
-	}
-	if cfg.Log == nil {
-		cfg.Log = slog.New(slog.DiscardHandler)
-	}
+	cfg.Interval = cmp.Or(cfg.Interval, 2*time.Second)
+	cfg.Log = cmp.Or(cfg.Log, slog.New(slog.DiscardHandler))
 	return &Follower{
 		cfg: cfg, client: jsclient.New(js), conn: js.Conn(), reading: make(chan struct{}, maxReads), provers: make(map[int]*prover),
 	}, nil

@@ -1,6 +1,7 @@
 package jsreader
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"errors"
@@ -82,9 +83,7 @@ func (p *Pinned) checkStream(ctx context.Context) error {
 		}
 		return err
 	}
-	if p.last.epoch == "" {
-		p.last.epoch = state.Epoch
-	}
+	p.last.epoch = cmp.Or(p.last.epoch, state.Epoch)
 	p.begun = true
 	p.first = state.First
 	if err := p.last.compare(ctx, p.client, p.stream, state); err != nil {

@@ -1,6 +1,7 @@
 package jsreader
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -104,15 +105,9 @@ const (
 )
 
 func (p *pull) defaults() {
-	if p.heartbeat == 0 {
-		p.heartbeat = 2 * time.Second
-	}
-	if p.warnAfter == 0 {
-		p.warnAfter = 10 * time.Second
-	}
-	if p.log == nil {
-		p.log = slog.New(slog.DiscardHandler)
-	}
+	p.heartbeat = cmp.Or(p.heartbeat, 2*time.Second)
+	p.warnAfter = cmp.Or(p.warnAfter, 10*time.Second)
+	p.log = cmp.Or(p.log, slog.New(slog.DiscardHandler))
 }
 
 // listen subscribes to the status of the connection.

@@ -1,6 +1,7 @@
 package jssnapshots
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"slices"
@@ -25,9 +26,7 @@ func (st *Store) Sessions(ctx context.Context, tenant string, q projector.Sessio
 	if err != nil {
 		return projector.SessionPage{}, err
 	}
-	if q.Limit == 0 {
-		q.Limit = projector.DefaultPage
-	}
+	q.Limit = cmp.Or(q.Limit, projector.DefaultPage)
 	q.Limit = min(max(1, q.Limit), projector.MaxPage)
 	all, err := st.buckets(ctx)
 	if err != nil {

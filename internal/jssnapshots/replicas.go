@@ -1,6 +1,7 @@
 package jssnapshots
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"fmt"
@@ -47,9 +48,7 @@ func NewReplicas(js jetstream.JetStream, cfg ReplicasConfig) (*Replicas, error) 
 	if err := cfg.Layout.Validate(); err != nil {
 		return nil, fmt.Errorf("Layout: %w", err)
 	}
-	if cfg.TTL == 0 {
-		cfg.TTL = ReplicaTTL
-	}
+	cfg.TTL = cmp.Or(cfg.TTL, ReplicaTTL)
 	if cfg.TTL < time.Second || cfg.TTL%time.Second != 0 {
 		return nil, fmt.Errorf("TTL is %s, want whole seconds", cfg.TTL)
 	}

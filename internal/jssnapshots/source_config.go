@@ -1,6 +1,7 @@
 package jssnapshots
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"log/slog"
@@ -63,24 +64,12 @@ func (c SourceConfig) withDefaults() SourceConfig {
 	if c.Bucket == "" {
 		c.Bucket = c.Layout.Snapshots()
 	}
-	if c.Name == "" {
-		c.Name = Durable
-	}
-	if c.Batch == 0 {
-		c.Batch = 500
-	}
-	if c.MaxAckPending == 0 {
-		c.MaxAckPending = 20_000
-	}
-	if c.AckWait == 0 {
-		c.AckWait = 30 * time.Second
-	}
-	if c.TakeoverTimeout == 0 {
-		c.TakeoverTimeout = 6 * time.Second
-	}
-	if c.Log == nil {
-		c.Log = slog.New(slog.DiscardHandler)
-	}
+	c.Name = cmp.Or(c.Name, Durable)
+	c.Batch = cmp.Or(c.Batch, 500)
+	c.MaxAckPending = cmp.Or(c.MaxAckPending, 20_000)
+	c.AckWait = cmp.Or(c.AckWait, 30*time.Second)
+	c.TakeoverTimeout = cmp.Or(c.TakeoverTimeout, 6*time.Second)
+	c.Log = cmp.Or(c.Log, slog.New(slog.DiscardHandler))
 	return c
 }
 

@@ -1,6 +1,7 @@
 package jssnapshots
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -87,9 +88,7 @@ func (s *Source) checkBucket(ctx context.Context) error {
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.epoch == "" {
-		s.epoch = state.Epoch
-	}
+	s.epoch = cmp.Or(s.epoch, state.Epoch)
 	if s.epoch != state.Epoch {
 		return fmt.Errorf("%w: %s has epoch %s, before %s", ErrBucketRecreated, s.bucket(), state.Epoch, s.epoch)
 	}

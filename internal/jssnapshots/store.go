@@ -1,6 +1,7 @@
 package jssnapshots
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"log/slog"
@@ -55,27 +56,19 @@ func New(js jetstream.JetStream, cfg Config) (*Store, error) {
 	if err := cfg.Layout.Validate(); err != nil {
 		return nil, fmt.Errorf("Layout: %w", err)
 	}
-	if cfg.Parallel == 0 {
-		cfg.Parallel = 16
-	}
+	cfg.Parallel = cmp.Or(cfg.Parallel, 16)
 	if cfg.Parallel < 1 {
 		return nil, fmt.Errorf("Parallel is %d, want at least 1", cfg.Parallel)
 	}
-	if cfg.MaxValueBytes == 0 {
-		cfg.MaxValueBytes = 64 << 20
-	}
+	cfg.MaxValueBytes = cmp.Or(cfg.MaxValueBytes, 64<<20)
 	if cfg.MaxValueBytes < 1 {
 		return nil, fmt.Errorf("MaxValueBytes is %d, want at least 1", cfg.MaxValueBytes)
 	}
-	if cfg.WriteGrace == 0 {
-		cfg.WriteGrace = time.Minute
-	}
+	cfg.WriteGrace = cmp.Or(cfg.WriteGrace, time.Minute)
 	if cfg.WriteGrace < 0 {
 		return nil, fmt.Errorf("WriteGrace is %s, want more than 0", cfg.WriteGrace)
 	}
-	if cfg.Log == nil {
-		cfg.Log = slog.New(slog.DiscardHandler)
-	}
+	cfg.Log = cmp.Or(cfg.Log, slog.New(slog.DiscardHandler))
 	return &Store{js: js, api: jsclient.New(js), cfg: cfg, opened: make(map[int]*bucket)}, nil
 }
 

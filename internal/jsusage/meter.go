@@ -10,6 +10,7 @@
 package jsusage
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"log/slog"
@@ -96,9 +97,7 @@ func NewMeter(js jetstream.JetStream, cfg Config) (*Meter, error) {
 	if cfg.Now == nil {
 		cfg.Now = time.Now
 	}
-	if cfg.Log == nil {
-		cfg.Log = slog.New(slog.DiscardHandler)
-	}
+	cfg.Log = cmp.Or(cfg.Log, slog.New(slog.DiscardHandler))
 	m := &Meter{store: store, cfg: cfg, process: rand.Text(), days: make(map[string]*day)}
 	m.ctx, m.cancel = context.WithCancel(context.Background())
 	return m, nil

@@ -1,6 +1,7 @@
 package retention
 
 import (
+	"cmp"
 	"fmt"
 	"log/slog"
 	"time"
@@ -21,8 +22,5 @@ func checkLayout(l subjects.Layout) error {
 
 // orDiscard returns log, or a logger that discards all records if log is nil.
 func orDiscard(log *slog.Logger) *slog.Logger {
-	if log == nil {
-		return slog.New(slog.DiscardHandler)
-	}
-	return log
+	return cmp.Or(log, slog.New(slog.DiscardHandler))
 }

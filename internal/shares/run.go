@@ -1,6 +1,7 @@
 package shares
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -63,9 +64,7 @@ func Run(ctx context.Context, cfg Config) error {
 	if err := cfg.validate(); err != nil {
 		return err
 	}
-	if cfg.Log == nil {
-		cfg.Log = slog.New(slog.DiscardHandler)
-	}
+	cfg.Log = cmp.Or(cfg.Log, slog.New(slog.DiscardHandler))
 	g := &group{Config: cfg, running: make(map[int]*job), ended: make(chan ended)}
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()

@@ -1,6 +1,7 @@
 package agentserver
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -25,12 +26,8 @@ type Config struct {
 }
 
 func (c Config) withDefaults() Config {
-	if c.Prefix == "" {
-		c.Prefix = "/agents"
-	}
-	if c.MaxBody == 0 {
-		c.MaxBody = 1 << 20
-	}
+	c.Prefix = cmp.Or(c.Prefix, "/agents")
+	c.MaxBody = cmp.Or(c.MaxBody, 1<<20)
 	return c
 }
 

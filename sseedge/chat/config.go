@@ -1,6 +1,7 @@
 package chat
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -56,12 +57,8 @@ func New(edge *sseedge.Edge, logic *conversation.Service, cfg Config) (*Service,
 	if cfg.MaxBody < 0 {
 		return nil, fmt.Errorf("chat: MaxBody is %d, want more than 0", cfg.MaxBody)
 	}
-	if cfg.MaxBody == 0 {
-		cfg.MaxBody = defaultMaxBody
-	}
-	if cfg.WaitNotice == 0 {
-		cfg.WaitNotice = 30 * time.Second
-	}
+	cfg.MaxBody = cmp.Or(cfg.MaxBody, defaultMaxBody)
+	cfg.WaitNotice = cmp.Or(cfg.WaitNotice, 30*time.Second)
 	shared := edge.Shared()
 	s := &Service{cfg: cfg, edge: edge, shared: shared, logic: logic, respond: &httpkit.Responder{Form: httpkit.ErrorCode, Log: shared.Log}}
 	s.follow, s.historyBytes = s.followHub, historyBytes

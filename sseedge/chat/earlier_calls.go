@@ -1,6 +1,7 @@
 package chat
 
 import (
+	"cmp"
 	"encoding/json"
 
 	"github.com/tailrace/tailrace/chunk"
@@ -43,8 +44,5 @@ func callOf(rec chunk.Record) string {
 	if err := json.Unmarshal(rec.Data, &about); err != nil {
 		return ""
 	}
-	if about.ToolCallID == "" {
-		return about.CallID
-	}
-	return about.ToolCallID
+	return cmp.Or(about.ToolCallID, about.CallID)
 }

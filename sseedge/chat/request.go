@@ -1,6 +1,7 @@
 package chat
 
 import (
+	"cmp"
 	"crypto/rand"
 	"errors"
 	"net/http"
@@ -37,9 +38,7 @@ func (s *Service) receive(w http.ResponseWriter, r *http.Request, to target) (of
 	}
 	req = requestOf(in)
 	req.Session = of.session
-	if req.AgentType == "" {
-		req.AgentType = to.agentType
-	}
+	req.AgentType = cmp.Or(req.AgentType, to.agentType)
 	req.OnExecute = s.startPrefetch
 	// This check precedes all effects of the request: calls must not be abandoned for a message that is then rejected.
 	var refusal *conversation.Refusal
