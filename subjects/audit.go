@@ -10,10 +10,7 @@ func (l Layout) AllAudit() string { return l.withDefaults().Prefix + auditToken 
 
 // TenantAudit returns the filter tr.audit.tenant.<tenant>.* of the events of a tenant. The error is a *TokenError.
 func (l Layout) TenantAudit(tenant string) (string, error) {
-	if err := CheckToken("tenant", tenant); err != nil {
-		return "", err
-	}
-	return l.withDefaults().Prefix + auditToken + "tenant." + tenant + ".*", nil
+	return valid(l.withDefaults().Prefix+auditToken+"tenant."+tenant+".*", CheckToken("tenant", tenant))
 }
 
 // Audit returns the subject of an act: tr.audit.tenant.<tenant>.<act>, or tr.audit.none.none.<act> for a client without a tenant, which is not authenticated.
@@ -25,8 +22,5 @@ func (l Layout) Audit(tenant, act string) (string, error) {
 	if tenant == "" {
 		return l.withDefaults().Prefix + auditToken + "none.none." + act, nil
 	}
-	if err := CheckToken("tenant", tenant); err != nil {
-		return "", err
-	}
-	return l.withDefaults().Prefix + auditToken + "tenant." + tenant + "." + act, nil
+	return valid(l.withDefaults().Prefix+auditToken+"tenant."+tenant+"."+act, CheckToken("tenant", tenant))
 }

@@ -23,10 +23,7 @@ func RevocationKeys() string { return revokedToken + ">" }
 
 // RevocationTenantKeys returns the filter of the revocations of a tenant: revoked.<tenant>.>. The error is a *TokenError.
 func RevocationTenantKeys(tenant string) (string, error) {
-	if err := CheckToken("tenant", tenant); err != nil {
-		return "", err
-	}
-	return revokedToken + tenant + ".>", nil
+	return valid(revokedToken+tenant+".>", CheckToken("tenant", tenant))
 }
 
 // TicketKey returns the key of a ticket: ticket.<id>, with a hash as in RevokedTokenKey, so that a client that can list the keys cannot spend tickets.
@@ -41,10 +38,7 @@ const (
 )
 
 func revokedKey(tenant, kind, name string) (string, error) {
-	if err := CheckToken("tenant", tenant); err != nil {
-		return "", err
-	}
-	return revokedToken + tenant + "." + kind + "." + hashToken(name), nil
+	return valid(revokedToken+tenant+"."+kind+"."+hashToken(name), CheckToken("tenant", tenant))
 }
 
 // hashToken returns a token for a name that anyone chooses: the first half of its SHA-256 in hex.

@@ -66,13 +66,7 @@ func (l Layout) Deadline(d Deadline) (set, due string, err error) {
 // DueFilter returns the filter of due deadlines for the workers of one agent type, for all tenants: tr.deadlines.due.*.<agentType>.*.*.*. The error is like
 // that of Deadline.
 func (l Layout) DueFilter(agentType string) (string, error) {
-	if err := l.Validate(); err != nil {
-		return "", err
-	}
-	if err := CheckToken("agent type", agentType); err != nil {
-		return "", err
-	}
-	return l.withDefaults().Prefix + deadlinesToken + dueToken + "*." + agentType + ".*.*.*", nil
+	return valid(l.withDefaults().Prefix+deadlinesToken+dueToken+"*."+agentType+".*.*.*", l.Validate(), CheckToken("agent type", agentType))
 }
 
 // AllDeadlines returns the filter tr.deadlines.*.*.*.*.*.* of the stream of deadlines.
@@ -89,18 +83,12 @@ func (l Layout) DeadlineFilters() (set, due string) {
 
 // SessionDeadlines returns the filter tr.deadlines.*.<tenant>.*.<session>.*.* of all deadlines of a session. The error is like that of Deadline.
 func (l Layout) SessionDeadlines(s chunk.Session) (string, error) {
-	if err := l.check(s); err != nil {
-		return "", err
-	}
-	return l.withDefaults().Prefix + deadlinesToken + "*." + s.Tenant + ".*." + idtoken.Of(s.ID) + ".*.*", nil
+	return valid(l.withDefaults().Prefix+deadlinesToken+"*."+s.Tenant+".*."+idtoken.Of(s.ID)+".*.*", l.check(s))
 }
 
 // SessionCommands returns the filter tr.commands.<tenant>.*.<session> of a session's commands. The error is like that of Command.
 func (l Layout) SessionCommands(s chunk.Session) (string, error) {
-	if err := l.check(s); err != nil {
-		return "", err
-	}
-	return l.withDefaults().Prefix + commandsToken + s.Tenant + ".*." + idtoken.Of(s.ID), nil
+	return valid(l.withDefaults().Prefix+commandsToken+s.Tenant+".*."+idtoken.Of(s.ID), l.check(s))
 }
 
 // ParseDue is the inverse of the due subject of Deadline. The error is a *ParseError.

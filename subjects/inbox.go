@@ -11,36 +11,24 @@ func (l Layout) Inbox() string { return l.name("_INBOX") }
 // its token is the first half of the id's SHA-256 in hex. The error is a *TokenError.
 func InboxAnswerKey(s chunk.Session, run, call string) (string, error) {
 	prefix, err := inboxRun(s, run)
-	if err != nil {
-		return "", err
-	}
-	return prefix + ".answer." + hashToken(call), nil
+	return valid(prefix+".answer."+hashToken(call), err)
 }
 
 // InboxAnswerKeys returns the filter <tenant>.<root>.<session>.<run>.answer.* of all answers to a run. The error is a *TokenError.
 func InboxAnswerKeys(s chunk.Session, run string) (string, error) {
 	prefix, err := inboxRun(s, run)
-	if err != nil {
-		return "", err
-	}
-	return prefix + ".answer.*", nil
+	return valid(prefix+".answer.*", err)
 }
 
 // InboxStopKey returns the key of the stop request of a run: <tenant>.<root>.<session>.<run>.stop. The error is a *TokenError.
 func InboxStopKey(s chunk.Session, run string) (string, error) {
 	prefix, err := inboxRun(s, run)
-	if err != nil {
-		return "", err
-	}
-	return prefix + ".stop", nil
+	return valid(prefix+".stop", err)
 }
 
 // InboxSessionKeys returns the filter <tenant>.<root>.<session>.> of all keys of the runs of s. The error is a *TokenError.
 func InboxSessionKeys(s chunk.Session) (string, error) {
-	if err := CheckSession(s); err != nil {
-		return "", err
-	}
-	return inboxSession(s) + ".>", nil
+	return valid(inboxSession(s)+".>", CheckSession(s))
 }
 
 // InboxHints returns the filter tr.inbox.<tenant>.<root>.<session>.<run>.> of the hints that the server publishes for each value stored for a run. The error is
@@ -50,23 +38,14 @@ func (l Layout) InboxHints(s chunk.Session, run string) (string, error) {
 		return "", err
 	}
 	prefix, err := inboxRun(s, run)
-	if err != nil {
-		return "", err
-	}
-	return l.withDefaults().Prefix + inboxToken + prefix + ".>", nil
+	return valid(l.withDefaults().Prefix+inboxToken+prefix+".>", err)
 }
 
 // AllInboxHints returns the filter tr.inbox.> of all hints.
 func (l Layout) AllInboxHints() string { return l.withDefaults().Prefix + inboxToken + ">" }
 
 func inboxRun(s chunk.Session, run string) (string, error) {
-	if err := CheckSession(s); err != nil {
-		return "", err
-	}
-	if err := CheckToken("run", run); err != nil {
-		return "", err
-	}
-	return inboxSession(s) + "." + run, nil
+	return valid(inboxSession(s)+"."+run, CheckSession(s), CheckToken("run", run))
 }
 
 func inboxSession(s chunk.Session) string { return sessionTokens(s) }

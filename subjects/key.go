@@ -19,18 +19,12 @@ const (
 
 // SnapshotHeadKey returns the key of the snapshot head of s: h.<tenant>.<root>.<session>. The error is a *TokenError.
 func SnapshotHeadKey(s chunk.Session) (string, error) {
-	if err := CheckSession(s); err != nil {
-		return "", err
-	}
-	return headKey + sessionTokens(s), nil
+	return valid(headKey+sessionTokens(s), CheckSession(s))
 }
 
 // SnapshotPackKey returns the key of the pack of finished messages of s whose first one is n: m.<tenant>.<root>.<session>.p<n>. The error is a *TokenError.
 func SnapshotPackKey(s chunk.Session, n uint64) (string, error) {
-	if err := CheckSession(s); err != nil {
-		return "", err
-	}
-	return packKey + sessionTokens(s) + "." + packMark + strconv.FormatUint(n, 10), nil
+	return valid(packKey+sessionTokens(s)+"."+packMark+strconv.FormatUint(n, 10), CheckSession(s))
 }
 
 // SnapshotPackOf returns n of a key of SnapshotPackKey; ok is false for other keys.
@@ -42,26 +36,17 @@ func SnapshotPackOf(key string) (n uint64, ok bool) {
 
 // SnapshotPackKeys returns the filter m.<tenant>.<root>.<session>.* of all packs of s. The error is a *TokenError.
 func SnapshotPackKeys(s chunk.Session) (string, error) {
-	if err := CheckSession(s); err != nil {
-		return "", err
-	}
-	return packKey + sessionTokens(s) + ".*", nil
+	return valid(packKey+sessionTokens(s)+".*", CheckSession(s))
 }
 
 // SnapshotTreeHeadKeys returns the filter h.<tenant>.<root>.* of the heads of all sessions under the root of s. The error is a *TokenError.
 func SnapshotTreeHeadKeys(s chunk.Session) (string, error) {
-	if err := CheckSession(s.Tree()); err != nil {
-		return "", err
-	}
-	return headKey + treeTokens(s) + ".*", nil
+	return valid(headKey+treeTokens(s)+".*", CheckSession(s.Tree()))
 }
 
 // SnapshotTenantHeadKeys returns the filter h.<tenant>.*.* of the heads of all sessions of a tenant. The error is a *TokenError.
 func SnapshotTenantHeadKeys(tenant string) (string, error) {
-	if err := CheckToken("tenant", tenant); err != nil {
-		return "", err
-	}
-	return headKey + tenant + ".*.*", nil
+	return valid(headKey+tenant+".*.*", CheckToken("tenant", tenant))
 }
 
 // SnapshotHeadKeys returns the filter h.> of all heads.
@@ -69,21 +54,12 @@ func SnapshotHeadKeys() string { return headKey + ">" }
 
 // SnapshotObjectKey returns the key that records that s has an object: o.<tenant>.<root>.<session>.<name>. The error is a *TokenError.
 func SnapshotObjectKey(s chunk.Session, name string) (string, error) {
-	if err := CheckSession(s); err != nil {
-		return "", err
-	}
-	if err := CheckToken("object", name); err != nil {
-		return "", err
-	}
-	return objectKey + sessionTokens(s) + "." + name, nil
+	return valid(objectKey+sessionTokens(s)+"."+name, CheckSession(s), CheckToken("object", name))
 }
 
 // SnapshotObjectKeys returns the filter o.<tenant>.<root>.<session>.* of all objects of s. The error is a *TokenError.
 func SnapshotObjectKeys(s chunk.Session) (string, error) {
-	if err := CheckSession(s); err != nil {
-		return "", err
-	}
-	return objectKey + sessionTokens(s) + ".*", nil
+	return valid(objectKey+sessionTokens(s)+".*", CheckSession(s))
 }
 
 // SnapshotObjectOf returns the name of the object in a key of SnapshotObjectKey; false for other keys.
@@ -94,29 +70,17 @@ func SnapshotObjectOf(key string) (string, bool) {
 
 // SnapshotOwnerKey returns the key that records that the root session s has an owner: owner.<tenant>.<root>.<name>. The error is a *TokenError.
 func SnapshotOwnerKey(s chunk.Session, name string) (string, error) {
-	if err := CheckSession(s.Tree()); err != nil {
-		return "", err
-	}
-	if err := CheckToken("owner", name); err != nil {
-		return "", err
-	}
-	return ownerKey + treeTokens(s) + "." + name, nil
+	return valid(ownerKey+treeTokens(s)+"."+name, CheckSession(s.Tree()), CheckToken("owner", name))
 }
 
 // SnapshotOwnerKeys returns the filter owner.<tenant>.<root>.* of the keys of SnapshotOwnerKey of s. The error is a *TokenError.
 func SnapshotOwnerKeys(s chunk.Session) (string, error) {
-	if err := CheckSession(s.Tree()); err != nil {
-		return "", err
-	}
-	return ownerKey + treeTokens(s) + ".*", nil
+	return valid(ownerKey+treeTokens(s)+".*", CheckSession(s.Tree()))
 }
 
 // LeaseKey returns the key turn.<name> of the lease of a periodic task over all sessions. The error is a *TokenError.
 func LeaseKey(name string) (string, error) {
-	if err := CheckToken("turn", name); err != nil {
-		return "", err
-	}
-	return turnKey + name, nil
+	return valid(turnKey+name, CheckToken("turn", name))
 }
 
 // IsLeaseKey reports whether a key is one of LeaseKey.
@@ -133,10 +97,7 @@ func LeaseName(key string) (string, bool) {
 
 // SnapshotTreeKeys returns the filter *.<tenant>.<root>.> of all keys of all sessions under the root of s. The error is a *TokenError.
 func SnapshotTreeKeys(s chunk.Session) (string, error) {
-	if err := CheckSession(s.Tree()); err != nil {
-		return "", err
-	}
-	return "*." + treeTokens(s) + ".>", nil
+	return valid("*."+treeTokens(s)+".>", CheckSession(s.Tree()))
 }
 
 // ParseSnapshotKey returns the session of a key of any kind. The error is a *ParseError.

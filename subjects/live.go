@@ -20,10 +20,7 @@ func (l Layout) AllLive(p int) string { return l.livePrefix(p) + "*.*.*" }
 // LiveTree returns the filter tr.live.<p>.<tenant>.<root>.* of the republished messages of all sessions under the root of s, including the root. The error is a
 // *TokenError, or reports an invalid Layout.
 func (l Layout) LiveTree(s chunk.Session) (string, error) {
-	if err := l.check(s.Tree()); err != nil {
-		return "", err
-	}
-	return l.livePrefix(l.Partition(s)) + treeTokens(s) + ".*", nil
+	return valid(l.livePrefix(l.Partition(s))+treeTokens(s)+".*", l.check(s.Tree()))
 }
 
 func (l Layout) livePrefix(p int) string {

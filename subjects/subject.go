@@ -17,18 +17,12 @@ const (
 
 // Subject returns the literal subject of s: tr.chunks.<p>.<tenant>.<root>.<session>. The error is a *TokenError, or reports an invalid Layout.
 func (l Layout) Subject(s chunk.Session) (string, error) {
-	if err := l.check(s); err != nil {
-		return "", err
-	}
-	return l.partitionPrefix(l.Partition(s)) + sessionTokens(s), nil
+	return valid(l.partitionPrefix(l.Partition(s))+sessionTokens(s), l.check(s))
 }
 
 // Tree returns the filter tr.chunks.<p>.<tenant>.<root>.* of all sessions under the root of s, including the root.
 func (l Layout) Tree(s chunk.Session) (string, error) {
-	if err := l.check(s.Tree()); err != nil {
-		return "", err
-	}
-	return l.partitionPrefix(l.Partition(s)) + treeTokens(s) + ".*", nil
+	return valid(l.partitionPrefix(l.Partition(s))+treeTokens(s)+".*", l.check(s.Tree()))
 }
 
 // TenantFilter returns the filter of one tenant's sessions in partition p. The sessions of a tenant are in all partitions. The error is a *TokenError, or names
@@ -40,10 +34,7 @@ func (l Layout) TenantFilter(p int, tenant string) (string, error) {
 	if n := l.PartitionCount(); p < 0 || p >= n {
 		return "", fmt.Errorf("partition %d: want 0 to %d", p, n-1)
 	}
-	if err := CheckToken("tenant", tenant); err != nil {
-		return "", err
-	}
-	return l.partitionPrefix(p) + tenant + ".*.*", nil
+	return valid(l.partitionPrefix(p)+tenant+".*.*", CheckToken("tenant", tenant))
 }
 
 // AllFilter returns the filter of all messages in partition p, which is the subject of its stream: tr.chunks.<p>.*.*.*, so that a subject with more or fewer
@@ -108,25 +99,13 @@ func (l Layout) Parse(subject string) (chunk.Session, error) {
 // Command returns the subject of the commands for one session: tr.commands.<tenant>.<agentType>.<session>. The caller escapes an agent type that is not a
 // token. The error is a *TokenError, or reports an invalid Layout.
 func (l Layout) Command(tenant, agentType, session string) (string, error) {
-	if err := l.Validate(); err != nil {
-		return "", err
-	}
-	if err := checkCommand(tenant, agentType, session); err != nil {
-		return "", err
-	}
-	return l.withDefaults().Prefix + commandsToken + tenant + "." + agentType + "." + idtoken.Of(session), nil
+	return valid(l.withDefaults().Prefix+commandsToken+tenant+"."+agentType+"."+idtoken.Of(session), l.Validate(), checkCommand(tenant, agentType, session))
 }
 
 // CommandFilter returns the filter of commands for the workers of one agent type, for all tenants: tr.commands.*.<agentType>.*. The error is like that of
 // Command.
 func (l Layout) CommandFilter(agentType string) (string, error) {
-	if err := l.Validate(); err != nil {
-		return "", err
-	}
-	if err := CheckToken("agent type", agentType); err != nil {
-		return "", err
-	}
-	return l.withDefaults().Prefix + commandsToken + "*." + agentType + ".*", nil
+	return valid(l.withDefaults().Prefix+commandsToken+"*."+agentType+".*", l.Validate(), CheckToken("agent type", agentType))
 }
 
 // AllCommands returns the filter tr.commands.*.*.* of the work queue.
@@ -164,32 +143,17 @@ func checkCommand(tenant, agentType, session string) error {
 // DeadLetter returns the subject of one message of s that could not be folded: tr.deadletters.<tenant>.<root>.<session>.<id>. Each has a subject of its own, so
 // that a duplicate can be rejected. The error is a *TokenError, or reports an invalid Layout.
 func (l Layout) DeadLetter(s chunk.Session, id string) (string, error) {
-	if err := l.check(s); err != nil {
-		return "", err
-	}
-	if err := CheckToken("dead letter", id); err != nil {
-		return "", err
-	}
-	return l.withDefaults().Prefix + deadLettersToken + sessionTokens(s) + "." + id, nil
+	return valid(l.withDefaults().Prefix+deadLettersToken+sessionTokens(s)+"."+id, l.check(s), CheckToken("dead letter", id))
 }
 
 // DeadLetters returns the filter of all dead letters of s: tr.deadletters.<tenant>.<root>.<session>.*. The error is like that of DeadLetter.
 func (l Layout) DeadLetters(s chunk.Session) (string, error) {
-	if err := l.check(s); err != nil {
-		return "", err
-	}
-	return l.withDefaults().Prefix + deadLettersToken + sessionTokens(s) + ".*", nil
+	return valid(l.withDefaults().Prefix+deadLettersToken+sessionTokens(s)+".*", l.check(s))
 }
 
 // DeadLetterWithoutSession is DeadLetter for a message of partition p whose subject has no valid session: tr.deadletters.<p>.<id>.
 func (l Layout) DeadLetterWithoutSession(p int, id string) (string, error) {
-	if err := l.Validate(); err != nil {
-		return "", err
-	}
-	if err := CheckToken("dead letter", id); err != nil {
-		return "", err
-	}
-	return l.withDefaults().Prefix + deadLettersToken + strconv.Itoa(p) + "." + id, nil
+	return valid(l.withDefaults().Prefix+deadLettersToken+strconv.Itoa(p)+"."+id, l.Validate(), CheckToken("dead letter", id))
 }
 
 // AllDeadLetters returns the filters of all dead letters, which are the subjects of their stream: tr.deadletters.*.*.*.* and tr.deadletters.*.*.

@@ -27,6 +27,16 @@ func (e *TokenError) Error() string {
 // Is makes a TokenError a chunk.ErrInvalid.
 func (e *TokenError) Is(target error) bool { return target == chunk.ErrInvalid }
 
+// valid returns the text of a subject, a filter or a key, or the first error of the checks of its tokens.
+func valid(text string, checks ...error) (string, error) {
+	for _, err := range checks {
+		if err != nil {
+			return "", err
+		}
+	}
+	return text, nil
+}
+
 // CheckToken checks whether tok may be a token of a subject: 1 to 64 of the characters A-Z a-z 0-9 _ -. It returns nil, or a *TokenError with the field.
 func CheckToken(field, tok string) error {
 	if problem := idtoken.Problem(tok); problem != "" {

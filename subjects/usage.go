@@ -10,10 +10,7 @@ func (l Layout) Usage() string { return l.name("_USAGE") }
 
 // UsageKey returns the key of the usage of a tenant on a day in UTC: <tenant>.<year>-<month>-<day>. The error is a *TokenError.
 func UsageKey(tenant string, day time.Time) (string, error) {
-	if err := CheckToken("tenant", tenant); err != nil {
-		return "", err
-	}
-	return tenant + "." + day.UTC().Format(time.DateOnly), nil
+	return valid(tenant+"."+day.UTC().Format(time.DateOnly), CheckToken("tenant", tenant))
 }
 
 // UsageKeys returns the filter of the usage of a tenant on all days: <tenant>.*, or *.* for all tenants if it is empty. The error is a *TokenError.
@@ -21,10 +18,7 @@ func UsageKeys(tenant string) (string, error) {
 	if tenant == "" {
 		return "*.*", nil
 	}
-	if err := CheckToken("tenant", tenant); err != nil {
-		return "", err
-	}
-	return tenant + ".*", nil
+	return valid(tenant+".*", CheckToken("tenant", tenant))
 }
 
 // ParseUsageKey returns the tenant and the day of a key of UsageKey, and false for another key.
