@@ -88,6 +88,20 @@ func TestAnswer(t *testing.T) {
 		"Bearer tgold"+s.ID+"/r1/0acmeapplication/json", "header")
 }
 
+// The parameters of a run are members of the body, as a page adds them, except for the headers and what the protocol has.
+func TestParametersAreInTheBody(t *testing.T) {
+	w := newEnv(t, func(rw http.ResponseWriter, _ *http.Request, _ post) { sse(rw, answerOf(text("Warm."))...) })
+	w.serve(w.agent())
+	s := chunk.RootSession("acme", "params")
+	w.post(control.Command{
+		Kind: control.Execute, Session: s, AgentType: "app", RunID: "r1", Issued: time.Now(), Input: []chunk.InputMessage{{Content: "How warm?", ClientMessageID: new("m")}},
+		Params: chunk.Value(`{"model":"large","n":12345678901234567890,"id":"other","headers":{"X-Plan":"gold"}}`),
+	})
+	w.Await(s, "the answer", func(s fold.Snapshot) bool { return s.Status == fold.Ended })
+	w.want(w.requests()[0].body, `{"id":"params","messages":[{"id":"m","role":"user","parts":[{"type":"text","text":"How warm?","state":"done"}]}],`+
+		`"model":"large","n":12345678901234567890,"trigger":"submit-message"}`, "body")
+}
+
 // What the chunk schema does not have of the parts is in the snapshot and in the next request.
 func TestPartMembers(t *testing.T) {
 	w := newEnv(t, func(rw http.ResponseWriter, _ *http.Request, _ post) {

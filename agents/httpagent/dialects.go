@@ -33,25 +33,31 @@ func dialectNames() []string {
 	})
 }
 
-// aisdkBody returns what DefaultChatTransport posts.
+// aisdkBody returns what DefaultChatTransport posts, with the members that the page has added to its body.
 func aisdkBody(t *workers.Turn) any {
 	messages := aisdk.RequestMessages(t.Messages())
-	body := struct {
-		ID        string            `json:"id"`
-		Messages  []aisdk.UIMessage `json:"messages"`
-		Trigger   string            `json:"trigger"`
-		MessageID string            `json:"messageId,omitempty"`
-	}{ID: t.Session().ID, Messages: messages, Trigger: "submit-message"}
+	var params map[string]json.RawMessage
+	if err := json.Unmarshal(t.Params(), &params); err != nil {
+		params = nil // not an object
+	}
+	body := make(map[string]any, len(params)+4)
+	for name, value := range params {
+		if name != "headers" { // see header
+			body[name] = value
+		}
+	}
+	body["id"], body["messages"], body["trigger"] = t.Session().ID, messages, "submit-message"
+	delete(body, "messageId")
 	if n := len(messages); n > 0 && messages[n-1].Role == "assistant" {
-		body.MessageID = messages[n-1].ID // the message that the answer continues
+		body["messageId"] = messages[n-1].ID // the message that the answer continues
 		return body
 	}
 	switch replaced, answer := t.Replaces(); {
 	case len(replaced) == 0:
 	case slices.EqualFunc(replaced, t.Input(), sameContent):
-		body.Trigger, body.MessageID = "regenerate-message", answer
+		body["trigger"], body["messageId"] = "regenerate-message", answer
 	default: // the user has edited it
-		body.MessageID = messages[len(messages)-1].ID
+		body["messageId"] = messages[len(messages)-1].ID
 	}
 	return body
 }

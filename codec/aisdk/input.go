@@ -20,10 +20,11 @@ const (
 	MaxInputMessages = 10_000   // in a body
 	MaxInputTurn     = 64       // messages of a user that are sent at once
 	MaxInputMetadata = 64 << 10 // bytes of one message's metadata, CS-10
+	MaxInputParams   = 64 << 10 // bytes of the other members of a body
 	maxInputParts    = 10_000   // in a message that is read
 )
 
-// ChatInput is what a chat posts: the body of a POST of DefaultChatTransport. Other members, which applications add, are ignored.
+// ChatInput is what a chat posts: the body of a POST of DefaultChatTransport.
 type ChatInput struct {
 	ChatID    string
 	AgentType string // "" for none
@@ -39,6 +40,10 @@ type ChatInput struct {
 
 	// Answered is the message of the assistant that may contain answers to calls: the named one, or the last one before Messages. nil: there is none.
 	Answered *AnsweredMessage
+
+	// Params has the other members of the body, which applications add with sendMessage(…, {body}): an object of at most MaxInputParams bytes, nil if there are none.
+	// The member headers is left out: an agent behind a URL would get headers from it that only a server may choose.
+	Params chunk.Value
 
 	// DroppedMetadata is the number of messages whose metadata was over MaxInputMetadata, CS-10.
 	DroppedMetadata int
@@ -75,6 +80,8 @@ type chatBody struct {
 	MessageID *string           `json:"messageId"`
 	AgentType *string           `json:"agentType"`
 	Metadata  jsontext.Value    `json:"metadata"`
+
+	Others map[string]jsontext.Value `json:",embed"`
 }
 
 type chatMessage struct {
@@ -130,6 +137,10 @@ func ParseChatInput(text []byte) (ChatInput, error) {
 	if !dialect.FitsID(in.MessageID) || !dialect.FitsID(in.ChatID) {
 		return ChatInput{}, errInputID
 	}
+	var err error
+	if in.Params, err = paramsOf(b.Others); err != nil {
+		return ChatInput{}, err
+	}
 	if in.AgentType != "" && subjects.CheckToken("agent type", in.AgentType) != nil {
 		return ChatInput{}, errors.New("this is not the type of an agent")
 	}
@@ -143,6 +154,21 @@ func ParseChatInput(text []byte) (ChatInput, error) {
 		return ChatInput{}, err
 	}
 	return in, nil
+}
+
+func paramsOf(members map[string]jsontext.Value) (chunk.Value, error) {
+	delete(members, "headers")
+	if len(members) == 0 {
+		return nil, nil
+	}
+	text, err := json.Marshal(members, lenient, json.Deterministic(true))
+	if err != nil {
+		return nil, errors.New("the members beside messages cannot be read")
+	}
+	if len(text) > MaxInputParams {
+		return nil, errors.New("want at most 64 KiB of members beside messages")
+	}
+	return chunk.Value(text), nil
 }
 
 func (m *chatMessage) read(raw jsontext.Value) error {

@@ -65,3 +65,24 @@ func TestMetadataBudgetIsPerMessage(t *testing.T) {
 		t.Errorf("got %t, %t and %d dropped", in.Messages[0].Metadata != nil, in.Messages[1].Metadata != nil, in.DroppedMetadata)
 	}
 }
+
+// The other members of a body are for the agent, but for headers, and are bounded.
+func TestOtherMembers(t *testing.T) {
+	big := `,"big":"` + strings.Repeat("x", MaxInputParams) + `"`
+	for members, want := range map[string]string{
+		"": "", `,"headers":{"authorization":"x"}`: "",
+		`,"model":"large","switches":{"search":true},"n":12345678901234567890`: `{"model":"large","n":12345678901234567890,"switches":{"search":true}}`,
+		`,"model":"large","headers":{}`:                                        `{"model":"large"}`, big: "error",
+	} {
+		in, err := ParseChatInput([]byte(posttest.Body(members, posttest.User("u", "a"))))
+		if want == "error" {
+			if err == nil || !strings.Contains(err.Error(), "64 KiB") {
+				t.Errorf("%.40s: %v", members, err)
+			}
+			continue
+		}
+		if err != nil || string(in.Params) != want {
+			t.Errorf("%s: %s, %v; want %s", members, in.Params, err, want)
+		}
+	}
+}

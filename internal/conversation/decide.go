@@ -30,7 +30,7 @@ func Decide(req Request, state State) Plan {
 	case requested.state == intentInvalid:
 		return refuse(requested.problem)
 	case requested.state == newTurn: // D5
-		return decideTurn(&state, requested)
+		return decideTurn(req, &state, requested)
 	}
 	if b := state.firstResumable(); b != nil {
 		return resume(b)
@@ -52,7 +52,7 @@ func decideUnknown(req Request, state *State, requested intent) Plan {
 	case !req.Post:
 		return Plan{Path: PathNoContent} // not 404: with resume, every new page sends this request
 	case requested.state == newTurn:
-		return execute(state, requested)
+		return execute(req, state, requested)
 	case requested.state == intentInvalid:
 		return refuse(requested.problem)
 	case requested.state == repeated:
@@ -65,7 +65,7 @@ func decideUnknown(req Request, state *State, requested intent) Plan {
 }
 
 // decideTurn decides a request with a new message.
-func decideTurn(state *State, requested intent) Plan {
+func decideTurn(req Request, state *State, requested intent) Plan {
 	open := state.open()
 	switch {
 	case state.Abandoned:
@@ -77,7 +77,7 @@ func decideTurn(state *State, requested intent) Plan {
 	case len(open) > 0:
 		return Plan{Path: PathAbandon, Store: abandon(open)}
 	}
-	return execute(state, requested)
+	return execute(req, state, requested)
 }
 
 // decideGet decides the request of a page for the answer in flight, docs/protocol/aisdk.md#aisdk-9.
@@ -177,9 +177,9 @@ func reject(req Request, rejected []Rejection) Plan {
 }
 
 // execute requests the run of a turn.
-func execute(state *State, requested intent) Plan {
+func execute(req Request, state *State, requested intent) Plan {
 	c := requested.command
-	c.Kind, c.Session, c.AgentType = control.Execute, state.Session, state.AgentType
+	c.Kind, c.Session, c.AgentType, c.Params = control.Execute, state.Session, state.AgentType, req.Params
 	return Plan{Path: PathExecute, Command: &c, After: state.after()}
 }
 

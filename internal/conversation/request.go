@@ -34,6 +34,9 @@ type Request struct {
 	// Turn has the last consecutive messages of the user, oldest first, CS-7.
 	Turn []Input
 
+	// Params are for the agent that answers Turn, an object; nil for none.
+	Params chunk.Value
+
 	// Answered is the message of the assistant that may contain answers to calls: the named one, or the last one before Turn. nil: there is none.
 	Answered *AssistantMessage
 

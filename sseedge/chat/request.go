@@ -54,7 +54,7 @@ func (s *Service) receive(w http.ResponseWriter, r *http.Request, to target) (of
 // requestOf returns the request that a body is.
 func requestOf(in aisdk.ChatInput) conversation.Request {
 	req := conversation.Request{
-		AgentType: in.AgentType, Post: true, Trigger: conversation.Submit, MessageID: in.MessageID, Turn: turnInput(in.Messages), Nonce: rand.Text(),
+		AgentType: in.AgentType, Post: true, Trigger: conversation.Submit, MessageID: in.MessageID, Turn: turnInput(in.Messages), Params: in.Params, Nonce: rand.Text(),
 	}
 	if in.Regenerate {
 		req.Trigger = conversation.Regenerate
