@@ -68,15 +68,24 @@ func (q *Queue) next(ctx context.Context, stream, filter string, s chunk.Session
 	}
 }
 
-// HasCommand reports whether the queue has a command of a session, of any agent type.
-func (q *Queue) HasCommand(ctx context.Context, s chunk.Session) (bool, error) {
+// SessionCommands returns the commands of a session in the queue, of any agent type. A malformed one is a Command with its Session alone.
+func (q *Queue) SessionCommands(ctx context.Context, s chunk.Session) (all []control.Command, err error) {
 	filter, err := q.cfg.Layout.SessionCommands(s)
 	if err != nil {
-		return false, err
+		return nil, err
 	}
-	_, err = q.next(ctx, q.cfg.Layout.CommandStream(), filter, s, 1)
-	if errors.Is(err, jsclient.ErrNotFound) {
-		return false, nil
+	for from := uint64(1); ; {
+		m, err := q.next(ctx, q.cfg.Layout.CommandStream(), filter, s, from)
+		if errors.Is(err, jsclient.ErrNotFound) {
+			return all, nil
+		}
+		if err != nil {
+			return nil, err
+		}
+		c, err := control.DecodeCommand(q.cfg.Layout, m.Subject, m.Data)
+		if err != nil {
+			c = control.Command{Session: s}
+		}
+		all, from = append(all, c), m.Seq+1
 	}
-	return err == nil, err
 }

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/tailrace/tailrace/chunk"
+	"github.com/tailrace/tailrace/internal/control"
 	"github.com/tailrace/tailrace/internal/jsclient"
 	"github.com/tailrace/tailrace/projector"
 	"github.com/tailrace/tailrace/projector/fold"
@@ -86,7 +87,7 @@ func (e *Eraser) sweepSession(ctx context.Context, head projector.ExpiredHead, n
 
 // removeEarlier removes what stalled processes have written for a session after its deletion and after it has started again: packs and objects, dead letters of
 // records before its first one, and values of the inbox for runs that it does not have. A run that it does not have may be about to start, but not for longer
-// than stallTimeout without a command.
+// than stallTimeout without a command that starts it. A command that resumes another run does not keep the answers to that one.
 func (e *Eraser) removeEarlier(ctx context.Context, s chunk.Session, now time.Time) error {
 	if err := e.store.DeleteEarlier(ctx, s); err != nil {
 		return err
@@ -101,11 +102,13 @@ func (e *Eraser) removeEarlier(ctx context.Context, s chunk.Session, now time.Ti
 	if err := e.deadLettersBefore(ctx, s, snap.Created); err != nil {
 		return err
 	}
-	if queued, err := e.queue.HasCommand(ctx, s); queued || err != nil {
+	queued, err := e.queue.SessionCommands(ctx, s)
+	if err != nil {
 		return err
 	}
 	return e.inbox.DeleteOtherRuns(ctx, s, now.Add(-stallTimeout), func(run string) bool {
-		return run == snap.Run.ID || slices.ContainsFunc(snap.PastRuns, func(past fold.Run) bool { return past.ID == run })
+		return run == snap.Run.ID || slices.ContainsFunc(snap.PastRuns, func(past fold.Run) bool { return past.ID == run }) ||
+			slices.ContainsFunc(queued, func(c control.Command) bool { return c.RunID == run })
 	})
 }
 

@@ -223,11 +223,11 @@ func (e *Eraser) one(ctx context.Context, s chunk.Session, fence bool) (bool, er
 	// First the commands, which could restart the session: a command is redelivered when its worker is fenced, and another worker would resume the
 	// session from the log. A worker that has got a command before, and has read that there is no data, is fenced by a record. It is appended before the
 	// command is removed, so that the next Delete finds it if this process dies then, and after that, for a worker that has read the first one.
-	queued, err := e.queue.HasCommand(ctx, s)
+	queued, err := e.queue.SessionCommands(ctx, s)
 	if err != nil {
 		return false, err
 	}
-	if d.fence = fence || queued; d.fence {
+	if d.fence = fence || len(queued) > 0; d.fence {
 		if err := d.end(ctx); err != nil {
 			return false, err
 		}
