@@ -57,10 +57,11 @@ check: gofmt $(LINT) ## Format and lint, also of the tests with build tags; the 
 	$(LINT) run --allow-parallel-runners --build-tags $(TAGS) ./...
 
 .PHONY: unit
-unit: go-present ## Unit, property and server tests with the race detector; sizes of the heap and 100,000 logs for the fold without it.
+unit: go-present ## Unit, property and server tests with the race detector; sizes of the heap, 100,000 logs for the fold and 10,000 deletions without it.
 	CGO_ENABLED=1 $(GO) run ./scripts/slowtests $(SLOW) -race -timeout 25m $$(scripts/packages.sh timed) $$(scripts/packages.sh quick)
 	CGO_ENABLED=1 $(GO) run ./scripts/slowtests $(SLOW) -race -timeout 25m -p 4 $$(scripts/packages.sh servers)
 	$(GO) test -timeout 5m ./codec/aisdk
+	$(GO) test -timeout 20m ./workers -run '^TestDeletionReachesEverything$$' -trees 10000
 	$(GO) test -timeout 15m ./projector/fold -run '^TestLaws$$' -rapid.checks=100000
 
 .PHONY: layers
