@@ -5,20 +5,10 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 )
 
-// responseHeaders are what the server adds to a message in the response to a direct get.
-var responseHeaders = [...]string{jetstream.StreamHeader, jetstream.SubjectHeader, jetstream.SequenceHeader, jetstream.TimeStampHeaer}
-
 // IsCopy reports whether a stored message is a response of the server. A client may name any subject of its account as the reply of a direct get, and so store a
-// message of its choice where it may not publish; no program of this project stores one with these headers. added is the number of values of each header that
-// came with the delivery: 1 for a direct get or a republished message, 0 for a consumer and the leader.
-func IsCopy(h nats.Header, added int) bool {
-	for _, name := range responseHeaders {
-		if len(h[name]) > added {
-			return true
-		}
-	}
-	return false
-}
+// message of its choice where it may not publish; each such response has its sequence in a header, and no program of this project stores a message with one. added is
+// the number of values of the header that came with the delivery: 1 for a direct get or a republished message, 0 for a consumer and the leader.
+func IsCopy(h nats.Header, added int) bool { return len(h[jetstream.SequenceHeader]) > added }
 
 // WithoutCopy returns m, without header and data if it is a copy, so that every reader finds it malformed. See IsCopy for added.
 func (m Message) WithoutCopy(added int) Message {
