@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/tailrace/tailrace/chunk"
+	"github.com/tailrace/tailrace/internal/dialect"
 )
 
 // Config configures the chunks of a run.
@@ -32,6 +33,7 @@ type Translator struct {
 	cfg       Config
 	root      *agent
 	messageID string
+	rests     dialect.Rests
 	out       []chunk.Chunk // result for the current chunk so far
 }
 
@@ -134,8 +136,27 @@ func (t *Translator) handleChunk(a *agent, whole chunk.Value) {
 		valid = append(valid, c)
 	}
 	t.out = valid
-	if !understood && !a.kept(valid[mark:], m) {
+	switch {
+	case a.kept(valid[mark:], m):
+	case !understood:
 		t.passThrough(a, m)
+	default:
+		t.keepRest(a, m, mark)
+	}
+}
+
+// keepRest keeps what a chunk has besides what was read.
+func (t *Translator) keepRest(a *agent, m message, mark int) {
+	kind := m.kind
+	if strings.HasPrefix(kind, "data-") {
+		kind = "data-"
+	}
+	if members[kind] == nil {
+		return // it is translated as a whole
+	}
+	if rest := t.rests.Of(dialect.Read(m.whole), kind, members); rest != nil {
+		b := chunk.Custom{EventName: keptPrefix + dialect.RestEvent, Data: redact(rest, chunk.MaxDepth)}
+		t.out = dialect.Keep(t.out, mark, chunk.Chunk{AgentID: a.session, AgentType: a.kind, Step: a.step, Body: b})
 	}
 }
 
@@ -172,6 +193,13 @@ func (t *Translator) emit(a *agent, b chunk.Body) {
 	t.out = append(t.out, chunk.Chunk{AgentID: a.session, AgentType: a.kind, Step: a.step, Body: b})
 }
 
+// emitPart is emit for a text or a call with what the provider of the model wants back.
+func (t *Translator) emitPart(a *agent, b chunk.Body, p object) {
+	t.emit(a, b)
+	part := chunk.PartOf([]chunk.Member{{Name: chunk.PartMember, Value: append(append(chunk.Value(`{"providerMetadata":`), orNull(p["providerMetadata"])...), '}')}})
+	t.out[len(t.out)-1].Extra = part.Extra()
+}
+
 // translate writes the chunks for m, or reports false and writes none.
 func (t *Translator) translate(a *agent, m message) bool {
 	switch m.kind {
@@ -191,11 +219,11 @@ func (t *Translator) translate(a *agent, m message) bool {
 	case "reasoning-delta":
 		piece, ok := m.payload.text("text")
 		if ok {
-			t.emit(a, chunk.Thinking{Content: piece})
+			t.emitPart(a, chunk.Thinking{Content: piece}, m.payload)
 		}
 		return ok
 	case "reasoning-end":
-		t.emit(a, chunk.Thinking{IsComplete: true})
+		t.emitPart(a, chunk.Thinking{IsComplete: true}, m.payload)
 	case "source":
 		return t.source(a, m.payload)
 	case "file":
@@ -274,7 +302,7 @@ func (t *Translator) text(a *agent, m message) bool {
 	if a.parent != nil {
 		a.remember(piece)
 	}
-	t.emit(a, chunk.TextDelta{Delta: piece})
+	t.emitPart(a, chunk.TextDelta{Delta: piece}, m.payload)
 	return true
 }
 

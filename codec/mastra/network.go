@@ -52,7 +52,7 @@ func (t *Translator) translateNetwork(a *agent, m message) (known, understood bo
 		args := p.object("args")
 		if id, ok := args.text("toolCallId"); ok {
 			t.nameCall(a, id, args)
-			t.emitToolStart(a, id, args["args"])
+			t.emitToolStart(a, id, args["args"], args)
 		}
 	case "tool-execution-end":
 		t.passThrough(a, m)

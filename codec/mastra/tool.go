@@ -44,7 +44,7 @@ func (t *Translator) translateTool(a *agent, m message) bool {
 	case "tool-call-input-streaming-end":
 		t.emit(a, chunk.ToolArgStreamEnd{ToolCallID: id})
 	case "tool-call":
-		t.emitToolStart(a, id, m.payload["args"])
+		t.emitToolStart(a, id, m.payload["args"], m.payload)
 	case "tool-result":
 		end := chunk.ToolEnd{ToolCallID: id, ToolName: c.name, Result: m.payload["result"], ProviderExecuted: &serverSide}
 		if m.payload.flag("isError") {
@@ -92,13 +92,17 @@ func (a *agent) call(id string) *call {
 }
 
 // emitToolStart emits the start of a call, once.
-func (t *Translator) emitToolStart(a *agent, id string, args chunk.Value) {
+func (t *Translator) emitToolStart(a *agent, id string, args chunk.Value, p object) {
 	c := a.call(id)
 	if c.started {
 		return
 	}
 	c.started, c.args = true, nil
-	t.emit(a, chunk.ToolStart{ToolCallID: id, ToolName: c.name, Arguments: arguments(args)})
+	t.emitPart(a, chunk.ToolStart{ToolCallID: id, ToolName: c.name, Arguments: arguments(args)}, p)
+	if p.flag("providerExecuted") {
+		last := &t.out[len(t.out)-1]
+		last.Extra = append(last.Extra, chunk.RunBy(true))
+	}
 }
 
 // arguments returns the input of a call as an object. It is missing if it could not be parsed.
@@ -123,7 +127,7 @@ func (t *Translator) startCall(a *agent, id string, p object) {
 		// Input that cannot be parsed is omitted, as with a call without arguments.
 		args, _ = dialect.CheckValue([]byte(strings.Join(c.args, "")))
 	}
-	t.emitToolStart(a, id, args)
+	t.emitToolStart(a, id, args, p)
 }
 
 // endCall ends a call, and before it the sub-agents of the call.

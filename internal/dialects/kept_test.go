@@ -69,7 +69,7 @@ func streams(tb testing.TB) (all []stream) {
 }
 
 // ready are the dialects whose readers keep all that they read.
-var ready = []string{dialect.AISDK, dialect.OpenAI, dialect.AGUI, dialect.Kortyx}
+var ready = []string{dialect.AISDK, dialect.OpenAI, dialect.Mastra, dialect.AGUI, dialect.Kortyx}
 
 // row is a row of the table of docs/dialects.md of what is left out: members of the events whose type matches one of the patterns.
 type row struct {
