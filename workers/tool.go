@@ -89,12 +89,7 @@ func (s *Step) unique(id string) string {
 }
 
 func (s *Step) has(id string) bool {
-	for _, c := range s.calls {
-		if c.id == id {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(s.calls, func(c *Call) bool { return c.id == id })
 }
 
 // ApprovedCalls returns calls of earlier steps that have been approved since. Run each of them and call End

@@ -10,6 +10,7 @@ import (
 	"mime"
 	"net/http"
 	"net/url"
+	"slices"
 	"strings"
 	"time"
 
@@ -78,12 +79,7 @@ func (a *Agent) header(t *workers.Turn) http.Header {
 }
 
 func (a *Agent) forwards(name string) bool {
-	for _, allowed := range a.cfg.ForwardHeaders {
-		if strings.EqualFold(allowed, name) {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(a.cfg.ForwardHeaders, func(allowed string) bool { return strings.EqualFold(allowed, name) })
 }
 
 // attempt sends one request.

@@ -338,11 +338,7 @@ func (w *Writer) streamFailed(it *item) {
 	}
 	w.conclude()
 	w.out.Open("RUN_ERROR")
-	if w.opt.ErrorText == nil {
-		w.out.Raw("message", it.Get("error"))
-	} else {
-		w.out.String("message", w.opt.ErrorText(it.Text("error"), it.Text("errorDetail", "code")))
-	}
+	w.out.Raw("message", it.Get("error"))
 	if code != nil {
 		w.out.Content("code", code)
 	}

@@ -13,7 +13,7 @@
 // The types:
 //
 //   - Writer: records to events, one turn of a session.
-//   - AppendSnapshot, AppendContent: what a client loads before it follows the stream.
+//   - AppendContent: what a client loads before it follows the stream.
 //   - ParseRunInput: the RunAgentInput that a client posts.
 //   - Translator: events of an agent to chunks.
 //   - AppendRunInput: the RunAgentInput that is posted to an agent.

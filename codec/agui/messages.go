@@ -351,18 +351,6 @@ func (l *messageList) activity(p *fold.Part) {
 	})
 }
 
-// SnapshotOptions selects what AppendSnapshot shows.
-type SnapshotOptions struct {
-	// Partial includes an answer in flight, up to the position of the snapshot. Otherwise everything is in the state just before that answer, including the
-	// cursor. A client can continue from both: the messages that the stream continues have the same ids.
-	Partial bool
-}
-
-// AppendSnapshot is AppendContent for a snapshot, which must be HasAllMessages.
-func AppendSnapshot(dst []byte, s fold.Snapshot, opt SnapshotOptions) []byte {
-	return AppendContent(dst, s.Content(opt.Partial))
-}
-
 // AppendContent appends what a client sets before it follows the stream: the messages and the state of its agent, and the position.
 //
 //	{"threadId":"s1","runId":"run-7","messages":[…],"state":…,"streamSequence":17,"cursor":"17-mgj6k3gb","status":"paused",

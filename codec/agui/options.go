@@ -16,9 +16,6 @@ type Options struct {
 	// ClientTool reports whether the client runs a tool that a sub-agent calls; nil: it runs none. It is not needed for the calls of the session itself: when
 	// the run pauses, those without an outcome wait for the client.
 	ClientTool func(name string) bool
-
-	// ErrorText returns the text that users see for an error that ends the run. Default: the text of the record.
-	ErrorText func(text, code string) string
 }
 
 // ProtocolVersion is the version of the protocol that a Writer writes, as RUN_STARTED has it.

@@ -118,7 +118,7 @@ func (s *setting) options(text string) {
 		case line == "safe errors":
 			s.opt.ErrorText = func(f Failure) string { return "Something went wrong (" + f.Code + ")." }
 		case line == "metadata":
-			s.opt.StartMetadata = Static(chunk.Value(`{"model":"m1"}`))
+			s.opt.StartMetadata = func(Meta) chunk.Value { return chunk.Value(`{"model":"m1"}`) }
 			s.opt.StepMetadata = func(m Meta) chunk.Value { return chunk.Value(fmt.Sprintf(`{"steps":%d}`, m.Steps)) }
 			s.opt.FinishMetadata = func(m Meta) chunk.Value {
 				return chunk.Value(fmt.Sprintf(`{"run":%q,"ms":%d,"in":%d,"out":%d,"cached":%d,"why":%q}`,

@@ -10,9 +10,3 @@ func Header() map[string]string {
 		"X-Accel-Buffering":             "no",
 	}
 }
-
-// Comments are ignored by the client. Send Opened at the start of a response and KeepAlive after a period without frames.
-const (
-	Opened    = ": stream-open\n\n"
-	KeepAlive = ": keep-alive\n\n"
-)

@@ -49,9 +49,6 @@ type Options struct {
 	OnUnknown func(chunk.Type)
 }
 
-// Static returns a function that returns v.
-func Static(v chunk.Value) func(Meta) chunk.Value { return func(Meta) chunk.Value { return v } }
-
 // Failure is an error that ends a message.
 type Failure struct {
 	Text string // of the record

@@ -216,11 +216,7 @@ var approvalOptions = []byte(`[{"id":"approve","label":"Approve"},{"id":"deny","
 func (w *Writer) openInterrupt(it *item, requestID string) {
 	w.frames.Open("interrupt")
 	w.frames.String("requestId", requestID)
-	token := ""
-	if w.opt.Token != nil {
-		token = w.opt.Token(it.rec.Session, requestID)
-	}
-	w.frames.String("resumeToken", token)
+	w.frames.String("resumeToken", "") // see the package
 	w.labels(it.content("agentType"))
 }
 

@@ -1,7 +1,7 @@
 // Package kortyx translates the chunks of Kortyx agents to chunks of the log, and writes the records of a turn as the server-sent events that Kortyx's clients
 // read.
 //
-//	w := kortyx.NewWriter(kortyx.Options{Token: key.Token})
+//	w := kortyx.NewWriter(kortyx.Options{})
 //	for rec := range records { // from the run_started of the turn
 //		frames = w.Append(frames[:0], rec)
 //		… write them, flush …
@@ -59,7 +59,8 @@
 // # Resume tokens
 //
 // The token of a question is a secret that resumes a run in a user's name. The Translator keeps the tokens of a Kortyx agent out of the log, see
-// Translator.Interrupts. The Writer writes tokens that Options.Token derives, see TokenKey for the reasons.
+// Translator.Interrupts. The Writer writes empty tokens: an application answers with the route of the server
+// for approvals, whose client is authenticated.
 //
 // # To the log
 //
@@ -86,7 +87,7 @@
 //
 // # Snapshots
 //
-// AppendSnapshot and AppendContent have what a page loads before it follows the stream: messages, the states of structured data, and pending requests in the forms
+// AppendContent has what a page loads before it follows the stream: messages, the states of structured data, and pending requests in the forms
 // of Kortyx's React client. The stream of values that are not structured data of a Kortyx agent has another id there than live: the snapshot does not have the
 // sequence of the record.
 package kortyx

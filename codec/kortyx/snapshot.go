@@ -9,23 +9,8 @@ import (
 	"github.com/tailrace/tailrace/projector/fold"
 )
 
-// SnapshotOptions selects what a snapshot shows.
-type SnapshotOptions struct {
-	// Partial includes an answer in flight, for reading. Otherwise everything is in the state just before that answer, and the stream from there has the whole
-	// answer.
-	Partial bool
-
-	// Token is that of the Options of the stream.
-	Token func(s chunk.Session, requestID string) string
-}
-
-// AppendSnapshot is AppendContent for a snapshot, which must be HasAllMessages.
-func AppendSnapshot(dst []byte, s fold.Snapshot, o SnapshotOptions) []byte {
-	return AppendContent(dst, s.Content(o.Partial), o)
-}
-
 // AppendContent appends what a client is shown of a session as one line of JSON, in the forms of Kortyx's client: its messages, the states of its structured data and
-// its pending requests. Partial of the options has no effect.
+// its pending requests.
 //
 //	{"sessionId":"s1",
 //	 "messages":[{"id":"msg-1","role":"assistant","content":"…","contentPieces":[…],"metadata":{…}}],
@@ -37,15 +22,14 @@ func AppendSnapshot(dst []byte, s fold.Snapshot, o SnapshotOptions) []byte {
 //	 "before":"msg-4"}                                                         of a page; null if there are no older messages
 //
 // Hidden messages are omitted.
-func AppendContent(dst []byte, c fold.Content, o SnapshotOptions) []byte {
-	return (&snapshotWriter{of: c, opt: o}).append(dst)
+func AppendContent(dst []byte, c fold.Content) []byte {
+	return (&snapshotWriter{of: c}).append(dst)
 }
 
 type snapshotWriter struct {
 	rawjson.Object
 
 	of       fold.Content
-	opt      SnapshotOptions
 	question object // of a Kortyx agent, that the session waits for; nil for none
 }
 
@@ -249,7 +233,7 @@ func (w *snapshotWriter) message(m *shownMessage) {
 func (w *snapshotWriter) approvalPiece(c *fold.ToolCall) []byte {
 	o := rawjson.Begin(nil)
 	o.String("type", "interrupt")
-	o.String("resumeToken", w.token(c.Approval.ID))
+	o.String("resumeToken", "")
 	o.String("requestId", c.Approval.ID)
 	o.String("kind", "choice")
 	o.String("question", "Approve "+c.Name+"?")
@@ -274,7 +258,7 @@ func (w *snapshotWriter) questionPiece(m object) []byte {
 	o := rawjson.Begin(nil)
 	o.String("type", "interrupt")
 	id := m.or("requestId", "")
-	o.String("resumeToken", w.token(id))
+	o.String("resumeToken", "")
 	o.String("requestId", id)
 	o.String("kind", input.or("kind", "choice"))
 	o.Raw("question", stringOf(input["question"]))
@@ -315,13 +299,6 @@ func firstString(values ...chunk.Value) []byte {
 	return nil
 }
 
-func (w *snapshotWriter) token(requestID string) string {
-	if w.opt.Token == nil {
-		return ""
-	}
-	return w.opt.Token(w.of.Session, requestID)
-}
-
 // structured writes the streams that are not in messages.
 func (w *snapshotWriter) structured() {
 	var list []chunk.Value
@@ -356,7 +333,7 @@ func (w *snapshotWriter) pending() {
 		}
 		c := list[i]
 		o := rawjson.Begin(w.Dst)
-		o.String("token", w.token(c.ApprovalID))
+		o.String("token", "")
 		o.String("requestId", c.ApprovalID)
 		o.Nest("schema")
 		o.String("kind", "choice")
@@ -374,7 +351,7 @@ func (w *snapshotWriter) pending() {
 func (w *snapshotWriter) questionRequest(dst []byte) []byte {
 	id, input := w.question.or("requestId", ""), w.question.object("input")
 	o := rawjson.Begin(dst)
-	o.String("token", w.token(id))
+	o.String("token", "")
 	o.String("requestId", id)
 	schema := rawjson.Begin(nil)
 	for _, name := range []string{"kind", "multiple", "question", "id", "schemaId", "schemaVersion", "meta"} {

@@ -2,6 +2,7 @@ package kortyx
 
 import (
 	"maps"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -132,12 +133,7 @@ func (w *Writer) truncated(it *item) {
 	}
 	b, _ := chunk.As[chunk.Truncated](c)
 	removed := func(at chunk.Ordinal) bool {
-		for _, r := range b.Removed {
-			if int64(at) >= r.First && int64(at) <= r.Last {
-				return true
-			}
-		}
-		return false
+		return slices.ContainsFunc(b.Removed, func(r chunk.OrdinalRange) bool { return int64(at) >= r.First && int64(at) <= r.Last })
 	}
 	maps.DeleteFunc(w.calls, func(key callKey, c call) bool { return key.agent == "" && removed(c.at) })
 	w.state.restore(removed)

@@ -33,10 +33,6 @@ type Options struct {
 
 	// Checkpoints is the number of checkpoints of the session before the turn.
 	Checkpoints int64
-
-	// Token returns the resume token of a question to the user, see TokenKey. Without it questions have an empty token: a client cannot answer them in Kortyx's
-	// way, and the application posts the answer to the server's own route for approvals.
-	Token func(s chunk.Session, requestID string) string
 }
 
 // Writer writes one turn of a session. It implements dialect.Writer.

@@ -382,7 +382,7 @@ func TestScenes(t *testing.T) {
 // With every option clients accept the bytes; without steps and with the output
 // of sub-agents the message differs.
 func TestOptions(t *testing.T) {
-	metadata := dialect.Static(chunk.Value(`{"a":{"__proto__":1},"b":null}`))
+	metadata := func(dialect.Meta) chunk.Value { return chunk.Value(`{"a":{"__proto__":1},"b":null}`) }
 	bothMajors(t, func(t *testing.T, j *sdkClient) {
 		t.Helper()
 		for name, opt := range map[string]dialect.Options{

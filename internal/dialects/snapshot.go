@@ -11,7 +11,7 @@ import (
 
 var snapshots = map[string]func(dst []byte, c fold.Content) []byte{
 	dialect.AGUI:   agui.AppendContent,
-	dialect.Kortyx: func(dst []byte, c fold.Content) []byte { return kortyx.AppendContent(dst, c, kortyx.SnapshotOptions{}) },
+	dialect.Kortyx: kortyx.AppendContent,
 	dialect.Mastra: func(dst []byte, c fold.Content) []byte {
 		return mastra.AppendSnapshot(dst, aisdk.FrontendSnapshot{
 			Messages: aisdk.UIMessages(c.Messages), StreamSequence: c.Position.Seq, Status: c.Status, Session: c.Session, Run: c.Run,

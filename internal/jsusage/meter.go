@@ -14,6 +14,7 @@ import (
 	"context"
 	"crypto/rand"
 	"log/slog"
+	"slices"
 	"sync"
 	"time"
 
@@ -257,12 +258,7 @@ func (m *Meter) flush(ctx context.Context) bool {
 		})
 	}
 	writing.Wait()
-	for _, ok := range results {
-		if !ok {
-			return false
-		}
-	}
-	return true
+	return !slices.ContainsFunc(results, func(ok bool) bool { return !ok })
 }
 
 // flushDay stores the tokens of a day, and reports whether it was successful.

@@ -3,6 +3,7 @@ package view
 import (
 	"fmt"
 	"maps"
+	"slices"
 
 	"github.com/tailrace/tailrace/chunk"
 	"github.com/tailrace/tailrace/internal/rawjson"
@@ -58,12 +59,7 @@ func (in ruleSet) chat(subAgents bool) *Chat {
 
 // calls reports whether chats show the calls of tools.
 func (in ruleSet) calls() bool {
-	for _, t := range toolTypes {
-		if in[t] == nil {
-			return false
-		}
-	}
-	return true
+	return !slices.ContainsFunc(toolTypes, func(t chunk.Type) bool { return in[t] == nil })
 }
 
 // chatRules returns the rules for records. They hide the types of the parts that chatPage hides, and members where it hides them.

@@ -2,6 +2,7 @@ package view
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"unicode/utf8"
 
@@ -57,12 +58,7 @@ func fromMember(t chunk.Type, path ...string) source { return source{t, path} }
 
 // allOf reports whether all sources are shown.
 func (in ruleSet) allOf(sources ...source) bool {
-	for _, f := range sources {
-		if !in[f.typ].showsIfListed(f.path...) {
-			return false
-		}
-	}
-	return true
+	return !slices.ContainsFunc(sources, func(f source) bool { return !in[f.typ].showsIfListed(f.path...) })
 }
 
 // open returns a rule for an object with these visible members.

@@ -71,10 +71,5 @@ func covers(set []chunk.OrdinalRange, first, last int64) bool {
 	if first > last {
 		return true
 	}
-	for _, r := range set {
-		if r.First <= first && last <= r.Last {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(set, func(r chunk.OrdinalRange) bool { return r.First <= first && last <= r.Last })
 }

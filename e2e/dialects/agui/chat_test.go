@@ -122,7 +122,7 @@ func (s *server) sameMessages(t *testing.T, v result) {
 		Messages []map[string]any `json:"messages"`
 		State    any              `json:"state"`
 	}
-	if err := json.Unmarshal(dialect.AppendSnapshot(nil, folded(t, s.log), dialect.SnapshotOptions{Partial: true}), &want); err != nil {
+	if err := json.Unmarshal(dialect.AppendContent(nil, folded(t, s.log).Content(true)), &want); err != nil {
 		t.Fatal(err)
 	}
 	for _, list := range [][]map[string]any{v.Messages, want.Messages} {

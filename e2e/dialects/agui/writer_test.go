@@ -137,7 +137,7 @@ func compare(t *testing.T, name string, v result, log []chunk.Record) {
 		Messages []map[string]any `json:"messages"`
 		State    any              `json:"state"`
 	}
-	if err := json.Unmarshal(dialect.AppendSnapshot(nil, folded(t, log), dialect.SnapshotOptions{Partial: true}), &s); err != nil {
+	if err := json.Unmarshal(dialect.AppendContent(nil, folded(t, log).Content(true)), &s); err != nil {
 		t.Fatal(err)
 	}
 	if got, want := npm.AGUIMessages(v.Messages), npm.AGUIMessages(s.Messages); got != want {
@@ -222,7 +222,7 @@ func TestFromSnapshot(t *testing.T) {
 			Messages json.RawMessage `json:"messages"`
 			State    json.RawMessage `json:"state"`
 		}
-		if err := json.Unmarshal(dialect.AppendSnapshot(nil, folded(t, log[:cut]), dialect.SnapshotOptions{Partial: true}), &s); err != nil {
+		if err := json.Unmarshal(dialect.AppendContent(nil, folded(t, log[:cut]).Content(true)), &s); err != nil {
 			t.Fatal(err)
 		}
 		w := primed(log[:cut], id, dialect.Options{})
