@@ -66,6 +66,7 @@ var acts = []act{
 	{"delete a command", "$JS.API.STREAM.MSG.DELETE.TR_COMMANDS", []natsauth.Role{projector, operator}},
 	{"purge the revocations", "$JS.API.STREAM.PURGE.KV_TR_CREDENTIALS", []natsauth.Role{operator}},
 	{"delete a revocation", "$JS.API.STREAM.MSG.DELETE.KV_TR_CREDENTIALS", []natsauth.Role{operator}},
+	{"delete a dead letter", "$JS.API.STREAM.MSG.DELETE.TR_DEADLETTERS", []natsauth.Role{operator}},
 	{"delete an answer", "$JS.API.STREAM.MSG.DELETE.KV_TR_INBOX", []natsauth.Role{operator}},
 
 	{"write the lease of a projector", "$KV.TR_SNAPSHOTS.turn.projector-x", []natsauth.Role{projector, operator}},

@@ -45,9 +45,6 @@ func Of(role Role, cfg Config) (jwt.Permissions, error) {
 		for _, s := range streams {
 			g.call("STREAM.CREATE." + s.Name)
 		}
-		if len(g.logs) > 1 { // a log that had one partition: the bucket of its snapshots is marked as that of partition 0
-			g.call("STREAM.UPDATE.KV_" + g.layout.Snapshots())
-		}
 	case Edge:
 		g.edge()
 	case Projector:
@@ -327,7 +324,6 @@ func (g *grants) projector() {
 		g.store("$KV." + bucket + ".>")
 	}
 	g.store("$O."+l.Objects()+".C.>", "$O."+l.Objects()+".M.>")
-	g.call("STREAM.MSG.DELETE." + l.DeadLetterStream())
 	g.publish(l.AllDeadLetters()...)
 	g.readMessages(l.DeadLetterStream())
 	g.command()

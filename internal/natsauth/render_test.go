@@ -28,7 +28,7 @@ func TestGolden(t *testing.T) {
 		cfg     natsauth.Config
 		account string
 	}{
-		"setup":        {role: natsauth.Setup},
+		"setup":        {role: natsauth.Setup, cfg: natsauth.Config{Layout: subjects.Layout{Partitions: 2}}},
 		"edge":         {role: natsauth.Edge},
 		"edge-deletes": {role: natsauth.Edge, cfg: natsauth.Config{AllowDelete: true}},
 		"edge-ingest":  {role: natsauth.Edge, cfg: natsauth.Config{AllowIngest: true}},
