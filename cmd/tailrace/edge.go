@@ -186,7 +186,7 @@ func (f *httpServer) assembleServer() error {
 	}
 	f.server = sseedge.NewServer(cfg, handler)
 	if limit := connectionLimit(descriptors()); limit > 0 {
-		f.listener = httpkit.LimitConnections(f.listener, limit, f.server)
+		f.listener = httpkit.LimitConnections(f.listener, limit, f.server, f.b.cfg.TrustedProxies)
 	}
 	return nil
 }

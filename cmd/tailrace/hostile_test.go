@@ -2,13 +2,13 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"net"
 	"net/http"
 	"slices"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
@@ -100,28 +100,25 @@ func (x *hostile) write(tenant string, sessions, messages int) {
 	}
 }
 
-func (x *hostile) send(text string) {
-	x.t.Helper()
+// send sends a request, and returns its connection.
+func (x *hostile) send(text string) (net.Conn, error) {
 	conn, err := net.Dial("tcp", strings.TrimPrefix(x.url, "http://"))
 	if err != nil {
-		x.t.Fatal(err)
+		return nil, err
 	}
-	x.t.Cleanup(func() { conn.Close() })
-	if err := conn.(*net.TCPConn).SetReadBuffer(4 << 10); err != nil { //nolint:forcetypeassert // of a dial to TCP
-		x.t.Fatal(err)
-	}
-	if _, err := io.WriteString(conn, text); err != nil {
-		x.t.Logf("the edge has ended a request: %v", err)
-	}
+	err = errors.Join(conn.(*net.TCPConn).SetReadBuffer(4<<10), second(io.WriteString(conn, text))) //nolint:forcetypeassert // of a dial to TCP
+	return conn, err
 }
 
-// unfinished opens requests whose bodies stop, first large ones and then smaller ones in what the edge has left.
+func second(_ int, err error) error { return err }
+
+// unfinished sends requests whose bodies stop, large ones and small ones in what the edge has left. When the edge ends one, another one follows.
 func (x *hostile) unfinished(path string) {
 	x.t.Helper()
 	bodies := x.edge.edge.Shared().Bodies
 	for _, size := range []int{900 << 10, 200 << 10, 100 << 10, 60 << 10} {
-		head := fmt.Sprintf("POST PATH HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer %s\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n", x.token, size+100)
-		for n := range 32 << 20 / size {
+		head := fmt.Sprintf("Host: localhost\r\nAuthorization: Bearer %s\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n%s", x.token, size+100, strings.Repeat("x", size))
+		for n := range min(40, 16<<20/size) {
 			of := path
 			if strings.Contains(path, "%s") { // a run has one request for lines
 				session := fmt.Sprintf("lines-%d-%d", size, n)
@@ -130,7 +127,16 @@ func (x *hostile) unfinished(path string) {
 				}
 				of = fmt.Sprintf(path, session)
 			}
-			x.send(strings.Replace(head, "PATH", of, 1) + strings.Repeat("x", size))
+			x.repeat(func(ctx context.Context) {
+				conn, err := x.send("POST " + of + " HTTP/1.1\r\n" + head)
+				if conn != nil {
+					defer conn.Close()
+					defer context.AfterFunc(ctx, func() { conn.Close() })()
+				}
+				if err == nil {
+					_, _ = io.Copy(io.Discard, conn) // until the edge ends it
+				}
+			})
 		}
 	}
 	natstest.Eventually(x.t, "the edge holds bodies", func(context.Context) error {
@@ -141,27 +147,45 @@ func (x *hostile) unfinished(path string) {
 	})
 }
 
+// repeat does something again and again until the test ends.
+func (x *hostile) repeat(f func(context.Context)) {
+	ctx, cancel := context.WithCancel(x.t.Context())
+	ended := make(chan struct{})
+	x.t.Cleanup(func() { cancel(); <-ended })
+	go func() {
+		defer close(ended)
+		ticker := time.NewTicker(100 * time.Millisecond) // the machine has other work too
+		defer ticker.Stop()
+		for ctx.Err() == nil {
+			f(ctx)
+			select {
+			case <-ticker.C:
+			case <-ctx.Done():
+			}
+		}
+	}()
+}
+
 // unread requests pages of many sessions, and reads nothing of the responses.
 func (x *hostile) unread() {
 	x.t.Helper()
 	for n := range 12 {
-		x.send(fmt.Sprintf("GET /v1/sessions/long%d/snapshot HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer %s\r\n\r\n", n, x.token))
+		conn, err := x.send(fmt.Sprintf("GET /v1/sessions/long%d/snapshot HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer %s\r\n\r\n", n, x.token))
+		if err != nil {
+			x.t.Fatal(err)
+		}
+		x.t.Cleanup(func() { conn.Close() })
 	}
 }
 
 // earlier requests earlier states of many sessions all the time.
 func (x *hostile) earlier() {
 	x.t.Helper()
-	ctx, cancel := context.WithCancel(x.t.Context())
-	var loops sync.WaitGroup
-	x.t.Cleanup(func() { cancel(); loops.Wait() })
 	for n := range 12 {
-		loops.Go(func() {
-			for ctx.Err() == nil {
-				resp, err := do(ctx, http.MethodGet, fmt.Sprintf("%s/v1/sessions/long%d/snapshot?at=%d", x.url, n, x.position), "", map[string]string{"Authorization": "Bearer " + x.token})
-				if err == nil {
-					resp.Body.Close()
-				}
+		x.repeat(func(ctx context.Context) {
+			resp, err := do(ctx, http.MethodGet, fmt.Sprintf("%s/v1/sessions/long%d/snapshot?at=%d", x.url, n, x.position), "", map[string]string{"Authorization": "Bearer " + x.token})
+			if err == nil {
+				resp.Body.Close()
 			}
 		})
 	}

@@ -52,7 +52,7 @@ func (b *app) newOps(ctx context.Context) (*ops, error) {
 	if err != nil {
 		return nil, fmt.Errorf("%w; choose another address with --ops-listen, or none with --ops-listen=", err)
 	}
-	o := &ops{listener: httpkit.LimitConnections(listener, opsConnections, nil), tls: secure}
+	o := &ops{listener: httpkit.LimitConnections(listener, opsConnections, nil, nil), tls: secure}
 	scheme := "http://"
 	if secure != nil {
 		scheme = "https://"

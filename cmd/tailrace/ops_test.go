@@ -80,7 +80,7 @@ func TestFullEdge(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	edge.listener = httpkit.LimitConnections(edge.listener, 2, edge.server) // the limit of files is that of the test
+	edge.listener = httpkit.LimitConnections(edge.listener, 2, edge.server, nil) // the limit of files is that of the test
 	active, changed := make(chan string, 100), edge.server.ConnState
 	edge.server.ConnState = func(c net.Conn, state http.ConnState) {
 		changed(c, state)

@@ -35,6 +35,7 @@ type Translator struct {
 	messageID string
 	rests     dialect.Rests
 	out       []chunk.Chunk // result for the current chunk so far
+	unused    bool          // the current chunk has a value that was read and is not in out
 }
 
 // New creates a Translator.
@@ -125,8 +126,14 @@ func (t *Translator) handleChunk(a *agent, whole chunk.Value) {
 	if run, ok := m.text("runId"); ok && run != "" {
 		a.run = run
 	}
-	mark := len(t.out)
+	mark, outer := len(t.out), t.unused
+	t.unused = false
 	understood := t.translate(a, m)
+	read := members
+	if t.unused {
+		read = membersOfRepeated
+	}
+	t.unused = outer
 	valid := t.out[:mark]
 	for _, c := range t.out[mark:] {
 		if c.Validate() != nil {
@@ -141,12 +148,12 @@ func (t *Translator) handleChunk(a *agent, whole chunk.Value) {
 	case !understood:
 		t.passThrough(a, m)
 	default:
-		t.keepRest(a, m, mark)
+		t.keepRest(a, m, mark, read)
 	}
 }
 
 // keepRest keeps what a chunk has besides what was read.
-func (t *Translator) keepRest(a *agent, m message, mark int) {
+func (t *Translator) keepRest(a *agent, m message, mark int, read dialect.LeftOut) {
 	kind := m.kind
 	if strings.HasPrefix(kind, "data-") {
 		kind = "data-"
@@ -154,7 +161,7 @@ func (t *Translator) keepRest(a *agent, m message, mark int) {
 	if members[kind] == nil {
 		return // it is translated as a whole
 	}
-	if rest := t.rests.Of(dialect.Read(m.whole), kind, members); rest != nil {
+	if rest := t.rests.Of(dialect.Read(m.whole), kind, read); rest != nil {
 		b := chunk.Custom{EventName: keptPrefix + dialect.RestEvent, Data: redact(rest, chunk.MaxDepth)}
 		t.out = dialect.Keep(t.out, mark, chunk.Chunk{AgentID: a.session, AgentType: a.kind, Step: a.step, Body: b})
 	}
@@ -198,6 +205,7 @@ func (t *Translator) emitPart(a *agent, b chunk.Body, p object) {
 	t.emit(a, b)
 	part := chunk.PartOf([]chunk.Member{{Name: chunk.PartMember, Value: append(append(chunk.Value(`{"providerMetadata":`), orNull(p["providerMetadata"])...), '}')}})
 	t.out[len(t.out)-1].Extra = part.Extra()
+	t.unused = t.unused || part.ProviderMetadata == nil && !p["providerMetadata"].IsNull()
 }
 
 // translate writes the chunks for m, or reports false and writes none.
@@ -331,6 +339,7 @@ func (t *Translator) file(a *agent, p object) bool {
 	case !ok || !has && !isBase64:
 		return false
 	case isBase64:
+		t.unused = has && data != base64
 		data = "data:" + mediaType + ";base64," + base64
 	case !strings.Contains(data, ":"):
 		data = "data:" + mediaType + ";base64," + data

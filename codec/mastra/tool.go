@@ -23,9 +23,7 @@ func (t *Translator) translateTool(a *agent, m message) bool {
 		return t.translateOther(a, m)
 	}
 	c := a.call(id)
-	if name, ok := m.payload.text("toolName"); ok {
-		c.name = name
-	}
+	c.name = m.payload.or("toolName", c.name)
 	switch m.kind {
 	case "tool-call-input-streaming-start":
 		if c.args == nil {
@@ -95,6 +93,7 @@ func (a *agent) call(id string) *call {
 func (t *Translator) emitToolStart(a *agent, id string, args chunk.Value, p object) {
 	c := a.call(id)
 	if c.started {
+		t.unused = true
 		return
 	}
 	c.started, c.args = true, nil

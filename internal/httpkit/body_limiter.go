@@ -218,12 +218,15 @@ func (s *reservation) release() {
 	s.small, s.large = 0, 0
 }
 
-// Reserve returns a function that sets the size of the buffer of a body that is read piece by piece, 0 to release it, and reports false if there is no memory for it. It
-// is called by one goroutine.
+// Reserve returns a function that sets the size of the buffers of a body that is read piece by piece, and reports false if there is no memory for it. Less memory than
+// before is counted when there is none any more, with the size 0. It is called by one goroutine.
 func (b *BodyLimiter) Reserve(ctx context.Context) (resize func(bytes int) bool) {
 	mine, size := &reservation{of: b, client: ClientOf(ctx)}, int64(0)
 	return func(bytes int) bool {
-		if bytes > 0 && !mine.grow(int64(bytes)) {
+		switch {
+		case bytes > 0 && int64(bytes) <= size:
+			return true
+		case bytes > 0 && !mine.grow(int64(bytes)):
 			return false
 		}
 		mine.shrink(size)

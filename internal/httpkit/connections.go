@@ -5,16 +5,19 @@ import (
 	"crypto/tls"
 	"net"
 	"net/http"
+	"net/netip"
 	"sync"
 )
 
 // LimitConnections returns a listener with at most limit open connections. When there are as many, the one that has been without a request for the longest time is closed
-// for the next one; if all have requests, the next one waits. One public address has at most half of them; further ones of it are closed at once.
+// for the next one; if all have requests, the next one waits. One public address has at most half of them, unless it is that of a proxy; further ones of it are closed at once.
 //
-// server tells which connections have requests. Without it, which is nil, the oldest one is closed: a listener that lets clients wait would be no use for probes, since a
-// live process that does not answer is restarted.
-func LimitConnections(listener net.Listener, limit int, server *http.Server) net.Listener {
-	l := &limitedListener{Listener: listener, budget: NewBudget(int64(limit)), freed: make(chan struct{}, 1), closed: make(chan struct{})}
+// server tells which connections have requests. Without it, which is nil, the oldest one is closed, and addresses have no share: a listener that lets clients wait would be
+// no use for probes, since a live process that does not answer is restarted.
+func LimitConnections(listener net.Listener, limit int, server *http.Server, proxies []netip.Prefix) net.Listener {
+	l := &limitedListener{
+		Listener: listener, shared: server != nil, proxies: proxies, budget: NewBudget(int64(limit)), freed: make(chan struct{}, 1), closed: make(chan struct{}),
+	}
 	if server != nil {
 		server.ConnState = l.changed
 	}
@@ -24,10 +27,12 @@ func LimitConnections(listener net.Listener, limit int, server *http.Server) net
 type limitedListener struct {
 	net.Listener
 
-	budget *Budget
-	freed  chan struct{} // has an element when a connection was closed or has no request any more
-	closed chan struct{}
-	once   sync.Once
+	shared  bool // addresses have a share
+	proxies []netip.Prefix
+	budget  *Budget
+	freed   chan struct{} // has an element when a connection was closed or has no request any more
+	closed  chan struct{}
+	once    sync.Once
 
 	mu   sync.Mutex // guards idle
 	idle list.List  // of *limitedConn without a request, oldest first
@@ -52,7 +57,7 @@ func (l *limitedListener) Accept() (net.Conn, error) {
 			return nil, err
 		}
 		c := &limitedConn{Conn: conn, listener: l}
-		if a, ok := parseAddress(conn.RemoteAddr().String()); ok && !exempt(a) {
+		if a, ok := parseAddress(conn.RemoteAddr().String()); ok && l.shared && !exempt(a) && !isTrusted(a, l.proxies) {
 			c.client.address = network(a)
 		}
 		if l.admit(c) {

@@ -2,6 +2,7 @@ package httpkit
 
 import (
 	"net"
+	"net/http"
 	"net/netip"
 	"testing"
 	"time"
@@ -30,14 +31,15 @@ func (a addressed) Accept() (net.Conn, error) {
 
 func (c addressedConn) RemoteAddr() net.Addr { return c.from }
 
-// One public address has at most half of the connections, also if it opens more; another one then gets some, and private addresses, of proxies, have no share.
+// One public address has at most half of the connections, also if it opens more; another one then gets some, and private addresses and those of proxies have no share.
 func TestConnectionsOfAnAddress(t *testing.T) {
 	inner, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
 	}
 	from := make(chan string, 100)
-	listener := LimitConnections(addressed{inner, from}, 8, nil)
+	server := new(http.Server) // whose ConnState is not called: all connections count as idle
+	listener := LimitConnections(addressed{inner, from}, 8, server, []netip.Prefix{netip.MustParsePrefix("203.0.113.0/24")})
 	defer listener.Close()
 	accepted := make(chan net.Conn, 100)
 	go func() {
@@ -83,9 +85,11 @@ func TestConnectionsOfAnAddress(t *testing.T) {
 			t.Errorf("connection %d of another address: open %t, want half of what is left", n+1, open)
 		}
 	}
-	for range 20 { // each one takes the place of the oldest
-		if !dial("10.0.0.1") {
-			t.Error("a connection of a private address was closed")
+	for _, proxy := range []string{"10.0.0.1", "203.0.113.9"} {
+		for range 20 { // each one takes the place of the oldest
+			if !dial(proxy) {
+				t.Errorf("a connection of %s was closed", proxy)
+			}
 		}
 	}
 }

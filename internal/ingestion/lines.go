@@ -29,7 +29,8 @@ type Lines struct {
 	format Format
 	limit  int
 	resize func(bytes int) bool
-	sized  int
+	sized  int  // what resize was called with
+	again  bool // Next was called, and the body was not read since then
 
 	buf        []byte
 	start, end int // of what was read and not returned
@@ -45,8 +46,8 @@ type Lines struct {
 // smallLine is the size of the buffers of which resize is not asked.
 const smallLine = 4 << 10
 
-// NewLines returns a reader of a body. A line may have at most limit bytes. resize is called with the memory of an unfinished long line, in bytes, before it grows, and
-// with 0 between lines; false ends the reading with ErrLineMemory. nil allows all.
+// NewLines returns a reader of a body. A line may have at most limit bytes. resize is called with the memory of an unfinished long line, in bytes, before the body is read
+// for it and before that memory grows, and with 0 when there is none; false ends the reading with ErrLineMemory. nil allows all.
 func NewLines(in io.Reader, format Format, limit int, resize func(bytes int) bool) *Lines {
 	return &Lines{in: in, format: format, limit: limit, resize: resize}
 }
@@ -57,6 +58,7 @@ var ErrLineMemory = errors.New("no memory for a long line")
 // Next returns the next line without its end, which is valid until the next call, and its number in the body, from 1. It returns io.EOF at the end of the body. A line that was cut by
 // another error is not returned. After ErrLineTooLarge and ErrLineMemory the number is that of the line.
 func (l *Lines) Next() (line []byte, number int64, err error) {
+	l.again = true
 	if l.format == NDJSON {
 		line, err = l.physical()
 		if err != nil && !isLineError(err) {
@@ -186,10 +188,11 @@ func (l *Lines) fill() error {
 	case l.end < smallLine:
 		size = smallLine
 	}
+	if !l.allow(size, cap(l.data)) {
+		return ErrLineMemory
+	}
+	l.again = false
 	if size != len(l.buf) {
-		if !l.allow(size, cap(l.data)) {
-			return ErrLineMemory
-		}
 		l.buf = append(make([]byte, 0, size), l.buf[:l.end]...)[:size]
 	}
 	n, err := l.in.Read(l.buf[l.end:])
@@ -206,7 +209,7 @@ func (l *Lines) allow(buffer, data int) bool {
 			size += n
 		}
 	}
-	if size == l.sized || l.resize == nil {
+	if l.resize == nil || size == l.sized && (size == 0 || !l.again) {
 		return true
 	}
 	l.sized = size

@@ -92,3 +92,24 @@ func TestLimitOfEvents(t *testing.T) {
 		}
 	}
 }
+
+// The memory of a long line is asked for before its body is read, also if the line before it had as much, and not again while it comes in small pieces.
+func TestMemoryOfLongLines(t *testing.T) {
+	half := strings.Repeat("x", 5000)
+	in := io.MultiReader(strings.NewReader(half), strings.NewReader(half+"\n"+half), strings.NewReader(half+"\n"+half), iotest.OneByteReader(strings.NewReader("abc")), strings.NewReader("\nshort\n"),
+		strings.NewReader("end\n"))
+	var asked []int
+	lines := NewLines(in, NDJSON, 40_000, func(bytes int) bool { asked = append(asked, bytes); return true })
+	var calls []string
+	for {
+		asked = nil
+		text, _, err := lines.Next()
+		if err != nil {
+			break
+		}
+		calls = append(calls, fmt.Sprint(len(text), asked))
+	}
+	if want := []string{"10000 [8192 16384]", "10000 [16384]", "5003 [16384]", "5 []", "3 [0]"}; !slices.Equal(calls, want) {
+		t.Errorf("got %q, want %q", calls, want)
+	}
+}

@@ -97,8 +97,9 @@ type transfer struct {
 	r       *http.Request
 	control *http.ResponseController
 
-	mu          sync.Mutex // guards interrupted, and orders it and the read deadlines
+	mu          sync.Mutex // guards the fields below, and orders the read deadlines
 	interrupted bool
+	deadline    time.Time // of the present piece, zero for none
 
 	appends  bool // the client has not said where the lines begin
 	start    time.Time
@@ -196,11 +197,18 @@ func (t *transfer) expectPiece(bytes int) bool {
 	if t.interrupted {
 		return true
 	}
-	var deadline time.Time
+	t.deadline = time.Time{}
 	if bytes > 0 {
-		deadline = time.Now().Add(t.server.cfg.RequestTimeout)
+		t.deadline = time.Now().Add(t.server.cfg.RequestTimeout)
 	}
-	return t.control.SetReadDeadline(deadline) == nil
+	return t.control.SetReadDeadline(t.deadline) == nil
+}
+
+// isLate reports whether the present piece has taken too long. The error of the body does not tell: it ends the context of the request, which interrupts the body.
+func (t *transfer) isLate() bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return !t.deadline.IsZero() && !time.Now().Before(t.deadline)
 }
 
 // interrupt ends the body for the goroutine that may wait for it.
@@ -272,6 +280,9 @@ func (t *transfer) outcome(ctx context.Context, err error) (*httpkit.Problem, st
 	if err == nil {
 		t.complete = true
 		return nil, httpkit.EndClean
+	}
+	if _, ofBody := errors.AsType[bodyError](err); (ofBody || errors.Is(err, context.Canceled)) && t.isLate() {
+		err = os.ErrDeadlineExceeded
 	}
 	flush, cancel := t.server.timeout(ctx)
 	defer cancel()
