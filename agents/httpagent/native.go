@@ -14,7 +14,13 @@ type nativeTranslator struct {
 	ended  bool                // one of the chunks ended the stream
 	failed *chunk.StreamFailed // likewise, unsuccessfully
 	open   map[string]bool     // calls without an outcome
+	rests  dialect.Rests
 }
+
+// nativeRead are the members of the ends of a stream that are read; the others are kept. The SDK writes the ends.
+var nativeRead = dialect.LeaveOut(map[string]string{"": "agentId agentType timestamp step streamId"}).Reads(map[string]string{
+	"stream_end": "finalOutput.*", "stream_failed": "error errorDetail.message errorDetail.code",
+})
 
 func newNativeTranslator(r dialect.Run) dialect.Translator {
 	return &nativeTranslator{run: r, step: r.Step, open: make(map[string]bool)}
@@ -36,20 +42,40 @@ func (n *nativeTranslator) Translate(raw []byte) ([]chunk.Chunk, error) {
 		n.open[b.ToolCallID] = true
 	case chunk.ToolEnd:
 		delete(n.open, b.ToolCallID)
-	case chunk.StreamEnd, chunk.StreamPaused:
+	case chunk.StreamEnd:
 		n.ended = true
-		return nil, nil
+		rest := n.rest(raw, c)
+		if b.FinalOutput != nil {
+			rest = append(rest, n.own(chunk.Output{Output: *b.FinalOutput}))
+		}
+		return rest, nil
+	case chunk.StreamPaused:
+		n.ended = true
+		return n.rest(raw, c), nil
 	case chunk.StreamFailed:
 		n.ended, n.failed = true, &b
-		return nil, nil
+		return n.rest(raw, c), nil
 	}
 	c.Step = n.step
 	return []chunk.Chunk{c}, nil
 }
 
+// rest returns what an end of the stream has besides what is read.
+func (n *nativeTranslator) rest(raw []byte, c chunk.Chunk) []chunk.Chunk {
+	rest := n.rests.Of(dialect.Read(raw), string(c.Type()), nativeRead)
+	if rest == nil {
+		return nil
+	}
+	return []chunk.Chunk{n.own(chunk.Custom{EventName: Native + "." + dialect.RestEvent, Data: rest})}
+}
+
+func (n *nativeTranslator) own(b chunk.Body) chunk.Chunk {
+	return chunk.Chunk{AgentID: n.run.Session, AgentType: n.run.AgentType, Step: n.step, Body: b}
+}
+
 // End implements dialect.Translator.
 func (n *nativeTranslator) End() []chunk.Chunk {
-	end := chunk.Chunk{AgentID: n.run.Session, AgentType: n.run.AgentType, Step: n.step}
+	end := n.own(nil)
 	switch {
 	case n.failed != nil:
 		end.Body = *n.failed
