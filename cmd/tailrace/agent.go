@@ -264,7 +264,7 @@ func expandEnv(value string) (string, error) {
 func (b *app) newAgents() (*workers.Workers, error) {
 	agents, err := b.agents()
 	if err != nil {
-		return nil, err
+		return nil, usageError{err}
 	}
 	return b.newWorkers(b.cfg.serving(agents, b.log))
 }

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"errors"
 	"flag"
 	"fmt"
@@ -184,7 +185,7 @@ func (c config) validate() error {
 	if (subjects.Layout{Prefix: c.Prefix}).Validate() != nil {
 		return errors.New("prefix: want at most 128 bytes: tokens of A-Z a-z 0-9 _ - separated by dots, the first without _ in front")
 	}
-	return c.layout().Validate()
+	return cmp.Or(c.checkServers(), c.layout().Validate())
 }
 
 // checkIfSet checks a token that may be missing.

@@ -83,7 +83,7 @@ func (b *app) newHTTPServerWith(ctx context.Context, authenticators *authenticat
 	f := &httpServer{b: b, listener: listener, ops: ops, auth: authenticators, accounts: accounts}
 	if err := f.build(demo); err != nil {
 		accounts.close()
-		return nil, errors.Join(err, listener.Close(), ops.close())
+		return nil, errors.Join(usageError{err}, listener.Close(), ops.close()) // it asks no server
 	}
 	return f, nil
 }
@@ -182,7 +182,7 @@ func (f *httpServer) assembleServer() error {
 	}
 	handler, err := sseedge.CORS(f.b.cfg.CORSOrigins, f.edge)
 	if err != nil {
-		return usageError{fmt.Errorf("cors-origins: %w", err)}
+		return fmt.Errorf("cors-origins: %w", err)
 	}
 	f.server = sseedge.NewServer(cfg, handler)
 	if limit := connectionLimit(descriptors()); limit > 0 {
@@ -218,7 +218,7 @@ func (b *app) listen(ctx context.Context) (net.Listener, error) {
 		return nil, usageError{fmt.Errorf("listen is %q, want host:port", b.cfg.Listen)}
 	}
 	if ip := net.ParseIP(host); host != "localhost" && (ip == nil || !ip.IsLoopback()) && b.cfg.Auth == "" && !b.cfg.TrustNetwork {
-		return nil, fmt.Errorf("listen is %q, want a loopback address: requests are not authenticated; name authenticators with --auth, or set --trust-network if every client that can reach the edge may have all rights", b.cfg.Listen)
+		return nil, usageError{fmt.Errorf("listen is %q, want a loopback address: requests are not authenticated; name authenticators with --auth, or set --trust-network if every client that can reach the edge may have all rights", b.cfg.Listen)}
 	}
 	listener, err := sseedge.Listen(ctx, b.cfg.Listen, b.cfg.WriteTimeout)
 	if err != nil {

@@ -5,10 +5,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"log/slog"
 	"net/url"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"sync/atomic"
@@ -40,12 +42,12 @@ func dialNATS(role natsauth.Role, cfg config, log *slog.Logger, errs natsErrors,
 	if cfg.NATSNkey != "" {
 		key, err := nats.NkeyOptionFromSeed(cfg.NATSNkey)
 		if err != nil {
-			return conn, fmt.Errorf("nats-nkey %s: %w", cfg.NATSNkey, err)
+			return conn, usageError{fmt.Errorf("nats-nkey %s: %w", cfg.NATSNkey, err)}
 		}
 		opts = append(opts, key)
 	}
 	opts = append(opts, extra...)
-	at := "nats " + cfg.natsURL().String()
+	at := "nats-url " + cfg.natsURL().String()
 	if cfg.NATSContext == "" {
 		conn.nc, err = nats.Connect(string(cfg.natsURL()), opts...)
 	} else {
@@ -58,7 +60,10 @@ func dialNATS(role natsauth.Role, cfg config, log *slog.Logger, errs natsErrors,
 		if _, ok := errors.AsType[*url.Error](err); ok { // contains the password, or a part of it
 			err = errors.New("invalid URL")
 		}
-		return conn, fmt.Errorf("%s: %w", at, err)
+		if cfg.NATSCreds != "" && errors.Is(err, fs.ErrNotExist) {
+			at = "nats-creds"
+		}
+		return conn, usageError{fmt.Errorf("%s: %w", at, err)} // of the settings: the server is not waited for
 	}
 	return conn, nil
 }
@@ -105,6 +110,20 @@ func instance() string {
 		host = "unknown"
 	}
 	return host + "-" + strconv.Itoa(os.Getpid())
+}
+
+// checkServers returns an error for URLs that no server can have: the client would retry them indefinitely. It does not have the value, which may contain a password.
+func (c config) checkServers() error {
+	for _, server := range strings.FieldsFunc(string(c.NATSURL), func(r rune) bool { return r == ',' || r == ' ' }) {
+		if !strings.Contains(server, "://") {
+			server = "nats://" + server
+		}
+		at, err := url.Parse(server)
+		if err != nil || at.Hostname() == "" || strings.Contains(at.Hostname(), ":") && at.Host[0] != '[' || !slices.Contains([]string{"nats", "tls", "ws", "wss"}, at.Scheme) {
+			return errors.New("nats-url: want nats://, tls://, ws:// or wss://, a host and perhaps a port; several are separated by commas")
+		}
+	}
+	return nil
 }
 
 // hasServer reports whether the settings name a server.

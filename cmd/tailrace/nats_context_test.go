@@ -65,7 +65,7 @@ func TestNATSContext(t *testing.T) {
 		"--nats-context nowhere":         `nats-context nowhere: unknown context "nowhere"`,
 		"--nats-context /does/not/exist": "nats-context /does/not/exist: open",
 	} {
-		if out := tailrace(t, exitError, append([]string{"setup"}, strings.Fields(args)...)...); !strings.Contains(out, want) {
+		if out := tailrace(t, exitUsage, append([]string{"setup"}, strings.Fields(args)...)...); !strings.Contains(out, want) {
 			t.Errorf("%s: %s, want %q", args, out, want)
 		}
 	}

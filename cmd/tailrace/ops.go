@@ -45,7 +45,7 @@ func (b *app) newOps(ctx context.Context) (*ops, error) {
 	if b.cfg.OpsClientCA != "" {
 		var err error
 		if secure, err = tlsConfig(b.cfg.TLSCert, b.cfg.TLSKey, b.cfg.OpsClientCA, b.log); err != nil {
-			return nil, fmt.Errorf("ops-tls: %w", err)
+			return nil, usageError{fmt.Errorf("ops-tls: %w", err)}
 		}
 	}
 	listener, err := sseedge.Listen(ctx, b.cfg.OpsListen, b.cfg.WriteTimeout)

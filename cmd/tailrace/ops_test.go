@@ -204,6 +204,30 @@ func TestInvalidServerSettingsAreNamed(t *testing.T) {
 	}
 }
 
+// A setting that cannot be right ends the process with the exit code of a usage error and its name, and without its value if that may have a password.
+func TestSettingsThatCannotBeRight(t *testing.T) {
+	for _, row := range []struct {
+		want string
+		args []string
+	}{
+		{"nats-creds: ", []string{"edge", "--nats-creds", "no-such-file"}},
+		{"nats-url: want", []string{"edge", "--nats-url", "http://user:secret@127.0.0.1:1"}},
+		{"nats-url: want", []string{"worker", "--nats-url", "nats://127.0.0.1:1,::"}},
+		{"nats-url: want", []string{"edge", "--nats-url", "foo://x"}},
+		{"nats-url: want", []string{"edge", "--nats-url", "::"}},
+		{"nats-url: want", []string{"setup", "--nats-url", "nats://user:se%cret@127.0.0.1:1"}},
+		{"listen is", []string{"edge", "--listen", "192.0.2.7:1", "--ops-listen", ""}},
+		{"no such file", []string{"edge", "--tls-cert", "no-such-file", "--tls-key", "no-such-file", "--listen", "127.0.0.1:0", "--ops-listen", ""}},
+		{"invalid origin", []string{"edge", "--cors-origins", "example", "--listen", "127.0.0.1:0", "--ops-listen", ""}},
+		{"want TAILRACE_MODEL", []string{"worker", "--model-url", "http://127.0.0.1:1", "--nats-url", "nats://127.0.0.1:1", "--ops-listen", ""}},
+	} {
+		code, _, errs := runCommand(t, "", row.args...)
+		if code != exitUsage || !strings.Contains(errs, row.want) || strings.Contains(errs, "cret") {
+			t.Errorf("%v: exit %d: %s, want %d and %q", row.args, code, errs, exitUsage, row.want)
+		}
+	}
+}
+
 // The edge serves TLS and HTTP/2 with the configured files; every response has the CORS headers.
 func TestEdgeOverTLS(t *testing.T) {
 	ca := certtest.New(t)
