@@ -65,12 +65,3 @@ func BenchmarkMerge(b *testing.B) {
 		}
 	}
 }
-
-func BenchmarkFilterAgent(b *testing.B) {
-	records := recorded("subagents")
-	b.ReportAllocs()
-	for b.Loop() {
-		for range chunk.FilterAgent((&source{records: records}).all(), "child-b") {
-		}
-	}
-}

@@ -21,8 +21,5 @@
 // Decode returns a *FieldError that names the member for a member of the wrong type, a missing member, a duplicate name, and a text over the limits
 // (MaxDepth, MaxValues, MaxName). AppendJSON rejects what Decode would reject.
 //
-// Readers of the log return an iter.Seq2[Record, error]. Filter, FilterType, FilterAgent, Take, Combine and similar functions process such sequences:
-//
-//	answer := chunk.FilterAgent(reader.Follow(ctx, Range{Session: root, Tree: true}), root.ID)
-//	text, err := chunk.CollectText(answer)
+// Readers of the log return an iter.Seq2[Record, error]: records with nil errors, then at most one error, last.
 package chunk

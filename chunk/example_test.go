@@ -5,7 +5,6 @@ import (
 	"fmt"
 
 	"github.com/tailrace/tailrace/chunk"
-	"github.com/tailrace/tailrace/internal/testkit/chunktest"
 )
 
 // Decode a chunk and switch on its type.
@@ -53,31 +52,6 @@ func ExampleChunk_AppendJSON() {
 	fmt.Println(string(text), err)
 	// Output:
 	// {"type":"tool_start","agentId":"s1","agentType":"planner","timestamp":1767225600000,"step":1,"toolCallId":"c1","toolName":"weather","arguments":{"city":"Oslo"}} <nil>
-}
-
-// Follow one sub-agent in the stream of a tree.
-func ExampleFilterAgent() {
-	tree := (&source{records: chunktest.Records("subagents", chunk.RootSession("acme", "root"))}).all()
-	for rec, err := range chunk.Take(chunk.FilterAgent(tree, "child-b"), 3) {
-		if err != nil {
-			fmt.Println(err)
-			return
-		}
-		fmt.Println(rec.Seq, rec.Type)
-	}
-	// Output:
-	// 121 run_started
-	// 127 text_delta
-	// 148 text_delta
-}
-
-// Collect the text of an answer.
-func ExampleCollectText() {
-	records := (&source{records: chunktest.Records("thinking", chunk.RootSession("acme", "root"))}).all()
-	text, err := chunk.CollectText(records)
-	fmt.Println(text, err)
-	// Output:
-	// No: 7 × 13 = 91. <nil>
 }
 
 // Two halves of an emoji, split by a producer that counts UTF-16 units, become one character when their deltas are merged.

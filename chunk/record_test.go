@@ -41,7 +41,7 @@ func TestSession(t *testing.T) {
 
 // A record decodes to the chunk in its data.
 func TestRecord(t *testing.T) {
-	for _, r := range recorded("tools") {
+	for _, r := range chunktest.Records("tools", chunk.RootSession("t", "root")) {
 		if r.Position() != (chunk.Position{Seq: r.Seq, Ordinal: r.Ordinal}) {
 			t.Errorf("position of %d is %+v", r.Seq, r.Position())
 		}
@@ -86,7 +86,7 @@ func TestErrorTextsAndSentinels(t *testing.T) {
 		if !errors.Is(tt.err, tt.is) || tt.err.Error() != tt.text {
 			t.Errorf("%q, want %q", tt.err, tt.text)
 		}
-		if errors.Is(tt.err, errSource) {
+		if errors.Is(tt.err, errors.New("the source broke")) {
 			t.Errorf("%v matches an unrelated error", tt.err)
 		}
 	}

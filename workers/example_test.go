@@ -248,8 +248,15 @@ func (h *toolFixture) resume(agent string, session chunk.Session, run string) {
 // answerText returns the text of an answer after its end.
 func (h *toolFixture) answerText(session chunk.Session) string {
 	h.await(session, chunk.TypeStreamEnd)
-	text, err := chunk.CollectText(h.log.Replay(h.ctx, chunk.Range{Session: session}))
-	must(err)
+	text := ""
+	for rec, err := range h.log.Replay(h.ctx, chunk.Range{Session: session}) {
+		must(err)
+		c, err := rec.Decode()
+		must(err)
+		if d, ok := chunk.As[chunk.TextDelta](c); ok {
+			text += d.Delta
+		}
+	}
 	return text
 }
 

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"iter"
+	"slices"
 	"strings"
 
 	"github.com/tailrace/tailrace/chunk"
@@ -57,11 +58,7 @@ func runTail(ctx context.Context, t terminal, args []string) error {
 		return err
 	}
 	session := chunk.RootSession(cfg.Tenant, rest[0])
-	records := f.follow(ctx, reader, session)
-	if f.types != "" {
-		records = chunk.FilterType(records, splitTypes(f.types)...)
-	}
-	return show(ctx, records, printerFor(t, f.json, session))
+	return f.show(ctx, f.follow(ctx, reader, session), printerFor(t, f.json, session))
 }
 
 // follow allows cleanups, because a printed truncation record says what was removed.
@@ -83,13 +80,17 @@ type printer interface {
 
 // show prints the records. A signal is not an error; a failed stream and a
 // position that cannot be served are.
-func show(ctx context.Context, records iter.Seq2[chunk.Record, error], p printer) error {
+func (f *tailFlags) show(ctx context.Context, records iter.Seq2[chunk.Record, error], p printer) error {
+	types := splitTypes(f.types)
 	for rec, err := range records {
 		if err != nil {
 			if ctx.Err() != nil {
 				return p.end()
 			}
 			return errors.Join(err, p.end())
+		}
+		if f.types != "" && !slices.Contains(types, rec.Type) {
+			continue
 		}
 		if err := p.print(rec); err != nil {
 			return err

@@ -50,7 +50,6 @@ type MessageWriter struct {
 	children  map[string]chunk.Ordinal
 	streams   *structured.State // of structured data, nil for none
 	streamAt  chunk.Ordinal     // latest record of it
-	unknown   map[chunk.Type]bool
 
 	replay *Replay // nil outside one
 }

@@ -41,12 +41,6 @@ type Options struct {
 
 	// ErrorText returns the text that users see for an error that ends the message. Default: the text of the record.
 	ErrorText func(Failure) string
-
-	// Filter reports whether a chunk is written. Default: all chunks. It is called before any other processing, and not for control records.
-	Filter func(chunk.Record) bool
-
-	// OnUnknown is called with each unknown type, once.
-	OnUnknown func(chunk.Type)
 }
 
 // Failure is an error that ends a message.

@@ -113,10 +113,10 @@ func (m *MessageWriter) skipRecord(it *item) {
 	}
 }
 
-// agentState returns the state of the agent of rec, nil if rec changes nothing: it follows the message, is filtered out, was handled before, or is of a
+// agentState returns the state of the agent of rec, nil if rec changes nothing: it follows the message, was handled before, or is of a
 // fenced writer.
 func (m *MessageWriter) agentState(rec *chunk.Record) *agentState {
-	if m.over || m.filtered(rec) {
+	if m.over {
 		return nil
 	}
 	m.bindSession(rec)
@@ -142,10 +142,6 @@ func (m *MessageWriter) bindSession(rec *chunk.Record) {
 	}
 }
 
-func (m *MessageWriter) filtered(rec *chunk.Record) bool {
-	return m.opt.Filter != nil && !rec.Type.Control() && !m.opt.Filter(*rec)
-}
-
 // read parses the record. It reports false for a record that is malformed.
 func (m *MessageWriter) read(it *item) bool {
 	if it.kind, it.step, it.piece = it.sp.pieces.Read(&it.rec); it.kind != dialect.NoBlock {
@@ -168,7 +164,6 @@ func (m *MessageWriter) writeRecord(it *item) {
 		return
 	}
 	if _, known := it.Type(); !known && it.kind == dialect.NoBlock {
-		m.reportUnknown(it.rec.Type)
 		return
 	}
 	if it.step > it.sp.step {
@@ -219,18 +214,6 @@ func (m *MessageWriter) writeChunk(it *item) {
 	default:
 		m.writeData(it)
 	}
-}
-
-// reportUnknown calls Options.OnUnknown for the first record of an unknown type.
-func (m *MessageWriter) reportUnknown(t chunk.Type) {
-	if m.opt.OnUnknown == nil || m.unknown[t] {
-		return
-	}
-	if m.unknown == nil {
-		m.unknown = make(map[chunk.Type]bool)
-	}
-	m.unknown[t] = true
-	m.opt.OnUnknown(t)
 }
 
 // part writes a complete part: members of the record under a chunk type.

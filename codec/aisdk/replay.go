@@ -84,7 +84,7 @@ func (r *Replay) Scan(rec chunk.Record) {
 			approvals: make(map[callKey]chunk.Seq),
 		}
 	}
-	if r.ahead.over || r.isRemoved(&rec) || m.filtered(&rec) {
+	if r.ahead.over || r.isRemoved(&rec) {
 		return
 	}
 	body := r.ahead.read(rec)

@@ -56,8 +56,7 @@ func (m *MessageWriter) write(it *item, kind dialect.Block, piece []byte) {
 // that Append would write without it.
 func (m *MessageWriter) more(dst []byte, rec *chunk.Record) ([]byte, bool) {
 	sp := &m.own
-	if sp.block == dialect.NoBlock || rec.Ordinal != sp.ordinal+1 || rec.Epoch != sp.epoch || rec.Session != m.meta.Session ||
-		!m.started || m.merge || m.opt.Filter != nil {
+	if sp.block == dialect.NoBlock || rec.Ordinal != sp.ordinal+1 || rec.Epoch != sp.epoch || rec.Session != m.meta.Session || !m.started || m.merge {
 		return dst, false
 	}
 	kind, step, piece := sp.pieces.Read(rec)

@@ -20,11 +20,10 @@ const (
 // Translator translates the parts of a UI message stream, which the servers of the AI SDK write (toUIMessageStreamResponse of version 6 and 7), to the chunks
 // of the log. It is a dialect.Translator, see there; package doc has the table. The caller reads the server-sent events and stops at [DONE].
 type Translator struct {
-	cfg       TranslatorConfig
-	step      int64
-	messageID string
-	calls     map[string]*incomingCall // by id, of all responses
-	out       []chunk.Chunk            // result for the current part so far
+	cfg   TranslatorConfig
+	step  int64
+	calls map[string]*incomingCall // by id, of all responses
+	out   []chunk.Chunk            // result for the current part so far
 
 	stepEnds bool        // finish-step was read; step_end is written with the next part, which may have the reason
 	metadata chunk.Value // of the message, from before the first step
@@ -61,9 +60,6 @@ func NewTranslator(c TranslatorConfig) *Translator {
 	}
 	return &Translator{cfg: c, step: c.Step, calls: make(map[string]*incomingCall)}
 }
-
-// MessageID returns the server's id of the message, "" until a start has one.
-func (t *Translator) MessageID() string { return t.messageID }
 
 // Translate implements dialect.Translator. raw is the data of one event.
 func (t *Translator) Translate(raw []byte) ([]chunk.Chunk, error) {
@@ -255,9 +251,6 @@ func (p part) members(names ...string) chunk.Part {
 func (t *Translator) part(p part) bool {
 	switch p.kind {
 	case "start":
-		if id := p.text("messageId"); id != "" {
-			t.messageID = id
-		}
 		t.setMetadata(p)
 	case "message-metadata":
 		t.setMetadata(p)

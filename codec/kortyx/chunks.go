@@ -14,18 +14,17 @@ import (
 // chunk writes a chunk of the turn's own agent.
 func (w *Writer) chunk(it *item) {
 	if it.kind != dialect.NoBlock {
-		w.piece(it, it.kind, it.piece)
+		w.write(it, it.kind, it.piece)
 		return
 	}
 	if !it.known {
-		w.carry(it, Lossy)
+		w.carry(it)
 		return
 	}
 	switch it.rec.Type {
 	case chunk.TypeTextDelta:
-		w.piece(it, dialect.TextBlock, it.content("delta"))
+		w.write(it, dialect.TextBlock, it.content("delta"))
 	case chunk.TypeThinking:
-		w.carry(it, All)
 		w.think(it, it.is("isComplete"), it.content("content"))
 	case chunk.TypeToolStart, chunk.TypeToolEnd, chunk.TypeToolOutputError, chunk.TypeToolInputError, chunk.TypeToolApprovalRequest, chunk.TypeToolApprovalResponse:
 		if it.Text("toolName") != dialect.FinishTool {
@@ -59,11 +58,9 @@ func (w *Writer) runChunk(it *item) {
 		w.outcome = failed
 		w.fail(it)
 	case chunk.TypeRunInterrupted:
-		w.carry(it, All)
 		w.outcome = interrupted
 		w.end()
 	case chunk.TypeCheckpointCreated:
-		w.carry(it, All)
 		w.checkpoint = append(w.checkpoint[:0], it.content("checkpointId")...)
 		w.checkpoints++
 		if len(w.saved) == maxSaved {
@@ -71,40 +68,22 @@ func (w *Writer) runChunk(it *item) {
 		}
 		w.saved = append(w.saved, saved{it.Text("checkpointId"), it.rec.Seq})
 	case chunk.TypeStreamResync:
-		w.carry(it, All)
 		w.resync(it)
-	case chunk.TypeSubagentStart:
-		w.carry(it, All)
 	case chunk.TypeSubagentEnd:
-		w.carry(it, Lossy)
-	case chunk.TypeSuspensionMarker: // never leaves
-	default:
-		w.carry(it, All)
+		w.carry(it)
 	}
 }
 
-// childChunk writes a chunk of a sub-agent: the requests to the user, and with Options.Carry all.
+// childChunk writes the requests of a sub-agent to the user.
 func (w *Writer) childChunk(it *item) {
 	switch {
 	case it.kind != dialect.NoBlock || !it.known:
-	case it.rec.Type == chunk.TypeSuspensionMarker:
-		return
 	case it.rec.Type == chunk.TypeToolApprovalRequest && !it.is("isAutomatic"):
 		w.begins(it, true)
 		w.approvalRequest(it)
-		return
 	case it.rec.Type == chunk.TypeToolApprovalResponse || it.rec.Type == chunk.TypeToolEnd || it.rec.Type == chunk.TypeToolOutputError:
 		delete(w.calls, it.key())
 	}
-	w.carry(it, All)
-}
-
-// piece writes a piece of a block.
-func (w *Writer) piece(it *item, kind dialect.Block, piece []byte) {
-	if kind == dialect.ReasoningBlock {
-		w.carry(it, All)
-	}
-	w.write(it, kind, piece)
 }
 
 // status writes a text about the run.
@@ -222,7 +201,7 @@ func (w *Writer) openInterrupt(it *item, requestID string) {
 
 // approvalResponse writes a denial as the outcome of the call. An approval has no chunk: the outcome follows.
 func (w *Writer) approvalResponse(it *item) {
-	w.carry(it, Lossy)
+	w.carry(it)
 	key := it.key()
 	if c, known := w.calls[key]; known {
 		c.asked = false
@@ -278,7 +257,7 @@ func (w *Writer) custom(it *item) {
 		return
 	}
 	if !w.final(it, "custom", name, it.Get("data")) {
-		w.carry(it, Lossy)
+		w.carry(it)
 	}
 }
 
@@ -358,7 +337,7 @@ func (w *Writer) output(it *item) {
 	}
 	w.data.addOutput(id)
 	if !w.finalOf(it, sentStream{name: id, at: it.rec.Seq, own: true}, "output", orNull(it.Get("output"))) {
-		w.carry(it, Lossy)
+		w.carry(it)
 	}
 }
 
@@ -376,15 +355,12 @@ func (w *Writer) part(it *item, dataType string, names ...string) {
 		o.Raw(name, it.Get(name))
 	}
 	if !w.final(it, dataType, dataType, o.End()) {
-		w.carry(it, Lossy)
+		w.carry(it)
 	}
 }
 
-// carry writes a chunk that has no counterpart, if Options.Carry includes it: those of at least a level.
-func (w *Writer) carry(it *item, level Carry) {
-	if w.opt.Carry == None || w.opt.Carry == Lossy && level != Lossy {
-		return
-	}
+// carry writes a chunk that has data of the application and no counterpart in the dialect: the result of a sub-agent, the decision of a user, an unknown type.
+func (w *Writer) carry(it *item) {
 	o := rawjson.Begin(nil)
 	o.Raw("chunk", it.json())
 	o.Name("sequence")

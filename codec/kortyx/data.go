@@ -35,9 +35,6 @@ func (s sentStream) id() string {
 	return s.name + ":" + strconv.FormatUint(uint64(s.at), 10)
 }
 
-// sent remembers a stream.
-func (w *Writer) sent(name string, at chunk.Seq) { w.data.add(sentStream{name: name, at: at}) }
-
 func (d *sentData) add(s sentStream) {
 	if n := len(d.list); n > 0 && s.own && d.list[n-1].own && d.list[n-1].name == s.name {
 		d.list[n-1].at = s.at

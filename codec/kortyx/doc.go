@@ -33,8 +33,8 @@
 //	error, stream_failed                  error, done; a recoverable error is a status
 //	stream_end, stream_paused             done
 //	run_interrupted                       done
-//	thinking                              with Options.Reasoning: structured-data, dataType reasoning, streamId reasoning:<sequence>
-//	anything else                         carried, see Carry, or left out
+//	subagent_end, unknown types           structured-data final, dataType native.chunk, streamId native:<sequence>, data {chunk, sequence}; decisions of users too
+//	anything else                         left out
 //
 // What is lost: the time and the step of each chunk, reasoning, streamed arguments, steps with their usage, the chunks of sub-agents, the code of an error, a
 // result that is neither text nor object nor array (it is its JSON text), and which tool a sub-agent's approval is part of. Text that was written stays in a
@@ -58,9 +58,8 @@
 //
 // # Resume tokens
 //
-// The token of a question is a secret that resumes a run in a user's name. The Translator keeps the tokens of a Kortyx agent out of the log, see
-// Translator.Interrupts. The Writer writes empty tokens: an application answers with the route of the server
-// for approvals, whose client is authenticated.
+// The token of a question is a secret that resumes a run in a user's name. The Translator keeps the tokens of a Kortyx agent out of the log. The Writer
+// writes empty tokens: an application answers with the route of the server for approvals, whose client is authenticated.
 //
 // # To the log
 //
@@ -69,7 +68,7 @@
 //	tool-call-start             tool_start, once per call
 //	tool-call-result            tool_end with structuredContent, or else content; with isError the content is the error
 //	tool-call-error             tool_end
-//	structured-data             custom structured-data; a final of Config.OutputType also output
+//	structured-data             custom structured-data
 //	structured-data-invalidated custom structured-data-invalidated
 //	interrupt                   tool_approval_request for the id tool:<call>; otherwise custom kortyx.interrupt and run_paused
 //	checkpoint                  checkpoint_created

@@ -12,7 +12,7 @@ import (
 // fuzzed translates lines, with the end of a response at each line that is empty, and returns the records.
 func fuzzed(tb testing.TB, text []byte) []chunk.Record {
 	tb.Helper()
-	tr := New(Config{Session: "s1", RunID: "r0", OutputType: "report"})
+	tr := New(Config{Session: "s1", RunID: "r0"})
 	var log []chunk.Record
 	add := func(chunks []chunk.Chunk) {
 		for _, c := range chunks {
@@ -77,7 +77,7 @@ func FuzzTranslate(f *testing.F) {
 		}
 		var c client
 		body := ""
-		for _, frames := range write(log, Options{Reasoning: true}) {
+		for _, frames := range write(log, Options{}) {
 			checkFrames(t, frames)
 			if body += frames; strings.HasSuffix(frames, "[DONE]\n\n") {
 				c.follow(t, body)

@@ -98,7 +98,7 @@ func TestSnapshotShowsWhatTheClientShows(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		g := newGenerator(t, true)
 		g.turn()
-		opt := options(t)
+		opt := Options{}
 		var chat *view.Chat // shows everything
 		if rapid.Bool().Draw(t, "under a view") {
 			chat = viewtest.Views().Draw(t, "view").Chat()

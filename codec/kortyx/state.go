@@ -54,7 +54,7 @@ func (w *Writer) statePatch(it *item) {
 	}
 	b, _ := chunk.As[chunk.StatePatch](c)
 	if w.state.lost {
-		w.carry(it, Lossy)
+		w.carry(it)
 		return
 	}
 	before := w.state.doc

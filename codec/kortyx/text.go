@@ -6,19 +6,14 @@ import (
 	"github.com/tailrace/tailrace/chunk"
 	"github.com/tailrace/tailrace/internal/dialect"
 	"github.com/tailrace/tailrace/internal/rawjson"
-	"github.com/tailrace/tailrace/internal/structured"
 )
 
-// block is the open text of the agent. Reasoning is a block also if it is not written: it ends a text.
+// block is the open text of the agent. Reasoning is a block that is not written: it ends a text.
 type block struct {
-	kind    dialect.Block
-	at      chunk.Seq // of its first delta
-	node    []byte    // agentType, as the content of a JSON string
-	thought []byte    // text of reasoning, escaped as in the records; only if it is written
+	kind dialect.Block
+	at   chunk.Seq // of its first delta
+	node []byte    // agentType, as the content of a JSON string
 }
-
-// maxThought is the number of bytes of reasoning that is written. The client's value has to stay within the limits of structured data.
-const maxThought = structured.MaxText / 2
 
 // more appends the frames of a record that only continues the open block, as most records do. It reports false for other records. The frames are the same that
 // Append would write without it.
@@ -31,11 +26,8 @@ func (w *Writer) more(dst []byte, rec *chunk.Record) ([]byte, bool) {
 		return dst, false
 	}
 	if kind == dialect.ReasoningBlock {
-		written := w.opt.Reasoning || w.opt.Carry == All
-		if !written {
-			w.own.ordinal = rec.Ordinal
-		}
-		return dst, !written
+		w.own.ordinal = rec.Ordinal
+		return dst, true
 	}
 	if w.headAt != w.block.at {
 		w.frames.Begin(w.head[:0], chunk.Cursor{})
@@ -77,7 +69,7 @@ func (w *Writer) write(it *item, kind dialect.Block, piece []byte) {
 	}
 	if w.block.kind != kind {
 		w.closeBlock()
-		w.block = block{kind: kind, at: it.rec.Seq, node: append(w.block.node[:0], w.node(it)...), thought: w.block.thought[:0]}
+		w.block = block{kind: kind, at: it.rec.Seq, node: append(w.block.node[:0], w.node(it)...)}
 		if kind == dialect.TextBlock {
 			w.openText("text-start")
 			w.frames.Shut()
@@ -87,20 +79,7 @@ func (w *Writer) write(it *item, kind dialect.Block, piece []byte) {
 		w.openText("text-delta")
 		w.frames.Content("delta", piece)
 		w.frames.Shut()
-		return
 	}
-	if !w.opt.Reasoning || len(w.block.thought) > maxThought {
-		return
-	}
-	w.block.thought = append(w.block.thought, piece...)
-	if len(w.block.thought) > maxThought {
-		w.dropped++
-		return
-	}
-	w.openThought("text-delta")
-	w.frames.String("path", "text")
-	w.frames.Content("delta", piece)
-	w.frames.Shut()
 }
 
 // node returns the type of the agent of a record, as the content of a JSON string.
@@ -111,29 +90,8 @@ func (w *Writer) node(it *item) []byte {
 	return rawjson.Text(rawjson.Get(it.rec.Data, "agentType")).Content()
 }
 
-// openThought opens a chunk of the open reasoning.
-func (w *Writer) openThought(kind string) {
-	w.frames.Open(structuredData)
-	w.frames.Dst = append(w.frames.Dst, `,"streamId":"reasoning:`...)
-	w.frames.Dst = strconv.AppendUint(w.frames.Dst, uint64(w.block.at), 10)
-	w.frames.Dst = append(w.frames.Dst, '"')
-	w.frames.String("dataType", "reasoning")
-	w.frames.String("kind", kind)
-	w.label(w.block.node)
-}
-
-// label writes the node of structured data, unless it is longer than our reducer accepts.
-func (w *Writer) label(node []byte) {
-	if len(node) > 0 && len(node) <= structured.MaxLabel {
-		w.frames.Content("node", node)
-	}
-}
-
-// think writes reasoning. A complete record closes the block; if pieces were streamed before, it may have the whole text, the rest, or no text.
+// think handles reasoning. A complete record closes the block.
 func (w *Writer) think(it *item, complete bool, piece []byte) {
-	if complete && w.block.kind == dialect.ReasoningBlock && w.opt.Reasoning {
-		piece = dialect.Rest(w.block.thought, piece)
-	}
 	w.write(it, dialect.ReasoningBlock, piece)
 	if complete && w.block.kind == dialect.ReasoningBlock {
 		w.closeBlock()
@@ -142,19 +100,9 @@ func (w *Writer) think(it *item, complete bool, piece []byte) {
 
 // closeBlock ends the open block.
 func (w *Writer) closeBlock() {
-	switch w.block.kind {
-	case dialect.TextBlock:
+	if w.block.kind == dialect.TextBlock {
 		w.openText("text-end")
 		w.frames.Shut()
-	case dialect.ReasoningBlock:
-		if n := len(w.block.thought); w.opt.Reasoning && n <= maxThought {
-			w.openThought("final")
-			w.frames.Nest("data")
-			w.frames.Content("text", w.block.thought)
-			w.frames.Close()
-			w.frames.Shut()
-			w.sent("reasoning", w.block.at)
-		}
 	}
 	w.block.kind = dialect.NoBlock
 }

@@ -22,9 +22,6 @@ type Config struct {
 
 	// Step is the step that the run has reached. Kortyx has no steps, so all chunks have this one.
 	Step int64
-
-	// OutputType is the dataType of the structured data that is the output of the run: its final value is also written as output. "" for none.
-	OutputType string
 }
 
 // Translator translates the chunks of one run, in all its responses. It is not safe for concurrent use.
@@ -33,11 +30,9 @@ type Translator struct {
 	kind string // agentType of the chunk at hand
 	out  []chunk.Chunk
 
-	started    map[string]bool // calls whose tool_start was written
-	text       textState
-	rests      dialect.Rests
-	output     chunk.Value // the last final value of Config.OutputType, nil for none
-	interrupts []Interrupt // of the response at hand
+	started map[string]bool // calls whose tool_start was written
+	text    textState
+	rests   dialect.Rests
 
 	done    bool    // a done was the last chunk that counts
 	failure *string // text of the last error, nil for none
@@ -46,22 +41,10 @@ type Translator struct {
 	ended   bool    // stream_end or stream_failed was written
 }
 
-// Interrupt is a question to a user with the secret that resumes the run. The log does not have the secret, because clients can read the log.
-type Interrupt struct {
-	RequestID   string
-	ResumeToken string
-	ToolCallID  string // of an approval, "" otherwise
-}
-
 // New creates a Translator.
 func New(cfg Config) *Translator {
-	kind := cfg.AgentType
-	kind = cmp.Or(kind, "agent")
-	return &Translator{cfg: cfg, kind: kind, started: make(map[string]bool)}
+	return &Translator{cfg: cfg, kind: cmp.Or(cfg.AgentType, "agent"), started: make(map[string]bool)}
 }
-
-// Interrupts returns the questions of the latest response. The caller needs their tokens to answer, and must keep them from clients.
-func (t *Translator) Interrupts() []Interrupt { return t.interrupts }
 
 // Translate translates one chunk, JSON in UTF-8. The result may be empty, and belongs to the caller. The error is chunk.ErrInvalid: raw is not a JSON object
 // with a type, or exceeds the limits of package chunk; then nothing has changed. Chunks after done are kept as they are, except for an error.
@@ -132,11 +115,7 @@ func (t *Translator) End() []chunk.Chunk {
 		t.emit(chunk.StreamPaused{Reason: &t.waitFor})
 	default:
 		t.ended = true
-		end := chunk.StreamEnd{StreamID: t.cfg.Session}
-		if t.output != nil {
-			end.FinalOutput = &t.output
-		}
-		t.emit(end)
+		t.emit(chunk.StreamEnd{StreamID: t.cfg.Session})
 	}
 	return t.take()
 }
@@ -151,7 +130,7 @@ func (t *Translator) resume() {
 	if !t.paused {
 		return
 	}
-	t.paused, t.done, t.waitFor, t.interrupts = false, false, "", nil
+	t.paused, t.done, t.waitFor = false, false, ""
 	t.emit(chunk.StreamActive{})
 }
 
@@ -203,7 +182,7 @@ func (t *Translator) translate(kind string, m object, whole chunk.Value) bool {
 		}
 		return ok
 	case structuredData:
-		return t.structured(m, whole)
+		t.keep(structuredData, whole) // readers assemble it, see internal/structured
 	case "checkpoint":
 		return t.checkpoint(m)
 	case "interrupt":
@@ -229,18 +208,6 @@ func (t *Translator) writeText(piece string) {
 	}
 }
 
-// structured keeps a piece of structured data: it is assembled by readers, see internal/structured.
-func (t *Translator) structured(m object, whole chunk.Value) bool {
-	t.keep(structuredData, whole)
-	kind, _ := m.text("kind")
-	typ, ok := m.text("dataType")
-	if data := m["data"]; ok && kind == "final" && data != nil && t.cfg.OutputType != "" && typ == t.cfg.OutputType {
-		t.output = data
-		t.emit(chunk.Output{Output: data})
-	}
-	return true
-}
-
 func (t *Translator) checkpoint(m object) bool {
 	id, ok := m.text("id")
 	n, err := strconv.ParseInt(string(m["turnIndex"]), 10, 64)
@@ -258,7 +225,7 @@ func (t *Translator) interrupt(m object, whole chunk.Value) {
 	if !ok || id == "" {
 		id, _ = input.text("id")
 	}
-	request := Interrupt{RequestID: m.or("requestId", ""), ResumeToken: m.or("resumeToken", "")}
+	requestID := m.or("requestId", "")
 	meta := func(name string) chunk.Value { // the client prefers the outer one
 		if v := m.object("meta")[name]; v != nil {
 			return v
@@ -267,18 +234,17 @@ func (t *Translator) interrupt(m object, whole chunk.Value) {
 	}
 	callID, isApproval := strings.CutPrefix(id, approvalPrefix)
 	tool, hasTool := text(meta("tool"))
-	if isApproval && hasTool && callID != "" && request.RequestID != "" {
+	if isApproval && hasTool && callID != "" && requestID != "" {
 		if s, ok := text(meta("toolCallId")); ok && s != "" {
 			callID = s
 		}
-		request.ToolCallID, t.waitFor = callID, "tool_approval"
-		t.emit(chunk.ToolApprovalRequest{ToolCallID: callID, ToolName: tool, ApprovalID: request.RequestID, Input: arguments(meta("input"))})
+		t.waitFor = "tool_approval"
+		t.emit(chunk.ToolApprovalRequest{ToolCallID: callID, ToolName: tool, ApprovalID: requestID, Input: arguments(meta("input"))})
 	} else {
 		t.waitFor = "interrupt"
 		t.keep("interrupt", whole) // before the pause, so that readers of the pause have the question
 		t.emit(chunk.RunPaused{RunID: t.cfg.RunID, Reason: t.waitFor})
 	}
-	t.interrupts = append(t.interrupts, request)
 }
 
 // serverSide marks outcomes that the client did not produce: Kortyx has no tools of the client.

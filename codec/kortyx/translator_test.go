@@ -117,7 +117,7 @@ func TestTranslate(t *testing.T) {
 		{"structured data", []string{`{"type":"structured-data","streamId":"s","dataType":"other","kind":"final","data":1}`, `{"type":"structured-data","streamId":"s2","dataType":"report","kind":"set","path":"a","value":2}`, `{"type":"structured-data","streamId":"s2","dataType":"report","kind":"final","data":{"a":2}}`, done, endOfBody}, []string{
 			`custom structured-data {"type":"structured-data","streamId":"s","dataType":"other","kind":"final","data":1}`,
 			`custom structured-data {"type":"structured-data","streamId":"s2","dataType":"report","kind":"set","path":"a","value":2}`,
-			`custom structured-data {"type":"structured-data","streamId":"s2","dataType":"report","kind":"final","data":{"a":2}}`, `output {"a":2}`, `stream_end {"a":2}`,
+			`custom structured-data {"type":"structured-data","streamId":"s2","dataType":"report","kind":"final","data":{"a":2}}`, `stream_end`,
 		}},
 		{"chunks without a counterpart", []string{`{"type":"status","message":"m"}`, `{"type":"transition","transitionTo":"w","payload":{"a":1}}`, `{"type":"tool-result","content":1}`, `{"type":"structured-data-invalidated","streamId":"s","checkpointId":"c"}`, `{"type":"new","resumeToken":"secret","a":[1]}`, "{\"type\":\"a\\u0001\"}"}, []string{
 			`custom kortyx.status {"type":"status","message":"m"}`, `custom kortyx.transition {"type":"transition","transitionTo":"w","payload":{"a":1}}`, `custom kortyx.tool-result {"type":"tool-result","content":1}`,
@@ -171,7 +171,7 @@ func TestTranslate(t *testing.T) {
 		{"halves of a character", []string{`{"type":"text-delta","delta":"\ud83d"}`, `{"type":"text-delta","delta":"\ude00"}`}, []string{"text_delta \"\\xed\\xa0\\xbd\"", "text_delta \"\\xed\\xb8\\x80\""}},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			got, _ := translated(t, Config{Session: "s1", OutputType: "report"}, tt.lines...)
+			got, _ := translated(t, Config{Session: "s1"}, tt.lines...)
 			if !slices.Equal(got, tt.want) {
 				t.Errorf("got\n%s\nwant\n%s", strings.Join(got, "\n"), strings.Join(tt.want, "\n"))
 			}
@@ -200,18 +200,6 @@ func TestAgentType(t *testing.T) {
 		if strings.Join(got, ",") != tt.want {
 			t.Errorf("%q: got %s, want %s", tt.config, got, tt.want)
 		}
-	}
-}
-
-// The caller gets the secrets of the response that waits.
-func TestInterrupts(t *testing.T) {
-	_, tr := translated(t, Config{Session: "s1"}, approval, question, done, endOfBody)
-	want := []Interrupt{{"q1", "secret", "c1"}, {"q2", "secret", ""}}
-	if got := tr.Interrupts(); !slices.Equal(got, want) {
-		t.Errorf("got %v, want %v", got, want)
-	}
-	if _, err := tr.Translate([]byte(`{"type":"session"}`)); err != nil || len(tr.Interrupts()) > 0 {
-		t.Errorf("in the next response: %v, %v", tr.Interrupts(), err)
 	}
 }
 

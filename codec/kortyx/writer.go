@@ -6,39 +6,16 @@ import (
 	"github.com/tailrace/tailrace/internal/rawjson"
 )
 
-// Carry selects the chunks without a counterpart in the dialect that are written as structured data:
-//
-//	{"type":"structured-data","streamId":"native:17","dataType":"native.chunk","kind":"final","data":{"chunk":{…},"sequence":17}}
-//
-// A suspension_marker is never written.
-type Carry int
-
-// The values of Carry.
-const (
-	Lossy Carry = iota // those with data of the application: the results of sub-agents, decisions of users, unknown types
-	None
-	All // also reasoning, streamed arguments, steps, notices about the run, and all chunks of sub-agents
-)
-
-// Options configures a Writer. The zero value writes what Kortyx's own clients show.
+// Options configures a Writer.
 type Options struct {
-	Carry Carry
-
-	// Reasoning writes reasoning as structured data with the dataType reasoning. Kortyx has no reasoning.
-	Reasoning bool
-
 	// State is the custom state of the session before the turn, to which the patches of the turn apply: that of its snapshot, {} if that has none. nil means that
 	// it is not known. Then patches are carried, unless the turn is the first of the session.
 	State chunk.Value
-
-	// Checkpoints is the number of checkpoints of the session before the turn.
-	Checkpoints int64
 }
 
 // Writer writes one turn of a session. It implements dialect.Writer.
 type Writer struct {
 	frames dialect.Frames
-	opt    Options
 
 	session chunk.Session // of the turn
 	begun   bool          // the first record was handled: session is set
@@ -64,7 +41,7 @@ type Writer struct {
 	children   map[string]chunk.Ordinal // running sub-agents
 	checkpoint []byte                   // id of the last checkpoint that was not written, nil for none
 
-	checkpoints int64   // of the session so far
+	checkpoints int64   // of the turn so far
 	saved       []saved // the latest maxSaved checkpoints of the turn
 	state       customState
 	data        sentData
@@ -110,7 +87,7 @@ const maxSaved = 256
 // NewWriter returns a writer for the turn whose first record is passed to it first.
 func NewWriter(opt Options) *Writer {
 	return &Writer{
-		frames: dialect.Frames{IDAfter: true}, opt: opt, checkpoints: opt.Checkpoints, state: customState{doc: opt.State},
+		frames: dialect.Frames{IDAfter: true}, state: customState{doc: opt.State},
 	}
 }
 

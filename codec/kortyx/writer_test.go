@@ -62,13 +62,6 @@ func TestWriter(t *testing.T) {
 		{"reasoning is left out, and ends a text", Options{}, []chunk.Body{chunk.TextDelta{Delta: "a"}, chunk.Thinking{Content: "hm"}, chunk.Thinking{IsComplete: true}}, []string{
 			`{"type":"text-start","node":"planner","opId":"r1","segmentId":"block-11"}`, `{"type":"text-delta","node":"planner","opId":"r1","segmentId":"block-11","delta":"a"}`, `{"type":"text-end","node":"planner","opId":"r1","segmentId":"block-11"}`,
 		}},
-		{"reasoning on request", Options{Reasoning: true}, []chunk.Body{chunk.Thinking{Content: "h"}, chunk.Thinking{Content: "hm", IsComplete: true}, chunk.Thinking{Content: "x", IsComplete: true}}, []string{
-			`{"type":"structured-data","streamId":"reasoning:11","dataType":"reasoning","kind":"text-delta","node":"planner","path":"text","delta":"h"}`,
-			`{"type":"structured-data","streamId":"reasoning:11","dataType":"reasoning","kind":"text-delta","node":"planner","path":"text","delta":"m"}`,
-			`{"type":"structured-data","streamId":"reasoning:11","dataType":"reasoning","kind":"final","node":"planner","data":{"text":"hm"}}`,
-			`{"type":"structured-data","streamId":"reasoning:13","dataType":"reasoning","kind":"text-delta","node":"planner","path":"text","delta":"x"}`,
-			`{"type":"structured-data","streamId":"reasoning:13","dataType":"reasoning","kind":"final","node":"planner","data":{"text":"x"}}`,
-		}},
 		{"calls", Options{}, []chunk.Body{
 			chunk.ToolArgStreamStart{ToolCallID: "c", ToolName: "f"}, start, chunk.ToolEnd{ToolCallID: "c", ToolName: "f", Result: v(`{"a":[1]}`), ProviderExecuted: &yes},
 			chunk.ToolEnd{ToolCallID: "d", ToolName: "f", Result: v(`"t"`)}, chunk.ToolEnd{ToolCallID: "e", ToolName: "f", Result: v(`5`)}, chunk.ToolEnd{ToolCallID: "g", ToolName: "f", Error: &reason},
@@ -80,23 +73,25 @@ func TestWriter(t *testing.T) {
 			`{"type":"tool-call-error","tool":"f","toolCallId":"g","node":"planner","opId":"r1","message":"too risky"}`, `{"type":"tool-call-error","tool":"f","toolCallId":"h","node":"planner","opId":"r1","message":"x"}`,
 			`{"type":"tool-call-error","tool":"f","toolCallId":"i","node":"planner","opId":"r1","message":"y"}`,
 		}},
-		{"an approval", Options{Carry: None, Checkpoints: 4}, []chunk.Body{
+		{"an approval", Options{}, []chunk.Body{
 			chunk.CheckpointCreated{RunID: "r1", CheckpointID: "cp1"}, chunk.CheckpointCreated{RunID: "r1", CheckpointID: "cp2"}, request, chunk.StreamPaused{},
 			chunk.RunStarted{RunID: "r2", Epoch: 1, Mode: "with_confirmation"}, chunk.ToolApprovalResponse{ToolCallID: "c", ToolName: "f", ApprovalID: "a", Approved: true}, chunk.ToolEnd{ToolCallID: "c", ToolName: "f", Result: v(`"t"`)}, chunk.StreamEnd{StreamID: "s1"},
 		}, []string{
 			`{"type":"interrupt","requestId":"a","resumeToken":"","node":"planner","opId":"r1","id":"tool:c","input":{"kind":"choice","multiple":false,"question":"Approve f?","id":"tool:c","options":[{"id":"approve","label":"Approve"},{"id":"deny","label":"Deny"}],"meta":{"tool":"f","toolCallId":"c","input":{"q":1}}}}`,
-			`{"type":"checkpoint","id":"cp2","sessionId":"s1","turnIndex":5}`, `{"type":"done"}`, end, `{"type":"session","sessionId":"s1"}`,
+			`{"type":"checkpoint","id":"cp2","sessionId":"s1","turnIndex":1}`, `{"type":"done"}`, end, `{"type":"session","sessionId":"s1"}`,
+			`{"type":"structured-data","streamId":"native:16","dataType":"native.chunk","kind":"final","node":"planner","data":{"chunk":{"type":"tool_approval_response","agentId":"s1","agentType":"planner","timestamp":1,"step":1,"toolCallId":"c","toolName":"f","approvalId":"a","approved":true},"sequence":16}}`,
 			`{"type":"tool-call-result","tool":"f","toolCallId":"c","node":"planner","opId":"r2","content":"t"}`, `{"type":"done"}`, end,
 		}},
-		{"a denial", Options{Carry: None}, []chunk.Body{
+		{"a denial", Options{}, []chunk.Body{
 			start, request, chunk.StreamPaused{}, chunk.StreamActive{}, chunk.ToolApprovalResponse{ToolCallID: "c", ToolName: "f", ApprovalID: "a", Reason: &reason}, chunk.ToolEnd{ToolCallID: "c", ToolName: "f", Error: &reason},
 		}, []string{
 			`{"type":"tool-call-start","tool":"f","toolCallId":"c","node":"planner","opId":"r1","input":{"q":1}}`,
 			`{"type":"interrupt","requestId":"a","resumeToken":"","node":"planner","opId":"r1","id":"tool:c","input":{"kind":"choice","multiple":false,"question":"Approve f?","id":"tool:c","options":[{"id":"approve","label":"Approve"},{"id":"deny","label":"Deny"}],"meta":{"tool":"f","toolCallId":"c","input":{"q":1}}}}`,
 			`{"type":"done"}`, end, `{"type":"session","sessionId":"s1"}`,
+			`{"type":"structured-data","streamId":"native:15","dataType":"native.chunk","kind":"final","node":"planner","data":{"chunk":{"type":"tool_approval_response","agentId":"s1","agentType":"planner","timestamp":1,"step":1,"toolCallId":"c","toolName":"f","approvalId":"a","approved":false,"reason":"too risky"},"sequence":15}}`,
 			`{"type":"tool-call-result","tool":"f","toolCallId":"c","node":"planner","opId":"r1","content":"too risky","isError":true}`,
 		}},
-		{"a rule decides", Options{Carry: None}, []chunk.Body{chunk.ToolApprovalRequest{ToolCallID: "c", ToolName: "f", ApprovalID: "a", Input: v(`{}`), IsAutomatic: &yes}}, nil},
+		{"a rule decides", Options{}, []chunk.Body{chunk.ToolApprovalRequest{ToolCallID: "c", ToolName: "f", ApprovalID: "a", Input: v(`{}`), IsAutomatic: &yes}}, nil},
 		{"data", Options{}, []chunk.Body{
 			custom("progress", `{"__proto__":1}`), chunk.Output{Output: v(`[1]`)}, chunk.Output{Output: v(`2`)}, chunk.SourceURL{SourceID: "1", URL: "https://u", Title: &title},
 			chunk.SourceDocument{SourceID: "2", MediaType: "a/b", Title: "D"}, chunk.File{URL: "https://f", MediaType: "a/b"},
@@ -163,11 +158,6 @@ func TestWriter(t *testing.T) {
 			`{"type":"structured-data","streamId":"native:11","dataType":"native.chunk","kind":"final","node":"planner","data":{"chunk":{"type":"subagent_end","agentId":"s1","agentType":"planner","timestamp":1,"step":1,"subAgentType":"x","subSessionId":"k","callId":"c","result":1},"sequence":11}}`,
 			`{"type":"structured-data","streamId":"native:15","dataType":"native.chunk","kind":"final","node":"planner","data":{"chunk":{"type":"new","agentId":"s1","agentType":"planner","timestamp":1,"step":1,"a":1},"sequence":15}}`,
 		}},
-		{"carried on request", Options{Carry: All}, []chunk.Body{chunk.StepStart{}, chunk.Thinking{Content: "hm"}, chunk.SuspensionMarker{Kind: "suspended_client_tool", Payload: v(`{}`)}}, []string{
-			`{"type":"structured-data","streamId":"native:11","dataType":"native.chunk","kind":"final","node":"planner","data":{"chunk":{"type":"step_start","agentId":"s1","agentType":"planner","timestamp":1,"step":1},"sequence":11}}`,
-			`{"type":"structured-data","streamId":"native:12","dataType":"native.chunk","kind":"final","node":"planner","data":{"chunk":{"type":"thinking","agentId":"s1","agentType":"planner","timestamp":1,"step":1,"content":"hm","isComplete":false},"sequence":12}}`,
-		}},
-		{"nothing carried", Options{Carry: None}, []chunk.Body{chunk.SubagentEnd{SubAgentType: "x", SubSessionID: "k", CallID: "c", Result: v(`1`)}}, nil},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			if got := lines(t, tt.opt, turnOf(t, tt.bodies...)); !slices.Equal(got, tt.want) {
@@ -216,16 +206,11 @@ func TestSubAgents(t *testing.T) {
 		`{"type":"tool-call-start","tool":"subagent__x","toolCallId":"c","node":"planner","opId":"r1","input":{}}`,
 		`{"type":"interrupt","requestId":"a","resumeToken":"","node":"planner","opId":"r1","id":"tool:q","input":{"kind":"choice","multiple":false,"question":"Approve rm?","id":"tool:q","options":[{"id":"approve","label":"Approve"},{"id":"deny","label":"Deny"}],"meta":{"tool":"rm","toolCallId":"q","input":{},"sessionId":"k"}}}`,
 		`{"type":"done"}`, end, `{"type":"session","sessionId":"s1"}`,
+		`{"type":"structured-data","streamId":"native:23","dataType":"native.chunk","kind":"final","node":"planner","data":{"chunk":{"type":"subagent_end","agentId":"s1","agentType":"planner","timestamp":1,"step":1,"subAgentType":"x","subSessionId":"k","callId":"c","result":1},"sequence":23}}`,
 		`{"type":"tool-call-result","tool":"subagent__x","toolCallId":"c","node":"planner","opId":"r2","content":"ok"}`, `{"type":"done"}`, end,
 	}
-	if got := lines(t, Options{Carry: None}, log); !slices.Equal(got, want) {
+	if got := lines(t, Options{}, log); !slices.Equal(got, want) {
 		t.Errorf("got\n%s\nwant\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))
-	}
-	all := lines(t, Options{Carry: All}, log)
-	for _, text := range []string{`"thinking"`, `"type":"tool_approval_response","agentId":"k"`} {
-		if !strings.Contains(strings.Join(all, "\n"), text) {
-			t.Errorf("%s is not carried", text)
-		}
 	}
 }
 
@@ -267,16 +252,6 @@ func TestRefusedData(t *testing.T) {
 	}
 	if w.Dropped() != 1 || len(got) != 6 || !strings.Contains(got[0], `"native:11"`) {
 		t.Errorf("%d were dropped, and\n%s", w.Dropped(), strings.Join(got, "\n"))
-	}
-}
-
-// Reasoning that is too long for a stream is cut off.
-func TestLongReasoning(t *testing.T) {
-	piece := chunk.Thinking{Content: strings.Repeat("x", 1<<17)}
-	log := turnOf(t, piece, piece, piece, piece, piece, chunk.StepEnd{})
-	got := lines(t, Options{Reasoning: true}, log)
-	if len(got) != 4 || strings.Contains(got[3], "final") {
-		t.Errorf("%d chunks", len(got))
 	}
 }
 

@@ -135,7 +135,7 @@
 //	stream_resync, truncated,
 //	executor_superseded                data-<type>, transient
 //	suspension_marker                  nothing
-//	other types                        nothing, or data-native-chunk with CarryAll
+//	other types                        nothing
 //
 // A response ends at a pause if a user or the client must act. If a user must decide or give data, it has no finish. If the client must run tools, it has a
 // finish with the reason tool-calls, at which @mastra/client-js runs them. If the agent waits for sub-agents only, the response continues.

@@ -119,7 +119,7 @@ func FuzzWrite(f *testing.F) {
 				Seq: chunk.Seq(len(records) + 1), Session: s, Epoch: 1, Ordinal: last[agent], Type: chunk.Type(kind), Data: bytes.TrimSpace(line),
 			})
 		}
-		cfg := WriterConfig{MessageID: "msg-1", Carry: Carry(len(text) % 3)}
+		cfg := WriterConfig{MessageID: "msg-1"}
 		live := write(cfg, records)
 		for _, frames := range live.frames {
 			chunksIn(t, frames)

@@ -22,10 +22,6 @@ type Config struct {
 
 	// Step is the step that the run has reached, 0 before the first. A Translator that is created for a later response of a run continues counting from it.
 	Step int64
-
-	// Objects keeps the growing snapshots of structured output, as custom mastra.object. There are many, and the final object-result contains the complete
-	// value.
-	Objects bool
 }
 
 // Translator translates the chunks of one run, in all its responses. It is not safe for concurrent use.
@@ -236,8 +232,7 @@ func (t *Translator) translate(a *agent, m message) bool {
 		return t.source(a, m.payload)
 	case "file":
 		return t.file(a, m.payload)
-	case "object":
-		return !t.cfg.Objects
+	case "object": // a growing snapshot of structured output; the final object-result has the complete value
 	case "object-result":
 		return t.output(a, m.object["object"])
 	case "error":

@@ -11,22 +11,9 @@ type WriterConfig struct {
 	// MessageID is the id of the answer: that of the message in snapshots.
 	MessageID string
 
-	// Carry selects what is written of records without a chunk of their own.
-	Carry Carry
-
 	// Framing is the framing of the response.
 	Framing Framing
 }
-
-// Carry selects what a Writer writes of records for which Mastra has no chunk.
-type Carry int
-
-// The values of Carry. CarryLossy is the default.
-const (
-	CarryLossy Carry = iota // data of applications, and the state of the run as transient data-* chunks
-	CarryNone               // events of applications only
-	CarryAll                // also records of unknown types, as transient data-native-chunk {chunk, sequence}
-)
 
 // Framing is how the chunks of a response are separated.
 type Framing int
@@ -335,8 +322,7 @@ func (w *Writer) read(it *item) bool {
 // write writes the chunks of a record that is not a control record.
 func (w *Writer) write(it *item) {
 	if _, known := it.Type(); !known && it.kind == dialect.NoBlock {
-		w.carryRecord(it)
-		return
+		return // of a type that this build does not know
 	}
 	w.stepOf(it)
 	if it.kind != dialect.NoBlock {

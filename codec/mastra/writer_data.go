@@ -106,18 +106,8 @@ func (w *Writer) notice(it *item) {
 	})
 }
 
-// carryRecord writes a record of a type that this build does not know.
-func (w *Writer) carryRecord(it *item) {
-	if w.cfg.Carry == CarryAll {
-		w.carry(it, "native", it.JSON())
-	}
-}
-
 // carry writes a chunk of a dialect that cannot be written as it is.
 func (w *Writer) carry(it *item, name string, whole []byte) {
-	if w.cfg.Carry == CarryNone {
-		return
-	}
 	w.data(it.sp, name+"-chunk")
 	w.frames.Nest("data")
 	w.frames.Raw("chunk", whole)

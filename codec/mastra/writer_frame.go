@@ -119,11 +119,8 @@ func (w *Writer) start(sp *speaker) {
 // data begins a data part. The caller writes the member data, and then calls end. Data parts have no envelope, as those of Mastra's tools.
 func (w *Writer) data(sp *speaker, name string) { w.begin(sp, "data-"+name) }
 
-// sendNotice writes a data part that is not a part of the message, unless Carry is CarryNone. write writes its members.
+// sendNotice writes a data part that is not a part of the message. write writes its members.
 func (w *Writer) sendNotice(sp *speaker, name string, write func(f *dialect.Frames)) {
-	if w.cfg.Carry == CarryNone {
-		return
-	}
 	w.data(sp, name)
 	w.frames.Nest("data")
 	if !w.isOwn(sp) {

@@ -35,7 +35,7 @@ func TestPriming(t *testing.T) {
 		g := newGenerator(t)
 		g.crashes = true
 		g.turn()
-		cfg := WriterConfig{MessageID: "msg-1", Carry: Carry(g.pick("carry", 3)), Framing: Framing(g.pick("framing", 2))}
+		cfg := WriterConfig{MessageID: "msg-1", Framing: Framing(g.pick("framing", 2))}
 		live := write(cfg, g.records)
 		cut := g.pick("cut", len(g.records)+1)
 		again := primed(cfg, g.records, cut)
@@ -362,21 +362,19 @@ func TestSeparated(t *testing.T) {
 // TestEachChunk writes a record of each type, first visible and then hidden, and checks the frames.
 func TestEachChunk(t *testing.T) {
 	for _, sample := range chunktest.All() {
-		for _, carry := range []Carry{CarryLossy, CarryNone, CarryAll} {
-			w := NewWriter(WriterConfig{MessageID: "m", Carry: carry})
-			c := sample.Chunk
-			data, err := c.AppendJSON(nil)
-			if err != nil {
-				t.Fatal(err)
-			}
-			rec := chunk.Record{Seq: 7, Session: root, Epoch: 1, Ordinal: 1, Type: c.Type(), Data: data}
-			chunksIn(t, w.Append(nil, rec))
-			rec.Ordinal, rec.Seq = 2, 8
-			chunksIn(t, w.Append(nil, rec))
-			rec.Ordinal, rec.Seq = 3, 9
-			if got, _ := chunksIn(t, w.Hide(nil, rec)); len(got) > 1 {
-				t.Errorf("%s: the hidden record has the frames %s", c.Type(), got)
-			}
+		w := NewWriter(WriterConfig{MessageID: "m"})
+		c := sample.Chunk
+		data, err := c.AppendJSON(nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		rec := chunk.Record{Seq: 7, Session: root, Epoch: 1, Ordinal: 1, Type: c.Type(), Data: data}
+		chunksIn(t, w.Append(nil, rec))
+		rec.Ordinal, rec.Seq = 2, 8
+		chunksIn(t, w.Append(nil, rec))
+		rec.Ordinal, rec.Seq = 3, 9
+		if got, _ := chunksIn(t, w.Hide(nil, rec)); len(got) > 1 {
+			t.Errorf("%s: the hidden record has the frames %s", c.Type(), got)
 		}
 	}
 }
