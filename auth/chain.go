@@ -93,8 +93,7 @@ func NewChain(cfg ChainConfig) (*Chain, error) {
 	if c.cookie != nil && len(c.verifiers) == 0 {
 		return nil, errors.New("Cookie needs Verifiers")
 	}
-	size := cfg.CacheSize
-	size = cmp.Or(size, 16384)
+	size := cmp.Or(cfg.CacheSize, 16384)
 	if size < 0 {
 		return nil, fmt.Errorf("CacheSize is %d, want more than 0", size)
 	}

@@ -53,8 +53,7 @@ type FieldError struct {
 }
 
 func (e *FieldError) Error() string {
-	where := string(e.Type)
-	where = cmp.Or(where, "chunk")
+	where := cmp.Or(string(e.Type), "chunk")
 	if e.Field != "" {
 		where += "." + printable(e.Field)
 	}

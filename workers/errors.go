@@ -82,8 +82,7 @@ func detail(err error, fallback string) chunk.ErrorDetail {
 	case !ok:
 		e = &Error{Message: fallback}
 	}
-	code := e.Code
-	code = cmp.Or(code, CodeInternal)
+	code := cmp.Or(e.Code, CodeInternal)
 	category := e.Category
 	if category == "" {
 		category, _, _ = strings.Cut(code, "_")

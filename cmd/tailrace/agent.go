@@ -205,11 +205,9 @@ func (e toolEntry) tool() (openai.Tool, error) {
 // serving returns the configuration of workers. An unset Linger means the default there and "off" in the settings.
 func (c config) serving(agents map[string]workers.Agent, log *slog.Logger) workers.Config {
 	w := c.producerConfig()
-	shutdown := c.Drain
-	shutdown = cmp.Or(shutdown, workers.Off)
 	return workers.Config{
 		Agents: agents, Layout: c.layout(), Linger: w.Linger, Format: w.Format,
-		ShutdownTimeout: shutdown, MaxSessionChunks: w.MaxSessionChunks, MaxRunBytes: w.MaxRunBytes, TokensPerDay: c.limits.tokensPerDay, Log: log,
+		ShutdownTimeout: cmp.Or(c.Drain, workers.Off), MaxSessionChunks: w.MaxSessionChunks, MaxRunBytes: w.MaxRunBytes, TokensPerDay: c.limits.tokensPerDay, Log: log,
 	}
 }
 

@@ -16,10 +16,8 @@ func (b *app) newReaper() (*workers.Reaper, error) {
 	if err != nil {
 		return nil, err
 	}
-	timeout := b.cfg.RunTimeout
-	timeout = cmp.Or(timeout, workers.Off)
 	return workers.NewReaper(b.js, workers.ReaperConfig{
-		Layout: b.cfg.layout(), RunTimeout: timeout, Observe: ended.Ended, Log: b.log,
+		Layout: b.cfg.layout(), RunTimeout: cmp.Or(b.cfg.RunTimeout, workers.Off), Observe: ended.Ended, Log: b.log,
 	})
 }
 

@@ -39,8 +39,7 @@ func AppendSnapshot(dst []byte, f aisdk.FrontendSnapshot) []byte {
 // millisecond less for each before, so that the order by time, in which Mastra keeps them, is that of the conversation. Data parts have no ids.
 func appendMessages(dst []byte, f aisdk.FrontendSnapshot) []byte {
 	dst = append(dst, '[')
-	last := f.Timestamp
-	last = cmp.Or(last, f.Run.StartedAt)
+	last := cmp.Or(f.Timestamp, f.Run.StartedAt)
 	for i := range f.Messages {
 		if i > 0 {
 			dst = append(dst, ',')

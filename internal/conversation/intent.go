@@ -78,8 +78,7 @@ func (r Request) newMessageIntent(state *State) intent {
 		first--
 	}
 	last := r.Turn[len(r.Turn)-1]
-	key := last.ID
-	key = cmp.Or(key, "nonce "+r.Nonce)
+	key := cmp.Or(last.ID, "nonce "+r.Nonce)
 	w := intent{state: newTurn, run: control.ExecuteRunID(state.Session, key), message: last.ID}
 	if c := state.Waiting(); c != nil && w.isOf(c) || state.HasRun(w.run) {
 		w.state, w.isLast = repeated, state.TurnRun.ID == w.run

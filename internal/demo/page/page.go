@@ -44,8 +44,7 @@ func Handler() http.Handler {
 	files := load()
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		secure(w.Header())
-		name := strings.TrimPrefix(path.Clean("/"+r.URL.Path), "/")
-		name = cmp.Or(name, "index.html")
+		name := cmp.Or(strings.TrimPrefix(path.Clean("/"+r.URL.Path), "/"), "index.html")
 		f, ok := files[name]
 		switch {
 		case !ok:
