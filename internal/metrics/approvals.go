@@ -1,7 +1,6 @@
 package metrics
 
 import (
-	"fmt"
 	"math"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -19,10 +18,7 @@ func NewApprovals(reg prometheus.Registerer) (*Approvals, error) {
 		Help: "Tool calls of all sessions that wait for an approval, as of the saved snapshots. All projectors report the same; NaN until the first count.",
 	})}
 	a.pending.Set(math.NaN())
-	if err := reg.Register(a.pending); err != nil {
-		return nil, fmt.Errorf("metrics: %w", err)
-	}
-	return a, nil
+	return a, register(reg, a.pending)
 }
 
 // Counted sets the number.

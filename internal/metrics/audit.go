@@ -1,8 +1,6 @@
 package metrics
 
 import (
-	"fmt"
-
 	"github.com/prometheus/client_golang/prometheus"
 )
 
@@ -20,12 +18,7 @@ func NewAudit(reg prometheus.Registerer, queued func() int) (*Audit, error) {
 	waiting := prometheus.NewGaugeFunc(prometheus.GaugeOpts{
 		Name: "tailrace_audit_queued_events", Help: "Events of the audit log that are not stored yet.",
 	}, func() float64 { return float64(queued()) })
-	for _, c := range []prometheus.Collector{events, waiting} {
-		if err := reg.Register(c); err != nil {
-			return nil, fmt.Errorf("metrics: %w", err)
-		}
-	}
-	return &Audit{stored: events.WithLabelValues("stored"), lost: events.WithLabelValues("lost")}, nil
+	return &Audit{stored: events.WithLabelValues("stored"), lost: events.WithLabelValues("lost")}, register(reg, events, waiting)
 }
 
 // Stored counts an event that was stored.

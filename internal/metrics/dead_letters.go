@@ -1,8 +1,6 @@
 package metrics
 
 import (
-	"fmt"
-
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/tailrace/tailrace/internal/retention"
@@ -24,10 +22,7 @@ func NewDeadLetters(reg prometheus.Registerer) (*DeadLetters, error) {
 	for _, reason := range retention.Reasons() {
 		d.added.WithLabelValues(string(reason)) // a counter that exists from the start shows its first increment
 	}
-	if err := reg.Register(d.added); err != nil {
-		return nil, fmt.Errorf("metrics: %w", err)
-	}
-	return d, nil
+	return d, register(reg, d.added)
 }
 
 // Added counts an entry by its reason.

@@ -1,8 +1,6 @@
 package metrics
 
 import (
-	"fmt"
-
 	"github.com/prometheus/client_golang/prometheus"
 )
 
@@ -17,10 +15,7 @@ func NewExpired(reg prometheus.Registerer) (*Expired, error) {
 		Name: "tailrace_sessions_expired_total",
 		Help: "Sessions removed because they had no record for longer than the maximum age of snapshots.",
 	})}
-	if err := reg.Register(e.sessions); err != nil {
-		return nil, fmt.Errorf("metrics: %w", err)
-	}
-	return e, nil
+	return e, register(reg, e.sessions)
 }
 
 // Expired counts a session. It is for retention.EraserConfig.Expired.

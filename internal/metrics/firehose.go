@@ -1,7 +1,6 @@
 package metrics
 
 import (
-	"fmt"
 	"strconv"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -19,17 +18,9 @@ func NewFirehose(reg prometheus.Registerer, reader *consumers.Reader) (*Firehose
 	f := &Firehose{lag: prometheus.NewGaugeVec(prometheus.GaugeOpts{
 		Name: "tailrace_firehose_lag_messages", Help: "Messages of a partition that the durable consumer has not acknowledged, whether this process reads them or another one.",
 	}, []string{"partition"})}
-	for _, c := range []prometheus.Collector{
-		f.lag,
-		prometheus.NewCounterFunc(prometheus.CounterOpts{
-			Name: "tailrace_firehose_gaps_total", Help: "Ranges of records that retention had removed or a server had lost before the firehose read them.",
-		}, func() float64 { return float64(reader.Stats().Gaps) }),
-	} {
-		if err := reg.Register(c); err != nil {
-			return nil, fmt.Errorf("metrics: %w", err)
-		}
-	}
-	return f, nil
+	return f, register(reg, f.lag, prometheus.NewCounterFunc(prometheus.CounterOpts{
+		Name: "tailrace_firehose_gaps_total", Help: "Ranges of records that retention had removed or a server had lost before the firehose read them.",
+	}, func() float64 { return float64(reader.Stats().Gaps) }))
 }
 
 // Measured sets the lag by partition.

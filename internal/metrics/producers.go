@@ -1,7 +1,6 @@
 package metrics
 
 import (
-	"fmt"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -35,12 +34,7 @@ func NewProducers(reg prometheus.Registerer) (*Producers, error) {
 	for _, outcome := range producers.Outcomes() {
 		p.outcomes[outcome] = total.WithLabelValues(string(outcome))
 	}
-	for _, c := range []prometheus.Collector{total, p.took, p.retries} {
-		if err := reg.Register(c); err != nil {
-			return nil, fmt.Errorf("metrics: %w", err)
-		}
-	}
-	return p, nil
+	return p, register(reg, total, p.took, p.retries)
 }
 
 // Published counts the outcome of a record.

@@ -51,12 +51,7 @@ func NewProjector(reg prometheus.Registerer) (*Projector, error) {
 	for _, t := range chunk.Types() {
 		p.applied[t] = applied.WithLabelValues(string(t))
 	}
-	for _, c := range []prometheus.Collector{applied, p.conflicts, p.bytes, p.write} {
-		if err := reg.Register(c); err != nil {
-			return nil, fmt.Errorf("metrics: %w", err)
-		}
-	}
-	return p, nil
+	return p, register(reg, applied, p.conflicts, p.bytes, p.write)
 }
 
 // Applied counts a record by its type.
@@ -76,3 +71,13 @@ func (p *Projector) Saved(memory int, took time.Duration) {
 
 // Conflict counts a save that was rejected by compare-and-set.
 func (p *Projector) Conflict() { p.conflicts.Inc() }
+
+// register registers the metrics of a process with reg.
+func register(reg prometheus.Registerer, metrics ...prometheus.Collector) error {
+	for _, m := range metrics {
+		if err := reg.Register(m); err != nil {
+			return fmt.Errorf("metrics: %w", err)
+		}
+	}
+	return nil
+}

@@ -1,8 +1,6 @@
 package metrics
 
 import (
-	"fmt"
-
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/tailrace/tailrace/workers"
@@ -22,10 +20,7 @@ func NewRuns(reg prometheus.Registerer) (*Runs, error) {
 	for _, reason := range workers.Reasons() {
 		r.ended.WithLabelValues(string(reason)) // a counter that exists from the start shows its first increment
 	}
-	if err := reg.Register(r.ended); err != nil {
-		return nil, fmt.Errorf("metrics: %w", err)
-	}
-	return r, nil
+	return r, register(reg, r.ended)
 }
 
 // Ended counts a run by its reason. It is for workers.ReaperConfig.Observe.

@@ -1,8 +1,6 @@
 package metrics
 
 import (
-	"fmt"
-
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/tailrace/tailrace/internal/shares"
@@ -26,26 +24,17 @@ func NewShares(reg prometheus.Registerer) (*Shares, error) {
 			Name: "tailrace_projector_replicas", Help: "Projectors that share the partitions, as far as this one knows; 0 while it has not had a lease.",
 		}),
 	}
-	for _, c := range []prometheus.Collector{s.partitions, s.replicas} {
-		if err := reg.Register(c); err != nil {
-			return nil, fmt.Errorf("metrics: %w", err)
-		}
-	}
-	return s, nil
+	return s, register(reg, s.partitions, s.replicas)
 }
 
 // RegisterBudget registers the metric of the memory of the Runners of a projector with reg.
 func RegisterBudget(reg prometheus.Registerer, budget *projector.Budget) error {
-	err := reg.Register(prometheus.NewGaugeFunc(prometheus.GaugeOpts{
+	return register(reg, prometheus.NewGaugeFunc(prometheus.GaugeOpts{
 		Name: "tailrace_projector_memory_bytes", Help: "Approximate memory of the sessions of all partitions of this projector, and of records that wait for them.",
 	}, func() float64 {
 		_, memory := budget.Used()
 		return float64(memory)
 	}))
-	if err != nil {
-		return fmt.Errorf("metrics: %w", err)
-	}
-	return nil
 }
 
 // Shared sets the share of this projector.

@@ -1,7 +1,6 @@
 package metrics
 
 import (
-	"fmt"
 	"strconv"
 	"time"
 
@@ -34,12 +33,7 @@ func NewSource(reg prometheus.Registerer) (*Source, error) {
 			Name: "tailrace_projector_redelivered_total", Help: "Deliveries that were not the first of their record.",
 		}),
 	}
-	for _, c := range []prometheus.Collector{m.messages, m.seconds, m.redelivered} {
-		if err := reg.Register(c); err != nil {
-			return nil, fmt.Errorf("metrics: %w", err)
-		}
-	}
-	return m, nil
+	return m, register(reg, m.messages, m.seconds, m.redelivered)
 }
 
 // Redelivered counts a delivery that was not the first of its record.

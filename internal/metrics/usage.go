@@ -1,19 +1,13 @@
 package metrics
 
 import (
-	"fmt"
-
 	"github.com/prometheus/client_golang/prometheus"
 )
 
 // RegisterUsage registers the metric of used tokens with reg. unstored returns the number of those that are not stored yet.
 func RegisterUsage(reg prometheus.Registerer, unstored func() int64) error {
-	err := reg.Register(prometheus.NewGaugeFunc(prometheus.GaugeOpts{
+	return register(reg, prometheus.NewGaugeFunc(prometheus.GaugeOpts{
 		Name: "tailrace_usage_unstored_tokens",
 		Help: "Used tokens that are not stored yet, so that other workers do not count them towards the budget of their tenant.",
 	}, func() float64 { return float64(unstored()) }))
-	if err != nil {
-		return fmt.Errorf("metrics: %w", err)
-	}
-	return nil
 }

@@ -1,7 +1,6 @@
 package metrics
 
 import (
-	"fmt"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -46,12 +45,7 @@ func NewWorkers(reg prometheus.Registerer, agentTypes ...string) (*Workers, erro
 			w.ended.WithLabelValues(agentType, string(result))
 		}
 	}
-	for _, c := range []prometheus.Collector{w.running, w.ended, w.waited, w.took} {
-		if err := reg.Register(c); err != nil {
-			return nil, fmt.Errorf("metrics: %w", err)
-		}
-	}
-	return w, nil
+	return w, register(reg, w.running, w.ended, w.waited, w.took)
 }
 
 // CommandStarted counts a command in progress.
