@@ -14,7 +14,6 @@ import (
 	"github.com/tailrace/tailrace/internal/audit"
 	"github.com/tailrace/tailrace/internal/jscontrol"
 	"github.com/tailrace/tailrace/internal/metrics"
-	"github.com/tailrace/tailrace/internal/natsauth"
 )
 
 // The values of the setting AUDIT.
@@ -65,28 +64,10 @@ func (f *auditFlags) register(flags *flag.FlagSet) {
 
 func runAudit(ctx context.Context, t terminal, args []string) error {
 	var f auditFlags
-	cfg, err := flagsOnly(t, "audit", args, f.register)
-	if err != nil {
-		return err
-	}
-	if err := f.check(); err != nil {
-		return usageError{err}
-	}
-	if f.format == "" {
-		f.format = "json"
-		if t.isInteractive() {
-			f.format = "text"
-		}
-	}
-	b, err := connectCommand(ctx, t, natsauth.Operator, cfg)
-	if err != nil {
-		return err
-	}
-	defer b.close()
-	return f.show(ctx, t, b)
+	return operate(ctx, t, "audit", args, &f, func(b *app) error { return f.show(ctx, t, b) })
 }
 
-func (f *auditFlags) check() error {
+func (f *auditFlags) check(config) error {
 	switch {
 	case f.since < 0:
 		return fmt.Errorf("since is %s, want 0s or more", f.since)
@@ -98,6 +79,12 @@ func (f *auditFlags) check() error {
 
 // show prints the events. A signal is not an error.
 func (f *auditFlags) show(ctx context.Context, t terminal, b *app) error {
+	if f.format == "" {
+		f.format = "json"
+		if t.isInteractive() {
+			f.format = "text"
+		}
+	}
 	store, err := jscontrol.NewAudit(b.js, b.cfg.layout())
 	if err != nil {
 		return err

@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"errors"
+	"flag"
 	"log/slog"
 	"sync"
 	"time"
@@ -72,6 +73,29 @@ func connectCommand(ctx context.Context, t terminal, role natsauth.Role, cfg con
 		return nil, err
 	}
 	return b, nil
+}
+
+// commandFlags are the flags of a command.
+type commandFlags interface {
+	register(flags *flag.FlagSet)
+	check(c config) error
+}
+
+// operate runs a command of an operator that has flags and no other arguments, and ends by itself.
+func operate(ctx context.Context, t terminal, name string, args []string, flags commandFlags, work func(b *app) error) error {
+	cfg, err := flagsOnly(t, name, args, flags.register)
+	if err != nil {
+		return err
+	}
+	if err := flags.check(cfg); err != nil {
+		return usageError{err}
+	}
+	b, err := connectCommand(ctx, t, natsauth.Operator, cfg)
+	if err != nil {
+		return err
+	}
+	defer b.close()
+	return work(b)
 }
 
 // registry registers and gathers metrics.

@@ -12,7 +12,6 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/tailrace/tailrace/internal/jsclient"
-	"github.com/tailrace/tailrace/internal/natsauth"
 	"github.com/tailrace/tailrace/topology"
 )
 
@@ -29,7 +28,11 @@ func (r *renewed) register(flags *flag.FlagSet) {
 }
 
 // check returns an error for a stream that does not exist in the settings.
-func (r *renewed) check(streams []jetstream.StreamConfig) error {
+func (r *renewed) check(c config) error {
+	streams, err := topology.Streams(c.topology())
+	if err != nil {
+		return err
+	}
 	for _, name := range r.stringList {
 		if name != allStreams && !slices.ContainsFunc(streams, func(s jetstream.StreamConfig) bool { return s.Name == name }) {
 			return fmt.Errorf("new is %q, want the name of a stream as `tailrace epoch` prints it, or all", name)
@@ -45,22 +48,15 @@ func (r *renewed) has(stream string) bool {
 // runEpoch prints the epochs of the streams, after it has renewed those that the flag selects.
 func runEpoch(ctx context.Context, t terminal, args []string) error {
 	var r renewed
-	cfg, err := flagsOnly(t, "epoch", args, r.register)
+	return operate(ctx, t, "epoch", args, &r, func(b *app) error { return r.print(ctx, t.out, b) })
+}
+
+// print prints what the server has.
+func (r *renewed) print(ctx context.Context, out io.Writer, b *app) error {
+	streams, err := topology.Streams(b.cfg.topology())
 	if err != nil {
 		return err
 	}
-	streams, err := topology.Streams(cfg.topology())
-	if err == nil {
-		err = r.check(streams)
-	}
-	if err != nil {
-		return usageError{err}
-	}
-	b, err := connectCommand(ctx, t, natsauth.Operator, cfg)
-	if err != nil {
-		return err
-	}
-	defer b.close()
 	for _, stream := range streams {
 		if !r.has(stream.Name) {
 			continue
@@ -69,11 +65,6 @@ func runEpoch(ctx context.Context, t terminal, args []string) error {
 			return fmt.Errorf("stream %s: %w", stream.Name, err)
 		}
 	}
-	return b.printEpochs(ctx, t.out, streams)
-}
-
-// printEpochs prints what the server has.
-func (b *app) printEpochs(ctx context.Context, out io.Writer, streams []jetstream.StreamConfig) error {
 	tw := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(tw, strings.Join([]string{"STREAM", "EPOCH"}, "\t"))
 	for _, want := range streams {

@@ -10,7 +10,6 @@ import (
 
 	"github.com/tailrace/tailrace/chunk"
 	"github.com/tailrace/tailrace/internal/jssnapshots"
-	"github.com/tailrace/tailrace/internal/natsauth"
 	"github.com/tailrace/tailrace/projector"
 	"github.com/tailrace/tailrace/subjects"
 	"github.com/tailrace/tailrace/topology"
@@ -32,32 +31,23 @@ func (f *rebuildFlags) register(flags *flag.FlagSet) {
 // runRebuild refolds sessions from the log.
 func runRebuild(ctx context.Context, t terminal, args []string) error {
 	var f rebuildFlags
-	cfg, err := flagsOnly(t, "rebuild", args, f.register)
-	if err != nil {
-		return err
-	}
-	if err := f.check(cfg.layout()); err != nil {
-		return usageError{err}
-	}
-	b, err := connectCommand(ctx, t, natsauth.Operator, cfg)
-	if err != nil {
-		return err
-	}
-	defer b.close()
-	if f.drop != "" {
-		return f.remove(ctx, t, b)
-	}
-	return f.run(ctx, t, b)
+	return operate(ctx, t, "rebuild", args, &f, func(b *app) error {
+		if f.drop != "" {
+			return f.remove(ctx, t, b)
+		}
+		return f.run(ctx, t, b)
+	})
 }
 
-func (f *rebuildFlags) check(live subjects.Layout) error {
+func (f *rebuildFlags) check(c config) error {
+	live := c.layout()
 	if f.drop != "" {
 		if f.sessionSelection != (sessionSelection{}) || f.to != "" {
 			return errors.New("--drop: want no other flags")
 		}
 		return checkBucket("drop", f.drop, live)
 	}
-	if err := f.sessionSelection.check(); err != nil || f.to == "" {
+	if err := f.sessionSelection.check(c); err != nil || f.to == "" {
 		return err
 	}
 	return checkBucket("to", f.to, live)

@@ -10,7 +10,6 @@ import (
 	"time"
 
 	"github.com/tailrace/tailrace/internal/jscredentials"
-	"github.com/tailrace/tailrace/internal/natsauth"
 	"github.com/tailrace/tailrace/internal/revocation"
 )
 
@@ -29,51 +28,44 @@ func (f *revokeFlags) register(flags *flag.FlagSet) {
 	flags.BoolVar(&f.undo, "undo", false, "end the revocation of --token or --subject")
 }
 
-func (f *revokeFlags) check() error {
+func (f *revokeFlags) check(c config) error {
 	switch {
 	case f.list && (f.token != "" || f.subject != "" || f.undo):
 		return errors.New("list: want no --token, --subject or --undo")
 	case !f.list && (f.token == "") == (f.subject == ""):
 		return errors.New("want --token, --subject or --list")
+	case f.list:
+		return nil
 	}
-	return nil
+	_, err := f.revocation(c).Key()
+	return err
 }
 
 // runRevoke revokes a token, or the credentials of a subject, on all edges.
 func runRevoke(ctx context.Context, t terminal, args []string) error {
 	var f revokeFlags
-	cfg, err := flagsOnly(t, "revoke", args, f.register)
-	if err != nil {
-		return err
-	}
-	if err := f.check(); err != nil {
-		return usageError{err}
-	}
-	r := revocation.Revocation{Tenant: cfg.Tenant, TokenID: f.token, Subject: f.subject, Lifted: f.undo}
-	if _, err := r.Key(); err != nil && !f.list {
-		return usageError{err}
-	}
-	b, err := connectCommand(ctx, t, natsauth.Operator, cfg)
-	if err != nil {
-		return err
-	}
-	defer b.close()
-	store, err := b.credentials()
-	if err != nil {
-		return err
-	}
-	if f.list {
-		return listRevocations(ctx, t.out, store, cfg.Tenant)
-	}
-	if err := store.Revoke(ctx, r); err != nil {
-		return err
-	}
-	done := "revoked"
-	if f.undo {
-		done = "not revoked any more"
-	}
-	fmt.Fprintf(t.out, "tenant %s: %s\n", cfg.Tenant, done)
-	return nil
+	return operate(ctx, t, "revoke", args, &f, func(b *app) error {
+		store, err := b.credentials()
+		if err != nil {
+			return err
+		}
+		if f.list {
+			return listRevocations(ctx, t.out, store, b.cfg.Tenant)
+		}
+		if err := store.Revoke(ctx, f.revocation(b.cfg)); err != nil {
+			return err
+		}
+		done := "revoked"
+		if f.undo {
+			done = "not revoked any more"
+		}
+		fmt.Fprintf(t.out, "tenant %s: %s\n", b.cfg.Tenant, done)
+		return nil
+	})
+}
+
+func (f *revokeFlags) revocation(c config) revocation.Revocation {
+	return revocation.Revocation{Tenant: c.Tenant, TokenID: f.token, Subject: f.subject, Lifted: f.undo}
 }
 
 func listRevocations(ctx context.Context, out io.Writer, store *jscredentials.Store, tenant string) error {

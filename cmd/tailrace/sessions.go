@@ -61,7 +61,7 @@ func (c *sessionSelection) register(flags *flag.FlagSet) {
 	flags.BoolVar(&c.json, "json", false, "print a JSON line per session")
 }
 
-func (c *sessionSelection) check() error {
+func (c *sessionSelection) check(config) error {
 	switch {
 	case c.all == (c.session != ""):
 		return errors.New("want --session or --all")

@@ -11,7 +11,6 @@ import (
 	"time"
 
 	"github.com/tailrace/tailrace/internal/jsusage"
-	"github.com/tailrace/tailrace/internal/natsauth"
 )
 
 // usageFlags holds the flags of `tailrace usage`.
@@ -25,7 +24,7 @@ func (f *usageFlags) register(flags *flag.FlagSet) {
 	flags.IntVar(&f.days, "days", 7, "number of days, with today (UTC); those of the last 40 days are stored")
 }
 
-func (f *usageFlags) check() error {
+func (f *usageFlags) check(config) error {
 	if f.days < 1 {
 		return fmt.Errorf("days is %d, want 1 or more", f.days)
 	}
@@ -35,19 +34,12 @@ func (f *usageFlags) check() error {
 // runUsage prints the tokens that tenants have used.
 func runUsage(ctx context.Context, t terminal, args []string) error {
 	var f usageFlags
-	cfg, err := flagsOnly(t, "usage", args, f.register)
-	if err != nil {
-		return err
-	}
-	if err := f.check(); err != nil {
-		return usageError{err}
-	}
-	b, err := connectCommand(ctx, t, natsauth.Operator, cfg)
-	if err != nil {
-		return err
-	}
-	defer b.close()
-	store, err := jsusage.NewStore(b.js, cfg.layout())
+	return operate(ctx, t, "usage", args, &f, func(b *app) error { return f.print(ctx, t.out, b) })
+}
+
+// print prints the tokens by tenant and day.
+func (f *usageFlags) print(ctx context.Context, out io.Writer, b *app) error {
+	store, err := jsusage.NewStore(b.js, b.cfg.layout())
 	if err != nil {
 		return err
 	}
@@ -63,11 +55,6 @@ func runUsage(ctx context.Context, t terminal, args []string) error {
 			all = append(all, e)
 		}
 	}
-	return printUsage(t.out, all)
-}
-
-// printUsage prints the tokens by tenant and day.
-func printUsage(out io.Writer, all []jsusage.Entry) error {
 	slices.SortFunc(all, func(a, b jsusage.Entry) int {
 		if order := strings.Compare(a.Tenant, b.Tenant); order != 0 {
 			return order

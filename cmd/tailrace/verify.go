@@ -7,7 +7,6 @@ import (
 	"strings"
 
 	"github.com/tailrace/tailrace/chunk"
-	"github.com/tailrace/tailrace/internal/natsauth"
 	"github.com/tailrace/tailrace/projector"
 	"github.com/tailrace/tailrace/projector/fold"
 )
@@ -15,36 +14,26 @@ import (
 // runVerify compares stored snapshots with the log. It changes nothing.
 func runVerify(ctx context.Context, t terminal, args []string) error {
 	var c sessionSelection
-	cfg, err := flagsOnly(t, "verify", args, c.register)
-	if err != nil {
-		return err
-	}
-	if err := c.check(); err != nil {
-		return usageError{err}
-	}
-	b, err := connectCommand(ctx, t, natsauth.Operator, cfg)
-	if err != nil {
-		return err
-	}
-	defer b.close()
-	f, err := b.newSessionWalker()
-	if err != nil {
-		return err
-	}
-	found, err := c.work(ctx, t, f, func(ctx context.Context, s chunk.Session) (line, error) {
-		v, err := projector.VerifySnapshot(ctx, f.store, f.reader, s)
-		return verifyLine(v), err
+	return operate(ctx, t, "verify", args, &c, func(b *app) error {
+		f, err := b.newSessionWalker()
+		if err != nil {
+			return err
+		}
+		found, err := c.work(ctx, t, f, func(ctx context.Context, s chunk.Session) (line, error) {
+			v, err := projector.VerifySnapshot(ctx, f.store, f.reader, s)
+			return verifyLine(v), err
+		})
+		if err != nil {
+			return err
+		}
+		if bad := found.count["different"] + found.count["unreadable"]; bad > 0 {
+			return fmt.Errorf("%d snapshots differ from the log; `tailrace rebuild` refolds them", bad)
+		}
+		if n := found.count["failed"]; n > 0 {
+			return fmt.Errorf("%d sessions failed", n)
+		}
+		return nil
 	})
-	if err != nil {
-		return err
-	}
-	if bad := found.count["different"] + found.count["unreadable"]; bad > 0 {
-		return fmt.Errorf("%d snapshots differ from the log; `tailrace rebuild` refolds them", bad)
-	}
-	if n := found.count["failed"]; n > 0 {
-		return fmt.Errorf("%d sessions failed", n)
-	}
-	return nil
 }
 
 func verifyLine(v projector.VerifyResult) line {
