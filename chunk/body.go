@@ -292,6 +292,7 @@ type Parent struct {
 type InputMessage struct {
 	Content         string      `json:"content"`
 	Files           []InputFile `json:"files" want:"optional"`
+	Data            []InputData `json:"data" want:"optional"`
 	Metadata        *Value      `json:"metadata" want:"object"`
 	ClientMessageID *string     `json:"clientMessageId"`
 	Extra           []Member    `json:"-"` // members that the schema does not have, in their order
@@ -303,6 +304,14 @@ type InputFile struct {
 	MediaType string   `json:"mediaType"`
 	Filename  *string  `json:"filename"`
 	Extra     []Member `json:"-"` // members that the schema does not have, in their order
+}
+
+// InputData is a value that a page has added to the message of a user: a part "data-" and its name of the AI SDK.
+type InputData struct {
+	Name  string   `json:"name"`
+	ID    *string  `json:"id"`
+	Data  Value    `json:"data"`
+	Extra []Member `json:"-"` // members that the schema does not have, in their order
 }
 
 // StreamPaused closes the stream at a point where it waits for users or children.

@@ -89,16 +89,18 @@ func TestAnswer(t *testing.T) {
 }
 
 // The parameters of a run are members of the body, as a page adds them, except for the headers and what the protocol has.
-func TestParametersAreInTheBody(t *testing.T) {
+func TestParametersAndDataAreInTheBody(t *testing.T) {
 	w := newEnv(t, func(rw http.ResponseWriter, _ *http.Request, _ post) { sse(rw, answerOf(text("Warm."))...) })
 	w.serve(w.agent())
 	s := chunk.RootSession("acme", "params")
 	w.post(control.Command{
-		Kind: control.Execute, Session: s, AgentType: "app", RunID: "r1", Issued: time.Now(), Input: []chunk.InputMessage{{Content: "How warm?", ClientMessageID: new("m")}},
+		Kind: control.Execute, Session: s, AgentType: "app", RunID: "r1", Issued: time.Now(), Input: []chunk.InputMessage{{
+			Content: "How warm?", ClientMessageID: new("m"), Data: []chunk.InputData{{Name: "place", ID: new("d1"), Data: chunk.Value(`{"lat":46.9}`)}, {Name: "unit", Data: chunk.Value(`"K"`)}},
+		}},
 		Params: chunk.Value(`{"model":"large","n":12345678901234567890,"id":"other","headers":{"X-Plan":"gold"}}`),
 	})
 	w.Await(s, "the answer", func(s fold.Snapshot) bool { return s.Status == fold.Ended })
-	w.want(w.requests()[0].body, `{"id":"params","messages":[{"id":"m","role":"user","parts":[{"type":"text","text":"How warm?","state":"done"}]}],`+
+	w.want(w.requests()[0].body, `{"id":"params","messages":[{"id":"m","role":"user","parts":[{"type":"text","text":"How warm?","state":"done"},{"type":"data-place","id":"d1","data":{"lat":46.9}},{"type":"data-unit","data":"K"}]}],`+
 		`"model":"large","n":12345678901234567890,"trigger":"submit-message"}`, "body")
 }
 

@@ -1,6 +1,7 @@
 package httpagent
 
 import (
+	"bytes"
 	"encoding/json"
 	"maps"
 	"slices"
@@ -64,7 +65,8 @@ func aisdkBody(t *workers.Turn) any {
 
 func sameContent(a, b chunk.InputMessage) bool {
 	file := func(a, b chunk.InputFile) bool { return a.URL == b.URL && a.MediaType == b.MediaType }
-	return a.Content == b.Content && slices.EqualFunc(a.Files, b.Files, file)
+	data := func(a, b chunk.InputData) bool { return a.Name == b.Name && bytes.Equal(a.Data, b.Data) }
+	return a.Content == b.Content && slices.EqualFunc(a.Files, b.Files, file) && slices.EqualFunc(a.Data, b.Data, data)
 }
 
 // kortyxBody returns what the chat routes of Kortyx take: the texts of the conversation. They have no messages with tools.

@@ -20,6 +20,7 @@ const (
 	MaxInputMessages = 10_000   // in a body
 	MaxInputTurn     = 64       // messages of a user that are sent at once
 	MaxInputMetadata = 64 << 10 // bytes of one message's metadata, CS-10
+	MaxInputData     = 64 << 10 // bytes of the data parts of one message
 	MaxInputParams   = 64 << 10 // bytes of the other members of a body
 	maxInputParts    = 10_000   // in a message that is read
 )
@@ -98,6 +99,9 @@ type chatPart struct {
 	URL       string  `json:"url"`
 	MediaType string  `json:"mediaType"`
 	Filename  *string `json:"filename"`
+
+	ID   *string        `json:"id"`
+	Data jsontext.Value `json:"data"`
 
 	ToolCallID       string         `json:"toolCallId"`
 	ToolName         string         `json:"toolName"`
@@ -198,8 +202,8 @@ func (in *ChatInput) readMessages(list []chatMessage, sessionMetadata jsontext.V
 		if err != nil {
 			return err
 		}
-		if strings.TrimSpace(m.Content) == "" && len(m.Files) == 0 {
-			return errors.New("a message of a user has neither text nor files")
+		if strings.TrimSpace(m.Content) == "" && len(m.Files) == 0 && len(m.Data) == 0 {
+			return errors.New("a message of a user has neither text nor files nor data")
 		}
 		in.Messages = append(in.Messages, m)
 	}
@@ -248,12 +252,12 @@ func (m *chatMessage) eachPart(see func(chatPart) error) error {
 	return nil
 }
 
-// readUser converts a message of a user, CS-8: its text and its files. Other parts are ignored.
+// readUser converts a message of a user, CS-8: its text, its files and its data parts. Other parts are ignored.
 func (in *ChatInput) readUser(m *chatMessage, sessionMetadata jsontext.Value) (out chunk.InputMessage, err error) {
 	if m.ID != "" {
 		out.ClientMessageID = &m.ID
 	}
-	hasText := false
+	hasText, size := false, 0
 	err = m.eachPart(func(part chatPart) error {
 		switch part.Type {
 		case "text":
@@ -270,11 +274,21 @@ func (in *ChatInput) readUser(m *chatMessage, sessionMetadata jsontext.Value) (o
 				return errors.New("a file part has no url or no mediaType")
 			}
 			out.Files = append(out.Files, chunk.InputFile{URL: part.URL, MediaType: part.MediaType, Filename: part.Filename})
+		default:
+			if name, ok := strings.CutPrefix(part.Type, "data-"); ok {
+				size += len(part.Data) + len(name)
+				data, err := readData(name, part)
+				out.Data = append(out.Data, data)
+				return err
+			}
 		}
 		return nil
 	})
 	if err != nil {
 		return chunk.InputMessage{}, err
+	}
+	if size > MaxInputData {
+		return chunk.InputMessage{}, errors.New("want at most 64 KiB of data parts in a message")
 	}
 	metadata := m.Metadata
 	if isNull(metadata) {
@@ -282,6 +296,24 @@ func (in *ChatInput) readUser(m *chatMessage, sessionMetadata jsontext.Value) (o
 	}
 	err = in.readMetadata(&out, metadata)
 	return out, err
+}
+
+func readData(name string, part chatPart) (chunk.InputData, error) {
+	if name == "" || !dialect.FitsID(name) || part.ID != nil && !dialect.FitsID(*part.ID) {
+		return chunk.InputData{}, errInputID
+	}
+	if part.Data == nil {
+		return chunk.InputData{}, errors.New("a data part has no data")
+	}
+	value := part.Data.Clone()
+	err := value.Compact(jsontext.AllowInvalidUTF8(true), jsontext.AllowDuplicateNames(true)) // as a page has it that was loaded from a snapshot
+	if err == nil {
+		_, err = dialect.CheckValue(value)
+	}
+	if err != nil {
+		return chunk.InputData{}, errors.New("the data of a part cannot be stored")
+	}
+	return chunk.InputData{Name: name, ID: part.ID, Data: chunk.Value(value)}, nil
 }
 
 // readMetadata sets the metadata if it fits into the budget, CS-10. Larger metadata is dropped; the message is kept.

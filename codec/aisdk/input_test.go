@@ -2,6 +2,7 @@ package aisdk
 
 import (
 	"encoding/json"
+	"fmt"
 	"strings"
 	"testing"
 
@@ -83,6 +84,44 @@ func TestOtherMembers(t *testing.T) {
 		}
 		if err != nil || string(in.Params) != want {
 			t.Errorf("%s: %s, %v; want %s", members, in.Params, err, want)
+		}
+	}
+}
+
+// Data parts of a user are values of a message, which may have nothing else, and are bounded together.
+func TestDataPartsOfUsers(t *testing.T) {
+	part := func(name, id, data string) string {
+		return `{"type":"data-` + name + `"` + id + `,"data":` + data + `}`
+	}
+	half := `"` + strings.Repeat("x", MaxInputData/2) + `"`
+	for parts, want := range map[string]string{
+		part("place", `,"id":"d1"`, `{ "lat": 46.9 }`) + "," + part("place", "", "null"): `place d1 {"lat":46.9};place - null;`,
+		`{"type":"text","text":"x"},` + part("a", "", "1"):                               `a - 1;`,
+		part("a", "", half):                             `a - ` + half + `;`,
+		part("a", "", half) + "," + part("a", "", half): "64 KiB",
+		part("", "", "1"):                               "id",
+		`{"type":"data-a"}`:                             "no data",
+		part("a", `,"id":"`+half[1:], "1"):              "id",
+		`{"type":"other"}`:                              "neither",
+		part("a", "", strings.Repeat("[", 2000)+strings.Repeat("]", 2000)): "stored",
+	} {
+		in, err := ParseChatInput([]byte(posttest.Body("", `{"id":"u","role":"user","parts":[`+parts+`]}`)))
+		var got strings.Builder
+		if err != nil {
+			if !strings.Contains(err.Error(), want) {
+				t.Errorf("%.80s: %v, want %.80s", parts, err, want)
+			}
+			continue
+		}
+		for _, d := range in.Messages[0].Data {
+			id := "-"
+			if d.ID != nil {
+				id = *d.ID
+			}
+			fmt.Fprintf(&got, "%s %s %s;", d.Name, id, d.Data)
+		}
+		if got.String() != want {
+			t.Errorf("%.80s: %.80s, want %.80s", parts, &got, want)
 		}
 	}
 }

@@ -141,7 +141,7 @@ func (r Request) regenerateIntent(state *State, turn []fold.Input) intent {
 // it without them.
 func (state *State) withHidden(sent, stored chunk.InputMessage) chunk.InputMessage {
 	if state.hides.Contents {
-		sent.Content, sent.Files = stored.Content, stored.Files
+		sent.Content, sent.Files, sent.Data = stored.Content, stored.Files, stored.Data
 	}
 	if state.hides.Metadata && sent.Metadata == nil {
 		sent.Metadata = stored.Metadata
@@ -245,6 +245,9 @@ func digestOf(m chunk.InputMessage) string {
 	fmt.Fprintf(h, "%q", m.Content)
 	for _, f := range m.Files {
 		fmt.Fprintf(h, " %q %q", f.URL, f.MediaType)
+	}
+	for _, d := range m.Data {
+		fmt.Fprintf(h, " %q %s", d.Name, d.Data)
 	}
 	return hex.EncodeToString(h.Sum(nil)[:16])
 }

@@ -23,7 +23,7 @@ type Chat struct {
 	calls, toolNames, subAgents                   bool
 	inputs, results, errors, reasons              bool
 	output, failure, state, checkpoints           bool
-	contents, files, metadata, runIDs, agentTypes bool
+	contents, files, data, metadata, runIDs, agentTypes bool
 	clientIDs                                     bool
 	parts                                         map[string]bool // see ruleSet.partKinds
 }
@@ -50,7 +50,7 @@ func (in ruleSet) chat(subAgents bool) *Chat {
 		parts:    in.partKinds(),
 		output:   in.allOf(fromMember(chunk.TypeOutput, "output"), fromMember(chunk.TypeStreamEnd, "finalOutput")),
 		failure:  in.allOf(fromMember(chunk.TypeStreamFailed, "error"), fromMember(chunk.TypeStreamFailed, "errorDetail")),
-		contents: run("input", "content"), files: run("input", "files"), metadata: run("input", "metadata"), clientIDs: run("input", "clientMessageId"), runIDs: run("runId"),
+		contents: run("input", "content"), files: run("input", "files"), data: run("input", "data"), metadata: run("input", "metadata"), clientIDs: run("input", "clientMessageId"), runIDs: run("runId"),
 		state: in.allOf(fromMember(chunk.TypeStatePatch, "patches")), checkpoints: in.allOf(checkpoints...),
 	}
 	c.rules, c.course, c.page = in.chatRules(c), in.courseRules(c), in.chatPage(c)
@@ -251,7 +251,10 @@ func (c *Chat) inputMessage(of *chunk.InputMessage, isRoot bool) chunk.InputMess
 	if c.files && c.showsInput(isRoot) {
 		shown.Files = of.Files
 	}
-	if shown.Content == "" && len(shown.Files) == 0 || of.Metadata != nil && fold.IsHidden(*of.Metadata) {
+	if c.data && c.showsInput(isRoot) {
+		shown.Data = of.Data
+	}
+	if shown.Content == "" && len(shown.Files)+len(shown.Data) == 0 || of.Metadata != nil && fold.IsHidden(*of.Metadata) {
 		return chunk.InputMessage{Metadata: &unshownMetadata, Extra: shown.Extra}
 	}
 	if c.clientIDs {
@@ -279,6 +282,6 @@ func (c *Chat) Hidden() Hidden {
 	}
 	return Hidden{
 		Calls: !c.calls, SubAgentCalls: !c.calls || !c.subAgents, Inputs: !c.inputs, Results: !c.results, Errors: !c.errors, Reasons: !c.reasons,
-		Contents: !c.contents || !c.files, Metadata: !c.metadata, Texts: !c.parts["text"], Output: !c.output, SubAgents: !c.subAgents, Failure: !c.failure, RunIDs: !c.runIDs,
+		Contents: !c.contents || !c.files || !c.data, Metadata: !c.metadata, Texts: !c.parts["text"], Output: !c.output, SubAgents: !c.subAgents, Failure: !c.failure, RunIDs: !c.runIDs,
 	}
 }

@@ -107,7 +107,7 @@ func (c *Chat) head(of *fold.Message) fold.Message {
 // shows reports whether a part is shown.
 func (c *Chat) shows(role fold.Role, p *fold.Part, isRoot bool) bool {
 	if role == fold.User {
-		shown := p.Kind == fold.PartText && c.contents || p.Kind == fold.PartFile && c.files
+		shown := p.Kind == fold.PartText && c.contents || p.Kind == fold.PartFile && c.files || p.Kind == fold.PartData && c.data
 		return shown && c.showsInput(isRoot)
 	}
 	switch p.Kind {

@@ -210,13 +210,18 @@ func (in ruleSet) message(part func(object []byte) (*rule, bool)) *rule {
 }
 
 func (in ruleSet) userPart(object []byte) (*rule, bool) {
-	switch word(object, "type") {
-	case "text":
-		return nil, in.allOf(fromMember(chunk.TypeRunStarted, "input", "content"))
-	case "file":
-		return nil, in.allOf(fromMember(chunk.TypeRunStarted, "input", "files"))
+	member := ""
+	switch kind := word(object, "type"); {
+	case kind == "text":
+		member = "content"
+	case kind == "file":
+		member = "files"
+	case strings.HasPrefix(kind, "data-"):
+		member = "data"
+	default:
+		return nil, false
 	}
-	return nil, false
+	return nil, in.allOf(fromMember(chunk.TypeRunStarted, "input", member))
 }
 
 // partKinds has the kinds of an assistant's parts that are shown, except calls. Those of all data-* parts are "data".

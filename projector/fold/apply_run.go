@@ -108,11 +108,14 @@ func (s *Snapshot) openTurn(rec chunk.Record, inputs []chunk.InputMessage) {
 func (h *history) input(seq chunk.Seq, in chunk.InputMessage) {
 	m := message{index: h.count(), role: User, first: seq, last: seq, closed: true}
 	m.shown = m.index
-	if in.Content != "" || len(in.Files) == 0 {
+	if in.Content != "" || len(in.Files)+len(in.Data) == 0 {
 		m.parts = append(m.parts, part{kind: textPart, text: []byte(in.Content)})
 	}
 	for _, f := range in.Files {
 		m.parts = append(m.parts, part{raw: appendFile(nil, f.URL, f.MediaType, f.Filename, chunk.Part{})})
+	}
+	for _, d := range in.Data {
+		m.parts = append(m.parts, part{raw: appendInputData(nil, d)})
 	}
 	if in.Metadata != nil {
 		m.metadata = *in.Metadata

@@ -69,6 +69,14 @@ func appendData(dst []byte, b chunk.Custom, ui chunk.Part) []byte {
 	return o.End()
 }
 
+func appendInputData(dst []byte, d chunk.InputData) []byte {
+	o := rawjson.Begin(dst)
+	o.String("type", "data-"+d.Name)
+	o.Maybe("id", d.ID)
+	o.Raw("data", orNull(d.Data))
+	return o.End()
+}
+
 func appendFile(dst []byte, url, mediaType string, filename *string, ui chunk.Part) []byte {
 	o := rawjson.Begin(dst)
 	o.String("type", "file")

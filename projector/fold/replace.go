@@ -94,6 +94,10 @@ func (m *message) asInput() chunk.InputMessage {
 			continue
 		}
 		r := reader{}
+		if d := typedRaw(m.parts[i].raw).Data; d != nil {
+			in.Data = append(in.Data, chunk.InputData{Name: d.Name, ID: d.ID, Data: d.Value})
+			continue
+		}
 		file := r.members(m.parts[i].raw)
 		in.Files = append(in.Files, chunk.InputFile{URL: r.str(file["url"]), MediaType: r.str(file["mediaType"]), Filename: r.maybe(file["filename"])})
 	}

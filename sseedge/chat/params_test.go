@@ -2,8 +2,10 @@ package chat
 
 import (
 	"context"
+	"strings"
 	"testing"
 
+	"github.com/tailrace/tailrace/chunk"
 	"github.com/tailrace/tailrace/internal/control"
 	"github.com/tailrace/tailrace/producers"
 )
@@ -25,6 +27,29 @@ func TestOtherMembersReachTheAgent(t *testing.T) {
 		e.post("", chatBody(row.members, row.message))
 		if got := <-params; got != row.want {
 			t.Errorf("%s: %s, want %s", row.members, got, row.want)
+		}
+	}
+}
+
+// A data part of a user is in the input of the run, in every snapshot, and in the input of another answer.
+func TestDataPartsReachTheAgentAndPages(t *testing.T) {
+	w := newEnv(t)
+	inputs := make(chan []chunk.InputMessage, 10)
+	w.work(func(ctx context.Context, c control.Command, run *producers.Run, w *env) error {
+		inputs <- c.Input
+		return answer(ctx, c, run, w)
+	})
+	e := w.newEdge(nil)
+	const part = `{"type":"data-place","id":"d1","data":{"lat":46.9}}`
+	message := `{"id":"u1","role":"user","parts":[{"type":"text","text":"here?"},` + part + `]}`
+	for _, members := range []string{"", `,"trigger":"regenerate-message","messageId":"msg-1"`} {
+		e.post("", chatBody(members, message))
+		in := <-inputs
+		if len(in) != 1 || len(in[0].Data) != 1 || in[0].Data[0].Name != "place" || string(in[0].Data[0].Data) != `{"lat":46.9}` {
+			t.Errorf("input of %s: %+v", members, in)
+		}
+		if page := e.get("/snapshot", nil); !strings.Contains(page, part) {
+			t.Errorf("the snapshot after %s: %s", members, page)
 		}
 	}
 }

@@ -98,10 +98,18 @@ export interface InputFile {
   filename?: string;
 }
 
+/** InputData is a value that a page has added to the message of a user: a part "data-" and its name of the AI SDK. */
+export interface InputData {
+  name: string;
+  id?: string;
+  data: unknown;
+}
+
 /** InputMessage is one message of a user that a run answers. */
 export interface InputMessage {
   content: string;
   files?: InputFile[];
+  data?: InputData[];
   metadata?: Record<string, unknown>;
   clientMessageId?: string;
 }

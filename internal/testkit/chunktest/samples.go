@@ -77,13 +77,13 @@ func minimal(b chunk.Body) chunk.Chunk {
 	return chunk.Chunk{AgentID: "a", Body: body}
 }
 
-// strip removes the optional members of a struct, which are pointers, the Extra members and the list of files.
+// strip removes the optional members of a struct, which are pointers, the Extra members and the lists of files and data.
 func strip(v reflect.Value) {
 	for i := range v.NumField() {
 		f := v.Field(i)
 		name := v.Type().Field(i).Name
 		switch {
-		case f.Kind() == reflect.Pointer, name == "Extra", name == "Files":
+		case f.Kind() == reflect.Pointer, name == "Extra", name == "Files", f.Type() == reflect.TypeFor[[]chunk.InputData]():
 			f.SetZero()
 		case f.Kind() == reflect.Slice && f.Type().Elem().Kind() == reflect.Struct:
 			for j := range f.Len() {
@@ -187,6 +187,7 @@ func controlBodies() []chunk.Body {
 				Files: []chunk.InputFile{
 					{URL: "https://example.org/p.png", MediaType: "image/png", Filename: new("p.png"), Extra: extra()},
 				},
+				Data:            []chunk.InputData{{Name: "place", ID: new("d1"), Data: chunk.Value(`{"lat":46.9}`), Extra: extra()}},
 				Metadata:        new(chunk.Value(`{"hidden":true}`)),
 				ClientMessageID: new("m1"),
 				Extra:           extra(),
