@@ -116,12 +116,17 @@ func appendPart(dst []byte, kind string, p object, raw chunk.Value) []byte {
 		o.Raw("id", p["sourceId"])
 		o.Raw("url", p["url"])
 		o.Raw("title", p["title"])
+		o.Raw("providerMetadata", p["providerMetadata"])
 		o.Close()
 	case strings.HasPrefix(kind, "data-"):
 		o.Raw("data", orNull(p["data"]))
 	default:
 		return append(dst, raw...)
 	}
+	if kind == "dynamic-tool" {
+		p["providerMetadata"] = p["callProviderMetadata"]
+	}
+	o.Raw("providerMetadata", p["providerMetadata"])
 	return o.End()
 }
 
