@@ -37,7 +37,7 @@ type FirehoseConfig struct {
 	Commit func(ctx context.Context) error
 
 	// Unconfirmed, if not 0, makes a durable firehose acknowledge a record when Confirm names it or a later one of its partition, and not when handle has
-	// returned: handle only passes the record on, and who stores it says so later. It is the largest number of records of all partitions that are handled and
+	// returned: handle only writes the record to a reader, which stores it later. It is the largest number of records of all partitions that are handled and
 	// not confirmed; then handle is not called before the next confirmation. At most 10,000. Commit and DeadLetter must be nil.
 	Unconfirmed int
 
@@ -129,7 +129,7 @@ func (r *Reader) Firehose(cfg FirehoseConfig) (*Firehose, error) {
 	}
 	f := &Firehose{reader: r, cfg: cfg}
 	if cfg.Unconfirmed > 0 {
-		f.confirmations.room = make(chan struct{}, cfg.Unconfirmed)
+		f.confirmations.slots = make(chan struct{}, cfg.Unconfirmed)
 		f.confirmations.partitions = make([]unconfirmed, r.cfg.Layout.PartitionCount())
 	}
 	for p := range r.cfg.Layout.PartitionCount() {

@@ -13,7 +13,7 @@ import (
 
 // confirmations are the records of a Firehose that were handled and are not confirmed.
 type confirmations struct {
-	room chan struct{} // has an element for each of these records; nil if records need no confirmation
+	slots chan struct{} // has an element for each of these records; nil if records need no confirmation
 
 	mu         sync.Mutex // guards partitions
 	partitions []unconfirmed
@@ -38,7 +38,7 @@ type deliveredRecord struct {
 // handle runs for the record.
 func (f *Firehose) Confirm(at PartitionPosition) error {
 	c := &f.confirmations
-	if c.room == nil || at.Partition >= len(f.filters) {
+	if c.slots == nil || at.Partition >= len(f.filters) {
 		return fmt.Errorf("position %s was not delivered: no record of partition %d waits for a confirmation", at, at.Partition)
 	}
 	c.mu.Lock()
@@ -72,7 +72,7 @@ func (c *confirmations) confirm(p *unconfirmed, n int) error {
 func (c *confirmations) remove(p *unconfirmed, n int) {
 	p.records = p.records[n:]
 	for range n {
-		<-c.room
+		<-c.slots
 	}
 }
 
@@ -94,7 +94,7 @@ func (c *confirmations) end(partition int) {
 // deliver waits until a record may be handled, and adds it: the confirmation may come before handle returns.
 func (c *confirmations) deliver(ctx context.Context, partition int, e *jsreader.Entry) error {
 	select {
-	case c.room <- struct{}{}:
+	case c.slots <- struct{}{}:
 	case <-ctx.Done():
 		return context.Cause(ctx)
 	}

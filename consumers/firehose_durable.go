@@ -40,7 +40,7 @@ func (l *partitionLoop) runDurable(ctx context.Context) error {
 		OpenTimeout: l.reader.cfg.OpenTimeout, WarnAfter: l.reader.cfg.OpenTimeout, Heartbeat: min(l.reader.cfg.Heartbeat, l.cfg.TakeoverTimeout/6),
 		OnReset: func() { l.reader.resets.Add(1) }, Log: l.reader.cfg.Log,
 	})
-	if l.confirmations.room != nil {
+	if l.confirmations.slots != nil {
 		l.confirmations.begin(l.partition, d.pinned)
 		defer l.confirmations.end(l.partition)
 		l.before = func(ctx context.Context, e *jsreader.Entry) error {
@@ -127,7 +127,7 @@ func (d *durable) process(ctx context.Context, e *jsreader.Entry) error {
 		if d.handled = e.Seq; d.passed {
 			return nil
 		}
-	case d.confirmations.room != nil: // the first receipt is kept for the confirmation
+	case d.confirmations.slots != nil: // the first receipt is kept for the confirmation
 		return nil
 	}
 	if len(d.unacked) == 0 {
