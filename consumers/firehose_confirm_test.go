@@ -37,7 +37,7 @@ func (w *env) confirmable(r *Reader, cfg FirehoseConfig) (*sink, *Firehose) {
 // positionOf returns the position of a record that a firehose of one partition delivered.
 func positionOf(rec chunk.Record) PartitionPosition { return PartitionPosition{Cursor: rec.Cursor()} }
 
-// Handled records come again until they are confirmed, in the next Run too; a confirmation acknowledges its record and all before it.
+// Handled records are delivered again until they are confirmed, in the next Run too; a confirmation acknowledges its record and all before it.
 func TestConfirm(t *testing.T) {
 	w := newEnv(t, Config{})
 	want := w.sayAll(alice, 50)
@@ -173,7 +173,7 @@ func TestConfirmAfterACut(t *testing.T) {
 	w.acked("audit", want[10].Seq)
 }
 
-// A reader crashes, with records that are not confirmed: all there are, as many as there may be, or with later ones that nobody has. The next one, which waits
+// A reader crashes, with records that are not confirmed: all there are, as many as there may be, or with later ones that were not delivered. The next one, which waits
 // or begins then, gets all of them within two seconds. It took 13 to 30.
 func TestFastTakeover(t *testing.T) {
 	for name, total := range map[string]int{"at the end of the log": 10, "as many as may be": 20, "before later ones": 40} {
@@ -230,7 +230,7 @@ func TestOlderConsumerIsAdjusted(t *testing.T) {
 	}
 }
 
-// Two readers with unconfirmed records, both alive: the second waits, says so once, and never gets a record.
+// Two readers with unconfirmed records, both alive: the second waits, logs it once, and never gets a record.
 func TestLiveReadersDoNotDisturbEachOther(t *testing.T) {
 	w := newEnv(t, Config{})
 	want := w.sayAll(alice, 10)

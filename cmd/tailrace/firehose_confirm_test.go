@@ -43,6 +43,9 @@ func (l ledger) lines(t *testing.T) map[string]string {
 	}
 	lines := map[string]string{}
 	for line := range strings.Lines(string(text)) {
+		if !strings.HasSuffix(line, "\n") { // is being written
+			break
+		}
 		var of struct{ Position, Tenant, Root, Session string }
 		if err := json.Unmarshal([]byte(line), &of); err != nil || of.Position == "" || of.Tenant == "" || of.Root == "" || of.Session == "" {
 			t.Fatalf("line %q: %v", line, err)
