@@ -31,6 +31,19 @@ type FirehoseConfig struct {
 	// oldest record.
 	FromLatest bool
 
+	// After, if not empty, has the position in each partition after which an ephemeral firehose begins, see Firehose.Positions. Run ends with a
+	// *chunk.TruncatedError with the reason recreated if the log is not the one of a position any more.
+	After []PartitionPosition
+
+	// Since, if not zero, makes an ephemeral firehose begin with the records that were stored then or later.
+	Since time.Time
+
+	// Until, if not zero, ends Run before the first record that was stored then or later. It may not be in the future.
+	Until time.Time
+
+	// NoFollow ends Run of an ephemeral firehose at the end that each partition has when Run begins.
+	NoFollow bool
+
 	// Commit, if not nil, is called before records are acknowledged: after it returns nil, the server does not deliver anything that was handled in
 	// that partition again. A sink that writes in batches writes here. The context is not cancelled with that of Run, so that handled records can be
 	// stored; it lasts half of AckWait.
@@ -80,7 +93,7 @@ func (c FirehoseConfig) withDefaults() FirehoseConfig {
 	c.CommitInterval = cmp.Or(c.CommitInterval, min(200*time.Millisecond, c.AckWait/4))
 	c.MaxAttempts = cmp.Or(c.MaxAttempts, 5)
 	c.TakeoverTimeout = cmp.Or(c.TakeoverTimeout, 2*time.Second)
-	c.Types = slices.Clone(c.Types)
+	c.Types, c.After = slices.Clone(c.Types), slices.Clone(c.After)
 	return c
 }
 
@@ -117,6 +130,7 @@ type Firehose struct {
 	cfg     FirehoseConfig
 	filters []string // by partition
 
+	positions     []PartitionPosition // of an ephemeral firehose, by partition
 	confirmations confirmations
 	waiting       atomic.Bool // this Run has reported that it waits for another reader
 }
@@ -124,7 +138,7 @@ type Firehose struct {
 // Firehose returns a Firehose. It does not call the server. The error names the wrong field.
 func (r *Reader) Firehose(cfg FirehoseConfig) (*Firehose, error) {
 	cfg = cfg.withDefaults()
-	if err := cfg.validate(); err != nil {
+	if err := cmp.Or(cfg.validate(), cfg.validateRange(r.cfg.Layout.PartitionCount())); err != nil {
 		return nil, err
 	}
 	f := &Firehose{reader: r, cfg: cfg}
@@ -145,7 +159,8 @@ func (r *Reader) Firehose(cfg FirehoseConfig) (*Firehose, error) {
 	return f, nil
 }
 
-// Run delivers until ctx ends, handle, Commit, OnGap or DeadLetter fails, or the log is deleted; it returns that error, and never nil. handle is called by one
+// Run delivers until ctx ends, handle, Commit, OnGap or DeadLetter fails, or the log is deleted; it returns that error. It returns nil at the end of a range of
+// Until or NoFollow, and never otherwise. handle is called by one
 // goroutine for each partition: with several partitions it must be safe for concurrent use. Within a partition, and so within a session, the calls come in the
 // order of the log.
 //
@@ -159,21 +174,22 @@ func (f *Firehose) Run(ctx context.Context, handle func(context.Context, chunk.R
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	f.waiting.Store(false)
+	f.positions = make([]PartitionPosition, len(f.filters))
 	errs := make([]error, len(f.filters))
 	var loops sync.WaitGroup
 	for p := range f.filters {
 		loops.Go(func() {
-			defer cancel() // one partition that fails ends all
-			errs[p] = f.runPartition(ctx, p, handle)
+			if errs[p] = f.runPartition(ctx, p, handle); errs[p] != nil {
+				cancel() // one partition that fails ends all
+			}
 		})
 	}
 	loops.Wait()
-	for _, err := range errs {
-		if !errors.Is(err, context.Canceled) {
-			return err
-		}
+	first := slices.IndexFunc(errs, func(err error) bool { return err != nil && !errors.Is(err, context.Canceled) })
+	if first < 0 {
+		return cmp.Or(errs...)
 	}
-	return errs[0]
+	return errs[first]
 }
 
 func (f *Firehose) runPartition(ctx context.Context, p int, handle func(context.Context, chunk.Record) error) error {
@@ -197,25 +213,6 @@ type partitionLoop struct {
 	before      func(context.Context, *jsreader.Entry) error // if not nil, called before handle gets a record
 	sessions    map[string]*ordinalChecker                   // by subject, see checkOrdinal
 	deadLetters int                                          // records in a row that could not be handled
-}
-
-func (l *partitionLoop) runEphemeral(ctx context.Context) error {
-	after := chunk.Seq(0)
-	if l.cfg.FromLatest {
-		after = SeqLatest
-	}
-	o := l.reader.newOrdered(jsreader.OrderedConfig{
-		Stream: l.stream, Filter: l.filter, After: uint64(after), Live: true, Strict: true, OpenTimeout: l.reader.cfg.OpenTimeout,
-	})
-	defer o.Close()
-	err := o.Open(ctx)
-	for err == nil {
-		var e jsreader.Entry
-		if e, err = o.Next(ctx); err == nil {
-			err = l.deliver(ctx, &e)
-		}
-	}
-	return truncation(err, o, chunk.Session{}, chunk.Seq(o.Last()))
 }
 
 // deliver calls handle if the message is a record of a wanted type.

@@ -105,7 +105,7 @@ func (c *confirmations) deliver(ctx context.Context, partition int, e *jsreader.
 		p.first = chunk.Seq(e.Seq)
 	}
 	p.records = append(p.records, deliveredRecord{
-		cursor: chunk.Cursor{Seq: chunk.Seq(e.Seq), Anchor: chunk.AnchorAt(e.Stored)}, receipt: e.Receipt(),
+		cursor: cursorOf(e), receipt: e.Receipt(),
 	})
 	return nil
 }

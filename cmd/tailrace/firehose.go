@@ -10,6 +10,7 @@ import (
 	"os"
 	"os/signal"
 	"slices"
+	"strings"
 	"syscall"
 	"time"
 
@@ -32,6 +33,11 @@ type firehoseFlags struct {
 	ops     bool
 
 	fromStart bool
+	after     bool
+	positions []consumers.PartitionPosition // of after; empty is the start
+	since     time.Time
+	until     time.Time
+	noFollow  bool
 }
 
 func (f *firehoseFlags) register(flags *flag.FlagSet) {
@@ -39,10 +45,43 @@ func (f *firehoseFlags) register(flags *flag.FlagSet) {
 	flags.StringVar(&f.exec, "exec", "", "command of the shell that gets the lines, and prints the position of the last line that it has stored")
 	flags.StringVar(&f.ack, "ack", "", "when a record is acknowledged: stdin (its position, or that of a later line, is read from standard input) or written (its line was written; what is in the pipe of a reader that dies is lost)")
 	flags.BoolVar(&f.fromStart, "from-start", false, "start with the oldest record instead of the next one; with --durable, at its first use only")
+	flags.Func("after", "start after this `position`, which the last line of an earlier firehose or, with one partition, any line has; if empty, with the oldest record", f.setAfter)
+	flags.Func("since", "start with the records that were stored at this `time`, in RFC 3339, or within an age such as 24h", timeOrAge(&f.since))
+	flags.Func("until", "end before the records that were stored at this `time` or later, in RFC 3339 or as an age; without a start, from the oldest record on", timeOrAge(&f.until))
+	flags.BoolVar(&f.noFollow, "no-follow", false, "end at the present end of the log; without a start, from the oldest record on")
 	flags.StringVar(&f.tenant, "tenant", "", "sessions of this tenant only; if empty, of all tenants")
 	flags.StringVar(&f.types, "types", "", "comma-separated chunk types; if empty, all types")
 	flags.StringVar(&f.format, "format", "", "json (a line for each record), cloudevents (a structured event on each line) or text (default: text on a terminal, json otherwise)")
 	flags.BoolVar(&f.ops, "ops", false, "serve probes and metrics on OPS_LISTEN, with the lag of the durable consumer; needs --durable")
+}
+
+// setAfter parses positions that are separated by commas.
+func (f *firehoseFlags) setAfter(text string) error {
+	f.after = true
+	for text != "" {
+		var one string
+		one, text, _ = strings.Cut(text, ",")
+		at, err := consumers.ParsePartitionPosition(one)
+		if err != nil {
+			return err
+		}
+		f.positions = append(f.positions, at)
+	}
+	return nil
+}
+
+// timeOrAge returns a function that parses a time, or an age.
+func timeOrAge(to *time.Time) func(string) error {
+	return func(text string) (err error) {
+		if age, wrong := time.ParseDuration(text); wrong == nil && age >= 0 {
+			*to = time.Now().Add(-age)
+			return nil
+		}
+		if *to, err = time.Parse(time.RFC3339, text); err != nil {
+			err = errors.New("want a time in RFC 3339, or an age such as 24h")
+		}
+		return err
+	}
 }
 
 // Values of --ack.
@@ -61,7 +100,17 @@ func (f *firehoseFlags) check(t terminal) error {
 		return err
 	}
 	confirms := f.exec != "" || f.ack == ackStdin
+	starts := 0
+	for _, set := range []bool{f.fromStart, f.after, !f.since.IsZero()} {
+		if set {
+			starts++
+		}
+	}
 	switch {
+	case f.durable != "" && (f.after || !f.since.IsZero() || !f.until.IsZero() || f.noFollow):
+		return errors.New("--after, --since, --until and --no-follow are for a firehose without --durable, whose position the server has")
+	case starts > 1:
+		return errors.New("want one of --from-start, --after and --since")
 	case f.ops && f.durable == "":
 		return errors.New("--ops needs --durable")
 	case f.durable == "" && (f.exec != "" || f.ack != ""):
@@ -110,7 +159,10 @@ func (f *firehoseFlags) run(ctx context.Context, t terminal, b *app) error {
 	if err != nil {
 		return err
 	}
-	config := consumers.FirehoseConfig{Name: f.durable, Tenant: f.tenant, FromLatest: !f.fromStart}
+	bounded := f.noFollow || !f.until.IsZero()
+	config := consumers.FirehoseConfig{
+		Name: f.durable, Tenant: f.tenant, FromLatest: !f.fromStart && !bounded && !f.after, After: f.positions, Since: f.since, Until: f.until, NoFollow: f.noFollow,
+	}
 	if f.types != "" {
 		config.Types = splitTypes(f.types)
 	}
@@ -135,7 +187,7 @@ func (f *firehoseFlags) run(ctx context.Context, t terminal, b *app) error {
 	config.OnGap = out.gap
 	firehose, err := reader.Firehose(config)
 	if err != nil {
-		return err
+		return usageError{err}
 	}
 	running := ctx
 	if confirmed != nil { // it may confirm what it has stored after the signal
@@ -147,16 +199,19 @@ func (f *firehoseFlags) run(ctx context.Context, t terminal, b *app) error {
 			return err
 		}
 	}
-	services.Go(func() error { return firehose.Run(watched, out.print) })
+	services.Go(func() error { return cmp.Or(firehose.Run(watched, out.print), errEnd) })
 	if confirmed != nil {
 		services.Go(func() error { return confirmed.run(ctx, watched, firehose) })
 	}
 	err = services.Wait()
-	if ctx.Err() != nil {
-		err = nil
+	if ctx.Err() == nil && !errors.Is(err, errEnd) {
+		return errors.Join(err, out.printer.end(nil))
 	}
-	return errors.Join(err, out.printer.end())
+	return out.printer.end(firehose.Positions())
 }
+
+// errEnd ends the other services of a firehose at the end of its range.
+var errEnd = errors.New("end of the range")
 
 // printer returns the printer of the format.
 func (f *firehoseFlags) printer(ctx context.Context, reader *consumers.Reader, layout subjects.Layout, to io.Writer) (firehosePrinter, error) {

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"io"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/tailrace/tailrace/chunk"
@@ -23,11 +24,13 @@ const (
 type firehosePrinter interface {
 	print(rec chunk.Record) error
 	gap(g consumers.Gap) error
-	end() error
+	end(at []consumers.PartitionPosition) error // nil is unknown
 }
 
 // firehoseText prints text, in which no line has a position.
 type firehoseText struct{ textPrinter }
+
+func (p *firehoseText) end([]consumers.PartitionPosition) error { return p.textPrinter.end() }
 
 func (p *firehoseText) gap(g consumers.Gap) error {
 	return p.line(g.Session.ID, red, fmt.Sprintf("records missing: sequences %d to %d of partition %d (%s)", g.From, g.To, g.Partition, g.Reason))
@@ -96,7 +99,21 @@ func (p *firehoseLines) gap(g consumers.Gap) error {
 	return p.write(line)
 }
 
-func (*firehoseLines) end() error { return nil }
+// end writes the position after the last line, for --after.
+func (p *firehoseLines) end(at []consumers.PartitionPosition) error {
+	if at == nil {
+		return nil
+	}
+	var all []string
+	for _, position := range at {
+		all = append(all, position.String())
+	}
+	line := rawjson.Begin(p.buf[:0])
+	line.Nest("end")
+	line.String("position", strings.Join(all, ","))
+	line.Close()
+	return p.write(line)
+}
 
 // number writes a member, also 0.
 func number[T ~int | ~uint64 | ~int64](line *rawjson.Object, name string, v T) {
