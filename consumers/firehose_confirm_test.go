@@ -176,6 +176,7 @@ func TestConfirmAfterACut(t *testing.T) {
 // A reader crashes, with records that are not confirmed: all there are, as many as there may be, or with later ones that were not delivered. The next one, which waits
 // or begins then, gets all of them within two seconds. It took 13 to 30.
 func TestFastTakeover(t *testing.T) {
+	t.Parallel()
 	for name, total := range map[string]int{"at the end of the log": 10, "as many as may be": 20, "before later ones": 40} {
 		for _, waits := range []bool{true, false} {
 			t.Run(fmt.Sprint(name, ", the next one waits: ", waits), func(t *testing.T) {

@@ -43,10 +43,10 @@ func (o *firehoseOutput) gap(ctx context.Context, g consumers.Gap) error {
 	return o.write(ctx, func() error { return o.printer.gap(g) })
 }
 
-// write calls print, unless the output is closed. An output whose reader confirms the lines stays open on the side of the firehose until ctx ends: the last
+// write calls printing, unless the output is closed. An output whose reader confirms the lines stays open on the side of the firehose until ctx ends: the last
 // confirmations may still come.
-func (o *firehoseOutput) write(ctx context.Context, print func() error) error {
-	err := o.writeOpen(print)
+func (o *firehoseOutput) write(ctx context.Context, printing func() error) error {
+	err := o.writeOpen(printing)
 	if o.failed == nil {
 		return err
 	}
@@ -64,13 +64,13 @@ func (o *firehoseOutput) write(ctx context.Context, print func() error) error {
 // errClosed reports an output to which no line is written any more.
 var errClosed = errors.New("output closed")
 
-func (o *firehoseOutput) writeOpen(print func() error) error {
+func (o *firehoseOutput) writeOpen(printing func() error) error {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	if o.closed || o.signal.Err() != nil {
 		return errClosed
 	}
-	err := print()
+	err := printing()
 	o.closed = err != nil // a line may have been written in part
 	return err
 }
@@ -92,7 +92,7 @@ func newConfirmedReader(ctx context.Context, t terminal, command string, output 
 		output.to = t.out
 		return r, nil
 	}
-	r.command = exec.CommandContext(context.WithoutCancel(ctx), "sh", "-c", command) // a signal closes its input
+	r.command = exec.CommandContext(context.WithoutCancel(ctx), "sh", "-c", command) //nolint:gosec // the command of the caller; a signal closes its input
 	r.command.Stderr, r.command.WaitDelay = t.err, readerGrace
 	input, err := r.command.StdinPipe()
 	if err != nil {

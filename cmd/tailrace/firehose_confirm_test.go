@@ -32,7 +32,10 @@ func publishCustom(t *testing.T, url, session string, n int) {
 // ledger is the file of a loader, with a line for each time that a record was stored.
 type ledger struct{ path string }
 
-func newLedger(t *testing.T) ledger { return ledger{filepath.Join(t.TempDir(), "ledger")} }
+func newLedger(t *testing.T) ledger {
+	t.Helper()
+	return ledger{filepath.Join(t.TempDir(), "ledger")}
+}
 
 // lines returns the lines by their position.
 func (l ledger) lines(t *testing.T) map[string]string {
@@ -46,7 +49,12 @@ func (l ledger) lines(t *testing.T) map[string]string {
 		if !strings.HasSuffix(line, "\n") { // is being written
 			break
 		}
-		var of struct{ Position, Tenant, Root, Session string }
+		var of struct {
+			Position string `json:"position"`
+			Tenant   string `json:"tenant"`
+			Root     string `json:"root"`
+			Session  string `json:"session"`
+		}
 		if err := json.Unmarshal([]byte(line), &of); err != nil || of.Position == "" || of.Tenant == "" || of.Root == "" || of.Session == "" {
 			t.Fatalf("line %q: %v", line, err)
 		}
@@ -139,8 +147,8 @@ func TestAckStdin(t *testing.T) {
 				t.Fatal(err)
 			}
 			var line struct {
-				Position string
-				Ordinal  int
+				Position string `json:"position"`
+				Ordinal  int    `json:"ordinal"`
 			}
 			if err := json.Unmarshal([]byte(text), &line); err != nil || line.Ordinal != first+n+1 {
 				t.Fatalf("line %d is %s: %v", n, text, err)

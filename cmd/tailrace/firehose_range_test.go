@@ -33,11 +33,13 @@ func firehoseRange(t *testing.T, server *natstest.Server, partitions int, args .
 	}
 	for text := range strings.Lines(out) {
 		var line struct {
-			Session  string
-			Ordinal  int
-			StoredAt time.Time
-			Gap      json.RawMessage
-			End      struct{ Position string }
+			Session  string          `json:"session"`
+			Ordinal  int             `json:"ordinal"`
+			StoredAt time.Time       `json:"storedAt"`
+			Gap      json.RawMessage `json:"gap"`
+			End      struct {
+				Position string `json:"position"`
+			} `json:"end"`
 		}
 		if err := json.Unmarshal([]byte(text), &line); err != nil || got.end != "" {
 			t.Fatalf("line %s after the end %q: %v", text, got.end, err)
