@@ -25,13 +25,13 @@ func (c FirehoseConfig) bounded() bool { return c.NoFollow || !c.Until.IsZero() 
 
 func (c FirehoseConfig) validateRange(partitions int) error {
 	if c.Name != "" && (len(c.After) > 0 || !c.Since.IsZero() || c.bounded()) {
-		return errors.New("After, Since, Until and NoFollow are for a firehose without a Name")
+		return fmt.Errorf("Name is %q, want none with After, Since, Until and NoFollow", c.Name)
 	}
 	if len(c.After) == 0 {
 		return nil
 	}
 	if !c.Since.IsZero() {
-		return errors.New("After and Since are set, want one of them")
+		return fmt.Errorf("Since is %s, want none with After", c.Since.Format(time.RFC3339))
 	}
 	named := map[int]bool{}
 	for _, at := range c.After {

@@ -91,9 +91,9 @@ func TestLoaders(t *testing.T) {
 			path := documentedLoader(t, loader.heading, loader.language)
 			kills := 0
 			for killed := true; killed; {
-				store := t.TempDir()
+				store, durable := t.TempDir(), fmt.Sprint(loader.language, kills)
 				firehose := func(at int) (ended chan error, stop func()) {
-					cmd := exec.CommandContext(t.Context(), binary(t), "firehose", "--from-start", "--durable", fmt.Sprint(loader.language, kills), url,
+					cmd := exec.CommandContext(t.Context(), binary(t), "firehose", "--from-start", "--durable", durable, url,
 						"--exec", loader.command(at, path, store))
 					cmd.Stderr = t.Output()
 					if err := cmd.Start(); err != nil {

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -232,7 +233,7 @@ func TestFirehoseCloudEvents(t *testing.T) {
 				t.Errorf("event %d: %s is %v, want %q", i, name, event[name], m.Header.Get("ce-"+name))
 			}
 		}
-		if string(rec.Data) != string(m.Data) || event["sequence"] != fmt.Sprint(i+1) || event["partition"] != 0.0 || event["streamepoch"] == "" || event["position"] == "" {
+		if !bytes.Equal(rec.Data, m.Data) || event["sequence"] != fmt.Sprint(i+1) || event["partition"] != 0.0 || event["streamepoch"] == "" || event["position"] == "" {
 			t.Errorf("event %d is %s", i, line)
 		}
 	}
