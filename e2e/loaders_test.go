@@ -123,16 +123,16 @@ func TestLoaders(t *testing.T) {
 					killed = true
 				}
 				kills++
-				ended, stop = firehose(0)
-				natstest.Eventually(t, "all records", func(context.Context) error {
-					if n := len(loader.stored(t, store)); n != total {
-						return fmt.Errorf("killed before line %d: %d of %d records", kills, n, total)
+				if confirmed(t, server, durable) != nil {
+					ended, stop = firehose(0)
+					natstest.Eventually(t, "all confirmations", func(context.Context) error { return confirmed(t, server, durable) })
+					stop()
+					if err := <-ended; err != nil {
+						t.Fatalf("after a signal: %v", err)
 					}
-					return nil
-				})
-				stop()
-				if err := <-ended; err != nil {
-					t.Fatalf("after a signal: %v", err)
+				}
+				if n := len(loader.stored(t, store)); n != total {
+					t.Fatalf("killed before line %d: %d of %d records", kills, n, total)
 				}
 				for i, line := range loader.stored(t, store) {
 					if !strings.Contains(line, fmt.Sprintf("default %d", i+1)) {
@@ -146,6 +146,19 @@ func TestLoaders(t *testing.T) {
 			}
 		})
 	}
+}
+
+// confirmed returns an error unless all records of a durable firehose are acknowledged.
+func confirmed(t *testing.T, server *natstest.Server, durable string) error {
+	t.Helper()
+	c, err := server.JetStream(t).Consumer(t.Context(), "TR_CHUNKS_0", durable)
+	if err != nil {
+		return err
+	}
+	if info := c.CachedInfo(); info.NumPending > 0 || info.NumAckPending > 0 {
+		return fmt.Errorf("%d records not delivered, %d not confirmed", info.NumPending, info.NumAckPending)
+	}
+	return nil
 }
 
 // storedBySQLite returns tenant and ordinal of the records, in their order.
