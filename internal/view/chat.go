@@ -20,12 +20,12 @@ type Chat struct {
 	course ruleSet // types that the view does not list, and that determine the course of a message
 	page   *rule
 
-	calls, toolNames, subAgents                   bool
-	inputs, results, errors, reasons              bool
-	output, failure, state, checkpoints           bool
+	calls, toolNames, subAgents                         bool
+	inputs, results, errors, reasons                    bool
+	output, failure, state, checkpoints                 bool
 	contents, files, data, metadata, runIDs, agentTypes bool
-	clientIDs                                     bool
-	parts                                         map[string]bool // see ruleSet.partKinds
+	clientIDs                                           bool
+	parts                                               map[string]bool // see ruleSet.partKinds
 }
 
 // toolTypes are the types that a call may be made of. Its streamed input is not one of them: a view that hides the pieces hides the input.
