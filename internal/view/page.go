@@ -210,7 +210,7 @@ func (in ruleSet) message(part func(object []byte) (*rule, bool)) *rule {
 }
 
 func (in ruleSet) userPart(object []byte) (*rule, bool) {
-	member := ""
+	var member string
 	switch kind := word(object, "type"); {
 	case kind == "text":
 		member = "content"
