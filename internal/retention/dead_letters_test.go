@@ -119,10 +119,10 @@ func TestAddedOnce(t *testing.T) {
 	if err != nil || got.Seq != one.Seq || got.Detail != one.Detail {
 		t.Errorf("Get: %+v, %v", got, err)
 	}
-	if err := w.dead.Drop(t.Context(), one.Seq); err != nil {
+	if err := w.operator.Drop(t.Context(), one.Seq); err != nil {
 		t.Fatal(err)
 	}
-	if err := w.dead.Drop(t.Context(), one.Seq); !errors.Is(err, ErrNoDeadLetter) {
+	if err := w.operator.Drop(t.Context(), one.Seq); !errors.Is(err, ErrNoDeadLetter) {
 		t.Errorf("deleted twice: %v, want ErrNoDeadLetter", err)
 	}
 	if _, err := w.dead.Get(t.Context(), one.Seq); !errors.Is(err, ErrNoDeadLetter) {
@@ -170,7 +170,7 @@ func TestMissingMessages(t *testing.T) {
 	if len(missing) != 3 || missing[0] != MissingExpired || missing[1] != MissingExpired || missing[2] != MissingTooLarge {
 		t.Errorf("missing %q", missing)
 	}
-	for i, err := range w.dead.Replay(t.Context(), w.entries(), w.store, w.log) {
+	for i, err := range w.operator.Replay(t.Context(), w.entries(), w.store, w.log) {
 		if want := map[bool]error{true: ErrLogIncomplete, false: ErrStillUnreadable}[i < 2]; !errors.Is(err, want) {
 			t.Errorf("replay of entry %d: %v, want %v", i, err, want)
 		}
@@ -190,10 +190,10 @@ func TestMessageOfAnotherProgram(t *testing.T) {
 	if len(all) != 2 || all[0].Reason != "" || string(all[0].Data) != "hello" || all[1].Reason != ReasonEnvelope {
 		t.Fatalf("entries %+v", all)
 	}
-	if errs := w.dead.Replay(t.Context(), all[:1], w.store, w.log); !errors.Is(errs[0], ErrStillUnreadable) {
+	if errs := w.operator.Replay(t.Context(), all[:1], w.store, w.log); !errors.Is(errs[0], ErrStillUnreadable) {
 		t.Errorf("replay: %v, want ErrStillUnreadable", errs)
 	}
-	if err := w.dead.Drop(t.Context(), all[0].Seq); err != nil {
+	if err := w.operator.Drop(t.Context(), all[0].Seq); err != nil {
 		t.Error(err)
 	}
 }
@@ -236,7 +236,7 @@ func TestReplay(t *testing.T) {
 		return nil
 	})
 	all := w.entries()
-	errs := w.dead.Replay(t.Context(), all, w.store, w.log)
+	errs := w.operator.Replay(t.Context(), all, w.store, w.log)
 	if errs[0] != nil || !errors.Is(errs[1], ErrStillUnreadable) || all[1].Origin.Seq != poison.Seq || all[1].Reason != ReasonRecord {
 		t.Errorf("errors %v of %+v; want nil and ErrStillUnreadable", errs, all)
 	}
@@ -285,7 +285,7 @@ func TestReplayWithoutTheLog(t *testing.T) {
 		t.Fatal(err)
 	}
 	before := storetest.Stored(t, w.store, s1)
-	if errs := w.dead.Replay(t.Context(), w.entries(), w.store, w.log); !errors.Is(errs[0], ErrLogIncomplete) {
+	if errs := w.operator.Replay(t.Context(), w.entries(), w.store, w.log); !errors.Is(errs[0], ErrLogIncomplete) {
 		t.Errorf("errors %v, want ErrLogIncomplete", errs)
 	}
 	storetest.Equal(t, "as it was", storetest.Stored(t, w.store, s1), before)

@@ -34,6 +34,7 @@ type env struct {
 	producer  *producers.Producer
 	eraser    *Eraser
 	dead      *DeadLetters
+	operator  *DeadLetters // of tailrace deadletters, which alone removes entries
 	added     addedReasons
 }
 
@@ -59,6 +60,8 @@ func newEnvOn(t *testing.T, o stack.Options) *env {
 	w.eraser, err = NewEraser(w.projector, w.store, EraserConfig{})
 	must()
 	w.dead, err = NewDeadLetters(w.projector, DeadLetterConfig{Observe: &w.added})
+	must()
+	w.operator, err = NewDeadLetters(s.NewProcess(natsauth.Operator).JS, DeadLetterConfig{})
 	must()
 	return w
 }
