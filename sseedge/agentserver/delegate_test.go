@@ -318,9 +318,9 @@ func TestMessagesOfAParent(t *testing.T) {
 	if a := w.post("/start", body); a.status != http.StatusOK {
 		t.Fatal(a, a.body)
 	}
-	const want = `[{"content":"one","files":null,"metadata":{"own":true},"clientMessageId":"m1"},` +
-		`{"content":"two","files":[{"url":"https://a.example/b.png","mediaType":"image/png","filename":"b.png"}],"metadata":{"user":"u1"},"clientMessageId":null},` +
-		`{"content":"three","files":null,"metadata":null,"clientMessageId":null}]`
+	const want = `[{"content":"one","files":null,"data":null,"metadata":{"own":true},"clientMessageId":"m1"},` +
+		`{"content":"two","files":[{"url":"https://a.example/b.png","mediaType":"image/png","filename":"b.png"}],"data":null,"metadata":{"user":"u1"},"clientMessageId":null},` +
+		`{"content":"three","files":null,"data":null,"metadata":null,"clientMessageId":null}]`
 	if in := <-got; in != want {
 		t.Errorf("the agent got\n%s\nwant\n%s", in, want)
 	}
