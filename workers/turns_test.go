@@ -118,6 +118,7 @@ func TestResumeWithMessage(t *testing.T) {
 	})}))
 	w.Request(c)
 	w.AwaitStatus(c.Session, fold.Paused)
+	w.awaitNoCommand(c) // a worker that has not left the run yet would continue it with the answers, without the message
 	w.answer(location(c))
 	w.answer(payment(c, true, ""))
 	err := w.Queue.Request(t.Context(), control.Command{
