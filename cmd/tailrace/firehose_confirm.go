@@ -44,21 +44,26 @@ func (o *firehoseOutput) gap(ctx context.Context, g consumers.Gap) error {
 }
 
 // write calls printing, unless the output is closed. An output whose reader confirms the lines stays open on the side of the firehose until ctx ends: the last
-// confirmations may still come.
+// confirmations may still come. Such a reader may also end its confirmations and leave a full pipe open: the write is left to itself then.
 func (o *firehoseOutput) write(ctx context.Context, printing func() error) error {
-	err := o.writeOpen(printing)
 	if o.failed == nil {
-		return err
+		return o.writeOpen(printing)
 	}
-	if err != nil {
+	written := make(chan error, 1)
+	go func() { written <- o.writeOpen(printing) }()
+	select {
+	case err := <-written:
+		if err == nil {
+			return nil
+		}
 		select {
 		case o.failed <- err:
 		default: // another partition has reported it
 		}
 		<-ctx.Done()
-		return context.Cause(ctx)
+	case <-ctx.Done():
 	}
-	return nil
+	return context.Cause(ctx)
 }
 
 // errClosed reports an output to which no line is written any more.
