@@ -10,6 +10,7 @@ import (
 	"github.com/tailrace/tailrace/codec/aisdk"
 	"github.com/tailrace/tailrace/internal/dialect"
 	"github.com/tailrace/tailrace/internal/dialects"
+	"github.com/tailrace/tailrace/projector/fold"
 	"github.com/tailrace/tailrace/workers"
 )
 
@@ -78,7 +79,11 @@ func kortyxBody(t *workers.Turn) any {
 	}
 	messages := []message{}
 	for _, m := range t.Messages() {
-		if text := m.Text(); text != "" {
+		text := m.Text()
+		if m.Role == fold.User {
+			text = m.TextAndData()
+		}
+		if text != "" {
 			messages = append(messages, message{m.ID(), string(m.Role), text})
 		}
 	}

@@ -121,7 +121,7 @@ func reasoningOf(m workers.Message) string {
 }
 
 func userEntries(m workers.Message) []entry {
-	e := entry{role: userRole, text: m.Text()}
+	e := entry{role: userRole, text: m.TextAndData()}
 	for _, p := range m.Parts {
 		if p.File != nil {
 			e.files = append(e.files, *p.File)

@@ -385,3 +385,21 @@ func TestFiles(t *testing.T) {
 		})
 	}
 }
+
+// Data parts of user messages are lines of JSON for the model. A message may have nothing else: without them the request would have no message of the user.
+func TestDataOfUsers(t *testing.T) {
+	for _, api := range apis {
+		t.Run(string(api), func(t *testing.T) {
+			w := newEnv(t)
+			end := openaitest.Start(t, func(openaitest.Request) openaitest.Reply { return openaitest.StreamReply(text("Bern.")) })
+			w.serve(map[string]workers.Agent{"clerk": w.agent(end, api)})
+			for content, want := range map[string]string{"": `{"type":"data-place","data":{"lat":46.9}}`, "Where?": "Where?\n" + `{"type":"data-place","data":{"lat":46.9}}`} {
+				s := chunk.RootSession("acme", fmt.Sprintf("s-%d", names.Add(1)))
+				w.request(s, "clerk", "r1", chunk.InputMessage{Content: content, Data: []chunk.InputData{{Name: "place", Data: chunk.Value(`{"lat":46.9}`)}}})
+				w.want(answered(w.ended(s)), "Bern.", "text")
+				requests := end.Requests()
+				w.want(requests[len(requests)-1].Last().Text, want, "message of the user")
+			}
+		})
+	}
+}

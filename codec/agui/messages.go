@@ -76,6 +76,11 @@ func (l *messageList) user(m *fold.Message) {
 				f.Filename = &p.File.Filename
 			}
 			files = append(files, f)
+		case p.Data != nil && l.forAgent: // AG-UI has no data parts
+			if text.Len() > 0 {
+				text.WriteByte('\n')
+			}
+			text.Write(p.AppendJSON(nil))
 		}
 	}
 	var metadata *chunk.Value

@@ -37,6 +37,20 @@ func (m Message) Text() string {
 	return strings.ToValidUTF8(b.String(), "\uFFFD")
 }
 
+// TextAndData returns the text and, on a line of its own, each data part as JSON: for models and agents whose messages have no data parts.
+func (m Message) TextAndData() string {
+	lines := make([]string, 0, 4)
+	if text := m.Text(); text != "" {
+		lines = append(lines, text)
+	}
+	for i := range m.Parts {
+		if p := &m.Parts[i]; p.Kind == PartData {
+			lines = append(lines, strings.ToValidUTF8(string(p.AppendJSON(nil)), "\uFFFD"))
+		}
+	}
+	return strings.Join(lines, "\n")
+}
+
 // Calls returns the tool calls with their outcomes.
 func (m Message) Calls() []ToolCall {
 	var calls []ToolCall
