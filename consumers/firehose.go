@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/tailrace/tailrace/chunk"
@@ -30,10 +31,28 @@ type FirehoseConfig struct {
 	// oldest record.
 	FromLatest bool
 
+	// After, if not empty, has the position in each partition after which an ephemeral firehose begins, see Firehose.Positions. Run ends with a
+	// *chunk.TruncatedError with the reason recreated if the log is not the one of a position any more.
+	After []PartitionPosition
+
+	// Since, if not zero, makes an ephemeral firehose begin with the records that were stored then or later.
+	Since time.Time
+
+	// Until, if not zero, ends Run before the first record that was stored then or later. It may not be in the future.
+	Until time.Time
+
+	// NoFollow ends Run of an ephemeral firehose at the end that each partition has when Run begins.
+	NoFollow bool
+
 	// Commit, if not nil, is called before records are acknowledged: after it returns nil, the server does not deliver anything that was handled in
 	// that partition again. A sink that writes in batches writes here. The context is not cancelled with that of Run, so that handled records can be
 	// stored; it lasts half of AckWait.
 	Commit func(ctx context.Context) error
+
+	// Unconfirmed, if not 0, makes a durable firehose acknowledge a record when Confirm names it or a later one of its partition, and not when handle has
+	// returned: handle only writes the record to a reader, which stores it later. It is the largest number of records of all partitions that are handled and
+	// not confirmed; then handle is not called before the next confirmation. At most 10,000. Commit and DeadLetter must be nil.
+	Unconfirmed int
 
 	// CommitRecords is the maximum number of handled records before they are committed and acknowledged. Defaults to 100, at most half of Batch.
 	CommitRecords int
@@ -41,7 +60,7 @@ type FirehoseConfig struct {
 	// CommitInterval is the longest time before a handled record is committed and acknowledged. Defaults to 200 ms, at most a quarter of AckWait.
 	CommitInterval time.Duration
 
-	// Batch is how many records the server sends ahead of their acknowledgement. Defaults to 512.
+	// Batch is how many records the server sends ahead of their acknowledgement. Defaults to 512, or to Unconfirmed if that is more.
 	Batch int
 
 	// AckWait is the time after which the server redelivers an unacknowledged record. If handling takes longer, the firehose recognises and drops the
@@ -63,22 +82,22 @@ type FirehoseConfig struct {
 	MaxAttempts int
 
 	// TakeoverTimeout is the time without requests from the program that reads a partition after which the server assigns the partition to a waiting
-	// program. Defaults to 10 seconds, at least four heartbeats.
+	// program, with all records that are not acknowledged. Defaults to 2 seconds, at least 500 ms.
 	TakeoverTimeout time.Duration
 }
 
-func (c FirehoseConfig) withDefaults(heartbeat time.Duration) FirehoseConfig {
-	c.Batch = cmp.Or(c.Batch, 512)
+func (c FirehoseConfig) withDefaults() FirehoseConfig {
+	c.Batch = cmp.Or(c.Batch, max(512, c.Unconfirmed))
 	c.CommitRecords = cmp.Or(c.CommitRecords, max(1, min(100, c.Batch/2)))
 	c.AckWait = cmp.Or(c.AckWait, 30*time.Second)
 	c.CommitInterval = cmp.Or(c.CommitInterval, min(200*time.Millisecond, c.AckWait/4))
 	c.MaxAttempts = cmp.Or(c.MaxAttempts, 5)
-	c.TakeoverTimeout = cmp.Or(c.TakeoverTimeout, max(10*time.Second, 4*heartbeat))
-	c.Types = slices.Clone(c.Types)
+	c.TakeoverTimeout = cmp.Or(c.TakeoverTimeout, 2*time.Second)
+	c.Types, c.After = slices.Clone(c.Types), slices.Clone(c.After)
 	return c
 }
 
-func (c FirehoseConfig) validate(heartbeat time.Duration) error {
+func (c FirehoseConfig) validate() error {
 	if c.Name != "" {
 		if err := subjects.CheckToken("firehose", c.Name); err != nil {
 			return err
@@ -95,8 +114,12 @@ func (c FirehoseConfig) validate(heartbeat time.Duration) error {
 		return fmt.Errorf("CommitInterval is %s, want more than 0 and at most %s, a quarter of AckWait", c.CommitInterval, c.AckWait/4)
 	case c.MaxAttempts < 1:
 		return fmt.Errorf("MaxAttempts is %d, want at least 1", c.MaxAttempts)
-	case c.TakeoverTimeout < 4*heartbeat:
-		return fmt.Errorf("TakeoverTimeout is %s, want at least %s, four heartbeats", c.TakeoverTimeout, 4*heartbeat)
+	case c.TakeoverTimeout < 500*time.Millisecond:
+		return fmt.Errorf("TakeoverTimeout is %s, want at least 500ms", c.TakeoverTimeout)
+	case c.Unconfirmed < 0 || c.Unconfirmed > 10_000:
+		return fmt.Errorf("Unconfirmed is %d, want 0 to 10000", c.Unconfirmed)
+	case c.Unconfirmed > 0 && (c.Name == "" || c.Commit != nil || c.DeadLetter != nil):
+		return errors.New("Unconfirmed is set, want a Name, and neither Commit nor DeadLetter")
 	}
 	return nil
 }
@@ -106,15 +129,23 @@ type Firehose struct {
 	reader  *Reader
 	cfg     FirehoseConfig
 	filters []string // by partition
+
+	positions     []PartitionPosition // of an ephemeral firehose, by partition
+	confirmations confirmations
+	waiting       atomic.Bool // this Run has reported that it waits for another reader
 }
 
 // Firehose returns a Firehose. It does not call the server. The error names the wrong field.
 func (r *Reader) Firehose(cfg FirehoseConfig) (*Firehose, error) {
-	cfg = cfg.withDefaults(r.cfg.Heartbeat)
-	if err := cfg.validate(r.cfg.Heartbeat); err != nil {
+	cfg = cfg.withDefaults()
+	if err := cmp.Or(cfg.validate(), cfg.validateRange(r.cfg.Layout.PartitionCount())); err != nil {
 		return nil, err
 	}
 	f := &Firehose{reader: r, cfg: cfg}
+	if cfg.Unconfirmed > 0 {
+		f.confirmations.slots = make(chan struct{}, cfg.Unconfirmed)
+		f.confirmations.partitions = make([]unconfirmed, r.cfg.Layout.PartitionCount())
+	}
 	for p := range r.cfg.Layout.PartitionCount() {
 		filter := r.cfg.Layout.AllFilter(p)
 		if cfg.Tenant != "" {
@@ -128,11 +159,12 @@ func (r *Reader) Firehose(cfg FirehoseConfig) (*Firehose, error) {
 	return f, nil
 }
 
-// Run delivers until ctx ends, handle, Commit, OnGap or DeadLetter fails, or the log is deleted; it returns that error, and never nil. handle is called by one
+// Run delivers until ctx ends, handle, Commit, OnGap or DeadLetter fails, or the log is deleted; it returns that error. It returns nil at the end of a range of
+// Until or NoFollow, and never otherwise. handle is called by one
 // goroutine for each partition: with several partitions it must be safe for concurrent use. Within a partition, and so within a session, the calls come in the
 // order of the log.
 //
-// A record is acknowledged after handle and then Commit, if set, have returned nil. The next Run of a durable firehose redelivers a record whose handle failed
+// A record is acknowledged after handle and then Commit, if set, have returned nil; with Unconfirmed, when Confirm names it or a later one. The next Run of a durable firehose redelivers a record whose handle failed
 // and those after it. It also redelivers records that were handled and not acknowledged when a program crashed: delivery is at least once, not exactly once.
 // A sink that needs exactly once can use the session with epoch and ordinal as the key.
 //
@@ -141,21 +173,23 @@ func (r *Reader) Firehose(cfg FirehoseConfig) (*Firehose, error) {
 func (f *Firehose) Run(ctx context.Context, handle func(context.Context, chunk.Record) error) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
+	f.waiting.Store(false)
+	f.positions = make([]PartitionPosition, len(f.filters))
 	errs := make([]error, len(f.filters))
 	var loops sync.WaitGroup
 	for p := range f.filters {
 		loops.Go(func() {
-			defer cancel() // one partition that fails ends all
-			errs[p] = f.runPartition(ctx, p, handle)
+			if errs[p] = f.runPartition(ctx, p, handle); errs[p] != nil {
+				cancel() // one partition that fails ends all
+			}
 		})
 	}
 	loops.Wait()
-	for _, err := range errs {
-		if !errors.Is(err, context.Canceled) {
-			return err
-		}
+	first := slices.IndexFunc(errs, func(err error) bool { return err != nil && !errors.Is(err, context.Canceled) })
+	if first < 0 {
+		return cmp.Or(errs...)
 	}
-	return errs[0]
+	return errs[first]
 }
 
 func (f *Firehose) runPartition(ctx context.Context, p int, handle func(context.Context, chunk.Record) error) error {
@@ -176,27 +210,9 @@ type partitionLoop struct {
 	stream      string
 	filter      string
 	handle      func(context.Context, chunk.Record) error
-	sessions    map[string]*ordinalChecker // by subject, see checkOrdinal
-	deadLetters int                        // records in a row that could not be handled
-}
-
-func (l *partitionLoop) runEphemeral(ctx context.Context) error {
-	after := chunk.Seq(0)
-	if l.cfg.FromLatest {
-		after = SeqLatest
-	}
-	o := l.reader.newOrdered(jsreader.OrderedConfig{
-		Stream: l.stream, Filter: l.filter, After: uint64(after), Live: true, Strict: true, OpenTimeout: l.reader.cfg.OpenTimeout,
-	})
-	defer o.Close()
-	err := o.Open(ctx)
-	for err == nil {
-		var e jsreader.Entry
-		if e, err = o.Next(ctx); err == nil {
-			err = l.deliver(ctx, &e)
-		}
-	}
-	return truncation(err, o, chunk.Session{}, chunk.Seq(o.Last()))
+	before      func(context.Context, *jsreader.Entry) error // if not nil, called before handle gets a record
+	sessions    map[string]*ordinalChecker                   // by subject, see checkOrdinal
+	deadLetters int                                          // records in a row that could not be handled
 }
 
 // deliver calls handle if the message is a record of a wanted type.
@@ -213,6 +229,11 @@ func (l *partitionLoop) deliver(ctx context.Context, e *jsreader.Entry) error {
 		if rec, err = decode(e.Message, s); err == nil {
 			if !l.wants(rec.Type) {
 				return nil
+			}
+			if l.before != nil {
+				if err := l.before(ctx, e); err != nil {
+					return err
+				}
 			}
 			return l.attempt(ctx, rec)
 		}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"time"
 
 	"github.com/nats-io/nats.go/jetstream"
@@ -21,6 +22,7 @@ type durable struct {
 	unacked      []jsreader.Receipt // of the deliveries that are handled and not acknowledged
 	unackedSince time.Time          // of the first of them
 	commitTimer  *time.Timer        // runs while unacked is not empty
+	passed       bool               // to handle: the present delivery, which waits for its confirmation
 	first        uint64             // first sequence of the stream, 0 until handleBatch has requested it
 }
 
@@ -29,13 +31,23 @@ func (l *partitionLoop) runDurable(ctx context.Context) error {
 	d := &durable{partitionLoop: l, commitTimer: time.NewTimer(l.cfg.CommitInterval)}
 	d.commitTimer.Stop()
 	defer d.commitTimer.Stop()
+	// The server serves another program when the one that it serves has sent no request for three quarters of the timeout; a waiting program looks at every
+	// heartbeat whether records without acknowledgement have no reader any more.
 	d.pinned = jsreader.NewPinned(l.reader.client, jsreader.PinnedConfig{
 		Stream: l.stream, Name: l.cfg.Name, Description: "tailrace firehose", Filter: l.filter, FromLatest: l.cfg.FromLatest,
-		Ahead: l.cfg.Batch, Request: l.cfg.Batch, Batch: l.cfg.CommitRecords, AckWait: l.cfg.AckWait, TakeoverTimeout: l.cfg.TakeoverTimeout,
-		InOrderOnly: true, Wake: d.commitTimer.C,
-		OpenTimeout: l.reader.cfg.OpenTimeout, WarnAfter: l.reader.cfg.OpenTimeout, Heartbeat: l.reader.cfg.Heartbeat,
+		Ahead: l.cfg.Batch, Request: l.cfg.Batch, Batch: l.cfg.CommitRecords, AckWait: l.cfg.AckWait, TakeoverTimeout: l.cfg.TakeoverTimeout * 3 / 4,
+		InOrderOnly: true, Wake: d.commitTimer.C, OnWait: l.reportWait,
+		OpenTimeout: l.reader.cfg.OpenTimeout, WarnAfter: l.reader.cfg.OpenTimeout, Heartbeat: min(l.reader.cfg.Heartbeat, l.cfg.TakeoverTimeout/6),
 		OnReset: func() { l.reader.resets.Add(1) }, Log: l.reader.cfg.Log,
 	})
+	if l.confirmations.slots != nil {
+		l.confirmations.begin(l.partition, d.pinned)
+		defer l.confirmations.end(l.partition)
+		l.before = func(ctx context.Context, e *jsreader.Entry) error {
+			d.passed = true
+			return l.confirmations.deliver(ctx, l.partition, e)
+		}
+	}
 	err := d.pinned.Run(ctx, d.handleBatch)
 	if errors.Is(err, jsreader.ErrRecreated) {
 		err = &chunk.TruncatedError{Reason: chunk.TruncatedRecreated, After: chunk.Seq(max(d.handled, d.pinned.Acknowledged()))}
@@ -47,6 +59,13 @@ func (l *partitionLoop) runDurable(ctx context.Context) error {
 	}
 	d.pinned.Release(ctx)
 	return err
+}
+
+// reportWait logs, once for all partitions of a Run, that another program reads.
+func (l *partitionLoop) reportWait() {
+	if l.waiting.CompareAndSwap(false, true) {
+		l.reader.cfg.Log.Warn("firehose waits for another reader of its name", slog.String("firehose", l.cfg.Name), slog.String("stream", l.stream))
+	}
 }
 
 // PartitionLag is how far a durable Firehose is behind the end of one partition.
@@ -96,14 +115,20 @@ func (d *durable) handleBatch(ctx context.Context, entries []jsreader.Entry) err
 
 // process handles one delivery. The server redelivers a handled record if its acknowledgement was lost or late.
 func (d *durable) process(ctx context.Context, e *jsreader.Entry) error {
-	if e.Seq > d.handled {
+	switch {
+	case e.Seq > d.handled:
 		if err := d.checkExpired(ctx, e); err != nil {
 			return err
 		}
+		d.passed = false
 		if err := d.deliver(ctx, e); err != nil {
 			return err
 		}
-		d.handled = e.Seq
+		if d.handled = e.Seq; d.passed {
+			return nil
+		}
+	case d.confirmations.slots != nil: // the first receipt is kept for the confirmation
+		return nil
 	}
 	if len(d.unacked) == 0 {
 		d.unackedSince = time.Now()

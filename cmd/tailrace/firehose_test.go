@@ -75,22 +75,22 @@ func TestFirehosePrintsGaps(t *testing.T) {
 	}
 	for _, asJSON := range []bool{true, false} {
 		var out bytes.Buffer
-		var to printer = &jsonPrinter{out: &out}
-		want := `{"gap":{"firstOrdinal":3,"from":3,"lastOrdinal":3,"partition":0,"reason":"gap","session":"s","to":3}}` + "\n"
+		var to firehosePrinter = &firehoseLines{out: &out}
+		want := `{"gap":{"partition":0,"from":3,"to":3,"reason":"gap","tenant":"default","root":"s","session":"s","firstOrdinal":3,"lastOrdinal":3}}` + "\n"
 		if !asJSON {
-			to, want = &textPrinter{out: &out}, "records missing: sequences 3 to 3 of partition 0 (gap)"
+			to, want = &firehoseText{textPrinter{out: &out}}, "records missing: sequences 3 to 3 of partition 0 (gap)"
 		}
 		gap := consumers.Gap{
 			From: 3, To: 3, Reason: chunk.TruncatedGap, Session: chunk.RootSession("default", "s"), FirstOrdinal: 3, LastOrdinal: 3,
 		}
-		if err := printGap(to, gap); err != nil || !strings.Contains(out.String(), want) {
+		if err := to.gap(gap); err != nil || !strings.Contains(out.String(), want) {
 			t.Errorf("%q, %v; want %q", out.String(), err, want)
 		}
 	}
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
 	out := &lineCount{want: 7, ended: cancel} // run_started, five chunks without one, stream_end, the gap
-	args := []string{"firehose", "--from-start", "--json", "--nats-url", server.URL}
+	args := []string{"firehose", "--from-start", "--nats-url", server.URL}
 	if code := run(ctx, terminal{in: strings.NewReader(""), out: out, err: io.Discard}, args); code != exitOK {
 		t.Fatalf("firehose: exit code %d", code)
 	}

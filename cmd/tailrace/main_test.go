@@ -2,6 +2,7 @@ package main
 
 import (
 	"flag"
+	"os"
 	"strings"
 	"testing"
 	"time"
@@ -11,7 +12,15 @@ import (
 
 var update = flag.Bool("update", false, "rewrite the golden files")
 
-func TestMain(m *testing.M) { natstest.Main(m) }
+// commandVariable makes the test binary a tailrace command, for tests that kill one.
+const commandVariable = "TRTEST_TAILRACE_COMMAND"
+
+func TestMain(m *testing.M) {
+	if os.Getenv(commandVariable) != "" {
+		main()
+	}
+	natstest.Main(m)
+}
 
 func TestFlagsWinOverTheEnvironment(t *testing.T) {
 	t.Setenv("TAILRACE_HEARTBEAT", "3s")

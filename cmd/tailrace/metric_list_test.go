@@ -76,7 +76,7 @@ func TestMetricList(t *testing.T) {
 // firehoseMetrics returns the metrics that a durable firehose adds.
 func firehoseMetrics(t *testing.T, natsURL string) []listedMetric {
 	t.Helper()
-	p := startProcess(t, "firehose", "--nats-url", natsURL, "--durable", "lake", "--ops", "--ops-listen", "127.0.0.1:0")
+	p := startProcess(t, "firehose", "--nats-url", natsURL, "--durable", "lake", "--ack", "written", "--ops", "--ops-listen", "127.0.0.1:0")
 	ops := p.awaitOps(t)
 	var got []listedMetric
 	natstest.Eventually(t, "the lag", func(context.Context) error {

@@ -98,7 +98,7 @@ func workAsRoles(t *testing.T, edge string, as func(natsauth.Role, ...string) []
 	if status, body := get(t, edge+"/agents/status?sessionId=chat", ""); status != http.StatusOK {
 		t.Errorf("status of the chat: %d %s", status, body)
 	}
-	for name, args := range map[string][]string{"tail": {"tail", "s1"}, "firehose": {"firehose", "--from-start", "--durable", "lake", "--tenant", "default"}} {
+	for name, args := range map[string][]string{"tail": {"tail", "s1"}, "firehose": {"firehose", "--from-start", "--durable", "lake", "--ack", "written", "--tenant", "default"}} {
 		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 		out := &lineCount{want: 1, ended: cancel}
 		if code := run(ctx, terminal{in: strings.NewReader(""), out: out, err: io.Discard}, as(natsauth.Analytics, args...)); code != exitOK || out.text.Len() == 0 {

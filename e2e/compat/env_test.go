@@ -323,7 +323,7 @@ func (w *env) firehose(t *testing.T, done func(lines []string) bool, args ...str
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
-	cmd := exec.CommandContext(ctx, w.bin, append([]string{"firehose", "--from-start", "--json"}, args...)...)
+	cmd := exec.CommandContext(ctx, w.bin, append([]string{"firehose", "--from-start", "--format", "json"}, args...)...)
 	cmd.Env, cmd.Stderr = w.vars, t.Output()
 	out, err := cmd.StdoutPipe()
 	if err != nil {
@@ -339,8 +339,8 @@ func (w *env) firehose(t *testing.T, done func(lines []string) bool, args ...str
 		if err != nil {
 			break
 		}
-		if !strings.Contains(line, `"session":"`+deleted+`"`) {
-			lines = append(lines, line)
+		if record := firehoseLine.FindString(line); record != "" && !strings.Contains(line, `"session":"`+deleted+`"`) {
+			lines = append(lines, firehoseLine.ReplaceAllString(line, "{$2,$1,$3,"))
 		}
 		if done(lines) {
 			once.Do(func() { _ = cmd.Process.Signal(syscall.SIGTERM) })
@@ -354,6 +354,9 @@ func (w *env) firehose(t *testing.T, done func(lines []string) bool, args ...str
 }
 
 var (
+	// The records of the store have the members that lines had when it was recorded.
+	firehoseLine = regexp.MustCompile(`^\{"position":"[^"]*","tenant":"[^"]*","root":"[^"]*",("session":"[^"]*"),"partition":\d+,("sequence":\d+),("ordinal":\d+,"epoch":\d+),"storedAt":"[^"]*",`)
+
 	idLine    = regexp.MustCompile(`(?m)^id: .*$`)
 	eventLine = regexp.MustCompile(`(?m)^event: .*$`)
 )

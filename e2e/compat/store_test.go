@@ -80,7 +80,7 @@ func (w *env) compare(t *testing.T, want recorded) {
 func (w *env) continueWork(t *testing.T, want recorded) {
 	t.Helper()
 	count := func(n int) func([]string) bool { return func(lines []string) bool { return len(lines) >= n } }
-	if difference := firstLine(w.firehose(t, count(len(want.Rest)), "--durable", durable), want.Rest); difference != "" {
+	if difference := firstLine(w.firehose(t, count(len(want.Rest)), "--durable", durable, "--ack", "written"), want.Rest); difference != "" {
 		t.Errorf("the durable firehose: %s", difference)
 	}
 	all := append(slices.Clone(want.Handled), want.Rest...)

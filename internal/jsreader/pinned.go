@@ -6,6 +6,7 @@ import (
 	"log/slog"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"github.com/nats-io/nats.go"
 
@@ -40,11 +41,12 @@ type Pinned struct {
 	begun          bool     // attached once
 	last           position // everything up to here was delivered
 	pinID          string   // "" while another client may be pinned
-	active         bool     // the pinned client, which got everything from the ack floor on
-	first          uint64   // sequence of the stream, when the client attached
-	start          uint64   // of the consumer, by its settings
-	createdBy      string   // of the consumer, by its metadata
-	ackFloorBefore uint64   // see AckFloorBefore
+	waitingSince   time.Time
+	active         bool   // the pinned client, which got everything from the ack floor on
+	first          uint64 // sequence of the stream, when the client attached
+	start          uint64 // of the consumer, by its settings
+	createdBy      string // of the consumer, by its metadata
+	ackFloorBefore uint64 // see AckFloorBefore
 
 	countable bool   // received is known
 	received  uint64 // deliveries of the consumer that came before it was lost

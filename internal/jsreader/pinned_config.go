@@ -37,6 +37,9 @@ type PinnedConfig struct {
 	// Attach, if not nil, is called before each attempt to attach, with the timeout of one request. Its error ends Run.
 	Attach func(ctx context.Context) error
 
+	// OnWait, if not nil, is called when the server has served another client for two seconds while this one waited.
+	OnWait func()
+
 	// Wake, if not nil, makes Run call take without entries when it fires.
 	Wake <-chan time.Time
 
@@ -77,6 +80,18 @@ func (p *Pinned) consumerConfig() jetstream.ConsumerConfig {
 		cfg.DeliverPolicy = jetstream.DeliverNewPolicy
 	}
 	return cfg
+}
+
+// adjusted returns the settings of an older consumer with those of this client that it needs: the shorter takeover, and the larger number of unacknowledged
+// deliveries. It reports false if nothing differs. Only the pinned client changes them, so that the others do not shorten the takeover of one that sends its
+// requests less often.
+func (p *Pinned) adjusted(have jetstream.ConsumerConfig) (jetstream.ConsumerConfig, bool) {
+	want := have
+	want.PinnedTTL, want.MaxAckPending = min(have.PinnedTTL, p.cfg.TakeoverTimeout), max(have.MaxAckPending, p.cfg.Ahead)
+	if have.MaxAckPending <= 0 { // no limit
+		want.MaxAckPending = have.MaxAckPending
+	}
+	return want, want.PinnedTTL != have.PinnedTTL || want.MaxAckPending != have.MaxAckPending
 }
 
 // checkConfig compares the settings that the guarantees depend on; an operator may have tuned the others. The error is ErrConfigMismatch.

@@ -17,6 +17,7 @@ import (
 // waitForPin requests one message as one client of several. When the message arrives, this client is the pinned one.
 func (p *Pinned) waitForPin() error {
 	p.pinID, p.active = "", false
+	p.waitingSince = time.Now()
 	p.pin = `,"group":"` + PinnedGroup + `"`
 	p.waitingForPin, p.watchSilence, p.batch = true, true, 1
 	_, err := p.subscribe()
@@ -49,6 +50,13 @@ func (p *Pinned) activate(ctx context.Context) error {
 	}
 	p.acks.raise(info.AckFloor.Stream) // another client may have read further
 	p.ackFloorBefore = p.acks.acknowledged()
+	if cfg, differ := p.adjusted(info.Config); differ {
+		if _, err := p.request(ctx, func(ctx context.Context) (jetstream.Consumer, error) {
+			return p.client.JetStream().UpdateConsumer(ctx, p.stream, cfg)
+		}); err != nil {
+			return fmt.Errorf("update consumer %s of %s: %w", p.cfg.Name, p.stream, err)
+		}
+	}
 	next, err := p.resetConsumer(ctx)
 	switch {
 	case errors.Is(err, errResetUnsupported) && p.cfg.InOrderOnly:
@@ -100,6 +108,9 @@ func serverTooOld(version string) bool {
 	return major < 2 || major == 2 && minor < 14
 }
 
+// reportWaitAfter is the time after which PinnedConfig.OnWait is called: longer than a takeover.
+const reportWaitAfter = 2 * time.Second
+
 // resetOrphaned is for a client that waits for the pin:
 //  1. the pinned client gets the maximum number of unacknowledged messages, or the last messages of the stream, and crashes,
 //  2. the server unpins it, and waits for a message to deliver to another client,
@@ -114,7 +125,10 @@ func (p *Pinned) resetOrphaned(ctx context.Context) error {
 			return consumerLost("no information about the consumer")
 		}
 		p.acks.raise(info.AckFloor.Stream) // for the case that the consumer is deleted
-		if info.NumAckPending == 0 || len(info.PriorityGroups) == 0 || info.PriorityGroups[0].PinnedClientID != "" {
+		if pinned := len(info.PriorityGroups) == 0 || info.PriorityGroups[0].PinnedClientID != ""; pinned || info.NumAckPending == 0 {
+			if pinned && p.cfg.OnWait != nil && time.Since(p.waitingSince) >= reportWaitAfter {
+				p.cfg.OnWait()
+			}
 			return nil
 		}
 		if _, err := p.resetConsumer(ctx); err != nil && !errors.Is(err, errResetUnsupported) {

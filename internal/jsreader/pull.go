@@ -246,7 +246,7 @@ func (p *pull) tick() error {
 	switch {
 	case p.ticksSinceData >= limit:
 		return consumerLost("no heartbeat")
-	case p.watchSilence && p.ticksSinceMsg > 1:
+	case p.watchSilence && (p.waitingForPin || p.ticksSinceMsg > 1):
 		p.ticksSinceMsg = 0
 		return ErrSilence
 	}
