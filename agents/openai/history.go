@@ -55,7 +55,7 @@ func entriesOf(list []workers.Message, endpoint string) []entry {
 			continue
 		}
 		e := entry{role: modelRole, text: m.Text(), reasoning: reasoningOf(m)}
-		calls := slices.DeleteFunc(m.Calls(), isProvided)
+		calls := slices.DeleteFunc(m.Calls(), func(c workers.ToolCall) bool { return c.OutcomeUnknown() })
 		for _, c := range calls {
 			e.calls = append(e.calls, callOf(c, endpoint))
 		}
@@ -69,11 +69,6 @@ func entriesOf(list []workers.Message, endpoint string) []entry {
 		}
 	}
 	return out
-}
-
-// isProvided reports whether the endpoint has run a call and its outcome is not known. It is not a call of a function, which the endpoint would want to have.
-func isProvided(c workers.ToolCall) bool {
-	return c.ProviderExecuted && c.State == workers.CallOpen && !strings.HasPrefix(c.Name, workers.SubagentTool(""))
 }
 
 func callOf(c workers.ToolCall, endpoint string) historyCall {
@@ -100,7 +95,7 @@ func (e *entry) addStates(m workers.Message, endpoint string) {
 			e.items = append(e.items, modelItem{item: item})
 		case p.Kind == fold.PartText && p.Text != "":
 			e.items = append(e.items, modelItem{text: strings.ToValidUTF8(p.Text, "\uFFFD")})
-		case p.Call != nil && !isProvided(*p.Call):
+		case p.Call != nil && !p.Call.OutcomeUnknown():
 			e.items = append(e.items, modelItem{call: new(callOf(*p.Call, endpoint))})
 		}
 	}

@@ -15,7 +15,7 @@ const noOutcome = "the tool was not run"
 // stream. They differ from those of UIMessages, which clients of this package's stream have:
 //
 //   - Each step begins with step-start; without it convertToModelMessages moves the outcomes of all calls behind the texts.
-//   - A call is a part tool-<name> and never providerExecuted: the server, not its model's provider, runs the tools that the log has.
+//   - A call is a part tool-<name>, and providerExecuted only if its outcome is not known: the server runs the other tools that the log has.
 //   - A denied call of the last message is approval-responded, as at the moment at which the user decided it.
 //   - A user message has the id that the client gave to it. Hidden messages are in the history.
 func RequestMessages(list []fold.Message) []UIMessage {
@@ -75,13 +75,14 @@ func appendRequestParts(parts []chunk.Value, data map[dataKey]int, m *fold.Messa
 
 // requestCall returns the part of a call. latest reports whether the answer continues after it.
 func requestCall(c fold.ToolCall, latest bool) chunk.Value {
-	switch c.State {
-	case fold.CallDone, fold.CallFailed:
-	case fold.CallDenied:
+	unknown := c.OutcomeUnknown()
+	switch {
+	case unknown, c.State == fold.CallDone, c.State == fold.CallFailed:
+	case c.State == fold.CallDenied:
 		if latest {
 			c.State = fold.CallApproved
 		}
-	case fold.CallApproved:
+	case c.State == fold.CallApproved:
 		if !latest {
 			c.State, c.Error = fold.CallFailed, noOutcome
 		}
@@ -100,6 +101,7 @@ func requestCall(c fold.ToolCall, latest bool) chunk.Value {
 	o.String("toolCallId", c.ID)
 	o.String("state", string(c.State))
 	o.Raw("input", c.Input)
+	o.Flag("providerExecuted", unknown)
 	switch c.State {
 	case fold.CallDone:
 		o.Raw("output", orNull(c.Output))

@@ -25,6 +25,8 @@ func TestRequestMessages(t *testing.T) {
 		}
 		return fold.Part{Kind: fold.PartCall, Call: c}
 	}
+	provided, delegated, open := call(fold.CallOpen, nil), call(fold.CallOpen, nil), call(fold.CallOpen, nil)
+	delegated.Call.Name, open.Call.ProviderExecuted = "subagent__w", false
 	text := func(s string) fold.Part { return fold.Part{Kind: fold.PartText, Text: s, Streaming: true} }
 	user := func(index int, s string) fold.Message {
 		return fold.Message{Index: index, Shown: index, Role: fold.User, ClientID: "m" + s, Parts: []fold.Part{text(s)}}
@@ -47,14 +49,18 @@ func TestRequestMessages(t *testing.T) {
 			[]fold.Message{user(0, "a"), {Index: 1, Shown: 1, Role: fold.Assistant, Replaced: true, Parts: []fold.Part{text("x")}}, step(2, 2)},
 			strings.TrimSpace(head),
 		},
-		"approved, to be run now":     {[]fold.Message{user(0, "a"), step(1, 1, call(fold.CallApproved, new(true)))}, head + answer + part(`"approval-responded","input":{"a":1},"approval":{"id":"x","approved":true}`) + `]}`},
-		"denied just now":             {[]fold.Message{user(0, "a"), step(1, 1, call(fold.CallDenied, new(false)))}, head + answer + part(`"approval-responded","input":{"a":1},"approval":{"id":"x","approved":false}`) + `]}`},
-		"denied before":               {[]fold.Message{user(0, "a"), step(1, 1, call(fold.CallDenied, new(false))), user(2, "b")}, head + answer + part(`"output-denied","input":{"a":1},"approval":{"id":"x","approved":false}`) + next},
-		"approved, and left behind":   {[]fold.Message{user(0, "a"), step(1, 1, call(fold.CallApproved, new(true))), user(2, "b")}, head + answer + part(`"output-error","input":{"a":1},"errorText":"the tool was not run","approval":{"id":"x","approved":true}`) + next},
-		"not decided":                 {[]fold.Message{user(0, "a"), step(1, 1, call(fold.CallAwaitingApproval, nil)), user(2, "b")}, head + answer + part(`"output-error","input":{"a":1},"errorText":"the tool was not run"`) + next},
-		"the decision has expired":    {[]fold.Message{user(0, "a"), step(1, 1, call(fold.CallFailed, new(false)))}, head + answer + part(`"output-error","input":{"a":1},"errorText":"no"`) + `]}`},
-		"the arguments are cut":       {[]fold.Message{user(0, "a"), step(1, 1, call(fold.CallStreaming, nil)), user(2, "b")}, head + answer + part(`"output-error","input":{},"errorText":"the tool was not run"`) + next},
-		"a call without an outcome":   {[]fold.Message{user(0, "a"), step(1, 1, call(fold.CallOpen, nil)), user(2, "b")}, head + answer + part(`"output-error","input":{"a":1},"errorText":"the tool was not run"`) + next},
+		"approved, to be run now":   {[]fold.Message{user(0, "a"), step(1, 1, call(fold.CallApproved, new(true)))}, head + answer + part(`"approval-responded","input":{"a":1},"approval":{"id":"x","approved":true}`) + `]}`},
+		"denied just now":           {[]fold.Message{user(0, "a"), step(1, 1, call(fold.CallDenied, new(false)))}, head + answer + part(`"approval-responded","input":{"a":1},"approval":{"id":"x","approved":false}`) + `]}`},
+		"denied before":             {[]fold.Message{user(0, "a"), step(1, 1, call(fold.CallDenied, new(false))), user(2, "b")}, head + answer + part(`"output-denied","input":{"a":1},"approval":{"id":"x","approved":false}`) + next},
+		"approved, and left behind": {[]fold.Message{user(0, "a"), step(1, 1, call(fold.CallApproved, new(true))), user(2, "b")}, head + answer + part(`"output-error","input":{"a":1},"errorText":"the tool was not run","approval":{"id":"x","approved":true}`) + next},
+		"not decided":               {[]fold.Message{user(0, "a"), step(1, 1, call(fold.CallAwaitingApproval, nil)), user(2, "b")}, head + answer + part(`"output-error","input":{"a":1},"errorText":"the tool was not run"`) + next},
+		"the decision has expired":  {[]fold.Message{user(0, "a"), step(1, 1, call(fold.CallFailed, new(false)))}, head + answer + part(`"output-error","input":{"a":1},"errorText":"no"`) + `]}`},
+		"the arguments are cut":     {[]fold.Message{user(0, "a"), step(1, 1, call(fold.CallStreaming, nil)), user(2, "b")}, head + answer + part(`"output-error","input":{},"errorText":"the tool was not run"`) + next},
+		"a call without an outcome": {[]fold.Message{user(0, "a"), step(1, 1, open), user(2, "b")}, head + answer + part(`"output-error","input":{"a":1},"errorText":"the tool was not run"`) + next},
+		"a call that a provider has run": {
+			[]fold.Message{user(0, "a"), step(1, 1, provided, delegated), user(2, "b")},
+			head + answer + part(`"input-available","input":{"a":1},"providerExecuted":true`) + `,{"type":"tool-subagent__w","toolCallId":"c","state":"output-error","input":{"a":1},"errorText":"the tool was not run"}` + next,
+		},
 		"a part of the server stream": {[]fold.Message{user(0, "a"), step(1, 1, fold.Part{Kind: fold.PartData, Data: &fold.Data{Name: "aisdk.custom"}})}, head + answer[:len(answer)-1] + `]}`},
 	} {
 		t.Run(name, func(t *testing.T) {

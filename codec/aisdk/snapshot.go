@@ -69,6 +69,9 @@ type SnapshotOptions struct {
 	// parts of the list's messages, like that of a stream with Inline. The output of a session that it omits is not shown. It is called once; nil for none.
 	SubAgents func(list []fold.Message) map[string][]fold.Message
 
+	// Answered, if not nil, sets the outcome of a call that has an answer and waits according to the log: its run waits for other answers, too.
+	Answered func(call *fold.ToolCall)
+
 	// ClientTool is that of the Options of the stream. It is called for the calls of sub-agents.
 	ClientTool func(name string) bool
 }
@@ -80,6 +83,7 @@ func Snapshot(s fold.Snapshot, o SnapshotOptions) FrontendSnapshot {
 		at = s.BeforeAnswer()
 	}
 	list := at.AllMessages()
+	eachCall(list, o.Answered)
 	if o.Checkpoint != nil {
 		closeTexts(list)
 	}
@@ -92,6 +96,20 @@ func Snapshot(s fold.Snapshot, o SnapshotOptions) FrontendSnapshot {
 		f.Status, f.CheckpointID, f.Failure = fold.Ended, o.Checkpoint, nil
 	}
 	return f
+}
+
+// eachCall calls f, if not nil, for the calls of messages.
+func eachCall(list []fold.Message, f func(*fold.ToolCall)) {
+	if f == nil {
+		return
+	}
+	for i := range list {
+		for _, p := range list[i].Parts {
+			if p.Call != nil {
+				f(p.Call)
+			}
+		}
+	}
 }
 
 // closeTexts ends the texts that more was to follow.

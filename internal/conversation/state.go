@@ -277,6 +277,41 @@ func (state *State) awaitsSubAgents() bool {
 	return state.suspended() && slices.ContainsFunc(state.open(), func(w PendingCall) bool { return w.Kind == control.SubagentResult })
 }
 
+// SetAnswer sets the answer to a call of the session that waits according to the log: its run waits for other answers, too.
+func (state *State) SetAnswer(c *fold.ToolCall) {
+	w := state.wait(c.ID)
+	if w == nil || w.Answer == nil {
+		return
+	}
+	a := w.Answer
+	switch {
+	case w.Kind == control.ClientResult && c.State == fold.CallOpen:
+		c.State, c.Output = fold.CallDone, a.Result
+	case w.Kind == control.Approval && c.State == fold.CallAwaitingApproval && c.Approval.ID == w.Approval:
+		c.State, c.Approval = fold.CallApproved, &fold.Approval{ID: w.Approval, Approved: &a.Approved}
+		if a.Reason != "" {
+			c.Approval.Reason = &a.Reason
+		}
+	default:
+		return
+	}
+	if a.Failed() {
+		c.State, c.Error = fold.CallFailed, a.Error
+	}
+}
+
+// Answers returns the number of answers that runs have not read yet. It grows until the position of a session changes.
+func (state *State) Answers() (n int) {
+	for _, b := range state.Branches {
+		for _, w := range b.PendingCalls {
+			if w.Answer != nil {
+				n++
+			}
+		}
+	}
+	return n
+}
+
 // SubAgentAwaitsUser reports whether a sub-agent waits for the user. Its call is not in the messages of the session: a page gets it from the stream alone.
 func (state *State) SubAgentAwaitsUser() bool {
 	return state.suspended() && !state.awaitsOnlySubAgents() && slices.ContainsFunc(state.open(), func(w PendingCall) bool {

@@ -131,6 +131,11 @@ type ToolCall struct {
 	rawInput []byte // arguments so far, of CallStreaming
 }
 
+// OutcomeUnknown reports a call that a provider of models has run, and whose outcome is not in the log.
+func (c *ToolCall) OutcomeUnknown() bool {
+	return c.ProviderExecuted && c.State == CallOpen && !isSubagent(c.Name)
+}
+
 // ReplaceInput replaces the input, if it is known, and removes the pieces of one that streams.
 func (c *ToolCall) ReplaceInput(input chunk.Value) {
 	if c.Input != nil {

@@ -28,7 +28,7 @@ func (s *Service) loadPage(ctx context.Context, of chat, agentType string) (aisd
 //
 // o has the options of the sub-agents; pageOf sets the others.
 func pageOf(state *conversation.State, snap fold.Snapshot, o aisdk.SnapshotOptions) aisdk.FrontendSnapshot {
-	o.Timestamp = state.Now.UnixMilli()
+	o.Timestamp, o.Answered = state.Now.UnixMilli(), state.SetAnswer
 	switch {
 	case state.Opening():
 		c := state.Waiting()
@@ -57,6 +57,7 @@ type pageVersion struct {
 	agentType string
 	inFlight  bool
 	awaits    bool
+	answers   int       // after the position
 	subAgents chunk.Seq // the last record of the sub-agents that the page shows and that may continue; 0 if it shows none
 }
 

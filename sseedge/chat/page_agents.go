@@ -107,7 +107,7 @@ func (a *pageAgents) read(ctx context.Context, session string) ([]fold.Message, 
 func (s *Service) pageVersion(ctx context.Context, of chat, viewName string, state *conversation.State) (version pageVersion, err error) {
 	version = pageVersion{
 		view: viewName, position: state.Position, maxSeq: state.MaxSeq, command: state.Revision, agentType: state.AgentType,
-		inFlight: state.InFlight(), awaits: state.SubAgentAwaitsUser(),
+		inFlight: state.InFlight(), awaits: state.SubAgentAwaitsUser(), answers: state.Answers(),
 	}
 	if s.inlines(of) {
 		version.subAgents, err = lastSeqOf(ctx, of.logic.Snapshots(), state.Session, state.RunningChildren, map[string]bool{state.Session.ID: true}, maxPageDepth)

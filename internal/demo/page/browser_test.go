@@ -335,6 +335,29 @@ func TestPageShowsErrorsAndOutputAfterReload(t *testing.T) {
 	}
 }
 
+// An error behind a text that is open is behind it after a reload, too, and the text continues in another part.
+func TestPageShowsTheLastErrorAfterTheText(t *testing.T) {
+	withError := strings.TrimSuffix(snapshotOf("s1", 3, "active", `{"type":"text","text":"Hello","state":"streaming"}`, ""), "}") + `,"errors":[{"seq":3,"message":"odd"}]}`
+	s := &script{
+		snapshots: map[string][]string{"s1": {snapshotOf("s1", 1, "active", `{"type":"text","text":"Hel","state":"streaming"}`, ""), withError}},
+		streams: []stream{
+			{hold: true, frames: []string{text(2, "s1", `"lo"`), chunkOf(3, "s1", "error", `"error":"odd"`)}},
+			{hold: true, frames: []string{text(4, "s1", `"bye"`)}},
+		},
+	}
+	tab := s.open(t, "#s1")
+	const shown = `[...document.querySelectorAll('.text, .event')].map((e) => e.textContent).join('|')`
+	poll(t, tab, `document.body.dataset.sequence === '3'`)
+	if got := eval[string](t, tab, shown); got != "Hello|odd" {
+		t.Errorf("in the stream %q", got)
+	}
+	click(t, tab, "#reload")
+	poll(t, tab, `document.body.dataset.sequence === '4'`)
+	if got := eval[string](t, tab, shown); got != "Hello|odd|bye" {
+		t.Errorf("after a reload %q", got)
+	}
+}
+
 // open serves the script and opens its page; a script error on the page fails the test.
 func (s *script) open(t *testing.T, hash string) context.Context {
 	t.Helper()

@@ -9,15 +9,18 @@ export function load(model, id, snapshot) {
   agent.state = snapshot.state ?? null;
   agent.status = snapshot.status;
   const said = (snapshot.messages ?? []).flatMap(({ role, parts }) => (parts ?? []).map((part) => ({ role, part })));
-  // An open part stays last, because the stream continues it. A snapshot does not contain the positions of
-  // errors between parts.
+  // An open part stays last, because the stream continues it, unless the last record is an error: the stream continues with another part then. A snapshot does
+  // not contain the positions of earlier errors between parts.
   const growing = said.at(-1)?.part.state === 'streaming' ? said.splice(-1) : [];
   for (const { role, part } of said) addSaid(model, agent, role, part);
-  for (const error of snapshot.errors ?? []) model.event(agent, problem(error), 'bad');
+  const errors = snapshot.errors ?? [];
+  const last = errors.at(-1)?.seq === agent.position ? errors.at(-1) : undefined;
+  for (const error of errors) if (error !== last) model.event(agent, problem(error), 'bad');
   if (snapshot.run?.output !== undefined) model.add(agent, { kind: 'output', data: snapshot.run.output });
   for (const { role, part } of growing) addSaid(model, agent, role, part);
-  const last = agent.parts.at(-1);
-  if (last && snapshot.status !== 'active' && snapshot.status !== 'paused') last.closed = true;
+  if (last) model.event(agent, problem(last), 'bad');
+  const end = agent.parts.at(-1);
+  if (end && snapshot.status !== 'active' && snapshot.status !== 'paused') end.closed = true;
   model.changed.add(agent);
   if (id === model.root) {
     model.sequence = Math.max(model.sequence, agent.position);
