@@ -95,7 +95,7 @@ func newEdge(log Log, snapshots Snapshots, cfg Config, hubConfig hub.Config) (*E
 	}
 	e.respond = &httpkit.Responder{RetryAfter: e.retry, Log: cfg.Log}
 	options := httpkit.Options{OtherName: "other", Head: true, BadID: badSession, HasBody: hasBody,
-		Authenticator: cfg.Authenticator, Rates: e.rates, Authorizer: e.access, Tenants: cfg.Tenants, Unknown: noStream, Audit: e.auditor(),
+		Authenticator: cfg.Authenticator, Rates: e.rates, Tracer: cfg.TracerProvider, Authorizer: e.access, Tenants: cfg.Tenants, Unknown: noStream, Audit: e.auditor(),
 		Unreachable: cfg.Unreachable, NoLog: unavailable, Respond: e.respond}
 	if cfg.Tickets != nil { // a nil *auth.Tickets would be an Authenticator that is not nil
 		options.Tickets = cfg.Tickets
@@ -129,32 +129,22 @@ func (e *Edge) Run(ctx context.Context) error {
 
 // ServeHTTP serves one request.
 func (e *Edge) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	traced, logged := e.cfg.TracerProvider != nil && httpkit.IsTraced(r), e.cfg.AccessLog && !httpkit.IsLogged(r)
-	if traced || logged {
-		e.serveObserved(w, r, traced, logged)
+	if e.cfg.AccessLog && !httpkit.IsLogged(r) {
+		e.serveLogged(w, r)
 		return
 	}
 	e.serve(w, r)
 }
 
-// serveObserved is not inlined, so that its frame is not on the stack of other requests.
+// serveLogged is not inlined, so that its frame is not on the stack of other requests.
 //
 //go:noinline
-func (e *Edge) serveObserved(w http.ResponseWriter, r *http.Request, traced, logged bool) {
+func (e *Edge) serveLogged(w http.ResponseWriter, r *http.Request) {
 	name := e.router.Name(r)
 	if s := e.surfaceOf(r); s != nil {
 		name = s.RouteName(r)
 	}
-	next := http.Handler(http.HandlerFunc(e.serve))
-	if traced {
-		inner := next
-		next = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { httpkit.Trace(e.cfg.TracerProvider, name, w, r, inner) })
-	}
-	if logged {
-		httpkit.LogAccess(e.cfg.Log, e.cfg.TrustedProxies, name, w, r, next)
-		return
-	}
-	next.ServeHTTP(w, r)
+	httpkit.LogAccess(e.cfg.Log, e.cfg.TrustedProxies, name, w, r, http.HandlerFunc(e.serve))
 }
 
 func (e *Edge) serve(w http.ResponseWriter, r *http.Request) {

@@ -46,7 +46,7 @@ func (e *Edge) Policies() []httpkit.Policy {
 func (e *Edge) Shared() *access.Shared {
 	return &access.Shared{Access: e.access, Views: e.cfg.Views, Shared: httpkit.Shared{
 		Auth: e.cfg.Authenticator, Authorizer: e.access, Tenants: e.cfg.Tenants, Audit: e.auditor(), Origins: e.cfg.Origins, Unreachable: e.cfg.Unreachable, Heartbeat: e.cfg.Heartbeat, WriteTimeout: e.cfg.WriteTimeout, DrainPeriod: e.cfg.DrainPeriod,
-		MaxStreamAge: e.cfg.MaxStreamAge, Revocations: e.cfg.Revocations,
+		MaxStreamAge: e.cfg.MaxStreamAge, Revocations: e.cfg.Revocations, Tracer: e.cfg.TracerProvider,
 		Streams: e.limiter, Rates: e.rates, Bodies: e.bodies, Pages: surfacePages{e}, Hub: e.hub, Metrics: e.cfg.Metrics, Log: e.cfg.Log,
 	}}
 }

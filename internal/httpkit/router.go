@@ -9,6 +9,8 @@ import (
 	"slices"
 	"strings"
 
+	"go.opentelemetry.io/otel/trace"
+
 	"github.com/tailrace/tailrace/auth"
 	"github.com/tailrace/tailrace/internal/audit"
 	"github.com/tailrace/tailrace/subjects"
@@ -79,6 +81,9 @@ type Options struct {
 	// Audit, if not nil, gets the acts of Route.Act, and the refused accesses: responses with the status 401, 403 and 404 of routes that are not public, and
 	// sessions that the client must not know.
 	Audit *Auditor
+
+	// Tracer gets spans of the requests that may change something and whose client was identified, as parts of the traces of their clients; nil for none.
+	Tracer trace.TracerProvider
 
 	// Tenants returns the handler that serves the requests of a tenant instead of this Router, nil if there is none. It gets a request of a route that is not
 	// public, with its Grant, before anything is found out about its session. nil is none for every tenant.
@@ -202,6 +207,8 @@ func (rr *Router) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	ctx := granted.Context()
 	switch {
 	case p != nil:
+	case rr.o.Tracer != nil && isTraced(granted):
+		p = rr.trace(w, granted, rt, id)
 	case rt.Act != "":
 		p = rr.act(w, granted, rt, id)
 	default:

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
+	"go.opentelemetry.io/otel/trace"
 
 	"github.com/tailrace/tailrace/auth"
 	"github.com/tailrace/tailrace/chunk"
@@ -26,6 +27,7 @@ type Shared struct {
 	MaxStreamAge time.Duration     // 0 is unlimited
 	Revocations  *auth.Revocations // nil is none
 	Audit        *Auditor
+	Tracer       trace.TracerProvider // see Options
 	Streams      *StreamLimiter
 	Rates        *RateLimiter
 	Bodies       *BodyLimiter

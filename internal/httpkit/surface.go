@@ -23,7 +23,7 @@ type Surface struct {
 // NewSurface returns a Surface with these routes, whose policies are those of the edge. Of o, it uses what is not in Shared: names, texts of problems, Respond.
 // Without o.NoLog its routes do not need the log.
 func (s *Shared) NewSurface(routes []Route, o Options) (*Surface, error) {
-	o.Origins, o.Authenticator, o.Rates, o.Authorizer, o.Tenants, o.Audit = s.Origins, s.Auth, s.Rates, s.Authorizer, s.Tenants, s.Audit
+	o.Origins, o.Authenticator, o.Rates, o.Authorizer, o.Tenants, o.Audit, o.Tracer = s.Origins, s.Auth, s.Rates, s.Authorizer, s.Tenants, s.Audit, s.Tracer
 	if o.NoLog != nil {
 		o.Unreachable = s.Unreachable
 	}

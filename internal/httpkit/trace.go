@@ -9,9 +9,9 @@ import (
 	"github.com/tailrace/tailrace/internal/tracing"
 )
 
-// IsTraced reports whether a request gets a span of its own: one that may change something, and that has no span yet, from another Edge or from the program that
+// isTraced reports whether a request gets a span of its own: one that may change something, and that has no span yet, from another Router or from the program that
 // has the Edge. A GET may be a stream of days, and has metrics and a line in the log.
-func IsTraced(r *http.Request) bool {
+func isTraced(r *http.Request) bool {
 	switch r.Method {
 	case http.MethodGet, http.MethodHead, http.MethodOptions:
 		return false
@@ -19,21 +19,30 @@ func IsTraced(r *http.Request) bool {
 	return !trace.SpanContextFromContext(r.Context()).IsValid()
 }
 
-// Trace serves a request in a span, which continues the trace of the client if the request has a valid header traceparent. Its name is the name of the route,
-// which has no id.
-func Trace(p trace.TracerProvider, route string, w http.ResponseWriter, r *http.Request, next http.Handler) {
+// trace serves a request in a span, which continues the trace of the client if the request has a valid header traceparent. Its name is the name of the route,
+// which has no id. The client was identified: others must not add spans to a trace, nor decide what is sampled.
+//
+//go:noinline
+func (rr *Router) trace(w http.ResponseWriter, r *http.Request, rt *Route, id string) (p *Problem) {
 	ctx := r.Context()
 	if parent := r.Header["Traceparent"]; len(parent) == 1 {
 		ctx = tracing.WithParent(ctx, parent[0])
 	}
-	ctx, span := tracing.Tracer(p).Start(ctx, r.Method+" "+route, trace.WithSpanKind(trace.SpanKindServer),
-		trace.WithAttributes(tracing.Method.String(r.Method), tracing.Route.String(route)))
+	ctx, span := tracing.Tracer(rr.o.Tracer).Start(ctx, r.Method+" "+rt.Name, trace.WithSpanKind(trace.SpanKindServer),
+		trace.WithAttributes(tracing.Method.String(r.Method), tracing.Route.String(rt.Name)))
 	defer span.End() // also of a handler that panics to end its connection
-	if !span.IsRecording() {
-		next.ServeHTTP(w, r.WithContext(ctx))
-		return
+	traced := &tracedWriter{ResponseWriter: w, span: span}
+	if rt.Act != "" {
+		p = rr.act(traced, r.WithContext(ctx), rt, id)
+	} else {
+		p = rt.Serve(traced, r.WithContext(ctx), id)
 	}
-	next.ServeHTTP(&tracedWriter{ResponseWriter: w, span: span}, r.WithContext(ctx))
+	status := http.StatusOK // of a response without a body, unless it is noted already
+	if p != nil {
+		status = p.Status
+	}
+	traced.note(status)
+	return p
 }
 
 // tracedWriter notes the status of a response in its span.
@@ -45,14 +54,19 @@ type tracedWriter struct {
 }
 
 func (w *tracedWriter) WriteHeader(status int) {
-	if !w.known && status >= http.StatusOK {
-		w.known = true
-		w.span.SetAttributes(tracing.Status.Int(status))
-		if status >= http.StatusInternalServerError {
-			tracing.Fail(w.span, strconv.Itoa(status))
-		}
-	}
+	w.note(status)
 	w.ResponseWriter.WriteHeader(status)
+}
+
+func (w *tracedWriter) note(status int) {
+	if w.known || status < http.StatusOK {
+		return
+	}
+	w.known = true
+	w.span.SetAttributes(tracing.Status.Int(status))
+	if status >= http.StatusInternalServerError {
+		tracing.Fail(w.span, strconv.Itoa(status))
+	}
 }
 
 func (w *tracedWriter) Write(b []byte) (int, error) {
