@@ -54,7 +54,7 @@ func (v View) Compile() (*Compiled, error) {
 		return nil, err
 	}
 	root.blankUnshownMessages()
-	root.addStreamEvents()
+	root.addStreamEvents(root.agentType())
 	c := &Compiled{root: root, child: root.ofSubAgents(v.SubAgents)}
 	c.rootPage, c.childPage = root.page(), c.child.page()
 	c.chat = root.chat(v.SubAgents)
@@ -185,8 +185,7 @@ func (in ruleSet) checkRepeats() error {
 }
 
 // addStreamEvents adds the types that are always shown; those that are not listed are shown without content.
-func (in ruleSet) addStreamEvents() {
-	agentType := in.agentType()
+func (in ruleSet) addStreamEvents(agentType bool) {
 	for _, t := range chunk.Types() {
 		if !isStreamEvent(t) || in[t] != nil {
 			continue
@@ -238,7 +237,7 @@ func (in ruleSet) ofSubAgents(shown bool) ruleSet {
 	if shown {
 		child = maps.Clone(in)
 	} else {
-		child.addStreamEvents()
+		child.addStreamEvents(in.agentType() && in.allOf(subAgentTypes...))
 	}
 	if r := child[chunk.TypeRunStarted]; r != nil && !in[chunk.TypeToolStart].showsIfListed("arguments") {
 		asked := *r

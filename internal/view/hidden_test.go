@@ -2,6 +2,7 @@ package view_test
 
 import (
 	"reflect"
+	"strings"
 	"testing"
 
 	"github.com/tailrace/tailrace/chunk"
@@ -48,4 +49,37 @@ func hiddenBy(t *testing.T, v view.View) view.Hidden {
 		t.Fatal(err)
 	}
 	return c.Chat().Hidden()
+}
+
+// The type of a sub-agent whose output is hidden is shown in its own events and page only if its parent shows it.
+func TestAgentTypesOfHiddenSubAgents(t *testing.T) {
+	child := chunk.RootSession("acme", "s1").Child("s2")
+	end, err := chunk.Chunk{AgentID: "s2", AgentType: "auditor", Body: chunk.StreamEnd{}}.AppendJSON(nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	const page = `{"messages":[],"session":{"tenant":"acme","root":"s1","id":"s2","agentType":"auditor"}}`
+	for _, tt := range []struct {
+		v    view.View
+		want bool
+	}{
+		{view.View{Types: []chunk.Type{chunk.TypeTextDelta}}, false},
+		{view.View{Types: []chunk.Type{"*"}, Hide: map[chunk.Type][]string{chunk.TypeSubagentEnd: {"subAgentType"}}}, false},
+		{view.View{Types: []chunk.Type{"*"}, Except: []chunk.Type{chunk.TypeSubagentStart}}, false},
+		{view.View{Types: []chunk.Type{"*"}}, true},
+		{view.View{Types: []chunk.Type{chunk.TypeTextDelta}, SubAgents: true}, true},
+	} {
+		c, err := tt.v.Compile()
+		if err != nil {
+			t.Fatal(err)
+		}
+		rec, shown := c.Record(chunk.Record{Session: child, Type: chunk.TypeStreamEnd, Data: end})
+		if got := strings.Contains(string(rec.Data), "auditor"); !shown || got != tt.want {
+			t.Errorf("%+v shows the event %s, want the type: %t", tt.v, rec.Data, tt.want)
+		}
+		text, err := c.Snapshot(child, []byte(page))
+		if got := strings.Contains(string(text), "auditor"); err != nil || got != tt.want {
+			t.Errorf("%+v shows the page %s, %v; want the type: %t", tt.v, text, err, tt.want)
+		}
+	}
 }

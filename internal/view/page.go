@@ -94,6 +94,8 @@ var (
 		fromMember(chunk.TypeToolApprovalRequest, "toolName"), fromMember(chunk.TypeToolApprovalResponse, "toolName"),
 		fromMember(chunk.TypeToolInputError, "toolName"), fromMember(chunk.TypeToolOutputError, "toolName"),
 	}
+	subAgentTypes = []source{fromMember(chunk.TypeSubagentStart, "subAgentType"), fromMember(chunk.TypeSubagentEnd, "subAgentType")}
+
 	checkpoints = []source{
 		fromMember(chunk.TypeCheckpointCreated, "checkpointId"), fromMember(chunk.TypeRunInterrupted, "checkpointId"),
 		fromMember(chunk.TypeStepCommitted, "checkpointId"), fromMember(chunk.TypeStreamResync, "checkpointId"),
@@ -150,7 +152,7 @@ func (in ruleSet) agentType() bool {
 
 func (in ruleSet) children() *rule {
 	child := open("session", "type", "callId", "status", "result")
-	child.drop("type", in.allOf(fromMember(chunk.TypeSubagentStart, "subAgentType"), fromMember(chunk.TypeSubagentEnd, "subAgentType")))
+	child.drop("type", in.allOf(subAgentTypes...))
 	child.drop("result", in.allOf(fromMember(chunk.TypeSubagentEnd, "result")))
 	shown := in[chunk.TypeSubagentStart] != nil && in[chunk.TypeSubagentEnd] != nil
 	return &rule{selectRule: func([]byte) (*rule, bool) { return child, shown }}
