@@ -78,7 +78,7 @@ type demoAgent struct {
 }
 
 func (b *app) newDemo() (*demoAgent, error) {
-	queue, err := jscontrol.NewQueue(b.js, jscontrol.QueueConfig{Layout: b.cfg.layout(), Log: b.log})
+	queue, err := jscontrol.NewQueue(b.js, jscontrol.QueueConfig{Layout: b.cfg.layout(), MaxRuns: b.cfg.limits.runs, Log: b.log})
 	if err != nil {
 		return nil, err
 	}

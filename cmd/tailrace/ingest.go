@@ -24,7 +24,7 @@ func (f *httpServer) mountIngest() error {
 	if err != nil {
 		return err
 	}
-	if _, err := ingest.New(f.edge, jsingest.New(producer, dialects.NewTranslator), ingest.Config{}); err != nil {
+	if _, err := ingest.New(f.edge, jsingest.New(producer, dialects.NewTranslator), ingest.Config{MaxRuns: f.b.cfg.limits.runs}); err != nil {
 		return errors.Join(err, producer.Close())
 	}
 	f.writers = append(f.writers, producer)

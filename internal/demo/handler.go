@@ -100,7 +100,9 @@ func (h *Handler) runs(w http.ResponseWriter, r *http.Request, _ string) *httpki
 	g := httpkit.GrantOf(r.Context())
 	c.Session, c.By = session, httpkit.PrincipalOf(g)
 	audit.Describe(r.Context(), audit.Event{Session: session, Run: c.RunID})
-	if err := h.cfg.Queue.Publish(r.Context(), c); err != nil {
+	if err := h.cfg.Queue.Publish(r.Context(), c); errors.Is(err, control.ErrTooManyRuns) {
+		return httpkit.TenantRuns
+	} else if err != nil {
 		h.cfg.Logger.WarnContext(r.Context(), "run request failed", "error", err)
 		return problem(http.StatusServiceUnavailable, "QUEUE_UNAVAILABLE", "the work queue cannot be reached; try again")
 	}

@@ -143,6 +143,15 @@ func TestCrossOriginIsRefused(t *testing.T) {
 	}
 }
 
+// A tenant with as many runs as it may have gets 429.
+func TestTooManyRuns(t *testing.T) {
+	q := &recordedCommands{err: fmt.Errorf("publish: %w", control.ErrTooManyRuns)}
+	resp, answer := ask(t, q, "POST", "/v1/demo/runs", asJSON, `{"scenario":"tour"}`) //nolint:bodyclose // ask does
+	if resp.StatusCode != http.StatusTooManyRequests || answer["code"] != httpkit.CodeTenantRuns || resp.Header.Get("Retry-After") == "" {
+		t.Errorf("%d %v", resp.StatusCode, answer)
+	}
+}
+
 // If the queue is unavailable, the client gets a retryable problem without internal details.
 func TestQueueUnavailable(t *testing.T) {
 	q := &recordedCommands{err: fmt.Errorf("publish: %w: nats: no responders at 10.0.0.7", chunk.ErrUnknownOutcome)}

@@ -22,7 +22,7 @@ func TestTracesOfIdentifiedClients(t *testing.T) {
 		want             []string // spans, with their trace and status
 	}{
 		{"identified", "ann", http.MethodPost, 200, []string{"POST post " + client + " 200"}},
-		{"without the right", "ann of nobody", http.MethodPost, 404, nil},
+		{"a client that may not", "ann of nobody", http.MethodPost, 404, nil},
 		{"a read", "ann", http.MethodGet, 200, nil},
 		{"without a credential", "", http.MethodPost, 401, nil},
 	} {

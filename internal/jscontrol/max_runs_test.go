@@ -45,6 +45,10 @@ func TestRunsOfATenantAreLimited(t *testing.T) {
 	w.stop(t) // the runs have no worker now, and count
 	want(executeOf("acme", "s3"), true)
 
+	if err := q.Publish(t.Context(), executeOf("acme", "s3")); !errors.Is(err, control.ErrTooManyRuns) {
+		t.Errorf("publish: %v", err)
+	}
+
 	child := executeOf("acme", "sub")
 	child.Parent = &control.Parent{Session: "s1", AgentType: "support", RunID: "r-s1", CallID: "c1", ToolName: "subagent__support"}
 	child.Session.Root = "s1"

@@ -17,7 +17,7 @@ import (
 //
 // The commands of a session are handled one after the other, in no promised order. Request allows one at a time.
 //
-// Errors wrap chunk.ErrInvalid (a field is wrong) or chunk.ErrTooLarge, with nothing sent; chunk.ErrNotStored; or chunk.ErrUnknownOutcome, when the server did
+// Errors wrap chunk.ErrInvalid (a field is wrong), chunk.ErrTooLarge or control.ErrTooManyRuns, see QueueConfig.MaxRuns, with nothing sent; chunk.ErrNotStored; or chunk.ErrUnknownOutcome, when the server did
 // not respond within RetryTimeout or the context.
 func (q *Queue) Publish(ctx context.Context, c control.Command) error {
 	ctx, c, end := q.traced(ctx, c)
@@ -30,6 +30,9 @@ func (q *Queue) publish(ctx context.Context, c control.Command) error {
 	c, msg, err := q.message(c)
 	if err != nil {
 		return err
+	}
+	if err := q.admit(ctx, c, msg.Subject); err != nil {
+		return fmt.Errorf("publish command %s: %w", c.ID(), err)
 	}
 	_, err = q.api.Put(ctx, jsclient.Put{Msg: msg, Stream: q.cfg.Layout.CommandStream(), RetryTimeout: q.cfg.RetryTimeout})
 	if err != nil {

@@ -18,7 +18,7 @@ type QueueConfig struct {
 	// Layout names the subjects and the stream. All processes of a deployment share it.
 	Layout subjects.Layout
 
-	// MaxRuns, if not nil, returns the maximum number of commands of a tenant on the queue, waiting and in progress, with which Request accepts another Execute; 0
+	// MaxRuns, if not nil, returns the maximum number of commands of a tenant on the queue, waiting and in progress, with which Request and Publish accept another Execute; 0
 	// is unlimited. It does not limit sub-agents, which count, and resumed runs.
 	MaxRuns func(tenant string) int
 

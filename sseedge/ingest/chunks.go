@@ -58,7 +58,10 @@ func (s *Server) appendLines(w http.ResponseWriter, r *http.Request, id string) 
 		return draining
 	}
 	defer leave()
-	ctx, done := s.take(ctx, run, true)
+	ctx, done, p := s.takeForLines(ctx, run)
+	if p != nil {
+		return p
+	}
 	defer done()
 	return s.transfer(ctx, w, r, req, format)
 }

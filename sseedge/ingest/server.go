@@ -36,6 +36,9 @@ type Config struct {
 	// RequestTimeout bounds the requests without lines, the storing of queued lines when a request ends, and the time between two pieces of an unfinished line of
 	// more than 4 KiB, each as long as all before it. Defaults to 15 seconds.
 	RequestTimeout time.Duration
+
+	// MaxRuns, if not nil, returns how many runs of a tenant may have a request with lines at a time on the Edge; 0 is unlimited. Another request gets 429.
+	MaxRuns func(tenant string) int
 }
 
 func (c Config) withDefaults() Config {
@@ -178,6 +181,25 @@ func (s *Server) run(r *http.Request, id string, needsEpoch bool) (ingestion.Run
 }
 
 var errSuperseded = errors.New("a later request writes the run")
+
+// takeForLines is take for a request with lines, unless the tenant has as many runs with one as it may.
+func (s *Server) takeForLines(ctx context.Context, run ingestion.Run) (_ context.Context, release func(), p *httpkit.Problem) {
+	if s.cfg.MaxRuns != nil {
+		limit, others := s.cfg.MaxRuns(run.Session.Tenant), 0
+		s.mu.Lock()
+		for other, at := range s.open {
+			if at.stream && other != run && other.Session.Tenant == run.Session.Tenant {
+				others++
+			}
+		}
+		s.mu.Unlock()
+		if limit > 0 && others >= limit {
+			return nil, nil, httpkit.TenantRuns
+		}
+	}
+	ctx, release = s.take(ctx, run, true)
+	return ctx, release, nil
+}
 
 // take waits until another request of this edge that writes the run has ended. One with lines is ended: it stores what it has read, and the new one continues behind
 // that. Requests of other edges are found in the log.
