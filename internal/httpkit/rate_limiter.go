@@ -44,7 +44,7 @@ func (r Rate) isUnlimited() bool { return r == (Rate{}) || r == Unlimited }
 // places instead, see Limits. A request over a rate gets 429 with Retry-After.
 type Rates struct {
 	// Address bounds the requests of one client address (of IPv6 the first 64 bits), also those without a valid credential, so that credentials cannot be tried
-	// quickly. The requests for streams that are refused (401, 403 and 404) have the same rate, and are counted apart. The zero Rate is 100 per second with a burst of 1,000 for public addresses, enough for a company that shares one, and no limit for loopback and
+	// quickly. The requests for streams that are refused (401, 403 and 404) or end within a second have the same rate, and are counted apart. The zero Rate is 100 per second with a burst of 1,000 for public addresses, enough for a company that shares one, and no limit for loopback and
 	// private ones, which are more often those of a proxy that TrustedProxies does not name. A Rate that is given holds for all addresses; Unlimited is none.
 	Address Rate
 
@@ -69,7 +69,7 @@ func (r Rates) address(a netip.Addr) Rate {
 // rateKey is whose requests a bucket counts: an address, a tenant, or a subject of a tenant.
 type rateKey struct {
 	address         netip.Addr
-	refusedStreams  bool // only the refused requests of the address for streams
+	briefStreams    bool // only the requests of the address for streams that were refused or ended at once
 	tenant, subject string
 }
 
@@ -132,7 +132,7 @@ func (l *RateLimiter) admitAddress(r *http.Request, rated bool) *Problem {
 		return nil
 	}
 	if !rated {
-		return l.admit(rateKey{address: a, refusedStreams: true}, l.rates.address(a), AddressRate, l.look)
+		return l.admit(rateKey{address: a, briefStreams: true}, l.rates.address(a), AddressRate, l.look)
 	}
 	return l.admit(rateKey{address: a}, l.rates.address(a), AddressRate, l.take)
 }
@@ -145,14 +145,17 @@ func (l *RateLimiter) named(r *http.Request) *http.Request {
 	return withAddress(r, clientAddress(r, l.proxies))
 }
 
-// countRefused counts a request for a stream that was refused. Those that are opened do not count: many clients may share an address.
-func (l *RateLimiter) countRefused(r *http.Request) {
+// briefStream is the time within which the end of a stream is that of a request which has opened none.
+const briefStream = time.Second
+
+// countBrief counts a request for a stream that was refused, or ended at once, such as one with 204. The others do not count: many clients may share an address.
+func (l *RateLimiter) countBrief(r *http.Request) {
 	if l == nil {
 		return
 	}
 	a := clientAddress(r, l.proxies)
 	if limit := l.rates.address(a); a.IsValid() && !limit.isUnlimited() {
-		l.take(rateKey{address: a, refusedStreams: true}, limit, time.Now())
+		l.take(rateKey{address: a, briefStreams: true}, limit, time.Now())
 	}
 }
 

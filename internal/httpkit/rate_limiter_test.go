@@ -35,6 +35,12 @@ type rated struct {
 	t *testing.T
 }
 
+//tailrace:bubble
+func serveLong(http.ResponseWriter, *http.Request, string) *Problem {
+	time.Sleep(2 * briefStream)
+	return nil
+}
+
 func newRated(t *testing.T, rates Rates) rated {
 	t.Helper()
 	limiter, err := NewRateLimiter(rates, nil)
@@ -46,6 +52,7 @@ func newRated(t *testing.T, rates Rates) rated {
 		{Name: "page", Method: http.MethodGet, Path: "/page", Scope: auth.ScopeRead, Serve: serve},
 		{Name: "post", Method: http.MethodPost, Path: "/post", Scope: auth.ScopeChat, Serve: serve},
 		{Name: "stream", Method: http.MethodGet, Path: "/stream", Scope: auth.ScopeRead, Stream: true, Serve: serve},
+		{Name: "long", Method: http.MethodGet, Path: "/long", Scope: auth.ScopeRead, Stream: true, Serve: serveLong},
 		{Name: "health", Method: http.MethodGet, Path: "/health", Public: true, Serve: serve},
 		{Name: "missing", Method: http.MethodGet, Path: "/missing", Scope: auth.ScopeRead, Stream: true, Serve: func(http.ResponseWriter, *http.Request, string) *Problem { return NotFound }},
 		{Name: "busy", Method: http.MethodGet, Path: "/busy", Scope: auth.ScopeRead, Stream: true, Serve: func(http.ResponseWriter, *http.Request, string) *Problem { return EdgeLimit }},
@@ -174,21 +181,22 @@ func TestRefusedRequestsCount(t *testing.T) {
 	})
 }
 
-// The requests for streams that are refused have the rate of the address: credentials, tickets and ids cannot be tried quickly. Streams that are opened do not
-// count, and the requests of the address for other routes do not count for its streams.
-func TestRefusedStreamsCount(t *testing.T) {
-	for name, refused := range map[string]struct {
+// The requests for streams that are refused or end at once have the rate of the address: credentials, tickets and ids cannot be tried quickly, nor a log read
+// again and again. Other streams do not count, and the requests of the address for other routes do not count for its streams.
+func TestBriefStreamsCount(t *testing.T) {
+	for name, brief := range map[string]struct {
 		path, user string
 		status     int
 	}{
 		"no credential":      {"/stream", "", http.StatusUnauthorized},
+		"ends at once":       {"/stream", "acme ann", http.StatusOK},
 		"an unknown session": {"/missing", "acme ann", http.StatusNotFound},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				rr := newRated(t, Rates{Address: Rate{1, 5}})
 				for range 20 {
-					if status, _ := rr.send("GET", "/stream", "acme ann", public1); status != http.StatusOK {
+					if status, _ := rr.send("GET", "/long", "acme ann", public1); status != http.StatusOK {
 						t.Fatalf("a stream: %d", status)
 					}
 					r := httptest.NewRequest(http.MethodGet, "/busy", nil)
@@ -200,28 +208,28 @@ func TestRefusedStreamsCount(t *testing.T) {
 					}
 				}
 				for range 5 {
-					if status, _ := rr.send("GET", refused.path, refused.user, public1); status != refused.status {
+					if status, _ := rr.send("GET", brief.path, brief.user, public1); status != brief.status {
 						t.Fatalf("before the limit: %d", status)
 					}
 				}
-				status, retry := rr.send("GET", "/stream", "acme ann", public1)
+				status, retry := rr.send("GET", "/long", "acme ann", public1)
 				if status != http.StatusTooManyRequests {
-					t.Errorf("after five refused requests: %d", status)
+					t.Errorf("after five brief requests: %d", status)
 				}
-				if status, _ := rr.send("GET", "/stream", "acme ann", public2); status != http.StatusOK {
+				if status, _ := rr.send("GET", "/long", "acme ann", public2); status != http.StatusOK {
 					t.Errorf("another address: %d", status)
 				}
 				if status, _ := rr.send("POST", "/post", "acme ann", public1); status != http.StatusOK {
 					t.Errorf("another route: %d", status)
 				}
 				time.Sleep(time.Duration(retry) * time.Second)
-				if status, _ := rr.send("GET", "/stream", "acme ann", public1); status != http.StatusOK {
+				if status, _ := rr.send("GET", "/long", "acme ann", public1); status != http.StatusOK {
 					t.Errorf("after Retry-After: %d", status)
 				}
 				for range 10 {
 					rr.send("POST", "/post", "acme ann", public1)
 				}
-				if status, _ := rr.send("GET", "/stream", "acme ann", public1); status != http.StatusOK {
+				if status, _ := rr.send("GET", "/long", "acme ann", public1); status != http.StatusOK {
 					t.Errorf("a stream of an address with too many requests of another kind: %d", status)
 				}
 			})

@@ -8,6 +8,7 @@ import (
 	"net/url"
 	"slices"
 	"strings"
+	"time"
 
 	"go.opentelemetry.io/otel/trace"
 
@@ -35,7 +36,7 @@ type Route struct {
 	Tickets bool
 
 	// Stream is set for a route for GET that opens an event stream. It has places, see Limits, and no rate: a 429 would end the reconnections of an EventSource.
-	// Only the requests that are refused have one, so that credentials, tickets and ids cannot be tried quickly.
+	// Only the requests that are refused or end at once have one, so that credentials, tickets and ids cannot be tried quickly, nor a log read again and again.
 	Stream bool
 
 	// Serve handles a request; id is the segment {id}, "" for a path without one. A Problem that it returns is written by the router. The context of r has the
@@ -203,7 +204,7 @@ func (rr *Router) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	case rt == nil:
 		return
 	}
-	p := rr.needsLog(rt)
+	p, began := rr.needsLog(rt), time.Now()
 	ctx := granted.Context()
 	switch {
 	case p != nil:
@@ -216,6 +217,8 @@ func (rr *Router) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	if p != nil {
 		rr.fail(ctx, w, r, rt, id, p) // net/http keeps r anyway; a stream that kept the other one too would need another 300 bytes
+	} else if rt.Stream && !rt.rated(r.Method) && time.Since(began) < briefStream {
+		rr.o.Rates.countBrief(r)
 	}
 }
 
@@ -298,7 +301,7 @@ func (rt *Route) rated(method string) bool {
 // refuse writes the response to a request that is not served.
 func (rr *Router) refuse(w http.ResponseWriter, r *http.Request, rt *Route, p *Problem) {
 	if rt.Stream && isRefusal(p) && !rt.rated(r.Method) {
-		rr.o.Rates.countRefused(r)
+		rr.o.Rates.countBrief(r)
 	}
 	if rt.Refuse != nil {
 		rt.Refuse(w, r, p)
