@@ -134,6 +134,10 @@ type Record struct {
 	Type     Type
 	StoredAt time.Time // when JetStream stored it
 	Data     []byte
+
+	// SessionBytes is the size of the stored bodies of all records of the session up to this one, as its writers count it from one record to the next: also of
+	// those that a cleanup has removed. 0 is unknown.
+	SessionBytes int64
 }
 
 // Position of the record in its session.

@@ -53,6 +53,8 @@ func Decode(m Stored) (chunk.Record, error) {
 		Type:     typ,
 		StoredAt: m.At,
 		Data:     line,
+
+		SessionBytes: ev.bytes,
 	}, nil
 }
 

@@ -12,7 +12,8 @@ import (
 // event is a CloudEvent of either mode. A missing attribute is the empty string.
 type event struct {
 	attributes [attrCount]string
-	binary     bool // a ce- header was found
+	bytes      int64 // of the attribute sessionbytes, 0 for none
+	binary     bool  // a ce- header was found
 	data       []byte
 }
 
@@ -79,6 +80,12 @@ func (ev *event) readOwnHeaders(header map[string][]string) bool {
 		ev.binary = true
 		found++
 	}
+	if values, ok := header[headerBytes]; ok {
+		if len(values) != 1 || !ev.setBytes(values[0]) {
+			return false
+		}
+		found++
+	}
 	for at, name := range ourHeaders {
 		values, ok := header[name]
 		if !ok {
@@ -96,7 +103,11 @@ func (ev *event) setHeader(at attribute, name, value string) error {
 	ev.binary = ev.binary || at != attrTransport
 	switch at {
 	case attrOther:
-		return checkOther(attributeName(name), headerText(value))
+		attr := attributeName(name)
+		if attr == attributeBytes {
+			ev.setBytes(value)
+		}
+		return checkOther(attr, headerText(value))
 	case attrType:
 		return ev.set(at, value) // see hasType
 	default:

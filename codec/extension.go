@@ -1,6 +1,8 @@
 package codec
 
 import (
+	"strconv"
+
 	"github.com/tailrace/tailrace/chunk"
 	"github.com/tailrace/tailrace/internal/rawjson"
 )
@@ -10,6 +12,25 @@ const (
 	attributeTraceParent = "traceparent"
 	headerTraceParent    = headerPrefix + attributeTraceParent
 )
+
+// attributeBytes is the extension attribute of chunk.Record.SessionBytes.
+const (
+	attributeBytes = "sessionbytes"
+	headerBytes    = headerPrefix + attributeBytes
+)
+
+// SetSessionBytes adds the bytes of all bodies of the session, up to and with this one, to the header of a message. The next writer continues the sum.
+func (m Encoded) SetSessionBytes(n int64) { m.Header[headerBytes] = []string{strconv.FormatInt(n, 10)} }
+
+// setBytes reads the attribute and reports whether it is valid.
+func (ev *event) setBytes(value string) bool {
+	n, err := strconv.ParseInt(value, 10, 64)
+	if err != nil || n < 0 || n > chunk.MaxInteger {
+		return false
+	}
+	ev.bytes, ev.binary = n, true
+	return true
+}
 
 // maxTraceParent bounds a traceparent. That of the present version of W3C Trace Context has 55 bytes; later ones may be longer.
 const maxTraceParent = 128

@@ -82,7 +82,7 @@ func TestSessionPurgedWhileRead(t *testing.T) {
 			s := chunk.RootSession("default", "s")
 			if saved {
 				natstest.Eventually(t, "the saved end of the session", func(ctx context.Context) error {
-					pos, _, err := w.Reader.StoredPosition(ctx, s)
+					pos, _, _, err := w.Reader.StoredPosition(ctx, s)
 					if err == nil && pos.Seq < at {
 						err = fmt.Errorf("saved up to sequence %d, want %d", pos.Seq, at)
 					}

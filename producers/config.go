@@ -16,6 +16,10 @@ import (
 // Off switches off the delay or the limit of a Config field that supports it.
 const Off = -1
 
+// DefaultSessionBytes is the default of Config.MaxSessionBytes: 64 MiB, so that the snapshot of a session in one open message can be saved, and its fold takes no more
+// than the memory that a projector has by default.
+const DefaultSessionBytes = 64 << 20
+
 // Config configures a Producer. Positions is required, and the other fields are ready for production. In every field 0 means the default, and Off (a negative number) disables the delay
 // or the limit where the field supports it.
 type Config struct {
@@ -43,9 +47,9 @@ type Config struct {
 	// run itself, such as its end, are still stored. Defaults to 10 million; Off is unlimited.
 	MaxSessionChunks int64
 
-	// MaxRunBytes is the size in bytes of the messages of one writer, a Run that Start or Continue has returned, at which further chunks are rejected with
-	// ErrSessionLimit: a writer that continues the run counts from 0. Defaults to 1 GiB; Off is unlimited.
-	MaxRunBytes int64
+	// MaxSessionBytes is the size in bytes of the bodies of a session, over all its runs, at which further chunks are rejected with ErrSessionLimit. Records of
+	// the run itself are stored up to 4 MiB beyond it, and the end of a run always. Removed chunks count. Defaults to DefaultSessionBytes; Off is unlimited.
+	MaxSessionBytes int64
 
 	// AttemptTimeout is the timeout of one attempt to publish. Defaults to 2 seconds.
 	AttemptTimeout time.Duration
@@ -69,8 +73,9 @@ type Config struct {
 
 // PositionStore keeps the positions of sessions for longer than the log does. A projector.Reader implements it.
 type PositionStore interface {
-	// StoredPosition returns the last known position and the highest known epoch of s, or zero values. It may be called concurrently, with AttemptTimeout.
-	StoredPosition(ctx context.Context, s chunk.Session) (chunk.Position, chunk.Epoch, error)
+	// StoredPosition returns the last known position of s, the highest known epoch, and the chunk.Record.SessionBytes of that position, or zero values. It may be
+	// called concurrently, with AttemptTimeout.
+	StoredPosition(ctx context.Context, s chunk.Session) (at chunk.Position, epoch chunk.Epoch, sessionBytes int64, err error)
 }
 
 // NoPositions is a PositionStore without positions: a session whose records have all expired starts again with ordinal 1. A projector keeps its messages and
@@ -80,8 +85,8 @@ var NoPositions PositionStore = noPositions{}
 type noPositions struct{}
 
 // StoredPosition implements PositionStore.
-func (noPositions) StoredPosition(context.Context, chunk.Session) (chunk.Position, chunk.Epoch, error) {
-	return chunk.Position{}, 0, nil
+func (noPositions) StoredPosition(context.Context, chunk.Session) (at chunk.Position, epoch chunk.Epoch, sessionBytes int64, err error) {
+	return chunk.Position{}, 0, 0, nil
 }
 
 func (c Config) withDefaults() Config {
@@ -91,7 +96,7 @@ func (c Config) withDefaults() Config {
 	c.MaxQueueBytes = cmp.Or(c.MaxQueueBytes, 16<<20)
 	c.MaxChunk = cmp.Or(c.MaxChunk, 512<<10)
 	c.MaxSessionChunks = cmp.Or(c.MaxSessionChunks, 10_000_000)
-	c.MaxRunBytes = cmp.Or(c.MaxRunBytes, 1<<30)
+	c.MaxSessionBytes = cmp.Or(c.MaxSessionBytes, DefaultSessionBytes)
 	c.AttemptTimeout = cmp.Or(c.AttemptTimeout, 2*time.Second)
 	c.RetryTimeout = cmp.Or(c.RetryTimeout, 30*time.Second)
 	c.Log = cmp.Or(c.Log, slog.New(slog.DiscardHandler))

@@ -127,6 +127,7 @@ func TestMessageOnTheWire(t *testing.T) {
 	want := map[string][]string{
 		"ce-specversion":                      {"1.0"},
 		"ce-id":                               {"1-2"},
+		"ce-sessionbytes":                     {"273"},
 		"ce-source":                           {"/acme/s1/s1"},
 		"ce-type":                             {"text_delta"},
 		"ce-time":                             {"2026-02-02T02:40:00.123Z"},

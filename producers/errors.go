@@ -21,7 +21,7 @@ var (
 	// ErrPaused reports a write to a paused run. Activate it first.
 	ErrPaused = errors.New("run is paused")
 
-	// ErrSessionLimit reports a chunk over Config.MaxSessionChunks or Config.MaxRunBytes. It was not sent. End the run; End and Fail are still stored.
+	// ErrSessionLimit reports a record over Config.MaxSessionChunks or Config.MaxSessionBytes. It was not sent. End the run; End and Fail are still stored.
 	ErrSessionLimit = errors.New("session has reached its limit")
 
 	// ErrClosed reports a call to a closed Run or Producer.

@@ -78,6 +78,7 @@ type Head struct {
 
 	Chunk chunk.Chunk         // the record decoded; without a body if it is malformed
 	Input codec.InputPosition // of the record, the zero one if it has none
+	Full  bool                // the session is at a limit of Config: a further run could store nothing but its end
 
 	end logEnd
 }
@@ -102,15 +103,20 @@ func (p *Producer) Head(ctx context.Context, s chunk.Session) (Head, error) {
 		return Head{}, jsclient.NoStorage(err)
 	}
 	if end.typ == "" {
-		return Head{Record: chunk.Record{Session: s, Epoch: end.epoch, Ordinal: end.pos.Ordinal}, end: end}, ErrNoRecord
+		return Head{Record: chunk.Record{Session: s, Epoch: end.epoch, Ordinal: end.pos.Ordinal}, Full: p.cfg.isFull(end), end: end}, ErrNoRecord
 	}
-	h := Head{Record: end.rec, Input: end.input, end: end}
+	h := Head{Record: end.rec, Input: end.input, Full: p.cfg.isFull(end), end: end}
 	h.Chunk, err = end.rec.Decode()
 	h.Data = nil
 	if err != nil {
 		h.Chunk = chunk.Chunk{}
 	}
 	return h, nil
+}
+
+// isFull reports whether a session can store no chunk after h.
+func (c Config) isFull(h logEnd) bool {
+	return c.overLimit(chunk.TypeTextDelta, h.pos.Ordinal+1, h.bytes+1) != nil
 }
 
 // TreeInput is what the sessions of a tree have of the input of a run.
@@ -172,7 +178,7 @@ func (p *Producer) Continue(ctx context.Context, h Head, run string) (*Run, erro
 	}
 	r := newRun(p.cfg, h.Session, log, o)
 	r.epoch, r.continues, r.runID = h.Epoch, h.Epoch, run
-	r.pos = chunk.Position{Seq: h.end.next, Ordinal: h.end.pos.Ordinal}
+	r.pos, r.sessionBytes = chunk.Position{Seq: h.end.next, Ordinal: h.end.pos.Ordinal}, h.end.bytes
 	r.step.Store(h.Chunk.Step)
 	r.state = stateAfter(h.Type)
 	if h.Input.Run != "" {

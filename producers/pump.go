@@ -132,6 +132,7 @@ func (r *Run) onStored(it *item, s *publishOp, seq chunk.Seq, err error) (chunk.
 		r.storedInput = *it.input
 	}
 	r.mu.Unlock()
+	r.sessionBytes = s.m.sessionBytes
 	r.pendingDeletes = it.deletes
 	return seq, r.runDeletes()
 }
@@ -153,29 +154,42 @@ func (r *Run) encode(it *item) (outgoing, error) {
 	if r.trace != "" && it.typ.Control() && it.typ != chunk.TypeTruncated {
 		m.SetTraceParent(r.trace)
 	}
+	sum := r.sessionBytes + int64(len(m.Data))
+	m.SetSessionBytes(sum)
 	out := guarded(m, at.Seq)
+	out.sessionBytes = sum
 	out.number = number
 	out.bytes = out.size()
 	size := out.bytes
 	if size > r.log.maxMessageSize() {
 		return outgoing{}, fmt.Errorf("%w: %d bytes with headers, want at most %d", chunk.ErrTooLarge, size, r.log.maxMessageSize())
 	}
-	if err := r.overLimit(it.typ, ordinal, int64(size)); err != nil {
+	if err := r.cfg.overLimit(it.typ, ordinal, sum); err != nil {
 		return outgoing{}, err
 	}
-	r.sentBytes += int64(size)
 	return out, nil
 }
 
-// overLimit returns the ErrSessionLimit of a chunk. A control record is below each limit, so that a run at its limit can end.
-func (r *Run) overLimit(typ chunk.Type, ordinal chunk.Ordinal, size int64) error {
-	chunks, bytes := r.cfg.MaxSessionChunks, r.cfg.MaxRunBytes
+// limitReserve is how much of a session may be beyond Config.MaxSessionBytes: half of it for records of a run that is open, and all of it for those that open one,
+// so that a worker can take over a run at the limit, remove a step of it and end it.
+const limitReserve = 4 << 20
+
+// overLimit returns the ErrSessionLimit of a record after which the session has a number of bytes. The end of a run is below each limit, and there is at most one for
+// each start.
+func (c Config) overLimit(typ chunk.Type, ordinal chunk.Ordinal, sum int64) error {
+	limit := c.MaxSessionBytes
 	switch {
+	case typ.Terminal():
+		return nil
+	case !typ.Control() && c.MaxSessionChunks > 0 && int64(ordinal) > c.MaxSessionChunks:
+		return fmt.Errorf("%w: %d chunks", ErrSessionLimit, c.MaxSessionChunks)
+	case typ == chunk.TypeRunStarted:
+		sum -= limitReserve
 	case typ.Control():
-	case chunks > 0 && int64(ordinal) > chunks:
-		return fmt.Errorf("%w: %d chunks", ErrSessionLimit, chunks)
-	case bytes > 0 && r.sentBytes+size > bytes:
-		return fmt.Errorf("%w: %d bytes in one run", ErrSessionLimit, bytes)
+		sum -= limitReserve / 2
+	}
+	if limit > 0 && sum > limit {
+		return fmt.Errorf("%w: %d bytes", ErrSessionLimit, limit)
 	}
 	return nil
 }

@@ -550,8 +550,8 @@ func TestSessionLimit(t *testing.T) {
 		want string
 	}{
 		"chunks":    {Config{MaxSessionChunks: 4}, "session has reached its limit: 4 chunks"},
-		"bytes":     {Config{MaxRunBytes: 1200}, "session has reached its limit: 1200 bytes in one run"},
-		"unlimited": {Config{MaxSessionChunks: Off, MaxRunBytes: Off}, ""},
+		"bytes":     {Config{MaxSessionBytes: 500}, "session has reached its limit: 500 bytes"},
+		"unlimited": {Config{MaxSessionChunks: Off, MaxSessionBytes: Off}, ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -579,4 +579,94 @@ func TestSessionLimit(t *testing.T) {
 			})
 		})
 	}
+}
+
+// Each record has the bytes of the session up to it, which the next writer continues: also after a takeover, a cleanup, and when all records have
+// expired. Without that each new run, and each request of ingest, had a limit of its own.
+func TestSessionBytesContinue(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := newFakeLog(t, testSession)
+		r := startOn(t, l, Config{})
+		l.mustWrite(r, 3)
+		if _, err := r.CleanupToStep(t.Context(), -1, 0); err != nil {
+			t.Fatal(err)
+		}
+		r, err := tryStart(t, l, Config{}, chunk.RunStarted{Mode: "execute"}, true)
+		if err != nil {
+			t.Fatal(err)
+		}
+		l.mustWrite(r, 2)
+		if err := r.End(t.Context(), nil); err != nil {
+			t.Fatal(err)
+		}
+		recs, removed := l.records(), int64(0)
+		for i, rec := range recs[1:] {
+			grown := rec.SessionBytes - recs[i].SessionBytes - int64(len(rec.Data))
+			if removed += grown; grown < 0 || grown > 0 && rec.Ordinal == recs[i].Ordinal+1 {
+				t.Errorf("record %d of %d bytes: the sum is %d after %d", rec.Ordinal, len(rec.Data), rec.SessionBytes, recs[i].SessionBytes)
+			}
+		}
+		if removed < 300 {
+			t.Errorf("%d bytes of the removed chunks count, want all", removed)
+		}
+	})
+	synctest.Test(t, func(t *testing.T) {
+		l := newFakeLog(t, testSession)
+		startOn(t, l, Config{Positions: &heads{pos: chunk.Position{Seq: 77, Ordinal: 41}, epoch: 6, bytes: 5000}})
+		if rec := l.records()[0]; rec.SessionBytes != 5000+int64(len(rec.Data)) {
+			t.Errorf("%d bytes after the records that have expired, want more than 5000", rec.SessionBytes)
+		}
+	})
+}
+
+func (l *fakeLog) mustWrite(r *Run, n int) {
+	l.t.Helper()
+	for i := range n {
+		if _, err := r.Write(l.t.Context(), numbered(i)); err != nil {
+			l.t.Fatal(err)
+		}
+	}
+}
+
+// At the limit a run can be taken over and ended, and beyond the reserve nothing is stored but the end of an open run. Starts, pauses and their reasons would otherwise
+// fill the log without an end.
+func TestLimitReserve(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := newFakeLog(t, testSession)
+		cfg := Config{MaxSessionBytes: 1000}
+		long := strings.Repeat("x", 400<<10)
+		r := startOn(t, l, cfg)
+		var err error
+		for n := 0; err == nil; n++ {
+			if err = r.Pause(t.Context(), long); err == nil {
+				err = r.Activate(t.Context())
+			}
+			if n > 20 {
+				t.Fatal("pauses without an end")
+			}
+		}
+		if !errors.Is(err, ErrSessionLimit) {
+			t.Fatal(err)
+		}
+		for n := 0; ; n++ {
+			next, err := tryStart(t, l, cfg, chunk.RunStarted{Mode: "execute", Input: []chunk.InputMessage{{Content: long}}}, true)
+			if err != nil {
+				if !errors.Is(err, ErrSessionLimit) || n == 0 || n > 10 {
+					t.Fatalf("start %d: %v", n, err)
+				}
+				break
+			}
+			r = next
+		}
+		before := len(l.records())
+		if err := r.Fail(t.Context(), long, nil); err != nil {
+			t.Error(err)
+		}
+		if _, err := tryStart(t, l, cfg, chunk.RunStarted{Mode: "execute", Input: []chunk.InputMessage{{Content: long}}}, false); !errors.Is(err, ErrSessionLimit) {
+			t.Error(err)
+		}
+		if n := len(l.records()); n != before+1 {
+			t.Errorf("%d records, %d before the end", n, before)
+		}
+	})
 }

@@ -39,7 +39,7 @@ type Run struct {
 
 	cleaning chan struct{} // holds a token while a cleanup is in progress
 
-	sentBytes      int64       // of the messages of this run; used by the publishing goroutine only
+	sessionBytes   int64       // of the last stored record, see chunk.Record; used by the publishing goroutine only
 	pendingDeletes []chunk.Seq // deletes of a stored truncation record; used by the pump only
 
 	mu                sync.Mutex     // guards everything below and the items in queue

@@ -55,6 +55,8 @@ type outgoing struct {
 	header map[string][]string
 	data   []byte
 	bytes  int // the size of the message
+
+	sessionBytes int64 // see chunk.Record
 }
 
 // message is a message of the log.

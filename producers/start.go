@@ -144,6 +144,7 @@ func newID() string {
 type logEnd struct {
 	pos   chunk.Position
 	epoch chunk.Epoch
+	bytes int64        // see chunk.Record.SessionBytes
 	typ   chunk.Type   // "" if the log has no record
 	mark  *chunk.Chunk // the last record if it is a truncation record, otherwise nil
 	rec   chunk.Record // the last record
@@ -202,7 +203,7 @@ func (r *Run) writeStart(ctx context.Context, h logEnd, run chunk.RunStarted, no
 	if err != nil {
 		return r.notStored(chunk.Chunk{Body: run}, err)
 	}
-	r.pos = chunk.Position{Seq: h.next, Ordinal: h.pos.Ordinal}
+	r.pos, r.sessionBytes = chunk.Position{Seq: h.next, Ordinal: h.pos.Ordinal}, h.bytes
 	m, err := r.encode(it)
 	if err != nil {
 		return r.notStored(chunk.Chunk{Body: run}, err)
@@ -222,7 +223,7 @@ func (r *Run) writeStart(ctx context.Context, h logEnd, run chunk.RunStarted, no
 		return err
 	}
 	r.stats.count(s)
-	r.pos = chunk.Position{Seq: seq, Ordinal: h.pos.Ordinal + 1}
+	r.pos, r.sessionBytes = chunk.Position{Seq: seq, Ordinal: h.pos.Ordinal + 1}, m.sessionBytes
 	if it.input != nil {
 		r.storedInput = *it.input
 	}
@@ -256,7 +257,7 @@ func (r *Run) readHeadOnce(ctx context.Context) (logEnd, error) {
 }
 
 func headAt(rec chunk.Record, m message) (logEnd, error) {
-	h := logEnd{pos: rec.Position(), epoch: rec.Epoch, typ: rec.Type, rec: rec, next: rec.Seq}
+	h := logEnd{pos: rec.Position(), epoch: rec.Epoch, bytes: rec.SessionBytes, typ: rec.Type, rec: rec, next: rec.Seq}
 	h.input, _ = codec.InputOf(m.header, m.data)
 	if rec.Type == chunk.TypeTruncated {
 		c, err := rec.Decode()
@@ -295,11 +296,11 @@ func (r *Run) scanLogEnd(ctx context.Context, through chunk.Seq) (logEnd, error)
 func (r *Run) storedLogEnd(ctx context.Context, next chunk.Seq) (logEnd, error) {
 	ctx, cancel := context.WithTimeout(ctx, r.cfg.AttemptTimeout)
 	defer cancel()
-	pos, epoch, err := r.cfg.Positions.StoredPosition(ctx, r.session)
+	pos, epoch, bytes, err := r.cfg.Positions.StoredPosition(ctx, r.session)
 	if err != nil {
 		return logEnd{}, fmt.Errorf("read the stored position: %w", err)
 	}
-	return logEnd{next: next, pos: chunk.Position{Ordinal: pos.Ordinal}, epoch: epoch}, nil
+	return logEnd{next: next, pos: chunk.Position{Ordinal: pos.Ordinal}, epoch: epoch, bytes: bytes}, nil
 }
 
 // errBadHead reports a last record that cannot be decoded, which no retry changes.

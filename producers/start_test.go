@@ -129,13 +129,14 @@ func (l *fakeLog) appendMalformed() {
 type heads struct {
 	pos   chunk.Position
 	epoch chunk.Epoch
+	bytes int64
 	err   error
 	calls int
 }
 
-func (h *heads) StoredPosition(context.Context, chunk.Session) (chunk.Position, chunk.Epoch, error) {
+func (h *heads) StoredPosition(context.Context, chunk.Session) (chunk.Position, chunk.Epoch, int64, error) {
 	h.calls++
-	return h.pos, h.epoch, h.err
+	return h.pos, h.epoch, h.bytes, h.err
 }
 
 // The records of the session have expired, and its snapshot has not: ordinals and epochs continue, because readers of the snapshot would otherwise take new

@@ -233,7 +233,7 @@ func (e *expiring) act(t *testing.T) {
 func (e *expiring) write(t *testing.T, n int, empty bool) {
 	t.Helper()
 	if empty && e.words > 0 {
-		switch pos, epoch, err := projector.NewReader(e.store, e.log).StoredPosition(t.Context(), s1); {
+		switch pos, epoch, _, err := projector.NewReader(e.store, e.log).StoredPosition(t.Context(), s1); {
 		case err != nil:
 			t.Fatal(err)
 		case e.knows == "snapshot":

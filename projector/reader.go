@@ -118,11 +118,11 @@ func (r *Reader) page(ctx context.Context, log replayer, head fold.Snapshot, rev
 	}
 }
 
-// StoredPosition returns the position and epoch of the last record in the stored snapshot of s, or zero values if there is
+// StoredPosition returns the position, epoch and chunk.Record.SessionBytes of the last record in the stored snapshot of s, or zero values if there is
 // none. The log may hold later records, or may have expired.
-func (r *Reader) StoredPosition(ctx context.Context, s chunk.Session) (chunk.Position, chunk.Epoch, error) {
+func (r *Reader) StoredPosition(ctx context.Context, s chunk.Session) (at chunk.Position, epoch chunk.Epoch, sessionBytes int64, err error) {
 	head, _, err := r.load(ctx, s)
-	return head.Position, head.Epoch, err
+	return head.Position, head.Epoch, head.SessionBytes, err
 }
 
 // OwnedByOther implements OwnerIndex with that of the store; without one it returns false.

@@ -62,7 +62,7 @@ func TestReadWithoutARunner(t *testing.T) {
 	if _, err := reader.Snapshot(t.Context(), s1); !errors.Is(err, chunk.ErrUnknownSession) {
 		t.Errorf("err = %v, want ErrUnknownSession", err)
 	}
-	if pos, epoch, err := reader.StoredPosition(t.Context(), s1); err != nil || pos != (chunk.Position{}) || epoch != 0 {
+	if pos, epoch, _, err := reader.StoredPosition(t.Context(), s1); err != nil || pos != (chunk.Position{}) || epoch != 0 {
 		t.Errorf("head %+v %d %v, want zeros", pos, epoch, err)
 	}
 	records := storetest.NewSessionGenerator(log, s1, 8).Write(t, 200)
@@ -104,7 +104,7 @@ func TestHeadAndTail(t *testing.T) {
 			t.Fatal(err)
 		}
 		storetest.Equal(t, "head and tail", snap, storetest.Fold(t, log, s1))
-		if pos, epoch, err := reader.StoredPosition(t.Context(), s1); err != nil || pos != head.Position || epoch != head.Epoch {
+		if pos, epoch, _, err := reader.StoredPosition(t.Context(), s1); err != nil || pos != head.Position || epoch != head.Epoch {
 			t.Errorf("head %+v %d %v, want %+v %d", pos, epoch, err, head.Position, head.Epoch)
 		}
 	}

@@ -28,7 +28,7 @@ func TestReadTombstone(t *testing.T) {
 		if snap, err := reader.Snapshot(t.Context(), s); !errors.Is(err, chunk.ErrUnknownSession) {
 			t.Errorf("%s: %v, %v; want ErrUnknownSession", what, snap.Position, err)
 		}
-		if pos, epoch, err := reader.StoredPosition(t.Context(), s); err != nil || pos != last.Position() || epoch != last.Epoch {
+		if pos, epoch, _, err := reader.StoredPosition(t.Context(), s); err != nil || pos != last.Position() || epoch != last.Epoch {
 			t.Errorf("%s: a writer continues after %v, %d, %v", what, pos, epoch, err)
 		}
 		if what == "before the purge" {

@@ -28,6 +28,7 @@ import (
 	"github.com/tailrace/tailrace/internal/conversation"
 	"github.com/tailrace/tailrace/internal/jscontrol"
 	"github.com/tailrace/tailrace/internal/jssnapshots"
+	"github.com/tailrace/tailrace/producers"
 	"github.com/tailrace/tailrace/projector"
 	"github.com/tailrace/tailrace/subjects"
 	"github.com/tailrace/tailrace/workers"
@@ -62,6 +63,9 @@ type Config struct {
 	// MaxRuns, if not nil, returns how many runs a tenant may have at a time, queued and in progress, of all workers and with those of sub-agents; 0 is
 	// unlimited. Another one is refused with ReasonTooManyRuns; sub-agents and runs that continue are not. Requests at the same time may exceed it.
 	MaxRuns func(tenant string) int
+
+	// MaxSessionBytes is that of producers.Config, with its default: a message to a session that has reached it is refused with ReasonFull. producers.Off is unlimited.
+	MaxSessionBytes int64
 
 	// Log receives errors of the server. Defaults to none.
 	Log *slog.Logger
@@ -107,7 +111,8 @@ func New(js jetstream.JetStream, cfg Config) (*Client, error) {
 	}
 	snapshots := projector.NewReader(store, reader)
 	service, err := conversation.New(conversation.Ports{Snapshots: snapshots, Queue: queue, Inbox: inbox, Reaper: reaper},
-		conversation.Config{AgentTypes: cfg.AgentTypes, RequestTimeout: cfg.RequestTimeout, Storage: cfg.Storage, Audit: log, Log: cfg.Log})
+		conversation.Config{AgentTypes: cfg.AgentTypes, RequestTimeout: cfg.RequestTimeout, Storage: cfg.Storage, Audit: log, Log: cfg.Log,
+			MaxSessionBytes: cmp.Or(cfg.MaxSessionBytes, producers.DefaultSessionBytes)})
 	if err != nil {
 		return nil, fmt.Errorf("runs: %w", err)
 	}
@@ -240,6 +245,7 @@ const (
 	ReasonExpired       = conversation.ReasonExpired       // First is the answer that counts: the deadline passed
 	ReasonContended     = conversation.ReasonContended     // other requests changed the session in every round; repeat the call
 	ReasonTooManyRuns   = conversation.ReasonTooManyRuns   // the tenant has as many runs as it may have; repeat the call later
+	ReasonFull          = conversation.ReasonFull          // the session has reached its limit of bytes; use another one
 	ReasonNoStorage     = conversation.ReasonNoStorage     // the server cannot store messages: a limit is reached or its disk is full
 	ReasonUnavailable   = conversation.ReasonUnavailable   // the log, the queue or the inbox cannot be reached; repeat the call
 )

@@ -61,9 +61,9 @@ type Config struct {
 	// at once. Defaults to 10 milliseconds; Off publishes every delta as soon as the previous record is stored.
 	Linger time.Duration
 
-	// MaxSessionChunks and MaxRunBytes are the limits of producers.Config, with its defaults; a run over one fails with CodeSessionLimit. Off is unlimited.
+	// MaxSessionChunks and MaxSessionBytes are the limits of producers.Config, with its defaults; a run over one fails with CodeSessionLimit. Off is unlimited.
 	MaxSessionChunks int64
-	MaxRunBytes      int64
+	MaxSessionBytes  int64
 
 	// TokensPerDay, if not nil, returns the number of tokens that a tenant may use in a day in UTC, in all processes; 0 is
 	// unlimited. A run of a tenant that has used as many fails with CodeTokenBudget before its next step. It is a limit for
@@ -152,7 +152,7 @@ func (c Config) queue() jscontrol.QueueConfig {
 
 func (c Config) producer(positions producers.PositionStore) producers.Config {
 	return producers.Config{
-		MaxSessionChunks: c.MaxSessionChunks, MaxRunBytes: c.MaxRunBytes,
+		MaxSessionChunks: c.MaxSessionChunks, MaxSessionBytes: c.MaxSessionBytes,
 		Layout: c.Layout, Positions: positions, Linger: c.Linger, RetryTimeout: c.RetryTimeout, Format: c.Format, MaxDelta: c.maxDelta, Observe: c.ObservePublish, Log: c.Log,
 	}
 }

@@ -37,7 +37,7 @@ const (
 	CodeStepLimit = "framework_step_limit_exceeded"
 
 	// CodeSessionLimit fails a run whose chunk was over a limit of producers.Config.
-	CodeSessionLimit = "framework_session_limit_exceeded"
+	CodeSessionLimit = control.CodeSessionLimit
 
 	// CodeTokenBudget fails a run of a tenant that has used the tokens of Config.TokensPerDay.
 	CodeTokenBudget = "framework_token_budget_exceeded"

@@ -64,6 +64,10 @@ func (j *commandJob) startOrResume(ctx context.Context, snap fold.Snapshot) erro
 		started.Input = nil // published by another program, without the check of the edge
 		t, err = j.start(ctx, snap, started)
 	}
+	if errors.Is(err, producers.ErrSessionLimit) { // not even the start of a run fits: no worker can do more
+		j.w.cfg.Log.WarnContext(ctx, "run not started", "session", c.Session.String(), "error", err)
+		return j.completeEmpty(ctx, snap)
+	}
 	if err != nil {
 		return err
 	}

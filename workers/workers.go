@@ -67,7 +67,7 @@ type (
 	}
 	snapshotReader interface {
 		Snapshot(ctx context.Context, s chunk.Session) (fold.Snapshot, error)
-		StoredPosition(ctx context.Context, s chunk.Session) (chunk.Position, chunk.Epoch, error)
+		StoredPosition(ctx context.Context, s chunk.Session) (at chunk.Position, epoch chunk.Epoch, sessionBytes int64, err error)
 	}
 	lastReader interface {
 		Last(ctx context.Context, s chunk.Session) (chunk.Record, error)
@@ -347,7 +347,7 @@ func (w *Workers) snapshot(ctx context.Context, s chunk.Session) (fold.Snapshot,
 	}
 	// The position of a deleted session is still stored.
 	snap = fold.New(s).Snapshot()
-	snap.Position, snap.Epoch, err = w.reader.StoredPosition(ctx, s)
+	snap.Position, snap.Epoch, snap.SessionBytes, err = w.reader.StoredPosition(ctx, s)
 	return snap, err
 }
 

@@ -207,7 +207,7 @@ func (c config) serving(agents map[string]workers.Agent, log *slog.Logger) worke
 	w := c.producerConfig()
 	return workers.Config{
 		Agents: agents, Layout: c.layout(), Linger: w.Linger, Format: w.Format,
-		ShutdownTimeout: cmp.Or(c.Drain, workers.Off), MaxSessionChunks: w.MaxSessionChunks, MaxRunBytes: w.MaxRunBytes, TokensPerDay: c.limits.tokensPerDay, Log: log,
+		ShutdownTimeout: cmp.Or(c.Drain, workers.Off), MaxSessionChunks: w.MaxSessionChunks, MaxSessionBytes: w.MaxSessionBytes, TokensPerDay: c.limits.tokensPerDay, Log: log,
 	}
 }
 

@@ -85,7 +85,7 @@ func startSaving(t *testing.T, args ...string) {
 func (h *site) saved(session string, seq chunk.Seq) {
 	h.t.Helper()
 	natstest.Eventually(h.t, "the snapshot of "+session, func(ctx context.Context) error {
-		pos, _, err := h.Reader.StoredPosition(ctx, chunk.RootSession("default", session))
+		pos, _, _, err := h.Reader.StoredPosition(ctx, chunk.RootSession("default", session))
 		if err != nil || pos.Seq != seq {
 			return fmt.Errorf("stored up to %d, want %d: %w", pos.Seq, seq, err)
 		}

@@ -52,7 +52,7 @@ func (f *httpServer) mountAgents() error {
 	}
 	client, err := runs.New(b.js, runs.Config{
 		AgentTypes: b.cfg.ChatAgents, Layout: b.cfg.layout(), Reaper: reaper, Storage: b.storage, AuditLog: f.audit, Log: b.log,
-		RequestTimeout: requestTimeout, MaxRuns: f.b.cfg.limits.runs,
+		RequestTimeout: requestTimeout, MaxRuns: f.b.cfg.limits.runs, MaxSessionBytes: int64(f.b.cfg.limits.Session.Bytes),
 	})
 	if err != nil {
 		return err

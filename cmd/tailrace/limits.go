@@ -21,12 +21,10 @@ type limitsFile struct {
 		Streams count `json:"streams"` // open streams on one edge
 	} `json:"address"`
 	Session struct {
-		Streams count `json:"streams"` // open streams on one edge
-		Chunks  count `json:"chunks"`  // over all its runs
+		Streams count    `json:"streams"` // open streams on one edge
+		Chunks  count    `json:"chunks"`  // over all its runs
+		Bytes   byteSize `json:"bytes"`   // of its bodies, over all its runs
 	} `json:"session"`
-	Run struct {
-		Bytes byteSize `json:"bytes"` // of the messages of one writer
-	} `json:"run"`
 	Default tenantLimits            `json:"default"`
 	Tenants map[string]tenantLimits `json:"tenants"`
 }

@@ -20,7 +20,7 @@ func readLimits(t *testing.T, text string) (limitsFile, error) {
 
 // A tenant has its own limits, and the default of each that it does not have.
 func TestLimitsFile(t *testing.T) {
-	f, err := readLimits(t, `{"address": {"rate": "1/2", "streams": 30}, "session": {"streams": "unlimited", "chunks": 4000}, "run": {"bytes": "5MiB"}, "default": {"rate": "200/400", "subjectRate": "20/60", "streams": 500, "runs": 50, "tokensPerDay": 1000000},
+	f, err := readLimits(t, `{"address": {"rate": "1/2", "streams": 30}, "session": {"streams": "unlimited", "chunks": 4000, "bytes": "5MiB"}, "default": {"rate": "200/400", "subjectRate": "20/60", "streams": 500, "runs": 50, "tokensPerDay": 1000000},
 		"tenants": {"acme": {"rate": "0.5/3", "runs": 7, "tokensPerDay": 2000}, "globex": {}, "initech": {"rate": "unlimited"}}}`)
 	if err != nil {
 		t.Fatal(err)
@@ -43,8 +43,8 @@ func TestLimitsFile(t *testing.T) {
 	if rates.Tenant("acme") != (sseedge.Rate{PerSecond: 0.5, Burst: 3}) || rates.Subject("acme") != (sseedge.Rate{PerSecond: 20, Burst: 60}) || rates.Address != (sseedge.Rate{PerSecond: 1, Burst: 2}) {
 		t.Errorf("%+v", rates)
 	}
-	if p := (config{limits: f}).producerConfig(); p.MaxSessionChunks != 4000 || p.MaxRunBytes != 5<<20 {
-		t.Errorf("a session has %d chunks, a run %d bytes", p.MaxSessionChunks, p.MaxRunBytes)
+	if p := (config{limits: f}).producerConfig(); p.MaxSessionChunks != 4000 || p.MaxSessionBytes != 5<<20 {
+		t.Errorf("a session has %d chunks and %d bytes", p.MaxSessionChunks, p.MaxSessionBytes)
 	}
 	if f.runs("acme") != 7 || f.runs("other") != 50 {
 		t.Errorf("runs: %d and %d", f.runs("acme"), f.runs("other"))
@@ -79,7 +79,7 @@ func TestLimitsFileRefused(t *testing.T) {
 		`{"address": {"streams": 0}}`:              "want 1 or more, or \"unlimited\"",
 		`{"session": {"streams": "many"}}`:         "/session/streams",
 		`{"session": {"chunks": 1.5}}`:             "want 1 or more",
-		`{"run": {"bytes": 1000}}`:                 "/run/bytes",
+		`{"session": {"bytes": 1000}}`:             "/session/bytes",
 		`{"address": {"runs": 1}}`:                 "runs",
 		``:                                         "EOF",
 	} {

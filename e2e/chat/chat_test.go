@@ -437,7 +437,7 @@ func (s *scenario) awaitSaved() {
 		s.t.Fatal(err)
 	}
 	natstest.Eventually(s.t, "the snapshot of "+s.chat, func(ctx context.Context) error {
-		saved, _, err := s.Reader.StoredPosition(ctx, session)
+		saved, _, _, err := s.Reader.StoredPosition(ctx, session)
 		if err == nil && saved.Seq != last.Seq {
 			err = fmt.Errorf("snapshot is at record %d, log at %d", saved.Seq, last.Seq)
 		}

@@ -2,6 +2,7 @@ package bench
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
@@ -199,7 +200,10 @@ func (g *longSession) page(ctx context.Context, _ int) (figures, error) {
 // head reads no messages.
 func (g *longSession) head(ctx context.Context, _ int) (figures, error) {
 	start := time.Now()
-	_, _, err := g.reader().StoredPosition(ctx, g.session.session)
+	at, _, _, err := g.reader().StoredPosition(ctx, g.session.session)
+	if err == nil && at.Seq == 0 {
+		err = errors.New("the session has no head")
+	}
 	return figures{{took, ms(time.Since(start))}}, err
 }
 

@@ -42,6 +42,9 @@ const (
 	MaxResult = 496 << 10
 )
 
+// CodeSessionLimit is that of a run that a limit of its session has ended.
+const CodeSessionLimit = "framework_session_limit_exceeded"
+
 // The ErrorCodes of calls without an answer.
 const (
 	// CodeAbandoned is that of a call whose user sent a message instead of an answer.

@@ -119,6 +119,9 @@ type Config struct {
 	// stored: without it a command could be accepted, and its run could not write.
 	Storage func(chunk.Session) error
 
+	// MaxSessionBytes is the chunk.Record.SessionBytes from which a session gets no new message. A negative number is unlimited.
+	MaxSessionBytes int64
+
 	// Audit, if not nil, records messages, answers and stops, of the caller with which the Service works.
 	Audit *audit.Log
 

@@ -34,6 +34,7 @@ const (
 	ReasonExpired       Reason = "expired"        // First is the accepted answer: the deadline passed
 	ReasonContended     Reason = "contended"      // other requests changed the session in every round
 	ReasonTooManyRuns   Reason = "too-many-runs"  // the tenant has as many runs as it may have
+	ReasonFull          Reason = "full"           // the session has reached its limit of bytes
 	ReasonNoStorage     Reason = "no-storage"     // the server cannot store messages
 	ReasonUnavailable   Reason = "unavailable"    // the log, the queue or the inbox is unavailable
 )

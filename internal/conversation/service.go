@@ -37,6 +37,9 @@ func (s *Service) decide(ctx context.Context, req *Request) (Plan, State) {
 		if plan.isFinal() {
 			return plan, state
 		}
+		if plan.executes() && s.cfg.MaxSessionBytes > 0 && state.SessionBytes >= s.cfg.MaxSessionBytes {
+			return refuseWith(ReasonFull), state // its run could store nothing but its end
+		}
 		if plan.asksFor(state.Session) {
 			if p := s.resumeAgents(ctx, req, state, plan); p != nil {
 				return refuse(p), state

@@ -305,3 +305,39 @@ func TestConfigIsChecked(t *testing.T) {
 		}
 	}
 }
+
+// A message to a session that has reached its limit of bytes is refused at once: no command is stored, of which the run could store nothing but its end.
+func TestMessageToAFullSession(t *testing.T) {
+	for limit, want := range map[int64]Reason{5000: ReasonFull, 5001: "", -1: ""} {
+		p := &fakePorts{snap: endedSnapshot(t)}
+		service, err := New(Ports{Snapshots: p, Queue: p, Inbox: p, Reaper: p}, Config{AgentTypes: []string{"a"}, MaxSessionBytes: limit})
+		if err != nil {
+			t.Fatal(err)
+		}
+		plan, _ := service.decide(t.Context(), &Request{Session: p.snap.Session, AgentType: "a", Post: true, Trigger: Submit, MessageID: "m9", Turn: []Input{{Message: chunk.InputMessage{Content: "Hello?"}}}})
+		var got Reason
+		if plan.Refusal != nil {
+			got = plan.Refusal.Reason
+		}
+		if got != want || (p.requests == 0) != (want == ReasonFull) {
+			t.Errorf("limit %d: %q, %d commands, want %q", limit, got, p.requests, want)
+		}
+	}
+}
+
+func endedSnapshot(t *testing.T) fold.Snapshot {
+	t.Helper()
+	s := chunk.RootSession("acme", "s1")
+	f := fold.New(s)
+	for i, body := range []chunk.Body{chunk.RunStarted{RunID: "r1", Mode: "execute", Epoch: 1}, chunk.StreamEnd{StreamID: "s1"}} {
+		data, err := chunk.Chunk{AgentID: s.ID, AgentType: "a", Timestamp: 1, Body: body}.AppendJSON(nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		rec := chunk.Record{Seq: chunk.Seq(i + 1), Session: s, Epoch: 1, Ordinal: chunk.Ordinal(i + 1), Type: body.Type(), Data: data, SessionBytes: int64(4999 + i)}
+		if err := f.Apply(rec); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return f.Snapshot()
+}

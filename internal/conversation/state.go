@@ -28,9 +28,12 @@ type State struct {
 	Position chunk.Position // the last record
 	MaxSeq   chunk.Seq      // the last record of the session, or of a running sub-agent
 	Count    int            // number of messages, as fold.Snapshot.MessageCount
-	Run      fold.Run       // the latest one
-	Past     []fold.Run     // those before it
-	Inputs   []fold.Input   // messages of users, oldest first
+
+	SessionBytes int64 // see chunk.Record
+
+	Run    fold.Run     // the latest one
+	Past   []fold.Run   // those before it
+	Inputs []fold.Input // messages of users, oldest first
 
 	// TurnStart is the record that started the turn, Answer the id of its answer, TurnRun its first run.
 	TurnStart chunk.Position
@@ -113,7 +116,7 @@ func (c *Call) first(clientID string) control.Answer {
 // setSnapshot sets the fields that come from the fold.
 func (state *State) setSnapshot(snap fold.Snapshot) {
 	state.Known, state.Owner = true, snap.Owner
-	state.Status, state.Position, state.Count = snap.Status, snap.Position, snap.MessageCount()
+	state.Status, state.Position, state.Count, state.SessionBytes = snap.Status, snap.Position, snap.MessageCount(), snap.SessionBytes
 	state.MaxSeq = snap.Position.Seq
 	state.Run, state.Past = snap.Run, snap.PastRuns
 	state.TurnStart, state.Answer, state.TurnRun = snap.TurnStart(), fold.MessageID(snap.TurnMessages()), snap.TurnRun()

@@ -36,6 +36,7 @@ const (
 	CodeSubjectRate    = "TOO_MANY_REQUESTS_OF_SUBJECT"
 	CodeTenantRate     = "TOO_MANY_REQUESTS_OF_TENANT"
 	CodeTenantRuns     = "TOO_MANY_RUNS_OF_TENANT"
+	CodeSessionLimit   = "SESSION_LIMIT"
 )
 
 // Problem is a refusal: a code for programs and a sentence for users. It contains no text of the request; internal causes are only logged.
@@ -69,6 +70,7 @@ var (
 	Forbidden   = NewProblem(http.StatusForbidden, CodeForbidden, "the credential does not have this right", "")
 	NoStorage   = NewProblem(http.StatusInsufficientStorage, CodeNoStorage, "nothing can be stored at present", "")
 	TenantRuns  = &Problem{Status: http.StatusTooManyRequests, Code: CodeTenantRuns, Title: "the tenant has too many runs at a time", RetryAfter: 2 * time.Second}
+	SessionFull = NewProblem(http.StatusRequestEntityTooLarge, CodeSessionLimit, "the session has reached its limit", "continue in another session")
 	Internal    = NewProblem(http.StatusInternalServerError, CodeInternal, "internal error", "")
 )
 

@@ -51,6 +51,8 @@ func (s *Service) Open(ctx context.Context, o ingestion.Opening) (ingestion.Stat
 			return ingestion.State{}, false, &ingestion.RefusalError{Reason: ingestion.ReasonOpen, Epoch: h.Epoch, Run: runOf(h)}
 		case err != nil && !errors.Is(err, producers.ErrNoRecord):
 			return ingestion.State{}, false, refusal(err)
+		case h.Full:
+			return ingestion.State{}, false, &ingestion.RefusalError{Reason: ingestion.ReasonLimit}
 		}
 		// With the position, a repetition of this request that is stored meanwhile is found and not started again.
 		run, err := s.producer.Start(ctx, o.Session, o.Started, append(options, producers.ExpectPosition(h.Position()), producers.TraceParent(tracing.Parent(ctx)))...)

@@ -12,6 +12,7 @@ import (
 
 	"github.com/tailrace/tailrace/chunk"
 	"github.com/tailrace/tailrace/codec"
+	"github.com/tailrace/tailrace/internal/control"
 	"github.com/tailrace/tailrace/internal/dialect"
 	"github.com/tailrace/tailrace/internal/ingestion"
 	"github.com/tailrace/tailrace/producers"
@@ -183,6 +184,23 @@ func (w *writer) add(ctx context.Context, h producers.Head) error {
 
 // Line implements ingestion.Writer.
 func (w *writer) Line(ctx context.Context, number int64, text []byte) error {
+	return w.atLimit(ctx, w.line(ctx, number, text))
+}
+
+// atLimit fails the run if a line is beyond a limit of its session. The client may never end it.
+func (w *writer) atLimit(ctx context.Context, err error) error {
+	r, ok := errors.AsType[*ingestion.RefusalError](err)
+	if !ok || r.Reason != ingestion.ReasonLimit {
+		return err
+	}
+	code, text := control.CodeSessionLimit, "the session has reached its limit"
+	if failed := w.Fail(ctx, text, &chunk.ErrorDetail{Message: text, Code: &code}); failed != nil {
+		r.Cause = errors.Join(r.Cause, failed)
+	}
+	return err
+}
+
+func (w *writer) line(ctx context.Context, number int64, text []byte) error {
 	if w.translator == nil {
 		return w.native(ctx, number, text)
 	}
@@ -427,10 +445,11 @@ func (w *writer) session(ctx context.Context, number int64, id string) (*session
 func (w *writer) Flush(ctx context.Context) error {
 	w.writing.Lock()
 	defer w.writing.Unlock()
-	if err := w.release(ctx); err != nil {
-		return err
+	err := w.release(ctx)
+	if err == nil {
+		err = w.flush(ctx)
 	}
-	return w.flush(ctx)
+	return w.atLimit(ctx, err)
 }
 
 func (w *writer) flush(ctx context.Context) error {

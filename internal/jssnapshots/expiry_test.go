@@ -127,7 +127,7 @@ func (e *expiring) round(projected bool) {
 		if projected && e.rng.IntN(2) == 0 {
 			e.checkStored()
 		}
-		position, epoch, err := e.reader.StoredPosition(e.t.Context(), e.session)
+		position, epoch, _, err := e.reader.StoredPosition(e.t.Context(), e.session)
 		if err != nil {
 			e.t.Fatal(err)
 		}
@@ -136,7 +136,7 @@ func (e *expiring) round(projected bool) {
 		empty := e.expire()
 		from := e.words
 		started := e.write(p, 1+e.rng.IntN(40))
-		stored, _, _ := e.reader.StoredPosition(e.t.Context(), e.session)
+		stored, _, _, _ := e.reader.StoredPosition(e.t.Context(), e.session)
 		if want := chunk.EventID(epoch+1, position.Ordinal+1); empty && e.knowing && stored == position && started != want {
 			e.t.Errorf("the run began with the record %s, want %s", started, want)
 		}
@@ -307,7 +307,7 @@ func (e *expiring) checkStored() {
 	}
 	last := e.last()
 	natstest.Eventually(e.t, "the stored snapshot of "+e.session.ID, func(ctx context.Context) error {
-		pos, _, err := e.reader.StoredPosition(ctx, e.session)
+		pos, _, _, err := e.reader.StoredPosition(ctx, e.session)
 		if err == nil && pos != last {
 			err = fmt.Errorf("it is at %+v, the log at %+v", pos, last)
 		}

@@ -22,6 +22,7 @@ type headIndex struct {
 	Seq       chunk.Seq     `json:"seq"`
 	Ordinal   chunk.Ordinal `json:"ordinal"`
 	Epoch     chunk.Epoch   `json:"epoch,omitempty"`     // highest epoch so far
+	Bytes     int64         `json:"bytes,omitempty"`     // see chunk.Record.SessionBytes
 	Created   int64         `json:"created,omitempty"`   // milliseconds
 	Since     chunk.Ordinal `json:"since,omitempty"`     // ordinal of the first record if it is not 1: the session was deleted and has started again
 	Began     int64         `json:"began,omitempty"`     // milliseconds
@@ -38,6 +39,7 @@ func readIndex(h nats.Header) (i headIndex, ok bool) {
 func indexOf(s fold.Snapshot) headIndex {
 	i := headIndex{
 		Status: string(s.Status), AgentType: clipped(s.AgentType), Seq: s.Position.Seq, Ordinal: s.Position.Ordinal, Epoch: s.Epoch,
+		Bytes:   s.SessionBytes,
 		Created: s.Created, Began: s.Run.StartedAt, Deleted: s.Deleted(), Owner: ownerOf(s),
 		Approvals: approvals(s),
 	}

@@ -24,22 +24,22 @@ func NewPositions(js jetstream.JetStream, layout subjects.Layout) *Positions {
 }
 
 // StoredPosition implements producers.PositionStore. A session has no position if no projector has saved it, or if there is no bucket of snapshots.
-func (p *Positions) StoredPosition(ctx context.Context, s chunk.Session) (chunk.Position, chunk.Epoch, error) {
+func (p *Positions) StoredPosition(ctx context.Context, s chunk.Session) (at chunk.Position, epoch chunk.Epoch, sessionBytes int64, err error) {
 	key, err := subjects.SnapshotHeadKey(s)
 	if err != nil {
-		return chunk.Position{}, 0, err
+		return chunk.Position{}, 0, 0, err
 	}
 	bucket := p.layout.SnapshotsOf(p.layout.Partition(s))
 	m, err := p.client.Last(ctx, "KV_"+bucket, "$KV."+bucket+"."+key)
 	if errors.Is(err, jsclient.ErrNotFound) || errors.Is(err, jetstream.ErrStreamNotFound) {
-		return chunk.Position{}, 0, nil
+		return chunk.Position{}, 0, 0, nil
 	}
 	if err != nil {
-		return chunk.Position{}, 0, err
+		return chunk.Position{}, 0, 0, err
 	}
 	i, ok := readIndex(m.Header)
 	if !ok {
-		return chunk.Position{}, 0, nil // the key was deleted by hand
+		return chunk.Position{}, 0, 0, nil // the key was deleted by hand
 	}
-	return chunk.Position{Seq: i.Seq, Ordinal: i.Ordinal}, i.Epoch, nil
+	return chunk.Position{Seq: i.Seq, Ordinal: i.Ordinal}, i.Epoch, i.Bytes, nil
 }

@@ -72,7 +72,7 @@ func BenchmarkBacklog(b *testing.B) {
 			})
 			for s := range last {
 				natstest.Eventually(b, s.String(), func(ctx context.Context) error {
-					pos, _, err := w.reader.StoredPosition(ctx, s)
+					pos, _, _, err := w.reader.StoredPosition(ctx, s)
 					if err == nil && pos.Ordinal != last[s].Ordinal {
 						err = fmt.Errorf("at %d", pos.Ordinal)
 					}

@@ -80,7 +80,7 @@ func TestReadWhileChunksArrive(t *testing.T) {
 			t.Fatal(err)
 		}
 		read = append(read, snap)
-		if pos, _, err := w.reader.StoredPosition(t.Context(), s); err == nil && pos.Seq > 0 {
+		if pos, _, _, err := w.reader.StoredPosition(t.Context(), s); err == nil && pos.Seq > 0 {
 			if stored := storetest.Stored(t, w.store, s); stored.Position.Seq >= pos.Seq {
 				read = append(read, stored)
 			}

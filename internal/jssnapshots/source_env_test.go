@@ -198,7 +198,7 @@ func (w *env) caughtUp(s chunk.Session) {
 		w.tb.Fatal(err)
 	}
 	natstest.Eventually(w.tb, "the snapshot of "+s.String(), func(ctx context.Context) error {
-		pos, _, err := w.reader.StoredPosition(ctx, s)
+		pos, _, _, err := w.reader.StoredPosition(ctx, s)
 		if err == nil && pos != last.Position() {
 			err = fmt.Errorf("head at %+v, log at %+v, consumer %s", pos, last.Position(), w.consumerText(ctx))
 		}

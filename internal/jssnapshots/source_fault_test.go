@@ -385,7 +385,7 @@ func TestStreamRecreated(t *testing.T) {
 			t.Fatal(err)
 		}
 		natstest.Eventually(t, "the session that continues", func(ctx context.Context) error {
-			pos, _, err := w.reader.StoredPosition(ctx, s1)
+			pos, _, _, err := w.reader.StoredPosition(ctx, s1)
 			if err == nil && pos != last.Position() {
 				err = fmt.Errorf("snapshot at %+v, log at %+v", pos, last.Position())
 			}

@@ -124,7 +124,7 @@ func TestPoison(t *testing.T) {
 		}
 	}
 	natstest.Eventually(t, "the snapshot", func(ctx context.Context) error {
-		if pos, _, err := w.Reader.StoredPosition(ctx, s1); err != nil || pos != good.Position() {
+		if pos, _, _, err := w.Reader.StoredPosition(ctx, s1); err != nil || pos != good.Position() {
 			return fmt.Errorf("at %+v, %w", pos, err)
 		}
 		return nil
@@ -207,7 +207,7 @@ func TestLiteralWildcards(t *testing.T) {
 		if !slices.Equal(got, stars) {
 			return fmt.Errorf("entries %q, want %q", got, stars)
 		}
-		if pos, _, err := w.Reader.StoredPosition(ctx, s1); err != nil || pos != rec.Position() {
+		if pos, _, _, err := w.Reader.StoredPosition(ctx, s1); err != nil || pos != rec.Position() {
 			return fmt.Errorf("snapshot at %v, want %v: %w", pos, rec.Position(), err)
 		}
 		return nil

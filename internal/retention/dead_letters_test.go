@@ -246,7 +246,7 @@ func TestReplay(t *testing.T) {
 	storetest.Equal(t, "refolded", storetest.Stored(t, w.store, s1), storetest.Fold(t, w.log, s1))
 	last := w.record(5, chunk.TextDelta{Delta: "three"})
 	natstest.Eventually(t, "the next record", func(ctx context.Context) error {
-		pos, _, err := w.Reader.StoredPosition(ctx, s1)
+		pos, _, _, err := w.Reader.StoredPosition(ctx, s1)
 		if err == nil && pos != last.Position() {
 			err = errors.New("not yet")
 		}

@@ -49,7 +49,7 @@ func (w *env) projected(s chunk.Session) {
 		if err != nil {
 			return err
 		}
-		if pos, _, err := w.Reader.StoredPosition(ctx, s); err != nil || pos != snap.Position {
+		if pos, _, _, err := w.Reader.StoredPosition(ctx, s); err != nil || pos != snap.Position {
 			return fmt.Errorf("head at %v of %v, %w", pos, snap.Position, err)
 		}
 		return nil

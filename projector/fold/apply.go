@@ -160,7 +160,7 @@ func (s Snapshot) skip(rec chunk.Record) (Snapshot, error) {
 
 // moveTo sets the position to rec.
 func (s *Snapshot) moveTo(rec chunk.Record) {
-	s.Position, s.Anchor = rec.Position(), rec.Anchor()
+	s.Position, s.Anchor, s.SessionBytes = rec.Position(), rec.Anchor(), rec.SessionBytes
 	s.Epoch = max(s.Epoch, rec.Epoch)
 	s.deleted = false
 	if s.Created == 0 {

@@ -68,6 +68,7 @@ func (r *reader) snapshot(id chunk.Session, m map[string]chunk.Value, outer *Sna
 		Position:     chunk.Position{Seq: chunk.Seq(r.number(m["seq"])), Ordinal: chunk.Ordinal(r.number(m["ordinal"]))},
 		Epoch:        chunk.Epoch(r.number(m["epoch"])),
 		Created:      r.number(m["created"]),
+		SessionBytes: r.number(m["bytes"]),
 		Anchor:       chunk.Anchor(r.number(m["anchor"])),
 		Status:       Status(r.str(m["status"])),
 		Run:          r.run(m["run"]),

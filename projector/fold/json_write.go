@@ -49,6 +49,7 @@ func (s *Snapshot) writeState(o *rawjson.Object, outer *Snapshot) {
 	o.Int("ordinal", int64(s.Position.Ordinal))
 	o.Int("epoch", int64(s.Epoch))
 	o.Int("created", s.Created)
+	o.Int("bytes", s.SessionBytes)
 	if s.Anchor != 0 {
 		o.Int("anchor", int64(s.Anchor))
 	}

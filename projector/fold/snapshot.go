@@ -42,6 +42,8 @@ type Snapshot struct { //nolint:recvcheck // callers hold values; the steps of t
 	// Created is the time at which the log stored the first folded record, in milliseconds since 1970 UTC; 0 before it.
 	Created int64
 
+	SessionBytes int64 // of the last record, see chunk.Record
+
 	Status  Status
 	Failure *Failure // the reason of Failed, nil otherwise
 	Run     Run      // the latest run, zero before the first

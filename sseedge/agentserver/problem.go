@@ -66,6 +66,7 @@ var problems = map[conversation.Reason]*httpkit.Problem{
 	conversation.ReasonContended:     contended,
 	conversation.ReasonLost:          unavailable,
 	conversation.ReasonTooManyRuns:   httpkit.TenantRuns,
+	conversation.ReasonFull:          httpkit.SessionFull,
 	conversation.ReasonNoStorage:     httpkit.NoStorage,
 	conversation.ReasonUnavailable:   unavailable,
 }

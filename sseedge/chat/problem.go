@@ -64,6 +64,7 @@ var problems = map[conversation.Reason]*httpkit.Problem{
 	conversation.ReasonExpired:       httpkit.NewProblem(http.StatusGone, codeExpiredCall, "the time for this answer is over", ""),
 	conversation.ReasonContended:     contended,
 	conversation.ReasonTooManyRuns:   httpkit.TenantRuns,
+	conversation.ReasonFull:          httpkit.SessionFull,
 	conversation.ReasonNoStorage:     httpkit.NoStorage,
 	conversation.ReasonUnavailable:   unavailable,
 }

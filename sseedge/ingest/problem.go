@@ -23,7 +23,6 @@ const (
 	codeType       = "UNKNOWN_TYPE"
 	codeParameter  = "UNKNOWN_PARAMETER"
 	codeLineSize   = "LINE_TOO_LARGE"
-	codeLimit      = "SESSION_LIMIT"
 	codeExpired    = "CREDENTIAL_EXPIRED"
 	codeRevoked    = "CREDENTIAL_REVOKED"
 	codeAge        = "TOO_OLD"
@@ -55,7 +54,7 @@ var problems = map[ingestion.Reason]*httpkit.Problem{
 	ingestion.ReasonPaused:     httpkit.NewProblem(http.StatusConflict, codePaused, "the run is paused", "a stream_active line continues it"),
 	ingestion.ReasonInvalid:    httpkit.NewProblem(http.StatusBadRequest, codeLine, "a line is not what the run takes", ""),
 	ingestion.ReasonTooLarge:   lineTooLong,
-	ingestion.ReasonLimit:      httpkit.NewProblem(http.StatusRequestEntityTooLarge, codeLimit, "the session has reached its limit", "end the run"),
+	ingestion.ReasonLimit:      httpkit.SessionFull,
 	ingestion.ReasonNoStorage:  httpkit.NoStorage,
 	ingestion.ReasonDialect:    httpkit.Invalid("there is no such dialect"),
 

@@ -9,6 +9,7 @@ import (
 	"github.com/tailrace/tailrace/chunk"
 	"github.com/tailrace/tailrace/internal/dialect"
 	"github.com/tailrace/tailrace/internal/testkit/seedtest"
+	"github.com/tailrace/tailrace/producers"
 )
 
 // A line of a type that does not exist, and a first line of another dialect, are refused with what was probably meant, and nothing of them is stored.
@@ -115,5 +116,47 @@ func TestLinesFitTheirDialect(t *testing.T) {
 				t.Errorf("%s: %.300s looks like %s", s.name, line, guess)
 			}
 		}
+	}
+}
+
+// An ingest client that writes without an end reaches the limit of the session, over all its requests: the run fails with a code, and no further one begins.
+func TestSessionLimit(t *testing.T) {
+	const limit = 200_000
+	w := newEnv(t, func(cfg *envConfig) { cfg.producer = producers.Config{MaxSessionBytes: limit, Linger: producers.Off} })
+	w.open(openS1)
+	line := `{"type":"text_delta","delta":"` + strings.Repeat("x", 10_000) + `"}` + "\n"
+	var a answer
+	for n := 0; a.status < 300; n++ {
+		if a = w.append(chunksS1, strings.Repeat(line, 3)); n > 10 {
+			t.Fatal("lines without an end")
+		}
+		if a.text("code") != "" {
+			break
+		}
+	}
+	if a.text("code") != "SESSION_LIMIT" {
+		t.Fatalf("%s %.300s", a, a.body)
+	}
+	session := chunk.RootSession(tenant, "s1")
+	snap := must(w.Reader.Snapshot(t.Context(), session))(t)
+	if snap.Failure == nil || snap.Failure.Detail == nil || *snap.Failure.Detail.Code != "framework_session_limit_exceeded" || snap.SessionBytes < limit/2 || snap.SessionBytes > limit+2000 {
+		t.Errorf("status %s, %+v, %d bytes", snap.Status, snap.Failure, snap.SessionBytes)
+	}
+	runs := 1
+	for ; runs < 30; runs++ { // a short line may still fit
+		a := w.ask("POST", "/v1/sessions/s1/runs", fmt.Sprintf(`{"runId":"more%d","takeOver":true}`, runs))
+		if a.String() == "413 SESSION_LIMIT" {
+			break
+		}
+		w.append(fmt.Sprintf("/v1/sessions/s1/runs/more%d/chunks?epoch=%d", runs, a.number("epoch")), strings.Repeat(`{"type":"text_delta","delta":"`+strings.Repeat("x", 100)+`"}`+"\n", 30))
+	}
+	snap = must(w.Reader.Snapshot(t.Context(), session))(t)
+	for range 3 {
+		if a := w.ask("POST", "/v1/sessions/s1/runs", `{"takeOver":true}`); a.String() != "413 SESSION_LIMIT" {
+			t.Errorf("after %d runs: %s", runs, a)
+		}
+	}
+	if after := must(w.Reader.Snapshot(t.Context(), session))(t); after.Position != snap.Position {
+		t.Errorf("record %d was written after the end %d", after.Position.Ordinal, snap.Position.Ordinal)
 	}
 }
