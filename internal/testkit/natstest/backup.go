@@ -82,10 +82,21 @@ func (b Backup) Restore(tb testing.TB, js jetstream.JetStream) {
 	tb.Helper()
 	ctx, cancel := context.WithTimeout(tb.Context(), WaitTimeout)
 	defer cancel()
-	if err := b.restore(ctx, js.Conn()); err != nil {
+	err := b.restore(ctx, js.Conn())
+	for errors.Is(err, errNoReply) && ctx.Err() == nil {
+		err = b.restore(ctx, js.Conn())
+	}
+	if err != nil {
 		tb.Fatalf("restore %s: %v", b.Name, err)
 	}
 }
+
+// replyTimeout is more than the 5 seconds without a block after which a server ends a restore. Its reply to a block is lost if a server of a new cluster does not know
+// yet where the client is connected.
+const replyTimeout = 6 * time.Second
+
+// errNoReply reports a block without a reply: the server has ended the restore by now.
+var errNoReply = errors.New("no reply to a block")
 
 func (b Backup) restore(ctx context.Context, nc *nats.Conn) error {
 	var to struct {
@@ -124,9 +135,17 @@ func isNotReady(err error) bool {
 
 // sendBlock sends a part of a copy. In a cluster, the server of the connection may not know yet that another one waits for it.
 func sendBlock(ctx context.Context, nc *nats.Conn, subject string, block []byte) (*nats.Msg, error) {
-	m, err := nc.RequestWithContext(ctx, subject, block)
-	for errors.Is(err, nats.ErrNoResponders) && wait.Sleep(ctx, pollInterval) == nil {
-		m, err = nc.RequestWithContext(ctx, subject, block)
+	trying, cancel := context.WithCancel(ctx)
+	if block != nil { // the reply to the end comes when all is restored
+		trying, cancel = context.WithTimeout(ctx, replyTimeout)
+	}
+	defer cancel()
+	m, err := nc.RequestWithContext(trying, subject, block)
+	for errors.Is(err, nats.ErrNoResponders) && wait.Sleep(trying, pollInterval) == nil {
+		m, err = nc.RequestWithContext(trying, subject, block)
+	}
+	if err != nil && trying.Err() != nil && ctx.Err() == nil {
+		err = errNoReply
 	}
 	return m, err
 }
