@@ -24,6 +24,9 @@ var (
 	// ErrUnknownMessage reports the id of a message that the conversation does not have.
 	ErrUnknownMessage = errors.New("no such message")
 
+	// ErrUnknownValue reports a large value that its session does not have: it was deleted with the session, or never stored.
+	ErrUnknownValue = errors.New("no such value")
+
 	// ErrTruncated reports that the log does not contain all requested records. A *TruncatedError wraps it and has the reason. Start again from a snapshot.
 	ErrTruncated = errors.New("part of the session is not in the log")
 

@@ -96,7 +96,7 @@ func rangesOf(ps []chunk.Position) []chunk.OrdinalRange {
 // appendTruncation queues a truncation record with its deletes, and waits for both. It ignores the limit of the queue and earlier failures.
 func (r *Run) appendTruncation(ctx context.Context, mark chunk.Truncated, toRemove []chunk.Position) error {
 	c := r.chunk(mark)
-	it, err := r.prepareWhole(c)
+	it, err := r.prepareWhole(ctx, c)
 	if err != nil {
 		return r.notStored(c, err)
 	}

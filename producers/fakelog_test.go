@@ -16,6 +16,7 @@ import (
 	"github.com/tailrace/tailrace/chunk"
 	"github.com/tailrace/tailrace/codec"
 	"github.com/tailrace/tailrace/internal/jsclient"
+	"github.com/tailrace/tailrace/internal/values"
 	"github.com/tailrace/tailrace/internal/wait"
 )
 
@@ -42,6 +43,19 @@ type fakeLog struct {
 	limit      int
 
 	writeError error // of writeFailed
+
+	values     map[values.Key][]byte
+	valueError error // of putValue
+}
+
+func (l *fakeLog) putValue(_ context.Context, k values.Key, _ string, data []byte) error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.values == nil {
+		l.values = make(map[values.Key][]byte)
+	}
+	l.values[k] = data
+	return l.valueError
 }
 
 // fault is the fault of one attempt, before and after the log stores it.

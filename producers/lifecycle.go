@@ -77,7 +77,7 @@ func (r *Run) Activate(ctx context.Context) error {
 // transitionTo writes the record of a transition if the state requires one. Transitions are serialized: a call during a transition waits for it and then
 // decides by the new state. So of many concurrent Ends one is written, and all return its result.
 func (r *Run) transitionTo(ctx context.Context, m transition, c chunk.Chunk) error {
-	it, err := r.prepareMove(m, c)
+	it, err := r.prepareMove(ctx, m, c)
 	if err != nil {
 		return r.notStored(c, err)
 	}
@@ -128,8 +128,11 @@ func (r *Run) begin(it *item) (*item, error) {
 	return it, nil
 }
 
-func (r *Run) prepareMove(m transition, c chunk.Chunk) (*item, error) {
-	c, body, err := fit(c, r.cfg.MaxChunk)
+func (r *Run) prepareMove(ctx context.Context, m transition, c chunk.Chunk) (*item, error) {
+	c, body, err := r.encodeWhole(ctx, c)
+	if errors.Is(err, chunk.ErrTooLarge) {
+		c, body, err = fit(c, r.cfg.MaxChunk)
+	}
 	if err != nil {
 		return nil, err
 	}

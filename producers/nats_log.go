@@ -8,12 +8,16 @@ import (
 
 	"github.com/tailrace/tailrace/chunk"
 	"github.com/tailrace/tailrace/internal/jsclient"
+	"github.com/tailrace/tailrace/internal/jsvalues"
+	"github.com/tailrace/tailrace/internal/values"
 )
 
 // natsLog is the log of one session in JetStream.
 type natsLog struct {
 	client    *jsclient.Client
 	publisher *jsclient.SubjectPublisher
+	values    *jsvalues.Store
+	session   chunk.Session
 	subject   string
 	stream    string
 	timeout   time.Duration // of one attempt or request
@@ -28,7 +32,7 @@ func (p *Producer) newNATSLog(s chunk.Session) (*natsLog, error) {
 	}
 	stream := layout.Stream(layout.Partition(s))
 	return &natsLog{
-		client: p.client, publisher: p.publisher.Open(stream, subject),
+		client: p.client, publisher: p.publisher.Open(stream, subject), values: jsvalues.New(p.client, layout), session: s,
 		subject: subject, stream: stream, timeout: p.cfg.AttemptTimeout, slog: p.cfg.Log,
 	}, nil
 }
@@ -40,6 +44,10 @@ func (l *natsLog) maxMessageSize() int {
 		return int(n)
 	}
 	return 1 << 20 // not connected yet: the default of the server
+}
+
+func (l *natsLog) putValue(ctx context.Context, k values.Key, mediaType string, data []byte) error {
+	return l.values.Put(ctx, l.session, k, mediaType, data)
 }
 
 func (l *natsLog) publish(ctx context.Context, m outgoing, abandon <-chan struct{}) (chunk.Seq, error) {

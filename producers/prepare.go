@@ -1,6 +1,7 @@
 package producers
 
 import (
+	"context"
 	"fmt"
 	"time"
 
@@ -8,7 +9,7 @@ import (
 )
 
 // prepare checks c and returns an item to queue. A delta that is too large is split into several items, which are linked from the last to the first.
-func (r *Run) prepare(c chunk.Chunk) (*item, error) {
+func (r *Run) prepare(ctx context.Context, c chunk.Chunk) (*item, error) {
 	c, err := r.complete(c)
 	if err != nil {
 		return nil, err
@@ -16,7 +17,7 @@ func (r *Run) prepare(c chunk.Chunk) (*item, error) {
 	if text, ok := deltaText(c.Body); ok && len(c.Extra) == 0 { // deltas with extra members are not merged
 		return r.prepareDelta(c, text)
 	}
-	return r.prepareWhole(c)
+	return r.prepareWhole(ctx, c)
 }
 
 // complete fills in the base members and rejects invalid chunks.
@@ -65,14 +66,11 @@ func (r *Run) checkAgent(c chunk.Chunk) error {
 // usualSize is the initial capacity for the JSON of a chunk.
 const usualSize = 256
 
-// prepareWhole returns the item of a chunk that is stored unchanged. AppendJSON rejects invalid chunks.
-func (r *Run) prepareWhole(c chunk.Chunk) (*item, error) {
-	body, err := c.AppendJSON(make([]byte, 0, usualSize))
+// prepareWhole returns the item of a chunk that is stored unchanged, except for large values. AppendJSON rejects invalid chunks.
+func (r *Run) prepareWhole(ctx context.Context, c chunk.Chunk) (*item, error) {
+	c, body, err := r.encodeWhole(ctx, c)
 	if err != nil {
 		return nil, err
-	}
-	if len(body) > r.cfg.MaxChunk {
-		return nil, fmt.Errorf("%w: %d bytes of JSON, want at most %d", chunk.ErrTooLarge, len(body), r.cfg.MaxChunk)
 	}
 	return &item{typ: c.Type(), timestamp: c.Timestamp, c: c, body: body, input: r.input.Load().whole()}, nil
 }

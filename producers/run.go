@@ -39,8 +39,9 @@ type Run struct {
 
 	cleaning chan struct{} // holds a token while a cleanup is in progress
 
-	sessionBytes   int64       // of the last stored record, see chunk.Record; used by the publishing goroutine only
-	pendingDeletes []chunk.Seq // deletes of a stored truncation record; used by the pump only
+	valueBytes     atomic.Int64 // of the large values of this run
+	sessionBytes   int64        // of the last stored record, see chunk.Record; used by the publishing goroutine only
+	pendingDeletes []chunk.Seq  // deletes of a stored truncation record; used by the pump only
 
 	mu                sync.Mutex     // guards everything below and the items in queue
 	queue             queue          // not sent yet
@@ -191,7 +192,7 @@ func (r *Run) expedite(it *item) {
 
 // put checks c and queues it. A delta that is too large is queued in several parts.
 func (r *Run) put(ctx context.Context, c chunk.Chunk, wait bool) (*item, error) {
-	parts, err := r.prepare(c)
+	parts, err := r.prepare(ctx, c)
 	if err != nil {
 		return nil, r.notStored(c, err)
 	}

@@ -9,6 +9,7 @@ import (
 
 	"github.com/tailrace/tailrace/chunk"
 	"github.com/tailrace/tailrace/internal/jsclient"
+	"github.com/tailrace/tailrace/internal/values"
 )
 
 // sessionLog is the log of one session. natsLog implements it; the tests of the pump use an implementation in memory. The leader of the stream answers
@@ -34,6 +35,9 @@ type sessionLog interface {
 
 	// writeFailed returns a *jsclient.WriteError if the server cannot write the stream.
 	writeFailed(ctx context.Context) error
+
+	// putValue stores a value that is too large for a message, before the record that refers to it.
+	putValue(ctx context.Context, k values.Key, mediaType string, data []byte) error
 
 	// maxMessageSize returns the largest size of a message in bytes, headers included, at present.
 	maxMessageSize() int

@@ -199,7 +199,7 @@ func (r *Run) writeStart(ctx context.Context, h logEnd, run chunk.RunStarted, no
 	}
 	r.epoch, r.runID = h.epoch+1, run.RunID
 	run.Epoch = int64(r.epoch)
-	it, err := r.prepareWhole(r.chunk(run))
+	it, err := r.prepareWhole(ctx, r.chunk(run))
 	if err != nil {
 		return r.notStored(chunk.Chunk{Body: run}, err)
 	}

@@ -92,6 +92,13 @@ type OwnerIndex interface {
 	OwnedByOther(ctx context.Context, s chunk.Session, subject string) (bool, error)
 }
 
+// ValueStore is implemented by a Store that has the large values of sessions. Calls may overlap.
+type ValueStore interface {
+	// Value returns the value with a key, and its media type. The error is chunk.ErrUnknownValue if the session does not have it. It counts what it reads with
+	// CountRead.
+	Value(ctx context.Context, s chunk.Session, key string) (data []byte, mediaType string, err error)
+}
+
 // DeadLetterSink receives records that cannot be folded, before they are skipped. It may receive a record more than once. After
 // an error the Runner retries the session; after several failures it skips the record anyway and records a fault in the
 // snapshot.

@@ -133,6 +133,14 @@ func (r *Reader) OwnedByOther(ctx context.Context, s chunk.Session, subject stri
 	return false, nil
 }
 
+// Value implements ValueStore with that of the store; without one it returns chunk.ErrUnknownValue.
+func (r *Reader) Value(ctx context.Context, s chunk.Session, key string) ([]byte, string, error) {
+	if store, ok := r.store.(ValueStore); ok {
+		return store.Value(ctx, s, key)
+	}
+	return nil, "", chunk.ErrUnknownValue
+}
+
 // load returns the stored head, or the snapshot before the first record.
 func (r *Reader) load(ctx context.Context, s chunk.Session) (fold.Snapshot, Revision, error) {
 	head, revision, err := r.store.Load(ctx, s)

@@ -33,7 +33,7 @@ type messagePage struct {
 // ?dialect=NAME returns the state in the form of that dialect; that of aisdk is the native one. ?messages=N returns only the last N messages, and the member "before" is the parameter with which messages returns those before them. With
 // ?parts=N it returns at most the last N parts of these, so that it is small during a turn of any length.
 func (e *Edge) snapshot(w http.ResponseWriter, r *http.Request, id string) *httpkit.Problem {
-	q, p := readQuery(r.URL, append(momentParameters, "root", "view", "dialect")...)
+	q, p := readQuery(r.URL, append(momentParameters, "root", "view", "dialect", "inline")...)
 	if p != nil {
 		return p
 	}
@@ -45,11 +45,15 @@ func (e *Edge) snapshot(w http.ResponseWriter, r *http.Request, id string) *http
 	if p != nil {
 		return p
 	}
+	inline, p := q.readInline()
+	if p != nil {
+		return p
+	}
 	s, name, p := e.readPage(r.Context(), q, id)
 	if p != nil {
 		return p
 	}
-	key := pageKey{session: s, view: name, query: m}
+	key := pageKey{session: s, view: name, inline: inline, query: m}
 	if m.at != 0 || m.checkpoint != "" {
 		key.query = &m // not shared: the second one of a session is rejected
 	}
@@ -72,7 +76,7 @@ func (e *Edge) snapshot(w http.ResponseWriter, r *http.Request, id string) *http
 // messages serves GET /v1/sessions/{id}/messages?before=ID&limit=N&parts=N: the messages before the one with that id, or the last ones. A call is complete in
 // the message that made it, with its later outcome. The message in flight is included only with ?partial=1, as in the snapshot.
 func (e *Edge) messages(w http.ResponseWriter, r *http.Request, id string) *httpkit.Problem {
-	q, p := readQuery(r.URL, "before", "limit", "partial", "parts", "root", "view")
+	q, p := readQuery(r.URL, "before", "limit", "partial", "parts", "root", "view", "inline")
 	if p != nil {
 		return p
 	}
@@ -80,11 +84,15 @@ func (e *Edge) messages(w http.ResponseWriter, r *http.Request, id string) *http
 	if p != nil {
 		return p
 	}
+	inline, p := q.readInline()
+	if p != nil {
+		return p
+	}
 	s, name, p := e.readPage(r.Context(), q, id)
 	if p != nil {
 		return p
 	}
-	key := pageKey{session: s, view: name, query: window}
+	key := pageKey{session: s, view: name, inline: inline, query: window}
 	if p := e.lastPosition(r.Context(), &key); p != nil {
 		return p
 	}

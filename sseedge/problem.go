@@ -13,6 +13,7 @@ import (
 const (
 	codeStreamNotFound = "STREAM_NOT_FOUND"
 	codeNoCheckpoint   = "CHECKPOINT_NOT_FOUND"
+	codeNoValue        = "VALUE_NOT_FOUND"
 	codeBadCursor      = "BAD_CURSOR" // bad_event_id of the specification, wherever the request has the cursor
 	codeBadSession     = "BAD_SESSION_ID"
 	codeBadToken       = "BAD_TOKEN_ID"
@@ -41,6 +42,7 @@ var (
 	notAcceptable = httpkit.NewProblem(http.StatusNotAcceptable, codeNotAcceptable, "this is an event stream", "Accept: want text/event-stream")
 	noStream      = httpkit.NewProblem(http.StatusNotFound, codeStreamNotFound, "no such session", "")
 	noCheckpoint  = httpkit.NewProblem(http.StatusNotFound, codeNoCheckpoint, "no such checkpoint in this session", "")
+	noValue       = httpkit.NewProblem(http.StatusNotFound, codeNoValue, "no such value in this session", "")
 	inFuture      = badRequest(codeFuture, "sequence is beyond the end of the log", "at: want the sequence of a record that was written")
 	hasExpired    = httpkit.NewProblem(http.StatusGone, codeExpired, "sequence has expired", "ask for a later state, or for the present one")
 	hasMoved      = httpkit.NewProblem(http.StatusGone, codeExpired, "the cursor cannot be served", "load the snapshot and continue after its sequence")

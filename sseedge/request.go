@@ -42,6 +42,7 @@ func readQuery(u *url.URL, known ...string) (query, *httpkit.Problem) {
 //	?exclude=a,b       no chunks of these types
 //	?agent=ID          only records of this session
 //	?view=NAME         the view of this audience
+//	?inline=N          values of up to N bytes are inline that are too large for a message
 //	?dialect=NAME      the dialect of the events, see readDialect
 func readStream(r *http.Request, s chunk.Session, views *view.Views) (hub.Request, *httpkit.Problem) {
 	req := hub.Request{Session: s}
@@ -58,7 +59,7 @@ func readStream(r *http.Request, s chunk.Session, views *view.Views) (hub.Reques
 }
 
 // streamParameters may be given at most once.
-var streamParameters = []string{"scope", "root", "types", "exclude", "agent", "view"}
+var streamParameters = []string{"scope", "root", "types", "exclude", "agent", "view", "inline"}
 
 // readStream parses everything except the session.
 func (q query) readStream(req *hub.Request, after sse.Cursor, g *auth.Grant, views *view.Views) (p *httpkit.Problem) {

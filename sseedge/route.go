@@ -37,6 +37,7 @@ func (e *Edge) routes() []httpkit.Route {
 		events,
 		get("snapshot", sessionPath+"/snapshot", e.snapshot),
 		get("messages", sessionPath+"/messages", e.messages),
+		get("value", sessionPath+"/values/{value}", e.value),
 		get("tree", sessionPath+"/tree", e.tree),
 		list,
 		{Name: "session", Method: http.MethodDelete, Path: sessionPath, Scope: auth.ScopeDelete, Act: audit.Delete, Serve: e.erase, Disabled: e.cfg.Eraser == nil},

@@ -39,6 +39,7 @@ type pageKey struct {
 	anchor  chunk.Anchor
 	epoch   string // of the stream, for a page of several sessions
 	view    string
+	inline  int // see query.readInline
 	query   any // comparable
 }
 
@@ -53,6 +54,7 @@ type sharedPage struct {
 func (e *Edge) servePage(w http.ResponseWriter, r *http.Request, key pageKey, load func(context.Context) (page, *httpkit.Problem)) *httpkit.Problem {
 	s, leave, err := e.pages.Hold(r.Context(), key, 0, func(ctx context.Context) (sharedPage, error) {
 		page, problem := load(ctx)
+		page = e.inline(ctx, key.session, key.view, key.inline, page)
 		context.AfterFunc(ctx, page.hold.release) // when the last request has written it
 		return sharedPage{page, problem}, nil
 	})
@@ -90,13 +92,18 @@ func (e *Edge) servePage(w http.ResponseWriter, r *http.Request, key pageKey, lo
 const slowestPage = 64 << 10
 
 func (e *Edge) writePage(w http.ResponseWriter, text []byte) {
+	e.writeWithin(w, len(text), func() { e.respond.JSONText(w, http.StatusOK, text) })
+}
+
+// writeWithin calls write, which responds with size bytes, with a deadline for the client.
+func (e *Edge) writeWithin(w http.ResponseWriter, size int, write func()) {
 	control := http.NewResponseController(w)
-	limit := e.cfg.WriteTimeout + time.Duration(len(text)/slowestPage)*time.Second
+	limit := e.cfg.WriteTimeout + time.Duration(size/slowestPage)*time.Second
 	if control.SetWriteDeadline(time.Now().Add(limit)) != nil { // not a connection: a test
-		e.respond.JSONText(w, http.StatusOK, text)
+		write()
 		return
 	}
-	e.respond.JSONText(w, http.StatusOK, text)
+	write()
 	if err := control.Flush(); err != nil {
 		e.cfg.Log.Debug("response not delivered", "error", err)
 		return

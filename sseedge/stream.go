@@ -278,7 +278,7 @@ func (s *stream) pollAll(ctx context.Context) (sent bool, err error) {
 			continue
 		}
 		sent = true
-		if err := s.send(v, batch); err != nil {
+		if err := s.send(ctx, v, batch); err != nil {
 			return sent, err
 		}
 	}
@@ -295,7 +295,7 @@ func (s *stream) heartbeat(ctx context.Context) error {
 			continue
 		}
 		if hidden := v.flushHidden(); hidden.SkipTo.Seq != 0 {
-			if err := s.send(v, hidden); err != nil {
+			if err := s.send(ctx, v, hidden); err != nil {
 				return err
 			}
 		}
@@ -311,10 +311,12 @@ func (s *stream) heartbeat(ctx context.Context) error {
 	return s.out.Comment("keepalive")
 }
 
-func (s *stream) send(v *subscription, batch hub.Batch) error {
+func (s *stream) send(ctx context.Context, v *subscription, batch hub.Batch) error {
 	if len(batch.Frames) == 0 && batch.SkipTo.Seq == 0 {
 		return nil
 	}
+	batch, hold := v.inlineBatch(ctx, batch)
+	defer hold.release()
 	if err := s.write(v, batch); err != nil {
 		return err
 	}

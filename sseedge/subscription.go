@@ -19,6 +19,9 @@ type subscription struct {
 	at      string      // the position as a cursor, for a connection with several sessions
 	pending []byte      // is sent first: a truncated event, or the beginning of a turn
 
+	view   string // the name of the view
+	inline int    // see query.readInline
+
 	translation *translation // nil for the native dialect
 
 	resyncs int // since the last frame
@@ -32,11 +35,21 @@ type subscription struct {
 
 // subscribe returns the subscription of a request, in the dialect that its client reads.
 func (e *Edge) subscribe(r *http.Request, req hub.Request) (*subscription, *httpkit.Problem) {
+	q, p := readQuery(r.URL)
+	if p != nil {
+		return nil, p
+	}
+	inline, p := q.readInline()
+	if p != nil {
+		return nil, p
+	}
+	name := req.Encoding
 	t, p := e.newTranslation(r, &req)
 	if p != nil {
 		return nil, p
 	}
 	v := newSubscription(e, req)
+	v.view, v.inline = name, inline
 	if t != nil {
 		t.session = v.target()
 		v.translation = t

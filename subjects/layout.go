@@ -129,6 +129,16 @@ func (l Layout) SnapshotsOf(p int) string {
 // Objects returns the name of the object bucket for data that is too large for a value: TR_OBJECTS.
 func (l Layout) Objects() string { return l.name("_OBJECTS") }
 
+// Values returns the beginning $O.TR_OBJECTS.C.v.<tenant>.<root>.<session> of the subjects of the large values of a session. The error is a *TokenError.
+func (l Layout) Values(s chunk.Session) (string, error) {
+	return valid(l.valuesOf(sessionTokens(s)), CheckSession(s))
+}
+
+// TenantValues returns the filter $O.TR_OBJECTS.C.v.<tenant>.> of the large values of a tenant, which may be * for all.
+func (l Layout) TenantValues(tenant string) string { return l.valuesOf(tenant) + ".>" }
+
+func (l Layout) valuesOf(tokens string) string { return "$O." + l.Objects() + ".C.v." + tokens }
+
 // CommandStream returns the name of the work queue: TR_COMMANDS.
 func (l Layout) CommandStream() string { return l.name("_COMMANDS") }
 

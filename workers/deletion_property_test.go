@@ -205,7 +205,7 @@ type tree struct {
 	root   chunk.Session
 	calls  [3]int  // sub-agents that an agent of each level calls
 	asks   [3]bool // an agent of each level asks a browser
-	long   [3]bool // a text of each level is too large for a message of the store
+	long   [3]bool // a text of each level is too large for a message of the store, and the data of an event for one of the log
 	again  bool    // the session starts again
 }
 
@@ -238,6 +238,9 @@ func (x *deletions) answer(ctx context.Context, turn *Turn) error {
 		text := tr.secret("text")
 		if tr.long[level] {
 			text += strings.Repeat("long ", 14_000)
+			if err := s.Custom(ctx, "rows", tr.secret("rows")+strings.Repeat("large ", 100_000)); err != nil {
+				return err
+			}
 		}
 		if err := s.Text(ctx, text); err != nil {
 			return err

@@ -82,6 +82,46 @@ func TestRecordThatCannotBeStored(t *testing.T) {
 	}
 }
 
+// A tool result that is larger than a message is stored, and the model gets all of it. One over the limit of values fails its call, and the run continues.
+func TestLargeToolResult(t *testing.T) {
+	w := newEnv(t)
+	c := execute(uniqueName("s"), "reader", "Read it.")
+	seen := make(chan []ToolCall, 1)
+	w.serve(w.worker(map[string]Agent{"reader": AgentFunc(func(ctx context.Context, turn *Turn) error {
+		err := turn.Step(ctx, func(ctx context.Context, s *Step) error {
+			one, two := s.Tool("c1", "read"), s.Tool("c2", "read")
+			return errors.Join(one.Start(ctx, map[string]any{}), one.End(ctx, strings.Repeat("x", 600<<10)),
+				two.Start(ctx, map[string]any{}), two.End(ctx, strings.Repeat("x", 33<<20)))
+		})
+		if err != nil {
+			return err
+		}
+		var calls []ToolCall
+		for _, m := range turn.Messages() {
+			calls = append(calls, m.Calls()...)
+		}
+		seen <- calls
+		return turn.Step(ctx, func(ctx context.Context, s *Step) error {
+			s.MarkFinal()
+			return s.Text(ctx, "Read.")
+		})
+	})}))
+	w.Request(c)
+	w.AwaitStatus(c.Session, fold.Ended)
+	calls := <-seen
+	if len(calls) != 2 || string(calls[0].Output) != `"`+strings.Repeat("x", 600<<10)+`"` {
+		t.Fatalf("%d calls, output %.200s", len(calls), calls[0].Output)
+	}
+	if calls[1].State != CallFailed || !strings.Contains(calls[1].Error, "want at most 33554432") {
+		t.Errorf("call over the limit: %+v", calls[1])
+	}
+	for _, b := range w.Bodies(c.Session) {
+		if end, ok := b.(chunk.ToolEnd); ok && end.ToolCallID == "c2" && (end.ErrorCode == nil || *end.ErrorCode != "value_too_large") {
+			t.Errorf("tool_end %+v", end)
+		}
+	}
+}
+
 // An input that no record can hold fails its run. A program in another language may have published the command.
 func TestInputThatCannotBeStored(t *testing.T) {
 	w := newEnv(t)

@@ -266,7 +266,7 @@ func (t *Turn) openStep(halt context.CancelCauseFunc) *Step {
 	s := &Step{turn: t, number: n, id: stepID(t.cmd.RunID, n), state: t.state()}
 	for _, c := range t.snap.OpenCalls() {
 		if c.Approved {
-			s.calls = append(s.calls, &Call{step: s, id: c.ID, name: c.ToolName, input: c.Input, approval: c.ApprovalID, callState: pendingOwn, approved: true})
+			s.calls = append(s.calls, &Call{step: s, id: c.ID, name: c.ToolName, input: (&expander{Turn: t}).value(c.Input), approval: c.ApprovalID, callState: pendingOwn, approved: true})
 		}
 	}
 	t.cancelStep, t.current = halt, s

@@ -344,6 +344,7 @@ func (t *Turn) setSnapshot(snap fold.Snapshot, refolded bool) {
 	}
 	list := withoutBoundaries(snap.Messages(t.read))
 	t.restoreToolErrors(list)
+	(&expander{Turn: t}).messages(list)
 	n := 0 // number of finished messages in list
 	for n < len(list) && list[n].Index < snap.FinishedCount() {
 		n++

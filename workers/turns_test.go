@@ -218,7 +218,7 @@ func TestStepRejections(t *testing.T) {
 			if err := call.End(ctx, 2); !errors.Is(err, chunk.ErrInvalid) {
 				t.Errorf("second end: %v", err)
 			}
-			if err := s.Custom(ctx, "big", strings.Repeat("x", 600<<10)); !errors.Is(err, chunk.ErrTooLarge) {
+			if err := s.Custom(ctx, strings.Repeat("x", 600<<10), 1); !errors.Is(err, chunk.ErrTooLarge) {
 				t.Errorf("large event: %v", err)
 			}
 			return nil

@@ -34,6 +34,7 @@ type Workers struct {
 	producer     *producers.Producer
 	inbox        inboxStore
 	reader       snapshotReader
+	values       valueReader
 	log          recordLog
 	last         lastReader
 	audit        *audit.Log     // nil in tests
@@ -118,7 +119,7 @@ func open(js jetstream.JetStream, cfg Config) (*Workers, error) {
 		return nil, err
 	}
 	w.audit = audit.New(audit.Config{Store: events, Mode: audit.Sync, Log: cfg.Log})
-	w.queue, w.inbox, w.reader, w.log, w.last = queue, box, projector.NewReader(store, reader), reader, reader
+	w.queue, w.inbox, w.reader, w.values, w.log, w.last = queue, box, projector.NewReader(store, reader), store, reader, reader
 	return w, nil
 }
 

@@ -23,6 +23,7 @@ import (
 	"github.com/tailrace/tailrace/internal/testkit/authtest"
 	"github.com/tailrace/tailrace/internal/testkit/natstest"
 	"github.com/tailrace/tailrace/internal/testkit/stack"
+	"github.com/tailrace/tailrace/internal/values"
 	"github.com/tailrace/tailrace/producers"
 	"github.com/tailrace/tailrace/sseedge/credentials"
 )
@@ -84,13 +85,16 @@ func (m *matrix) newEdge(origins ...string) (edge *httpServer, url string) {
 	return edge, url
 }
 
-// session writes a complete session of ann, and returns its id.
+// session writes a complete session of ann, which has a large value, and returns its id.
 func (m *matrix) session(id string) string {
 	m.t.Helper()
 	run, err := m.writer.Start(m.t.Context(), chunk.RootSession("acme", id), chunk.RunStarted{
 		Mode: "execute", Input: []chunk.InputMessage{{Content: "the secret of ann"}}, By: &chunk.Principal{Subject: "ann"}, RunID: "r1",
 	}, producers.AgentType("demo"), producers.InputAt(codec.InputPosition{Run: "r1"}))
 	if err != nil {
+		m.t.Fatal(err)
+	}
+	if err := run.EmitBody(m.t.Context(), chunk.Custom{EventName: "rows", Data: largeValue()}); err != nil {
 		m.t.Fatal(err)
 	}
 	if err := run.End(m.t.Context(), nil); err != nil {
@@ -109,7 +113,7 @@ type reply struct {
 // request returns a request of a route for a session.
 func (m *matrix) request(ctx context.Context, p httpkit.Policy, id, token string) *http.Request {
 	m.t.Helper()
-	address := m.url + strings.NewReplacer("{id}", url.PathEscape(id), "{run}", "r1").Replace(p.Path)
+	address := m.url + strings.NewReplacer("{id}", url.PathEscape(id), "{run}", "r1", "{value}", values.NewKey(1, chunk.TypeCustom, "data", largeValue()).String()).Replace(p.Path)
 	if strings.Contains(p.Path, "/runs/{run}") {
 		address += "?epoch=1"
 	}

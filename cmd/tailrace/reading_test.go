@@ -28,6 +28,7 @@ import (
 	"github.com/tailrace/tailrace/internal/testkit/natstest"
 	"github.com/tailrace/tailrace/internal/testkit/openapitest"
 	"github.com/tailrace/tailrace/internal/testkit/stack"
+	"github.com/tailrace/tailrace/internal/values"
 	"github.com/tailrace/tailrace/producers"
 	"github.com/tailrace/tailrace/projector"
 	"github.com/tailrace/tailrace/projector/fold"
@@ -168,7 +169,8 @@ func (h *env) fill() (early, late chunk.Seq) {
 		chunk.StepStart{}, chunk.Thinking{Content: "hm", IsComplete: true}, chunk.TextDelta{Delta: "Let me see."},
 		chunk.ToolStart{ToolCallID: "c1", ToolName: "search", Arguments: chunk.Value(`{"q":"tides"}`)},
 		chunk.ToolEnd{ToolCallID: "c1", ToolName: "search", Result: chunk.Value(`{"found":2}`)},
-		chunk.Custom{EventName: "progress", Data: chunk.Value(`0.5`)},
+		chunk.Custom{EventName: "progress", Data: chunk.Value(`0.5`)}, chunk.Custom{EventName: "rows", Data: largeValue()},
+		chunk.File{URL: values.MakeDataURL("image/png", largeValue()), MediaType: "image/png"},
 		chunk.File{URL: "https://files.example/a.png", MediaType: "image/png"},
 		chunk.SourceURL{SourceID: "1", URL: "https://example.com"},
 		chunk.StatePatch{Patches: []chunk.PatchOp{{Op: "add", Path: "/stage", Value: &patch}}},
@@ -178,7 +180,7 @@ func (h *env) fill() (early, late chunk.Seq) {
 	if err != nil {
 		h.t.Fatal(err)
 	}
-	h.emit(child, chunk.TextDelta{Delta: "I help"})
+	h.emit(child, chunk.TextDelta{Delta: "I help"}, chunk.Custom{EventName: "rows", Data: largeValue()})
 	grandchild, err := child.Child(h.t.Context(), chunk.SubagentStart{SubAgentType: "scout", SubSessionID: "kid-2", CallID: "c3"}, chunk.RunStarted{Mode: "execute"})
 	if err != nil {
 		h.t.Fatal(err)
@@ -229,6 +231,7 @@ func TestDocumentCoversReads(t *testing.T) {
 	h.readTrees()
 	h.readSessions()
 	h.readEvents()
+	h.readValues()
 	h.erase()
 	h.revoke()
 	h.readOps()
@@ -395,6 +398,42 @@ func (h *env) readEvents() {
 	h.want(http.StatusNoContent, http.MethodGet, "/v1/events?session=late", http.Header{"X-Resume-From-Sequence": {last}, "X-Resume-At": {last}})
 }
 
+// largeValue returns a value that is too large for a message.
+func largeValue() chunk.Value { return chunk.Value(`"` + strings.Repeat("rows ", 120<<10) + `"`) }
+
+// largePath returns the path of largeValue in the chunk of a type, in the first run of a session.
+func largePath(session string, typ chunk.Type, member string) string {
+	return values.URL(chunk.RootSession("default", session), values.NewKey(1, typ, member, largeValue()))
+}
+
+// readValues reads values that are too large for a message, which the records of two sessions refer to.
+func (h *env) readValues() {
+	h.t.Helper()
+	rows, file := largePath("talk", chunk.TypeCustom, "data"), largePath("talk", chunk.TypeFile, "url")
+	status, header, body := h.ask(http.MethodGet, rows, nil)
+	if status != http.StatusOK || body != string(largeValue()) || header.Get("Content-Security-Policy") != "default-src 'none'; sandbox" || header.Get("X-Content-Type-Options") != "nosniff" {
+		h.t.Errorf("%s: %d, %d bytes, %v", rows, status, len(body), header)
+	}
+	h.want(http.StatusNotModified, http.MethodGet, rows, http.Header{"If-None-Match": {header.Get("ETag")}})
+	h.want(http.StatusPartialContent, http.MethodGet, rows, http.Header{"Range": {"bytes=1-4"}}, "rows")
+	h.want(http.StatusRequestedRangeNotSatisfiable, http.MethodGet, rows, http.Header{"Range": {"bytes=9999999-"}})
+	h.get(file+"?view=customer", string(largeValue()))
+	h.want(http.StatusNotFound, http.MethodGet, rows+"?view=customer", nil, "VALUE_NOT_FOUND")
+	h.get(largePath("kid-1", chunk.TypeCustom, "data")+"?root=talk", string(largeValue()))
+	h.want(http.StatusNotFound, http.MethodGet, largePath("late", chunk.TypeCustom, "data"), nil, "VALUE_NOT_FOUND")
+
+	for path, inline := range map[string]string{
+		"/v1/sessions/talk/snapshot?": `"data":` + string(largeValue()), "/v1/sessions/talk/messages?": `"data":` + string(largeValue()),
+		"/v1/sessions/talk/events?types=custom&": "", "/v1/events?session=talk&types=custom&": "",
+	} {
+		h.get(path+"inline=1048576", inline)
+		if page := h.get(path + "inline=1024"); strings.Contains(page, string(largeValue())) {
+			h.t.Errorf("%s: a value is inline that is larger than the client wants", path)
+		}
+	}
+	h.want(http.StatusBadRequest, http.MethodGet, "/v1/sessions/talk/snapshot?inline=33554433", nil, "BAD_PARAMETER")
+}
+
 // erase deletes a session with a reader and a writer.
 func (h *env) erase() {
 	h.t.Helper()
@@ -430,6 +469,8 @@ func (h *env) erase() {
 	}
 	h.want(http.StatusNoContent, http.MethodDelete, "/v1/sessions/talk", nil)
 	h.want(http.StatusNotFound, http.MethodGet, "/v1/sessions/kid-1/snapshot?root=talk", nil)
+	h.want(http.StatusNotFound, http.MethodGet, largePath("talk", chunk.TypeCustom, "data"), nil, "VALUE_NOT_FOUND")
+	h.want(http.StatusNotFound, http.MethodGet, largePath("kid-1", chunk.TypeCustom, "data")+"?root=talk", nil, "VALUE_NOT_FOUND")
 }
 
 // revoke revokes credentials on an edge that has a Revoker; that of h authenticates nothing, so it has none.
@@ -499,6 +540,10 @@ func (unavailable) MessagePage(context.Context, chunk.Session, fold.PageQuery) (
 func (unavailable) Sessions(context.Context, string, projector.SessionQuery) (projector.SessionPage, error) {
 	return projector.SessionPage{}, errUnavailable
 }
+
+func (unavailable) Value(context.Context, chunk.Session, string) ([]byte, string, error) {
+	return nil, "", errUnavailable
+}
 func (unavailable) Delete(context.Context, chunk.Session) error   { return errUnavailable }
 func (unavailable) Revoke(context.Context, auth.Revocation) error { return errUnavailable }
 
@@ -519,7 +564,7 @@ func (h *env) refusedWhileDraining() {
 		if path == "/healthz" {
 			continue
 		}
-		path = strings.Replace(path, "{id}", "s1", 1)
+		path = strings.NewReplacer("{id}", "s1", "{value}", values.NewKey(1, chunk.TypeCustom, "data", largeValue()).String()).Replace(path)
 		if path == "/v1/events" {
 			path += "?session=s1"
 		}

@@ -21,7 +21,7 @@ import (
 type Route struct {
 	Name   string // in metrics
 	Method string
-	Path   string // as docs/openapi.yaml has it; may have one segment {id}, and one segment {run} behind it, which is r.PathValue("run")
+	Path   string // as docs/openapi.yaml has it; may have one segment {id}, and one segment {run} or {value} behind it, which is r.PathValue("run")
 
 	// Scope has the rights that a client needs, all of them. AnyOf has rights of which it needs one in addition; 0 for none.
 	Scope, AnyOf auth.Scope
@@ -377,7 +377,7 @@ func matchPath(pattern, path string) (id, run string, ok bool) {
 		switch want {
 		case "{id}":
 			id = got
-		case "{run}":
+		case "{run}", "{value}":
 			run = got
 		case got:
 		default:

@@ -31,7 +31,8 @@ func (st *Store) NextRevision(ctx context.Context, s chunk.Session) (projector.R
 	return projector.Revision(info.State.LastSeq + 1), nil
 }
 
-// DeleteData removes the messages, the objects and the keys of the owners of a deleted session that were stored before a revision. r is the revision of the tombstone; before is r too,
+// DeleteData removes the messages, the objects and the keys of the owners of a deleted session that were stored before a revision, and the large values of its
+// runs. r is the revision of the tombstone; before is r too,
 // or NextRevision if the session may have started again. It reports whether there was anything to remove. It must be repeated: a projector may still be
 // writing. The call after which no projector writes sets expire, and the tombstone expires after 72 hours.
 func (st *Store) DeleteData(ctx context.Context, tombstone fold.Snapshot, r, before projector.Revision, expire bool) (bool, error) {
@@ -52,11 +53,15 @@ func (st *Store) DeleteData(ctx context.Context, tombstone fold.Snapshot, r, bef
 	if err != nil {
 		return false, err
 	}
+	large, err := st.values.Delete(ctx, s, tombstone.Epoch)
+	if err != nil {
+		return false, err
+	}
 	objects, err := st.collect(ctx, b, s, sequence(before), func(string) bool { return false })
 	if err == nil && expire && !objects.left {
 		err = st.expireTombstone(ctx, b, tombstone, sequence(r))
 	}
-	return messages > 0 || owners > 0 || objects.found, err
+	return messages > 0 || owners > 0 || large || objects.found, err
 }
 
 // expireTombstone makes a tombstone expire, if all other data was removed.

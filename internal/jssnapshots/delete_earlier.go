@@ -14,14 +14,19 @@ import (
 )
 
 // DeleteEarlier removes the packs and objects that a session had before it was deleted and started again: a process that was stalled has written them after the
-// deletion, and crashed before it could remove them. A session that has not started again is left as it is.
-func (st *Store) DeleteEarlier(ctx context.Context, s chunk.Session) error {
+// deletion, and crashed before it could remove them; and the large values of runs before an epoch, 0 for none. A session that has not started again is left as it is.
+func (st *Store) DeleteEarlier(ctx context.Context, s chunk.Session, first chunk.Epoch) error {
 	head, r, err := st.Load(ctx, s)
 	if errors.Is(err, projector.ErrNoSnapshot) {
 		return nil
 	}
 	if err != nil || head.Deleted() {
 		return err
+	}
+	if first > 0 {
+		if _, err := st.values.Delete(ctx, s, first-1); err != nil {
+			return err
+		}
 	}
 	b, err := st.bucketOf(ctx, s)
 	if err != nil {

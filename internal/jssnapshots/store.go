@@ -12,6 +12,7 @@ import (
 
 	"github.com/tailrace/tailrace/chunk"
 	"github.com/tailrace/tailrace/internal/jsclient"
+	"github.com/tailrace/tailrace/internal/jsvalues"
 	"github.com/tailrace/tailrace/projector"
 	"github.com/tailrace/tailrace/subjects"
 )
@@ -41,6 +42,8 @@ type Store struct {
 	api *jsclient.Client
 	cfg Config
 
+	values *jsvalues.Store
+
 	mu     sync.Mutex      // guards opened
 	opened map[int]*bucket // by partition
 }
@@ -49,6 +52,7 @@ var (
 	_ projector.Store      = (*Store)(nil)
 	_ projector.Lister     = (*Store)(nil)
 	_ projector.OwnerIndex = (*Store)(nil)
+	_ projector.ValueStore = (*Store)(nil)
 )
 
 // New returns a Store. It does not call the server; until the bucket exists every call fails. The error names the wrong field of cfg.
@@ -69,7 +73,13 @@ func New(js jetstream.JetStream, cfg Config) (*Store, error) {
 		return nil, fmt.Errorf("WriteGrace is %s, want more than 0", cfg.WriteGrace)
 	}
 	cfg.Log = cmp.Or(cfg.Log, slog.New(slog.DiscardHandler))
-	return &Store{js: js, api: jsclient.New(js), cfg: cfg, opened: make(map[int]*bucket)}, nil
+	api := jsclient.New(js)
+	return &Store{js: js, api: api, cfg: cfg, values: jsvalues.New(api, cfg.Layout), opened: make(map[int]*bucket)}, nil
+}
+
+// Value implements projector.ValueStore.
+func (st *Store) Value(ctx context.Context, s chunk.Session, key string) ([]byte, string, error) {
+	return st.values.Get(ctx, s, key, func(size int) error { return projector.CountRead(ctx, size) })
 }
 
 // info returns the state of the bucket, with the subjects of a filter unless it is empty.

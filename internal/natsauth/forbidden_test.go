@@ -92,6 +92,7 @@ var acts = []act{
 	{"write a snapshot", "$KV.TR_SNAPSHOTS.h.acme.s1.s1", []natsauth.Role{projector, operator}},
 	{"take a lease", "$KV.TR_SNAPSHOTS.turn.sweep", []natsauth.Role{projector, operator}},
 	{"write an object", "$O.TR_OBJECTS.C.m-1", []natsauth.Role{projector, operator}},
+	{"write a large value of a session", "$O.TR_OBJECTS.C.v.acme.s1.s1.1.tool_end.result.x.0", []natsauth.Role{edge, projector, worker, operator}},
 	{"write another bucket", "$KV.OTHER.key", []natsauth.Role{operator}},
 	{"write a dead letter", "tr.deadletters.acme.s1.s1.1", []natsauth.Role{projector, operator}},
 

@@ -218,6 +218,9 @@ func (g *grants) listSnapshots() {
 	}
 }
 
+// writeValues allows values that are too large for a record.
+func (g *grants) writeValues() { g.store(g.layout.TenantValues(any1)) }
+
 // command allows commands, and the question whether there is one.
 func (g *grants) command() {
 	g.publish(g.layout.AllCommands())
@@ -266,6 +269,7 @@ func (g *grants) edge() {
 	g.listSnapshots()
 	g.command()
 	g.reap()
+	g.writeValues()
 	g.credentials()
 	if g.AllowDelete {
 		g.erase()
@@ -337,6 +341,7 @@ func (g *grants) worker() {
 	g.readLog()
 	g.protect()
 	g.writeLog()
+	g.writeValues()
 	for _, log := range g.logs { // the removal of an unfinished step
 		g.call("STREAM.MSG.DELETE." + log)
 	}

@@ -89,14 +89,18 @@ func (e *Eraser) sweepSession(ctx context.Context, head projector.ExpiredHead, n
 // records before its first one, and values of the inbox for runs that it does not have. A run that it does not have may be about to start, but not for longer
 // than stallTimeout without a command that starts it. A command that resumes another run does not keep the answers to that one.
 func (e *Eraser) removeEarlier(ctx context.Context, s chunk.Session, now time.Time) error {
-	if err := e.store.DeleteEarlier(ctx, s); err != nil {
-		return err
-	}
 	snap, err := e.reader.Head(ctx, s)
 	if errors.Is(err, chunk.ErrUnknownSession) {
 		return nil // deleted again
 	}
 	if err != nil {
+		return err
+	}
+	first, err := e.firstEpoch(ctx, s, snap.Created)
+	if err != nil {
+		return err
+	}
+	if err := e.store.DeleteEarlier(ctx, s, first); err != nil {
 		return err
 	}
 	if err := e.deadLettersBefore(ctx, s, snap.Created); err != nil {
@@ -110,6 +114,21 @@ func (e *Eraser) removeEarlier(ctx context.Context, s chunk.Session, now time.Ti
 		return run == snap.Run.ID || slices.ContainsFunc(snap.PastRuns, func(past fold.Run) bool { return past.ID == run }) ||
 			slices.ContainsFunc(queued, func(c control.Command) bool { return c.RunID == run })
 	})
+}
+
+// firstEpoch returns the epoch of the first record of a session, which was created at a time in milliseconds, or of the record of the deletion before it: each run
+// before has a lower one. It returns 0 if the log no longer has it, because later runs have higher ones.
+func (e *Eraser) firstEpoch(ctx context.Context, s chunk.Session, created int64) (chunk.Epoch, error) {
+	subject, err := e.cfg.Layout.Subject(s)
+	if err != nil {
+		return 0, err
+	}
+	m, err := e.client.NextRetry(ctx, retryTimeout, e.stream(s), subject, 1)
+	if errors.Is(err, jsclient.ErrNotFound) || err == nil && m.Stored.UnixMilli() > created {
+		return 0, nil
+	}
+	epoch, _, _ := chunk.ParseEventID(m.Header.Get("ce-id"))
+	return epoch, err
 }
 
 // deadLettersBefore removes the dead letters of records that the log stored before a time in milliseconds.

@@ -33,8 +33,8 @@ type SnapshotStore interface {
 	// any. With expire, because no process can add to the data any more, it sets the TTL of the tombstone.
 	DeleteData(ctx context.Context, tombstone fold.Snapshot, r, before projector.Revision, expire bool) (bool, error)
 
-	// DeleteEarlier removes what a session had before it was deleted and started again.
-	DeleteEarlier(ctx context.Context, s chunk.Session) error
+	// DeleteEarlier removes what a session had before it was deleted and started again. The epoch is that of its first run, or of the deletion; 0 if it is not known.
+	DeleteEarlier(ctx context.Context, s chunk.Session, first chunk.Epoch) error
 
 	// StoredSessions returns the sessions under the root of s that have stored data.
 	StoredSessions(ctx context.Context, s chunk.Session) ([]chunk.Session, error)

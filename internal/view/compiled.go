@@ -250,6 +250,21 @@ func (in ruleSet) ofSubAgents(shown bool) ruleSet {
 
 func (r *rule) showsIfListed(path ...string) bool { return r != nil && r.shows(path...) }
 
+// ShowsValue reports whether a large value of a session is shown: all of the member that refers to it. The nil *Compiled shows everything.
+func (c *Compiled) ShowsValue(s chunk.Session, typ chunk.Type, member string) bool {
+	if c == nil {
+		return true
+	}
+	in, path := c.root, []string{member}
+	if !s.IsRoot() {
+		in = c.child
+	}
+	if typ == chunk.TypeRunStarted {
+		path = append(path, "files", "url")
+	}
+	return in[typ].showsIfListed(path...)
+}
+
 // Record returns what is shown of rec, and whether it is shown at all. The result may share memory with rec.
 func (c *Compiled) Record(rec chunk.Record) (chunk.Record, bool) {
 	in := c.root

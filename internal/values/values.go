@@ -1,0 +1,164 @@
+// Package values has the references to values that are too large for a message. The writer of a run stores such a value as an object of the session, and puts in
+// its place in the chunk
+//
+//	{"tailraceValue":"3-tool_end-result-9f86…","bytes":614402,"mediaType":"application/json","url":"/v1/sessions/s1/values/3-tool_end-result-9f86…"}
+//
+// or, where the chunk has the URL of a file, that url. A reference has no session: it is read in the session of the chunk, so one that a user makes up names
+// nothing of another session. The name has the type and the member of the chunk, so a view that hides the member hides the object.
+package values
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"encoding/base64"
+	"encoding/hex"
+	"encoding/json"
+	"mime"
+	"net/url"
+	"strconv"
+	"strings"
+
+	"github.com/tailrace/tailrace/chunk"
+)
+
+const (
+	// MaxBytes is the largest size of a value.
+	MaxBytes = 32 << 20
+
+	// MinBytes is the smallest size of a value that is stored as an object, if its chunk is too large for a message.
+	MinBytes = 16 << 10
+
+	// JSON is the media type of a value that is not a file.
+	JSON = "application/json"
+
+	// CodeTooLarge is the code of a call or part whose value exceeds a limit.
+	CodeTooLarge = "value_too_large"
+)
+
+// Key names a value of a session.
+type Key struct {
+	Epoch  chunk.Epoch // of the run that wrote it; of an input that is not stored yet, the epoch of the next run
+	Type   chunk.Type  // of the chunk that has it …
+	Member string      // … and the member of that chunk
+	SHA256 string      // of the data, in hexadecimal digits
+}
+
+// NewKey returns the key of data.
+func NewKey(e chunk.Epoch, typ chunk.Type, member string, data []byte) Key {
+	sum := sha256.Sum256(data)
+	return Key{Epoch: e, Type: typ, Member: member, SHA256: hex.EncodeToString(sum[:])}
+}
+
+// String returns the form of a key in references and paths.
+func (k Key) String() string {
+	return strconv.FormatUint(uint64(k.Epoch), 10) + "-" + string(k.Type) + "-" + k.Member + "-" + k.SHA256
+}
+
+// ParseKey is the inverse of Key.String. All tokens of a Key that it returns may be tokens of a subject.
+func ParseKey(text string) (k Key, ok bool) {
+	parts := strings.Split(text, "-")
+	if len(parts) != 4 || !isName(parts[1]) || !isName(parts[2]) {
+		return k, false
+	}
+	epoch, err := strconv.ParseUint(parts[0], 10, 64)
+	sum, bad := hex.DecodeString(parts[3])
+	k = Key{Epoch: chunk.Epoch(epoch), Type: chunk.Type(parts[1]), Member: parts[2], SHA256: parts[3]}
+	return k, err == nil && bad == nil && len(sum) == sha256.Size && hex.EncodeToString(sum) == k.SHA256 && k.String() == text
+}
+
+// isName reports whether s can be the name of a type or a member of the chunk schema.
+func isName(s string) bool {
+	return s != "" && len(s) <= 64 && strings.Trim(s, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ_") == ""
+}
+
+// URL returns the path and query of a value at an edge.
+func URL(s chunk.Session, k Key) string {
+	u := "/v1/sessions/" + url.PathEscape(s.ID) + "/values/" + k.String()
+	if !s.IsRoot() {
+		u += "?root=" + url.QueryEscape(s.Root)
+	}
+	return u
+}
+
+// OfURL returns the session and the key in a URL of a value of the tree of s.
+func OfURL(s chunk.Session, u string) (chunk.Session, Key, bool) {
+	path, query, child := strings.Cut(u, "?root=")
+	rest, ok := strings.CutPrefix(path, "/v1/sessions/")
+	id, name, found := strings.Cut(rest, "/values/")
+	k, valid := ParseKey(name)
+	of := s.Tree()
+	if child {
+		id, _ = url.PathUnescape(id)
+		of = s.Child(id)
+	}
+	return of, k, ok && found && valid && u == URL(of, k) && (!child || query != "")
+}
+
+// start begins each reference. No string of a JSON text contains it, because a string has no quote that is not escaped.
+var start = []byte(`{"tailraceValue":"`)
+
+type ref struct {
+	Key       string `json:"tailraceValue"`
+	Bytes     int    `json:"bytes"`
+	MediaType string `json:"mediaType"`
+	URL       string `json:"url"`
+}
+
+// Reference returns the reference to a JSON value of s.
+func Reference(s chunk.Session, k Key, size int) chunk.Value {
+	text, err := json.Marshal(ref{k.String(), size, JSON, URL(s, k)})
+	if err != nil {
+		panic("values: strings and an integer cannot be encoded: " + err.Error())
+	}
+	return text
+}
+
+// Expand returns a JSON text in which the references to values of the tree of s are replaced by what load returns for them. A reference for which load returns
+// nil stays. The text itself is returned if it has no reference.
+func Expand(text []byte, s chunk.Session, load func(of chunk.Session, k Key, size int) []byte) []byte {
+	var out []byte
+	for rest := text; ; {
+		i := bytes.Index(rest, start)
+		if i < 0 {
+			if out == nil {
+				return text
+			}
+			return append(out, rest...)
+		}
+		end := i + bytes.IndexByte(rest[i:], '}') + 1 // no member of a reference has a brace
+		if end <= i {
+			return append(out, rest...)
+		}
+		var r ref
+		value := rest[i:end]
+		if json.Unmarshal(value, &r) == nil && r.MediaType == JSON && r.Bytes > 0 {
+			if of, k, ok := OfURL(s, r.URL); ok && k.String() == r.Key {
+				if data := load(of, k, r.Bytes); data != nil {
+					value = data
+				}
+			}
+		}
+		out = append(append(out, rest[:i]...), value...)
+		rest = rest[end:]
+	}
+}
+
+// DataURL returns the media type and the data of a data URL, false for another URL and for one without base64.
+func DataURL(u string) (mediaType string, data []byte, ok bool) {
+	head, text, found := strings.Cut(u, ",")
+	head, encoded := strings.CutSuffix(head, ";base64")
+	head, is := strings.CutPrefix(head, "data:")
+	if !found || !encoded || !is {
+		return "", nil, false
+	}
+	if mediaType, _, _ = mime.ParseMediaType(head); mediaType == "" {
+		mediaType = "text/plain"
+	}
+	data, err := base64.StdEncoding.DecodeString(text)
+	return mediaType, data, err == nil
+}
+
+// MakeDataURL is the inverse of DataURL.
+func MakeDataURL(mediaType string, data []byte) string {
+	return "data:" + mediaType + ";base64," + base64.StdEncoding.EncodeToString(data)
+}

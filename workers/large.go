@@ -1,0 +1,65 @@
+package workers
+
+import (
+	"context"
+
+	"github.com/tailrace/tailrace/chunk"
+	"github.com/tailrace/tailrace/internal/values"
+)
+
+// valueReader reads large values.
+type valueReader interface {
+	Value(ctx context.Context, s chunk.Session, key string) (data []byte, mediaType string, err error)
+}
+
+// expander replaces references to large values by the values, for a model, which cannot follow them. A value that cannot be read stays a reference, and so does
+// what exceeds the size of the largest value.
+type expander struct {
+	*Turn
+
+	used int
+}
+
+func (x *expander) messages(list []Message) {
+	for _, m := range list {
+		for _, p := range m.Parts {
+			switch {
+			case p.Call != nil:
+				p.Call.Input, p.Call.Output = x.value(p.Call.Input), x.value(p.Call.Output)
+			case p.File != nil:
+				p.File.URL = x.url(p.File.URL)
+			case p.Data != nil:
+				p.Data.Value = x.value(p.Data.Value)
+			}
+		}
+	}
+}
+
+func (x *expander) value(v chunk.Value) chunk.Value {
+	return values.Expand(v, x.cmd.Session, func(of chunk.Session, k values.Key, _ int) []byte {
+		data, _ := x.read(of, k)
+		return data
+	})
+}
+
+func (x *expander) url(u string) string {
+	if of, k, ok := values.OfURL(x.cmd.Session, u); ok {
+		if data, mediaType := x.read(of, k); data != nil {
+			return values.MakeDataURL(mediaType, data)
+		}
+	}
+	return u
+}
+
+// read returns nil for a value that it cannot read.
+func (x *expander) read(of chunk.Session, k values.Key) (data []byte, mediaType string) {
+	data, mediaType, err := x.w.values.Value(x.writeCtx, of, k.String())
+	if err != nil {
+		x.log.Warn("large value not read", "value", k.String(), "error", err)
+		return nil, ""
+	}
+	if x.used += len(data); x.used > values.MaxBytes {
+		return nil, ""
+	}
+	return data, mediaType
+}
