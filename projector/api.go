@@ -61,8 +61,8 @@ type replayer interface {
 type Revision uint64
 
 // Store keeps snapshots: one head per session, which is replaced by compare-and-set, and the packs of finished messages, each of
-// which is written once and shared by all later heads. Calls may overlap, also for one session. Messages and Range count what they
-// read with CountRead, and return its error.
+// which is written once and shared by all later heads. Calls may overlap, also for one session. Load, Messages and Range count what
+// they read with CountRead, and return its error.
 type Store interface {
 	// Load returns the head of s without its finished messages. Errors: ErrNoSnapshot; fold.ErrVersion and ErrCorrupt for an
 	// unusable head, which the returned Revision can replace.

@@ -10,7 +10,7 @@ import (
 type Budget struct {
 	maxSessions, maxMemory int
 
-	sessions, memory, inboxes atomic.Int64 // of all Runners
+	sessions, memory, inboxes, large atomic.Int64 // of all Runners
 
 	mu    sync.Mutex // guards users
 	users map[*budgetUser]struct{}
@@ -35,8 +35,8 @@ func (b *Budget) Used() (sessions, memory int) {
 type budgetUser struct {
 	*Budget
 
-	ownSessions, ownMemory, ownInboxes atomic.Int64
-	wake                               chan struct{} // another Runner needs memory
+	ownSessions, ownMemory, ownInboxes, ownLarge atomic.Int64
+	wake                                         chan struct{} // another Runner needs memory
 }
 
 func (b *Budget) newUser() *budgetUser { return &budgetUser{Budget: b, wake: make(chan struct{}, 1)} }
@@ -56,6 +56,7 @@ func (u *budgetUser) leave() {
 	u.addSessions(-int(u.ownSessions.Load()))
 	u.addMemory(-int(u.ownMemory.Load()))
 	u.addInboxes(-int(u.ownInboxes.Load()))
+	u.addLarge(-int(u.ownLarge.Load()))
 }
 
 func (u *budgetUser) addSessions(n int) {
@@ -71,6 +72,24 @@ func (u *budgetUser) addMemory(n int) {
 func (u *budgetUser) addInboxes(n int) {
 	u.ownInboxes.Add(int64(n))
 	u.inboxes.Add(int64(n))
+}
+
+func (u *budgetUser) addLarge(n int) {
+	u.ownLarge.Add(int64(n))
+	u.large.Add(int64(n))
+}
+
+// takeLarge reports whether an attempt that may take n bytes may begin, and counts it if it is large: so large that as many as run at a time would exceed the limit
+// together. Large attempts together take half of the limit, and each Runner has at least one, so that none waits for another. addLarge returns what was taken.
+func (u *budgetUser) takeLarge(n int) (taken int, ok bool) {
+	switch {
+	case n <= u.maxMemory/64:
+		return 0, true
+	case u.ownLarge.Load() > 0 && u.large.Load()+int64(n) > int64(u.maxMemory/2):
+		return 0, false
+	}
+	u.addLarge(n)
+	return n, true
 }
 
 // excess returns how many sessions and how much memory the Runner has to release: what is used beyond the limits, but only what it has beyond an equal share.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -143,6 +144,66 @@ func TestBudgetOfDeliveries(t *testing.T) {
 		}
 		if n, memory := budget.Used(); n != 0 || memory != 0 {
 			t.Errorf("%d sessions and %d bytes are left", n, memory)
+		}
+	})
+}
+
+// Sessions that are large are loaded, folded and saved a few at a time: their open messages together would take a multiple of the budget before the first of them is
+// evicted. Small sessions do not wait for them.
+func TestLargeSessionsTakeTurns(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const large, small, limit = 12, 30, 4 << 20
+		text := strings.Repeat("x", 600<<10)
+		budget, partitions := newBudgeted(t, 2, 0, limit)
+		var running, peak, short atomic.Int64
+		for _, p := range partitions {
+			p.store.load = func(ctx context.Context, s chunk.Session) error {
+				if strings.HasPrefix(s.ID, p.name+"-large") {
+					peak.Store(max(peak.Load(), running.Add(1)))
+					defer running.Add(-1)
+				} else {
+					short.Add(1)
+				}
+				return waitFor(ctx, time.Second)
+			}
+			var records []chunk.Record
+			begin := func(id, text string) {
+				s := chunk.RootSession("acme", id)
+				begun := p.log.Append(t, s, 0, chunk.RunStarted{RunID: "r", Epoch: 1, Mode: "execute"})
+				written := p.log.Append(t, s, 1, chunk.TextDelta{Delta: text})
+				begun.SessionBytes, written.SessionBytes = 100, int64(100+len(text))
+				records = append(records, begun, written)
+			}
+			for i := range large {
+				begin(fmt.Sprintf("%s-large%d", p.name, i), text)
+			}
+			for i := range small {
+				begin(fmt.Sprintf("%s-small%d", p.name, i), "x")
+			}
+			p.batch = len(records)
+			p.put(records...)
+		}
+		time.Sleep(500 * time.Millisecond)
+		if n := running.Load(); n < 2 || short.Load() != 2*small {
+			t.Errorf("%d large sessions and %d small ones are loaded at the start", n, short.Load())
+		}
+		time.Sleep(time.Minute)
+		// Half of the budget is for three, and each partition has at least one.
+		if n := peak.Load(); n > 4 {
+			t.Errorf("%d large sessions at the same time", n)
+		}
+		if _, memory := budget.Used(); memory > limit {
+			t.Errorf("%d bytes in memory", memory)
+		}
+		for _, p := range partitions {
+			p.saved(t, 0)
+			for i := range large {
+				s := chunk.RootSession("acme", fmt.Sprintf("%s-large%d", p.name, i))
+				if at := storetest.Stored(t, p.store, s).Position.Ordinal; at != 2 {
+					t.Errorf("session %s is saved up to record %d", s.ID, at)
+				}
+			}
+			p.stop()
 		}
 	})
 }

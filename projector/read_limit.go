@@ -15,7 +15,7 @@ var ErrReadLimit = errors.New("read limit exceeded")
 type readLimitKey struct{}
 
 // WithReadLimit returns a context with which a Reader returns ErrReadLimit instead of a snapshot or a page, once it has read
-// more than bytes of records and stored messages. The stored head is not counted. The context is for one read.
+// more than bytes of records, stored heads and stored messages. The context is for one read.
 func WithReadLimit(ctx context.Context, bytes int64) context.Context {
 	left := new(atomic.Int64)
 	left.Store(bytes)

@@ -333,14 +333,14 @@ func TestLastRecordOfRecreatedLog(t *testing.T) {
 	}
 }
 
-// TestReadLimit checks that the records of the log and the stored messages together count against the limit of a read.
+// TestReadLimit checks that the records of the log, the stored head and the stored messages together count against the limit of a read.
 func TestReadLimit(t *testing.T) {
 	log, store := storetest.NewLog(), storetest.NewMemory()
 	g := storetest.NewSessionGenerator(log, s1, 15)
 	g.WithCleanups = false
 	g.Write(t, 2000)
 	head := stored(t, store, log, s1)
-	size := 0
+	size := len(head.AppendHead(nil))
 	for _, m := range head.FinishedMessages()[:storetest.Trimmed(head).TrimmedCount()] { // the others are in the head
 		size += len(m.Data)
 	}
@@ -351,7 +351,7 @@ func TestReadLimit(t *testing.T) {
 	if _, err := reader.Snapshot(projector.WithReadLimit(t.Context(), int64(size)), s1); err != nil {
 		t.Errorf("limit of %d bytes: %v", size, err)
 	}
-	for _, limit := range []int64{0, int64(size) / 2} {
+	for _, limit := range []int64{0, int64(size) / 2, int64(size) - 1} {
 		if _, err := reader.Snapshot(projector.WithReadLimit(t.Context(), limit), s1); !errors.Is(err, projector.ErrReadLimit) {
 			t.Errorf("limit of %d of %d bytes: err = %v, want ErrReadLimit", limit, size, err)
 		}

@@ -3,6 +3,7 @@ package projector
 import (
 	"context"
 	"log/slog"
+	"slices"
 	"time"
 
 	"github.com/tailrace/tailrace/chunk"
@@ -93,9 +94,13 @@ func (r *Runner) scheduleDue(ctx context.Context) time.Duration {
 }
 
 func (r *Runner) startReady(ctx context.Context) {
-	for len(r.ready) > 0 && r.running < r.cfg.Parallel {
-		s := r.ready[0]
-		r.ready = r.ready[1:]
+	for r.running < r.cfg.Parallel {
+		next := slices.IndexFunc(r.ready, (*session).take)
+		if next < 0 {
+			return
+		}
+		s := r.ready[next]
+		r.ready = slices.Delete(r.ready, next, next+1)
 		s.state = running
 		r.running++
 		inbox, flush := s.takeInbox()
@@ -104,6 +109,15 @@ func (r *Runner) startReady(ctx context.Context) {
 			r.done <- s
 		}()
 	}
+}
+
+// take reports whether the memory for an attempt is free, and takes it: the memory of the fold, and the size of the records that are not in it. It is
+// an upper bound for a session that is not in memory, whose stored head may be small, and lacks records of builds that have not counted them.
+//
+// Without it 64 sessions at their limit of bytes are loaded and saved at the same time, and are evicted only then.
+func (s *session) take() (ok bool) {
+	s.large, ok = s.budget.takeLarge(s.memoryBytes + int(s.bytes-s.foldedThrough))
+	return ok
 }
 
 // attempt processes one session. If that fails, the next attempt loads the session again, and its deliveries stay
@@ -133,6 +147,7 @@ func (r *Runner) attempt(ctx context.Context, s *session, inbox []Delivery, flus
 func (r *Runner) attemptEnded(ctx context.Context, s *session) {
 	s.state = idle
 	r.running--
+	r.budget.addLarge(-s.large)
 	s.taken = len(s.unacked)
 	s.boundInbox()
 	s.takenBytes = 0
@@ -184,9 +199,9 @@ func (r *Runner) countUnacked(s *session) {
 
 func (r *Runner) updateMemory(s *session) {
 	before := s.memoryBytes
-	s.memoryBytes = 0
+	s.memoryBytes, s.foldedThrough = 0, 0
 	if s.loaded {
-		s.memoryBytes = s.folder.MemoryBytes()
+		s.memoryBytes, s.foldedThrough = s.folder.MemoryBytes(), s.takenThrough
 	}
 	r.budget.addMemory(s.memoryBytes - before)
 }

@@ -32,6 +32,11 @@ type session struct {
 	counted      int  // in the sum of the Runner
 	countedBytes int  // in the Budget
 
+	// The chunk.Record.SessionBytes of the last delivery, of the last one that the running attempt has taken, and of the last one in the fold in memory; and what the
+	// attempt has taken of the Budget.
+	bytes, takenThrough, foldedThrough int64
+	large                              int
+
 	// The running attempt owns these fields, and the loop while there is none.
 	fold applier
 
@@ -94,6 +99,7 @@ const maxInboxBytes = 8 << 20
 func (s *session) enqueue(d Delivery) {
 	s.inbox = append(s.inbox, d)
 	s.inboxBytes += len(d.Record.Data)
+	s.bytes = max(s.bytes, d.Record.SessionBytes)
 	s.boundInbox()
 }
 
@@ -101,7 +107,7 @@ func (s *session) enqueue(d Delivery) {
 func (s *session) takeInbox() (inbox []Delivery, flush bool) {
 	inbox, flush = s.inbox, s.flush
 	s.taken += len(inbox)
-	s.takenBytes = s.inboxBytes
+	s.takenBytes, s.takenThrough = s.inboxBytes, s.bytes
 	s.inbox, s.inboxBytes, s.flush = nil, 0, false
 	return inbox, flush
 }

@@ -169,3 +169,21 @@ func TestUnlimitedReads(t *testing.T) {
 		group.Wait()
 	})
 }
+
+// A page of a session whose stored head has an open message above the memory for reads is refused: the head counts, although the page would show none of the message.
+func TestOpenMessageAboveTheBudget(t *testing.T) {
+	w := newEnv(t, envConfig{edge: sseedge.Config{ReadBytes: 2 << 20}})
+	for id, text := range map[string]int{"large": 500 << 10, "fits": 200 << 10} {
+		s := chunk.RootSession("default", id)
+		w.log.Append(s, chunk.TypeRunStarted, `"runId":"r","epoch":1,"mode":"execute"`)
+		w.log.Append(s, chunk.TypeTextDelta, fmt.Sprintf(`"delta":%q`, strings.Repeat("x", text)))
+		w.snapshots.save(t, s)
+	}
+	for path, want := range map[string]int{"fits/messages?limit=1": 200, "fits/snapshot?messages=1": 200, "large/messages?limit=1": 413, "large/messages?limit=1&parts=1": 413, "large/snapshot?messages=1": 413} {
+		resp := w.get(t.Context(), "/v1/sessions/"+path, nil)
+		if body := readAll(t, resp.Body); resp.StatusCode != want || want == 413 && !strings.Contains(body, "CONTENT_TOO_LARGE") {
+			t.Errorf("%s: %d %.200s, want %d", path, resp.StatusCode, body, want)
+		}
+		resp.Body.Close()
+	}
+}

@@ -44,6 +44,13 @@ func (st *Store) Load(ctx context.Context, s chunk.Session) (fold.Snapshot, proj
 	seq, value, owner := entry.Sequence, entry.Data, ownerRevisionOf(entry.Header)
 	for range maxLoads {
 		p, spilled := readPointer(value)
+		size := len(value)
+		if spilled {
+			size = p.Bytes // counted before it is read
+		}
+		if err := projector.CountRead(ctx, size); err != nil {
+			return fold.Snapshot{}, 0, err
+		}
 		if !spilled {
 			return parseHead(s, key, value, revision(seq, false, owner))
 		}

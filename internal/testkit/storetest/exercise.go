@@ -223,6 +223,9 @@ func twoMegabytes(t *testing.T, st projector.Store) {
 		revision = save(t, st, snap(), revision)
 	}
 	Equal(t, "a head", Stored(t, st, session), snap())
+	if _, _, err := st.Load(projector.WithReadLimit(t.Context(), 1<<20), session); !errors.Is(err, projector.ErrReadLimit) {
+		t.Errorf("a large head above the limit of the read: err = %v, want ErrReadLimit", err)
+	}
 	if _, err := st.Save(t.Context(), snap(), revision-1); !errors.Is(err, projector.ErrConflict) {
 		t.Errorf("a large head of an old revision: %v, want ErrConflict", err)
 	}
@@ -270,6 +273,13 @@ func countedReads(t *testing.T, st projector.Store) {
 	snap := snapshot(t, session, 3000)
 	if _, err := st.Save(t.Context(), snap, 0); err != nil {
 		t.Fatal(err)
+	}
+	head := len(snap.AppendHead(nil))
+	if _, _, err := st.Load(projector.WithReadLimit(t.Context(), int64(head)), session); err != nil {
+		t.Errorf("limit of the %d bytes of the head: %v", head, err)
+	}
+	if _, _, err := st.Load(projector.WithReadLimit(t.Context(), int64(head-1)), session); !errors.Is(err, projector.ErrReadLimit) {
+		t.Errorf("a head above the limit of the read: err = %v, want ErrReadLimit", err)
 	}
 	size, trimmed := 0, Trimmed(snap)
 	for _, m := range snap.FinishedMessages()[:trimmed.TrimmedCount()] {

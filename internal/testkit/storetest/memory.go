@@ -62,6 +62,9 @@ func (m *Memory) Load(ctx context.Context, s chunk.Session) (fold.Snapshot, proj
 	if !ok {
 		return fold.Snapshot{}, 0, projector.ErrNoSnapshot
 	}
+	if err := projector.CountRead(ctx, len(h.data)); err != nil {
+		return fold.Snapshot{}, h.revision, err
+	}
 	snap, err := fold.ParseHead(h.data)
 	if err != nil {
 		return snap, h.revision, fmt.Errorf("%w: %w", projector.ErrCorrupt, err)
