@@ -180,7 +180,6 @@ func TestLargeSessionsTakeTurns(t *testing.T) {
 			for i := range small {
 				begin(fmt.Sprintf("%s-small%d", p.name, i), "x")
 			}
-			p.batch = len(records)
 			p.put(records...)
 		}
 		time.Sleep(500 * time.Millisecond)

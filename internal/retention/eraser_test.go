@@ -226,7 +226,7 @@ func TestWriterAndReaders(t *testing.T) {
 	w.onlyTombstones(s1)
 }
 
-// A new run of a deleted session has none of the old data.
+// A new run of a deleted session has none of the old data, and all of the bytes that a session may have.
 func TestNewRun(t *testing.T) {
 	w := newEnv(t)
 	stop := w.project()
@@ -240,7 +240,22 @@ func TestNewRun(t *testing.T) {
 	}
 	w.projected(s1)
 	stop()
+	var stored int64
+	for rec, err := range w.log.Replay(t.Context(), chunk.Range{Session: s1, FromOldest: true}) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		if rec.Epoch < run.Epoch() {
+			continue // the deletion record
+		}
+		if stored += int64(len(rec.Data)); rec.SessionBytes != stored {
+			t.Errorf("record %d: the session has %d bytes, want the %d since its deletion", rec.Ordinal, rec.SessionBytes, stored)
+		}
+	}
 	snap, err := w.Reader.Snapshot(t.Context(), s1)
+	if err != nil || snap.SessionBytes != stored || stored < 75_000 {
+		t.Errorf("the snapshot has %d bytes of %d, %v", snap.SessionBytes, stored, err)
+	}
 	if err != nil || snap.FinishedCount() != 2 || snap.Faults.Lost != 0 || snap.Status != fold.Ended {
 		t.Errorf("%d messages, %d lost, %s, %v", snap.FinishedCount(), snap.Faults.Lost, snap.Status, err)
 	}
