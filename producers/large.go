@@ -21,7 +21,7 @@ const maxRunValues = 32 * values.MaxBytes
 // If a value exceeds a limit, c is the failure of its call or part, so that the run continues.
 func (r *Run) encodeWhole(ctx context.Context, c chunk.Chunk) (chunk.Chunk, []byte, error) {
 	body, err := c.AppendJSON(make([]byte, 0, usualSize))
-	if err == nil && len(body) <= r.cfg.MaxChunk {
+	if err == nil && len(body) <= r.cfg.MaxChunk-values.MinBytes { // the rest is for the members of other records that get the value
 		return c, body, nil
 	}
 	l := large{Run: r, ctx: ctx, typ: c.Type()}
@@ -36,6 +36,8 @@ func (r *Run) encodeWhole(ctx context.Context, c chunk.Chunk) (chunk.Chunk, []by
 		return c, nil, l.err
 	case !l.found && err != nil:
 		return c, nil, err
+	case !l.found && len(body) <= r.cfg.MaxChunk:
+		return c, body, nil
 	}
 	if body, err = smaller.AppendJSON(body[:0]); err != nil {
 		return c, nil, err
@@ -172,6 +174,8 @@ func overLimit(b chunk.Body, err error) chunk.Body {
 	case chunk.ToolEnd:
 		return chunk.ToolEnd{ToolCallID: b.ToolCallID, ToolName: b.ToolName, Error: &text, ErrorCode: &code, ProviderExecuted: b.ProviderExecuted}
 	case chunk.ToolStart:
+		return chunk.ToolInputError{ToolCallID: b.ToolCallID, ToolName: b.ToolName, Error: code + ": " + text}
+	case chunk.ToolApprovalRequest:
 		return chunk.ToolInputError{ToolCallID: b.ToolCallID, ToolName: b.ToolName, Error: code + ": " + text}
 	case chunk.SubagentEnd:
 		b.Result = nil

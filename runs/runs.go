@@ -26,8 +26,10 @@ import (
 	"github.com/tailrace/tailrace/internal/audit"
 	"github.com/tailrace/tailrace/internal/control"
 	"github.com/tailrace/tailrace/internal/conversation"
+	"github.com/tailrace/tailrace/internal/jsclient"
 	"github.com/tailrace/tailrace/internal/jscontrol"
 	"github.com/tailrace/tailrace/internal/jssnapshots"
+	"github.com/tailrace/tailrace/internal/jsvalues"
 	"github.com/tailrace/tailrace/producers"
 	"github.com/tailrace/tailrace/projector"
 	"github.com/tailrace/tailrace/subjects"
@@ -110,7 +112,7 @@ func New(js jetstream.JetStream, cfg Config) (*Client, error) {
 		log = audit.New(audit.Config{Store: store, Mode: audit.Sync, Log: cfg.Log})
 	}
 	snapshots := projector.NewReader(store, reader)
-	service, err := conversation.New(conversation.Ports{Snapshots: snapshots, Queue: queue, Inbox: inbox, Reaper: reaper},
+	service, err := conversation.New(conversation.Ports{Snapshots: snapshots, Queue: queue, Inbox: inbox, Reaper: reaper, Values: jsvalues.New(jsclient.New(js), cfg.Layout)},
 		conversation.Config{AgentTypes: cfg.AgentTypes, RequestTimeout: cfg.RequestTimeout, Storage: cfg.Storage, Audit: log, Log: cfg.Log,
 			MaxSessionBytes: cmp.Or(cfg.MaxSessionBytes, producers.DefaultSessionBytes)})
 	if err != nil {

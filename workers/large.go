@@ -2,9 +2,11 @@ package workers
 
 import (
 	"context"
+	"slices"
 
 	"github.com/tailrace/tailrace/chunk"
 	"github.com/tailrace/tailrace/internal/values"
+	"github.com/tailrace/tailrace/projector/fold"
 )
 
 // valueReader reads large values.
@@ -22,8 +24,10 @@ type expander struct {
 
 func (x *expander) messages(list []Message) {
 	for _, m := range list {
-		for _, p := range m.Parts {
+		for i, p := range m.Parts {
 			switch {
+			case m.Role == fold.User && p.Kind == fold.PartText:
+				m.Parts[i].Text = x.text(p.Text)
 			case p.Call != nil:
 				p.Call.Input, p.Call.Output = x.value(p.Call.Input), x.value(p.Call.Output)
 			case p.File != nil:
@@ -33,6 +37,29 @@ func (x *expander) messages(list []Message) {
 			}
 		}
 	}
+}
+
+// text returns the message of a sub-agent's input that is a reference.
+func (x *expander) text(s string) string {
+	if v := chunk.Value(s); x.cmd.Parent != nil {
+		if whole := x.value(v); len(whole) != len(v) {
+			return messageIn(whole)
+		}
+	}
+	return s
+}
+
+// input returns a copy of messages, with the files and inputs that they refer to.
+func (x *expander) input(in []chunk.InputMessage) []chunk.InputMessage {
+	in = slices.Clone(in)
+	for i := range in {
+		in[i].Content = x.text(in[i].Content)
+		in[i].Files = slices.Clone(in[i].Files)
+		for j := range in[i].Files {
+			in[i].Files[j].URL = x.url(in[i].Files[j].URL)
+		}
+	}
+	return in
 }
 
 func (x *expander) value(v chunk.Value) chunk.Value {

@@ -230,7 +230,11 @@ func (c *Call) Delegate(ctx context.Context, input any) error {
 	return c.submit(ctx, input, pendingOther, func(v chunk.Value) error {
 		// After the pause it is too late: no worker could request the sub-agent, and the run would wait indefinitely.
 		parent := control.Parent{Session: t.cmd.Session.ID, AgentType: t.cmd.AgentType, RunID: t.cmd.RunID, CallID: c.id, ToolName: c.name}
-		if err := childCommand(t.cmd.Session, parent, agentType, v).Validate(); err != nil {
+		checked := v
+		if len(v) > control.MaxParams { // the record, and so the command, will have a reference
+			checked = chunk.Value("{}")
+		}
+		if err := childCommand(t.cmd.Session, parent, agentType, checked).Validate(); err != nil {
 			return err
 		}
 		c.handedOver("agent")

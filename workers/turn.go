@@ -66,15 +66,15 @@ func (t *Turn) RunID() string { return t.cmd.RunID }
 func (t *Turn) AgentType() string { return t.cmd.AgentType }
 
 // Params returns the parameters of the run's command, null if it has none.
-func (t *Turn) Params() chunk.Value { return t.params }
+func (t *Turn) Params() chunk.Value { return (&expander{Turn: t}).value(t.params) }
 
 // Input returns the user messages that opened the turn.
 func (t *Turn) Input() []chunk.InputMessage {
-	if len(t.cmd.Input) > 0 {
-		return t.cmd.Input
-	}
 	t.mu.Lock()
 	defer t.mu.Unlock()
+	if len(t.cmd.Input) > 0 {
+		return (&expander{Turn: t}).input(t.cmd.Input)
+	}
 	var in []chunk.InputMessage
 	next := t.snap.TurnMessages()
 	all := t.snap.Inputs()
@@ -84,7 +84,7 @@ func (t *Turn) Input() []chunk.InputMessage {
 			in = slices.Insert(in, 0, input.Message)
 		}
 	}
-	return in
+	return (&expander{Turn: t}).input(in)
 }
 
 // Replaces returns the user messages that the input of this turn replaces, oldest first, and the id of the message that answered them: the same

@@ -35,6 +35,7 @@ import (
 	"github.com/tailrace/tailrace/chunk"
 	"github.com/tailrace/tailrace/internal/audit"
 	"github.com/tailrace/tailrace/internal/control"
+	"github.com/tailrace/tailrace/internal/values"
 	"github.com/tailrace/tailrace/projector/fold"
 	"github.com/tailrace/tailrace/subjects"
 )
@@ -71,12 +72,13 @@ type Reaper interface {
 	Abandon(ctx context.Context, s chunk.Session, stopped bool) (bool, error)
 }
 
-// Ports are the dependencies of a Service. All are required.
+// Ports are the dependencies of a Service. All are required but Values; without it a message with a file that is too large for a record is refused.
 type Ports struct {
 	Snapshots Snapshots
 	Queue     Queue
 	Inbox     Inbox
 	Reaper    Reaper
+	Values    Values
 }
 
 // Observer is notified of what a Service does. Each function may be nil.
@@ -203,7 +205,11 @@ func (s *Service) Load(ctx context.Context, id chunk.Session, agentType string) 
 // write: each was refused when it was the last one, and a client that keeps it would never be able to send another.
 func (s *Service) CheckInput(ctx context.Context, id chunk.Session, turn []Input) ([]Input, *Refusal) {
 	check := func(turn []Input) error {
-		return checkInput(&control.Command{Session: id, AgentType: s.cfg.AgentTypes[0], RunID: "run", Input: inputsOf(turn)})
+		in := inputsOf(turn)
+		if s.ports.Values != nil {
+			in, _ = withoutFiles(id, 1, in, func(values.Key, string, []byte) error { return nil })
+		}
+		return checkInput(&control.Command{Session: id, AgentType: s.cfg.AgentTypes[0], RunID: "run", Input: in})
 	}
 	err := check(turn)
 	if err == nil {

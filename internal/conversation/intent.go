@@ -9,6 +9,7 @@ import (
 
 	"github.com/tailrace/tailrace/chunk"
 	"github.com/tailrace/tailrace/internal/control"
+	"github.com/tailrace/tailrace/internal/values"
 	"github.com/tailrace/tailrace/projector/fold"
 )
 
@@ -244,7 +245,7 @@ func digestOf(m chunk.InputMessage) string {
 	h := sha256.New()
 	fmt.Fprintf(h, "%q", m.Content)
 	for _, f := range m.Files {
-		fmt.Fprintf(h, " %q %q", f.URL, f.MediaType)
+		fmt.Fprintf(h, " %q %q", values.Identity(f.URL), f.MediaType)
 	}
 	for _, d := range m.Data {
 		fmt.Fprintf(h, " %q %s", d.Name, d.Data)

@@ -47,7 +47,7 @@ func (s *Service) decide(ctx context.Context, req *Request) (Plan, State) {
 			continue
 		}
 		ahead := req.startAhead(ctx, &plan, state)
-		stored, p := s.carryOut(ctx, req, plan)
+		stored, p := s.carryOut(ctx, req, plan, state.Epoch)
 		if p == nil && stored {
 			// The command is stored after the loaded state, so only its run has started since. A stream checks that, see checkID in package chat.
 			state.applyCommand(plan.Command)
@@ -133,7 +133,7 @@ func (p *Plan) asksFor(root chunk.Session) bool {
 // sub-agents than MaxRounds. The next load finds those that were not requested.
 func (s *Service) resumeAgents(ctx context.Context, req *Request, state State, plan Plan) *Refusal {
 	for ; plan.asksFor(state.Session); plan = Decide(*req, state) {
-		if _, p := s.carryOut(ctx, req, plan); p != nil {
+		if _, p := s.carryOut(ctx, req, plan, state.Epoch); p != nil {
 			return p
 		}
 		state.resumed(plan.Command.Session)
@@ -143,7 +143,7 @@ func (s *Service) resumeAgents(ctx context.Context, req *Request, state State, p
 
 // carryOut carries out one step, and reports whether a command of the chat itself was stored. If another request was first, that is not an error: the next load
 // shows its result.
-func (s *Service) carryOut(ctx context.Context, req *Request, plan Plan) (stored bool, p *Refusal) {
+func (s *Service) carryOut(ctx context.Context, req *Request, plan Plan, epoch chunk.Epoch) (stored bool, p *Refusal) {
 	for _, a := range plan.Store {
 		err := s.answer(ctx, a)
 		switch {
@@ -169,7 +169,11 @@ func (s *Service) carryOut(ctx context.Context, req *Request, plan Plan) (stored
 		if p := s.CheckAgent(c.AgentType); p != nil {
 			return false, p
 		}
-		if err := checkInput(c); err != nil {
+		err := s.storeFiles(ctx, c, epoch+1)
+		if err == nil {
+			err = checkInput(c)
+		}
+		if err != nil {
 			return false, s.Failed(ctx, req.Session, "input", err)
 		}
 	}

@@ -291,7 +291,7 @@ func TestPortsFail(t *testing.T) {
 // The error of an invalid configuration names the field.
 func TestConfigIsChecked(t *testing.T) {
 	p := &fakePorts{}
-	ports := Ports{p, p, p, p}
+	ports := Ports{Snapshots: p, Queue: p, Inbox: p, Reaper: p}
 	for want, try := range map[string]func() (*Service, error){
 		"Inbox":         func() (*Service, error) { return New(Ports{Snapshots: p, Queue: p}, Config{AgentTypes: []string{"a"}}) },
 		"AgentTypes is": func() (*Service, error) { return New(ports, Config{}) },

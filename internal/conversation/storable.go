@@ -1,10 +1,13 @@
 package conversation
 
 import (
+	"context"
 	"fmt"
+	"slices"
 
 	"github.com/tailrace/tailrace/chunk"
 	"github.com/tailrace/tailrace/internal/control"
+	"github.com/tailrace/tailrace/internal/values"
 )
 
 // MaxRecord limits the size of a user's input as JSON in its log record: such a record has at most 512 KiB, and the rest is reserved for its other members.
@@ -16,6 +19,56 @@ const MaxRecord = 496 << 10
 // checkInput returns chunk.ErrInvalid or chunk.ErrTooLarge for an input that no run_started can hold.
 func checkInput(c *control.Command) error {
 	return fits(c.Session, c.AgentType, chunk.RunStarted{RunID: c.RunID, Epoch: 1, Mode: string(c.Kind), Input: c.Input})
+}
+
+// Values stores what is too large for a record. *jsvalues.Store implements it.
+type Values interface {
+	Put(ctx context.Context, s chunk.Session, k values.Key, mediaType string, data []byte) error
+}
+
+// withoutFiles returns messages in which references are in place of the files that are data URLs, if these have half of the bytes that a record can hold. put is
+// called for each of them.
+func withoutFiles(s chunk.Session, next chunk.Epoch, in []chunk.InputMessage, put func(k values.Key, mediaType string, data []byte) error) ([]chunk.InputMessage, error) {
+	size := 0
+	for _, m := range in {
+		for _, f := range m.Files {
+			size += len(f.URL)
+		}
+	}
+	if size < MaxRecord/2 {
+		return in, nil
+	}
+	in = slices.Clone(in)
+	for i := range in {
+		in[i].Files = slices.Clone(in[i].Files)
+		for j := range in[i].Files {
+			f := &in[i].Files[j]
+			mediaType, data, ok := values.DataURL(f.URL)
+			if !ok || len(data) < values.MinBytes {
+				continue
+			}
+			k := values.NewKey(next, chunk.TypeRunStarted, "input", data)
+			if err := put(k, mediaType, data); err != nil {
+				return nil, err
+			}
+			f.URL = values.URL(s, k)
+		}
+	}
+	return in, nil
+}
+
+// storeFiles sets the input of a command without the large files, which it stores for the next run of the session.
+func (s *Service) storeFiles(ctx context.Context, c *control.Command, next chunk.Epoch) error {
+	if s.ports.Values == nil {
+		return nil
+	}
+	in, err := withoutFiles(c.Session, next, c.Input, func(k values.Key, mediaType string, data []byte) error {
+		return s.ports.Values.Put(ctx, c.Session, k, mediaType, data)
+	})
+	if err == nil {
+		c.Input = in
+	}
+	return err
 }
 
 // checkAnswer does the same for an answer and the record of its outcome.

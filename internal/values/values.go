@@ -94,6 +94,20 @@ func OfURL(s chunk.Session, u string) (chunk.Session, Key, bool) {
 	return of, k, ok && found && valid && u == URL(of, k) && (!child || query != "")
 }
 
+// Identity returns a text that is the same for a file in a data URL and for a reference to it. It is u for another URL.
+func Identity(u string) string {
+	if _, data, ok := DataURL(u); ok {
+		return NewKey(0, "", "", data).SHA256
+	}
+	path, _, _ := strings.Cut(u, "?")
+	if _, name, found := strings.Cut(path, "/values/"); found && strings.HasPrefix(u, "/v1/sessions/") {
+		if k, ok := ParseKey(name); ok {
+			return k.SHA256
+		}
+	}
+	return u
+}
+
 // start begins each reference. No string of a JSON text contains it, because a string has no quote that is not escaped.
 var start = []byte(`{"tailraceValue":"`)
 

@@ -19,7 +19,9 @@ import (
 	"github.com/tailrace/tailrace/codec/aisdk"
 	"github.com/tailrace/tailrace/internal/control"
 	"github.com/tailrace/tailrace/internal/conversation"
+	"github.com/tailrace/tailrace/internal/jsclient"
 	"github.com/tailrace/tailrace/internal/jscontrol"
+	"github.com/tailrace/tailrace/internal/jsvalues"
 	"github.com/tailrace/tailrace/internal/natsauth"
 	"github.com/tailrace/tailrace/internal/testkit/authtest"
 	"github.com/tailrace/tailrace/internal/testkit/posttest"
@@ -27,6 +29,7 @@ import (
 	"github.com/tailrace/tailrace/producers"
 	"github.com/tailrace/tailrace/projector/fold"
 	"github.com/tailrace/tailrace/sseedge"
+	"github.com/tailrace/tailrace/subjects"
 	"github.com/tailrace/tailrace/workers"
 )
 
@@ -88,7 +91,7 @@ func (w *env) newEdge(change func(*edgeConfig)) *edge {
 		edge:   sseedge.Config{Authenticator: authtest.None(w.t, "acme"), Log: log},
 		ports: conversation.Ports{
 			Snapshots: clients.Reader, Queue: clients.Queue, Inbox: clients.Inbox,
-			Reaper: must(workers.NewReaper(clients.JS, workers.ReaperConfig{}))(w.t),
+			Reaper: must(workers.NewReaper(clients.JS, workers.ReaperConfig{}))(w.t), Values: jsvalues.New(jsclient.New(clients.JS), subjects.Layout{}),
 		},
 	}
 	if change != nil {

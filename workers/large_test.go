@@ -1,0 +1,110 @@
+package workers
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/tailrace/tailrace/projector/fold"
+)
+
+// A sub-agent gets an input that is larger than a command.
+func TestLargeSubagentInput(t *testing.T) {
+	w := newEnv(t)
+	c := execute(uniqueName("s"), "parent", "Go.")
+	message := strings.Repeat("x", 600<<10)
+	w.serve(w.worker(map[string]Agent{
+		"parent": AgentFunc(func(ctx context.Context, turn *Turn) error {
+			return turn.Step(ctx, func(ctx context.Context, s *Step) error {
+				if turn.Steps() == 0 {
+					return s.Tool("a", SubagentTool("child")).Delegate(ctx, map[string]any{"message": message})
+				}
+				s.MarkFinal()
+				return s.Text(ctx, turn.Messages()[1].Calls()[0].Output.String())
+			})
+		}),
+		"child": oneStep(func(ctx context.Context, turn *Turn, s *Step) error {
+			return s.Output(ctx, fmt.Sprint(turn.Params().String() == `{"message":"`+message+`"}`, turn.Input()[0].Content == message, turn.Messages()[0].Parts[0].Text == message))
+		}),
+	}))
+	w.Request(c)
+	if got := transcript(w.AwaitStatus(c.Session, fold.Ended)); !strings.HasSuffix(got, `assistant: "true true true"`) {
+		t.Errorf("got\n%s", got[max(0, len(got)-300):])
+	}
+}
+
+// A call with large arguments that a user approves runs with all of them.
+func TestLargeApprovedCall(t *testing.T) {
+	w := newEnv(t)
+	c := execute(uniqueName("s"), "asking", "Go.")
+	var size atomic.Int64
+	w.serve(w.worker(map[string]Agent{"asking": AgentFunc(func(ctx context.Context, turn *Turn) error {
+		return turn.Step(ctx, func(ctx context.Context, s *Step) error {
+			if turn.Steps() == 0 {
+				return s.Tool("pay", "payment").AskApproval(ctx, map[string]any{"note": strings.Repeat("x", 600<<10)}, time.Now().Add(time.Hour))
+			}
+			s.MarkFinal()
+			for _, call := range s.ApprovedCalls() {
+				size.Store(int64(len(call.Input())))
+				if err := call.End(ctx, "paid"); err != nil {
+					return err
+				}
+			}
+			return s.Text(ctx, "Done.")
+		})
+	})}))
+	w.Request(c)
+	w.AwaitStatus(c.Session, fold.Paused)
+	w.answer(payment(c, true, ""))
+	w.resume(c.Session, "asking", c.RunID)
+	w.AwaitStatus(c.Session, fold.Ended)
+	if want := int64(600<<10 + len(`{"note":""}`)); size.Load() != want {
+		t.Errorf("the tool got %d bytes, want %d", size.Load(), want)
+	}
+}
+
+// Arguments over the limit of values fail their call, also one that another program would answer, and the run continues.
+func TestArgumentsOverTheLimit(t *testing.T) {
+	for name, start := range map[string]func(context.Context, *Step, any) error{
+		"own": func(ctx context.Context, s *Step, in any) error {
+			call := s.Tool("c", "write")
+			return errors.Join(call.Start(ctx, in), call.End(ctx, "written"))
+		},
+		"browser": func(ctx context.Context, s *Step, in any) error {
+			return s.Tool("c", "show").AskClient(ctx, in, time.Now().Add(time.Hour))
+		},
+		"approval": func(ctx context.Context, s *Step, in any) error {
+			return s.Tool("c", "pay").AskApproval(ctx, in, time.Now().Add(time.Hour))
+		},
+		"agent": func(ctx context.Context, s *Step, in any) error {
+			return s.Tool("c", SubagentTool("child")).Delegate(ctx, in)
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newEnv(t)
+			c := execute(uniqueName("s"), "caller", "Go.")
+			w.serve(w.worker(map[string]Agent{"caller": AgentFunc(func(ctx context.Context, turn *Turn) error {
+				return turn.Step(ctx, func(ctx context.Context, s *Step) error {
+					if turn.Steps() == 0 {
+						return start(ctx, s, map[string]any{"note": strings.Repeat("x", 33<<20)})
+					}
+					s.MarkFinal()
+					return s.Text(ctx, "Done.")
+				})
+			})}))
+			w.Request(c)
+			snap := w.AwaitStatus(c.Session, fold.Ended)
+			var calls []ToolCall
+			for _, m := range snap.Messages(0) {
+				calls = append(calls, m.Calls()...)
+			}
+			if len(calls) != 1 || calls[0].State != CallFailed || !strings.Contains(calls[0].Error, "value_too_large") {
+				t.Errorf("calls %+v", calls)
+			}
+		})
+	}
+}
