@@ -5,6 +5,7 @@
 //	tr.deadlines.<set|due>.<tenant>.<agentType>.<session>.<run>.<ms>   stream TR_DEADLINES
 //	<tenant>.<root>.<session>.<run>.answer.<call>  an answer to a run  bucket TR_INBOX
 //	<tenant>.<root>.<session>.<run>.stop           a stop request      bucket TR_INBOX
+//	<tenant>.<root>.<session>.<run>.queued         a waiting message   bucket TR_INBOX
 //	tr.inbox.<key of the inbox>                  a hint about it    no stream
 //	revoked.<tenant>.token.<id>                  a revoked token    bucket TR_CREDENTIALS
 //	revoked.<tenant>.subject.<subject>           revoked tokens of a subject  bucket TR_CREDENTIALS

@@ -26,6 +26,18 @@ func InboxStopKey(s chunk.Session, run string) (string, error) {
 	return valid(prefix+".stop", err)
 }
 
+// InboxQueuedKey returns the key of a message that waits until the run of a session ends: <tenant>.<root>.<session>.<run>.queued, with the run that will answer
+// it. The error is a *TokenError.
+func InboxQueuedKey(s chunk.Session, run string) (string, error) {
+	prefix, err := inboxRun(s, run)
+	return valid(prefix+".queued", err)
+}
+
+// InboxQueuedKeys returns the filter <tenant>.<root>.<session>.*.queued of all messages of a session that wait. The error is a *TokenError.
+func InboxQueuedKeys(s chunk.Session) (string, error) {
+	return valid(inboxSession(s)+".*.queued", CheckSession(s))
+}
+
 // InboxSessionKeys returns the filter <tenant>.<root>.<session>.> of all keys of the runs of s. The error is a *TokenError.
 func InboxSessionKeys(s chunk.Session) (string, error) {
 	return valid(inboxSession(s)+".>", CheckSession(s))

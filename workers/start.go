@@ -388,10 +388,13 @@ func (t *Turn) failRejected(ctx context.Context, err error) error {
 	return t.afterEnd(ctx)
 }
 
-// afterEnd answers the call of the parent.
+// afterEnd answers the call of the parent, and starts a message that waits.
 func (t *Turn) afterEnd(ctx context.Context) error {
 	if t.snap.Run.Parent == nil {
-		return nil
+		return t.w.startQueued(ctx, t.cmd.Session, func() (fold.Snapshot, error) {
+			err := t.refresh(ctx)
+			return t.snap, err
+		})
 	}
 	if err := t.refresh(ctx); err != nil {
 		return err

@@ -153,14 +153,20 @@ func (w *Workers) requestResume(ctx context.Context, snap fold.Snapshot) error {
 // Any other command on the queue belongs to a worker that has yet to load the session, and that will see the
 // same records.
 func (w *Workers) request(ctx context.Context, c control.Command, snap fold.Snapshot) error {
+	err := w.requestAfter(ctx, c, snap)
+	if busy, ok := errors.AsType[*control.BusyError](err); ok && busy.Unreadable == nil {
+		return nil
+	}
+	return err
+}
+
+// requestAfter is request, and returns control.ErrBusy if another command is on the queue.
+func (w *Workers) requestAfter(ctx context.Context, c control.Command, snap fold.Snapshot) error {
 	for after := control.Revision(0); ; {
 		err := w.queue.Request(ctx, c, after)
 		busy, ok := errors.AsType[*control.BusyError](err)
-		switch {
-		case !ok || busy.Unreadable != nil:
+		if !ok || busy.Unreadable != nil || !conversation.Done(snap, busy.Command) {
 			return err
-		case !conversation.Done(snap, busy.Command):
-			return nil
 		}
 		after = busy.Revision
 	}
@@ -195,8 +201,11 @@ func messageIn(input chunk.Value) string {
 	return input.String()
 }
 
-// afterEnd stores the result of a run as the answer to its parent's call. It is repeated after a crash.
+// afterEnd stores the result of a run as the answer to its parent's call, and starts a message that waits for its end. It is repeated after a crash.
 func (w *Workers) afterEnd(ctx context.Context, snap fold.Snapshot, run string) error {
+	if err := w.startQueued(ctx, snap.Session, func() (fold.Snapshot, error) { return snap, nil }); err != nil {
+		return err
+	}
 	if snap.Run.ID != run || snap.Run.Parent == nil || snap.Session.IsRoot() {
 		return nil
 	}

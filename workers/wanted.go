@@ -18,6 +18,9 @@ func (j *commandJob) isWanted(ctx context.Context, snap fold.Snapshot) (bool, er
 	if removed, err := j.isRemoved(ctx, snap); removed || err != nil {
 		return false, err
 	}
+	if j.cmd.Kind == control.Execute && j.cmd.Mode == control.ModeQueued {
+		return j.isWaiting(ctx)
+	}
 	if j.cmd.Parent == nil {
 		return true, nil
 	}

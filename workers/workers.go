@@ -65,6 +65,9 @@ type (
 		Stop(ctx context.Context, s control.Stop) error
 		StopRequest(ctx context.Context, s chunk.Session, run string) (control.Stop, bool, error)
 		Watch(s chunk.Session, run string) (hints <-chan struct{}, stop func(), err error)
+		Enqueue(ctx context.Context, m control.Queued) error // for users of the simulation
+		Queued(ctx context.Context, s chunk.Session) ([]control.Queued, error)
+		SetQueued(ctx context.Context, s chunk.Session, run string, state control.QueuedState) error
 	}
 	snapshotReader interface {
 		Snapshot(ctx context.Context, s chunk.Session) (fold.Snapshot, error)

@@ -180,6 +180,8 @@ func bodyOf(path, id string) string {
 		return fmt.Sprintf(`{"threadId":%q,"runId":"r1","messages":[{"id":"u1","role":"user","content":"hi"}],"tools":[],"context":[]}`, id)
 	case "/api/chat/{id}/answers":
 		return `{"toolCallId":"c1","result":1}`
+	case "/api/chat/{id}/withdraw":
+		return `{"messageId":"u1"}`
 	case "/api/chat/{id}/stop":
 		return `{}`
 	case "/v1/tokens":
@@ -349,6 +351,8 @@ func isRight(p httpkit.Policy, r reply) bool {
 		}
 	case "/api/chat/{id}/stop":
 		want = http.StatusNoContent
+	case "/api/chat/{id}/withdraw":
+		want, code = http.StatusConflict, "NOT_QUEUED"
 	case "/api/chat/{id}/answers":
 		want, code = http.StatusNotFound, "CALL_NOT_FOUND"
 	case "/agents/submit-tool-result":

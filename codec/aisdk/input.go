@@ -46,6 +46,9 @@ type ChatInput struct {
 	// The member headers is left out: an agent behind a URL would get headers from it that only a server may choose.
 	Params chunk.Value
 
+	// Mode says what a message does while an answer is in flight: "queue", "interrupt", or "" to be refused.
+	Mode string
+
 	// DroppedMetadata is the number of messages whose metadata was over MaxInputMetadata, CS-10.
 	DroppedMetadata int
 }
@@ -141,6 +144,7 @@ func ParseChatInput(text []byte) (ChatInput, error) {
 	if !dialect.FitsID(in.MessageID) || !dialect.FitsID(in.ChatID) {
 		return ChatInput{}, errInputID
 	}
+	in.Mode = takeMode(b.Others)
 	var err error
 	if in.Params, err = paramsOf(b.Others); err != nil {
 		return ChatInput{}, err
@@ -158,6 +162,16 @@ func ParseChatInput(text []byte) (ChatInput, error) {
 		return ChatInput{}, err
 	}
 	return in, nil
+}
+
+// takeMode removes the mode of a message. The member has another meaning for some applications, so any other value of it is a parameter.
+func takeMode(members map[string]jsontext.Value) string {
+	switch mode := string(members["mode"]); mode {
+	case `"queue"`, `"interrupt"`:
+		delete(members, "mode")
+		return strings.Trim(mode, `"`)
+	}
+	return ""
 }
 
 func paramsOf(members map[string]jsontext.Value) (chunk.Value, error) {

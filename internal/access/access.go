@@ -158,7 +158,7 @@ func View(g *auth.Grant, views *view.Views, requested string) (name string, ok b
 func (a *Access) Conversation(ctx context.Context, id string, shows *view.Chat, starts bool) (chunk.Session, conversation.Caller, error) {
 	g := httpkit.GrantOf(ctx)
 	s := chunk.RootSession(g.Tenant, id)
-	c := conversation.Caller{By: httpkit.PrincipalOf(g), Hides: conversation.Hidden(shows.Hidden()), NoChat: !g.Allows(auth.ScopeChat), NoAnswer: !g.Allows(auth.ScopeAnswer)}
+	c := conversation.Caller{By: httpkit.PrincipalOf(g), Hides: conversation.Hidden(shows.Hidden()), NoChat: !g.Allows(auth.ScopeChat), NoAnswer: !g.Allows(auth.ScopeAnswer), NoStop: !g.Allows(auth.ScopeStop)}
 	none := absent(s)
 	hidden, known := !g.AllowsSession(id, g.Subject), g.AllowsSession(id, "")
 	if !hidden && !known && (!starts || c.NoChat) {

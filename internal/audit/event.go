@@ -18,6 +18,7 @@ type Act string
 const (
 	Message    Act = "message"    // the run of a message was requested
 	Regenerate Act = "regenerate" // the run that replaces an answer was requested
+	Withdraw   Act = "withdraw"   // a message that waited was withdrawn
 	Start      Act = "start"      // the only run of a delegated session was requested
 	Resume     Act = "resume"     // a run that continues an interrupted one was requested
 	Answer     Act = "answer"     // the result of a call was stored

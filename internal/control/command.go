@@ -40,7 +40,7 @@ type Command struct {
 	RunID string
 
 	Resumes  string    // the run that a Resume continues; passes subjects.CheckToken
-	Mode     string    // of a Resume, as in run_resumed: "continue", "with_message", …
+	Mode     string    // of a Resume, as in run_resumed: "continue", "with_message", …; of an Execute ModeQueued or ""
 	Replaces string    // id of the message that the answer of an Execute replaces; "" for none
 	Parent   *Parent   // the caller of the sub-agent that an Execute starts; nil for a user
 	Reason   string    // of an Abort: the reason
@@ -148,6 +148,9 @@ func (c Command) Validate() error {
 func (c Command) checkMembers() error {
 	switch c.Kind {
 	case Execute:
+		if err := checkText("Mode", c.Mode, MaxID); err != nil {
+			return err
+		}
 		return checkText("Replaces", c.Replaces, MaxID)
 	case Resume:
 		if err := subjects.CheckToken("resumed run", c.Resumes); err != nil {

@@ -59,7 +59,7 @@ func (c Command) toBody(input, params json.RawMessage) commandBody {
 	}
 	switch c.Kind {
 	case Execute:
-		b.Replaces, b.Parent, b.By = c.Replaces, (*bodyParent)(c.Parent), byOf(c.By)
+		b.Replaces, b.Parent, b.By, b.Mode = c.Replaces, (*bodyParent)(c.Parent), byOf(c.By), c.Mode
 	case Resume:
 		b.Resumes, b.Mode, b.By = c.Resumes, c.Mode, byOf(c.By)
 	case Abort:
@@ -95,7 +95,7 @@ func (b commandBody) command() Command {
 	}
 	switch c.Kind {
 	case Execute:
-		c.Replaces, c.Parent, c.By = b.Replaces, (*Parent)(b.Parent), b.By.principal()
+		c.Replaces, c.Parent, c.By, c.Mode = b.Replaces, (*Parent)(b.Parent), b.By.principal(), b.Mode
 	case Resume:
 		c.Resumes, c.Mode, c.By = b.Resumes, b.Mode, b.By.principal()
 	case Abort:

@@ -22,6 +22,7 @@ type Caller struct {
 	Hides    Hidden // from the caller
 	NoChat   bool   // refuse messages
 	NoAnswer bool   // refuse answers to calls
+	NoStop   bool   // refuse messages that stop a run, and the withdrawal of messages of others
 }
 
 // Hidden are parts of conversations that a caller is not shown. The zero Hidden hides nothing.
@@ -47,7 +48,7 @@ func (c *Caller) refuses(req *Request, state *State, plan *Plan) *Refusal {
 	switch {
 	case state.hidden && (req.says() || !plan.isFinal()):
 		return refusal(ReasonNoSession)
-	case c.NoChat && req.says(), c.NoAnswer && plan.Path == PathSubmit:
+	case c.NoChat && req.says(), c.NoStop && req.Mode == ModeInterrupt, c.NoAnswer && plan.Path == PathSubmit:
 		return refusal(ReasonForbidden)
 	}
 	return nil

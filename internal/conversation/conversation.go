@@ -63,6 +63,9 @@ type Inbox interface {
 	Answer(ctx context.Context, a control.Answer) error
 	Answers(ctx context.Context, s chunk.Session, run string) ([]control.Answer, error)
 	Stop(ctx context.Context, s control.Stop) error
+	Enqueue(ctx context.Context, m control.Queued) error
+	Queued(ctx context.Context, s chunk.Session) ([]control.Queued, error)
+	SetQueued(ctx context.Context, s chunk.Session, run string, state control.QueuedState) error
 }
 
 // Reaper ends runs that no worker ends. *workers.Reaper implements it; its documentation is the contract.

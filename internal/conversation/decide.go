@@ -70,6 +70,8 @@ func decideTurn(req Request, state *State, requested intent) Plan {
 	switch {
 	case state.Abandoned:
 		return Plan{Path: PathEndRun, EndRun: true}
+	case req.Mode != ModeReject && requested.command.Replaces == "" && (state.waits(req.Mode) || len(state.Queue) > 0):
+		return decideQueued(req, state, requested)
 	case state.working(): // CS-23
 		return refuseWith(ReasonRunning)
 	case slices.ContainsFunc(open, func(w PendingCall) bool { return w.Kind == control.SubagentResult }):

@@ -75,7 +75,7 @@ func (r Request) intentOf(state *State) intent {
 // newMessageIntent classifies a message that the log does not have. Earlier messages of the log without an answer, or with a failed one, are not sent again.
 func (r Request) newMessageIntent(state *State) intent {
 	first := len(r.Turn)
-	for first > 0 && state.input(r.Turn[first-1].ID) == nil {
+	for first > 0 && state.input(r.Turn[first-1].ID) == nil && (first == len(r.Turn) || !state.isQueued(r.Turn[first-1].ID)) {
 		first--
 	}
 	last := r.Turn[len(r.Turn)-1]

@@ -18,6 +18,9 @@ const (
 	PathAbandon     Path = "abandon"   // 4: unanswered calls are failed
 	PathEndRun      Path = "endRun"    // a run without a worker is failed
 	PathResume      Path = "resume"    // 3: the run continues
+	PathQueue       Path = "queue"     // a message is stored that waits until the run ends
+	PathStartQueued Path = "start"     // the run of a message that has waited is requested
+	PathQueued      Path = "queued"    // the response waits with its message
 	PathAttach      Path = "attach"    // 5
 	PathReplay      Path = "replay"    // 6
 	PathUpToDate    Path = "upToDate"  // 6, for a client that has all of it: an empty turn
@@ -38,12 +41,17 @@ type Plan struct {
 	// EndRun requests that the latest run, which has no worker, is failed.
 	EndRun bool
 
+	// Queued is a message to store or, if the path is PathStartQueued, the one whose run is to be requested.
+	Queued *control.Queued
+
 	Refusal *Refusal
 	Stream  *Stream
 }
 
 // isFinal reports whether the plan is the response and not a step.
-func (p *Plan) isFinal() bool { return p.Store == nil && p.Command == nil && !p.EndRun }
+func (p *Plan) isFinal() bool {
+	return p.Store == nil && p.Command == nil && p.Queued == nil && !p.EndRun
+}
 
 // Stream is an answer as a stream.
 type Stream struct {
@@ -55,6 +63,9 @@ type Stream struct {
 
 	// Run is the run that the stream waits for, "" if it has started: the state may change before its run_started.
 	Run string
+
+	// Queued reports that the message of Run waits in the inbox, so that the id of the answer is not known.
+	Queued bool
 
 	Rejected []Rejection
 

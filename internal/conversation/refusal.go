@@ -33,6 +33,8 @@ const (
 	ReasonAnswered      Reason = "answered"       // First is the accepted answer
 	ReasonExpired       Reason = "expired"        // First is the accepted answer: the deadline passed
 	ReasonContended     Reason = "contended"      // other requests changed the session in every round
+	ReasonQueueFull     Reason = "queue-full"     // as many messages wait as may
+	ReasonNotQueued     Reason = "not-queued"     // the message was withdrawn, or its answer has begun
 	ReasonTooManyRuns   Reason = "too-many-runs"  // the tenant has as many runs as it may have
 	ReasonFull          Reason = "full"           // the session has reached its limit of bytes
 	ReasonNoStorage     Reason = "no-storage"     // the server cannot store messages

@@ -19,6 +19,16 @@ const (
 	Regenerate Trigger = "regenerate-message"
 )
 
+// Mode says what a new message does while an answer is in flight.
+type Mode string
+
+// The modes.
+const (
+	ModeReject    Mode = ""          // the message is refused
+	ModeQueue     Mode = "queue"     // it waits until the run ends
+	ModeInterrupt Mode = "interrupt" // it stops the run at the next step, and is the next one to be answered
+)
+
 // Request is the part of a client's request that Decide needs.
 type Request struct {
 	Session   chunk.Session
@@ -39,6 +49,9 @@ type Request struct {
 
 	// Answered is the message of the assistant that may contain answers to calls: the named one, or the last one before Turn. nil: there is none.
 	Answered *AssistantMessage
+
+	// Mode says what a new message does while an answer is in flight.
+	Mode Mode
 
 	// Cursor is the last event that the client has received, of a GET; nil if it has none.
 	Cursor *chunk.Seq

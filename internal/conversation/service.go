@@ -22,7 +22,7 @@ func (s *Service) decide(ctx context.Context, req *Request) (Plan, State) {
 		if round > 3 && wait.Sleep(ctx, time.Duration(round)*5*time.Millisecond) != nil {
 			break
 		}
-		optimistic := round == 0 && req.says()
+		optimistic := round == 0 && req.says() && req.Mode == ModeReject
 		state, err := s.loadFor(ctx, req, optimistic)
 		if err != nil {
 			return refuse(s.Failed(ctx, req.Session, "look", err)), state
@@ -33,6 +33,11 @@ func (s *Service) decide(ctx context.Context, req *Request) (Plan, State) {
 		}
 		if p := s.caller.refuses(req, &state, &plan); p != nil {
 			return refuse(p), state
+		}
+		if plan.Path == PathQueued && req.Mode == ModeInterrupt {
+			if p := s.stopFor(ctx, &state, plan.Stream.Run); p != nil {
+				return refuse(p), state
+			}
 		}
 		if plan.isFinal() {
 			return plan, state
@@ -84,6 +89,9 @@ func (s *Service) loadFor(ctx context.Context, req *Request, optimistic bool) (S
 			return s.loadOptimistic(ctx, req.Session, req.AgentType, d)
 		}
 		state, _, err := s.loadState(ctx, req.Session, s.typesOf(req.AgentType), d)
+		if err == nil && req.Mode != ModeReject && !state.hidden {
+			state.Queue, err = s.ports.Inbox.Queued(ctx, req.Session)
+		}
 		return state, err
 	}
 	d := req.detail()
@@ -159,6 +167,9 @@ func (s *Service) carryOut(ctx context.Context, req *Request, plan Plan, epoch c
 			return false, s.Failed(ctx, req.Session, "end run", err)
 		}
 		return false, nil
+	}
+	if plan.Queued != nil {
+		return false, s.carryOutQueued(ctx, req, &plan)
 	}
 	c := plan.Command
 	if c == nil {

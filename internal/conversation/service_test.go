@@ -341,3 +341,11 @@ func endedSnapshot(t *testing.T) fold.Snapshot {
 	}
 	return f.Snapshot()
 }
+
+func (p *fakePorts) Enqueue(context.Context, control.Queued) error { return nil }
+
+func (p *fakePorts) Queued(context.Context, chunk.Session) ([]control.Queued, error) { return nil, nil }
+
+func (p *fakePorts) SetQueued(context.Context, chunk.Session, string, control.QueuedState) error {
+	return nil
+}

@@ -56,6 +56,9 @@ type State struct {
 	Command  *control.Command
 	Revision control.Revision
 
+	// Queue has the messages that wait or have waited, see control.Queued. It is loaded only for requests with a Mode.
+	Queue []control.Queued
+
 	// Abandoned reports that the latest run is active and has no worker. It is loaded only for requests that send something.
 	Abandoned bool
 

@@ -214,7 +214,8 @@ func (b *Inbox) DeleteSession(ctx context.Context, s chunk.Session) (bool, error
 	return n > 0, nil
 }
 
-// DeleteOtherRuns removes the answers and stop requests of a session that were stored before a time, except those of the runs for which keep returns true.
+// DeleteOtherRuns removes the answers, stop requests and queued messages of a session that were stored before a time, except those of the runs for which keep
+// returns true, and messages that wait.
 func (b *Inbox) DeleteOtherRuns(ctx context.Context, s chunk.Session, before time.Time, keep func(run string) bool) error {
 	keys, err := subjects.InboxSessionKeys(s)
 	if err != nil {
@@ -233,6 +234,9 @@ func (b *Inbox) DeleteOtherRuns(ctx context.Context, s chunk.Session, before tim
 		run, _, _ := strings.Cut(strings.TrimPrefix(m.Subject, prefix), ".")
 		if !m.Stored.Before(before) || keep(run) {
 			continue
+		}
+		if q, err := control.DecodeQueued(s, strings.TrimPrefix(m.Subject, b.subject("")), m.Data); err == nil && q.Open() {
+			continue // its run has not begun
 		}
 		if _, err := b.api.PurgeRetry(ctx, b.cfg.RetryTimeout, b.stream(), m.Subject, from); err != nil {
 			return fmt.Errorf("forget the inbox of %s: %w", s, err)

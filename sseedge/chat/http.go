@@ -49,6 +49,8 @@ func (s *Service) routes() []httpkit.Route {
 	}
 	run := route("agui", http.MethodPost, aguiPath, auth.ScopeRead, s.agui, posted)
 	run.AnyOf = auth.ScopeChat | auth.ScopeAnswer
+	withdraw := route("chat_withdraw", http.MethodPost, chatPath+"/withdraw", auth.ScopeRead, s.withdraw, nil) // of the client's own messages, or with ScopeStop
+	withdraw.AnyOf = auth.ScopeChat | auth.ScopeStop
 	return []httpkit.Route{
 		run,
 		post(chatsPath),
@@ -57,6 +59,8 @@ func (s *Service) routes() []httpkit.Route {
 		stream(chatPath + "/stream"),
 		route("chat_snapshot", http.MethodGet, chatPath+"/snapshot", auth.ScopeRead, s.snapshot, nil),
 		route("chat_stop", http.MethodPost, chatPath+"/stop", auth.ScopeStop, s.stop, nil),
+		route("chat_queue", http.MethodGet, chatPath+"/queue", auth.ScopeRead, s.queue, nil),
+		withdraw,
 		route("chat_answers", http.MethodPost, chatPath+"/answers", auth.ScopeAnswer, s.answers, nil),
 	}
 }

@@ -59,9 +59,9 @@ func TestAnswersAreDocumented(t *testing.T) {
 			ask(http.MethodGet, path+"?agentType=other", "", nil)
 		}
 	}
-	for _, path := range []string{"/snapshot", "/stop", "/answers"} {
+	for _, path := range []string{"/snapshot", "/stop", "/answers", "/queue", "/withdraw"} {
 		method := http.MethodPost
-		if path == "/snapshot" {
+		if path == "/snapshot" || path == "/queue" {
 			method = http.MethodGet
 		}
 		ask(method, path+"?agentType=other", `{"toolCallId":"c1","result":1}`, nil)
@@ -103,6 +103,10 @@ func TestAnswersAreDocumented(t *testing.T) {
 	quiet := newEnv(t).newEdge(func(cfg *edgeConfig) { cfg.edge.Views = all })
 	quiet.open(http.MethodPost, "", chatBody("", user("u1", "hi")), nil).until("start(msg-1)")
 	e = quiet
+	quiet.open(http.MethodPost, "", send("queue", user("u2", "and?")), nil)
+	ask(http.MethodGet, "/queue"+agent, "", nil)
+	ask(http.MethodPost, "/withdraw"+agent, `{"messageId":"u2"}`, nil)
+	ask(http.MethodPost, "/withdraw", `{"messageId":"u2"}`, nil)
 	ask(http.MethodPost, "/stop"+agent, `{"reason":"enough"}`, nil)
 	ask(http.MethodGet, "/snapshot", "", nil)
 	for _, what := range doc.Unseen("chat") {

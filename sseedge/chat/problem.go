@@ -19,6 +19,8 @@ const (
 	codeUnknownCall = "CALL_NOT_FOUND"
 	codeExpiredCall = "CALL_EXPIRED"
 	codeWrongInput  = "INPUT_MISMATCH"
+	codeQueueFull   = "QUEUE_FULL"
+	codeNotQueued   = "NOT_QUEUED"
 )
 
 // problemOf returns the problem of a refusal, nil for none.
@@ -63,6 +65,8 @@ var problems = map[conversation.Reason]*httpkit.Problem{
 	conversation.ReasonAnswered:      httpkit.NewProblem(http.StatusConflict, codeAnswered, "this question was answered already", ""),
 	conversation.ReasonExpired:       httpkit.NewProblem(http.StatusGone, codeExpiredCall, "the time for this answer is over", ""),
 	conversation.ReasonContended:     contended,
+	conversation.ReasonQueueFull:     queueFull,
+	conversation.ReasonNotQueued:     notQueued,
 	conversation.ReasonTooManyRuns:   httpkit.TenantRuns,
 	conversation.ReasonFull:          httpkit.SessionFull,
 	conversation.ReasonNoStorage:     httpkit.NoStorage,
@@ -80,6 +84,8 @@ var (
 	unknownAgent = httpkit.Invalid("there is no such agent")
 	running      = httpkit.NewProblem(http.StatusConflict, codeExecution, "an answer is already running; wait for it or stop it", "")
 	delegating   = httpkit.NewProblem(http.StatusConflict, codeExecution, "the answer waits for other agents; wait for it or stop it", "")
+	queueFull    = httpkit.NewProblem(http.StatusConflict, codeQueueFull, "16 messages, or 1 MiB of them, wait already; wait, or withdraw one", "")
+	notQueued    = httpkit.NewProblem(http.StatusConflict, codeNotQueued, "the message does not wait: it was withdrawn, or its answer has begun", "")
 	changed      = httpkit.NewProblem(http.StatusConflict, codeExecution, "the conversation has changed; load it again", "")
 	noMessage    = httpkit.Invalid("no message to regenerate")
 	streamLost   = httpkit.NewProblem(http.StatusGone, codeFailed, "the answer cannot be shown any more; load the conversation again", "")

@@ -55,6 +55,7 @@ func (s *Service) receive(w http.ResponseWriter, r *http.Request, to target) (of
 func requestOf(in aisdk.ChatInput) conversation.Request {
 	req := conversation.Request{
 		AgentType: in.AgentType, Post: true, Trigger: conversation.Submit, MessageID: in.MessageID, Turn: turnInput(in.Messages), Params: in.Params, Nonce: rand.Text(),
+		Mode: conversation.Mode(in.Mode),
 	}
 	if in.Regenerate {
 		req.Trigger = conversation.Regenerate

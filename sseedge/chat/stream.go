@@ -2,6 +2,7 @@ package chat
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"net/http"
@@ -45,6 +46,7 @@ func (s *Service) serve(
 	st := &stream{service: s, plan: plan, state: state, buffer: streamOpen(), counts: counts}
 	st.message = message{aisdk.New(plan.MessageID, s.cfg.Dialect), of.view}
 	st.awaited = s.await(state.Session, state.AgentType, plan.Run)
+	st.awaited.queued, st.awaited.logic = plan.Queued, of.logic
 	defer st.close()
 	ctx, leave, ok := s.surface.Streams.Enter(r.Context())
 	if !ok {
@@ -106,11 +108,11 @@ func (st *stream) prepare(ctx context.Context) *httpkit.Problem {
 // read reads the records of the message once.
 func (st *stream) read(ctx context.Context) (*httpkit.Problem, error) {
 	after, through := st.state.TurnStart, st.state.MaxSeq
-	if st.state.Opening() {
+	if st.opening() {
 		after, through = st.state.Position, st.state.Position.Seq
 	}
 	st.earlier = earlierCalls(&st.state)
-	if err := st.follow(ctx, after, through); err != nil || st.state.Opening() {
+	if err := st.follow(ctx, after, through); err != nil || st.opening() {
 		return nil, err
 	}
 	if err := st.readHistory(ctx); err != nil {
@@ -161,6 +163,7 @@ func (st *stream) write(ctx context.Context) error {
 	case st.plan.Show == conversation.ShowEmpty:
 		st.buffer = append(st.buffer, st.emptyTurn()...)
 		return st.flush()
+	case st.plan.Queued: // the id of the message is known when its run begins
 	case st.state.Opening():
 		st.buffer = st.message.Start(st.buffer)
 	default:
@@ -188,6 +191,9 @@ func (st *stream) write(ctx context.Context) error {
 		case !expiry.Reached(time.Now()):
 			err = st.heartbeat(ctx)
 			tick.Reset(expiry.Wait(st.service.shared.Heartbeat))
+		}
+		if errors.Is(err, errWithdrawn) {
+			return nil
 		}
 		if err != nil {
 			return err
@@ -227,7 +233,7 @@ func (st *stream) flush() error {
 // writeRecord converts a record to frames if it belongs to the message.
 func (st *stream) writeRecord(ctx context.Context, rec chunk.Record) error {
 	own := rec.Session == st.state.Session
-	if st.state.Opening() && st.awaited.id != "" {
+	if st.opening() && st.awaited.id != "" {
 		started, begins := st.begins(rec)
 		if !own || !begins {
 			return nil // of an earlier turn
@@ -250,9 +256,32 @@ func (st *stream) writeRecord(ctx context.Context, rec chunk.Record) error {
 	return nil
 }
 
+// opening reports whether the message begins with a run that has not begun.
+func (st *stream) opening() bool { return st.plan.Queued || st.state.Opening() }
+
+// beginQueued begins the message of a run that has waited for the end of others.
+func (st *stream) beginQueued(ctx context.Context) error {
+	ctx, cancel := st.service.withTimeout(ctx)
+	defer cancel()
+	state, err := st.look(ctx)
+	if err != nil {
+		return err
+	}
+	if state.TurnRun.ID != st.awaited.id {
+		return errOtherMessage // the run has ended already, and the next one has begun
+	}
+	st.message.MessageWriter = aisdk.New(state.Answer, st.service.cfg.Dialect)
+	st.earlier = earlierCalls(&state)
+	st.buffer = st.message.Start(st.buffer)
+	return nil
+}
+
 // checkID checks that the message has the id that was announced. The id was computed before the run was requested: if records follow that state, they may be a
 // whole turn; and if another client requested the run, its number of messages may differ.
 func (st *stream) checkID(ctx context.Context, rec chunk.Record, started chunk.RunStarted) error {
+	if st.plan.Queued {
+		return st.beginQueued(ctx)
+	}
 	if rec.Ordinal == st.state.Position.Ordinal+1 && len(started.Input) == len(st.state.Command.Input) {
 		return nil
 	}
@@ -323,6 +352,10 @@ func (st *stream) heartbeat(ctx context.Context) error {
 		return err
 	}
 	waiting, err := st.awaited.check(ctx)
+	if errors.Is(err, errWithdrawn) {
+		st.buffer = append(st.buffer, st.emptyTurn()...)
+		return cmp.Or(st.flush(), err)
+	}
 	if err != nil || waiting == nil {
 		return err
 	}

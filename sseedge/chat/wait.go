@@ -8,6 +8,7 @@ import (
 
 	"github.com/tailrace/tailrace/chunk"
 	"github.com/tailrace/tailrace/internal/control"
+	"github.com/tailrace/tailrace/internal/conversation"
 )
 
 // awaitedRun is a run that a response waits for. It was requested, and its records may not have begun.
@@ -17,11 +18,16 @@ type awaitedRun struct {
 	agentType string
 	id        string // "" if the response waits for none, or the run has begun
 	reported  bool   // see reportWait
+
+	queued bool                  // its message waits for the end of other runs
+	logic  *conversation.Service // works for the client
 }
 
 func (s *Service) await(session chunk.Session, agentType, run string) awaitedRun {
 	return awaitedRun{service: s, session: session, agentType: agentType, id: run}
 }
+
+var errWithdrawn = errors.New("message withdrawn")
 
 var errRunNotStarted = errors.New("run not started: command removed")
 
@@ -43,8 +49,21 @@ func (a *awaitedRun) check(ctx context.Context) (waiting *control.Command, err e
 		return nil, nil //nolint:nilnil // nothing to report
 	case state.Awaited() == a.id:
 		return a.reportWait(ctx, state.Waiting()), nil
+	case a.queued:
+		return nil, a.checkQueued(ctx)
 	}
 	return nil, errRunNotStarted
+}
+
+// checkQueued checks that the message still waits, and starts what is next if no worker has done that at the end of the run before it.
+func (a *awaitedRun) checkQueued(ctx context.Context) error {
+	switch waits, err := a.logic.ContinueQueue(ctx, a.session, a.agentType, a.id); {
+	case err != nil:
+		a.service.shared.Log.DebugContext(ctx, "messages that wait not available", "session", a.session.String(), "error", err)
+	case !waits:
+		return errWithdrawn
+	}
+	return nil
 }
 
 // reportWait reports once that a command waits for a worker, to the log and to the metrics, and returns the command then.

@@ -1,0 +1,93 @@
+package control
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+
+	"github.com/tailrace/tailrace/chunk"
+	"github.com/tailrace/tailrace/subjects"
+)
+
+// Queued is a message of a user that waits until the run of its session ends, as the command that will then be requested.
+//
+// Its state decides a race of its start with its withdrawal. A message is taken before its command is requested, and started after it. So the process that
+// takes it may crash: the next one finds it taken, and requests the same command again.
+type Queued struct {
+	Command  Command // an Execute with ModeQueued; without Input, Params and By when the message does not wait any more
+	First    bool    // it starts before those that are not
+	State    QueuedState
+	Revision Revision // its position in the inbox
+}
+
+// QueuedState is the state of a Queued.
+type QueuedState string
+
+// The states.
+const (
+	QueuedWaiting   QueuedState = "waiting"
+	QueuedTaken     QueuedState = "taken" // its command is being requested
+	QueuedStarted   QueuedState = "started"
+	QueuedWithdrawn QueuedState = "withdrawn"
+)
+
+// ModeQueued is the mode of the command of a message that has waited in the inbox. A worker starts it only if the inbox has the message.
+const ModeQueued = "queued"
+
+// ErrNotQueued reports a message that does not wait any more.
+var ErrNotQueued = errors.New("message does not wait")
+
+// Open reports whether the message is to be started.
+func (q Queued) Open() bool { return q.State == QueuedWaiting || q.State == QueuedTaken }
+
+// To returns the message in another state, or ErrNotQueued if it cannot get there.
+func (q Queued) To(state QueuedState) (Queued, error) {
+	if !q.Open() || q.State == QueuedTaken && state == QueuedWithdrawn {
+		return q, ErrNotQueued
+	}
+	if q.State = state; !q.Open() {
+		q.Command.Input, q.Command.Params, q.Command.By = nil, nil, nil
+	}
+	return q, nil
+}
+
+type queuedValue struct {
+	Version int             `json:"version"`
+	State   QueuedState     `json:"state"`
+	First   bool            `json:"first,omitempty"`
+	Command json.RawMessage `json:"command"`
+}
+
+// Encode returns a message as the value of its key.
+func (q Queued) Encode() ([]byte, error) {
+	if err := q.Command.Validate(); err != nil {
+		return nil, err
+	}
+	command, err := q.Command.Encode()
+	if err != nil {
+		return nil, err
+	}
+	return marshal(queuedValue{Version: inboxVersion, State: q.State, First: q.First, Command: command})
+}
+
+// DecodeQueued reads the value of a key. The command is of the session and the run that the key names.
+func DecodeQueued(s chunk.Session, key string, data []byte) (Queued, error) {
+	var v queuedValue
+	if err := unmarshal(data, &v, &v.Version); err != nil {
+		return Queued{}, err
+	}
+	var named struct {
+		AgentType string `json:"agentType"`
+	}
+	if err := json.Unmarshal(v.Command, &named); err != nil {
+		return Queued{}, fmt.Errorf("%w: %w", ErrMalformed, err)
+	}
+	c, err := DecodeBody(v.Command, s.Tenant, named.AgentType, s.ID)
+	if err != nil {
+		return Queued{}, err
+	}
+	if want, err := subjects.InboxQueuedKey(s, c.RunID); err != nil || want != key || c.Session != s || c.Kind != Execute || c.Mode != ModeQueued {
+		return Queued{}, fmt.Errorf("%w: command %s does not belong under %s", ErrMalformed, c.ID(), key)
+	}
+	return Queued{Command: c, First: v.First, State: v.State}, nil
+}
