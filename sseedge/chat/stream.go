@@ -13,6 +13,7 @@ import (
 	"github.com/tailrace/tailrace/internal/conversation"
 	"github.com/tailrace/tailrace/internal/httpkit"
 	"github.com/tailrace/tailrace/internal/sse"
+	"github.com/tailrace/tailrace/projector/fold"
 )
 
 // stream is one response with a message. It runs on the goroutine of its request.
@@ -259,28 +260,44 @@ func (st *stream) writeRecord(ctx context.Context, rec chunk.Record) error {
 // opening reports whether the message begins with a run that has not begun.
 func (st *stream) opening() bool { return st.plan.Queued || st.state.Opening() }
 
-// beginQueued begins the message of a run that has waited for the end of others.
-func (st *stream) beginQueued(ctx context.Context) error {
+// beginQueued begins the message of a run that has waited for the end of others. The id of the answer follows from its question: that run may have ended by now,
+// and the next one may have begun.
+func (st *stream) beginQueued(ctx context.Context, started chunk.RunStarted) error {
 	ctx, cancel := st.service.withTimeout(ctx)
 	defer cancel()
-	state, err := st.look(ctx)
+	state, snap, err := st.service.logic.LoadPage(ctx, st.state.Session, st.state.AgentType)
 	if err != nil {
 		return err
 	}
-	if state.TurnRun.ID != st.awaited.id {
-		return errOtherMessage // the run has ended already, and the next one has begun
+	answer := state.Answer
+	if state.TurnRun.ID == st.awaited.id {
+		st.earlier = earlierCalls(&state)
+	} else if answer = answerToTurn(snap.Inputs(), started.Input); answer == "" {
+		return errOtherMessage
 	}
-	st.message.MessageWriter = aisdk.New(state.Answer, st.service.cfg.Dialect)
-	st.earlier = earlierCalls(&state)
+	st.message.MessageWriter = aisdk.New(answer, st.service.cfg.Dialect)
 	st.buffer = st.message.Start(st.buffer)
 	return nil
+}
+
+// answerToTurn returns the id of the answer to the messages of a turn, "" if the log does not have them.
+func answerToTurn(all []fold.Input, turn []chunk.InputMessage) string {
+	if len(turn) == 0 || turn[len(turn)-1].ClientMessageID == nil {
+		return ""
+	}
+	for _, in := range all {
+		if in.ClientID == *turn[len(turn)-1].ClientMessageID {
+			return fold.MessageID(in.Index + 1)
+		}
+	}
+	return ""
 }
 
 // checkID checks that the message has the id that was announced. The id was computed before the run was requested: if records follow that state, they may be a
 // whole turn; and if another client requested the run, its number of messages may differ.
 func (st *stream) checkID(ctx context.Context, rec chunk.Record, started chunk.RunStarted) error {
 	if st.plan.Queued {
-		return st.beginQueued(ctx)
+		return st.beginQueued(ctx, started)
 	}
 	if rec.Ordinal == st.state.Position.Ordinal+1 && len(started.Input) == len(st.state.Command.Input) {
 		return nil
