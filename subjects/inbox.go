@@ -1,6 +1,10 @@
 package subjects
 
-import "github.com/tailrace/tailrace/chunk"
+import (
+	"strings"
+
+	"github.com/tailrace/tailrace/chunk"
+)
 
 const inboxToken = ".inbox."
 
@@ -36,6 +40,22 @@ func InboxQueuedKey(s chunk.Session, run string) (string, error) {
 // InboxQueuedKeys returns the filter <tenant>.<root>.<session>.*.queued of all messages of a session that wait. The error is a *TokenError.
 func InboxQueuedKeys(s chunk.Session) (string, error) {
 	return valid(inboxSession(s)+".*.queued", CheckSession(s))
+}
+
+// InboxAllQueuedKeys returns the filter *.*.*.*.queued of all messages that wait.
+func InboxAllQueuedKeys() string { return "*.*.*.*.queued" }
+
+// ParseInboxQueuedKey returns the session of a key of InboxQueuedKey. The error is a *ParseError.
+func ParseInboxQueuedKey(key string) (chunk.Session, error) {
+	tokens := strings.Split(key, ".")
+	if len(tokens) != 5 || tokens[4] != "queued" {
+		return chunk.Session{}, newParseError(key, "want <tenant>.<root>.<session>.<run>.queued", nil)
+	}
+	s, err := parseSession(tokens[0], tokens[1], tokens[2])
+	if err != nil {
+		return chunk.Session{}, newParseError(key, err.Error(), err)
+	}
+	return s, nil
 }
 
 // InboxSessionKeys returns the filter <tenant>.<root>.<session>.> of all keys of the runs of s. The error is a *TokenError.

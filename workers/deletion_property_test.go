@@ -39,7 +39,7 @@ var (
 // treesOfABatch is the number of trees that share a sweep.
 const treesOfABatch = 200
 
-// Random conversations with sub-agents are deleted in every phase. A process of each is stalled at any of its writes: a worker, a projector, or one that stores an
+// Random conversations with sub-agents and with messages that wait are deleted in every phase. A process of each is stalled at any of its writes: a worker, a projector, or one that stores an
 // answer or a dead letter. It continues after the deletion, perhaps after the session has started again, or dies. The deletion is done by one process or two
 // at a time, or by one that dies and then by another. After the sweeps of an hour later no byte of the deleted content is in any stream, and what has started
 // again is complete.
@@ -277,6 +277,13 @@ func (tr *tree) run() error {
 	}
 	if err := tr.workers.queue.Request(ctx, c, 0); err != nil {
 		return err
+	}
+	if tr.random.IntN(2) == 0 { // a message waits
+		next := c
+		next.RunID, next.Mode, next.Issued = "q1", control.ModeQueued, time.Now()
+		if err := tr.workers.inbox.Enqueue(ctx, control.Queued{Command: next, State: control.QueuedWaiting}); err != nil {
+			return err
+		}
 	}
 	for range tr.random.IntN(9) {
 		if err := tr.act(ctx, tr.component, tr.random); err != nil {

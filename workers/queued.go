@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"slices"
+	"time"
 
 	"github.com/tailrace/tailrace/chunk"
 	"github.com/tailrace/tailrace/internal/control"
@@ -24,7 +25,7 @@ func (w *Workers) startQueued(ctx context.Context, s chunk.Session, load func() 
 		return err
 	}
 	snap, err := load()
-	if err != nil || runPhase(snap, snap.Run.ID) != phaseDone {
+	if err != nil || snap.Run.ID == "" || isDeleted(snap) || runPhase(snap, snap.Run.ID) != phaseDone {
 		return err
 	}
 	err = conversation.StartQueued(ctx, w.inbox, next, func(c control.Command) error { return w.requestAfter(ctx, c, snap) })
@@ -34,11 +35,25 @@ func (w *Workers) startQueued(ctx context.Context, s chunk.Session, load func() 
 	return err
 }
 
-// isWaiting reports whether the inbox has the message of a command that has waited there: a process may have taken it, and requested the command after the
+// isOfQueue reports whether a command is that of a message that has waited.
+func isOfQueue(c control.Command) bool {
+	return c.Kind == control.Execute && c.Mode == control.ModeQueued
+}
+
+// isQueued reports whether the inbox has the message of a command that has waited there: a process may have taken it, and requested the command after the
 // deletion of the session.
-func (j *commandJob) isWaiting(ctx context.Context) (bool, error) {
-	all, err := j.w.inbox.Queued(ctx, j.cmd.Session)
-	return slices.ContainsFunc(all, func(q control.Queued) bool {
-		return q.Command.RunID == j.cmd.RunID && q.State != control.QueuedWithdrawn
-	}), err
+func (w *Workers) isQueued(ctx context.Context, c control.Command) (bool, error) {
+	all, err := w.inbox.Queued(ctx, c.Session)
+	return slices.ContainsFunc(all, func(q control.Queued) bool { return q.Command.RunID == c.RunID && q.State != control.QueuedWithdrawn }), err
+}
+
+// sweepQueued starts the messages that wait although the run before them has ended: it had no worker, and no response waits. Without a session there is nothing to
+// wait for: the edge that has stored the message starts it.
+func (r *Reaper) sweepQueued(ctx context.Context, w *Workers, now time.Time, failed *int) error {
+	sessions, err := w.inbox.QueuedBefore(ctx, now.Add(-commandAge))
+	for _, s := range sessions {
+		err := w.startQueued(ctx, s, func() (fold.Snapshot, error) { return w.snapshot(ctx, s) })
+		r.report(ctx, s, err, failed)
+	}
+	return err
 }

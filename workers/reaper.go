@@ -273,7 +273,7 @@ type Heads interface {
 const sweepBatch = 500
 
 // Sweep abandons the runs without a worker, and ends the runs of commands that no worker has started by three quarters
-// of the age at which they expire: they fail with CodeRunAbandoned, with their input in the log. It resumes suspended runs that have all answers. It reads the headers of
+// of the age at which they expire: they fail with CodeRunAbandoned, with their input in the log. It resumes suspended runs that have all answers, and starts messages that wait for a run that has ended. It reads the headers of
 // all heads. A session that fails does not stop the
 // sweep. Ages are by the time of the server; the error is jsclient.ErrClock, and nothing is ended, if that of this host differs by more than a minute.
 func (r *Reaper) Sweep(ctx context.Context, heads Heads) error {
@@ -287,7 +287,7 @@ func (r *Reaper) Sweep(ctx context.Context, heads Heads) error {
 		return err
 	}
 	failed := 0
-	err = errors.Join(r.sweepCommands(ctx, w, now, &failed), r.sweepRuns(ctx, w, now, heads, &failed))
+	err = errors.Join(r.sweepCommands(ctx, w, now, &failed), r.sweepRuns(ctx, w, now, heads, &failed), r.sweepQueued(ctx, w, now, &failed))
 	if err == nil && failed > 0 {
 		err = fmt.Errorf("%d sessions failed", failed)
 	}
@@ -353,8 +353,8 @@ func (w *Workers) sweepSuspended(ctx context.Context, s chunk.Session) error {
 // commandAge is the age from which on the sweep examines a command.
 const commandAge = 2 * time.Minute
 
-// sweepCommands ends the runs of commands that expire soon, and removes the commands of sub-agents that no call waits for: a stalled worker requested them
-// after the deletion of the tree.
+// sweepCommands ends the runs of commands that expire soon, and removes the commands of sub-agents that no call waits for, and of messages that the inbox does not
+// have: a stalled worker requested them after the deletion of the tree.
 func (r *Reaper) sweepCommands(ctx context.Context, w *Workers, now time.Time, failed *int) error {
 	maxAge, err := w.queue.MaxAge(ctx)
 	if err != nil {
@@ -367,7 +367,7 @@ func (r *Reaper) sweepCommands(ctx context.Context, w *Workers, now time.Time, f
 		if err != nil {
 			return err
 		}
-		if c.Parent != nil {
+		if c.Parent != nil || isOfQueue(c.Command) {
 			r.report(ctx, c.Session, w.removeUnwanted(ctx, c.Command), failed)
 		}
 		if expires := maxAge > 0 && !c.Stored.After(now.Add(-maxAge/4*3)); expires && (c.Kind == control.Execute || c.Kind == control.Resume) {
@@ -377,13 +377,17 @@ func (r *Reaper) sweepCommands(ctx context.Context, w *Workers, now time.Time, f
 	return nil
 }
 
-// removeUnwanted removes the command of a sub-agent that has no run and that no call waits for.
+// removeUnwanted removes a command that has no run, of a sub-agent that no call waits for or of a message that the inbox does not have.
 func (w *Workers) removeUnwanted(ctx context.Context, c control.Command) error {
 	snap, err := w.snapshot(ctx, c.Session)
 	if err != nil || runPhase(snap, c.RunID) != phaseNone {
 		return err
 	}
-	if _, call, err := w.callOf(ctx, c); call != nil || err != nil {
+	if isOfQueue(c) {
+		if wanted, err := w.isQueued(ctx, c); wanted || err != nil {
+			return err
+		}
+	} else if _, call, err := w.callOf(ctx, c); call != nil || err != nil {
 		return err
 	}
 	_, err = w.queue.DeleteSession(ctx, c.Session)

@@ -18,8 +18,8 @@ func (j *commandJob) isWanted(ctx context.Context, snap fold.Snapshot) (bool, er
 	if removed, err := j.isRemoved(ctx, snap); removed || err != nil {
 		return false, err
 	}
-	if j.cmd.Kind == control.Execute && j.cmd.Mode == control.ModeQueued {
-		return j.isWaiting(ctx)
+	if isOfQueue(j.cmd) {
+		return j.w.isQueued(ctx, j.cmd)
 	}
 	if j.cmd.Parent == nil {
 		return true, nil

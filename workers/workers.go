@@ -68,6 +68,7 @@ type (
 		Enqueue(ctx context.Context, m control.Queued) error // for users of the simulation
 		Queued(ctx context.Context, s chunk.Session) ([]control.Queued, error)
 		SetQueued(ctx context.Context, s chunk.Session, run string, state control.QueuedState) error
+		QueuedBefore(ctx context.Context, before time.Time) ([]chunk.Session, error)
 	}
 	snapshotReader interface {
 		Snapshot(ctx context.Context, s chunk.Session) (fold.Snapshot, error)

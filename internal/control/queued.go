@@ -14,10 +14,9 @@ import (
 // Its state decides a race of its start with its withdrawal. A message is taken before its command is requested, and started after it. So the process that
 // takes it may crash: the next one finds it taken, and requests the same command again.
 type Queued struct {
-	Command  Command // an Execute with ModeQueued; without Input, Params and By when the message does not wait any more
-	First    bool    // it starts before those that are not
-	State    QueuedState
-	Revision Revision // its position in the inbox
+	Command Command // an Execute with ModeQueued; without Input, Params and By when the message does not wait any more
+	First   bool    // it starts before those that are not
+	State   QueuedState
 }
 
 // QueuedState is the state of a Queued.
@@ -36,6 +35,43 @@ const ModeQueued = "queued"
 
 // ErrNotQueued reports a message that does not wait any more.
 var ErrNotQueued = errors.New("message does not wait")
+
+// The bounds of the messages that wait in a session.
+const (
+	MaxQueued      = 16
+	MaxQueuedBytes = 1 << 20 // of their texts, files, metadata and parameters
+)
+
+// ErrQueueFull reports a message that has no place among those that wait.
+var ErrQueueFull = errors.New("too many messages wait")
+
+// CheckRoom returns ErrQueueFull if a message has no place among the stored ones.
+func (q Queued) CheckRoom(stored []Queued) error {
+	n, bytes := 1, q.size()
+	for _, other := range stored {
+		if other.Open() {
+			n, bytes = n+1, bytes+other.size()
+		}
+	}
+	if n > MaxQueued || bytes > MaxQueuedBytes {
+		return ErrQueueFull
+	}
+	return nil
+}
+
+func (q Queued) size() int {
+	n := len(q.Command.Params)
+	for _, m := range q.Command.Input {
+		n += len(m.Content)
+		for _, f := range m.Files {
+			n += len(f.URL)
+		}
+		if m.Metadata != nil {
+			n += len(*m.Metadata)
+		}
+	}
+	return n
+}
 
 // Open reports whether the message is to be started.
 func (q Queued) Open() bool { return q.State == QueuedWaiting || q.State == QueuedTaken }

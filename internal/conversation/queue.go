@@ -10,12 +10,6 @@ import (
 	"github.com/tailrace/tailrace/internal/control"
 )
 
-// The bounds of the messages that wait in a session. Requests at the same time do not see each other, so a session can exceed them by the number of them.
-const (
-	MaxQueued      = 16
-	MaxQueuedBytes = 1 << 20 // of their texts, files and metadata
-)
-
 // waits reports whether a new message waits. One that interrupts answers a question that the run asks the user: the calls are abandoned, as without a mode.
 func (state *State) waits(mode Mode) bool {
 	return state.working() || state.suspended() && (mode == ModeQueue || state.awaitsSubAgents())
@@ -40,9 +34,6 @@ func decideQueued(req Request, state *State, requested intent) Plan {
 	}
 	c := requested.command
 	c.Kind, c.Mode, c.Session, c.AgentType, c.Params = control.Execute, control.ModeQueued, state.Session, state.AgentType, req.Params
-	if n, bytes := sizeOf(state.Queue); n >= MaxQueued || bytes+inputBytes(c) > MaxQueuedBytes {
-		return refuseWith(ReasonQueueFull)
-	}
 	return Plan{Path: PathQueue, Queued: &control.Queued{Command: c, First: req.Mode == ModeInterrupt, State: control.QueuedWaiting}}
 }
 
@@ -82,30 +73,6 @@ func (state *State) queuedRun(run string) *control.Queued {
 // isQueued reports whether a message waits or has waited: the next one does not take it along.
 func (state *State) isQueued(message string) bool {
 	return message != "" && state.queuedRun(control.ExecuteRunID(state.Session, message)) != nil
-}
-
-func sizeOf(all []control.Queued) (n, bytes int) {
-	for _, q := range all {
-		if q.Open() {
-			n++
-			bytes += inputBytes(q.Command)
-		}
-	}
-	return n, bytes
-}
-
-func inputBytes(c control.Command) int {
-	n := len(c.Params)
-	for _, m := range c.Input {
-		n += len(m.Content)
-		for _, f := range m.Files {
-			n += len(f.URL)
-		}
-		if m.Metadata != nil {
-			n += len(*m.Metadata)
-		}
-	}
-	return n
 }
 
 // StartQueued requests the run of a message that waits. request may be called again for the same command, by a process that takes over from one that has
@@ -157,6 +124,9 @@ func (s *Service) carryOutQueued(ctx context.Context, req *Request, plan *Plan) 
 	err := s.storage(req.Session)
 	if err == nil {
 		err = s.record(ctx, audit.Message, req.Session, q.Command.RunID, "", func() error { return s.ports.Inbox.Enqueue(ctx, *q) })
+	}
+	if errors.Is(err, control.ErrQueueFull) {
+		return refusal(ReasonQueueFull)
 	}
 	if err != nil {
 		return s.Failed(ctx, req.Session, "queue a message", err)

@@ -25,6 +25,9 @@ type Put struct {
 	// ExpectedSeq, if not nil, is the expected sequence of the last message of the subject, 0 for no message.
 	ExpectedSeq *uint64
 
+	// ExpectedFilter, if not empty, is the filter whose last message ExpectedSeq is of, instead of the subject: of writes under it with the same sequence one is stored.
+	ExpectedFilter string
+
 	// RetryTimeout is the retry budget while the outcome is unknown.
 	RetryTimeout time.Duration
 }
@@ -99,7 +102,10 @@ func (c *Client) attempt(ctx context.Context, p Put) (uint64, error) {
 	if p.Stream != "" {
 		opts = append(opts, jetstream.WithExpectStream(p.Stream))
 	}
-	if p.ExpectedSeq != nil {
+	switch {
+	case p.ExpectedFilter != "":
+		opts = append(opts, jetstream.WithExpectLastSequenceForSubject(*p.ExpectedSeq, p.ExpectedFilter))
+	case p.ExpectedSeq != nil:
 		opts = append(opts, jetstream.WithExpectLastSequencePerSubject(*p.ExpectedSeq))
 	}
 	return once(ctx, Policy{For: p.RetryTimeout}, func(ctx context.Context) (uint64, error) {

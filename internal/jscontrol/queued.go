@@ -4,7 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
+	"time"
 
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
@@ -15,9 +17,15 @@ import (
 	"github.com/tailrace/tailrace/subjects"
 )
 
-// Enqueue stores a message that waits. A repetition changes nothing, in whatever state the stored message is. Errors are those of Stop.
+// Enqueue stores a message that waits. A repetition changes nothing, in whatever state the stored message is. The error is control.ErrQueueFull if it has no place
+// among the others, also if several processes store messages at the same time; other errors are those of Stop.
 func (b *Inbox) Enqueue(ctx context.Context, m control.Queued) error {
-	key, err := subjects.InboxQueuedKey(m.Command.Session, m.Command.RunID)
+	s := m.Command.Session
+	key, err := subjects.InboxQueuedKey(s, m.Command.RunID)
+	if err != nil {
+		return fmt.Errorf("enqueue: %w", err)
+	}
+	filter, err := subjects.InboxQueuedKeys(s)
 	if err != nil {
 		return fmt.Errorf("enqueue: %w", err)
 	}
@@ -25,14 +33,39 @@ func (b *Inbox) Enqueue(ctx context.Context, m control.Queued) error {
 	if err != nil {
 		return fmt.Errorf("enqueue: %w", err)
 	}
-	err = b.change(ctx, key, data, func(stored []byte) (bool, error) {
-		_, err := control.DecodeQueued(m.Command.Session, key, stored)
-		return err == nil, err
+	err = b.untilStored(ctx, func(ctx context.Context) error {
+		all, last, err := b.queued(ctx, s, filter)
+		if err != nil || slices.ContainsFunc(all, func(q control.Queued) bool { return q.Command.RunID == m.Command.RunID }) {
+			return err
+		}
+		if err := m.CheckRoom(all); err != nil {
+			return err
+		}
+		return b.put(ctx, jsclient.Put{Msg: nats.NewMsg(b.api.PublishSubject(b.subject(key))), ExpectedSeq: &last, ExpectedFilter: b.subject(filter)}, data)
 	})
 	if err != nil {
 		return fmt.Errorf("enqueue run %s: %w", m.Command.RunID, err)
 	}
 	return nil
+}
+
+// untilStored calls f until the state that it has read is the one after which it has written, and the outcome of that is known.
+func (b *Inbox) untilStored(ctx context.Context, f func(ctx context.Context) error) error {
+	trying, cancel := context.WithTimeout(ctx, b.cfg.RetryTimeout)
+	defer cancel()
+	for {
+		err := f(trying)
+		if errors.Is(err, jsclient.ErrConflict) || errors.Is(err, chunk.ErrUnknownOutcome) && trying.Err() == nil {
+			continue // the stored state decides: an earlier attempt may have been stored
+		}
+		return err
+	}
+}
+
+func (b *Inbox) put(ctx context.Context, p jsclient.Put, data []byte) error {
+	p.Msg.Data, p.Stream, p.RetryTimeout = data, b.stream(), b.cfg.RetryTimeout
+	_, err := b.api.Put(ctx, p)
+	return err
 }
 
 // Queued returns the messages of a session that wait or have waited, in the order of their last change. A malformed one is left out. Errors are those of Answers.
@@ -41,25 +74,64 @@ func (b *Inbox) Queued(ctx context.Context, s chunk.Session) ([]control.Queued, 
 	if err != nil {
 		return nil, fmt.Errorf("queued: %w", err)
 	}
-	var all []control.Queued
+	all, _, err := b.queued(ctx, s, filter)
+	return all, err
+}
+
+// queued returns the messages of a session, and the sequence of the last one that is stored.
+func (b *Inbox) queued(ctx context.Context, s chunk.Session, filter string) (all []control.Queued, last uint64, err error) {
+	for {
+		m, err := b.api.NextRetry(ctx, b.cfg.RetryTimeout, b.stream(), b.subject(filter), last+1)
+		if errors.Is(err, jetstream.ErrMsgNotFound) {
+			return all, last, nil
+		}
+		if err != nil {
+			return nil, 0, fmt.Errorf("messages queued in %s: %w", s, err)
+		}
+		last = m.Seq
+		q, err := control.DecodeQueued(s, strings.TrimPrefix(m.Subject, b.subject("")), m.Data)
+		switch {
+		case err == nil:
+			all = append(all, q)
+		case !errors.Is(err, control.ErrMalformed):
+			return nil, 0, fmt.Errorf("messages queued in %s: %w", s, err)
+		}
+	}
+}
+
+// QueuedBefore returns the sessions that have messages of before a time that wait, each once. A message of a newer build is left to that.
+func (b *Inbox) QueuedBefore(ctx context.Context, before time.Time) ([]chunk.Session, error) {
+	var all []chunk.Session
 	for from := uint64(1); ; {
-		m, err := b.api.NextRetry(ctx, b.cfg.RetryTimeout, b.stream(), b.subject(filter), from)
+		m, err := b.api.NextRetry(ctx, b.cfg.RetryTimeout, b.stream(), b.subject(subjects.InboxAllQueuedKeys()), from)
 		if errors.Is(err, jetstream.ErrMsgNotFound) {
 			return all, nil
 		}
 		if err != nil {
-			return nil, fmt.Errorf("messages queued in %s: %w", s, err)
+			return nil, fmt.Errorf("queued messages: %w", err)
 		}
 		from = m.Seq + 1
-		q, err := control.DecodeQueued(s, strings.TrimPrefix(m.Subject, b.subject("")), m.Data)
-		switch {
-		case err == nil:
-			q.Revision = control.Revision(m.Seq)
-			all = append(all, q)
-		case !errors.Is(err, control.ErrMalformed):
-			return nil, fmt.Errorf("messages queued in %s: %w", s, err)
+		key := strings.TrimPrefix(m.Subject, b.subject(""))
+		s, err := subjects.ParseInboxQueuedKey(key)
+		if err != nil || !m.Stored.Before(before) || slices.Contains(all, s) {
+			continue
+		}
+		if q, err := control.DecodeQueued(s, key, m.Data); err == nil && q.Open() {
+			all = append(all, s)
 		}
 	}
+}
+
+// DeleteQueued removes the messages of a session that wait: no process starts one any more.
+func (b *Inbox) DeleteQueued(ctx context.Context, s chunk.Session) error {
+	filter, err := subjects.InboxQueuedKeys(s)
+	if err == nil {
+		_, err = b.api.PurgeRetry(ctx, b.cfg.RetryTimeout, b.stream(), b.subject(filter), 0)
+	}
+	if err != nil {
+		return fmt.Errorf("forget the messages queued in %s: %w", s, err)
+	}
+	return nil
 }
 
 // SetQueued changes the state of a message. Of a start and a withdrawal at the same time exactly one succeeds; the other is control.ErrNotQueued, as for a message
@@ -69,18 +141,10 @@ func (b *Inbox) SetQueued(ctx context.Context, s chunk.Session, run string, stat
 	if err != nil {
 		return fmt.Errorf("queued message: %w", err)
 	}
-	trying, cancel := context.WithTimeout(ctx, b.cfg.RetryTimeout)
-	defer cancel()
-	for {
-		err := b.setQueued(trying, s, key, state)
-		if errors.Is(err, jsclient.ErrConflict) || errors.Is(err, chunk.ErrUnknownOutcome) && trying.Err() == nil {
-			continue // the stored state decides: an earlier attempt may have been stored
-		}
-		if err != nil {
-			return fmt.Errorf("message of run %s is to be %s: %w", run, state, err)
-		}
-		return nil
+	if err = b.untilStored(ctx, func(ctx context.Context) error { return b.setQueued(ctx, s, key, state) }); err != nil {
+		return fmt.Errorf("message of run %s is to be %s: %w", run, state, err)
 	}
+	return nil
 }
 
 func (b *Inbox) setQueued(ctx context.Context, s chunk.Session, key string, state control.QueuedState) error {
@@ -105,7 +169,5 @@ func (b *Inbox) setQueued(ctx context.Context, s chunk.Session, key string, stat
 	if err != nil {
 		return err
 	}
-	msg := &nats.Msg{Subject: b.api.PublishSubject(b.subject(key)), Data: data}
-	_, err = b.api.Put(ctx, jsclient.Put{Msg: msg, Stream: b.stream(), ExpectedSeq: &stored.Seq, RetryTimeout: b.cfg.RetryTimeout})
-	return err
+	return b.put(ctx, jsclient.Put{Msg: nats.NewMsg(b.api.PublishSubject(b.subject(key))), ExpectedSeq: &stored.Seq}, data)
 }

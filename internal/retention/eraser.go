@@ -220,6 +220,10 @@ func (e *Eraser) one(ctx context.Context, s chunk.Session, fence bool) (bool, er
 	if d.subject, err = e.cfg.Layout.Subject(s); err != nil {
 		return false, err
 	}
+	// Before them the messages that wait: a process that finds the end of the log would request their runs.
+	if err := e.inbox.DeleteQueued(ctx, s); err != nil {
+		return false, err
+	}
 	// First the commands, which could restart the session: a command is redelivered when its worker is fenced, and another worker would resume the
 	// session from the log. A worker that has got a command before, and has read that there is no data, is fenced by a record. It is appended before the
 	// command is removed, so that the next Delete finds it if this process dies then, and after that, for a worker that has read the first one.

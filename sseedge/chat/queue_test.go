@@ -2,11 +2,17 @@ package chat
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net/http"
 	"strings"
+	"sync/atomic"
 	"testing"
+	"time"
 
+	"github.com/tailrace/tailrace/auth"
+	"github.com/tailrace/tailrace/chunk"
+	"github.com/tailrace/tailrace/producers"
 	"github.com/tailrace/tailrace/workers"
 )
 
@@ -114,4 +120,61 @@ func TestQueueIsBounded(t *testing.T) {
 	if got := e.post("", send("queue", user("u17", "more"))); !strings.HasPrefix(got, "409 ") || !strings.Contains(got, "QUEUE_FULL") {
 		t.Errorf("one too many is %s", got)
 	}
+}
+
+// A message waits for a run that came without a worker: the edge of a response that waits starts it after the end of the run.
+func TestMessageWaitsForARunWithoutWorker(t *testing.T) {
+	w := newEnv(t)
+	e := w.newEdge(func(cfg *edgeConfig) { cfg.edge.Heartbeat = 50 * time.Millisecond })
+	begun, let := make(chan string, 1), make(chan struct{}, 1)
+	let <- struct{}{}
+	w.agents(map[string]workers.Agent{agentType: gated(begun, let)})
+	run, err := w.NewWriter(producers.Config{}).Start(t.Context(), sessionS1, chunk.RunStarted{RunID: "r1", Input: []chunk.InputMessage{{Content: "one"}}}, producers.AgentType(agentType))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := run.Flush(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	second := e.open(http.MethodPost, "", send("queue", user("u2", "two")), nil)
+	want(t, e.get("/queue", nil), `200 {"queued":[{"messageId":"u2","text":"two"}]}`)
+	if err := errors.Join(run.End(t.Context(), nil), run.Close()); err != nil {
+		t.Fatal(err)
+	}
+	want(t, <-begun, "two")
+	if got := second.rest(); !strings.Contains(got, "text-delta(1: two)") {
+		t.Errorf("the answer is %s", got)
+	}
+}
+
+// The author of a message may withdraw it, and a client with the right to stop answers may withdraw all. A client of another tenant, or without the session, gets 404.
+func TestWhoMayWithdraw(t *testing.T) {
+	w := newEnv(t)
+	begun, let := make(chan string, 1), make(chan struct{})
+	w.agents(map[string]workers.Agent{agentType: gated(begun, let)})
+	as := func(tenant, subject string, scopes auth.Scope) *edge {
+		return w.newEdge(func(cfg *edgeConfig) {
+			sessions := auth.Sessions{All: subject != "eve", Own: subject == "eve"}
+			cfg.edge.Authenticator = granting{auth.Grant{Tenant: tenant, Subject: subject, Scopes: scopes, Sessions: sessions}, new(atomic.Int64)}
+		})
+	}
+	ann, bob := as("acme", "ann", auth.ScopeRead|auth.ScopeChat), as("acme", "bob", auth.ScopeRead|auth.ScopeChat)
+	boss, other := as("acme", "boss", auth.ScopeRead|auth.ScopeStop), as("other", "ann", auth.ScopeRead|auth.ScopeChat|auth.ScopeStop)
+	own := as("acme", "eve", auth.ScopeRead|auth.ScopeChat|auth.ScopeStop)
+	ann.open(http.MethodPost, "", chatBody("", user("u1", "one")), nil)
+	want(t, <-begun, "one")
+	ann.open(http.MethodPost, "", send("queue", user("u2", "two")), nil)
+	ann.open(http.MethodPost, "", send("queue", user("u3", "three")), nil)
+	const forbidden = `403 {"error":"the credential does not have this right","code":"FORBIDDEN"}`
+	want(t, bob.post("/withdraw", `{"messageId":"u2"}`), forbidden)
+	want(t, bob.post("", send("interrupt", user("u4", "four"))), forbidden)
+	const none = `404 {"error":"there is no such chat","code":"STREAM_NOT_FOUND"}`
+	want(t, other.get("/queue", nil), none)
+	want(t, other.post("/withdraw", `{"messageId":"u2"}`), none)
+	want(t, own.get("/queue", nil), none)
+	want(t, own.post("/withdraw", `{"messageId":"u2"}`), none)
+	want(t, bob.get("/queue", nil), `200 {"queued":[{"messageId":"u2","text":"two"},{"messageId":"u3","text":"three"}]}`)
+	want(t, ann.post("/withdraw", `{"messageId":"u2"}`), "204")
+	want(t, boss.post("/withdraw", `{"messageId":"u3"}`), "204")
+	want(t, bob.get("/queue", nil), `200 {"queued":[]}`)
 }
