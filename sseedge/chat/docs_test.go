@@ -272,7 +272,7 @@ func TestThePageListsRefusals(t *testing.T) {
 		httpkit.Internal, httpkit.NoStorage, httpkit.TenantRuns, stillRunning, unknownCall, queueFull, notQueued, wrongKind, wrongID, httpkit.TooManyBodies, httpkit.TooManyReads, httpkit.BodyTimeout,
 		httpkit.EdgeLimit, httpkit.TenantLimit, httpkit.AddressLimit, httpkit.SessionLimit, {Status: http.StatusMethodNotAllowed, Code: httpkit.CodeMethod},
 		httpkit.AddressRate, httpkit.SubjectRate, httpkit.TenantRate,
-		problems[conversation.ReasonAnswered], problems[conversation.ReasonWrongInput], problems[conversation.ReasonExpired],
+		problems[conversation.ReasonAnswered], problems[conversation.ReasonWrongInput], problems[conversation.ReasonExpired], problems[conversation.ReasonFull],
 	} {
 		want[fmt.Sprint(p.Status, " ", p.Code)] = true
 	}
