@@ -90,3 +90,7 @@ func (c *Caller) shown(r *Refusal) *Refusal {
 	}
 	return &Refusal{Reason: r.Reason, Text: r.Text, First: &first}
 }
+
+func (c *Caller) isAuthor(of control.Command) bool {
+	return of.By != nil && c.By != nil && of.By.Subject == c.By.Subject
+}

@@ -186,7 +186,7 @@ func (s *Service) WithdrawQueued(ctx context.Context, id chunk.Session, agentTyp
 		return refusal(ReasonNoSession)
 	case q == nil || q.State == control.QueuedWithdrawn:
 		return refusal(ReasonNotQueued)
-	case s.caller.NoStop && !(q.Command.By != nil && s.caller.By != nil && q.Command.By.Subject == s.caller.By.Subject):
+	case s.caller.NoStop && !s.caller.isAuthor(q.Command):
 		return refusal(ReasonForbidden)
 	}
 	err = s.record(ctx, audit.Withdraw, id, run, "", func() error { return s.ports.Inbox.SetQueued(ctx, id, run, control.QueuedWithdrawn) })
@@ -199,11 +199,14 @@ func (s *Service) WithdrawQueued(ctx context.Context, id chunk.Session, agentTyp
 	return nil
 }
 
-// stopFor stops the run in whose place a message is to be answered. The run is the one of the state: after that has ended the run of the message may have begun.
-func (s *Service) stopFor(ctx context.Context, state *State, run string) *Refusal {
+// allow refuses what the caller may not, and otherwise stops the run in whose place a message is to be answered. The run is the one of the state: after that has ended the run of the message may have begun.
+func (s *Service) allow(ctx context.Context, req *Request, state *State, plan *Plan) *Refusal {
+	if p := s.caller.refuses(req, state, plan); p != nil || plan.Path != PathQueued || req.Mode != ModeInterrupt {
+		return p
+	}
 	var err error
 	switch stopped := state.latestRun(); {
-	case stopped == run:
+	case stopped == plan.Stream.Run:
 	case state.Waiting() == nil && state.awaitsSubAgents():
 		abort := control.Command{Kind: control.Abort, Session: state.Session, AgentType: state.AgentType, RunID: stopped}
 		err = s.record(ctx, audit.Abort, state.Session, stopped, "", func() error { return s.request(ctx, abort, state.after()) })

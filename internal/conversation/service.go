@@ -31,13 +31,8 @@ func (s *Service) decide(ctx context.Context, req *Request) (Plan, State) {
 		if optimistic && !plan.executes() {
 			continue
 		}
-		if p := s.caller.refuses(req, &state, &plan); p != nil {
+		if p := s.allow(ctx, req, &state, &plan); p != nil {
 			return refuse(p), state
-		}
-		if plan.Path == PathQueued && req.Mode == ModeInterrupt {
-			if p := s.stopFor(ctx, &state, plan.Stream.Run); p != nil {
-				return refuse(p), state
-			}
 		}
 		if plan.isFinal() {
 			return plan, state
