@@ -160,3 +160,25 @@ func TestSessionLimit(t *testing.T) {
 		t.Errorf("record %d was written after the end %d", after.Position.Ordinal, snap.Position.Ordinal)
 	}
 }
+
+// Events that are sent one by one reach the limit, too: the run fails with the code, and does not stay open.
+func TestSessionLimitOfEvents(t *testing.T) {
+	w := newEnv(t, func(cfg *envConfig) { cfg.producer = producers.Config{MaxSessionBytes: 100_000, Linger: producers.Off} })
+	w.open(openS1)
+	for _, media := range []string{mediaEvent, mediaBatch} {
+		var a answer
+		for n := 0; a.text("code") == ""; n++ {
+			body := fmt.Sprintf(`{"specversion":"1.0","id":"%s-%d","source":"a","type":"text_delta","data":{"delta":%q}}`, media, n, strings.Repeat("x", 10_000))
+			if media == mediaBatch {
+				body = "[" + body + "]"
+			}
+			if a = must(w.edges[0].send(t.Context(), "POST", eventsS1, media, strings.NewReader(body)))(t); n > 20 {
+				t.Fatal("events without an end")
+			}
+		}
+		snap := must(w.Reader.Snapshot(t.Context(), chunk.RootSession(tenant, "s1")))(t)
+		if media == mediaEvent && a.String() != "413 SESSION_LIMIT" || snap.Failure == nil || *snap.Failure.Detail.Code != "framework_session_limit_exceeded" {
+			t.Errorf("%s: %s %.200s, status %s, %+v", media, a, a.body, snap.Status, snap.Failure)
+		}
+	}
+}
