@@ -1,0 +1,53 @@
+package ingest
+
+import (
+	"fmt"
+	"net/http"
+	"strings"
+	"testing"
+)
+
+// The result of a tool of 600 KiB is stored in each dialect. Pages have a reference to it in each dialect, or all of it for a client that asks for it.
+func TestLargeResults(t *testing.T) {
+	w := newEnv(t, nil)
+	result := `"` + strings.Repeat("rows ", 120<<10) + `"`
+	for name, lines := range map[string][]string{
+		"native": {`{"type":"tool_start","toolCallId":"c","toolName":"f","arguments":{}}`, `{"type":"tool_end","toolCallId":"c","toolName":"f","result":` + result + `}`},
+		"aisdk": {
+			`{"type":"start"}`, `{"type":"tool-input-available","toolCallId":"c","toolName":"f","input":{}}`, `{"type":"tool-output-available","toolCallId":"c","output":` + result + `}`,
+			`{"type":"finish"}`,
+		},
+		"agui": {
+			`{"type":"RUN_STARTED","threadId":"t","runId":"r"}`, `{"type":"TOOL_CALL_START","toolCallId":"c","toolCallName":"f"}`, `{"type":"TOOL_CALL_ARGS","toolCallId":"c","delta":"{}"}`,
+			`{"type":"TOOL_CALL_END","toolCallId":"c"}`, `{"type":"TOOL_CALL_RESULT","messageId":"m","toolCallId":"c","content":` + result + `}`,
+			`{"type":"RUN_FINISHED","threadId":"t","runId":"r"}`,
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			session := "/v1/sessions/large-" + name
+			a := w.ask(http.MethodPost, session+"/runs", `{"runId":"r"}`)
+			if a.status != http.StatusCreated {
+				t.Fatal(a)
+			}
+			query := fmt.Sprintf("?epoch=%d", a.number("epoch"))
+			if name != "native" {
+				query += "&dialect=" + name
+			}
+			if a := w.append(session+"/runs/r/chunks"+query, strings.Join(lines, "\n")+"\n"); a.status != http.StatusOK {
+				t.Fatalf("%s %.500s", a, a.body)
+			}
+			for _, dialect := range []string{"native", "aisdk", "agui", "helix", "mastra"} { // pages of Kortyx have no results of tools
+				page := session + "/snapshot?partial=1&dialect=" + dialect
+				if a := w.ask(http.MethodGet, page, ""); a.status == http.StatusBadRequest {
+					continue // a dialect without snapshots
+				} else if a.status != http.StatusOK || strings.Contains(a.body, result[1:100]) || !strings.Contains(a.body, "-tool_end-result-") {
+					t.Errorf("%s: %s %.1000s", dialect, a, a.body)
+				}
+				// A result is a text of JSON in AG-UI: the reference in it stays.
+				if a := w.ask(http.MethodGet, page+"&inline=1048576", ""); strings.Contains(a.body, result) == (dialect == "agui") {
+					t.Errorf("%s inline: %s %.1000s", dialect, a, a.body)
+				}
+			}
+		})
+	}
+}
