@@ -33,7 +33,7 @@ func TestQueueIsBoundedAcrossProcesses(t *testing.T) {
 			text := strings.Repeat("x", row.bytes)
 			var stored atomic.Int64
 			var all sync.WaitGroup
-			for n := range 2 * control.MaxQueued {
+			for n := range 2*row.want + 2 {
 				all.Go(func() {
 					switch err := boxes[n%2].Enqueue(t.Context(), queuedMessage(fmt.Sprint("r", n), text)); {
 					case err == nil:
