@@ -173,7 +173,10 @@ func (s *Service) WithdrawQueued(ctx context.Context, id chunk.Session, agentTyp
 	ctx, cancel := s.withTimeout(ctx)
 	defer cancel()
 	state, _, err := s.loadState(ctx, id, s.typesOf(agentType), runOnly)
-	if err == nil && !state.hidden {
+	if err == nil && (state.hidden || !state.exists()) { // in the same time: the inbox is read for neither
+		return refusal(ReasonNoSession)
+	}
+	if err == nil {
 		state.Queue, err = s.ports.Inbox.Queued(ctx, id)
 	}
 	if err != nil {
@@ -182,8 +185,6 @@ func (s *Service) WithdrawQueued(ctx context.Context, id chunk.Session, agentTyp
 	run := control.ExecuteRunID(id, message)
 	q := state.queuedRun(run)
 	switch {
-	case state.hidden || !state.exists():
-		return refusal(ReasonNoSession)
 	case q == nil || q.State == control.QueuedWithdrawn:
 		return refusal(ReasonNotQueued)
 	case s.caller.NoStop && !s.caller.isAuthor(q.Command):
