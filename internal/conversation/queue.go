@@ -173,10 +173,7 @@ func (s *Service) WithdrawQueued(ctx context.Context, id chunk.Session, agentTyp
 	ctx, cancel := s.withTimeout(ctx)
 	defer cancel()
 	state, _, err := s.loadState(ctx, id, s.typesOf(agentType), runOnly)
-	if err == nil && (state.hidden || !state.exists()) { // in the same time: the inbox is read for neither
-		return refusal(ReasonNoSession)
-	}
-	if err == nil {
+	if err == nil && state.exists() { // a hidden session does not, and is refused in the same time as an unknown one
 		state.Queue, err = s.ports.Inbox.Queued(ctx, id)
 	}
 	if err != nil {
@@ -185,6 +182,8 @@ func (s *Service) WithdrawQueued(ctx context.Context, id chunk.Session, agentTyp
 	run := control.ExecuteRunID(id, message)
 	q := state.queuedRun(run)
 	switch {
+	case !state.exists():
+		return refusal(ReasonNoSession)
 	case q == nil || q.State == control.QueuedWithdrawn:
 		return refusal(ReasonNotQueued)
 	case s.caller.NoStop && !s.caller.isAuthor(q.Command):
