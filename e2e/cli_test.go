@@ -52,7 +52,7 @@ func TestPublishReportsInvalidLines(t *testing.T) {
 	u := newUp(t)
 	u.start(t)
 	good := `{"type":"text_delta","agentId":"a","agentType":"t","timestamp":1,"step":0,"delta":"x"}`
-	huge := `{"type":"custom","agentId":"a","agentType":"t","timestamp":1,"step":0,"eventName":"e","data":"` + strings.Repeat("x", 600<<10) + `"}`
+	huge := `{"type":"state_patch","agentId":"a","agentType":"t","timestamp":1,"step":0,"patches":[{"op":"add","path":"","value":"` + strings.Repeat("x", 600<<10) + `"}]}` // no large value
 	bad := map[string]string{
 		"no object":          `[1]`,
 		"unknown field type": `{"type":"text_delta","agentId":"a","agentType":"t","timestamp":1,"step":0,"delta":7}`,
