@@ -91,7 +91,7 @@ func (e *Eraser) sweepSession(ctx context.Context, head projector.ExpiredHead, n
 func (e *Eraser) removeEarlier(ctx context.Context, s chunk.Session, now time.Time) error {
 	snap, err := e.reader.Head(ctx, s)
 	if errors.Is(err, chunk.ErrUnknownSession) {
-		return nil // deleted again
+		return e.store.DeleteEarlier(ctx, s, 0) // deleted again: its head may not be the tombstone yet
 	}
 	if err != nil {
 		return err
