@@ -47,7 +47,7 @@ func (s *Service) decide(ctx context.Context, req *Request) (Plan, State) {
 			continue
 		}
 		ahead := req.startAhead(ctx, &plan, state)
-		stored, p := s.carryOut(ctx, req, plan, state.Epoch)
+		stored, p := s.carryOut(ctx, req, plan)
 		if p == nil && stored {
 			// The command is stored after the loaded state, so only its run has started since. A stream checks that, see checkID in package chat.
 			state.applyCommand(plan.Command)
@@ -136,7 +136,7 @@ func (p *Plan) asksFor(root chunk.Session) bool {
 // sub-agents than MaxRounds. The next load finds those that were not requested.
 func (s *Service) resumeAgents(ctx context.Context, req *Request, state State, plan Plan) *Refusal {
 	for ; plan.asksFor(state.Session); plan = Decide(*req, state) {
-		if _, p := s.carryOut(ctx, req, plan, state.Epoch); p != nil {
+		if _, p := s.carryOut(ctx, req, plan); p != nil {
 			return p
 		}
 		state.resumed(plan.Command.Session)
@@ -146,7 +146,7 @@ func (s *Service) resumeAgents(ctx context.Context, req *Request, state State, p
 
 // carryOut carries out one step, and reports whether a command of the chat itself was stored. If another request was first, that is not an error: the next load
 // shows its result.
-func (s *Service) carryOut(ctx context.Context, req *Request, plan Plan, epoch chunk.Epoch) (stored bool, p *Refusal) {
+func (s *Service) carryOut(ctx context.Context, req *Request, plan Plan) (stored bool, p *Refusal) {
 	for _, a := range plan.Store {
 		err := s.answer(ctx, a)
 		switch {
@@ -175,7 +175,7 @@ func (s *Service) carryOut(ctx context.Context, req *Request, plan Plan, epoch c
 		if p := s.CheckAgent(c.AgentType); p != nil {
 			return false, p
 		}
-		err := s.storeFiles(ctx, c, epoch+1)
+		err := s.storeFiles(ctx, c)
 		if err == nil {
 			err = checkInput(c)
 		}

@@ -30,7 +30,6 @@ type State struct {
 	Count    int            // number of messages, as fold.Snapshot.MessageCount
 
 	SessionBytes int64 // see chunk.Record
-	Epoch        chunk.Epoch
 
 	Run    fold.Run     // the latest one
 	Past   []fold.Run   // those before it
@@ -120,7 +119,7 @@ func (c *Call) first(clientID string) control.Answer {
 // setSnapshot sets the fields that come from the fold.
 func (state *State) setSnapshot(snap fold.Snapshot) {
 	state.Known, state.Owner = true, snap.Owner
-	state.Status, state.Position, state.Count, state.SessionBytes, state.Epoch = snap.Status, snap.Position, snap.MessageCount(), snap.SessionBytes, snap.Epoch
+	state.Status, state.Position, state.Count, state.SessionBytes = snap.Status, snap.Position, snap.MessageCount(), snap.SessionBytes
 	state.MaxSeq = snap.Position.Seq
 	state.Run, state.Past = snap.Run, snap.PastRuns
 	state.TurnStart, state.Answer, state.TurnRun = snap.TurnStart(), fold.MessageID(snap.TurnMessages()), snap.TurnRun()

@@ -2,6 +2,7 @@ package conversation
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 
@@ -26,18 +27,19 @@ type Values interface {
 	Put(ctx context.Context, s chunk.Session, k values.Key, mediaType string, data []byte) error
 }
 
-// withoutFiles returns messages in which references are in place of the files that are data URLs, if these have half of the bytes that a record can hold. put is
-// called for each of them.
-func withoutFiles(s chunk.Session, next chunk.Epoch, in []chunk.InputMessage, put func(k values.Key, mediaType string, data []byte) error) ([]chunk.InputMessage, error) {
+// hasLargeFiles reports whether the files of messages have half of the bytes that a record can hold.
+func hasLargeFiles(in []chunk.InputMessage) bool {
 	size := 0
 	for _, m := range in {
 		for _, f := range m.Files {
 			size += len(f.URL)
 		}
 	}
-	if size < MaxRecord/2 {
-		return in, nil
-	}
+	return size >= MaxRecord/2
+}
+
+// withoutFiles returns messages in which references are in place of the files that are data URLs. put is called for each of them.
+func withoutFiles(s chunk.Session, next chunk.Epoch, in []chunk.InputMessage, put func(k values.Key, mediaType string, data []byte) error) ([]chunk.InputMessage, error) {
 	in = slices.Clone(in)
 	for i := range in {
 		in[i].Files = slices.Clone(in[i].Files)
@@ -57,12 +59,17 @@ func withoutFiles(s chunk.Session, next chunk.Epoch, in []chunk.InputMessage, pu
 	return in, nil
 }
 
-// storeFiles sets the input of a command without the large files, which it stores for the next run of the session.
-func (s *Service) storeFiles(ctx context.Context, c *control.Command, next chunk.Epoch) error {
-	if s.ports.Values == nil {
+// storeFiles sets the input of a command without the large files, which it stores for the next run of the session. A session that was deleted has an epoch too, and
+// a sweep removes the values of its epochs: those of the next run have a later one.
+func (s *Service) storeFiles(ctx context.Context, c *control.Command) error {
+	if s.ports.Values == nil || !hasLargeFiles(c.Input) {
 		return nil
 	}
-	in, err := withoutFiles(c.Session, next, c.Input, func(k values.Key, mediaType string, data []byte) error {
+	head, err := s.ports.Snapshots.Head(ctx, c.Session)
+	if err != nil && !errors.Is(err, chunk.ErrUnknownSession) {
+		return err
+	}
+	in, err := withoutFiles(c.Session, head.Epoch+1, c.Input, func(k values.Key, mediaType string, data []byte) error {
 		return s.ports.Values.Put(ctx, c.Session, k, mediaType, data)
 	})
 	if err == nil {

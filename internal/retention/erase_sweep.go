@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/tailrace/tailrace/chunk"
+	"github.com/tailrace/tailrace/codec"
 	"github.com/tailrace/tailrace/internal/control"
 	"github.com/tailrace/tailrace/internal/jsclient"
 	"github.com/tailrace/tailrace/projector"
@@ -116,8 +117,9 @@ func (e *Eraser) removeEarlier(ctx context.Context, s chunk.Session, now time.Ti
 	})
 }
 
-// firstEpoch returns the epoch of the first record of a session, which was created at a time in milliseconds, or of the record of the deletion before it: each run
-// before has a lower one. It returns 0 if the log no longer has it, because later runs have higher ones.
+// firstEpoch returns the epoch of the first record of a session, which was created at a time in milliseconds: each run before has a lower one, and so has a file that
+// was stored for the run that a deletion has overtaken. If the log has the record of that deletion first, it is the next one. It is 0 if the log no longer has the
+// first record, because later runs have higher ones.
 func (e *Eraser) firstEpoch(ctx context.Context, s chunk.Session, created int64) (chunk.Epoch, error) {
 	subject, err := e.cfg.Layout.Subject(s)
 	if err != nil {
@@ -128,6 +130,9 @@ func (e *Eraser) firstEpoch(ctx context.Context, s chunk.Session, created int64)
 		return 0, nil
 	}
 	epoch, _, _ := chunk.ParseEventID(m.Header.Get("ce-id"))
+	if rec, malformed := codec.Decode(codec.Stored{Session: s, Seq: chunk.Seq(m.Seq), At: m.Stored, Header: m.Header, Data: m.Data}); malformed == nil && isDeletionRecord(rec) {
+		epoch++
+	}
 	return epoch, err
 }
 
