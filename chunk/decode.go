@@ -22,10 +22,21 @@ func Decode(data []byte) (Chunk, error) {
 	return c, nil
 }
 
-func decode(data []byte) (Chunk, *FieldError) {
+// DecodeUnstored is Decode without MaxValues, for a chunk that a writer has not stored yet: it stores a value that is too large for a record elsewhere.
+func DecodeUnstored(data []byte) (Chunk, error) {
+	c, err := decodeWithin(data, &plainWriterLimits, &writerLimits)
+	if err != nil { // a nil *FieldError must not become an error
+		return Chunk{}, err
+	}
+	return c, nil
+}
+
+func decode(data []byte) (Chunk, *FieldError) { return decodeWithin(data, &plainLimits, &limits) }
+
+func decodeWithin(data []byte, plain, all *rawjson.Limits) (Chunk, *FieldError) {
 	data = rawjson.TrimSpace(data)
 	var buf [12]member // most chunks have fewer: no allocation
-	out, err := outlineOf(data, buf[:])
+	out, err := outlineWithin(data, buf[:], plain, all)
 	if err != nil {
 		return Chunk{}, err
 	}

@@ -11,7 +11,7 @@ import (
 // AppendJSON appends the JSON of c, one line without trailing newline: base members, the body's in schema order, then Extra. An Opaque body is appended
 // unchanged. The same chunk always gives the same bytes. AppendJSON returns a *FieldError for what Decode would reject, and dst unchanged.
 func (c Chunk) AppendJSON(dst []byte) ([]byte, error) {
-	out, err := c.appendTo(dst)
+	out, err := c.appendTo(dst, limits)
 	if err != nil {
 		err.Type = c.Type()
 		return dst, err
@@ -25,7 +25,17 @@ func (c Chunk) Validate() error {
 	return err
 }
 
-func (c Chunk) appendTo(dst []byte) ([]byte, *FieldError) {
+// ValidateUnstored is Validate without MaxValues, see DecodeUnstored.
+func (c Chunk) ValidateUnstored() error {
+	if _, err := c.appendTo(nil, writerLimits); err != nil {
+		err.Type = c.Type()
+		return err
+	}
+	return nil
+}
+
+// appendTo checks the number of values of the whole text at its end.
+func (c Chunk) appendTo(dst []byte, l rawjson.Limits) ([]byte, *FieldError) {
 	if o, ok := c.Body.(Opaque); ok {
 		return c.appendOpaque(dst, o)
 	}
@@ -53,7 +63,7 @@ func (c Chunk) appendTo(dst []byte) ([]byte, *FieldError) {
 		return nil, err
 	}
 	if !p.flat || c.Extra != nil {
-		if info, ok := rawjson.Scan(dst[start:], limits); !ok {
+		if info, ok := rawjson.Scan(dst[start:], l); !ok {
 			return nil, explain(dst[start:], info)
 		}
 	}
@@ -211,7 +221,7 @@ func appendValue(dst []byte, v Value) ([]byte, *FieldError) {
 	case len(text) == 0:
 		return nil, &FieldError{Want: "a JSON value", Got: "white space"}
 	}
-	info, err := checkValue(text)
+	info, err := checkWithin(text, writerLimits)
 	if err != nil {
 		return nil, err
 	}

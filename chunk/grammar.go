@@ -10,9 +10,9 @@ import (
 
 // The texts of these errors are stored with records that cannot be folded, so they do not change.
 
-// checkValue checks that text is one JSON value within the limits without duplicate names.
-func checkValue(text []byte) (rawjson.Info, *FieldError) {
-	info, ok := rawjson.Scan(text, limits)
+// checkWithin checks that text is one JSON value within limits without duplicate names.
+func checkWithin(text []byte, l rawjson.Limits) (rawjson.Info, *FieldError) {
+	info, ok := rawjson.Scan(text, l)
 	if !ok {
 		return info, explain(text, info)
 	}

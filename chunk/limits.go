@@ -4,7 +4,7 @@ package chunk
 // what Decode would reject.
 const (
 	MaxDepth           = 32              // nested objects and arrays, including the chunk itself
-	MaxValues          = 20_000          // JSON values at all levels together
+	MaxValues          = 20_000          // JSON values at all levels together of a record; a writer stores larger values elsewhere
 	MaxName            = 128             // bytes of a member's name, unescaped
 	MaxTypeLength      = 128             // bytes of an unknown type
 	MaxPatchOps        = 1_000           // operations in one state_patch

@@ -18,23 +18,31 @@ type outline struct {
 var (
 	limits      = rawjson.Limits{Levels: MaxDepth, Values: MaxValues, Name: MaxName}
 	plainLimits = rawjson.Limits{Levels: MaxDepth, Values: MaxValues, Name: MaxName, Plain: true}
+
+	// writerLimits are those of chunks that a writer has not stored yet.
+	writerLimits      = rawjson.Limits{Levels: MaxDepth, Name: MaxName}
+	plainWriterLimits = rawjson.Limits{Levels: MaxDepth, Name: MaxName, Plain: true}
 )
 
 // outlineOf checks that text is one JSON object within the limits without duplicate names, and returns its outline. The members are put into scratch,
 // and elsewhere only if it is too small.
 func outlineOf(text []byte, scratch []member) (outline, *FieldError) {
-	if out, _, ok := scan(text, &plainLimits, scratch); ok {
+	return outlineWithin(text, scratch, &plainLimits, &limits)
+}
+
+func outlineWithin(text []byte, scratch []member, plain, all *rawjson.Limits) (outline, *FieldError) {
+	if out, _, ok := scan(text, plain, scratch); ok {
 		out.unescaped = true
 		return out, nil
 	}
-	out, info, ok := scan(text, &limits, scratch)
+	out, info, ok := scan(text, all, scratch)
 	switch {
 	case ok:
 		return out, checkNames(text)
 	case len(text) == 0 || text[0] == '{':
 		return out, explain(text, info)
 	}
-	if _, err := checkValue(text); err != nil {
+	if _, err := checkWithin(text, *all); err != nil {
 		return out, err
 	}
 	return out, &FieldError{Want: "an object", Got: wordFor(text)}

@@ -26,17 +26,16 @@ var asEncodingJSON = json.JoinOptions(
 )
 
 // ValueOf returns the JSON of v as encoding/json writes it, except that text which is not UTF-8 is an error instead of being replaced, and HTML is not
-// escaped. The error is ErrInvalid if the result exceeds the limits of a chunk.
+// escaped. The error is ErrInvalid if the result exceeds the limits of a chunk, but for MaxValues: a writer stores a value that is too large for a record elsewhere.
 func ValueOf(v any) (Value, error) {
 	text, err := json.Marshal(v, asEncodingJSON)
 	if err != nil {
 		return nil, err
 	}
-	checked, bad := appendValue(nil, text)
-	if bad != nil {
+	if _, bad := checkWithin(text, writerLimits); bad != nil {
 		return nil, bad
 	}
-	return checked, nil
+	return text, nil
 }
 
 // IsNull reports whether v is null. The zero Value is.

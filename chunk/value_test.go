@@ -32,6 +32,9 @@ func TestValueOf(t *testing.T) {
 		{"zero number", []json.Number{""}, `[0]`, nil},
 		{"as encoding/json writes it", map[string]any{"b": []byte("x"), "d": time.Second, "t": time.Unix(0, 0).UTC(), "m": map[int]bool{1: true}, "f": 1e21, "n": []any(nil)},
 			`{"b":"eA==","d":1000000000,"f":1e+21,"m":{"1":true},"n":null,"t":"1970-01-01T00:00:00Z"}`, nil},
+		{"more members than a record may have", json.RawMessage("[0" + strings.Repeat(",0", 50_000) + "]"), "[0" + strings.Repeat(",0", 50_000) + "]", nil},
+		{"two members of one name", json.RawMessage(`{"a":1,"a":2}`), "", chunk.ErrInvalid},
+		{"long name", map[string]int{strings.Repeat("x", 129): 1}, "", chunk.ErrInvalid},
 		{"too deep", json.RawMessage(strings.Repeat("[", 40) + strings.Repeat("]", 40)), "", chunk.ErrInvalid},
 	}
 	for _, tt := range tests {

@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/tailrace/tailrace/chunk"
 	"github.com/tailrace/tailrace/projector/fold"
 )
 
@@ -34,6 +35,31 @@ func TestLargeSubagentInput(t *testing.T) {
 	w.Request(c)
 	if got := transcript(w.AwaitStatus(c.Session, fold.Ended)); !strings.HasSuffix(got, `assistant: "true true true"`) {
 		t.Errorf("got\n%s", got[max(0, len(got)-300):])
+	}
+}
+
+// The result of a tool may have more members than a record: it is an object, which the agent gets in full.
+func TestResultWithManyMembers(t *testing.T) {
+	w := newEnv(t)
+	c := execute(uniqueName("s"), "rows", "Go.")
+	rows := make([]string, 50_000)
+	for i := range rows {
+		rows[i] = fmt.Sprintf("row %d %s", i, strings.Repeat("x", 30))
+	}
+	w.serve(w.worker(map[string]Agent{"rows": AgentFunc(func(ctx context.Context, turn *Turn) error {
+		err := turn.Step(ctx, func(ctx context.Context, s *Step) error {
+			call := s.Tool("c", "rows")
+			return errors.Join(call.Start(ctx, struct{}{}), call.End(ctx, rows))
+		})
+		return errors.Join(err, turn.Step(ctx, func(ctx context.Context, s *Step) error {
+			s.MarkFinal()
+			want, err := chunk.ValueOf(rows)
+			return errors.Join(err, s.Text(ctx, fmt.Sprint(turn.Messages()[1].Calls()[0].Output.String() == want.String(), len(want))))
+		}))
+	})}))
+	w.Request(c)
+	if got := transcript(w.AwaitStatus(c.Session, fold.Ended)); !strings.HasSuffix(got, "assistant: true 2138891") {
+		t.Errorf("got\n%.1000s", got[max(0, len(got)-300):])
 	}
 }
 

@@ -31,7 +31,7 @@ func (n *nativeTranslator) Translate(raw []byte) ([]chunk.Chunk, error) {
 	if o, ok := ingestion.Outlined(raw); ok {
 		raw = o.Filled(ingestion.Base{AgentID: n.run.Session, AgentType: n.run.AgentType, Timestamp: 1}) // the step has its own time
 	}
-	c, err := chunk.Decode(raw)
+	c, err := chunk.DecodeUnstored(raw)
 	if err != nil {
 		return nil, err
 	}

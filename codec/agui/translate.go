@@ -133,7 +133,7 @@ func (t *Translator) Translate(raw []byte) ([]chunk.Chunk, error) {
 	understood := known && t.translate(e) // the output of a sub-agent that is not known is not that of the agent
 	valid := t.out[:mark]
 	for _, c := range t.out[mark:] {
-		if c.Validate() != nil {
+		if c.ValidateUnstored() != nil {
 			understood = false
 			continue
 		}

@@ -139,7 +139,7 @@ func (t *Translator) interrupt(v chunk.Value) {
 // emitValid emits a chunk of an event that has several, and reports whether it is valid.
 func (t *Translator) emitValid(a *source, b chunk.Body) bool {
 	c := chunk.Chunk{AgentID: a.session, AgentType: a.kind, Step: a.step, Body: b}
-	if c.Validate() != nil {
+	if c.ValidateUnstored() != nil {
 		return false
 	}
 	t.out = append(t.out, c)

@@ -82,7 +82,7 @@ func (t *Translator) Translate(raw []byte) ([]chunk.Chunk, error) {
 	}
 	known := t.part(p)
 	for _, c := range t.out[first:] {
-		known = known && c.Validate() == nil
+		known = known && c.ValidateUnstored() == nil
 	}
 	if !known {
 		t.out = t.out[:first]

@@ -75,7 +75,7 @@ func (t *Translator) Translate(raw []byte) ([]chunk.Chunk, error) {
 	understood := t.translate(kind, m, whole)
 	valid := t.out[:mark]
 	for _, c := range t.out[mark:] {
-		if c.Validate() != nil {
+		if c.ValidateUnstored() != nil {
 			understood = false
 			continue
 		}

@@ -132,7 +132,7 @@ func (t *Translator) handleChunk(a *agent, whole chunk.Value) {
 	t.unused = outer
 	valid := t.out[:mark]
 	for _, c := range t.out[mark:] {
-		if c.Validate() != nil {
+		if c.ValidateUnstored() != nil {
 			understood = false
 			continue
 		}

@@ -262,7 +262,6 @@ func TestRefused(t *testing.T) {
 		{"no UTF-8", "{\"type\":\"\xff\"}"},
 		{"too deep", `{"type":"data-x","data":` + strings.Repeat("[", 40) + strings.Repeat("]", 40) + `}`},
 		{"far too deep", `{"type":"data-x","data":` + strings.Repeat(`{"a":`, 5000) + "1" + strings.Repeat("}", 5000) + `}`},
-		{"too many values", `{"type":"data-x","data":[0` + strings.Repeat(",0", 20_000) + `]}`},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			tr := New(Config{Session: "s1"})

@@ -169,7 +169,7 @@ func (t *Translator) fail(message, code string, retryable bool) {
 // emit appends a chunk, and reports whether it is valid.
 func (t *Translator) emit(b chunk.Body, extra ...chunk.Member) bool {
 	c := chunk.Chunk{AgentID: t.cfg.Session, AgentType: t.cfg.AgentType, Step: t.step, Body: b, Extra: extra}
-	if c.Validate() != nil {
+	if c.ValidateUnstored() != nil {
 		return false
 	}
 	t.out = append(t.out, c)

@@ -147,7 +147,7 @@ func (p *Publisher) decode(text []byte) (chunk.Chunk, chunk.Session, error) {
 	if s := p.sessions[session.ID]; s != nil {
 		base.AgentType, base.Step = s.agentType, s.step
 	}
-	c, err := chunk.Decode(o.Filled(base))
+	c, err := chunk.DecodeUnstored(o.Filled(base))
 	c.AgentID = session.ID
 	return c, session, err
 }

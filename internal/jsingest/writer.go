@@ -355,7 +355,7 @@ func (w *writer) tryNative(ctx context.Context, number int64, o ingestion.Outlin
 	if isObject {
 		text = o.Filled(ingestion.Base{AgentID: id, AgentType: s.agentType, Timestamp: time.Now().UnixMilli(), Step: s.step})
 	}
-	c, err := chunk.Decode(text)
+	c, err := chunk.DecodeUnstored(text)
 	if err != nil {
 		return withLine(refusal(err), number)
 	}

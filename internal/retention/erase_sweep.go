@@ -118,7 +118,7 @@ func (e *Eraser) removeEarlier(ctx context.Context, s chunk.Session, now time.Ti
 }
 
 // firstEpoch returns the epoch of the first record of a session, which was created at a time in milliseconds: each run before has a lower one, and so has a file that
-// was stored for the run that a deletion has overtaken. If the log has the record of that deletion first, it is the next one. It is 0 if the log no longer has the
+// was stored for a run that did not begin before a deletion. If the log has the record of that deletion first, it is the next one. It is 0 if the log no longer has the
 // first record, because later runs have higher ones.
 func (e *Eraser) firstEpoch(ctx context.Context, s chunk.Session, created int64) (chunk.Epoch, error) {
 	subject, err := e.cfg.Layout.Subject(s)

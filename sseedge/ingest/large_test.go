@@ -7,10 +7,20 @@ import (
 	"testing"
 )
 
-// The result of a tool of 600 KiB is stored in each dialect. Pages have a reference to it in each dialect, or all of it for a client that asks for it.
+// The result of a tool of 600 KiB is stored in each dialect, also one with more members than a record may have. Pages have a reference to it in each dialect, or all of it for a client that asks for it.
 func TestLargeResults(t *testing.T) {
 	w := newEnv(t, nil)
-	result := `"` + strings.Repeat("rows ", 120<<10) + `"`
+	for kind, result := range map[string]string{"text": `"` + strings.Repeat("rows ", 120<<10) + `"`, "rows": `[0` + strings.Repeat(",12345678901", 50_000) + `]`} {
+		w.largeResults(t, kind, result)
+	}
+}
+
+func (w *env) largeResults(t *testing.T, kind, result string) {
+	t.Helper()
+	content := result // a text of JSON
+	if kind == "rows" {
+		content = `"` + result + `"`
+	}
 	for name, lines := range map[string][]string{
 		"native": {`{"type":"tool_start","toolCallId":"c","toolName":"f","arguments":{}}`, `{"type":"tool_end","toolCallId":"c","toolName":"f","result":` + result + `}`},
 		"aisdk": {
@@ -19,12 +29,12 @@ func TestLargeResults(t *testing.T) {
 		},
 		"agui": {
 			`{"type":"RUN_STARTED","threadId":"t","runId":"r"}`, `{"type":"TOOL_CALL_START","toolCallId":"c","toolCallName":"f"}`, `{"type":"TOOL_CALL_ARGS","toolCallId":"c","delta":"{}"}`,
-			`{"type":"TOOL_CALL_END","toolCallId":"c"}`, `{"type":"TOOL_CALL_RESULT","messageId":"m","toolCallId":"c","content":` + result + `}`,
+			`{"type":"TOOL_CALL_END","toolCallId":"c"}`, `{"type":"TOOL_CALL_RESULT","messageId":"m","toolCallId":"c","content":` + content + `}`,
 			`{"type":"RUN_FINISHED","threadId":"t","runId":"r"}`,
 		},
 	} {
-		t.Run(name, func(t *testing.T) {
-			session := "/v1/sessions/large-" + name
+		t.Run(kind+" "+name, func(t *testing.T) {
+			session := "/v1/sessions/large-" + kind + "-" + name
 			a := w.ask(http.MethodPost, session+"/runs", `{"runId":"r"}`)
 			if a.status != http.StatusCreated {
 				t.Fatal(a)
