@@ -27,6 +27,10 @@ type FirehoseConfig struct {
 	// Types limits it to these types. Empty is all. The client reads and drops the others.
 	Types []chunk.Type
 
+	// View, if not nil, returns what handle gets of a record, and false for a record that is left out, as one of another type is. Calls for several partitions
+	// are concurrent.
+	View func(chunk.Record) (shown chunk.Record, ok bool)
+
 	// FromLatest makes an ephemeral firehose, and a durable one that is used for the first time, begin at the present end. Otherwise they begin at the
 	// oldest record.
 	FromLatest bool
@@ -35,13 +39,14 @@ type FirehoseConfig struct {
 	// *chunk.TruncatedError with the reason recreated if the log is not the one of a position any more.
 	After []PartitionPosition
 
-	// Since, if not zero, makes an ephemeral firehose begin with the records that were stored then or later.
+	// Since, if not zero, makes an ephemeral firehose, and a durable one that is used for the first time, begin with the records that were stored then or
+	// later.
 	Since time.Time
 
 	// Until, if not zero, ends Run before the first record that was stored then or later. It may not be in the future.
 	Until time.Time
 
-	// NoFollow ends Run of an ephemeral firehose at the end that each partition has when Run begins.
+	// NoFollow ends Run at the end that each partition has when Run begins. The next Run of a durable firehose continues there.
 	NoFollow bool
 
 	// Commit, if not nil, is called before records are acknowledged: after it returns nil, the server does not deliver anything that was handled in
@@ -160,7 +165,7 @@ func (r *Reader) Firehose(cfg FirehoseConfig) (*Firehose, error) {
 }
 
 // Run delivers until ctx ends, handle, Commit, OnGap or DeadLetter fails, or the log is deleted; it returns that error. It returns nil at the end of a range of
-// Until or NoFollow, and never otherwise. handle is called by one
+// Until or NoFollow, with Unconfirmed when all records before it are confirmed, and never otherwise. handle is called by one
 // goroutine for each partition: with several partitions it must be safe for concurrent use. Within a partition, and so within a session, the calls come in the
 // order of the log.
 //
@@ -227,7 +232,11 @@ func (l *partitionLoop) deliver(ctx context.Context, e *jsreader.Entry) error {
 	if err == nil {
 		var rec chunk.Record
 		if rec, err = decode(e.Message, s); err == nil {
-			if !l.wants(rec.Type) {
+			shown := l.wants(rec.Type)
+			if shown && l.cfg.View != nil {
+				rec, shown = l.cfg.View(rec)
+			}
+			if !shown {
 				return nil
 			}
 			if l.before != nil {

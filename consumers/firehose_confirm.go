@@ -68,6 +68,13 @@ func (c *confirmations) confirm(p *unconfirmed, n int) error {
 	return nil
 }
 
+// wait reports whether records of a partition wait for their confirmation.
+func (c *confirmations) wait(partition int) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.slots != nil && len(c.partitions[partition].records) > 0
+}
+
 // remove forgets the first n records of a partition, so that others may be handled.
 func (c *confirmations) remove(p *unconfirmed, n int) {
 	p.records = p.records[n:]

@@ -10,6 +10,7 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/tailrace/tailrace/chunk"
+	"github.com/tailrace/tailrace/internal/jsclient"
 	"github.com/tailrace/tailrace/internal/jsreader"
 )
 
@@ -21,20 +22,31 @@ type durable struct {
 	handled      uint64             // sequence up to which deliveries are handled
 	unacked      []jsreader.Receipt // of the deliveries that are handled and not acknowledged
 	unackedSince time.Time          // of the first of them
-	commitTimer  *time.Timer        // runs while unacked is not empty
+	commitTimer  *time.Timer        // runs while unacked is not empty, and in a range that ends
 	passed       bool               // to handle: the present delivery, which waits for its confirmation
 	first        uint64             // first sequence of the stream, 0 until handleBatch has requested it
+	part         sequences
+	over         bool // everything of a range that ends is handled
 }
 
 // runDurable reads the consumer that keeps the position on the server.
 func (l *partitionLoop) runDurable(ctx context.Context) error {
 	d := &durable{partitionLoop: l, commitTimer: time.NewTimer(l.cfg.CommitInterval)}
-	d.commitTimer.Stop()
 	defer d.commitTimer.Stop()
+	if l.cfg.bounded() || !l.cfg.Since.IsZero() {
+		var err error
+		if d.part, err = l.sequences(ctx); err != nil {
+			return err
+		}
+	}
+	if !d.part.ends {
+		d.commitTimer.Stop()
+	}
 	// The server serves another program when the one that it serves has sent no request for three quarters of the timeout; a waiting program looks at every
 	// heartbeat whether records without acknowledgement have no reader any more.
 	d.pinned = jsreader.NewPinned(l.reader.client, jsreader.PinnedConfig{
-		Stream: l.stream, Name: l.cfg.Name, Description: "tailrace firehose", Filter: l.filter, FromLatest: l.cfg.FromLatest,
+		Stream: l.stream, Name: l.cfg.Name, Description: "tailrace firehose", Filter: l.filter, FromLatest: l.cfg.FromLatest && l.cfg.Since.IsZero(),
+		Epoch: d.part.epoch, After: d.part.after,
 		Ahead: l.cfg.Batch, Request: l.cfg.Batch, Batch: l.cfg.CommitRecords, AckWait: l.cfg.AckWait, TakeoverTimeout: l.cfg.TakeoverTimeout * 3 / 4,
 		InOrderOnly: true, Wake: d.commitTimer.C, OnWait: l.reportWait,
 		OpenTimeout: l.reader.cfg.OpenTimeout, WarnAfter: l.reader.cfg.OpenTimeout, Heartbeat: min(l.reader.cfg.Heartbeat, l.cfg.TakeoverTimeout/6),
@@ -49,7 +61,10 @@ func (l *partitionLoop) runDurable(ctx context.Context) error {
 		}
 	}
 	err := d.pinned.Run(ctx, d.handleBatch)
-	if errors.Is(err, jsreader.ErrRecreated) {
+	switch {
+	case errors.Is(err, jsreader.ErrEnd):
+		err = nil
+	case errors.Is(err, jsreader.ErrRecreated):
 		err = &chunk.TruncatedError{Reason: chunk.TruncatedRecreated, After: chunk.Seq(max(d.handled, d.pinned.Acknowledged()))}
 	}
 	// The handled records are committed and acknowledged for every reason that ends the loop. Only an error of Commit replaces that reason.
@@ -103,6 +118,10 @@ func (d *durable) handleBatch(ctx context.Context, entries []jsreader.Entry) err
 		if ctx.Err() != nil { // a handler need not look at ctx, and must not get the rest of the batch
 			return context.Cause(ctx)
 		}
+		if d.part.ends && entries[i].Seq > d.part.through { // the next Run gets it
+			d.over = true
+			continue
+		}
 		if err := d.process(ctx, &entries[i]); err != nil {
 			return err
 		}
@@ -110,7 +129,40 @@ func (d *durable) handleBatch(ctx context.Context, entries []jsreader.Entry) err
 			return err
 		}
 	}
-	return d.commitIfDue(ctx, false)
+	if err := d.commitIfDue(ctx, false); err != nil || !d.part.ends {
+		return err
+	}
+	return d.endIfOver(ctx, len(entries) == 0)
+}
+
+// endIfOver ends Run when everything of its range is handled and confirmed. It is called again after CommitInterval without deliveries.
+func (d *durable) endIfOver(ctx context.Context, idle bool) error {
+	if idle && !d.over {
+		var err error
+		if d.over, err = d.isOver(ctx); err != nil {
+			return err
+		}
+	}
+	if d.over && !d.confirmations.wait(d.partition) {
+		return jsreader.ErrEnd
+	}
+	d.commitTimer.Reset(d.cfg.CommitInterval)
+	return nil
+}
+
+// isOver reports whether the log has nothing to deliver of the range any more: its last records may be of other sessions, or removed.
+func (d *durable) isOver(ctx context.Context) (bool, error) {
+	at := max(d.handled, d.pinned.Acknowledged())
+	if at >= d.part.through {
+		return true, nil
+	}
+	next, err := retry(ctx, d.reader, 0, func(ctx context.Context) (jsclient.Message, error) {
+		return d.reader.client.Next(ctx, d.stream, d.filter, at+1)
+	})
+	if errors.Is(err, jsclient.ErrNotFound) {
+		return true, nil
+	}
+	return next.Seq > d.part.through, err
 }
 
 // process handles one delivery. The server redelivers a handled record if its acknowledgement was lost or late.

@@ -11,7 +11,7 @@ import (
 	"github.com/tailrace/tailrace/internal/jsreader"
 )
 
-// sequences is what an ephemeral firehose delivers of one partition.
+// sequences is what a firehose delivers of one partition.
 type sequences struct {
 	epoch   string
 	after   uint64
@@ -24,11 +24,11 @@ type sequences struct {
 func (c FirehoseConfig) bounded() bool { return c.NoFollow || !c.Until.IsZero() }
 
 func (c FirehoseConfig) validateRange(partitions int) error {
-	if c.Name != "" && (len(c.After) > 0 || !c.Since.IsZero() || c.bounded()) {
-		return fmt.Errorf("Name is %q, want none with After, Since, Until and NoFollow", c.Name)
-	}
 	if len(c.After) == 0 {
 		return nil
+	}
+	if c.Name != "" {
+		return fmt.Errorf("Name is %q, want none with After: the server has the position", c.Name)
 	}
 	if !c.Since.IsZero() {
 		return fmt.Errorf("Since is %s, want none with After", c.Since.Format(time.RFC3339))

@@ -19,6 +19,7 @@ import (
 	"github.com/tailrace/tailrace/consumers"
 	"github.com/tailrace/tailrace/internal/metrics"
 	"github.com/tailrace/tailrace/internal/natsauth"
+	"github.com/tailrace/tailrace/internal/view"
 	"github.com/tailrace/tailrace/subjects"
 )
 
@@ -29,6 +30,7 @@ type firehoseFlags struct {
 	ack     string
 	tenant  string
 	types   string
+	view    string
 	format  string
 	ops     bool
 
@@ -45,12 +47,13 @@ func (f *firehoseFlags) register(flags *flag.FlagSet) {
 	flags.StringVar(&f.exec, "exec", "", "command of the shell that gets the lines, and prints the position of the last line that it has stored")
 	flags.StringVar(&f.ack, "ack", "", "when a record is acknowledged: stdin (its position, or that of a later line, is read from standard input) or written (its line was written; what is in the pipe of a reader that dies is lost)")
 	flags.BoolVar(&f.fromStart, "from-start", false, "start with the oldest record instead of the next one; with --durable, at its first use only")
-	flags.Func("after", "start after this `position`, which the last line of an earlier firehose or, with one partition, any line has; if empty, with the oldest record", f.setAfter)
-	flags.Func("since", "start with the records that were stored at this `time`, in RFC 3339, or within an age such as 24h", timeOrAge(&f.since))
+	flags.Func("after", "without --durable: start after this `position`, which the last line of an earlier firehose or, with one partition, any line has; if empty, with the oldest record", f.setAfter)
+	flags.Func("since", "start with the records that were stored at this `time`, in RFC 3339, or within an age such as 24h; with --durable, at its first use only", timeOrAge(&f.since))
 	flags.Func("until", "end before the records that were stored at this `time` or later, in RFC 3339 or as an age; without a start, from the oldest record on", timeOrAge(&f.until))
-	flags.BoolVar(&f.noFollow, "no-follow", false, "end at the present end of the log; without a start, from the oldest record on")
+	flags.BoolVar(&f.noFollow, "no-follow", false, "end at the present end of the log; without a start, from the oldest record on, with --durable after the last acknowledged one")
 	flags.StringVar(&f.tenant, "tenant", "", "sessions of this tenant only; if empty, of all tenants")
 	flags.StringVar(&f.types, "types", "", "comma-separated chunk types; if empty, all types")
+	flags.StringVar(&f.view, "view", "", "show what this `view` of VIEWS shows, and leave out the records that it hides; if empty, everything")
 	flags.StringVar(&f.format, "format", "", "json (a line for each record), cloudevents (a structured event on each line) or text (default: text on a terminal, json otherwise)")
 	flags.BoolVar(&f.ops, "ops", false, "serve probes and metrics on OPS_LISTEN, with the lag of the durable consumer; needs --durable")
 }
@@ -107,8 +110,8 @@ func (f *firehoseFlags) check(t terminal) error {
 		}
 	}
 	switch {
-	case f.durable != "" && (f.after || !f.since.IsZero() || !f.until.IsZero() || f.noFollow):
-		return errors.New("--after, --since, --until and --no-follow are for a firehose without --durable, whose position the server has")
+	case f.durable != "" && f.after:
+		return errors.New("--after is for a firehose without --durable, whose position the server has: want --since or --from-start, which apply at the first use of the name")
 	case starts > 1:
 		return errors.New("want one of --from-start, --after and --since")
 	case f.ops && f.durable == "":
@@ -146,15 +149,23 @@ func runFirehose(ctx context.Context, t terminal, args []string) error {
 	if err := f.check(t); err != nil {
 		return usageError{err}
 	}
+	views, err := cfg.views()
+	if err != nil {
+		return err
+	}
+	shown := views.Get(f.view)
+	if f.view != "" && shown == nil {
+		return usageError{fmt.Errorf("--view is %q, want the name of a view in the file of VIEWS", f.view)}
+	}
 	b, err := connectCommand(ctx, t, natsauth.Analytics, cfg)
 	if err != nil {
 		return err
 	}
 	defer b.close()
-	return f.run(ctx, t, b)
+	return f.run(ctx, t, b, shown)
 }
 
-func (f *firehoseFlags) run(ctx context.Context, t terminal, b *app) error {
+func (f *firehoseFlags) run(ctx context.Context, t terminal, b *app, shown *view.Compiled) error {
 	reader, err := b.reader()
 	if err != nil {
 		return err
@@ -165,6 +176,9 @@ func (f *firehoseFlags) run(ctx context.Context, t terminal, b *app) error {
 	}
 	if f.types != "" {
 		config.Types = splitTypes(f.types)
+	}
+	if shown != nil {
+		config.View = shown.Record
 	}
 	if f.durable != "" { // a closed pipe is an error, and does not end the process before it has released its partitions
 		broken := make(chan os.Signal, 1)
@@ -204,7 +218,10 @@ func (f *firehoseFlags) run(ctx context.Context, t terminal, b *app) error {
 		services.Go(func() error { return confirmed.run(ctx, watched, firehose) })
 	}
 	err = services.Wait()
-	if ctx.Err() == nil && !errors.Is(err, errEnd) {
+	switch {
+	case errors.Is(err, errEnd):
+		return errors.Join(confirmed.failed(), out.printer.end(firehose.Positions()))
+	case ctx.Err() == nil:
 		return errors.Join(err, out.printer.end(nil))
 	}
 	return out.printer.end(firehose.Positions())

@@ -170,6 +170,14 @@ func (r *confirmedReader) end(err error) error {
 	return cmp.Or(err, fmt.Errorf("the command of --exec has ended: %s", r.command.ProcessState))
 }
 
+// failed returns the error of a command that has failed after it had confirmed everything.
+func (r *confirmedReader) failed() error {
+	if r == nil || r.command == nil || r.command.ProcessState.Success() {
+		return nil
+	}
+	return fmt.Errorf("the command of --exec has confirmed all lines, and ended: %s", r.command.ProcessState)
+}
+
 // kill ends a command that does not end. Its children may still have its pipes.
 func (r *confirmedReader) kill() {
 	_ = r.command.Process.Kill() // it may have ended

@@ -21,10 +21,10 @@ import (
 )
 
 // publishCustom writes a run of n records to a session.
-func publishCustom(t *testing.T, url, session string, n int) {
+func publishCustom(t *testing.T, url, session string, n int, flags ...string) {
 	t.Helper()
 	in := strings.Repeat(`{"type":"custom","agentId":"a","agentType":"t","timestamp":1,"step":0,"eventName":"n","data":1}`+"\n", n-2) // run_started, stream_end
-	if code, _, errs := runCommand(t, in, "publish", "--session", session, "--nats-url", url); code != exitOK {
+	if code, _, errs := runCommand(t, in, append([]string{"publish", "--session", session, "--nats-url", url}, flags...)...); code != exitOK {
 		t.Fatalf("publish: exit code %d: %s", code, errs)
 	}
 }
@@ -322,8 +322,8 @@ func TestFirehoseUsage(t *testing.T) {
 		"--exec cat":                            "--exec and --ack need --durable",
 		"--ack written":                         "--exec and --ack need --durable",
 		"--ops":                                 "--ops needs --durable",
-		"--durable x --ack written --no-follow": "are for a firehose without --durable",
-		"--durable x --ack written --after 0.1": "are for a firehose without --durable",
+		"--durable x --ack written --after 0.1": "want --since or --from-start, which apply at the first use",
+		"--durable x --no-follow":               "want --exec COMMAND (",
 		"--after 0.1 --since 1h":                "want one of --from-start, --after and --since",
 		"--after 4711":                          `position is "4711", want one such as 0.4711-mgj6k3gb`,
 		"--since yesterday":                     "want a time in RFC 3339, or an age such as 24h",

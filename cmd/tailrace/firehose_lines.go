@@ -58,7 +58,7 @@ func (p *firehoseLines) print(rec chunk.Record) error {
 		number(&line, "ordinal", rec.Ordinal)
 		number(&line, "epoch", rec.Epoch)
 		line.String("storedAt", rec.StoredAt.UTC().Format(time.RFC3339Nano))
-		line.Raw("chunk", rec.Data)
+		line.Raw("chunk", dataOf(rec))
 	} else {
 		p.event(&line, rec, at)
 	}
@@ -78,7 +78,15 @@ func (p *firehoseLines) event(line *rawjson.Object, rec chunk.Record, at consume
 	line.String("sequence", fmt.Sprint(rec.Seq))
 	number(line, "partition", at.Partition)
 	line.String("streamepoch", p.epochs[at.Partition])
-	line.Raw("data", rec.Data)
+	line.Raw("data", dataOf(rec))
+}
+
+// dataOf returns the chunk of a record. A view shows that a stream ends, and nothing of the chunk if that is malformed.
+func dataOf(rec chunk.Record) []byte {
+	if rec.Data == nil {
+		return []byte("null")
+	}
+	return rec.Data
 }
 
 func (p *firehoseLines) gap(g consumers.Gap) error {

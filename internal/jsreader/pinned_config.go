@@ -18,7 +18,8 @@ type PinnedConfig struct {
 	Name        string // of the durable consumer; Pinned readers with the same name share the work
 	Description string // of a consumer that is created
 	Filter      string
-	FromLatest  bool // a consumer that is created begins at the present end; otherwise at the start of the stream
+	FromLatest  bool // a consumer that is created begins at the present end; otherwise at the start of the stream, or after After
+	After       uint64
 
 	// Metadata is the metadata of the consumer. If a consumer lacks a key or has another value, its position is not valid for this reader: the consumer is
 	// deleted and created again, at the start of the stream.
@@ -76,6 +77,8 @@ func (p *Pinned) consumerConfig() jetstream.ConsumerConfig {
 	switch acked := p.acks.acknowledged(); {
 	case acked > 0 || p.last.seq > 0:
 		cfg.DeliverPolicy, cfg.OptStartSeq = jetstream.DeliverByStartSequencePolicy, acked+1
+	case p.cfg.After > 0:
+		cfg.DeliverPolicy, cfg.OptStartSeq = jetstream.DeliverByStartSequencePolicy, p.cfg.After+1
 	case p.cfg.FromLatest:
 		cfg.DeliverPolicy = jetstream.DeliverNewPolicy
 	}
