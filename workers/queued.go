@@ -35,6 +35,19 @@ func (w *Workers) startQueued(ctx context.Context, s chunk.Session, load func() 
 	return err
 }
 
+// StartQueued requests the run of the message that waits for the end of the run of a session. A process that ends a run without a worker calls it after each
+// end, and for a repeated request too. What fails is logged: the sweep repeats it.
+func (r *Reaper) StartQueued(ctx context.Context, s chunk.Session) {
+	w, release, err := r.open()
+	if err == nil {
+		defer release()
+		err = w.startQueued(ctx, s, func() (fold.Snapshot, error) { return w.snapshot(ctx, s) })
+	}
+	if err != nil {
+		r.cfg.Log.WarnContext(ctx, "message that waits not started", "session", s.String(), "error", err)
+	}
+}
+
 // isOfQueue reports whether a command is that of a message that has waited.
 func isOfQueue(c control.Command) bool {
 	return c.Kind == control.Execute && c.Mode == control.ModeQueued
@@ -47,7 +60,7 @@ func (w *Workers) isQueued(ctx context.Context, c control.Command) (bool, error)
 	return slices.ContainsFunc(all, func(q control.Queued) bool { return q.Command.RunID == c.RunID && q.State != control.QueuedWithdrawn }), err
 }
 
-// sweepQueued starts the messages that wait although the run before them has ended: it had no worker, and no response waits. Without a session there is nothing to
+// sweepQueued starts the messages that wait although the run before them has ended: its writer has crashed before StartQueued, and no response waits. Without a session there is nothing to
 // wait for: the edge that has stored the message starts it.
 func (r *Reaper) sweepQueued(ctx context.Context, w *Workers, now time.Time, failed *int) error {
 	sessions, err := w.inbox.QueuedBefore(ctx, now.Add(-commandAge))

@@ -24,7 +24,13 @@ func (f *httpServer) mountIngest() error {
 	if err != nil {
 		return err
 	}
-	if _, err := ingest.New(f.edge, jsingest.New(producer, dialects.NewTranslator), ingest.Config{MaxRuns: f.b.cfg.limits.runs}); err != nil {
+	reaper, err := f.b.reaper()
+	if err != nil {
+		return errors.Join(err, producer.Close())
+	}
+	runs := jsingest.New(producer, dialects.NewTranslator)
+	runs.OnEnd(reaper.StartQueued)
+	if _, err := ingest.New(f.edge, runs, ingest.Config{MaxRuns: f.b.cfg.limits.runs}); err != nil {
 		return errors.Join(err, producer.Close())
 	}
 	f.writers = append(f.writers, producer)

@@ -78,8 +78,14 @@ func runPublish(ctx context.Context, t terminal, args []string) error {
 	if err != nil {
 		return err
 	}
+	reaper, err := b.reaper()
+	if err != nil {
+		return err
+	}
+	runs := jsingest.New(producer, dialects.NewTranslator)
+	runs.OnEnd(reaper.StartQueued)
 	open := func(dialect string) (*jsingest.Publisher, error) {
-		return jsingest.New(producer, dialects.NewTranslator).NewPublisher(jsingest.PublisherConfig{
+		return runs.NewPublisher(jsingest.PublisherConfig{
 			Session: chunk.RootSession(cfg.Tenant, p.session), AgentType: p.agentType, TakeOver: p.takeOver, Dialect: dialect,
 			Message: p.message, RunID: p.run, Lax: p.lax,
 		})

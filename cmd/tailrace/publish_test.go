@@ -3,9 +3,46 @@ package main
 import (
 	"strings"
 	"testing"
+	"time"
 
+	"github.com/tailrace/tailrace/chunk"
+	"github.com/tailrace/tailrace/internal/control"
+	"github.com/tailrace/tailrace/internal/jscontrol"
 	"github.com/tailrace/tailrace/internal/testkit/streamtest"
 )
+
+// A message waits for a run that the command writes: the command requests its run when it has ended that of its input, and not before.
+func TestPublishStartsWhatWaits(t *testing.T) {
+	server := streamtest.Start(t)
+	js := server.JetStream(t)
+	inbox, err := jscontrol.NewInbox(js, jscontrol.InboxConfig{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	queue, err := jscontrol.NewQueue(js, jscontrol.QueueConfig{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := chunk.RootSession("default", "s1")
+	waits := control.Command{
+		Kind: control.Execute, Mode: control.ModeQueued, Session: s, AgentType: "cli", RunID: "r2", Input: []chunk.InputMessage{{Content: "two"}}, Issued: time.Now(),
+	}
+	if err := inbox.Enqueue(t.Context(), control.Queued{Command: waits, State: control.QueuedWaiting}); err != nil {
+		t.Fatal(err)
+	}
+	for _, step := range []struct {
+		flags []string
+		want  string
+	}{{[]string{"--no-end"}, ""}, {[]string{"--take-over"}, "r2"}} {
+		args := append([]string{"publish", "--nats-url", server.URL, "--session", "s1"}, step.flags...)
+		if code, _, errs := runCommand(t, `{"type":"text_delta","delta":"one"}`, args...); code != exitOK {
+			t.Fatalf("%v: exit code %d: %s", step.flags, code, errs)
+		}
+		if c, _, err := queue.Pending(t.Context(), s, "cli"); c.RunID != step.want {
+			t.Errorf("%v: run %q is requested (%v), want %q", step.flags, c.RunID, err, step.want)
+		}
+	}
+}
 
 // The command refuses input that is probably mistaken, and says what was meant; it finds the dialect from the first line.
 func TestPublishOfMistakenInput(t *testing.T) {

@@ -88,8 +88,8 @@ type Writer interface {
 	Pause(ctx context.Context, reason string) error
 	Cleanup(ctx context.Context, step int64, after chunk.Seq) (removed int, err error)
 
-	// Close drops what is queued.
-	Close() error
+	// Close drops what is queued. If the run has ended, it requests the run of a message that waits for that.
+	Close(ctx context.Context) error
 }
 
 // Progress is what a Writer has stored.

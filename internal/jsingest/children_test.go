@@ -27,7 +27,7 @@ func TestAReplacedRunStartsNoSubAgent(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		t.Cleanup(func() { _ = w.Close() }) // one of them is fenced
+		t.Cleanup(func() { _ = w.Close(t.Context()) }) // one of them is fenced
 		return w.(*writer)
 	}
 	replaced, by := attach("r1"), attach("r2")

@@ -28,6 +28,7 @@ type Publisher struct {
 	lax        bool
 	begun      bool               // a line was read
 	translator dialect.Translator // nil for native lines
+	onEnd      func(context.Context, chunk.Session)
 
 	warnings []ingestion.Warning // about the last line
 
@@ -57,7 +58,7 @@ type PublisherConfig struct {
 // NewPublisher returns a Publisher.
 func (s *Service) NewPublisher(cfg PublisherConfig) (*Publisher, error) {
 	p := &Publisher{
-		producer: s.producer, root: cfg.Session, agentType: cfg.AgentType, takeOver: cfg.TakeOver, dialect: cfg.Dialect, message: cfg.Message, runID: cfg.RunID, lax: cfg.Lax,
+		onEnd: s.onEnd, producer: s.producer, root: cfg.Session, agentType: cfg.AgentType, takeOver: cfg.TakeOver, dialect: cfg.Dialect, message: cfg.Message, runID: cfg.RunID, lax: cfg.Lax,
 		sessions: map[string]*published{}, aliases: map[string]string{},
 	}
 	if cfg.Dialect == "" || cfg.Dialect == dialect.Native {
@@ -293,6 +294,7 @@ func (p *Publisher) Finish(ctx context.Context, end bool) error {
 	}
 	if s := p.sessions[p.root.ID]; s != nil {
 		errs = append(errs, s.finish(ctx, end))
+		p.onEnd(ctx, p.root)
 	}
 	return errors.Join(errs...)
 }

@@ -72,7 +72,7 @@ func (w *writer) reload(ctx context.Context) error {
 	if h.Input.Run == "" {
 		h.Input.Run = w.of.ID
 	}
-	_ = w.Close() // reports the conflict again
+	_ = w.closeRuns() // reports the conflict again
 	clear(w.sessions)
 	w.mu.Lock()
 	w.current, w.placed = nil, !w.appends

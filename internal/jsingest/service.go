@@ -21,12 +21,17 @@ type NewTranslator func(name string, run dialect.Run) (dialect.Translator, bool)
 type Service struct {
 	producer      *producers.Producer
 	newTranslator NewTranslator
+	onEnd         func(context.Context, chunk.Session)
 }
 
 // New returns a Service. Closing the producer ends its writers.
 func New(producer *producers.Producer, newTranslator NewTranslator) *Service {
-	return &Service{producer: producer, newTranslator: newTranslator}
+	return &Service{producer: producer, newTranslator: newTranslator, onEnd: func(context.Context, chunk.Session) {}}
 }
+
+// OnEnd sets what is called when a request has ended the run of a session, or has found it ended, and at the end of a Publisher: workers.Reaper.StartQueued. OnEnd
+// must be called before the first request.
+func (s *Service) OnEnd(f func(context.Context, chunk.Session)) { s.onEnd = f }
 
 // Open implements ingestion.Runs.
 func (s *Service) Open(ctx context.Context, o ingestion.Opening) (ingestion.State, bool, error) {

@@ -67,6 +67,7 @@ func (w *writer) change(ctx context.Context, to ingestion.Status, f func(*produc
 		}
 		err := f(s.run)
 		if err == nil {
+			s.over = to == ingestion.Ended || to == ingestion.Failed
 			w.changed(s.run.Position())
 			return nil
 		}
@@ -79,4 +80,23 @@ func (w *writer) change(ctx context.Context, to ingestion.Status, f func(*produc
 		}
 		s = w.sessions[w.of.Session.ID]
 	}
+}
+
+// Close implements ingestion.Writer.
+func (w *writer) Close(ctx context.Context) error {
+	err := w.closeRuns()
+	if root := w.sessions[w.of.Session.ID]; root != nil && root.over {
+		w.onEnd(ctx, w.of.Session)
+	}
+	return err
+}
+
+func (w *writer) closeRuns() error {
+	var errs []error
+	for _, s := range w.sessions {
+		if s.run != nil {
+			errs = append(errs, s.run.Close())
+		}
+	}
+	return errors.Join(errs...)
 }

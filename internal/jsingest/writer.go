@@ -493,14 +493,3 @@ func (w *writer) Progress() ingestion.Progress {
 	}
 	return p
 }
-
-// Close implements ingestion.Writer.
-func (w *writer) Close() error {
-	var errs []error
-	for _, s := range w.sessions {
-		if s.run != nil {
-			errs = append(errs, s.run.Close())
-		}
-	}
-	return errors.Join(errs...)
-}

@@ -139,7 +139,9 @@ func (s *Server) transfer(ctx context.Context, w http.ResponseWriter, r *http.Re
 	lines := ingestion.NewLines(r.Body, format, s.cfg.MaxLine, func(bytes int) bool { return resize(bytes) && t.expectPiece(bytes) })
 	p, reason := t.relay(ctx, lines, expiry)
 	s.metrics.ended(reason)
-	if err := to.Close(); err != nil {
+	closing, cancel := s.timeout(ctx)
+	defer cancel()
+	if err := to.Close(closing); err != nil {
 		s.shared.Log.DebugContext(ctx, "lines not stored", "session", req.Session.String(), "error", err)
 	}
 	return t.finish(p)

@@ -19,6 +19,7 @@ import (
 	"github.com/tailrace/tailrace/producers"
 	"github.com/tailrace/tailrace/sseedge"
 	"github.com/tailrace/tailrace/topology"
+	"github.com/tailrace/tailrace/workers"
 )
 
 const tenant = "acme"
@@ -27,8 +28,9 @@ const tenant = "acme"
 type env struct {
 	*stack.Stack
 
-	t     testing.TB
-	edges []edge
+	t      testing.TB
+	edges  []edge
+	config sseedge.Config // of the edges
 }
 
 // edge is one edge, with a connection and the rights of that role.
@@ -47,6 +49,7 @@ type envConfig struct {
 	replicas int
 	edge     sseedge.Config
 	producer producers.Config
+	dies     bool // in place of what follows the end of a run
 }
 
 func must[T any](v T, err error) func(testing.TB) T {
@@ -66,7 +69,7 @@ func newEnv(tb testing.TB, change func(*envConfig)) *env {
 	if change != nil {
 		change(&cfg)
 	}
-	w := &env{Stack: stack.Start(tb, stack.Options{On: cfg.on, Topology: topology.Config{Replicas: cfg.replicas}}), t: tb}
+	w := &env{Stack: stack.Start(tb, stack.Options{On: cfg.on, Topology: topology.Config{Replicas: cfg.replicas}}), t: tb, config: cfg.edge}
 	for range cfg.edges {
 		w.edges = append(w.edges, w.newEdge(cfg))
 	}
@@ -80,7 +83,13 @@ func (w *env) newEdge(cfg envConfig) edge {
 	producer := must(producers.New(p.JS, cfg.producer))(w.t)
 	w.t.Cleanup(func() { _ = producer.Close() }) // the last requests of a test may be cut
 	e := edge{edge: must(sseedge.New(w.Log, w.Reader, cfg.edge))(w.t)}
-	e.server = must(New(e.edge, jsingest.New(producer, dialects.NewTranslator), cfg.Config))(w.t)
+	runs := jsingest.New(producer, dialects.NewTranslator)
+	if cfg.dies {
+		runs.OnEnd(func(context.Context, chunk.Session) { panic(http.ErrAbortHandler) })
+	} else {
+		runs.OnEnd(must(workers.NewReaper(p.JS, workers.ReaperConfig{}))(w.t).StartQueued)
+	}
+	e.server = must(New(e.edge, runs, cfg.Config))(w.t)
 	e.site = w.Serve(e.edge, e.edge.Run)
 	e.url = e.site.URL
 	return e

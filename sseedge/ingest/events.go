@@ -95,7 +95,7 @@ func (s *Server) storeOnce(ctx context.Context, r ingestion.Request, events []in
 	if err = to.Events(ctx, events); err == nil {
 		err = to.Flush(ctx)
 	}
-	if closed := to.Close(); closed != nil {
+	if closed := to.Close(ctx); closed != nil {
 		s.shared.Log.DebugContext(ctx, "events not stored", "session", r.Session.String(), "error", closed)
 	}
 	return err

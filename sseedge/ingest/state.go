@@ -237,7 +237,7 @@ func (s *Server) apply(ctx context.Context, run ingestion.Run, f func(context.Co
 		return ingestion.State{}, nil, err
 	}
 	removed, err := f(ctx, to)
-	closed := to.Close()
+	closed := to.Close(ctx)
 	if err != nil {
 		return ingestion.State{}, nil, err
 	}
