@@ -24,6 +24,7 @@ func longTurn(t *testing.T, w *env, n int, each time.Duration) (read *atomic.Int
 	t.Helper()
 	appendTurn(w, "r1", n)
 	w.snapshots.save(t, s1)
+	synctest.Wait() // the feed has delivered the turn before a client reads it, so that none of it is in memory
 	read = new(atomic.Int64)
 	w.log.OnRead(func(_ context.Context, what string) {
 		if what == "read" {
@@ -106,6 +107,7 @@ func TestDialectResumesInATurnThatTakesLongToRead(t *testing.T) {
 				w := newEnv(t, envConfig{edge: sseedge.Config{AttachTimeout: time.Second, Heartbeat: 3 * time.Second}})
 				longTurn(t, w, 100, 100*time.Millisecond)
 				endTurn(w)
+				synctest.Wait()
 				began := time.Now()
 				status, _, body := getBody(t, w, resumePath(dialect, 98), nil)
 				took := time.Since(began)

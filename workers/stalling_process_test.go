@@ -27,8 +27,9 @@ func (tr *tree) stallingProcess() *stallingProcess {
 	if err != nil {
 		tr.w.t.Error(err)
 	}
-	d.left.Store(1 + tr.random.Int64N(30))
-	return &stallingProcess{tr.open(js), d}
+	p := &stallingProcess{tr.open(js), d}
+	d.left.Store(1 + tr.random.Int64N(30)) // a connection that stalls has its lock, and open subscribes
+	return p
 }
 
 type stallingDialer struct {
