@@ -209,6 +209,22 @@ func TestFailDoesNotStopAtALoss(t *testing.T) {
 	})
 }
 
+// An agent may report any code, but not that its session was deleted: readers would take the records before for removed ones.
+func TestFailIsNotADeletion(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := newFakeLog(t, testSession)
+		r := startOn(t, l, Config{})
+		code, retryable := chunk.CodeSessionDeleted, true
+		if err := r.Fail(t.Context(), "gone", &chunk.ErrorDetail{Message: "gone", Code: &code, Retryable: &retryable}); err != nil {
+			t.Fatal(err)
+		}
+		l.mustHave("stream_failed")
+		if got := string(l.msgs[len(l.msgs)-1].data); strings.Contains(got, code) || !strings.Contains(got, `"retryable":true`) {
+			t.Errorf("the record is %s", got)
+		}
+	})
+}
+
 // The next call returns the error of an emitted chunk, once, and does nothing else.
 func TestEachMethodReportsALoss(t *testing.T) {
 	for name, f := range map[string]func(context.Context, *Run) error{

@@ -126,7 +126,7 @@ func (x *deletions) open(js jetstream.JetStream) *component {
 	c.workers, errs[0] = New(js, Config{
 		Agents: map[string]Agent{"a0": agent, "a1": agent, "a2": agent}, ShutdownTimeout: time.Minute, MaxTakeovers: Off, Linger: Off,
 	})
-	c.store, errs[1] = jssnapshots.New(js, jssnapshots.Config{WriteGrace: time.Millisecond})
+	c.store, errs[1] = jssnapshots.New(js, jssnapshots.Config{})
 	c.log, errs[2] = consumers.New(js, consumers.Config{})
 	c.dead, errs[3] = retention.NewDeadLetters(js, retention.DeadLetterConfig{})
 	if err := errors.Join(errs[:]...); err != nil {

@@ -25,7 +25,7 @@ func (w *Workers) startQueued(ctx context.Context, s chunk.Session, load func() 
 		return err
 	}
 	snap, err := load()
-	if err != nil || snap.Run.ID == "" || isDeleted(snap) || runPhase(snap, snap.Run.ID) != phaseDone {
+	if err != nil || snap.Run.ID == "" || snap.WasDeleted() || runPhase(snap, snap.Run.ID) != phaseDone {
 		return err
 	}
 	err = conversation.StartQueued(ctx, w.inbox, next, func(c control.Command) error { return w.requestAfter(ctx, c, snap) })

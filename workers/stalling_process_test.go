@@ -17,7 +17,10 @@ type stallingProcess struct {
 }
 
 func (tr *tree) stallingProcess() *stallingProcess {
-	d := &stallingDialer{stalled: make(chan struct{}), resumed: make(chan struct{}), dies: tr.random.IntN(3) == 0}
+	d := &stallingDialer{stalled: make(chan struct{}), resumed: make(chan struct{})}
+	if tr.random.IntN(2) == 0 {
+		d.dies = 1 + tr.random.Int64N(8)
+	}
 	nc, err := nats.Connect(tr.w.Server.URL, nats.SetCustomDialer(d), nats.NoReconnect(), nats.ErrorHandler(func(*nats.Conn, *nats.Subscription, error) {}))
 	if err != nil {
 		tr.w.t.Error(err)
@@ -34,7 +37,7 @@ func (tr *tree) stallingProcess() *stallingProcess {
 
 type stallingDialer struct {
 	left    atomic.Int64 // writes before it stalls; 0 or less before the connection is established
-	dies    bool
+	dies    int64        // the write at which the process dies, 1 for the one at which it has stalled; 0 if it lives on
 	stalled chan struct{}
 	resumed chan struct{}
 }
@@ -49,7 +52,7 @@ func (d *stallingDialer) release() { close(d.resumed) }
 
 // die ends the stall: the process dies.
 func (d *stallingDialer) die() {
-	d.dies = true
+	d.dies = 1
 	d.release()
 }
 
@@ -57,7 +60,7 @@ type stallingConn struct {
 	net.Conn
 
 	dialer *stallingDialer
-	dead   bool
+	left   int64 // writes until the process dies, after its stall; 0 if it lives on
 }
 
 var errProcessDied = errors.New("the process died")
@@ -67,9 +70,11 @@ func (c *stallingConn) Write(b []byte) (int, error) {
 	if c.dialer.left.Add(-1) == 0 {
 		close(c.dialer.stalled)
 		<-c.dialer.resumed
-		c.dead = c.dialer.dies
+		c.left = c.dialer.dies
 	}
-	if c.dead {
+	if c.left > 1 {
+		c.left--
+	} else if c.left == 1 {
 		_ = c.Close()
 		return 0, errProcessDied
 	}

@@ -48,7 +48,7 @@ func isTombstone(snap fold.Snapshot) bool { return snap.Created == 0 && snap.Pos
 //
 // The deletion appends a record, so that a worker that has checked before cannot start the run. The queue is asked only about a session that was deleted once.
 func (j *commandJob) isRemoved(ctx context.Context, snap fold.Snapshot) (bool, error) {
-	if snap.Chain().FirstOrdinal == 1 && !isTombstone(snap) && !isDeleted(snap) {
+	if snap.Chain().FirstOrdinal == 1 && !isTombstone(snap) && !snap.WasDeleted() {
 		return false, nil
 	}
 	for c, err := range j.w.queue.Commands(ctx, j.cmd.Session, j.cmd.AgentType) {
@@ -61,12 +61,6 @@ func (j *commandJob) isRemoved(ctx context.Context, snap fold.Snapshot) (bool, e
 		}
 	}
 	return true, nil
-}
-
-// isDeleted reports whether the last record of a session is that of its deletion.
-func isDeleted(snap fold.Snapshot) bool {
-	f := snap.Failure
-	return f != nil && f.Detail != nil && f.Detail.Code != nil && *f.Detail.Code == chunk.CodeSessionDeleted
 }
 
 // callOf returns the call that waits for the sub-agent of a command, with the snapshot of its session, or nil: the parent was deleted, or its call has an

@@ -57,7 +57,7 @@ func (st *Store) DeleteData(ctx context.Context, tombstone fold.Snapshot, r, bef
 	if err != nil {
 		return false, err
 	}
-	objects, err := st.collect(ctx, b, s, sequence(before), func(string) bool { return false })
+	objects, err := st.collect(ctx, b, s, garbage{before: sequence(before), deleted: true, ended: expire})
 	if err == nil && expire && !objects.left {
 		err = st.expireTombstone(ctx, b, tombstone, sequence(r))
 	}

@@ -5,22 +5,27 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"time"
 
 	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/tailrace/tailrace/chunk"
 	"github.com/tailrace/tailrace/projector"
+	"github.com/tailrace/tailrace/projector/fold"
 	"github.com/tailrace/tailrace/subjects"
 )
 
 // DeleteEarlier removes the packs and objects that a session had before it was deleted and started again: a process that was stalled has written them after the
-// deletion, and crashed before it could remove them; and the large values of runs before an epoch, 0 for none. A session that has not started again is left as it is.
-func (st *Store) DeleteEarlier(ctx context.Context, s chunk.Session, first chunk.Epoch) error {
+// deletion, and crashed before it could remove them; and the large values of runs before an epoch, 0 for none. life is the time of its first record now, see
+// packInfo; its head may be the tombstone, until a projector saves. A session that has another head is left as it is. An object that no pack and no head has is
+// removed if its writing began before a time, because after that a process may still be writing it.
+func (st *Store) DeleteEarlier(ctx context.Context, s chunk.Session, life int64, first chunk.Epoch, begun time.Time) error {
 	head, r, err := st.Load(ctx, s)
 	if errors.Is(err, projector.ErrNoSnapshot) {
 		return nil
 	}
-	if err != nil || head.Deleted() {
+	old := earlier{Store: st, session: s, life: life, tombstone: r, referenced: make(map[string]bool)}
+	if err != nil || !old.isHead(head, r) {
 		return err
 	}
 	if first > 0 {
@@ -28,11 +33,9 @@ func (st *Store) DeleteEarlier(ctx context.Context, s chunk.Session, first chunk
 			return err
 		}
 	}
-	b, err := st.bucketOf(ctx, s)
-	if err != nil {
+	if old.b, err = st.bucketOf(ctx, s); err != nil {
 		return err
 	}
-	old := earlier{Store: st, b: b, session: s, life: head.Created, referenced: make(map[string]bool)}
 	if err := old.removePacks(ctx); err != nil {
 		return fmt.Errorf("remove earlier messages of %s: %w", s, err)
 	}
@@ -41,7 +44,7 @@ func (st *Store) DeleteEarlier(ctx context.Context, s chunk.Session, first chunk
 			return err
 		}
 	}
-	if err := old.removeObjects(ctx, sequence(r)); err != nil {
+	if err := old.removeObjects(ctx, begun); err != nil {
 		return fmt.Errorf("remove earlier objects of %s: %w", s, err)
 	}
 	return nil
@@ -53,8 +56,14 @@ type earlier struct {
 
 	b          *bucket
 	session    chunk.Session
-	life       int64           // the current one
-	referenced map[string]bool // objects of the current life
+	life       int64              // the current one
+	tombstone  projector.Revision // that of the head, if it is still the tombstone before the current life
+	referenced map[string]bool    // objects of the current life
+}
+
+// isHead reports whether a head is that of the current life, or the tombstone before it.
+func (e *earlier) isHead(head fold.Snapshot, r projector.Revision) bool {
+	return head.Created == e.life || head.Deleted() && r == e.tombstone
 }
 
 func (e *earlier) subjects(ctx context.Context, keys func(chunk.Session) (string, error)) (map[string]uint64, error) {
@@ -88,8 +97,8 @@ func (e *earlier) removePacks(ctx context.Context) error {
 			continue
 		}
 		// The pack is not of a later life, because that would begin after this look at the head.
-		switch now, _, err := e.Load(ctx, e.session); {
-		case errors.Is(err, projector.ErrNoSnapshot) || err == nil && now.Created != e.life:
+		switch now, r, err := e.Load(ctx, e.session); {
+		case errors.Is(err, projector.ErrNoSnapshot) || err == nil && !e.isHead(now, r):
 			return nil // deleted again
 		case err != nil:
 			return err
@@ -131,8 +140,8 @@ func (e *earlier) keepHead(ctx context.Context) error {
 	return err
 }
 
-// removeObjects removes the objects that were noted before the current life and before its head.
-func (e *earlier) removeObjects(ctx context.Context, before uint64) error {
+// removeObjects removes the objects that were noted before a time and are not of the current life.
+func (e *earlier) removeObjects(ctx context.Context, begun time.Time) error {
 	notes, err := e.subjects(ctx, subjects.SnapshotObjectKeys)
 	if err != nil {
 		return err
@@ -148,7 +157,7 @@ func (e *earlier) removeObjects(ctx context.Context, before uint64) error {
 			continue
 		case err != nil:
 			return err
-		case note.Seq >= before || note.Stored.UnixMilli() >= e.life:
+		case !note.Stored.Before(begun):
 			continue
 		}
 		if err := e.discard(ctx, e.b, e.session, object); err != nil {

@@ -156,7 +156,7 @@ func (st *Store) Save(ctx context.Context, snap fold.Snapshot, after projector.R
 	}
 	r := revision(seq, spilled, ownerRevision(indexOf(snap)))
 	if spilled || after&isObject != 0 {
-		if _, err := st.collect(ctx, b, snap.Session, seq, s.referenced); err != nil {
+		if _, err := st.collect(ctx, b, snap.Session, garbage{before: seq, keep: s.referenced}); err != nil {
 			// The head is stored; the objects that remain are removed after the next save.
 			st.cfg.Log.LogAttrs(ctx, slog.LevelWarn, "old snapshot objects not removed", slog.Any("error", err))
 		}

@@ -189,7 +189,7 @@ func TestCrashWithObjects(t *testing.T) {
 	log.emit(t, "more")
 	old := r
 	r = mustSave(t, st, log.fold(t), r)
-	if _, err := st.collect(t.Context(), b, s1, sequence(old), func(string) bool { return false }); err != nil {
+	if _, err := st.collect(t.Context(), b, s1, garbage{before: sequence(old)}); err != nil {
 		t.Fatal(err)
 	}
 	storetest.Equal(t, "after a late collection", storetest.Stored(t, st, s1), log.fold(t))

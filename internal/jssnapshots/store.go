@@ -28,7 +28,7 @@ type Config struct {
 	// MaxValueBytes is the maximum size of a head or a message. One that is larger than a value of the bucket is an object. Defaults to 64 MiB.
 	MaxValueBytes int
 
-	// WriteGrace is how long one save lasts at most: objects of a save that did not complete are kept for so long. Defaults to one minute.
+	// WriteGrace is how long one save lasts at most, with a stall of its process: objects of a save that did not complete are kept for so long. Defaults to one hour.
 	WriteGrace time.Duration
 
 	// Log, if not nil, gets failures that do not fail a call.
@@ -68,7 +68,7 @@ func New(js jetstream.JetStream, cfg Config) (*Store, error) {
 	if cfg.MaxValueBytes < 1 {
 		return nil, fmt.Errorf("MaxValueBytes is %d, want at least 1", cfg.MaxValueBytes)
 	}
-	cfg.WriteGrace = cmp.Or(cfg.WriteGrace, time.Minute)
+	cfg.WriteGrace = cmp.Or(cfg.WriteGrace, time.Hour)
 	if cfg.WriteGrace < 0 {
 		return nil, fmt.Errorf("WriteGrace is %s, want more than 0", cfg.WriteGrace)
 	}

@@ -34,7 +34,8 @@ import (
 //  2. if another head was stored after the note, that compare-and-set fails, or was the one that stored it.
 //
 // So of the notes that are older than a head only that of the object that the head points to is needed, at any later time. But projector A may still be
-// writing, so a note records when its object is complete; until then the note is kept for Config.WriteGrace, after which every writer has ended.
+// writing, or be stalled for long, so a note records when its object is complete; until then the note is kept for Config.WriteGrace, after which every writer has
+// ended. Also a deletion keeps such a note, and the sweep that completes it removes what was written then.
 
 // pointer is the value of a key whose data is an object. Heads and messages begin with other bytes.
 type pointer struct {
@@ -173,8 +174,21 @@ type collection struct {
 	left  bool // objects remain: an object may still be written
 }
 
-// collect removes the objects of s that are noted before a sequence, except those for which keep returns true.
-func (st *Store) collect(ctx context.Context, b *bucket, s chunk.Session, before uint64, keep func(object string) bool) (c collection, err error) {
+// garbage says which objects of a session collect removes.
+type garbage struct {
+	before  uint64                   // those that are noted before this sequence …
+	keep    func(object string) bool // … except these, nil for none
+	deleted bool                     // the session is: what was written of incomplete objects is removed, and their notes stay …
+	ended   bool                     // … unless no process can be writing any more
+}
+
+// isWriting reports whether a process may be writing the object of a note.
+func (st *Store) isWriting(note jsclient.Message, g garbage, now time.Time) bool {
+	return !bytes.Equal(note.Data, complete) && !g.ended && (g.deleted || now.Sub(note.Stored) < st.cfg.WriteGrace)
+}
+
+// collect removes objects of s.
+func (st *Store) collect(ctx context.Context, b *bucket, s chunk.Session, g garbage) (c collection, err error) {
 	filter, err := subjects.SnapshotObjectKeys(s)
 	if err != nil {
 		return c, err
@@ -185,7 +199,7 @@ func (st *Store) collect(ctx context.Context, b *bucket, s chunk.Session, before
 	}
 	for subject := range info.State.Subjects {
 		object := subject[len(b.subject(filter))-1:]
-		if keep(object) {
+		if g.keep != nil && g.keep(object) {
 			continue
 		}
 		note, err := st.lastMessage(ctx, b, subject)
@@ -194,15 +208,18 @@ func (st *Store) collect(ctx context.Context, b *bucket, s chunk.Session, before
 			continue // collected by another process
 		case err != nil:
 			return c, err
-		case note.Seq >= before:
+		case note.Seq >= g.before:
 			continue
-		}
-		c.found = true
-		if !bytes.Equal(note.Data, complete) && info.TimeStamp.Sub(note.Stored) < st.cfg.WriteGrace { // by the clock of the server
+		case !st.isWriting(note, g, info.TimeStamp): // by the clock of the server
+			c.found = true
+			err = st.discard(ctx, b, s, object)
+		default:
 			c.left = true
-			continue
+			if g.deleted {
+				err = st.removeObject(ctx, s, object)
+			}
 		}
-		if err := st.discard(ctx, b, s, object); err != nil {
+		if err != nil {
 			return c, err
 		}
 	}
@@ -215,13 +232,21 @@ func (st *Store) discard(ctx context.Context, b *bucket, s chunk.Session, object
 	if err != nil {
 		return err
 	}
+	if err := st.removeObject(ctx, s, object); err != nil {
+		return err
+	}
+	if _, err := st.purge(ctx, b.name, b.subject(note), 0); err != nil {
+		return fmt.Errorf("remove note of object %s of %s: %w", object, s, err)
+	}
+	return nil
+}
+
+// removeObject removes what was written of an object.
+func (st *Store) removeObject(ctx context.Context, s chunk.Session, object string) error {
 	for _, subject := range []string{metaSubject(st.cfg.Layout, object), dataSubject(st.cfg.Layout, object)} {
 		if _, err := st.purge(ctx, ObjectStream(st.cfg.Layout), subject, 0); err != nil {
 			return fmt.Errorf("remove object %s of %s: %w", object, s, err)
 		}
-	}
-	if _, err := st.purge(ctx, b.name, b.subject(note), 0); err != nil {
-		return fmt.Errorf("remove note of object %s of %s: %w", object, s, err)
 	}
 	return nil
 }

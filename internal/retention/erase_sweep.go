@@ -92,7 +92,7 @@ func (e *Eraser) sweepSession(ctx context.Context, head projector.ExpiredHead, n
 func (e *Eraser) removeEarlier(ctx context.Context, s chunk.Session, now time.Time) error {
 	snap, err := e.reader.Head(ctx, s)
 	if errors.Is(err, chunk.ErrUnknownSession) {
-		return e.store.DeleteEarlier(ctx, s, 0) // deleted again: its head may not be the tombstone yet
+		return nil // deleted again
 	}
 	if err != nil {
 		return err
@@ -101,7 +101,7 @@ func (e *Eraser) removeEarlier(ctx context.Context, s chunk.Session, now time.Ti
 	if err != nil {
 		return err
 	}
-	if err := e.store.DeleteEarlier(ctx, s, first); err != nil {
+	if err := e.store.DeleteEarlier(ctx, s, snap.Created, first, now.Add(-stallTimeout)); err != nil {
 		return err
 	}
 	if err := e.deadLettersBefore(ctx, s, snap.Created); err != nil {

@@ -33,8 +33,9 @@ type SnapshotStore interface {
 	// any. With expire, because no process can add to the data any more, it sets the TTL of the tombstone.
 	DeleteData(ctx context.Context, tombstone fold.Snapshot, r, before projector.Revision, expire bool) (bool, error)
 
-	// DeleteEarlier removes what a session had before it was deleted and started again. The epoch is that of its first run, or of the deletion; 0 if it is not known.
-	DeleteEarlier(ctx context.Context, s chunk.Session, first chunk.Epoch) error
+	// DeleteEarlier removes what a session had before it was deleted and started again: life is the time of its first record now, in milliseconds. The epoch is
+	// that of its first run, or of the deletion; 0 if it is not known. An object that a process began to write after a time is left, for it may be in use soon.
+	DeleteEarlier(ctx context.Context, s chunk.Session, life int64, first chunk.Epoch, begun time.Time) error
 
 	// StoredSessions returns the sessions under the root of s that have stored data.
 	StoredSessions(ctx context.Context, s chunk.Session) ([]chunk.Session, error)

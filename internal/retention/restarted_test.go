@@ -2,9 +2,11 @@ package retention
 
 import (
 	"bytes"
+	"context"
 	"errors"
 	"fmt"
 	"slices"
+	"sync"
 	"testing"
 	"time"
 
@@ -12,6 +14,7 @@ import (
 	"github.com/tailrace/tailrace/internal/control"
 	"github.com/tailrace/tailrace/internal/jsclient"
 	"github.com/tailrace/tailrace/projector"
+	"github.com/tailrace/tailrace/projector/fold"
 )
 
 // withAny returns the subjects of the messages that contain one of the texts, of all streams.
@@ -35,8 +38,13 @@ func (w *env) withAny(texts ...string) (found []string) {
 }
 
 // A session is deleted and starts again. Then a projector that was stalled saves the deleted session: it removes what it has written. Another one that crashes
-// after that leaves packs, a dead letter and an answer, and the next sweep removes them. The new run keeps its data.
+// after that leaves packs, a dead letter and an answer, and the next sweep removes them. The new run keeps its data, also if no projector has saved it.
 func TestLateWritesToARestartedSession(t *testing.T) {
+	t.Run("saved", func(t *testing.T) { testLateWrites(t, true) })
+	t.Run("not saved", func(t *testing.T) { testLateWrites(t, false) })
+}
+
+func testLateWrites(t *testing.T, isSaved bool) {
 	w := newEnv(t)
 	stop := w.project()
 	for range 3 { // each with a question and a text
@@ -51,13 +59,18 @@ func TestLateWritesToARestartedSession(t *testing.T) {
 	pack, err := api.Last(t.Context(), "KV_TR_SNAPSHOTS", "$KV.TR_SNAPSHOTS.m.acme.s1.s1.*")
 	must(t, err)
 	w.delete(s1)
+	if !isSaved {
+		stop()
+	}
 
 	next, err := w.producer.Start(t.Context(), s1, chunk.RunStarted{RunID: "fresh", Input: []chunk.InputMessage{{Content: "And now?"}}})
 	must(t, err)
 	w.write(next, "fresh")
 	must(t, next.End(t.Context(), nil))
-	w.projected(s1)
-	stop()
+	if isSaved {
+		w.projected(s1)
+		stop()
+	}
 	if _, err := w.store.Save(t.Context(), full, r); !errors.Is(err, projector.ErrConflict) {
 		t.Fatalf("late save: %v, want ErrConflict", err)
 	}
@@ -89,6 +102,52 @@ func TestLateWritesToARestartedSession(t *testing.T) {
 	}
 	if answers, err := w.Inbox.Answers(t.Context(), s1, "fresh"); err != nil || len(answers) != 1 {
 		t.Errorf("the new run has the answers %v, %v", answers, err)
+	}
+}
+
+// storeDuring is a store that calls a function before its first save.
+type storeDuring struct {
+	projector.Store
+
+	once sync.Once
+	do   func()
+}
+
+func (st *storeDuring) Save(ctx context.Context, snap fold.Snapshot, after projector.Revision) (projector.Revision, error) {
+	st.once.Do(st.do)
+	return st.Store.Save(ctx, snap, after)
+}
+
+// A session is deleted and starts again while a rebuild has read the log and has not saved its fold. The rebuild begins again, and the session that has started
+// again keeps its own content only.
+func TestRebuildDuringADeletion(t *testing.T) {
+	w := newEnv(t)
+	stop := w.project()
+	must(t, w.say(s1).End(t.Context(), nil))
+	w.projected(s1)
+	store := &storeDuring{Store: w.store, do: func() {
+		w.delete(s1)
+		next, err := w.producer.Start(t.Context(), s1, chunk.RunStarted{RunID: "fresh", Input: []chunk.InputMessage{{Content: "And now?"}}})
+		must(t, err)
+		w.write(next, "fresh")
+		must(t, next.End(t.Context(), nil))
+		w.projected(s1)
+		stop()
+	}}
+	head, r, err := w.store.Load(t.Context(), s1)
+	must(t, err)
+	head.Run.Output = chunk.Value(`"of another build"`) // so that the rebuild has something to replace
+	_, err = w.store.Save(t.Context(), head, r)
+	must(t, err)
+	if _, err := projector.Rebuild(t.Context(), store, w.log, s1); err != nil {
+		t.Error(err)
+	}
+	if found := w.withAny("long lon", "question"); found != nil {
+		t.Errorf("after the rebuild: %v", found)
+	}
+	snap, err := w.Reader.Snapshot(t.Context(), s1)
+	if err != nil || snap.FinishedCount() != 2 || snap.Faults.Lost != 0 {
+		t.Errorf("the new run has %d messages, %d lost, %v", snap.FinishedCount(), snap.Faults.Lost, err)
 	}
 }
 

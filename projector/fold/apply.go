@@ -38,6 +38,9 @@ func applyRecord(s Snapshot, rec chunk.Record) (Snapshot, error) {
 	if truncation, ok := c.Body.(chunk.Truncated); ok {
 		return s.applyTruncation(rec, truncation)
 	}
+	if s.WasDeleted() {
+		s = NewTombstone(s.Session, s.Position, s.Epoch)
+	}
 	s.apply(rec, c)
 	return s, nil
 }

@@ -173,7 +173,7 @@ func (s *Snapshot) hasRunningChild(fits func(*Child) bool) bool {
 	return false
 }
 
-// endRun and failRun close the run. Only the first of them has an effect.
+// endRun and failRun close the run. Only the first of them has an effect, and the record of a deletion, which may follow either.
 func (s *Snapshot) endRun(b chunk.StreamEnd) {
 	if !s.close() {
 		return
@@ -188,11 +188,13 @@ func (s *Snapshot) endRun(b chunk.StreamEnd) {
 }
 
 func (s *Snapshot) failRun(b chunk.StreamFailed) {
-	if !s.close() {
+	f := &Failure{Message: b.Error, Detail: b.ErrorDetail}
+	if s.close() {
+		s.Run.Status = RunFailed
+	} else if !f.isDeletion() {
 		return
 	}
-	s.Run.Status = RunFailed
-	s.Status, s.Failure = Failed, &Failure{Message: b.Error, Detail: b.ErrorDetail}
+	s.Status, s.Failure = Failed, f
 }
 
 // close ends the run and reports whether it was open. It removes the pending calls of this run.

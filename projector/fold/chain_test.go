@@ -1,6 +1,8 @@
 package fold
 
 import (
+	"bytes"
+	"errors"
 	"testing"
 	"time"
 
@@ -59,5 +61,36 @@ func TestChainAfterGap(t *testing.T) {
 	}
 	if c := NewTombstone(session, chunk.Position{Seq: 300, Ordinal: 9}, 1).Chain(); c.FirstOrdinal != 10 {
 		t.Errorf("the chain of the tombstone starts at %d", c.FirstOrdinal)
+	}
+}
+
+// A fold that has read a session, its deletion and what was written then has only the latter, as one that begins with the tombstone.
+func TestRecordAfterTheDeletion(t *testing.T) {
+	code := chunk.CodeSessionDeleted
+	deletion := chunk.StreamFailed{Error: "deleted", ErrorDetail: &chunk.ErrorDetail{Message: "deleted", Code: &code}}
+	for name, before := range map[string][]chunk.Body{
+		"during a run":    {chunk.TextDelta{Delta: "a"}},
+		"after its end":   {chunk.TextDelta{Delta: "a"}, chunk.StreamEnd{StreamID: "x"}},
+		"after a failure": {chunk.TextDelta{Delta: "a"}, chunk.StreamFailed{Error: "x"}},
+		"twice":           {chunk.TextDelta{Delta: "a"}, deletion},
+		"of nothing":      nil,
+	} {
+		f := New(session)
+		for _, body := range append(before, deletion) {
+			if err := f.Apply(record(t, int(f.Position().Ordinal)+1, body)); err != nil {
+				t.Fatalf("%s: %v", name, err)
+			}
+			if got := f.Snapshot().WasDeleted(); got != (body == chunk.Body(deletion)) {
+				t.Errorf("%s: deleted is %t after %T", name, got, body)
+			}
+		}
+		want := From(NewTombstone(session, f.Position(), f.Epoch()))
+		next := record(t, int(f.Position().Ordinal)+1, chunk.TextDelta{Delta: "b"})
+		if err := errors.Join(f.Apply(next), want.Apply(next)); err != nil {
+			t.Fatalf("%s: %v", name, err)
+		}
+		if got, want := f.Snapshot().AppendHead(nil), want.Snapshot().AppendHead(nil); !bytes.Equal(got, want) {
+			t.Errorf("%s: got %s, want %s", name, got, want)
+		}
 	}
 }
