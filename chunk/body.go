@@ -1,5 +1,7 @@
 package chunk
 
+import "slices"
+
 // Body is the content of a chunk: one struct of this file, or Opaque. Optional members are pointers (nil: absent); members of type "any" are Values. The json
 // tags are the names on the wire, in the order of the schema.
 type Body interface {
@@ -346,6 +348,11 @@ type Truncated struct {
 	FromSequence    int64          `json:"fromSequence"`    // sequence of the first removed record
 	AtSequence      int64          `json:"atSequence"`      // last sequence of the session when the cleanup began
 	Removed         []OrdinalRange `json:"removed"`
+}
+
+// Removes reports whether the record with this ordinal is removed.
+func (b Truncated) Removes(o Ordinal) bool {
+	return slices.ContainsFunc(b.Removed, func(r OrdinalRange) bool { return r.First <= int64(o) && int64(o) <= r.Last })
 }
 
 // OrdinalRange is a run of ordinals, both ends included.

@@ -43,3 +43,9 @@ func As[T Body](c Chunk) (T, bool) {
 	b, ok := c.Body.(T)
 	return b, ok
 }
+
+// BodyOf gives the body of a record when it is a T. A malformed record has none.
+func BodyOf[T Body](r Record) (T, bool) {
+	c, _ := r.Decode()
+	return As[T](c)
+}

@@ -146,6 +146,15 @@ func (r Record) Position() Position { return Position{Seq: r.Seq, Ordinal: r.Ord
 // Decode reads the chunk in r.Data.
 func (r Record) Decode() (Chunk, error) { return Decode(r.Data) }
 
+// IsDeletion reports whether r is the last record of a deleted session, see CodeSessionDeleted.
+func (r Record) IsDeletion() bool {
+	if r.Type != TypeStreamFailed {
+		return false
+	}
+	b, _ := BodyOf[StreamFailed](r)
+	return b.ErrorDetail != nil && b.ErrorDetail.Code != nil && *b.ErrorDetail.Code == CodeSessionDeleted
+}
+
 // Scope says how much of a tree a reader wants.
 type Scope int
 

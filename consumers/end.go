@@ -29,13 +29,8 @@ func (e *endState) see(ofRoot bool, rec chunk.Record) {
 
 // failure returns the error of a stream_failed record.
 func failure(rec chunk.Record) error {
-	failed := &chunk.StreamFailedError{Session: rec.Session}
-	if c, err := rec.Decode(); err == nil {
-		if body, ok := c.Body.(chunk.StreamFailed); ok {
-			failed.Message = body.Error
-		}
-	}
-	return failed
+	body, _ := chunk.BodyOf[chunk.StreamFailed](rec)
+	return &chunk.StreamFailedError{Session: rec.Session, Message: body.Error}
 }
 
 // ended ends the read if the root has ended: with its failure, or with jsreader.ErrEnd. A read that began in the middle of a tree may not have seen a

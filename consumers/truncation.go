@@ -122,11 +122,7 @@ func truncationOf(rec chunk.Record) (truncationRecord, bool) {
 	if rec.Type != chunk.TypeTruncated {
 		return truncationRecord{}, false
 	}
-	c, err := rec.Decode()
-	if err != nil {
-		return truncationRecord{}, false
-	}
-	body, ok := c.Body.(chunk.Truncated)
+	body, ok := chunk.BodyOf[chunk.Truncated](rec)
 	return truncationRecord{seq: rec.Seq, body: body}, ok
 }
 

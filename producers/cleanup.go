@@ -175,15 +175,9 @@ func (r *Run) findTruncated(ctx context.Context, mark chunk.Truncated, at chunk.
 			return nil, err
 		}
 		_, ordinal, ok := chunk.ParseEventID(headerOf(m.header, headerID))
-		if ok && !chunk.Type(headerOf(m.header, headerType)).Control() && listed(mark.Removed, ordinal) {
+		if ok && !chunk.Type(headerOf(m.header, headerType)).Control() && mark.Removes(ordinal) {
 			seqs = append(seqs, m.seq)
 		}
 	}
 	return seqs, nil
-}
-
-func listed(ranges []chunk.OrdinalRange, o chunk.Ordinal) bool {
-	return slices.ContainsFunc(ranges, func(r chunk.OrdinalRange) bool {
-		return r.First <= int64(o) && int64(o) <= r.Last
-	})
 }

@@ -293,8 +293,8 @@ func TestRangesOf(t *testing.T) {
 		t.Errorf("got %v, want %v", got, want)
 	}
 	for o, want := range map[chunk.Ordinal]bool{1: false, 2: true, 3: true, 4: true, 5: false, 7: true, 8: false, 10: true, 11: false} {
-		if listed(rangesOf(ps), o) != want {
-			t.Errorf("listed(%d) = %v", o, !want)
+		if (chunk.Truncated{Removed: rangesOf(ps)}).Removes(o) != want {
+			t.Errorf("Removes(%d) = %v", o, !want)
 		}
 	}
 }

@@ -137,10 +137,8 @@ func (c *catchUp) lookAhead(ctx context.Context, truncation chunk.Record) {
 		if rec.Type != chunk.TypeTruncated || rec.Epoch < epoch {
 			continue
 		}
-		if found, err := rec.Decode(); err == nil {
-			if body, ok := found.Body.(chunk.Truncated); ok {
-				c.removals.add(body.Removed, rec.Ordinal)
-			}
+		if body, ok := chunk.BodyOf[chunk.Truncated](rec); ok {
+			c.removals.add(body.Removed, rec.Ordinal)
 		}
 	}
 }

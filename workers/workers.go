@@ -278,11 +278,7 @@ func (j *commandJob) isForgotten(ctx context.Context, snap fold.Snapshot) (bool,
 		case rec.Type != chunk.TypeRunStarted:
 			continue
 		}
-		c, err := rec.Decode()
-		if err != nil {
-			continue // the fold skips it as well
-		}
-		if b, ok := c.Body.(chunk.RunStarted); ok && b.RunID == j.cmd.RunID {
+		if b, ok := chunk.BodyOf[chunk.RunStarted](rec); ok && b.RunID == j.cmd.RunID { // the fold skips a malformed one as well
 			return true, nil
 		}
 	}

@@ -42,7 +42,7 @@ type Replay struct {
 type truncation struct {
 	session chunk.Session
 	at      chunk.Ordinal
-	removed []chunk.OrdinalRange
+	body    chunk.Truncated
 }
 
 // BeginReplay begins the replay of stored records, see Replay. End ends it.
@@ -56,21 +56,15 @@ func (r *Replay) FindRemoved(rec chunk.Record) {
 	if rec.Type != chunk.TypeTruncated {
 		return
 	}
-	c, err := rec.Decode()
-	if err != nil {
-		return
-	}
-	if b, ok := chunk.As[chunk.Truncated](c); ok {
-		r.truncations = append(r.truncations, truncation{rec.Session, rec.Ordinal, b.Removed})
+	if b, ok := chunk.BodyOf[chunk.Truncated](rec); ok {
+		r.truncations = append(r.truncations, truncation{rec.Session, rec.Ordinal, b})
 	}
 }
 
 // isRemoved reports whether a later truncated record removes rec.
 func (r *Replay) isRemoved(rec *chunk.Record) bool {
 	return slices.ContainsFunc(r.truncations, func(m truncation) bool {
-		return m.session == rec.Session && rec.Ordinal < m.at && slices.ContainsFunc(m.removed, func(o chunk.OrdinalRange) bool {
-			return o.First <= int64(rec.Ordinal) && int64(rec.Ordinal) <= o.Last
-		})
+		return m.session == rec.Session && rec.Ordinal < m.at && m.body.Removes(rec.Ordinal)
 	})
 }
 

@@ -209,7 +209,7 @@ func (f FrontendSnapshot) AppendJSON(dst []byte) []byte {
 	o := rawjson.Begin(dst)
 	o.Raw("state", orNull(f.State))
 	o.Name("messages")
-	o.Dst = appendList(o.Dst, f.Messages, UIMessage.AppendJSON)
+	o.Dst = rawjson.AppendList(o.Dst, f.Messages, UIMessage.AppendJSON)
 	o.Name("streamSequence")
 	o.Dst = strconv.AppendUint(o.Dst, uint64(f.StreamSequence), 10)
 	o.String("status", string(f.Status))
@@ -227,9 +227,9 @@ func (f FrontendSnapshot) AppendJSON(dst []byte) []byte {
 	id.Text("agentType", f.AgentType)
 	o.Dst = id.End()
 	o.Name("children")
-	o.Dst = appendList(o.Dst, f.Children, fold.Child.AppendJSON)
+	o.Dst = rawjson.AppendList(o.Dst, f.Children, fold.Child.AppendJSON)
 	o.Name("pendingCalls")
-	o.Dst = appendList(o.Dst, f.PendingCalls, fold.PendingCall.AppendJSON)
+	o.Dst = rawjson.AppendList(o.Dst, f.PendingCalls, fold.PendingCall.AppendJSON)
 	o.Name("usage")
 	o.Dst = f.Usage.AppendJSON(o.Dst)
 	o.Name("chain")
@@ -264,7 +264,7 @@ func (f FrontendSnapshot) AppendJSON(dst []byte) []byte {
 func appendIfAny[T any](o *rawjson.Object, name string, list []T, element func(T, []byte) []byte) {
 	if len(list) > 0 {
 		o.Name(name)
-		o.Dst = appendList(o.Dst, list, element)
+		o.Dst = rawjson.AppendList(o.Dst, list, element)
 	}
 }
 
@@ -273,17 +273,6 @@ func orNull(v chunk.Value) chunk.Value {
 		return chunk.Value("null")
 	}
 	return v
-}
-
-func appendList[T any](dst []byte, list []T, element func(T, []byte) []byte) []byte {
-	dst = append(dst, '[')
-	for i, v := range list {
-		if i > 0 {
-			dst = append(dst, ',')
-		}
-		dst = element(v, dst)
-	}
-	return append(dst, ']')
 }
 
 // MarshalJSON implements json.Marshaler.
@@ -295,7 +284,7 @@ func (m UIMessage) AppendJSON(dst []byte) []byte {
 	o.String("id", m.ID)
 	o.String("role", string(m.Role))
 	o.Name("parts")
-	o.Dst = appendList(o.Dst, m.Parts, func(v chunk.Value, dst []byte) []byte { return append(dst, v...) })
+	o.Dst = rawjson.AppendList(o.Dst, m.Parts, func(v chunk.Value, dst []byte) []byte { return append(dst, v...) })
 	o.Raw("metadata", m.Metadata)
 	return o.End()
 }

@@ -9,14 +9,9 @@ import (
 // truncated handles the removal of records: the step that a crashed worker left unfinished. Only a client of version 7 can remove its parts, and only if
 // they are all parts since the last step-start; other clients get a notice and reload the message.
 func (m *MessageWriter) truncated(it *item) {
-	c, _ := it.rec.Decode() // its members were read
-	b, _ := chunk.As[chunk.Truncated](c)
+	b, _ := chunk.BodyOf[chunk.Truncated](it.rec)
 	m.closeAll()
-	taken := func(o chunk.Ordinal) bool {
-		return o > 0 && o < it.rec.Ordinal && slices.ContainsFunc(b.Removed, func(r chunk.OrdinalRange) bool {
-			return r.First <= int64(o) && int64(o) <= r.Last
-		})
-	}
+	taken := func(o chunk.Ordinal) bool { return o > 0 && o < it.rec.Ordinal && b.Removes(o) }
 	exact := m.isLastStep(b.Removed) && !taken(m.streamAt)
 	m.discard(taken)
 	m.own.step = 0

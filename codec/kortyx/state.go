@@ -48,11 +48,10 @@ const (
 
 // statePatch writes the changes of a patch as set and append.
 func (w *Writer) statePatch(it *item) {
-	c, err := it.rec.Decode()
-	if err != nil {
+	b, ok := chunk.BodyOf[chunk.StatePatch](it.rec)
+	if !ok {
 		return
 	}
-	b, _ := chunk.As[chunk.StatePatch](c)
 	if w.state.lost {
 		w.carry(it)
 		return

@@ -2,7 +2,6 @@ package kortyx
 
 import (
 	"maps"
-	"slices"
 	"strconv"
 	"strings"
 
@@ -127,18 +126,15 @@ func (w *Writer) childControl(it *item) {
 func (w *Writer) truncated(it *item) {
 	w.closeBlock()
 	w.data.rewind(it.rec.Seq)
-	c, err := it.rec.Decode()
-	if err != nil {
+	b, ok := chunk.BodyOf[chunk.Truncated](it.rec)
+	if !ok {
 		return
 	}
-	b, _ := chunk.As[chunk.Truncated](c)
-	removed := func(at chunk.Ordinal) bool {
-		return slices.ContainsFunc(b.Removed, func(r chunk.OrdinalRange) bool { return int64(at) >= r.First && int64(at) <= r.Last })
-	}
-	maps.DeleteFunc(w.calls, func(key callKey, c call) bool { return key.agent == "" && removed(c.at) })
-	w.state.restore(removed)
-	maps.DeleteFunc(w.denied, func(_ string, at chunk.Ordinal) bool { return removed(at) })
-	maps.DeleteFunc(w.children, func(_ string, at chunk.Ordinal) bool { return removed(at) })
+	maps.DeleteFunc(w.calls, func(key callKey, c call) bool { return key.agent == "" && b.Removes(c.at) })
+	w.state.restore(b.Removes)
+	removed := func(_ string, at chunk.Ordinal) bool { return b.Removes(at) }
+	maps.DeleteFunc(w.denied, removed)
+	maps.DeleteFunc(w.children, removed)
 }
 
 // delegation notes the start and the end of a sub-agent.

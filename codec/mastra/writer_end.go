@@ -366,16 +366,11 @@ func (w *Writer) truncated(it *item) {
 		sp.pending = nil
 		w.finishStep(sp, reasonOther, usageTotal{})
 	}
-	c, err := it.rec.Decode()
-	b, ok := chunk.As[chunk.Truncated](c)
-	if err != nil || !ok {
+	b, ok := chunk.BodyOf[chunk.Truncated](*it.rec)
+	if !ok {
 		return
 	}
-	taken := func(o chunk.Ordinal) bool {
-		return o > 0 && o < it.rec.Ordinal && slices.ContainsFunc(b.Removed, func(r chunk.OrdinalRange) bool {
-			return r.First <= int64(o) && int64(o) <= r.Last
-		})
-	}
+	taken := func(o chunk.Ordinal) bool { return o > 0 && o < it.rec.Ordinal && b.Removes(o) }
 	sp.remove(taken)
 	w.headAt = 0
 	if !w.closed && w.isOwn(sp) {

@@ -9,28 +9,8 @@ import (
 
 // removedBy returns the ordinals that a truncation record names, nil if it is malformed.
 func removedBy(rec chunk.Record) []chunk.OrdinalRange {
-	c, err := rec.Decode()
-	if err != nil {
-		return nil
-	}
-	body, ok := c.Body.(chunk.Truncated)
-	if !ok {
-		return nil
-	}
+	body, _ := chunk.BodyOf[chunk.Truncated](rec)
 	return body.Removed
-}
-
-// deletes reports whether rec is the deletion record of its session.
-func deletes(rec chunk.Record) bool {
-	if rec.Type != chunk.TypeStreamFailed {
-		return false
-	}
-	c, err := rec.Decode()
-	if err != nil {
-		return false
-	}
-	b, ok := c.Body.(chunk.StreamFailed)
-	return ok && b.ErrorDetail != nil && b.ErrorDetail.Code != nil && *b.ErrorDetail.Code == chunk.CodeSessionDeleted
 }
 
 func (m *member) isRemoved(o chunk.Ordinal) bool { return m.hasRemoved(int64(o), int64(o)) }

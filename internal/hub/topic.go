@@ -67,7 +67,7 @@ type lastRecord struct {
 }
 
 func lastOfRecord(rec chunk.Record) lastRecord {
-	return lastRecord{known: true, at: rec.Position(), epoch: rec.Epoch, terminal: rec.Type.Terminal(), deleted: deletes(rec)}
+	return lastRecord{known: true, at: rec.Position(), epoch: rec.Epoch, terminal: rec.Type.Terminal(), deleted: rec.IsDeletion()}
 }
 
 // treePageSet is the key of the tree in reads; sessions have non-empty ids.
@@ -176,7 +176,7 @@ func (t *topic) checkPredecessor(m *member, rec chunk.Record) (grown int64, prev
 		t.feed.hub.cfg.Log.Warn("gap in feed", "session", rec.Session.String(),
 			"sequence", uint64(rec.Seq), "ordinal", uint64(rec.Ordinal), "after", uint64(before.Ordinal))
 		return t.clear(rec.Seq - 1), 0
-	case m.last.deleted || deletes(rec):
+	case m.last.deleted || rec.IsDeletion():
 		return t.clear(t.tail().last()), before.Seq
 	}
 	return 0, before.Seq

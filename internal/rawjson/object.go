@@ -102,6 +102,18 @@ func (o *Object) Raw(name string, v []byte) {
 	}
 }
 
+// AppendList appends an array. element appends one element.
+func AppendList[T any](dst []byte, list []T, element func(T, []byte) []byte) []byte {
+	dst = append(dst, '[')
+	for i, v := range list {
+		if i > 0 {
+			dst = append(dst, ',')
+		}
+		dst = element(v, dst)
+	}
+	return append(dst, ']')
+}
+
 // List writes an array of n elements, or leaves out the member if n is 0. element appends the element with index i.
 func (o *Object) List(name string, n int, element func(dst []byte, i int) []byte) {
 	if n == 0 {

@@ -365,24 +365,12 @@ func (d *deletion) locate(ctx context.Context) (p sessionEnd, isEnd bool, err er
 		return p, false, nil //nolint:nilerr // a malformed message has no position; that of the head applies
 	}
 	p.ordinal, p.epoch = max(p.ordinal, rec.Ordinal), max(p.epoch, rec.Epoch)
-	if isDeletionRecord(rec) {
+	if rec.IsDeletion() {
 		d.last, d.epoch = rec.Position(), rec.Epoch
 		d.interrupted = !head.Deleted() || head.Position.Ordinal < rec.Ordinal
 		return p, !d.fence, nil
 	}
 	return p, false, nil
-}
-
-func isDeletionRecord(rec chunk.Record) bool {
-	if rec.Type != chunk.TypeStreamFailed {
-		return false
-	}
-	c, err := rec.Decode()
-	if err != nil {
-		return false
-	}
-	failed, ok := c.Body.(chunk.StreamFailed)
-	return ok && failed.ErrorDetail != nil && failed.ErrorDetail.Code != nil && *failed.ErrorDetail.Code == chunk.CodeSessionDeleted
 }
 
 // write appends the last record to the log, by compare-and-set with its end.

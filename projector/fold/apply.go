@@ -53,10 +53,8 @@ func skipRecord(s Snapshot, rec chunk.Record, reason string) (Snapshot, error) {
 	if !s.next(rec, nil) {
 		return s, gap(s.Session, s.Position.Ordinal, rec)
 	}
-	if c, err := rec.Decode(); err == nil {
-		if truncation, ok := c.Body.(chunk.Truncated); ok { // no later record explains the records that it removes
-			s.removedAhead = subtractRanges(s.removedAhead, addRanges(nil, truncation.Removed))
-		}
+	if truncation, ok := chunk.BodyOf[chunk.Truncated](rec); ok { // no later record explains the records that it removes
+		s.removedAhead = subtractRanges(s.removedAhead, addRanges(nil, truncation.Removed))
 	}
 	s.link(rec)
 	s.moveTo(rec)

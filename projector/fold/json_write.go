@@ -118,11 +118,11 @@ func writeList[T any](o *rawjson.Object, name, same string, list, other []T, ele
 	case len(list) == 0:
 	case len(list) != len(other):
 		o.Name(name)
-		o.Dst = appendList(o.Dst, list, element)
+		o.Dst = rawjson.AppendList(o.Dst, list, element)
 	case &list[0] == &other[0]:
 		o.Flag(same, true)
 	default: // not the same in memory; after a load it would be
-		unless(o, same, name, appendList(nil, list, element), appendList(nil, other, element))
+		unless(o, same, name, rawjson.AppendList(nil, list, element), rawjson.AppendList(nil, other, element))
 	}
 }
 
@@ -247,17 +247,6 @@ func (f *Faults) AppendJSON(dst []byte) []byte {
 		return m.End()
 	})
 	return o.End()
-}
-
-func appendList[T any](dst []byte, list []T, element func(T, []byte) []byte) []byte {
-	dst = append(dst, '[')
-	for i, v := range list {
-		if i > 0 {
-			dst = append(dst, ',')
-		}
-		dst = element(v, dst)
-	}
-	return append(dst, ']')
 }
 
 func appendOwner(dst []byte, p *chunk.Principal) []byte {
