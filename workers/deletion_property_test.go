@@ -481,7 +481,17 @@ func (tr *tree) startAgain(ctx context.Context) error {
 	if err := errors.Join(tr.workers.queue.Request(ctx, c, 0), tr.handleAll(ctx)); err != nil {
 		return err
 	}
-	_, err := projector.Rebuild(ctx, tr.store, tr.log, tr.root)
+	if tr.random.IntN(2) == 0 {
+		return nil
+	}
+	_, r, err := tr.store.Load(ctx, tr.root)
+	if err != nil {
+		return err
+	}
+	snap, err := tr.reader.Snapshot(ctx, tr.root)
+	if err == nil {
+		_, err = tr.store.Save(ctx, snap, r)
+	}
 	return err
 }
 

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"net"
 	"sync/atomic"
+	"time"
 
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
@@ -20,6 +21,9 @@ func (tr *tree) stallingProcess() *stallingProcess {
 	d := &stallingDialer{stalled: make(chan struct{}), resumed: make(chan struct{})}
 	if tr.random.IntN(2) == 0 {
 		d.dies = 1 + tr.random.Int64N(8)
+	}
+	if tr.random.IntN(64) == 0 { // attempts of requests time out, or all of them
+		d.lasts = []time.Duration{2600 * time.Millisecond, 6 * time.Second}[tr.random.IntN(2)]
 	}
 	nc, err := nats.Connect(tr.w.Server.URL, nats.SetCustomDialer(d), nats.NoReconnect(), nats.ErrorHandler(func(*nats.Conn, *nats.Subscription, error) {}))
 	if err != nil {
@@ -40,6 +44,7 @@ type stallingDialer struct {
 	dies    int64        // the write at which the process dies, 1 for the one at which it has stalled; 0 if it lives on
 	stalled chan struct{}
 	resumed chan struct{}
+	lasts   time.Duration // the stall, at least
 }
 
 func (d *stallingDialer) Dial(network, address string) (net.Conn, error) {
@@ -69,7 +74,9 @@ var errProcessDied = errors.New("the process died")
 func (c *stallingConn) Write(b []byte) (int, error) {
 	if c.dialer.left.Add(-1) == 0 {
 		close(c.dialer.stalled)
+		least := time.After(c.dialer.lasts)
 		<-c.dialer.resumed
+		<-least
 		c.left = c.dialer.dies
 	}
 	if c.left > 1 {

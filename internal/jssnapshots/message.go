@@ -292,7 +292,7 @@ func (s *saving) replacePack(ctx context.Context, key string, value, data []byte
 		return 0, err
 	}
 	if has, err := s.has(ctx, stored.value, value, data); has || err != nil {
-		return 0, err
+		return stored.seq, err // this save may have stored it, in an attempt whose response was lost: cleanUpLate has to know it
 	}
 	head, err := s.last(ctx, s.b, s.key)
 	if err != nil {
@@ -306,7 +306,8 @@ func (s *saving) replacePack(ctx context.Context, key string, value, data []byte
 
 // has reports whether the stored value has all messages of the pack to be written. Then its object, if it is one, is not needed.
 func (s *saving) has(ctx context.Context, stored, value, data []byte) (bool, error) {
-	if p, spilled := readPointer(stored); spilled {
+	p, spilled := readPointer(stored)
+	if spilled {
 		var err error
 		stored, err = s.fetch(ctx, p)
 		if errors.Is(err, errNoObject) { // the bucket was lost
@@ -320,7 +321,7 @@ func (s *saving) has(ctx context.Context, stored, value, data []byte) (bool, err
 	if len(old) < len(messages) || !slices.EqualFunc(old[:len(messages)], messages, bytes.Equal) {
 		return false, nil
 	}
-	if q, spilled := readPointer(value); spilled {
+	if q, spilled := readPointer(value); spilled && q.Object != p.Object { // the same if the response to an earlier attempt was lost
 		return true, s.discard(ctx, s.b, s.session, q.Object)
 	}
 	return true, nil

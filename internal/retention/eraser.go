@@ -401,8 +401,11 @@ func (d *deletion) orphans(ctx context.Context) error {
 		return nil
 	}
 	stored, err := d.store.StoredSessions(ctx, d.session)
-	d.found = slices.Contains(stored, d.session)
-	return err
+	if d.found = slices.Contains(stored, d.session); err != nil || !d.found {
+		return err
+	}
+	d.fence = true // the sweep knows a session that starts again by its first ordinal
+	return d.end(ctx)
 }
 
 // writeTombstone replaces the head by the tombstone, whatever the head is by then.
