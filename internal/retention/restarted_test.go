@@ -40,68 +40,67 @@ func (w *env) withAny(texts ...string) (found []string) {
 // A session is deleted and starts again. Then a projector that was stalled saves the deleted session: it removes what it has written. Another one that crashes
 // after that leaves packs, a dead letter and an answer, and the next sweep removes them. The new run keeps its data, also if no projector has saved it.
 func TestLateWritesToARestartedSession(t *testing.T) {
-	t.Run("saved", func(t *testing.T) { testLateWrites(t, true) })
-	t.Run("not saved", func(t *testing.T) { testLateWrites(t, false) })
-}
+	for name, isSaved := range map[string]bool{"saved": true, "not saved": false} {
+		t.Run(name, func(t *testing.T) {
+			w := newEnv(t)
+			stop := w.project()
+			for range 3 { // each with a question and a text
+				must(t, w.say(s1).End(t.Context(), nil))
+			}
+			w.projected(s1)
+			late, r, err := w.store.Load(t.Context(), s1)
+			must(t, err)
+			full, err := w.Reader.Snapshot(t.Context(), s1)
+			must(t, err)
+			api := jsclient.New(w.JS)
+			pack, err := api.Last(t.Context(), "KV_TR_SNAPSHOTS", "$KV.TR_SNAPSHOTS.m.acme.s1.s1.*")
+			must(t, err)
+			w.delete(s1)
+			if !isSaved {
+				stop()
+			}
 
-func testLateWrites(t *testing.T, isSaved bool) {
-	w := newEnv(t)
-	stop := w.project()
-	for range 3 { // each with a question and a text
-		must(t, w.say(s1).End(t.Context(), nil))
-	}
-	w.projected(s1)
-	late, r, err := w.store.Load(t.Context(), s1)
-	must(t, err)
-	full, err := w.Reader.Snapshot(t.Context(), s1)
-	must(t, err)
-	api := jsclient.New(w.JS)
-	pack, err := api.Last(t.Context(), "KV_TR_SNAPSHOTS", "$KV.TR_SNAPSHOTS.m.acme.s1.s1.*")
-	must(t, err)
-	w.delete(s1)
-	if !isSaved {
-		stop()
-	}
+			next, err := w.producer.Start(t.Context(), s1, chunk.RunStarted{RunID: "fresh", Input: []chunk.InputMessage{{Content: "And now?"}}})
+			must(t, err)
+			w.write(next, "fresh")
+			must(t, next.End(t.Context(), nil))
+			if isSaved {
+				w.projected(s1)
+				stop()
+			}
+			if _, err := w.store.Save(t.Context(), full, r); !errors.Is(err, projector.ErrConflict) {
+				t.Fatalf("late save: %v, want ErrConflict", err)
+			}
+			if found := w.withAny("long lon", "question", ".p9"); found != nil {
+				t.Errorf("after the late save: %v", found)
+			}
 
-	next, err := w.producer.Start(t.Context(), s1, chunk.RunStarted{RunID: "fresh", Input: []chunk.InputMessage{{Content: "And now?"}}})
-	must(t, err)
-	w.write(next, "fresh")
-	must(t, next.End(t.Context(), nil))
-	if isSaved {
-		w.projected(s1)
-		stop()
-	}
-	if _, err := w.store.Save(t.Context(), full, r); !errors.Is(err, projector.ErrConflict) {
-		t.Fatalf("late save: %v, want ErrConflict", err)
-	}
-	if found := w.withAny("long lon", "question", ".p9"); found != nil {
-		t.Errorf("after the late save: %v", found)
-	}
-
-	_, err = w.JS.Publish(t.Context(), "$KV.TR_SNAPSHOTS.m.acme.s1.s1.p9", pack.Data)
-	must(t, err)
-	entry := DeadLetter{Reason: ReasonRecord, Detail: "late", Origin: Origin{
-		Stream: "TR_CHUNKS_0", Subject: "tr.chunks.0.acme.s1.s1", Seq: late.Position.Seq, Stored: pack.Stored,
-	}, Data: []byte("long lon")}
-	_, err = w.JS.PublishMsg(t.Context(), entry.message("tr.deadletters.acme.s1.s1.1-a"))
-	must(t, err)
-	must(t, w.Inbox.Answer(t.Context(), control.Answer{Session: s1, RunID: "r1", CallID: "c", Kind: control.ClientResult, Result: chunk.Value(`"long lon"`)}))
-	must(t, w.Inbox.Answer(t.Context(), control.Answer{Session: s1, RunID: "fresh", CallID: "c", Kind: control.ClientResult, Result: chunk.Value(`"fresh"`)}))
-	if found := w.withAny("long lon", "question", ".p9"); len(found) != 3 {
-		t.Fatalf("before the sweep: %v", found)
-	}
-	if _, err := w.eraser.SweepAt(t.Context(), time.Now().Add(time.Hour)); err != nil {
-		t.Error(err)
-	}
-	if found := w.withAny("long lon", "question", ".p9"); found != nil {
-		t.Errorf("after the sweep: %v", found)
-	}
-	snap, err := w.Reader.Snapshot(t.Context(), s1)
-	if err != nil || snap.FinishedCount() != 2 || snap.Faults.Lost != 0 {
-		t.Errorf("the new run has %d messages, %d lost, %v", snap.FinishedCount(), snap.Faults.Lost, err)
-	}
-	if answers, err := w.Inbox.Answers(t.Context(), s1, "fresh"); err != nil || len(answers) != 1 {
-		t.Errorf("the new run has the answers %v, %v", answers, err)
+			_, err = w.JS.Publish(t.Context(), "$KV.TR_SNAPSHOTS.m.acme.s1.s1.p9", pack.Data)
+			must(t, err)
+			entry := DeadLetter{Reason: ReasonRecord, Detail: "late", Origin: Origin{
+				Stream: "TR_CHUNKS_0", Subject: "tr.chunks.0.acme.s1.s1", Seq: late.Position.Seq, Stored: pack.Stored,
+			}, Data: []byte("long lon")}
+			_, err = w.JS.PublishMsg(t.Context(), entry.message("tr.deadletters.acme.s1.s1.1-a"))
+			must(t, err)
+			must(t, w.Inbox.Answer(t.Context(), control.Answer{Session: s1, RunID: "r1", CallID: "c", Kind: control.ClientResult, Result: chunk.Value(`"long lon"`)}))
+			must(t, w.Inbox.Answer(t.Context(), control.Answer{Session: s1, RunID: "fresh", CallID: "c", Kind: control.ClientResult, Result: chunk.Value(`"fresh"`)}))
+			if found := w.withAny("long lon", "question", ".p9"); len(found) != 3 {
+				t.Fatalf("before the sweep: %v", found)
+			}
+			if _, err := w.eraser.SweepAt(t.Context(), time.Now().Add(time.Hour)); err != nil {
+				t.Error(err)
+			}
+			if found := w.withAny("long lon", "question", ".p9"); found != nil {
+				t.Errorf("after the sweep: %v", found)
+			}
+			snap, err := w.Reader.Snapshot(t.Context(), s1)
+			if err != nil || snap.FinishedCount() != 2 || snap.Faults.Lost != 0 {
+				t.Errorf("the new run has %d messages, %d lost, %v", snap.FinishedCount(), snap.Faults.Lost, err)
+			}
+			if answers, err := w.Inbox.Answers(t.Context(), s1, "fresh"); err != nil || len(answers) != 1 {
+				t.Errorf("the new run has the answers %v, %v", answers, err)
+			}
+		})
 	}
 }
 
