@@ -130,7 +130,7 @@ func (e *Eraser) firstEpoch(ctx context.Context, s chunk.Session, created int64)
 		return 0, nil
 	}
 	epoch, _, _ := chunk.ParseEventID(m.Header.Get("ce-id"))
-	if rec, malformed := codec.Decode(codec.Stored{Session: s, Seq: chunk.Seq(m.Seq), At: m.Stored, Header: m.Header, Data: m.Data}); malformed == nil && isDeletionRecord(rec) {
+	if rec, malformed := codec.Decode(codec.Stored{Session: s, Seq: chunk.Seq(m.Seq), At: m.Stored, Header: m.Header, Data: m.Data}); malformed == nil && rec.IsDeletion() {
 		epoch++
 	}
 	return epoch, err
