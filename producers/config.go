@@ -16,8 +16,7 @@ import (
 // Off switches off the delay or the limit of a Config field that supports it.
 const Off = -1
 
-// DefaultSessionBytes is the default of Config.MaxSessionBytes: 64 MiB, so that the snapshot of a session in one open message can be saved, and its fold takes no more
-// than the memory that a projector has by default.
+// DefaultSessionBytes is the default of Config.MaxSessionBytes: 64 MiB, so that all of a session can be folded again in the memory that a projector has by default.
 const DefaultSessionBytes = 64 << 20
 
 // Config configures a Producer. Positions is required, and the other fields are ready for production. In every field 0 means the default, and Off (a negative number) disables the delay

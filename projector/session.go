@@ -46,6 +46,7 @@ type session struct {
 	revision      Revision
 	stored        storedState   // state of the stored head
 	triedOrdinal  chunk.Ordinal // position of the last attempt to save
+	triedBytes    int64         // likewise, its chunk.Record.SessionBytes
 	savePointSeen bool          // see isSavePoint; since then
 
 	lastDelivery   time.Time      // time of the last delivery
@@ -92,7 +93,8 @@ func (s *session) fail() {
 // backsOff reports whether the session waits for its retry.
 func (s *session) backsOff() bool { return s.failures > 0 && time.Now().Before(s.retryAt) }
 
-// maxInboxBytes bounds the deliveries that wait while an attempt runs.
+// maxInboxBytes bounds the deliveries that wait while an attempt runs, and the records between two saves, which each reader folds: of 200 large records it would refuse
+// them all.
 const maxInboxBytes = 8 << 20
 
 // enqueue adds a delivery to the inbox.
@@ -185,7 +187,7 @@ func (s *session) process(ctx context.Context, inbox []Delivery, flush bool) err
 		if err := s.fold.apply(ctx, s.folder, d.Record); err != nil {
 			return err
 		}
-		s.savePointSeen = s.savePointSeen || isSavePoint(d.Record.Type)
+		s.savePointSeen = s.savePointSeen || isSavePoint(d.Record.Type) || d.Record.SessionBytes >= s.triedBytes+maxInboxBytes
 	}
 	at := s.folder.Position().Ordinal
 	startedAgain := at < s.triedOrdinal // the ordinals, or the fold
@@ -235,7 +237,7 @@ func (s *session) load(ctx context.Context) error {
 	case err != nil:
 		return err
 	}
-	s.folder, s.revision, s.stored, s.triedOrdinal = fold.From(head), revision, stateOf(head), head.Position.Ordinal
+	s.folder, s.revision, s.stored, s.triedOrdinal, s.triedBytes = fold.From(head), revision, stateOf(head), head.Position.Ordinal, head.SessionBytes
 	s.proved = false
 	if s.failures > 0 {
 		if err := s.fold.catchUp(ctx, s.folder); err != nil {
@@ -288,7 +290,7 @@ func (s *session) save(ctx context.Context) error {
 		if stateOf(snap) == s.stored {
 			return s.acknowledge()
 		}
-		s.triedOrdinal, s.savePointSeen = snap.Position.Ordinal, false
+		s.triedOrdinal, s.triedBytes, s.savePointSeen = snap.Position.Ordinal, snap.SessionBytes, false
 		start := time.Now()
 		revision, err := s.store.Save(ctx, snap, s.revision)
 		switch {

@@ -159,10 +159,10 @@ func (r *reading) request(ctx context.Context) (map[string]pack, error) {
 	return found, nil
 }
 
-// size returns the number of bytes of the messages of p.
+// size returns the number of bytes of the messages of p; an object is counted when it is read, because most packs that are found have none of the messages.
 func (p *pack) size() int {
 	if p.pointer.Object != "" {
-		return len(p.data) + p.pointer.Bytes
+		return len(p.data)
 	}
 	return len(p.data) - packHeader(p.data)
 }
@@ -212,6 +212,9 @@ func (r *reading) open(ctx context.Context) error {
 			continue
 		}
 		group.Go(func() error {
+			if err := projector.CountRead(all, p.pointer.Bytes); err != nil {
+				return err
+			}
 			data, err := r.fetch(all, p.pointer)
 			if errors.Is(err, errNoObject) {
 				err = fmt.Errorf("%w: the object of message %d is missing", fold.ErrInconsistent, p.index)

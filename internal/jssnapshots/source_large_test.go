@@ -12,7 +12,9 @@ import (
 	"github.com/tailrace/tailrace/chunk"
 	"github.com/tailrace/tailrace/internal/testkit/natstest"
 	"github.com/tailrace/tailrace/internal/testkit/storetest"
+	"github.com/tailrace/tailrace/producers"
 	"github.com/tailrace/tailrace/projector"
+	"github.com/tailrace/tailrace/projector/fold"
 )
 
 // Two megabytes of state: the custom state of a session grows to its limit, and the head contains it twice, in its current form and in the form at the start of
@@ -38,30 +40,10 @@ func TestTwoMegabytesOfState(t *testing.T) {
 	if n := len(want.AppendHead(nil)); n < 2_000_000 || want.Faults.RejectedPatches != 1 {
 		t.Fatalf("the head has %d bytes, %d patches were refused", n, want.Faults.RejectedPatches)
 	}
-	source, err := NewSource(w.js, SourceConfig{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	runner, err := projector.NewRunner(source, w.store, w.log, projector.Config{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	ctx, cancel := context.WithCancel(t.Context())
-	ended := make(chan error, 1)
-	go func() { ended <- runner.Run(ctx) }()
+	stop := w.projectOnce()
 	w.copy(log.Records(s))
-	natstest.Eventually(t, "the projector", func(ctx context.Context) error {
-		head, _, err := w.store.Load(ctx, s)
-		if err == nil && head.Position.Ordinal != want.Position.Ordinal {
-			err = fmt.Errorf("head at %d of %d", head.Position.Ordinal, want.Position.Ordinal)
-		}
-		return err
-	})
-	cancel()
-	if err := <-ended; !errors.Is(err, context.Canceled) {
-		t.Error(err)
-	}
-	if n := runner.Stats().TooLarge; n != 0 {
+	w.awaitHead(s, want.Position.Ordinal)
+	if n := stop().TooLarge; n != 0 {
 		t.Errorf("%d saves were too large", n)
 	}
 	stream, err := w.js.Stream(t.Context(), stream)
@@ -74,5 +56,90 @@ func TestTwoMegabytesOfState(t *testing.T) {
 	snap, err := w.reader.Snapshot(t.Context(), s)
 	if err != nil || string(snap.State) != string(want.State) || snap.FinishedCount() != want.FinishedCount() {
 		t.Errorf("without the log: %d bytes of state, %d messages, %v", len(snap.State), snap.FinishedCount(), err)
+	}
+}
+
+// projectOnce runs a projector until stop is called, which returns its figures.
+func (w *env) projectOnce() (stop func() projector.Stats) {
+	w.tb.Helper()
+	source, err := NewSource(w.js, SourceConfig{})
+	if err != nil {
+		w.tb.Fatal(err)
+	}
+	runner, err := projector.NewRunner(source, w.store, w.log, projector.Config{})
+	if err != nil {
+		w.tb.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(w.tb.Context())
+	ended := make(chan error, 1)
+	go func() { ended <- runner.Run(ctx) }()
+	return func() projector.Stats {
+		cancel()
+		if err := <-ended; !errors.Is(err, context.Canceled) {
+			w.tb.Error(err)
+		}
+		return runner.Stats()
+	}
+}
+
+func (w *env) awaitHead(s chunk.Session, at chunk.Ordinal) {
+	w.tb.Helper()
+	natstest.Eventually(w.tb, "the projector", func(ctx context.Context) error {
+		head, _, err := w.store.Load(ctx, s)
+		if err == nil && head.Position.Ordinal != at {
+			err = fmt.Errorf("head at %d of %d", head.Position.Ordinal, at)
+		}
+		return err
+	})
+}
+
+// The pages of a session whose answer is one text of 40 MiB, which has not ended, are read with a limit of 20 MiB: each reads the head, which has a bounded
+// part of the text.
+func TestPagesOfLargeOpenMessage(t *testing.T) {
+	w := newEnv(t)
+	s := chunk.RootSession("acme", "open")
+	producer, err := producers.New(w.js, producers.Config{Linger: producers.Off, Positions: w.reader})
+	if err != nil {
+		t.Fatal(err)
+	}
+	run, err := producer.Start(t.Context(), s, chunk.RunStarted{Input: []chunk.InputMessage{{Content: "q"}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	stop := w.projectOnce()
+	const pieces, size = 100, 400 << 10
+	for n := range pieces {
+		if err := run.EmitBody(t.Context(), chunk.TextDelta{Delta: strings.Repeat(string(rune('a'+n%26)), size)}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	at, err := run.Flush(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	w.awaitHead(s, at.Ordinal)
+	stop()
+	text, last := "", ""
+	for q := (fold.PageQuery{Limit: 1, Parts: 1, Partial: true}); ; {
+		page, err := w.reader.MessagePage(projector.WithReadLimit(t.Context(), 20<<20), s, q)
+		if err != nil {
+			t.Fatalf("the page before %q: %v", q.Before, err)
+		}
+		list, older := page.Messages()
+		for i := range list {
+			for _, p := range list[i].Parts {
+				text = p.Text + text
+				last = fold.MessageID(list[i].Shown)
+			}
+		}
+		if q.Before = older; older == "" {
+			break
+		}
+	}
+	if len(text) != pieces*size+len("q") || last != "msg-0" || text[1] != 'a' {
+		t.Errorf("%d bytes, the first message is %q", len(text), last)
+	}
+	if err := errors.Join(run.Close(), producer.Close()); err != nil {
+		t.Error(err)
 	}
 }

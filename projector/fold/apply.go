@@ -10,6 +10,15 @@ import (
 // applyRecord folds one record onto s and returns the result, see Folder.Apply. It consumes s, except if it returns an error:
 // then it returns s unchanged.
 func applyRecord(s Snapshot, rec chunk.Record) (Snapshot, error) {
+	before := s.SessionBytes
+	s, err := s.applyNext(rec)
+	if err == nil {
+		s.boundOpen(before)
+	}
+	return s, err
+}
+
+func (s Snapshot) applyNext(rec chunk.Record) (Snapshot, error) {
 	if rec.Session != s.Session {
 		return s, fmt.Errorf("%w: %s, want %s", ErrWrongSession, rec.Session, s.Session)
 	}
@@ -56,10 +65,12 @@ func skipRecord(s Snapshot, rec chunk.Record, reason string) (Snapshot, error) {
 	if truncation, ok := chunk.BodyOf[chunk.Truncated](rec); ok { // no later record explains the records that it removes
 		s.removedAhead = subtractRanges(s.removedAhead, addRanges(nil, truncation.Removed))
 	}
+	before := s.SessionBytes
 	s.link(rec)
 	s.moveTo(rec)
 	s.Faults.Skipped++
 	s.fault(rec, reason)
+	s.boundOpen(before)
 	return s, nil
 }
 

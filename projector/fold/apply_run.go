@@ -91,10 +91,7 @@ func (s *Snapshot) openTurn(rec chunk.Record, inputs []chunk.InputMessage) {
 	}
 	h.beginTurn()
 	s.streams.beginTurn()
-	s.Pending = slices.DeleteFunc(s.Pending, func(p Pending) bool {
-		t, _ := s.find(p.CallID)
-		return t == nil
-	})
+	s.forgetPending()
 	s.replace(inputs)
 	for _, in := range inputs {
 		h.input(rec.Seq, in)
@@ -102,6 +99,14 @@ func (s *Snapshot) openTurn(rec chunk.Record, inputs []chunk.InputMessage) {
 	s.finish()
 	s.step = nil
 	s.turn = s.base()
+}
+
+// forgetPending removes the pending calls whose message is finished.
+func (s *Snapshot) forgetPending() {
+	s.Pending = slices.DeleteFunc(s.Pending, func(p Pending) bool {
+		t, _ := s.find(p.CallID)
+		return t == nil
+	})
 }
 
 // input adds a user message.

@@ -22,6 +22,7 @@ type generator struct {
 	epoch   chunk.Epoch
 	step    int64
 	run     int
+	bytes   int64
 }
 
 func newGenerator(t *rapid.T) *generator { return &generator{t: t, epoch: 1} }
@@ -38,9 +39,10 @@ func (a *generator) write(body chunk.Body, extra ...chunk.Member) {
 
 func (a *generator) raw(typ chunk.Type, data []byte) {
 	a.seq += chunk.Seq(1 + len(a.all)%3)
+	a.bytes += int64(len(data))
 	a.all = append(a.all, chunk.Record{
 		Seq: a.seq, Session: session, Epoch: a.epoch, Ordinal: chunk.Ordinal(len(a.all) + 1),
-		Type: typ, StoredAt: time.UnixMilli(1), Data: data,
+		Type: typ, StoredAt: time.UnixMilli(1), Data: data, SessionBytes: a.bytes,
 	})
 	a.removed = append(a.removed, 0)
 	a.steps = append(a.steps, a.step)

@@ -123,15 +123,20 @@ func (h *history) finishOne(m *message) {
 	h.store(m)
 }
 
-// dropCalls drops the calls of the first n parts of m in memory.
+// dropCalls drops the calls of the first n parts of m in memory, and forgets those without an outcome.
 func (h *history) dropCalls(m *message, n int) {
 	for i := range m.parts[:n] {
 		t := m.parts[i].tool
 		if t == nil {
 			continue
 		}
-		if at, ok := h.locations()[t.callID]; ok && at.known && at.index == m.index && at.part == m.sealed+i {
+		at, ok := h.locations()[t.callID]
+		switch {
+		case !ok || !at.known || at.index != m.index || at.part != m.sealed+i:
+		case t.state.hasOutcome():
 			h.drop(t.callID)
+		default:
+			delete(h.calls, t.callID) // its outcome gets a part of its own
 		}
 	}
 }
@@ -179,9 +184,16 @@ func (h *history) locations() map[string]callLocation {
 // them. A second outcome of an earlier call is treated like that of an unknown one. A variable for tests.
 var maxDropped = 64
 
+// maxDroppedID is the size of an id above which a call is not kept in dropped.
+const maxDroppedID = 1 << 10
+
 // drop makes later records of a call have no effect, until maxDropped later calls are dropped.
 func (h *history) drop(callID string) {
 	if at, ok := h.locations()[callID]; ok && !at.known {
+		return
+	}
+	if len(callID) > maxDroppedID {
+		delete(h.calls, callID)
 		return
 	}
 	h.calls[callID] = callLocation{}

@@ -22,6 +22,38 @@ var (
 	segmentBytes = 64 << 10
 )
 
+// openBytes bounds what is open: each time that chunk.Record.SessionBytes passes a multiple of it, the open messages are finished if the head has more than twice as
+// many bytes of them. A variable for tests.
+var openBytes int64 = 2 << 20
+
+// boundOpen finishes all open messages if they are large, after a record that followed one with the given chunk.Record.SessionBytes. What follows is a message of
+// its own, which is shown in the same answer: the rest of a text is another part, and the outcome of a call that had none is that of an unknown call. Without it,
+// a text without an end, or a call without an outcome and all that follows it, is in the head and in its copies up to the limit of the session.
+//
+// Like the bounds of segments, this depends on the records alone, and waits while a gap is unexplained.
+func (s *Snapshot) boundOpen(before int64) {
+	opened := s.turn != nil && s.turn.Position == s.Position // the copy is the state after this record
+	if before/openBytes == s.SessionBytes/openBytes || opened || s.mustDefer() || s.openSize() <= 2*openBytes {
+		return
+	}
+	s.messages.close()
+	s.messages.finish(s.messages.count())
+	s.forgetPending()
+}
+
+// openSize returns the bytes of the open messages in the head, and in the copies in it.
+func (s *Snapshot) openSize() (n int64) {
+	for _, of := range []*Snapshot{s, s.turn, s.step} {
+		if of == nil {
+			continue
+		}
+		for i := range of.messages.open {
+			n += int64(len(appendMessage(nil, &of.messages.open[i])))
+		}
+	}
+	return n
+}
+
 // add appends a part to an open message.
 func (h *history) add(m *message, p part) {
 	m.parts = append(m.parts, p)
