@@ -81,6 +81,9 @@ func (r *reservation) shrink(size int) {
 
 func (r *reservation) release() { r.shrink(0) }
 
+// withinBudget is the key of the contexts of readWithin: what is read for a page does not reserve again.
+type withinBudget struct{}
+
 // readWithin calls read until its reservation is large enough, and returns that reservation, nil after an error. The error is projector.ErrReadLimit for what is larger
 // than the budget for long conversations.
 func readWithin[T any](ctx context.Context, b *readBudget, read func(context.Context) (T, error)) (T, *reservation, error) {
@@ -94,9 +97,9 @@ func readWithin[T any](ctx context.Context, b *readBudget, read func(context.Con
 		if err != nil {
 			return none, nil, err
 		}
-		limited := ctx
+		limited := context.WithValue(ctx, withinBudget{}, true)
 		if lane.Limit() >= 0 {
-			limited = projector.WithReadLimit(ctx, size/readMemory)
+			limited = projector.WithReadLimit(limited, size/readMemory)
 		}
 		v, err := read(limited)
 		if err == nil {

@@ -3,6 +3,7 @@ package sseedge
 import (
 	"context"
 	"errors"
+	"fmt"
 	"net/http"
 	"time"
 
@@ -123,6 +124,22 @@ func (e *Edge) lastPosition(ctx context.Context, key *pageKey) *httpkit.Problem 
 	}
 	key.seq, key.anchor = rec.Seq, rec.Anchor()
 	return nil
+}
+
+// Read implements httpkit.Pages.
+func (e surfacePages) Read(ctx context.Context, load func(context.Context) error) error {
+	if ctx.Value(withinBudget{}) != nil {
+		return load(ctx)
+	}
+	_, hold, err := readWithin(ctx, e.reads, func(ctx context.Context) (struct{}, error) { return struct{}{}, load(ctx) })
+	hold.release()
+	switch {
+	case errors.Is(err, projector.ErrReadLimit):
+		return fmt.Errorf("%w: %w", chunk.ErrTooLarge, err)
+	case errors.Is(err, httpkit.ErrBudget):
+		e.metrics.readRejected()
+	}
+	return err
 }
 
 // surfacePages implements httpkit.Pages.

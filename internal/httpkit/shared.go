@@ -46,4 +46,8 @@ type Pages interface {
 	// must not get what was loaded before. load may be called several times; it returns the error of projector.WithReadLimit when it exceeds that limit.
 	// problem returns the problem of another error of load.
 	Serve(w http.ResponseWriter, r *http.Request, s chunk.Session, version any, load func(context.Context) ([]byte, error), problem func(error) *Problem) *Problem
+
+	// Read calls load within that memory, for requests that read a session and respond with something else; a load of Serve has it already. load may be called several
+	// times, as that of Serve. The error is chunk.ErrTooLarge for a session that needs more than there is, and ErrBudget if none was free.
+	Read(ctx context.Context, load func(context.Context) error) error
 }

@@ -76,6 +76,7 @@ func New(edge *sseedge.Edge, logic *conversation.Service, cfg Config) (*Service,
 		}
 	}
 	logic.Observe(conversation.Observer{Accepted: s.metrics.accepted, Requested: s.metrics.requested, Refused: s.metrics.refused})
+	logic.ReadWithin(shared.Pages.Read)
 	edge.Mount(s.surface)
 	return s, nil
 }

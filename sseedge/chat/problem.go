@@ -77,7 +77,7 @@ var (
 	badID         = httpkit.Invalid("an id is longer than 256 characters, or missing")
 	badSession    = httpkit.Invalid("this is not the id of a chat: want 1 to 64 characters of a URI")
 	badCursor     = httpkit.NewProblem(http.StatusBadRequest, codeBadCursor, "the cursor cannot be read", "")
-	inputTooLarge = httpkit.NewProblem(http.StatusRequestEntityTooLarge, httpkit.CodeTooLarge, "the message is too large", "")
+	inputTooLarge = httpkit.NewProblem(http.StatusRequestEntityTooLarge, httpkit.CodeTooLarge, "the message is too large, or what has to be read of its chat", "")
 
 	noChat       = httpkit.NewProblem(http.StatusNotFound, codeNotFound, "there is no such chat", "")
 	otherAgent   = httpkit.Invalid("this chat is with another agent")

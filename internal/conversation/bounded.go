@@ -1,0 +1,47 @@
+package conversation
+
+import (
+	"context"
+
+	"github.com/tailrace/tailrace/chunk"
+	"github.com/tailrace/tailrace/projector/fold"
+)
+
+// ReadWithin makes within call all reads of snapshots, which may call each several times: that of a surface bounds the memory of them. It must be called before
+// the first request.
+func (s *Service) ReadWithin(within func(ctx context.Context, read func(context.Context) error) error) {
+	s.ports.Snapshots = bounded{s.ports.Snapshots, within}
+}
+
+// bounded implements Snapshots.
+type bounded struct {
+	of     Snapshots
+	within func(ctx context.Context, read func(context.Context) error) error
+}
+
+// Snapshot implements Snapshots.
+func (b bounded) Snapshot(ctx context.Context, s chunk.Session) (snap fold.Snapshot, err error) {
+	err = b.within(ctx, func(ctx context.Context) (err error) {
+		snap, err = b.of.Snapshot(ctx, s)
+		return err
+	})
+	return snap, err
+}
+
+// Head implements Snapshots.
+func (b bounded) Head(ctx context.Context, s chunk.Session) (snap fold.Snapshot, err error) {
+	err = b.within(ctx, func(ctx context.Context) (err error) {
+		snap, err = b.of.Head(ctx, s)
+		return err
+	})
+	return snap, err
+}
+
+// MessagePage implements Snapshots.
+func (b bounded) MessagePage(ctx context.Context, s chunk.Session, q fold.PageQuery) (page *fold.MessagePage, err error) {
+	err = b.within(ctx, func(ctx context.Context) (err error) {
+		page, err = b.of.MessagePage(ctx, s, q)
+		return err
+	})
+	return page, err
+}
