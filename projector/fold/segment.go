@@ -23,7 +23,7 @@ var (
 )
 
 // openBytes bounds what is open: each time that chunk.Record.SessionBytes passes a multiple of it, the open messages are finished if the head has more than twice as
-// many bytes of them. A variable for tests.
+// many bytes of them, or eight times as many while calls are open, because nothing can answer a call whose message is finished. A variable for tests.
 var openBytes int64 = 2 << 20
 
 // boundOpen finishes all open messages if they are large, after a record that followed one with the given chunk.Record.SessionBytes. What follows is a message of
@@ -33,7 +33,14 @@ var openBytes int64 = 2 << 20
 // Like the bounds of segments, this depends on the records alone, and waits while a gap is unexplained.
 func (s *Snapshot) boundOpen(before int64) {
 	opened := s.turn != nil && s.turn.Position == s.Position // the copy is the state after this record
-	if before/openBytes == s.SessionBytes/openBytes || opened || s.mustDefer() || s.openSize() <= 2*openBytes {
+	if before/openBytes == s.SessionBytes/openBytes || opened || s.mustDefer() {
+		return
+	}
+	most := 2 * openBytes
+	if len(s.OpenCalls()) > 0 {
+		most = 8 * openBytes
+	}
+	if s.openSize() <= most {
 		return
 	}
 	s.messages.close()
