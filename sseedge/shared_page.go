@@ -55,7 +55,7 @@ type sharedPage struct {
 func (e *Edge) servePage(w http.ResponseWriter, r *http.Request, key pageKey, load func(context.Context) (page, *httpkit.Problem)) *httpkit.Problem {
 	s, leave, err := e.pages.Hold(r.Context(), key, 0, func(ctx context.Context) (sharedPage, error) {
 		page, problem := load(ctx)
-		page = e.inline(ctx, key.session, key.view, key.inline, page)
+		page = e.inline(ctx, key, page)
 		context.AfterFunc(ctx, page.hold.release) // when the last request has written it
 		return sharedPage{page, problem}, nil
 	})

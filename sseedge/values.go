@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/tailrace/tailrace/chunk"
+	"github.com/tailrace/tailrace/internal/dialect"
 	"github.com/tailrace/tailrace/internal/httpkit"
 	"github.com/tailrace/tailrace/internal/hub"
 	"github.com/tailrace/tailrace/internal/values"
@@ -79,7 +80,11 @@ func isPassive(mediaType string) bool {
 
 // inlined returns a text in which the references to values of at most limit bytes are replaced by the values, as far as there is memory for them, and what it
 // takes of the budget of pages.
-func (e *Edge) inlined(ctx context.Context, s chunk.Session, name string, limit int, text []byte) ([]byte, *reservation) {
+func (e *Edge) inlined(ctx context.Context, s chunk.Session, name string, limit int, form string, text []byte) ([]byte, *reservation) {
+	expand := values.Expand
+	if form == dialect.AGUI {
+		expand = values.ExpandTexts
+	}
 	store, has := e.snapshots.(projector.ValueStore)
 	if limit == 0 || !has {
 		return text, nil
@@ -88,7 +93,7 @@ func (e *Edge) inlined(ctx context.Context, s chunk.Session, name string, limit 
 	fits := func(of chunk.Session, k values.Key, size int) bool {
 		return size <= limit && total+size <= values.MaxBytes && compiled.ShowsValue(of, k.Type, k.Member)
 	}
-	values.Expand(text, s, func(of chunk.Session, k values.Key, size int) []byte {
+	expand(text, s, func(of chunk.Session, k values.Key, size int) []byte {
 		if fits(of, k, size) {
 			total += size
 		}
@@ -104,7 +109,7 @@ func (e *Edge) inlined(ctx context.Context, s chunk.Session, name string, limit 
 		return text, nil
 	}
 	total = 0
-	return values.Expand(text, s, func(of chunk.Session, k values.Key, size int) []byte {
+	return expand(text, s, func(of chunk.Session, k values.Key, size int) []byte {
 		if !fits(of, k, size) {
 			return nil
 		}
@@ -118,8 +123,12 @@ func (e *Edge) inlined(ctx context.Context, s chunk.Session, name string, limit 
 }
 
 // inline sets the text of a page with the values that the client wants inline.
-func (e *Edge) inline(ctx context.Context, s chunk.Session, name string, limit int, g page) page {
-	text, hold := e.inlined(ctx, s, name, limit, g.text)
+func (e *Edge) inline(ctx context.Context, key pageKey, g page) page {
+	form := ""
+	if q, ok := key.query.(dialectQuery); ok {
+		form = q.dialect
+	}
+	text, hold := e.inlined(ctx, key.session, key.view, key.inline, form, g.text)
 	if hold != nil {
 		g.hold.release()
 		g.hold = hold
@@ -130,7 +139,11 @@ func (e *Edge) inline(ctx context.Context, s chunk.Session, name string, limit i
 
 // inlineBatch is inline for the frames of a stream.
 func (v *subscription) inlineBatch(ctx context.Context, batch hub.Batch) (hub.Batch, *reservation) {
-	text, hold := v.edge.inlined(ctx, v.target(), v.view, v.inline, batch.Frames)
+	form := ""
+	if v.translation != nil {
+		form = v.translation.dialect
+	}
+	text, hold := v.edge.inlined(ctx, v.target(), v.view, v.inline, form, batch.Frames)
 	batch.Frames = text
 	return batch, hold
 }

@@ -31,9 +31,13 @@ func (x *expander) messages(list []Message) {
 			case p.Call != nil:
 				p.Call.Input, p.Call.Output = x.value(p.Call.Input), x.value(p.Call.Output)
 			case p.File != nil:
-				p.File.URL = x.url(p.File.URL)
+				if u := x.url(p.File.URL); u != p.File.URL {
+					m.Parts[i].ReplaceURL(u)
+				}
 			case p.Data != nil:
-				p.Data.Value = x.value(p.Data.Value)
+				if v := x.value(p.Data.Value); len(v) != len(p.Data.Value) {
+					m.Parts[i].ReplaceData(v)
+				}
 			}
 		}
 	}

@@ -190,6 +190,24 @@ func TestLargeResult(t *testing.T) {
 			}
 		}
 	}
+	// A result is a text of JSON in AG-UI.
+	for _, path := range []string{"/v1/sessions/s1/events?dialect=agui", "/v1/sessions/s1/snapshot?dialect=agui"} {
+		quoted, err := json.Marshal(string(result))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := w.get(http.MethodGet, path+"&inline=1048576", "Accept", "*/*").Body.Bytes(); !bytes.Contains(got, append([]byte(`"content":`), quoted...)) {
+			t.Errorf("%s inline: %.2000s, want the result", path, got)
+		}
+		if got := w.get(http.MethodGet, path+"&inline=1000", "Accept", "*/*").Body.Bytes(); bytes.Contains(got, quoted[1:len(quoted)-1]) || !bytes.Contains(got, []byte(ref.Key)) {
+			t.Errorf("%s inline up to 1000: want the reference", path)
+		}
+		for _, view := range []string{"public", "part"} {
+			if got := w.get(http.MethodGet, path+"&inline=1048576&view="+view, "Accept", "*/*").Body.Bytes(); bytes.Contains(got, quoted[1:len(quoted)-1]) {
+				t.Errorf("%s inline in the view %s has the result", path, view)
+			}
+		}
+	}
 	if n := w.objects(); n != 4 {
 		t.Errorf("%d pieces, want two of the result and two of the output", n)
 	}

@@ -19,6 +19,7 @@ import (
 	"strings"
 
 	"github.com/tailrace/tailrace/chunk"
+	"github.com/tailrace/tailrace/internal/rawjson"
 )
 
 const (
@@ -130,30 +131,62 @@ func Reference(s chunk.Session, k Key, size int) chunk.Value {
 // Expand returns a JSON text in which the references to values of the tree of s are replaced by what load returns for them. A reference for which load returns
 // nil stays. The text itself is returned if it has no reference.
 func Expand(text []byte, s chunk.Session, load func(of chunk.Session, k Key, size int) []byte) []byte {
+	// No member of a reference has a brace.
+	return expand(text, start, []byte("}"), func(value []byte) []byte { return loadReference(value, s, load) })
+}
+
+// ExpandTexts is Expand also for strings that are references as a whole: AG-UI has JSON values as texts.
+func ExpandTexts(text []byte, s chunk.Session, load func(of chunk.Session, k Key, size int) []byte) []byte {
+	text = expand(text, startText, []byte(`}"`), func(value []byte) []byte {
+		var inner string
+		if json.Unmarshal(value, &inner) != nil {
+			return nil
+		}
+		data := loadReference([]byte(inner), s, load)
+		if len(data) == 0 || data[0] == '"' { // a string is the text itself
+			return data
+		}
+		return rawjson.AppendQuoted(make([]byte, 0, len(data)+len(data)/4), data)
+	})
+	return Expand(text, s, load)
+}
+
+// startText begins each reference that is a string.
+var startText = []byte(`"{\"tailraceValue\":\"`)
+
+// loadReference returns the value that a reference names, nil if value is not a reference or load returns nil.
+func loadReference(value []byte, s chunk.Session, load func(of chunk.Session, k Key, size int) []byte) []byte {
+	var r ref
+	if json.Unmarshal(value, &r) != nil || r.MediaType != JSON || r.Bytes <= 0 {
+		return nil
+	}
+	if of, k, ok := OfURL(s, r.URL); ok && k.String() == r.Key {
+		return load(of, k, r.Bytes)
+	}
+	return nil
+}
+
+// expand replaces the parts of a text between two marks for which replace does not return nil.
+func expand(text, begin, end []byte, replace func(part []byte) []byte) []byte {
 	var out []byte
 	for rest := text; ; {
-		i := bytes.Index(rest, start)
-		if i < 0 {
+		i := bytes.Index(rest, begin)
+		length := 0
+		if i >= 0 {
+			length = bytes.Index(rest[i:], end) + len(end)
+		}
+		if i < 0 || length < len(begin) {
 			if out == nil {
 				return text
 			}
 			return append(out, rest...)
 		}
-		end := i + bytes.IndexByte(rest[i:], '}') + 1 // no member of a reference has a brace
-		if end <= i {
-			return append(out, rest...)
+		part := rest[i : i+length]
+		if value := replace(part); value != nil {
+			part = value
 		}
-		var r ref
-		value := rest[i:end]
-		if json.Unmarshal(value, &r) == nil && r.MediaType == JSON && r.Bytes > 0 {
-			if of, k, ok := OfURL(s, r.URL); ok && k.String() == r.Key {
-				if data := load(of, k, r.Bytes); data != nil {
-					value = data
-				}
-			}
-		}
-		out = append(append(out, rest[:i]...), value...)
-		rest = rest[end:]
+		out = append(append(out, rest[:i]...), part...)
+		rest = rest[i+length:]
 	}
 }
 

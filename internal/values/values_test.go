@@ -66,6 +66,14 @@ func TestExpand(t *testing.T) {
 			t.Errorf("%s\nbecame %s\nwant %s", text, got, want)
 		}
 	}
+	for text, want := range map[string]string{
+		`{"content":` + quoted(ref) + `,"v":` + ref + `}`: `{"content":` + quoted(data) + `,"v":` + data + `}`, `{"content":` + quoted(ref+" and more") + `}`: `{"content":` + quoted(ref+" and more") + `}`,
+		`{"content":` + quoted("See "+ref) + `}`: `{"content":` + quoted("See "+ref) + `}`, quoted(ref)[:len(ref)]: quoted(ref)[:len(ref)],
+	} {
+		if got := string(values.ExpandTexts([]byte(text), root, load)); got != want {
+			t.Errorf("%s\nwith texts became %s\nwant %s", text, got, want)
+		}
+	}
 	none := func(chunk.Session, values.Key, int) []byte { return nil }
 	if got := string(values.Expand([]byte(ref), root, none)); got != ref {
 		t.Errorf("a value that cannot be read: %s", got)

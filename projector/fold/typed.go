@@ -136,6 +136,30 @@ func (c *ToolCall) OutcomeUnknown() bool {
 	return c.ProviderExecuted && c.State == CallOpen && !isSubagent(c.Name)
 }
 
+// ReplaceURL replaces the URL of a file.
+func (p *Part) ReplaceURL(url string) {
+	p.File.URL = url
+	p.replace("url", rawjson.AppendQuoted(nil, url))
+}
+
+// ReplaceData replaces the value of data.
+func (p *Part) ReplaceData(v chunk.Value) {
+	p.Data.Value = v
+	p.replace("data", v)
+}
+
+// replace replaces a member of the part as it is stored.
+func (p *Part) replace(name string, by []byte) {
+	o := rawjson.Begin(nil)
+	for member, value := range rawjson.Members(p.raw) {
+		if member.Is(name) {
+			value = by
+		}
+		o.Raw(string(member.Bytes()), value)
+	}
+	p.raw = o.End()
+}
+
 // ReplaceInput replaces the input, if it is known, and removes the pieces of one that streams.
 func (c *ToolCall) ReplaceInput(input chunk.Value) {
 	if c.Input != nil {
