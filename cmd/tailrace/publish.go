@@ -110,7 +110,7 @@ type publisher struct {
 
 // maxLine limits a line of input. The producer rejects a chunk of much smaller
 // size with a better error.
-const maxLine = 16 << 20
+const maxLine = 44 << 20
 
 func (p *publisher) run(ctx context.Context, in io.Reader) error {
 	input := bufio.NewReader(in)

@@ -184,7 +184,7 @@ func (l *Lines) fill() error {
 	size := len(l.buf)
 	switch {
 	case l.end == size:
-		size = max(2*size, smallLine)
+		size = max(min(2*size, l.limit+smallLine), smallLine) // the old buffer counts until it is copied
 	case l.end < smallLine:
 		size = smallLine
 	}

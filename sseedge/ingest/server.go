@@ -24,7 +24,7 @@ import (
 
 // Config configures a Server. The zero Config is ready for production.
 type Config struct {
-	// MaxLine is the maximum size of a line in bytes. Defaults to 1 MiB.
+	// MaxLine is the maximum size of a line in bytes. Defaults to 44 MiB: the largest value in base64. A long line counts for the memory of bodies.
 	MaxLine int
 
 	// MaxBody is the maximum size of the JSON of a request that opens a run or changes its state. Defaults to 1 MiB.
@@ -42,7 +42,7 @@ type Config struct {
 }
 
 func (c Config) withDefaults() Config {
-	c.MaxLine = cmp.Or(c.MaxLine, 1<<20)
+	c.MaxLine = cmp.Or(c.MaxLine, 44<<20)
 	c.MaxBody = cmp.Or(c.MaxBody, 1<<20)
 	c.Progress = cmp.Or(c.Progress, 50*time.Millisecond)
 	c.RequestTimeout = cmp.Or(c.RequestTimeout, 15*time.Second)
