@@ -110,7 +110,7 @@ func TestAudit(t *testing.T) {
 	otherSession := token(func(g *auth.Grant) { g.Sessions = auth.Sessions{IDs: []string{"another"}} })
 	otherOwner := token(func(g *auth.Grant) { g.Subject, g.Sessions = "bob", auth.Sessions{Own: true} })
 	for i, p := range m.edge.edge.Policies() {
-		route, known := p.Method+" "+p.Path, m.session(fmt.Sprintf("s-known%d", i))
+		route, known := p.Method+" "+p.Path, m.sessionFor(p, fmt.Sprintf("s-known%d", i))
 		m.send(t, p, known, "")
 		if p.Public {
 			if events := a.next(t); len(events) != 0 {

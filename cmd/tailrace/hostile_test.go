@@ -29,7 +29,7 @@ func TestHostileTenant(t *testing.T) {
 	ask := func(when string) map[string]int {
 		answers := make(map[string]int)
 		for i, p := range policies {
-			id := m.session(fmt.Sprintf("%s-%d", when, i))
+			id := m.sessionFor(p, fmt.Sprintf("%s-%d", when, i))
 			began := time.Now()
 			r := m.send(t, p, id, ann)
 			answers[p.Method+" "+p.Path] = r.status
