@@ -93,7 +93,7 @@ func (w *env) awaitHead(s chunk.Session, at chunk.Ordinal) {
 	})
 }
 
-// The pages of a session whose answer is one text of 40 MiB, which has not ended, are read with a limit of 20 MiB: each reads the head, which has a bounded
+// The pages of a session whose answer is one text of 19 MiB, which has not ended, are read with a limit of 16 MiB: each reads the head, which has a bounded
 // part of the text.
 func TestPagesOfLargeOpenMessage(t *testing.T) {
 	w := newEnv(t)
@@ -106,22 +106,21 @@ func TestPagesOfLargeOpenMessage(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	stop := w.projectOnce()
-	const pieces, size = 100, 400 << 10
+	const pieces, size = 48, 400 << 10
 	for n := range pieces {
 		if err := run.EmitBody(t.Context(), chunk.TextDelta{Delta: strings.Repeat(string(rune('a'+n%26)), size)}); err != nil {
 			t.Fatal(err)
 		}
 	}
-	at, err := run.Flush(t.Context())
-	if err != nil {
+	if _, err := run.Flush(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	w.awaitHead(s, at.Ordinal)
-	stop()
+	if _, err := projector.Rebuild(t.Context(), w.store, w.log, s); err != nil {
+		t.Fatal(err)
+	}
 	text, last := "", ""
 	for q := (fold.PageQuery{Limit: 1, Parts: 1, Partial: true}); ; {
-		page, err := w.reader.MessagePage(projector.WithReadLimit(t.Context(), 20<<20), s, q)
+		page, err := w.reader.MessagePage(projector.WithReadLimit(t.Context(), 16<<20), s, q)
 		if err != nil {
 			t.Fatalf("the page before %q: %v", q.Before, err)
 		}
