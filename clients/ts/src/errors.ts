@@ -22,11 +22,12 @@ export function describe(title: string, problem: Record<string, unknown>): strin
   return title + (typeof detail === "string" ? `: ${detail}` : "") + (typeof line === "number" ? ` (line ${line}, ${Number(stored ?? 0)} stored)` : "");
 }
 
-/** problemOf reads the problem in a response with an error status. */
+/** problemOf reads the problem in a response with an error status. It throws what fetch throws if the response is cut: its code may say that a retry helps. */
 export async function problemOf(response: Response): Promise<TailraceError> {
   let problem: Record<string, unknown> = {};
+  const text = await response.text();
   try {
-    const body: unknown = await response.json();
+    const body: unknown = JSON.parse(text);
     if (typeof body === "object" && body !== null) problem = body as Record<string, unknown>;
   } catch {
     // not JSON: the status says enough

@@ -32,6 +32,15 @@ test("a response is sent again from its first piece, with another token after th
   assert.equal(requests.at(-2).headers.get("Authorization"), "Bearer t3");
 });
 
+test("a refusal that was cut is not the end: its code could say that a later request writes the run", async () => {
+  const { fetch, requests } = fakeEdge([
+    opened, { status: 409, body: ['{"code":"SUPERS'], end: "error" }, lines({ done: true, stored: 3, next: 4 }), { json: { status: "ended" } },
+  ]);
+  const run = await publishRun({ url: "http://edge.test", session: "s", runId: "r", dialect: "openai", fetch });
+  assert.equal((await run.pipe(response())).status, "ended");
+  assert.equal(requests.filter(({ path }) => path.includes("/chunks")).length, 2);
+});
+
 test("the next response begins behind the one before", async () => {
   const { fetch, requests } = fakeEdge([
     opened, lines({ done: true, stored: 3, next: 4 }), { json: { status: "paused" } }, lines({ done: true, stored: 6, next: 7 }), { json: { status: "ended" } },
