@@ -22,7 +22,7 @@ func (tr *tree) stallingProcess() *stallingProcess {
 	if tr.random.IntN(2) == 0 {
 		d.dies = 1 + tr.random.Int64N(8)
 	}
-	if tr.random.IntN(64) == 0 { // attempts of requests time out, or all of them
+	if tr.random.IntN(512) == 0 { // rarely, because the others of the batch wait: attempts of requests time out, or all of them
 		d.lasts = []time.Duration{2600 * time.Millisecond, 6 * time.Second}[tr.random.IntN(2)]
 	}
 	nc, err := nats.Connect(tr.w.Server.URL, nats.SetCustomDialer(d), nats.NoReconnect(), nats.ErrorHandler(func(*nats.Conn, *nats.Subscription, error) {}))
