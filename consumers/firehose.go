@@ -49,6 +49,10 @@ type FirehoseConfig struct {
 	// NoFollow ends Run at the end that each partition has when Run begins. The next Run of a durable firehose continues there.
 	NoFollow bool
 
+	// OnHandled, if not nil, is called once in a Run that ends by itself, when handle has got all records of the range: with Unconfirmed, some of them may wait for
+	// their confirmation then.
+	OnHandled func()
+
 	// Commit, if not nil, is called before records are acknowledged: after it returns nil, the server does not deliver anything that was handled in
 	// that partition again. A sink that writes in batches writes here. The context is not cancelled with that of Run, so that handled records can be
 	// stored; it lasts half of AckWait.
@@ -137,7 +141,8 @@ type Firehose struct {
 
 	positions     []PartitionPosition // of an ephemeral firehose, by partition
 	confirmations confirmations
-	waiting       atomic.Bool // this Run has reported that it waits for another reader
+	unhandled     atomic.Int64 // partitions of this Run whose range is not handled
+	waiting       atomic.Bool  // this Run has reported that it waits for another reader
 }
 
 // Firehose returns a Firehose. It does not call the server. The error names the wrong field.
@@ -179,6 +184,7 @@ func (f *Firehose) Run(ctx context.Context, handle func(context.Context, chunk.R
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	f.waiting.Store(false)
+	f.unhandled.Store(int64(len(f.filters)))
 	f.positions = make([]PartitionPosition, len(f.filters))
 	errs := make([]error, len(f.filters))
 	var loops sync.WaitGroup
@@ -202,9 +208,20 @@ func (f *Firehose) runPartition(ctx context.Context, p int, handle func(context.
 		Firehose: f, partition: p, stream: f.reader.cfg.Layout.Stream(p), filter: f.filters[p], handle: handle, sessions: map[string]*ordinalChecker{},
 	}
 	if f.cfg.Name == "" {
-		return loop.runEphemeral(ctx)
+		err := loop.runEphemeral(ctx)
+		if err == nil {
+			f.handledRange()
+		}
+		return err
 	}
 	return loop.runDurable(ctx)
+}
+
+// handledRange reports that the range of one partition is handled.
+func (f *Firehose) handledRange() {
+	if f.unhandled.Add(-1) == 0 && f.cfg.OnHandled != nil {
+		f.cfg.OnHandled()
+	}
 }
 
 // partitionLoop is the loop of one partition.

@@ -68,6 +68,16 @@ func (c *confirmations) confirm(p *unconfirmed, n int) error {
 	return nil
 }
 
+// AllConfirmed reports whether no record that handle got in this Run waits for its confirmation.
+func (f *Firehose) AllConfirmed() bool {
+	for p := range f.filters {
+		if f.confirmations.wait(p) {
+			return false
+		}
+	}
+	return true
+}
+
 // wait reports whether records of a partition wait for their confirmation.
 func (c *confirmations) wait(partition int) bool {
 	c.mu.Lock()

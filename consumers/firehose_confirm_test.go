@@ -77,6 +77,29 @@ func TestConfirm(t *testing.T) {
 	same(t, s.got(), want[7:])
 }
 
+// A range whose records are handled is reported once, before they are confirmed, and Run ends after that.
+func TestRangeIsHandled(t *testing.T) {
+	w := newEnv(t, Config{})
+	for _, n := range []int{0, 20} {
+		want := w.sayAll(alice, n)
+		handled := make(chan struct{})
+		s, f := w.confirmable(w.reader, FirehoseConfig{NoFollow: true, OnHandled: func() { close(handled) }})
+		<-handled
+		same(t, s.got(), want)
+		if f.AllConfirmed() != (n == 0) {
+			t.Errorf("all of %d records confirmed: %t", n, f.AllConfirmed())
+		}
+		for _, rec := range s.got() {
+			if err := f.Confirm(positionOf(rec)); err != nil {
+				t.Error(err)
+			}
+		}
+		if <-s.done; s.err != nil {
+			t.Error(s.err)
+		}
+	}
+}
+
 // A position that was not delivered acknowledges nothing.
 func TestConfirmWhatWasNotDelivered(t *testing.T) {
 	w := newEnv(t, Config{})

@@ -27,6 +27,7 @@ type durable struct {
 	first        uint64             // first sequence of the stream, 0 until handleBatch has requested it
 	part         sequences
 	over         bool // everything of a range that ends is handled
+	reported     bool // that it is over
 }
 
 // runDurable reads the consumer that keeps the position on the server.
@@ -142,6 +143,10 @@ func (d *durable) endIfOver(ctx context.Context, idle bool) error {
 		if d.over, err = d.isOver(ctx); err != nil {
 			return err
 		}
+	}
+	if d.over && !d.reported {
+		d.reported = true
+		d.handledRange()
 	}
 	if d.over && !d.confirmations.wait(d.partition) {
 		return jsreader.ErrEnd

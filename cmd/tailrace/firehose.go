@@ -192,6 +192,7 @@ func (f *firehoseFlags) run(ctx context.Context, t terminal, b *app, shown *view
 		if confirmed, err = newConfirmedReader(ctx, t, f.exec, out); err != nil {
 			return err
 		}
+		config.OnHandled = func() { close(confirmed.handled) }
 	} else {
 		out.to = t.out
 	}

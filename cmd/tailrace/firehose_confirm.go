@@ -85,16 +85,18 @@ type confirmedReader struct {
 	output        *firehoseOutput
 	confirmations io.Reader
 	command       *exec.Cmd // nil if standard input has the confirmations
-	input         io.Closer // of the command
+	input         io.Closer // of the reader; nil if the output is none
 	responses     io.Closer
+	handled       chan struct{} // is closed when all lines of a range that ends are written
 }
 
 // newConfirmedReader starts a command, or reads the confirmations from standard input without one.
 func newConfirmedReader(ctx context.Context, t terminal, command string, output *firehoseOutput) (*confirmedReader, error) {
 	output.failed = make(chan error, 1)
-	r := &confirmedReader{output: output, confirmations: t.in}
+	r := &confirmedReader{output: output, confirmations: t.in, handled: make(chan struct{})}
 	if command == "" {
 		output.to = t.out
+		r.input, _ = t.out.(io.Closer)
 		return r, nil
 	}
 	r.command = exec.CommandContext(context.WithoutCancel(ctx), "sh", "-c", command) //nolint:gosec // the command of the caller; a signal closes its input
@@ -115,21 +117,30 @@ func newConfirmedReader(ctx context.Context, t terminal, command string, output 
 }
 
 // run passes the confirmations to the firehose until they end, and returns why: never nil. After the signal, or when the firehose has ended, the command gets no
-// more lines, and run takes what it still confirms.
+// more lines, and run takes what it still confirms. At the end of the range the reader gets the end of its input: it may be one that confirms only then.
 func (r *confirmedReader) run(signal, running context.Context, firehose *consumers.Firehose) error {
 	ended := make(chan error, 1)
 	go func() { ended <- confirm(r.confirmations, firehose) }() // blocked on standard input, it ends with the process
 	var reason error
 	broken := false
-	select {
-	case err := <-ended:
-		return r.end(err)
-	case reason = <-r.output.failed:
-		broken = true
-	case <-signal.Done():
-		reason = signal.Err()
-	case <-running.Done():
-		reason = running.Err()
+	for handled := r.handled; reason == nil; {
+		select {
+		case <-handled:
+			handled = nil
+			r.closeInput()
+		case err := <-ended:
+			if err != nil || handled != nil || !firehose.AllConfirmed() {
+				return r.end(err)
+			}
+			<-running.Done() // the firehose ends by itself
+			return errors.Join(running.Err(), r.end(nil))
+		case reason = <-r.output.failed:
+			broken = true
+		case <-signal.Done():
+			reason = signal.Err()
+		case <-running.Done():
+			reason = running.Err()
+		}
 	}
 	if r.command == nil && !broken {
 		return reason
@@ -152,7 +163,9 @@ func (r *confirmedReader) closeInput() {
 	r.output.mu.Lock()
 	defer r.output.mu.Unlock()
 	r.output.closed = true
-	_ = r.input.Close() // the command sees the end of its input in any case
+	if r.input != nil {
+		_ = r.input.Close() // the reader sees the end of its input in any case
+	}
 }
 
 // end waits for the end of a command whose confirmations have ended, and returns the reason; err is that of the confirmations.

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"io"
 	"maps"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -141,4 +142,52 @@ func TestDurableRangeEnds(t *testing.T) {
 		}
 	}
 	durableRange(t, server, 1, 20, "--durable", "removed", "--no-follow")
+}
+
+// A loader that confirms at the end of its input gets that end with the end of the range, in both ways of confirmation. What it does not confirm is left to the next one.
+func TestLoaderConfirmsAtTheEnd(t *testing.T) {
+	const partitions = 2
+	server := startPartitions(t, partitions)
+	for _, s := range []string{"a", "b", "c"} {
+		publishCustom(t, server.URL, s, 10, "--partitions", "2")
+	}
+	position := regexp.MustCompile(`"position":"([^"]+)"`)
+	for _, row := range []struct {
+		name      string
+		confirmed int // of the 30 lines
+		args      []string
+	}{
+		{"all", 30, nil},
+		{"nothing", 0, []string{"--until", "0s"}},
+		{"other", 0, []string{"--tenant", "other"}},
+	} {
+		args := append([]string{"firehose", "--nats-url", server.URL, "--partitions", "2", "--no-follow"}, row.args...)
+		done := row.confirmed == 30 || row.args[0] == "--tenant"
+		want := map[bool]int{true: exitOK, false: exitError}[done]
+		head := fmt.Sprintf("| head -n %d", row.confirmed)
+		all := `all=$(sed -n 's/.*"position":"\([^"]*\)".*/\1/p'` + head + `); printf '%s' "${all:+$all
+}"`
+		if code, _, errs := runCommand(t, "", append(slices.Clip(args), "--durable", "exec-"+row.name, "--exec", all)...); code != want {
+			t.Errorf("%s, --exec: exit code %d: %s", row.name, code, errs)
+		}
+		lines, to := io.Pipe()
+		in, confirmations := io.Pipe()
+		go func() {
+			text, err := io.ReadAll(lines)
+			for i, at := range position.FindAllSubmatch(text, -1) {
+				if i < row.confirmed {
+					fmt.Fprintf(confirmations, "%s\n", at[1])
+				}
+			}
+			_ = confirmations.CloseWithError(err)
+		}()
+		if code := run(t.Context(), terminal{in: in, out: to, err: t.Output()}, append(slices.Clip(args), "--durable", "stdin-"+row.name, "--ack", "stdin")); code != want {
+			t.Errorf("%s, --ack stdin: exit code %d", row.name, code)
+		}
+		for _, way := range []string{"exec-", "stdin-"} {
+			if row.args == nil || !done {
+				durableRange(t, server, partitions, 30-row.confirmed, "--durable", way+row.name, "--no-follow")
+			}
+		}
+	}
 }
