@@ -28,7 +28,7 @@ type agentState struct {
 
 	paused bool // waits for users
 
-	hiddenCalls map[string]bool // calls that are hidden from the client: whether they have no outcome
+	hidden dialect.HiddenCalls
 
 	child child // of a sub-agent
 }
@@ -235,55 +235,29 @@ func (w *Writer) hide(rec *chunk.Record) {
 	if w.ended {
 		return
 	}
-	if it.endsText() {
+	endsText, beginsCall := by.hidden.Hide(rec, it.Members, it.kind, it.piece)
+	if endsText || rec.Type == chunk.TypeRunInterrupted {
 		w.close(by)
 	}
 	switch {
 	case rec.Type == chunk.TypeStepStart || rec.Type == chunk.TypeStepEnd:
 		by.closeStep()
-	case w.hidesPart(&it):
+	case beginsCall || w.hidesPart(&it, endsText):
 		by.openStep(rec)
 	}
-	by.hideCall(&it)
 }
 
-// endsText reports whether a hidden record ends the open text of its agent.
-func (it *item) endsText() bool {
-	return it.rec.Type == chunk.TypeRunInterrupted || dialect.EndsText(it.rec, it.Members, it.kind, it.piece)
-}
-
-// hidesPart reports whether a hidden record adds a part to the snapshot.
-func (w *Writer) hidesPart(it *item) bool {
+// hidesPart reports whether a hidden record adds a part that is not a call to the snapshot.
+func (w *Writer) hidesPart(it *item, endsText bool) bool {
 	switch it.rec.Type {
 	case chunk.TypeTextDelta, chunk.TypeThinking:
-		return it.endsText()
+		return endsText
 	case chunk.TypeFile, chunk.TypeSourceURL, chunk.TypeSourceDocument:
 		return true
 	case chunk.TypeSubagentStart:
 		return true
 	case chunk.TypeCustom:
 		return !it.by.own() || w.structuredPart(it) != noPart
-	case chunk.TypeToolArgStreamStart, chunk.TypeToolStart, chunk.TypeToolApprovalRequest:
-		return it.Text("toolName") != dialect.FinishTool && !it.by.hiddenCalls[it.Text("toolCallId")]
-	case chunk.TypeToolEnd, chunk.TypeToolInputError, chunk.TypeToolOutputError, chunk.TypeToolApprovalResponse:
-		_, begun := it.by.hiddenCalls[it.Text("toolCallId")]
-		return it.Text("toolName") != dialect.FinishTool && !begun
 	}
 	return false
-}
-
-// hideCall follows the calls that are hidden: the second record of a call adds no part.
-func (a *agentState) hideCall(it *item) {
-	open := true
-	switch it.rec.Type {
-	case chunk.TypeToolArgStreamStart, chunk.TypeToolStart, chunk.TypeToolApprovalRequest:
-	case chunk.TypeToolEnd, chunk.TypeToolInputError, chunk.TypeToolOutputError:
-		open = false
-	default:
-		return
-	}
-	if a.hiddenCalls == nil {
-		a.hiddenCalls = make(map[string]bool)
-	}
-	a.hiddenCalls[it.Text("toolCallId")] = open
 }

@@ -26,6 +26,7 @@ func (w *Writer) truncated(it *item) {
 	a.closeStep()
 	a.step = 0
 	w.discardCalls(taken)
+	a.hidden.Remove(taken)
 	for _, s := range w.order {
 		if s.child.running && s.child.by == a && taken(s.child.at) {
 			if w.open {

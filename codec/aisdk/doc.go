@@ -65,7 +65,7 @@
 //   - structured data of a sub-agent is a part for each of its records in the stream, and one part with the value in the snapshot,
 //   - a text of a sub-agent that continues while the answer begins or ends a step, or suspends, is two parts in the stream,
 //   - what a sub-agent writes after the answer has ended or waits for the user is in the snapshot only,
-//   - the output of a sub-agent whose start a truncated record removed is in the stream only.
+//   - the output of a sub-agent whose start a truncated record removed is only in a stream that had it before: a replay leaves it out.
 //
 // # Broken connections
 //

@@ -277,13 +277,21 @@ func (a *generator) tool(agent string) {
 	if a.pick("again", 6) == 0 {
 		id = "c1" // a model that reuses an id
 	}
-	yes, boom := true, "boom \xed\xa0\xbd"
+	yes := true
 	if a.pick("streams", 2) == 0 {
 		a.writeAs(agent, chunk.ToolArgStreamStart{ToolCallID: id, ToolName: name})
 		for range a.pick("args", 3) {
 			a.writeAs(agent, chunk.ToolArgStreamDelta{ToolCallID: id, Delta: a.text.Draw(a.t, "arg")})
 		}
 		a.writeAs(agent, chunk.ToolArgStreamEnd{ToolCallID: id})
+	}
+	if a.pick("late outcome", 12) == 0 { // of the same call, or of one without a start
+		a.writeAs(agent, chunk.TextDelta{Delta: "before "})
+		a.outcome(agent, id, name)
+		a.writeAs(agent, chunk.TextDelta{Delta: "between "})
+		a.writeAs(agent, chunk.ToolInputError{ToolCallID: id, ToolName: name, Error: "late"})
+		a.writeAs(agent, chunk.TextDelta{Delta: "after "})
+		return
 	}
 	if a.pick("bad", 6) == 0 {
 		bad := chunk.ToolInputError{ToolCallID: id, ToolName: name, Error: "bad"}
@@ -302,6 +310,11 @@ func (a *generator) tool(agent string) {
 	if a.pick("says", 3) == 0 {
 		a.writeAs(agent, chunk.TextDelta{Delta: "meanwhile "})
 	}
+	a.outcome(agent, id, name)
+}
+
+func (a *generator) outcome(agent, id, name string) {
+	yes, boom := true, "boom \xed\xa0\xbd"
 	switch a.pick("outcome", 4) {
 	case 0:
 		a.writeAs(agent, chunk.ToolEnd{ToolCallID: id, ToolName: name, Result: null, Error: &boom, ProviderExecuted: &yes})

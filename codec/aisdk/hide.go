@@ -51,13 +51,13 @@ func (m *MessageWriter) hide(rec *chunk.Record) {
 	switch {
 	case sp.own() && (rec.Type == chunk.TypeStepStart || rec.Type == chunk.TypeStepEnd):
 		m.closeAll()
-	case it.endsText():
+	case it.hide():
 		m.close(sp)
 	}
 }
 
-// endsText reports whether a hidden record ends the open text of its agent.
-func (it *item) endsText() bool {
+// hide follows a hidden record, and reports whether it ends the open text of its agent.
+func (it *item) hide() bool {
 	switch it.rec.Type {
 	case chunk.TypeTextDelta, chunk.TypeThinking:
 		if it.beginsPart() {
@@ -66,5 +66,6 @@ func (it *item) endsText() bool {
 	case chunk.TypeSuspensionMarker, chunk.TypeRunInterrupted, chunk.TypeRunResumed, chunk.TypeCheckpointCreated, chunk.TypeStepCommitted, chunk.TypeStepDiscarded:
 		return !it.sp.own()
 	}
-	return dialect.EndsText(&it.rec, it.Members, it.kind, it.piece)
+	ends, _ := it.sp.hidden.Hide(&it.rec, it.Members, it.kind, it.piece)
+	return ends
 }

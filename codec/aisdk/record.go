@@ -17,12 +17,14 @@ type agentState struct {
 	blockAt chunk.Seq // of its first delta
 	pieces  dialect.DeltaReader
 	thought []byte // text of the open block of reasoning, escaped as in the records
+
+	hidden dialect.HiddenCalls
 }
 
 func (sp *agentState) own() bool { return sp.agent == "" }
 
 // release frees the buffers of an agent without an open block: most sub-agents write nothing more after their end, and a turn may have thousands of them.
-func (sp *agentState) release() { sp.pieces, sp.thought = dialect.DeltaReader{}, nil }
+func (sp *agentState) release() { sp.pieces, sp.thought, sp.hidden = dialect.DeltaReader{}, nil, nil }
 
 // item is a record with its parsed members.
 type item struct {

@@ -1,6 +1,7 @@
 package aisdk
 
 import (
+	"maps"
 	"slices"
 
 	"github.com/tailrace/tailrace/chunk"
@@ -30,6 +31,8 @@ func (m *MessageWriter) Replay(dst []byte, recs []chunk.Record) []byte {
 type Replay struct {
 	m           *MessageWriter
 	truncations []truncation
+	started     map[string]chunk.Record // starts of sub-agents that are not removed, without Data, by session
+	whole       bool                    // the first pass has all records of the message
 	ahead       *replayScan
 
 	scanned, at, resumedAt int // indexes of the record that Scan gets next, of the current one, and of the last that resumed a stopped answer
@@ -42,30 +45,58 @@ type Replay struct {
 type truncation struct {
 	session chunk.Session
 	at      chunk.Ordinal
+	seq     chunk.Seq
 	body    chunk.Truncated
+	started map[string]chunk.Record // as that of the Replay
 }
 
 // BeginReplay begins the replay of stored records, see Replay. End ends it.
 func (m *MessageWriter) BeginReplay() *Replay {
-	return &Replay{m: m, at: -1, answered: make(map[chunk.Seq]bool)}
+	return &Replay{m: m, at: -1, whole: !m.turn, started: make(map[string]chunk.Record), answered: make(map[chunk.Seq]bool)}
 }
 
 // FindRemoved reads rec in the first pass, which finds the removed records.
 func (r *Replay) FindRemoved(rec chunk.Record) {
 	r.m.bindSession(&rec)
-	if rec.Type != chunk.TypeTruncated {
-		return
-	}
-	if b, ok := chunk.BodyOf[chunk.Truncated](rec); ok {
-		r.truncations = append(r.truncations, truncation{rec.Session, rec.Ordinal, b})
+	switch rec.Type {
+	case chunk.TypeSubagentStart:
+		b, ok := chunk.BodyOf[chunk.SubagentStart](rec)
+		if _, known := r.started[b.SubSessionID]; ok && !known {
+			rec.Data = nil // it is the caller's
+			r.started[b.SubSessionID] = rec
+		}
+	case chunk.TypeTruncated:
+		if b, ok := chunk.BodyOf[chunk.Truncated](rec); ok {
+			t := truncation{rec.Session, rec.Ordinal, rec.Seq, b, nil}
+			maps.DeleteFunc(r.started, func(_ string, s chunk.Record) bool { return t.removes(&s) })
+			t.started = maps.Clone(r.started)
+			r.truncations = append(r.truncations, t)
+		}
 	}
 }
 
-// isRemoved reports whether a later truncated record removes rec.
+// removes reports whether a truncation names rec.
+func (t *truncation) removes(rec *chunk.Record) bool {
+	return t.session == rec.Session && rec.Ordinal < t.at && t.body.Removes(rec.Ordinal)
+}
+
+// isRemoved reports whether a later truncated record removes rec, or the start of its sub-agent: a page does not have the output of that, and a client that followed
+// the stream and has some of it reloads the message. The log may not have the start any more.
 func (r *Replay) isRemoved(rec *chunk.Record) bool {
-	return slices.ContainsFunc(r.truncations, func(m truncation) bool {
-		return m.session == rec.Session && rec.Ordinal < m.at && m.body.Removes(rec.Ordinal)
+	return slices.ContainsFunc(r.truncations, func(t truncation) bool {
+		return t.removes(rec) || r.whole && rec.Seq < t.seq && !r.isStarted(rec.Session, t.started)
 	})
+}
+
+// isStarted reports whether the message has the start of a session, and of those that started it.
+func (r *Replay) isStarted(s chunk.Session, started map[string]chunk.Record) bool {
+	for range len(started) + 1 {
+		if s == r.m.meta.Session {
+			return true
+		}
+		s = started[s.ID].Session
+	}
+	return false
 }
 
 // Scan reads rec in the second pass, which finds the answered requests and the last record that resumed the answer.

@@ -40,6 +40,7 @@ func (m *MessageWriter) isLastStep(removed []chunk.OrdinalRange) bool {
 // discard restores the state of the message without the removed records. The retried step may use the same ids, and is shown in the same parts.
 func (m *MessageWriter) discard(taken func(chunk.Ordinal) bool) {
 	m.rollBackFinished(taken)
+	m.own.hidden.Remove(taken)
 	open := m.openCalls
 	m.openCalls = nil
 	clear(m.shown)

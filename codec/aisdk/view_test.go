@@ -12,6 +12,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/tailrace/tailrace/chunk"
+	"github.com/tailrace/tailrace/internal/rawjson"
 	"github.com/tailrace/tailrace/internal/testkit/viewtest"
 	"github.com/tailrace/tailrace/internal/view"
 	"github.com/tailrace/tailrace/projector/fold"
@@ -200,4 +201,99 @@ func TestViewShowsNoMoreThanTheLog(t *testing.T) {
 			t.Fatalf("a hidden sub-agent is in\n%s", frames)
 		}
 	})
+}
+
+// hiddenCallLogs are logs of an answer with a text around records of a call that is hidden.
+var hiddenCallLogs = map[string][]chunk.Body{
+	"a second outcome": {
+		chunk.ToolStart{ToolCallID: "c1", ToolName: "search", Arguments: emptyInput}, chunk.TextDelta{Delta: "a"},
+		chunk.ToolOutputError{ToolCallID: "c1", ToolName: "search", Error: "e"}, chunk.TextDelta{Delta: "b"},
+		chunk.ToolInputError{ToolCallID: "c1", ToolName: "search", Error: "e"}, chunk.TextDelta{Delta: "c"},
+	},
+	"an outcome without a start": {
+		chunk.TextDelta{Delta: "a"}, chunk.ToolOutputError{ToolCallID: "c1", ToolName: "search", Error: "e"}, chunk.TextDelta{Delta: "b"},
+		chunk.ToolEnd{ToolCallID: "c1", ToolName: "search", ProviderExecuted: new(true)}, chunk.TextDelta{Delta: "c"},
+	},
+	"an outcome whose start was removed": {
+		chunk.ToolStart{ToolCallID: "c1", ToolName: "search", Arguments: emptyInput}, chunk.ToolOutputError{ToolCallID: "c1", ToolName: "search", Error: "e"},
+		chunk.Truncated{Removed: []chunk.OrdinalRange{{First: 2, Last: 3}}}, chunk.TextDelta{Delta: "a"},
+		chunk.ToolInputError{ToolCallID: "c1", ToolName: "search", Error: "e"}, chunk.TextDelta{Delta: "b"},
+	},
+}
+
+// A call that is hidden divides the texts as in the snapshot.
+func TestHiddenCallsDivideTexts(t *testing.T) {
+	compiled, err := view.View{Types: []chunk.Type{"*"}, Except: []chunk.Type{chunk.TypeToolStart}}.Compile()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, bodies := range hiddenCallLogs {
+		recs := recordsOf(t, append([]chunk.Body{chunk.RunStarted{RunID: "r", Epoch: 1, Mode: modeExecute}}, bodies...), nil)
+		m, c, removed := shown{New("msg-1", Options{Major: 7}), compiled.Chat()}, newClient(7), New("msg-1", Options{}).BeginReplay()
+		for _, rec := range recs {
+			removed.FindRemoved(rec)
+			if err := c.read(m.Append(nil, rec)); err != nil {
+				t.Fatal(err)
+			}
+		}
+		_, parts, err := answerParts(recs, func(i int) bool { return removed.isRemoved(&recs[i]) })
+		if err != nil {
+			t.Fatal(err)
+		}
+		var got, want []string
+		for _, p := range c.parts {
+			got = append(got, p.member["text"])
+		}
+		for _, raw := range parts {
+			if text := rawjson.Get(raw, "text"); text != nil {
+				want = append(want, string(text))
+			}
+		}
+		if !slices.Equal(got, want) {
+			t.Errorf("%s: the client has %q, the snapshot %q", name, got, want)
+		}
+	}
+}
+
+// recordsOf returns a log. The records at some indexes are of a sub-agent.
+func recordsOf(t *testing.T, bodies []chunk.Body, ofChild []int) []chunk.Record {
+	t.Helper()
+	var recs []chunk.Record
+	last := map[chunk.Session]chunk.Ordinal{}
+	for i, body := range bodies {
+		s := session
+		if slices.Contains(ofChild, i) {
+			s = session.Child("k1")
+		}
+		data, err := chunk.Chunk{AgentID: s.ID, AgentType: "planner", Body: body}.AppendJSON(nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		last[s]++
+		recs = append(recs, chunk.Record{Seq: chunk.Seq(i + 1), Session: s, Epoch: 1, Ordinal: last[s], Type: body.Type(), Data: data})
+	}
+	return recs
+}
+
+// A replay does not have the output of a sub-agent whose start was removed, whether the log still has the start or not: the snapshot does not have it either.
+func TestReplayOfARemovedSubAgent(t *testing.T) {
+	recs := recordsOf(t, []chunk.Body{
+		chunk.RunStarted{RunID: "r", Epoch: 1, Mode: modeExecute}, chunk.TextDelta{Delta: "a"},
+		chunk.ToolStart{ToolCallID: "c1", ToolName: "subagent__x", Arguments: emptyInput}, chunk.SubagentStart{SubAgentType: "x", SubSessionID: "k1", CallID: "c1"},
+		chunk.RunStarted{RunID: "child", Epoch: 1, Mode: modeExecute}, chunk.TextDelta{Delta: "removed"},
+		chunk.Truncated{Removed: []chunk.OrdinalRange{{First: 3, Last: 4}}}, chunk.TextDelta{Delta: "b"}, chunk.StreamEnd{StreamID: "s1"},
+	}, []int{4, 5})
+	for _, log := range [][]chunk.Record{recs, slices.Concat(recs[:2], recs[4:])} {
+		c := newClient(7)
+		if err := c.read(New("msg-1", Options{Major: 7}).Replay(nil, log)); err != nil {
+			t.Fatal(err)
+		}
+		var got []string
+		for _, p := range c.parts {
+			got = append(got, p.member["text"])
+		}
+		if want := []string{`"a"`, `"b"`}; !slices.Equal(got, want) {
+			t.Errorf("the client has %q, want %q", got, want)
+		}
+	}
 }

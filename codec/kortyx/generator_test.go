@@ -243,6 +243,14 @@ func (g *generator) tool() {
 		g.write(chunk.ToolArgStreamDelta{ToolCallID: id, Delta: g.text()})
 		g.write(chunk.ToolArgStreamEnd{ToolCallID: id})
 	}
+	if g.pick("late outcome", 12) == 0 { // of the same call, or of one without a start
+		g.write(chunk.TextDelta{Delta: "before "})
+		g.outcome(id, name)
+		g.write(chunk.TextDelta{Delta: "between "})
+		g.write(chunk.ToolInputError{ToolCallID: id, ToolName: name, Error: "late"})
+		g.write(chunk.TextDelta{Delta: "after "})
+		return
+	}
 	if g.pick("bad", 6) == 0 {
 		g.write(chunk.ToolInputError{ToolCallID: id, ToolName: name, Error: g.text()})
 		return
@@ -251,6 +259,10 @@ func (g *generator) tool() {
 	if g.pick("meanwhile", 3) == 0 {
 		g.write(chunk.TextDelta{Delta: g.text()})
 	}
+	g.outcome(id, name)
+}
+
+func (g *generator) outcome(id, name string) {
 	switch g.pick("outcome", 4) {
 	case 0:
 		g.write(chunk.ToolEnd{ToolCallID: id, ToolName: name, Error: new(g.text()), ProviderExecuted: &serverSide})

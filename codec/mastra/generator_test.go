@@ -172,6 +172,14 @@ func (g *generator) tool(agent string) {
 		}
 		g.emit(agent, chunk.ToolArgStreamEnd{ToolCallID: id})
 	}
+	if g.pick("late outcome", 12) == 0 { // of the same call, or of one without a start
+		g.emit(agent, chunk.TextDelta{Delta: "before "})
+		g.outcome(agent, id, name)
+		g.emit(agent, chunk.TextDelta{Delta: "between "})
+		g.emit(agent, chunk.ToolInputError{ToolCallID: id, ToolName: name, Error: "late"})
+		g.emit(agent, chunk.TextDelta{Delta: "after "})
+		return
+	}
 	if g.pick("bad", 6) == 0 {
 		g.emit(agent, chunk.ToolInputError{ToolCallID: id, ToolName: name, Error: "bad"})
 		return

@@ -195,6 +195,8 @@ type speaker struct {
 	blockAt []chunk.Ordinal
 	thought []byte // text of the open block of reasoning, escaped as in the records
 
+	hidden dialect.HiddenCalls
+
 	stepping bool         // step-start was written, step-finish was not
 	pending  *pendingStep // whose step-start is still to be written
 	steps    []stepTotal  // that ended
@@ -418,7 +420,7 @@ func (w *Writer) hide(rec *chunk.Record) {
 		w.close(sp)
 		sp.step = it.step
 	}
-	if dialect.EndsText(rec, it.Members, it.kind, it.piece) {
+	if ends, _ := sp.hidden.Hide(rec, it.Members, it.kind, it.piece); ends {
 		w.close(sp)
 	}
 }

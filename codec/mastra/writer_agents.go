@@ -100,5 +100,6 @@ func (w *Writer) finishAgent(sp *speaker, reason string) {
 // release frees the state of a sub-agent that has ended: most write nothing more, and a turn may have thousands of them.
 func (sp *speaker) release() {
 	sp.calls, sp.completed, sp.done, sp.openCalls, sp.steps, sp.thought, sp.output, sp.blockAt = nil, nil, nil, 0, nil, nil, nil, nil
+	sp.hidden = nil
 	sp.blocks, sp.outputAt, sp.failureAt, sp.failure = 0, 0, 0, ""
 }

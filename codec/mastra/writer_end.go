@@ -394,6 +394,7 @@ func (sp *speaker) remove(taken func(chunk.Ordinal) bool) {
 	if taken(sp.failureAt) {
 		sp.failure, sp.failureAt, sp.tripped = "", 0, false
 	}
+	sp.hidden.Remove(taken)
 	sp.openCalls = 0
 	for id, c := range sp.calls {
 		if taken(c.at) {

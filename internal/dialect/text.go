@@ -14,8 +14,8 @@ const (
 )
 
 // EndsText reports whether a record that is hidden, or of which nothing is written, ends the open text of its agent: a text before the record and one after it are
-// two parts of the snapshot. kind and piece are those that DeltaReader returned, m has the members of a record that it did not read. Two records that agents should
-// not produce are not considered: the outcome of a call without a start ends a text, and the second outcome of a call does not.
+// two parts of the snapshot. kind and piece are those that DeltaReader returned, m has the members of a record that it did not read. Which outcomes of calls end a
+// text depends on the calls, see HiddenCalls.
 func EndsText(rec *chunk.Record, m *chunk.Members, kind Block, piece []byte) bool {
 	if kind != NoBlock {
 		return len(piece) > 0

@@ -31,7 +31,7 @@ func (m message) advance(rec chunk.Record) {
 	m.Advance(shown)
 }
 
-// replay is an aisdk.Replay that gets what a view shows. FindRemoved needs only truncated records, which every view shows.
+// replay is an aisdk.Replay that gets what a view shows. FindRemoved gets the records themselves: it has no output.
 type replay struct {
 	*aisdk.Replay
 

@@ -298,7 +298,7 @@ func (g *generator) think(agent string) {
 // tool writes a complete call of a tool that runs on the server.
 func (g *generator) tool(agent string) {
 	g.calls++
-	id, name, boom := fmt.Sprintf("c%d", g.calls), "search", "boom"
+	id, name := fmt.Sprintf("c%d", g.calls), "search"
 	if g.Reuse && g.pick("again", 6) == 0 {
 		id = "c1"
 	}
@@ -316,6 +316,14 @@ func (g *generator) tool(agent string) {
 		}
 		g.writeAs(agent, chunk.ToolArgStreamEnd{ToolCallID: id})
 	}
+	if g.pick("late outcome", 12) == 0 { // of the same call, or of one without a start
+		g.writeAs(agent, chunk.TextDelta{Delta: "before "})
+		g.outcome(agent, id, name)
+		g.writeAs(agent, chunk.TextDelta{Delta: "between "})
+		g.writeAs(agent, chunk.ToolInputError{ToolCallID: id, ToolName: name, Error: "late"})
+		g.writeAs(agent, chunk.TextDelta{Delta: "after "})
+		return
+	}
 	if g.pick("bad", 6) == 0 {
 		bad := chunk.ToolInputError{ToolCallID: id, ToolName: name, Error: "bad"}
 		if g.pick("partial", 2) == 0 {
@@ -332,6 +340,11 @@ func (g *generator) tool(agent string) {
 	if g.pick("says", 3) == 0 {
 		g.writeAs(agent, chunk.TextDelta{Delta: "meanwhile "})
 	}
+	g.outcome(agent, id, name)
+}
+
+func (g *generator) outcome(agent, id, name string) {
+	boom := "boom"
 	switch g.pick("outcome", 4) {
 	case 0:
 		g.writeAs(agent, chunk.ToolEnd{ToolCallID: id, ToolName: name, Error: &boom, ProviderExecuted: new(true)})
