@@ -340,6 +340,11 @@ type StreamFailed struct {
 // purged next.
 const CodeSessionDeleted = "session_deleted"
 
+// IsDeletion reports whether d is that of a deletion, see CodeSessionDeleted. d may be nil.
+func (d *ErrorDetail) IsDeletion() bool {
+	return d != nil && d.Code != nil && *d.Code == CodeSessionDeleted
+}
+
 // Truncated is the record of a cleanup: the records in Removed are removed. It is written before they are deleted, so that every gap that a reader finds
 // is explained.
 type Truncated struct {

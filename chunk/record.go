@@ -152,7 +152,7 @@ func (r Record) IsDeletion() bool {
 		return false
 	}
 	b, _ := BodyOf[StreamFailed](r)
-	return b.ErrorDetail != nil && b.ErrorDetail.Code != nil && *b.ErrorDetail.Code == CodeSessionDeleted
+	return b.ErrorDetail.IsDeletion()
 }
 
 // Scope says how much of a tree a reader wants.

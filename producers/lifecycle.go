@@ -54,7 +54,7 @@ func (r *Run) End(ctx context.Context, finalOutput chunk.Value) error {
 // Fail ends the stream with a failure and blocks until its record is stored. detail is optional. Parts that are too large are left out or cut, and listed as
 // by End. Fail does not report chunks that were not stored. It leaves out the code chunk.CodeSessionDeleted, which only a deletion may write.
 func (r *Run) Fail(ctx context.Context, message string, detail *chunk.ErrorDetail) error {
-	if detail != nil && detail.Code != nil && *detail.Code == chunk.CodeSessionDeleted {
+	if detail.IsDeletion() {
 		other := *detail
 		other.Code, detail = nil, &other
 	}

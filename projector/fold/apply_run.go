@@ -196,7 +196,7 @@ func (s *Snapshot) failRun(b chunk.StreamFailed) {
 	f := &Failure{Message: b.Error, Detail: b.ErrorDetail}
 	if s.close() {
 		s.Run.Status = RunFailed
-	} else if !f.isDeletion() {
+	} else if !f.Detail.IsDeletion() {
 		return
 	}
 	s.Status, s.Failure = Failed, f

@@ -13,16 +13,7 @@ func TestLawsWithBoundedHeads(t *testing.T) {
 	for _, size := range []int64{1, 300, 700} {
 		t.Run(fmt.Sprintf("bytes=%d", size), func(t *testing.T) {
 			smallOpen(t, size)
-			t.Run("cut", TestPrefixSaveLoadRestIsAll)
-			t.Run("every record", TestSaveAndLoadAfterEveryRecord)
-			t.Run("trimmed", TestTrimmedFoldsTheSame)
-			t.Run("twice", TestTwiceIsOnce)
-			t.Run("order", TestAnyOrderOfDelivery)
-			t.Run("cleanup", TestCleanUpIsConsistent)
-			t.Run("cleanup after reload", TestCleanUpAfterReload)
-			t.Run("cleanup half through", TestCleanUpHalfThrough)
-			t.Run("one name", TestOneNameOneContent)
-			t.Run("page", TestPageIsTheSnapshotAtItsCursor)
+			lawsOfStorage(t)
 		})
 	}
 }

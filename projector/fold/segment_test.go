@@ -24,18 +24,24 @@ func TestLawsWithSegments(t *testing.T) {
 		t.Run(fmt.Sprintf("parts=%d/bytes=%d", size.parts, size.bytes), func(t *testing.T) {
 			smallSegments(t, size.parts, size.bytes)
 			t.Run("laws", TestLaws)
-			t.Run("cut", TestPrefixSaveLoadRestIsAll)
-			t.Run("every record", TestSaveAndLoadAfterEveryRecord)
-			t.Run("trimmed", TestTrimmedFoldsTheSame)
-			t.Run("twice", TestTwiceIsOnce)
-			t.Run("order", TestAnyOrderOfDelivery)
-			t.Run("cleanup", TestCleanUpIsConsistent)
-			t.Run("cleanup after reload", TestCleanUpAfterReload)
-			t.Run("cleanup half through", TestCleanUpHalfThrough)
-			t.Run("one name", TestOneNameOneContent)
-			t.Run("page", TestPageIsTheSnapshotAtItsCursor)
+			lawsOfStorage(t)
 		})
 	}
+}
+
+// lawsOfStorage checks the laws that hold for every division of messages.
+func lawsOfStorage(t *testing.T) {
+	t.Helper()
+	t.Run("cut", TestPrefixSaveLoadRestIsAll)
+	t.Run("every record", TestSaveAndLoadAfterEveryRecord)
+	t.Run("trimmed", TestTrimmedFoldsTheSame)
+	t.Run("twice", TestTwiceIsOnce)
+	t.Run("order", TestAnyOrderOfDelivery)
+	t.Run("cleanup", TestCleanUpIsConsistent)
+	t.Run("cleanup after reload", TestCleanUpAfterReload)
+	t.Run("cleanup half through", TestCleanUpHalfThrough)
+	t.Run("one name", TestOneNameOneContent)
+	t.Run("page", TestPageIsTheSnapshotAtItsCursor)
 }
 
 // TestLawsWithFewDroppedCalls checks the laws of cleanups for a bound that the calls of random logs exceed.
@@ -44,13 +50,7 @@ func TestLawsWithFewDroppedCalls(t *testing.T) {
 	old := maxDropped
 	maxDropped = 1
 	t.Cleanup(func() { maxDropped = old })
-	t.Run("every record", TestSaveAndLoadAfterEveryRecord)
-	t.Run("twice", TestTwiceIsOnce)
-	t.Run("order", TestAnyOrderOfDelivery)
-	t.Run("cleanup", TestCleanUpIsConsistent)
-	t.Run("cleanup after reload", TestCleanUpAfterReload)
-	t.Run("cleanup half through", TestCleanUpHalfThrough)
-	t.Run("one name", TestOneNameOneContent)
+	lawsOfStorage(t)
 }
 
 // TestSegmentsChangeNoMessage checks that segments change only how messages are stored: every reader gets the same messages.

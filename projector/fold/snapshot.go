@@ -191,11 +191,7 @@ func (s Snapshot) Deleted() bool { return s.deleted }
 
 // WasDeleted reports whether the last record of s is that of its deletion. A record after it starts the session again, without the content of s: a process that
 // has loaded s before the deletion may read on after it.
-func (s Snapshot) WasDeleted() bool { return s.Failure != nil && s.Failure.isDeletion() }
-
-func (f *Failure) isDeletion() bool {
-	return f.Detail != nil && f.Detail.Code != nil && *f.Detail.Code == chunk.CodeSessionDeleted
-}
+func (s Snapshot) WasDeleted() bool { return s.Failure != nil && s.Failure.Detail.IsDeletion() }
 
 // HasUnexplainedGap reports whether records before the position are missing whose truncated record is still ahead.
 func (s Snapshot) HasUnexplainedGap() bool { return len(s.removedAhead) > 0 }
