@@ -45,12 +45,12 @@ func (h *HiddenCalls) Hide(rec *chunk.Record, m *chunk.Members, kind Block, piec
 }
 
 // Remove reverts what removed records changed.
-func (h HiddenCalls) Remove(taken func(chunk.Ordinal) bool) {
-	for id, c := range h {
+func (h *HiddenCalls) Remove(taken func(chunk.Ordinal) bool) {
+	for id, c := range *h {
 		if taken(c.at) {
-			delete(h, id)
+			delete(*h, id)
 		} else if taken(c.endedAt) {
-			h[id] = hiddenCall{at: c.at}
+			(*h)[id] = hiddenCall{at: c.at}
 		}
 	}
 }
