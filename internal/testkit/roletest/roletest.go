@@ -123,7 +123,10 @@ func (u *Users) Options(tb testing.TB, role natsauth.Role) []nats.Option {
 	if err != nil {
 		tb.Fatal(err)
 	}
-	return []nats.Option{key, nats.CustomInboxPrefix(natsauth.InboxPrefix(role)), nats.Name(natsauth.UserName(role, ""))}
+	return []nats.Option{
+		key, nats.CustomInboxPrefix(natsauth.InboxPrefix(role)), nats.Name(natsauth.UserName(role, "")),
+		nats.IgnoreAuthErrorAbort(), // as programs of a role have it: a test revokes the credentials, and its writer must outlast that
+	}
 }
 
 // Seed returns the file with the seed of a role, the value of TAILRACE_NATS_NKEY.
