@@ -55,6 +55,7 @@
 //   - the approval request of a call that has an outcome without a decision: the stream cannot remove it, and a history must not have it,
 //   - a step-start after the requests to the client when the answer ends with them, or asks again without a step of its own: without it the stock
 //     predicates post indefinitely,
+//   - the step-start of a removed step, which reset-step leaves, if the retried step has no part but those of sub-agents, as under a view,
 //   - the calls of sub-agents that users must answer: without SnapshotOptions.SubAgents they are in the snapshots of the sub-agents' sessions; and the
 //     step-start before such a call, without which the stock predicates never post the decision, because the call next to it waits for the sub-agent,
 //   - structured data that began in an earlier turn and was incomplete at its end.

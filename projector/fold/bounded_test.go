@@ -112,26 +112,54 @@ func TestOpenMessagesAreBounded(t *testing.T) {
 	}
 }
 
-// A call that waits for its approval can be answered while other results of its turn come, as in a turn with many parallel calls.
-func TestPendingCallBesideLargeResults(t *testing.T) {
-	const size = 64 << 10
-	smallOpen(t, size)
-	f := New(session)
-	var sum int64
-	write := func(body chunk.Body) {
-		rec := record(t, int(f.Position().Ordinal)+1, body)
-		sum += int64(len(rec.Data))
-		rec.SessionBytes = sum
-		if err := f.Apply(rec); err != nil {
-			t.Fatal(err)
-		}
-	}
-	write(chunk.RunStarted{RunID: "r", Epoch: 1, Mode: "execute"})
-	write(chunk.ToolApprovalRequest{ToolCallID: "open", ToolName: "t", ApprovalID: "a", Input: chunk.Value(`{"x":1}`)})
-	for i := 0; sum < 6*size; i++ {
-		write(chunk.ToolEnd{ToolCallID: fmt.Sprint(i), ToolName: "t", Result: chunk.Value(`"` + strings.Repeat("x", 4000) + `"`)})
-	}
-	if calls := f.Snapshot().PendingCalls(); len(calls) != 1 || calls[0].CallID != "open" || string(calls[0].Input) != `{"x":1}` {
-		t.Errorf("pending: %+v", calls)
+// A call that waits, and its sub-agent, can be answered after more output of its turn than a head has: the answer has the call once, with its outcome.
+func TestPendingCallBesideLargeOutput(t *testing.T) {
+	for name, body := range map[string]func(i int) chunk.Body{
+		"results": func(i int) chunk.Body {
+			return chunk.ToolEnd{ToolCallID: fmt.Sprint(i), ToolName: "t", Result: chunk.Value(`"` + strings.Repeat("x", 400_000) + `"`)}
+		},
+		"text": func(int) chunk.Body { return chunk.TextDelta{Delta: strings.Repeat("x", 400_000)} },
+	} {
+		t.Run(name, func(t *testing.T) {
+			f := New(session)
+			var sum int64
+			write := func(body chunk.Body) {
+				rec := record(t, int(f.Position().Ordinal)+1, body)
+				sum += int64(len(rec.Data))
+				rec.SessionBytes = sum
+				if err := f.Apply(rec); err != nil {
+					t.Fatal(err)
+				}
+			}
+			write(chunk.RunStarted{RunID: "r", Epoch: 1, Mode: "execute"})
+			write(chunk.ToolApprovalRequest{ToolCallID: "open", ToolName: "t", ApprovalID: "a", Input: chunk.Value(`{"x":1}`)})
+			write(chunk.ToolStart{ToolCallID: "child", ToolName: "subagent__x", Arguments: chunk.Value(`{}`)})
+			write(chunk.SubagentStart{SubAgentType: "x", SubSessionID: "k1", CallID: "child"})
+			for i := 0; sum < 40<<20; i++ {
+				write(body(i))
+			}
+			if n := len(f.Snapshot().AppendHead(nil)); n > 20<<20 {
+				t.Errorf("a head of %d bytes", n)
+			}
+			if calls := f.Snapshot().PendingCalls(); len(calls) != 1 || calls[0].CallID != "open" || string(calls[0].Input) != `{"x":1}` {
+				t.Errorf("pending: %+v", calls)
+			}
+			if open := f.Snapshot().OpenCalls(); len(open) != 2 || open[1].Child == nil || open[1].Child.Session != "k1" {
+				t.Errorf("open: %+v", open)
+			}
+			write(chunk.ToolApprovalResponse{ToolCallID: "open", ToolName: "t", ApprovalID: "a", Approved: true})
+			write(chunk.ToolEnd{ToolCallID: "open", ToolName: "t", Result: chunk.Value(`"late"`)})
+			var outcomes []string
+			for _, m := range f.Snapshot().AllMessages() {
+				for _, p := range m.Parts {
+					if p.Call != nil && p.Call.ID == "open" {
+						outcomes = append(outcomes, string(p.Call.Input)+string(p.Call.Output))
+					}
+				}
+			}
+			if len(outcomes) != 1 || outcomes[0] != `{"x":1}"late"` {
+				t.Errorf("outcomes: %q", outcomes)
+			}
+		})
 	}
 }

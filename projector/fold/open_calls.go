@@ -8,13 +8,10 @@ func (s Snapshot) OpenCalls() []Call {
 	for i := range s.messages.open {
 		m := &s.messages.open[i]
 		for j := range m.parts {
+			if !s.messages.isOpenCall(m, j) {
+				continue
+			}
 			t := m.parts[j].tool
-			if t == nil || t.state.hasOutcome() {
-				continue
-			}
-			if at := s.messages.locations()[t.callID]; !at.known || at.index != m.index || at.part != m.sealed+j {
-				continue
-			}
 			c := Call{ID: t.callID, ToolName: t.name, Input: t.input}
 			if t.approval != nil {
 				c.ApprovalID = t.approval.ID
@@ -29,6 +26,12 @@ func (s Snapshot) OpenCalls() []Call {
 		}
 	}
 	return out
+}
+
+// isOpenCall reports whether part j of an open message is a call without an outcome that a record may still complete.
+func (h *history) isOpenCall(m *message, j int) bool {
+	t := m.parts[j].tool
+	return t != nil && !t.state.hasOutcome() && h.locations()[t.callID] == callLocation{index: m.index, part: m.sealed + j, known: true}
 }
 
 // RunningChildren returns the sub-agents of this turn and of the previous one that have not ended, oldest first. It does not

@@ -23,12 +23,12 @@ var (
 )
 
 // openBytes bounds what is open: each time that chunk.Record.SessionBytes passes a multiple of it, the open messages are finished if the head has more than twice as
-// many bytes of them, or eight times as many while calls are open, because nothing can answer a call whose message is finished. A variable for tests.
+// many bytes of them, or eight times as many while calls are open, because a call that is still open moves behind what is finished. A variable for tests.
 var openBytes int64 = 2 << 20
 
 // boundOpen finishes all open messages if they are large, after a record that followed one with the given chunk.Record.SessionBytes. What follows is a message of
-// its own, which is shown in the same answer: the rest of a text is another part, and the outcome of a call that had none is that of an unknown call. Without it,
-// a text without an end, or a call without an outcome and all that follows it, is in the head and in its copies up to the limit of the session.
+// its own, which is shown in the same answer: it has the open calls, and the rest of a text as another part. Without it, a text without an end, or a call without an
+// outcome and all that follows it, is in the head and in its copies up to the limit of the session.
 //
 // Like the bounds of segments, this depends on the records alone, and waits while a gap is unexplained.
 func (s *Snapshot) boundOpen(before int64) {
@@ -43,9 +43,47 @@ func (s *Snapshot) boundOpen(before int64) {
 	if s.openSize() <= most {
 		return
 	}
-	s.messages.close()
-	s.messages.finish(s.messages.count())
+	h := &s.messages
+	moved := message{role: Assistant, shown: h.shown, closed: h.openMessage() == nil}
+	h.close()
+	h.takeCalls(&moved)
+	h.finish(h.count())
+	if len(moved.parts) > 0 {
+		moved.index, moved.first, moved.last = h.count(), s.Position.Seq, s.Position.Seq
+		h.open = append(h.open, moved)
+		h.calls = nil
+	}
 	s.forgetPending()
+}
+
+// takeCalls moves the open calls of the answer, with their sub-agents, to a message. It leaves calls that exceed openBytes: nothing can answer them any more, and
+// their outcomes are those of unknown calls.
+func (h *history) takeCalls(to *message) {
+	size := int64(0)
+	for i := range h.open {
+		m := &h.open[i]
+		var rest []part
+		for j, p := range m.parts {
+			isCall := m.shown == to.shown && h.isOpenCall(m, j)
+			if isCall {
+				size += int64(len(appendMessage(nil, &message{parts: []part{p}})))
+			}
+			if !isCall || size > openBytes {
+				rest = append(rest, p)
+				continue
+			}
+			to.parts = append(to.parts, p)
+			m.children = slices.DeleteFunc(m.children, func(c Child) bool {
+				isOf := c.CallID == p.tool.callID && c.Status == ChildRunning
+				if isOf {
+					to.children = append(to.children, c)
+				}
+				return isOf
+			})
+		}
+		m.parts = rest
+	}
+	h.calls = nil
 }
 
 // openSize returns the bytes of the open messages in the head, and in the copies in it.
