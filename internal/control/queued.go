@@ -40,6 +40,7 @@ var ErrNotQueued = errors.New("message does not wait")
 const (
 	MaxQueued      = 16
 	MaxQueuedBytes = 1 << 20 // of their texts, files, metadata and parameters
+	MaxWithdrawn   = 64      // that the inbox still knows, so that they are not sent again
 )
 
 // ErrQueueFull reports a message that has no place among those that wait.
@@ -47,13 +48,15 @@ var ErrQueueFull = errors.New("too many messages wait")
 
 // CheckRoom returns ErrQueueFull if a message has no place among the stored ones.
 func (q Queued) CheckRoom(stored []Queued) error {
-	n, bytes := 1, q.size()
+	n, bytes, withdrawn := 1, q.size(), 0
 	for _, other := range stored {
 		if other.Open() {
 			n, bytes = n+1, bytes+other.size()
+		} else if other.State == QueuedWithdrawn {
+			withdrawn++
 		}
 	}
-	if n > MaxQueued || bytes > MaxQueuedBytes {
+	if n > MaxQueued || bytes > MaxQueuedBytes || withdrawn >= MaxWithdrawn {
 		return ErrQueueFull
 	}
 	return nil

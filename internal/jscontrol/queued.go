@@ -99,7 +99,11 @@ func (b *Inbox) queued(ctx context.Context, s chunk.Session, filter string) (all
 	}
 }
 
-// QueuedBefore returns the sessions that have messages of before a time that wait, each once. A message of a newer build is left to that.
+// withdrawnAge is the time for which the inbox knows a message that was withdrawn: a page that has lost its response may repeat its request.
+const withdrawnAge = 24 * time.Hour
+
+// QueuedBefore returns the sessions that have messages of before a time that wait, each once. It removes messages that were withdrawn withdrawnAge earlier. A
+// message of a newer build is left to that.
 func (b *Inbox) QueuedBefore(ctx context.Context, before time.Time) ([]chunk.Session, error) {
 	var all []chunk.Session
 	for from := uint64(1); ; {
@@ -113,11 +117,18 @@ func (b *Inbox) QueuedBefore(ctx context.Context, before time.Time) ([]chunk.Ses
 		from = m.Seq + 1
 		key := strings.TrimPrefix(m.Subject, b.subject(""))
 		s, err := subjects.ParseInboxQueuedKey(key)
-		if err != nil || !m.Stored.Before(before) || slices.Contains(all, s) {
+		if err != nil || !m.Stored.Before(before) {
 			continue
 		}
-		if q, err := control.DecodeQueued(s, key, m.Data); err == nil && q.Open() {
+		q, err := control.DecodeQueued(s, key, m.Data)
+		switch {
+		case err != nil:
+		case q.Open() && !slices.Contains(all, s):
 			all = append(all, s)
+		case q.State == control.QueuedWithdrawn && m.Stored.Before(before.Add(-withdrawnAge)):
+			if _, err := b.api.PurgeRetry(ctx, b.cfg.RetryTimeout, b.stream(), m.Subject, from); err != nil {
+				return nil, fmt.Errorf("forget messages that were withdrawn in %s: %w", s, err)
+			}
 		}
 	}
 }

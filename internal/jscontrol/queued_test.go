@@ -111,3 +111,34 @@ func TestStartRacesWithdrawal(t *testing.T) {
 		}
 	}
 }
+
+// A client that sends and withdraws messages in a loop fills a bounded place: each request of the chat, and each end of a run, reads all of them.
+func TestWithdrawnMessagesAreBounded(t *testing.T) {
+	server := streamtest.Start(t)
+	b := newInbox(t, server.JetStream(t), InboxConfig{})
+	s := chunk.RootSession("acme", "s1")
+	var err error
+	n := 0
+	for ; err == nil && n < 2*control.MaxWithdrawn; n++ {
+		if err = b.Enqueue(t.Context(), queuedMessage(fmt.Sprint("r", n), "again")); err == nil {
+			err = b.SetQueued(t.Context(), s, fmt.Sprint("r", n), control.QueuedWithdrawn)
+		}
+	}
+	if !errors.Is(err, control.ErrQueueFull) || n != control.MaxWithdrawn+1 {
+		t.Fatalf("%d messages, %v", n, err)
+	}
+	for _, later := range []struct {
+		by   time.Duration
+		left int
+	}{{time.Hour, control.MaxWithdrawn}, {25 * time.Hour, 0}} {
+		if _, err := b.QueuedBefore(t.Context(), time.Now().Add(later.by)); err != nil {
+			t.Fatal(err)
+		}
+		if all, err := b.Queued(t.Context(), s); err != nil || len(all) != later.left {
+			t.Errorf("after %s there are %d messages, want %d; %v", later.by, len(all), later.left, err)
+		}
+	}
+	if err := b.Enqueue(t.Context(), queuedMessage("r0", "again")); err != nil {
+		t.Error(err)
+	}
+}
