@@ -14,6 +14,7 @@ import (
 type Agent struct {
 	cfg    Config
 	client *http.Client
+	large  largeEvents
 }
 
 var _ workers.Agent = (*Agent)(nil)
@@ -24,7 +25,7 @@ func New(cfg Config) (*Agent, error) {
 	if err := cfg.validate(); err != nil {
 		return nil, fmt.Errorf("http agent: %w", err)
 	}
-	return &Agent{cfg: cfg, client: outgoing.Client(cfg.Client)}, nil
+	return &Agent{cfg: cfg, client: outgoing.Client(cfg.Client), large: make(largeEvents, 1)}, nil
 }
 
 // Answer posts the history and writes the response in steps.

@@ -27,6 +27,7 @@ type chunks interface {
 type answer struct {
 	tr     dialect.Translator
 	events *eventReader
+	slot   *largeSlot
 	body   io.Closer
 	reqCtx context.Context //nolint:containedctx // of the request, whose response spans several steps
 	cancel context.CancelCauseFunc
@@ -40,10 +41,11 @@ type answer struct {
 
 var _ chunks = (*answer)(nil)
 
-func newAnswer(reqCtx context.Context, cancel context.CancelCauseFunc, body io.ReadCloser, lines bool, cfg Config) *answer {
+func newAnswer(reqCtx context.Context, cancel context.CancelCauseFunc, body io.ReadCloser, lines bool, cfg Config, large largeEvents) *answer {
 	limited := &responseReader{in: body, left: cfg.MaxResponseBytes, idle: newTimer(cfg.IdleTimeout, func() { cancel(errIdle) })}
+	slot := &largeSlot{of: large, done: reqCtx.Done()}
 	a := &answer{
-		events: newEventReader(limited, lines, cfg.MaxEventBytes), body: body, reqCtx: reqCtx, cancel: cancel,
+		events: newEventReader(limited, lines, cfg.MaxEventBytes, slot.resize), slot: slot, body: body, reqCtx: reqCtx, cancel: cancel,
 		whole: newTimer(cfg.Timeout, func() { cancel(errTimeout) }),
 	}
 	a.whole.start()
@@ -52,6 +54,7 @@ func newAnswer(reqCtx context.Context, cancel context.CancelCauseFunc, body io.R
 
 // close ends the request, and releases its connection.
 func (a *answer) close() {
+	a.slot.resize(0)
 	a.whole.stop()
 	a.cancel(nil)
 	_ = a.body.Close() // it was only read

@@ -111,7 +111,7 @@ func (a *Agent) attempt(life, ctx context.Context, to string, header http.Header
 		cancel(nil)
 		return nil, f
 	}
-	return newAnswer(reqCtx, cancel, res.Body, lines, a.cfg), nil
+	return newAnswer(reqCtx, cancel, res.Body, lines, a.cfg, a.large), nil
 }
 
 // checkResponse returns the failure of a response that is not an answer. lines reports whether it is NDJSON.

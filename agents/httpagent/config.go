@@ -64,7 +64,8 @@ type Config struct {
 	// Timeout ends a response after this long. Defaults to 1 hour; Off disables it.
 	Timeout time.Duration
 
-	// MaxEventBytes is the maximum size of one event of a response. Defaults to 1 MiB.
+	// MaxEventBytes is the maximum size of one event of a response. Defaults to 44 MiB: the largest value in base64. Of the responses of an Agent one at a time reads
+	// an event over 1 MiB; the others wait with theirs.
 	MaxEventBytes int
 
 	// MaxResponseBytes is the maximum size of a response. Defaults to 256 MiB; Off disables it.
@@ -100,7 +101,7 @@ func (c Config) withDefaults() Config {
 	c.ResponseTimeout = cmp.Or(c.ResponseTimeout, 2*time.Minute)
 	c.IdleTimeout = cmp.Or(c.IdleTimeout, 5*time.Minute)
 	c.Timeout = cmp.Or(c.Timeout, time.Hour)
-	c.MaxEventBytes = cmp.Or(c.MaxEventBytes, 1<<20)
+	c.MaxEventBytes = cmp.Or(c.MaxEventBytes, 44<<20)
 	c.MaxResponseBytes = cmp.Or(c.MaxResponseBytes, 256<<20)
 	c.Log = cmp.Or(c.Log, slog.New(slog.DiscardHandler))
 	c.Retry = c.Retry.withDefaults()

@@ -190,7 +190,7 @@ func TestSplitBody(t *testing.T) {
 	}
 	for split := 1; split < 40; split += 3 {
 		w := strings.NewReader(body)
-		r := newEventReader(&piecewise{r: w, n: split}, false, 1000)
+		r := newEventReader(&piecewise{r: w, n: split}, false, 1000, nil)
 		var got []string
 		for {
 			data, err := r.next()

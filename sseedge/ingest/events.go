@@ -37,7 +37,7 @@ func (s *Server) events(w http.ResponseWriter, r *http.Request, id string) *http
 	if p != nil {
 		return p
 	}
-	text, release, err := s.shared.Bodies.Read(w, r, s.cfg.MaxBody)
+	text, release, err := s.shared.Bodies.Read(w, r, int64(s.cfg.MaxLine))
 	defer release()
 	if err != nil {
 		return bodyProblem(err)

@@ -68,6 +68,64 @@ func (w *env) largeResults(t *testing.T, kind, result string) {
 	}
 }
 
+// The result of a tool arrives in a CloudEvent of each mode as in a line. A value of more than 32 MiB fails its part, and the run continues; a body over the limit is
+// refused, and so is one for which its tenant has no share of the memory of bodies.
+func TestLargeEvents(t *testing.T) {
+	const head = `{"specversion":"1.0","id":"e1","source":"a","type":"tool_end","data":`
+	result := func(size int) string {
+		return `{"toolCallId":"c","toolName":"f","result":"` + strings.Repeat("x", size) + `"}`
+	}
+	binary := []string{"ce-specversion", "1.0", "ce-id", "e1", "ce-source", "a", "ce-type", "tool_end"}
+	for name, tt := range map[string]struct {
+		memory      int64 // of bodies, 0 for the default
+		media, body string
+		header      []string
+		want, shown string
+	}{
+		"structured":      {0, mediaEvent, head + result(5<<20) + "}", nil, "200", `"tailraceValue":"1-tool_end-result-`},
+		"a batch":         {0, mediaBatch, "[" + head + result(5<<20) + "}]", nil, "200", `"tailraceValue":"1-tool_end-result-`},
+		"binary":          {0, "application/json", result(5 << 20), binary, "200", `"tailraceValue":"1-tool_end-result-`},
+		"over the limit":  {0, "application/json", result(values.MaxBytes), binary, "200", values.CodeTooLarge},
+		"a longer body":   {0, mediaEvent, head + result(44<<20) + "}", nil, "413 CONTENT_TOO_LARGE", ""},
+		"without a share": {1 << 20, mediaEvent, head + result(5<<20) + "}", nil, "503 TOO_MANY_BODIES", ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newEnv(t, func(c *envConfig) { c.edge.BodyBytes = tt.memory })
+			w.open(openS1)
+			if a := w.append("/v1/sessions/s1/runs/r1/chunks?epoch=1", `{"type":"tool_start","toolCallId":"c","toolName":"f","arguments":{}}`+"\n"); a.status != http.StatusOK {
+				t.Fatal(a)
+			}
+			a, err := w.edges[0].send(t.Context(), http.MethodPost, eventsS1, tt.media, strings.NewReader(tt.body), tt.header...)
+			if err != nil || a.String() != tt.want {
+				t.Errorf("%s %.300s %v, want %s", a, a.body, err, tt.want)
+			}
+			var stored string
+			for _, r := range w.Records(chunk.RootSession(tenant, "s1"))[2:] {
+				stored += string(r.Data)
+			}
+			if !strings.Contains(stored, tt.shown) || len(stored) > 1000 || tt.shown == "" && stored != "" {
+				t.Errorf("records %.1000s, want %s", stored, tt.shown)
+			}
+		})
+	}
+}
+
+// The file of a user and the output are stored in the requests that open and end a run, as in lines.
+func TestLargeInputAndOutput(t *testing.T) {
+	w := newEnv(t, nil)
+	w.open(`{"runId":"r1","input":[{"content":"What is it?","files":[{"url":"` + values.MakeDataURL("image/png", make([]byte, 3<<20)) + `","mediaType":"image/png"}]}]}`)
+	if a := w.ask(http.MethodPost, "/v1/sessions/s1/runs/r1/end?epoch=1", `{"finalOutput":"`+strings.Repeat("x", 5<<20)+`"}`); a.status != http.StatusOK {
+		t.Errorf("%s %.300s", a, a.body)
+	}
+	var stored string
+	for _, r := range w.Records(chunk.RootSession(tenant, "s1")) {
+		stored += string(r.Data)
+	}
+	if len(stored) > 2000 || !strings.Contains(stored, `"/v1/sessions/s1/values/1-run_started-input-`) || !strings.Contains(stored, `"tailraceValue":"1-stream_end-finalOutput-`) {
+		t.Errorf("records %.2000s, want two references", stored)
+	}
+}
+
 // A file of 32 MiB arrives in a line. One byte more fails its part, and the run continues. A line over the limit is refused, and so is one for which its tenant has no
 // share of the memory of bodies; the lines before it are stored.
 func TestLargestLines(t *testing.T) {

@@ -24,11 +24,9 @@ import (
 
 // Config configures a Server. The zero Config is ready for production.
 type Config struct {
-	// MaxLine is the maximum size of a line in bytes. Defaults to 44 MiB: the largest value in base64. A long line counts for the memory of bodies.
+	// MaxLine is the maximum size of a line, and of the body of a request without lines, in bytes. Defaults to 44 MiB: the largest value in base64. Both count for the
+	// memory of bodies.
 	MaxLine int
-
-	// MaxBody is the maximum size of the JSON of a request that opens a run or changes its state. Defaults to 1 MiB.
-	MaxBody int64
 
 	// Progress is the shortest time between two reports of what is stored. Defaults to 50 milliseconds.
 	Progress time.Duration
@@ -43,15 +41,14 @@ type Config struct {
 
 func (c Config) withDefaults() Config {
 	c.MaxLine = cmp.Or(c.MaxLine, 44<<20)
-	c.MaxBody = cmp.Or(c.MaxBody, 1<<20)
 	c.Progress = cmp.Or(c.Progress, 50*time.Millisecond)
 	c.RequestTimeout = cmp.Or(c.RequestTimeout, 15*time.Second)
 	return c
 }
 
 func (c Config) validate() error {
-	if c.MaxLine < 0 || c.MaxBody < 0 || c.Progress < 0 || c.RequestTimeout < 0 {
-		return fmt.Errorf("MaxLine, MaxBody, Progress and RequestTimeout are %d, %d, %s and %s, want more than 0", c.MaxLine, c.MaxBody, c.Progress, c.RequestTimeout)
+	if c.MaxLine < 0 || c.Progress < 0 || c.RequestTimeout < 0 {
+		return fmt.Errorf("MaxLine, Progress and RequestTimeout are %d, %s and %s, want more than 0", c.MaxLine, c.Progress, c.RequestTimeout)
 	}
 	return nil
 }

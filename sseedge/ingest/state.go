@@ -47,7 +47,7 @@ func (s *Server) read(w http.ResponseWriter, r *http.Request, v any) *httpkit.Pr
 	if r.ContentLength == 0 {
 		return nil
 	}
-	limits := httpkit.JSONLimits{Bytes: s.cfg.MaxBody, Depth: chunk.MaxDepth}
+	limits := httpkit.JSONLimits{Bytes: int64(s.cfg.MaxLine), Depth: chunk.MaxDepth}
 	return s.shared.Bodies.JSON(w, r, limits, func(text []byte) *httpkit.Problem {
 		if err := json.Unmarshal(text, v, httpkit.Lenient); err != nil {
 			return httpkit.Invalid("the body is not what this path takes")
