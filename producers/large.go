@@ -21,7 +21,11 @@ const maxRunValues = 32 * values.MaxBytes
 // If a value exceeds a limit, c is the failure of its call or part, so that the run continues.
 func (r *Run) encodeWhole(ctx context.Context, c chunk.Chunk) (chunk.Chunk, []byte, error) {
 	body, err := c.AppendJSON(make([]byte, 0, usualSize))
-	if err == nil && len(body) <= r.cfg.MaxChunk-values.MinBytes { // the rest is for the members of other records that get the value
+	limit := r.cfg.MaxChunk - values.MinBytes // the rest is for the members of other records that get the value
+	if c.Type() == chunk.TypeRunStarted {
+		limit /= 2 // as an edge stores the files of a message when it arrives
+	}
+	if err == nil && len(body) <= limit {
 		return c, body, nil
 	}
 	l := large{Run: r, ctx: ctx, typ: c.Type()}

@@ -29,7 +29,8 @@ func (e *Edge) value(w http.ResponseWriter, r *http.Request, id string) *httpkit
 	}
 	k, ok := values.ParseKey(r.PathValue("run"))
 	store, has := e.snapshots.(projector.ValueStore)
-	if !ok || !has || !e.cfg.Views.Get(name).ShowsValue(s, k.Type, k.Member) {
+	typ, member := k.ShownAs()
+	if !ok || !has || !e.cfg.Views.Get(name).ShowsValue(s, typ, member) {
 		return noValue
 	}
 	ctx, cancel := context.WithTimeout(r.Context(), e.cfg.HistoryTimeout)

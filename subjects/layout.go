@@ -137,6 +137,21 @@ func (l Layout) Values(s chunk.Session) (string, error) {
 // TenantValues returns the filter $O.TR_OBJECTS.C.v.<tenant>.> of the large values of a tenant, which may be * for all.
 func (l Layout) TenantValues(tenant string) string { return l.valuesOf(tenant) + ".>" }
 
+// AllUploads returns the filter $O.TR_OBJECTS.C.v.*.*.*.0.upload.> of the files of users whose messages no run has written yet.
+func (l Layout) AllUploads() string { return l.valuesOf("*.*.*") + ".0.upload.>" }
+
+// ParseValue returns the session of the subject of a large value, and what follows it. The error is a *ParseError.
+func (l Layout) ParseValue(subject string) (s chunk.Session, rest string, err error) {
+	tokens := strings.SplitN(strings.TrimPrefix(subject, l.valuesOf("")), ".", 4)
+	if len(tokens) < 4 || !strings.HasPrefix(subject, l.valuesOf("")) {
+		return s, "", newParseError(subject, "want "+l.valuesOf("<tenant>.<root>.<session>.…"), nil)
+	}
+	if s, err = parseSession(tokens[0], tokens[1], tokens[2]); err != nil {
+		return s, "", newParseError(subject, err.Error(), err)
+	}
+	return s, tokens[3], nil
+}
+
 func (l Layout) valuesOf(tokens string) string { return "$O." + l.Objects() + ".C.v." + tokens }
 
 // CommandStream returns the name of the work queue: TR_COMMANDS.

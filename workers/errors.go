@@ -97,5 +97,5 @@ func validText(s string) string { return strings.ToValidUTF8(s, "\uFFFD") }
 // isRejected reports whether err is that of a record that no worker can store. Its run fails at once: redelivered, the
 // command would fail in the same way in every worker, after the model and the tools were called again.
 func isRejected(err error) bool {
-	return errors.Is(err, chunk.ErrInvalid) || errors.Is(err, chunk.ErrTooLarge) || errors.Is(err, producers.ErrSessionLimit)
+	return errors.Is(err, chunk.ErrInvalid) || errors.Is(err, chunk.ErrTooLarge) || errors.Is(err, producers.ErrSessionLimit) || errors.Is(err, chunk.ErrUnknownValue)
 }

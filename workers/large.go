@@ -2,6 +2,7 @@ package workers
 
 import (
 	"context"
+	"errors"
 	"slices"
 
 	"github.com/tailrace/tailrace/chunk"
@@ -66,6 +67,49 @@ func (x *expander) input(in []chunk.InputMessage) []chunk.InputMessage {
 	return in
 }
 
+// withUploads returns an input with its uploads, which the run stores as its own values. A file that neither is stored any more nor is that of an earlier message is
+// left out, and the error says so to users: an agent cannot do anything with its URL.
+func (w *Workers) withUploads(ctx context.Context, snap fold.Snapshot, in []chunk.InputMessage) (_ []chunk.InputMessage, lost error) {
+	in = slices.Clone(in)
+	for i := range in {
+		files := in[i].Files
+		in[i].Files = nil
+		for _, f := range files {
+			of, k, ok := values.OfURL(snap.Session, f.URL)
+			if !ok || k.Type != values.Upload {
+				in[i].Files = append(in[i].Files, f)
+				continue
+			}
+			data, mediaType, err := w.values.Value(ctx, of, k.String())
+			switch known := storedURL(snap, k); {
+			case err == nil:
+				f.URL = values.MakeDataURL(mediaType, data)
+			case !errors.Is(err, chunk.ErrUnknownValue):
+				return nil, err
+			case known == "":
+				lost = &Error{Message: "a file of the message is not stored any more; send it again", Code: values.CodeLost, Cause: err}
+				continue
+			default:
+				f.URL = known
+			}
+			in[i].Files = append(in[i].Files, f)
+		}
+	}
+	return in, lost
+}
+
+// storedURL returns the URL of the same file in the log, "" for none. A page that has loaded a message before its run began edits it with the URL of the upload.
+func storedURL(snap fold.Snapshot, k values.Key) string {
+	for _, in := range snap.Inputs() {
+		for _, f := range in.Message.Files {
+			if values.Identity(f.URL) == k.SHA256 {
+				return f.URL
+			}
+		}
+	}
+	return ""
+}
+
 func (x *expander) value(v chunk.Value) chunk.Value {
 	return values.Expand(v, x.cmd.Session, func(of chunk.Session, k values.Key, _ int) []byte {
 		data, _ := x.read(of, k)
@@ -74,7 +118,11 @@ func (x *expander) value(v chunk.Value) chunk.Value {
 }
 
 func (x *expander) url(u string) string {
-	if of, k, ok := values.OfURL(x.cmd.Session, u); ok {
+	of, k, ok := values.OfURL(x.cmd.Session, u)
+	if ok && k.Type == values.Upload { // in the command; the run has it as its own value
+		of, k, ok = values.OfURL(x.cmd.Session, storedURL(x.snap, k))
+	}
+	if ok {
 		if data, mediaType := x.read(of, k); data != nil {
 			return values.MakeDataURL(mediaType, data)
 		}

@@ -10,7 +10,12 @@ import (
 	"time"
 
 	"github.com/tailrace/tailrace/chunk"
+	"github.com/tailrace/tailrace/internal/conversation"
+	"github.com/tailrace/tailrace/internal/jsclient"
+	"github.com/tailrace/tailrace/internal/jsvalues"
+	"github.com/tailrace/tailrace/internal/values"
 	"github.com/tailrace/tailrace/projector/fold"
+	"github.com/tailrace/tailrace/subjects"
 )
 
 // A sub-agent gets an input that is larger than a command.
@@ -132,5 +137,43 @@ func TestArgumentsOverTheLimit(t *testing.T) {
 				t.Errorf("calls %+v", calls)
 			}
 		})
+	}
+}
+
+// The input of a command has uploads. One that is stored is the agent's file, and a value of the run; the same file of an earlier message takes the place of one that
+// is not; without that the run fails, and says why.
+func TestUploads(t *testing.T) {
+	w := newEnv(t)
+	file := []byte(strings.Repeat("pixel", 100<<10))
+	store := jsvalues.New(jsclient.New(w.JS), subjects.Layout{})
+	first := execute(uniqueName("s"), "looking", "What is it?")
+	w.serve(w.worker(map[string]Agent{"looking": oneStep(func(ctx context.Context, turn *Turn, s *Step) error {
+		return s.Text(ctx, fmt.Sprint("file ", len(turn.Input()[0].Files[0].URL)))
+	})}))
+	ask := func(run string, data []byte) fold.Snapshot {
+		t.Helper()
+		c := first
+		c.RunID = run
+		c.Input = []chunk.InputMessage{{Content: "What is it?", Files: []chunk.InputFile{{URL: values.URL(c.Session, values.UploadKey(run, data)), MediaType: "image/png"}}}}
+		w.Request(c)
+		return w.Await(c.Session, "the end of "+run, func(s fold.Snapshot) bool { return s.Run.ID == run && s.Status != fold.Active })
+	}
+	if err := store.Put(t.Context(), first.Session, values.UploadKey("r1", file), "image/png", file); err != nil {
+		t.Fatal(err)
+	}
+	for _, run := range []string{"r1", "r2"} {
+		snap := ask(run, file)
+		if got, want := conversation.LastText(snap), fmt.Sprint("file ", len(values.MakeDataURL("image/png", file))); got != want {
+			t.Errorf("%s: %q, want %q", run, got, want)
+		}
+		for _, in := range snap.Inputs() {
+			if u := in.Message.Files[0].URL; !strings.Contains(u, "/values/1-run_started-input-") {
+				t.Errorf("%s: %.100s, want the value of the first run", run, u)
+			}
+		}
+	}
+	snap := ask("r3", []byte(strings.Repeat("other", 100<<10)))
+	if snap.Status != fold.Failed || *snap.Failure.Detail.Code != values.CodeLost {
+		t.Errorf("%s %+v, want the failure %s", snap.Status, snap.Failure, values.CodeLost)
 	}
 }

@@ -57,11 +57,13 @@ func (j *commandJob) startOrResume(ctx context.Context, snap fold.Snapshot) erro
 		}
 		return errRetry
 	}
-	started.Input = replacementInput(snap, c, started.Input)
+	var rejected error
+	if started.Input, rejected = j.w.withUploads(ctx, snap, replacementInput(snap, c, started.Input)); rejected != nil && !isRejected(rejected) {
+		return rejected
+	}
 	t, err := j.start(ctx, snap, started)
-	rejected := err
 	if isRejected(err) {
-		started.Input = nil // published by another program, without the check of the edge
+		started.Input, rejected = nil, err // published by another program, without the check of the edge
 		t, err = j.start(ctx, snap, started)
 	}
 	if errors.Is(err, producers.ErrSessionLimit) { // not even the start of a run fits: no worker can do more

@@ -210,7 +210,7 @@ func (s *Service) CheckInput(ctx context.Context, id chunk.Session, turn []Input
 	check := func(turn []Input) error {
 		in := inputsOf(turn)
 		if s.ports.Values != nil && hasLargeFiles(in) {
-			in, _ = withoutFiles(id, 1, in, func(values.Key, string, []byte) error { return nil })
+			in, _ = withoutFiles(id, "run", in, func(values.Key, string, []byte) error { return nil })
 		}
 		return checkInput(&control.Command{Session: id, AgentType: s.cfg.AgentTypes[0], RunID: "run", Input: in})
 	}

@@ -116,13 +116,16 @@ func (s *Service) carryOutQueued(ctx context.Context, req *Request, plan *Plan) 
 	if p := s.CheckAgent(q.Command.AgentType); p != nil {
 		return p
 	}
-	if err := checkInput(&q.Command); err != nil {
+	err := s.storeFiles(ctx, &q.Command)
+	if err == nil {
+		err = checkInput(&q.Command)
+	}
+	if err != nil {
 		return s.Failed(ctx, req.Session, "input", err)
 	}
 	s.caller.sign(&q.Command)
 	q.Command.Issued = s.cfg.Clock()
-	err := s.storage(req.Session)
-	if err == nil {
+	if err = s.storage(req.Session); err == nil {
 		err = s.record(ctx, audit.Message, req.Session, q.Command.RunID, "", func() error { return s.ports.Inbox.Enqueue(ctx, *q) })
 	}
 	if errors.Is(err, control.ErrQueueFull) {
@@ -196,6 +199,7 @@ func (s *Service) WithdrawQueued(ctx context.Context, id chunk.Session, agentTyp
 	if err != nil {
 		return s.Failed(ctx, id, "withdraw", err)
 	}
+	s.clearFiles(ctx, &q.Command)
 	return nil
 }
 

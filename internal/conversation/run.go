@@ -388,6 +388,9 @@ func (s *Service) update(ctx context.Context, id chunk.Session, decide func(*Sta
 		s.caller.sign(c)
 		c.Session, c.AgentType = id, cmp.Or(c.AgentType, state.AgentType)
 		if err = s.storage(id); err == nil {
+			err = s.storeFiles(ctx, c)
+		}
+		if err == nil {
 			err = s.record(ctx, actOf(c), id, c.RunID, "", func() error { return s.ports.Queue.Request(ctx, *c, state.after()) })
 		}
 		switch {

@@ -2,7 +2,6 @@ package conversation
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"slices"
 
@@ -25,6 +24,9 @@ func checkInput(c *control.Command) error {
 // Values stores what is too large for a record. *jsvalues.Store implements it.
 type Values interface {
 	Put(ctx context.Context, s chunk.Session, k values.Key, mediaType string, data []byte) error
+
+	// Clear removes the bytes of a value.
+	Clear(ctx context.Context, s chunk.Session, k values.Key) error
 }
 
 // hasLargeFiles reports whether the files of messages have half of the bytes that a record can hold.
@@ -39,7 +41,7 @@ func hasLargeFiles(in []chunk.InputMessage) bool {
 }
 
 // withoutFiles returns messages in which references are in place of the files that are data URLs. put is called for each of them.
-func withoutFiles(s chunk.Session, next chunk.Epoch, in []chunk.InputMessage, put func(k values.Key, mediaType string, data []byte) error) ([]chunk.InputMessage, error) {
+func withoutFiles(s chunk.Session, run string, in []chunk.InputMessage, put func(k values.Key, mediaType string, data []byte) error) ([]chunk.InputMessage, error) {
 	in = slices.Clone(in)
 	for i := range in {
 		in[i].Files = slices.Clone(in[i].Files)
@@ -49,7 +51,7 @@ func withoutFiles(s chunk.Session, next chunk.Epoch, in []chunk.InputMessage, pu
 			if !ok || len(data) < values.MinBytes {
 				continue
 			}
-			k := values.NewKey(next, chunk.TypeRunStarted, "input", data)
+			k := values.UploadKey(run, data)
 			if err := put(k, mediaType, data); err != nil {
 				return nil, err
 			}
@@ -59,23 +61,33 @@ func withoutFiles(s chunk.Session, next chunk.Epoch, in []chunk.InputMessage, pu
 	return in, nil
 }
 
-// storeFiles sets the input of a command without the large files, which it stores for the next run of the session. A session that was deleted has an epoch too, and
-// a sweep removes the values of its epochs: those of the next run have a later one.
+// storeFiles sets the input of a command without the large files, which it stores as uploads. Its worker stores them as values of its run.
 func (s *Service) storeFiles(ctx context.Context, c *control.Command) error {
 	if s.ports.Values == nil || !hasLargeFiles(c.Input) {
 		return nil
 	}
-	head, err := s.ports.Snapshots.Head(ctx, c.Session)
-	if err != nil && !errors.Is(err, chunk.ErrUnknownSession) {
-		return err
-	}
-	in, err := withoutFiles(c.Session, head.Epoch+1, c.Input, func(k values.Key, mediaType string, data []byte) error {
+	in, err := withoutFiles(c.Session, c.RunID, c.Input, func(k values.Key, mediaType string, data []byte) error {
 		return s.ports.Values.Put(ctx, c.Session, k, mediaType, data)
 	})
 	if err == nil {
 		c.Input = in
 	}
 	return err
+}
+
+// clearFiles removes the uploads of a command that no worker gets. A sweep removes what is left.
+func (s *Service) clearFiles(ctx context.Context, c *control.Command) {
+	for _, m := range c.Input {
+		for _, f := range m.Files {
+			of, k, ok := values.OfURL(c.Session, f.URL)
+			if !ok || s.ports.Values == nil || of != c.Session || k.Type != values.Upload || k.Member != values.UploadsOf(c.RunID) {
+				continue
+			}
+			if err := s.ports.Values.Clear(ctx, of, k); err != nil {
+				s.cfg.Log.WarnContext(ctx, "file of a withdrawn message not removed", "session", of.String(), "error", err)
+			}
+		}
+	}
 }
 
 // checkAnswer does the same for an answer and the record of its outcome.

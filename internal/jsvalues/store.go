@@ -5,6 +5,9 @@
 // A piece replaces an earlier one of its subject, which has the same bytes. So writers of the same value do not disturb each other, and a write may be repeated.
 // A value has the epoch of the run that writes it. A writer that was fenced by a deletion may still write, under an epoch before that of each later run:
 // Delete removes it.
+//
+// A file of a user is an upload, with the epoch 0, until a run has its message: a deletion may come between the storing of a file and that of its message, which then
+// starts the session again, and must have the file. The worker of the run stores it as a value of the run. DeleteUploads and SweepUploads remove uploads.
 package jsvalues
 
 import (
@@ -147,7 +150,7 @@ func (st *Store) Delete(ctx context.Context, s chunk.Session, upTo chunk.Epoch) 
 	done := make(map[string]bool)
 	for subject := range state.Subjects {
 		epoch, _, _ := strings.Cut(subject[len(of)+1:], ".")
-		if n, err := strconv.ParseUint(epoch, 10, 64); done[epoch] || err == nil && chunk.Epoch(n) > upTo {
+		if n, err := strconv.ParseUint(epoch, 10, 64); done[epoch] || err == nil && (n == 0 || chunk.Epoch(n) > upTo) {
 			continue
 		}
 		done[epoch] = true

@@ -70,9 +70,37 @@ func (e *Eraser) SweepAt(ctx context.Context, now time.Time) (removed int, err e
 		}
 	}
 	if failed > 0 {
-		return removed, fmt.Errorf("%d sessions failed", failed)
+		err = fmt.Errorf("%d sessions failed", failed)
 	}
-	return removed, nil
+	return removed, errors.Join(err, e.values.SweepUploads(ctx, now.Add(-stallTimeout), e.awaitedRuns))
+}
+
+// awaitedRuns returns the runs of the commands of a session, and of its messages that wait: no run has written their input yet.
+func (e *Eraser) awaitedRuns(ctx context.Context, s chunk.Session) (runs []string, err error) {
+	// The messages first: one gets its command before it does not wait any more.
+	waiting, err := e.inbox.Queued(ctx, s)
+	for _, q := range waiting {
+		if q.Open() {
+			runs = append(runs, q.Command.RunID)
+		}
+	}
+	if err != nil {
+		return nil, err
+	}
+	queued, err := e.queue.SessionCommands(ctx, s)
+	for _, c := range queued {
+		runs = append(runs, c.RunID)
+	}
+	return runs, err
+}
+
+// runsOf returns the runs of a session that its snapshot has.
+func runsOf(snap fold.Snapshot) []string {
+	runs := []string{snap.Run.ID}
+	for _, past := range snap.PastRuns {
+		runs = append(runs, past.ID)
+	}
+	return runs
 }
 
 func (e *Eraser) sweepSession(ctx context.Context, head projector.ExpiredHead, now time.Time, maxAge time.Duration) (removed bool, err error) {

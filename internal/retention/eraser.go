@@ -17,6 +17,7 @@ import (
 	"github.com/tailrace/tailrace/internal/control"
 	"github.com/tailrace/tailrace/internal/jsclient"
 	"github.com/tailrace/tailrace/internal/jscontrol"
+	"github.com/tailrace/tailrace/internal/jsvalues"
 	"github.com/tailrace/tailrace/projector"
 	"github.com/tailrace/tailrace/projector/fold"
 	"github.com/tailrace/tailrace/subjects"
@@ -69,6 +70,7 @@ type Eraser struct {
 	reader *projector.Reader
 	queue  *jscontrol.Queue
 	inbox  *jscontrol.Inbox
+	values *jsvalues.Store
 	cfg    EraserConfig
 	by     *chunk.Principal // the client that requests the deletion; nil if it is not known
 	log    *slog.Logger
@@ -92,7 +94,8 @@ func NewEraser(js jetstream.JetStream, store SnapshotStore, cfg EraserConfig) (*
 	if err != nil {
 		return nil, err
 	}
-	return &Eraser{client: jsclient.New(js), store: store, reader: projector.NewReader(store, log), queue: queue, inbox: box, cfg: cfg, log: orDiscard(cfg.Log), host: time.Now}, nil
+	client := jsclient.New(js)
+	return &Eraser{client: client, values: jsvalues.New(client, cfg.Layout), store: store, reader: projector.NewReader(store, log), queue: queue, inbox: box, cfg: cfg, log: orDiscard(cfg.Log), host: time.Now}, nil
 }
 
 // DeleteBy is Delete, with the client that requested it in the deletion record of each session.
@@ -170,7 +173,7 @@ func (e *Eraser) branch(ctx context.Context, s chunk.Session, awaited bool, done
 		}
 		found = found || was
 	}
-	was, err := e.one(ctx, s, awaited)
+	was, err := e.one(ctx, s, awaited, runsOf(snap))
 	return found || was, err
 }
 
@@ -214,14 +217,22 @@ func (e *Eraser) stream(s chunk.Session) string {
 	return e.cfg.Layout.Stream(e.cfg.Layout.Partition(s))
 }
 
-// one deletes one session and reports whether there was any data. With fence, it appends a record although there may be no data.
-func (e *Eraser) one(ctx context.Context, s chunk.Session, fence bool) (bool, error) {
+// one deletes one session and reports whether there was any data. With fence, it appends a record although there may be no data. The uploads for its runs are removed,
+// and those for its commands and messages that wait.
+func (e *Eraser) one(ctx context.Context, s chunk.Session, fence bool, runs []string) (bool, error) {
 	d := deletion{Eraser: e, session: s}
 	var err error
 	if d.subject, err = e.cfg.Layout.Subject(s); err != nil {
 		return false, err
 	}
 	// Before them the messages that wait: a process that finds the end of the log would request their runs.
+	waiting, err := e.inbox.Queued(ctx, s)
+	if err != nil {
+		return false, err
+	}
+	for _, q := range waiting {
+		runs = append(runs, q.Command.RunID)
+	}
 	if err := e.inbox.DeleteQueued(ctx, s); err != nil {
 		return false, err
 	}
@@ -231,6 +242,9 @@ func (e *Eraser) one(ctx context.Context, s chunk.Session, fence bool) (bool, er
 	queued, err := e.queue.SessionCommands(ctx, s)
 	if err != nil {
 		return false, err
+	}
+	for _, c := range queued {
+		runs = append(runs, c.RunID)
 	}
 	if d.fence = fence || len(queued) > 0; d.fence {
 		if err := d.end(ctx); err != nil {
@@ -257,7 +271,7 @@ func (e *Eraser) one(ctx context.Context, s chunk.Session, fence bool) (bool, er
 		}
 		d.found = d.found || purged
 	}
-	if err := e.purgeCopies(ctx, s); err != nil {
+	if err := errors.Join(e.purgeCopies(ctx, s), e.values.DeleteUploads(ctx, s, runs)); err != nil {
 		return false, err
 	}
 	if d.revision == 0 {

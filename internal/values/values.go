@@ -34,13 +34,19 @@ const (
 
 	// CodeTooLarge is the code of a call or part whose value exceeds a limit.
 	CodeTooLarge = "value_too_large"
+
+	// CodeLost is the code of a run whose input has a file that is not stored any more.
+	CodeLost = "value_lost"
+
+	// Upload is the type in the key of a file whose message no run has written yet.
+	Upload chunk.Type = "upload"
 )
 
 // Key names a value of a session.
 type Key struct {
-	Epoch  chunk.Epoch // of the run that wrote it; of an input that is not stored yet, the epoch of the next run
-	Type   chunk.Type  // of the chunk that has it …
-	Member string      // … and the member of that chunk
+	Epoch  chunk.Epoch // of the run that wrote it, 0 for an Upload
+	Type   chunk.Type  // of the chunk that has it, or Upload …
+	Member string      // … and the member of that chunk, or UploadsOf the run
 	SHA256 string      // of the data, in hexadecimal digits
 }
 
@@ -48,6 +54,29 @@ type Key struct {
 func NewKey(e chunk.Epoch, typ chunk.Type, member string, data []byte) Key {
 	sum := sha256.Sum256(data)
 	return Key{Epoch: e, Type: typ, Member: member, SHA256: hex.EncodeToString(sum[:])}
+}
+
+// UploadKey returns the key of a file of the message that a run will answer. The worker of the run stores the file again, as a value of the run: the epoch of the
+// run is not known before, and a deletion of the session removes the values of earlier epochs.
+func UploadKey(run string, data []byte) Key { return NewKey(0, Upload, UploadsOf(run), data) }
+
+// UploadsOf returns the member in the keys of the files for a run: 32 letters.
+func UploadsOf(run string) string {
+	sum := sha256.Sum256([]byte(run))
+	return strings.Map(func(digit rune) rune {
+		if digit <= '9' {
+			return digit - '0' + 'g'
+		}
+		return digit
+	}, hex.EncodeToString(sum[:16]))
+}
+
+// ShownAs returns the type and the member of the chunk that shows the value.
+func (k Key) ShownAs() (chunk.Type, string) {
+	if k.Type == Upload {
+		return chunk.TypeRunStarted, "input"
+	}
+	return k.Type, k.Member
 }
 
 // String returns the form of a key in references and paths.

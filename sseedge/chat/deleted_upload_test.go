@@ -25,7 +25,7 @@ import (
 	"github.com/tailrace/tailrace/workers"
 )
 
-// uploads is an edge whose store of values calls functions around each write, an agent that says how large the files of a turn are, and a process that deletes.
+// uploads is an edge whose store of values calls functions around each write, and a process that deletes.
 type uploads struct {
 	*env
 	conversation.Values
@@ -33,6 +33,7 @@ type uploads struct {
 	edge          *edge
 	before, after func() error
 	eraser        *retention.Eraser
+	begun, let    chan struct{} // see answer
 }
 
 func (u *uploads) Put(ctx context.Context, s chunk.Session, k values.Key, mediaType string, data []byte) error {
@@ -42,20 +43,8 @@ func (u *uploads) Put(ctx context.Context, s chunk.Session, k values.Key, mediaT
 func newUploads(t *testing.T) *uploads {
 	t.Helper()
 	none := func() error { return nil }
-	u := &uploads{env: newEnv(t), before: none, after: none}
+	u := &uploads{env: newEnv(t), before: none, after: none, begun: make(chan struct{}), let: make(chan struct{})}
 	u.edge = u.newEdge(func(c *edgeConfig) { u.Values, c.ports.Values = c.ports.Values, u })
-	u.agents(map[string]workers.Agent{agentType: workers.AgentFunc(func(ctx context.Context, t *workers.Turn) error {
-		return t.Step(ctx, func(ctx context.Context, s *workers.Step) error {
-			s.MarkFinal()
-			got := "files"
-			for _, m := range t.Input() {
-				for _, f := range m.Files {
-					got += fmt.Sprint(" ", len(f.URL))
-				}
-			}
-			return s.Text(ctx, got)
-		})
-	})})
 	p := u.NewProcess(natsauth.Projector)
 	store := must(jssnapshots.New(p.JS, jssnapshots.Config{}))(t)
 	source := must(jssnapshots.NewSource(p.JS, jssnapshots.SourceConfig{}))(t)
@@ -68,6 +57,31 @@ func newUploads(t *testing.T) *uploads {
 	})
 	u.eraser = must(retention.NewEraser(u.NewProcess(natsauth.Projector).JS, store, retention.EraserConfig{}))(t)
 	return u
+}
+
+// answer runs an agent that says how large the files of a turn are. The test lets it answer the text "Wait.".
+func (u *uploads) answer() {
+	u.t.Helper()
+	u.agents(map[string]workers.Agent{agentType: workers.AgentFunc(func(ctx context.Context, t *workers.Turn) error {
+		return t.Step(ctx, func(ctx context.Context, s *workers.Step) error {
+			s.MarkFinal()
+			got := "files"
+			for _, m := range t.Input() {
+				if m.Content == "Wait." {
+					u.begun <- struct{}{}
+					select {
+					case <-u.let:
+					case <-ctx.Done():
+						return context.Cause(ctx)
+					}
+				}
+				for _, f := range m.Files {
+					got += fmt.Sprint(" ", len(f.URL))
+				}
+			}
+			return s.Text(ctx, got)
+		})
+	})})
 }
 
 var uploaded = chunk.RootSession("acme", "s1")
@@ -114,13 +128,15 @@ func upload(id, picture string) string {
 	return `{"id":"` + id + `","role":"user","parts":[{"type":"file","mediaType":"image/png","url":"` + picture + `"}]}`
 }
 
-// A session is deleted while an edge stores the file of a user, before or after that. The edge dies, or requests the run, with which the session starts again. A sweep
-// an hour later leaves no byte of the file.
+// A session is deleted while an edge stores the file of a user, before or after that. The edge dies, and a sweep an hour later leaves no byte of the file; or it requests
+// the run, with which the session starts again, and the agent gets the file, which stays.
 func TestDeletionWhileAFileIsStored(t *testing.T) {
 	for _, first := range []bool{true, false} {
 		for _, dies := range []bool{true, false} {
 			t.Run(fmt.Sprintf("deleted first %t, edge dies %t", first, dies), func(t *testing.T) {
 				u := newUploads(t)
+				u.answer()
+				u.answer()
 				if got := u.edge.post("", chatBody("", user("u1", "Hello"))); !strings.Contains(got, "text-delta(files)") {
 					t.Fatal(got)
 				}
@@ -144,11 +160,17 @@ func TestDeletionWhileAFileIsStored(t *testing.T) {
 				if (resp.StatusCode == http.StatusOK) == dies {
 					t.Errorf("status %d", resp.StatusCode)
 				}
+				want := 0
 				if !dies {
+					want = 2
 					u.awaitSaved()
+					u.awaitNoCommand()
+					if got := u.Snapshot(uploaded).Messages(0); len(got) != 2 || got[1].Text() != fmt.Sprint("files ", len(picture)) {
+						t.Errorf("answer %+v, want that the agent got the file", got)
+					}
 				}
-				if left := u.sweep(time.Hour); left != 0 {
-					t.Errorf("%d pieces of the file are left", left)
+				if left := u.sweep(time.Hour); left != want {
+					t.Errorf("%d pieces of the file are left, want %d", left, want)
 				}
 			})
 		}
@@ -158,16 +180,19 @@ func TestDeletionWhileAFileIsStored(t *testing.T) {
 // The file of a message with which a deleted session starts again stays: sweeps remove what was written before.
 func TestFileOfARestartedSession(t *testing.T) {
 	u := newUploads(t)
+	u.answer()
 	picture := values.MakeDataURL("image/png", []byte(strings.Repeat("pixel", 180<<10)))
 	for round := range 2 {
 		if got := u.edge.post("", chatBody("", upload(fmt.Sprint("u", round), picture))); !strings.Contains(got, fmt.Sprintf("text-delta(files %d)", len(picture))) {
 			t.Fatalf("%.500s", got)
 		}
 		u.awaitSaved()
-		for _, in := range []time.Duration{5 * time.Minute, 2 * time.Hour} {
-			if left := u.sweep(in); left != 2 {
-				t.Errorf("round %d: %d pieces after a sweep in %s, want the two of the file", round, left, in)
-			}
+		u.awaitNoCommand()
+		if left := u.sweep(5 * time.Minute); left != 4 {
+			t.Errorf("round %d: %d pieces, want the two of the file and those of its upload, which a stalled process may need", round, left)
+		}
+		if left := u.sweep(2 * time.Hour); left != 2 {
+			t.Errorf("round %d: %d pieces after two hours, want the two of the file", round, left)
 		}
 		if round == 0 {
 			if err := u.delete(); err != nil {
