@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/tailrace/tailrace/internal/testkit/natstest"
+	"github.com/tailrace/tailrace/internal/values"
 	"github.com/tailrace/tailrace/workers"
 )
 
@@ -323,6 +324,23 @@ func TestMessagesOfAParent(t *testing.T) {
 		`{"content":"three","files":null,"data":null,"metadata":null,"clientMessageId":null}]`
 	if in := <-got; in != want {
 		t.Errorf("the agent got\n%s\nwant\n%s", in, want)
+	}
+}
+
+// The agent gets a file of a parent that is larger than a command.
+func TestLargeFileOfAParent(t *testing.T) {
+	w := newEnv(t, nil)
+	got := make(chan string, 1)
+	w.work(func(ctx context.Context, t *workers.Turn) error {
+		got <- t.Input()[0].Files[0].URL
+		return says("ok")(ctx, t)
+	})
+	picture := values.MakeDataURL("image/png", []byte(strings.Repeat("pixel", 120<<10)))
+	if a := w.post("/start", `{"sessionId":"s1","agentType":"helper","message":[{"content":"one","files":[{"url":"`+picture+`","mediaType":"image/png"}]}]}`); a.status != http.StatusOK {
+		t.Fatal(a, a.body)
+	}
+	if url := <-got; url != picture {
+		t.Errorf("the agent got %.100s, want the file", url)
 	}
 }
 
