@@ -68,7 +68,7 @@ func (x *expander) input(in []chunk.InputMessage) []chunk.InputMessage {
 }
 
 // withUploads returns an input with its uploads, which the run stores as its own values. A file that neither is stored any more nor is that of an earlier message is
-// left out, and the error says so to users: an agent cannot do anything with its URL.
+// left out, and the error is for users: an agent cannot do anything with its URL.
 func (w *Workers) withUploads(ctx context.Context, snap fold.Snapshot, in []chunk.InputMessage) (_ []chunk.InputMessage, lost error) {
 	in = slices.Clone(in)
 	for i := range in {
