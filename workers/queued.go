@@ -48,6 +48,55 @@ func (r *Reaper) StartQueued(ctx context.Context, s chunk.Session) {
 	}
 }
 
+// CheckMessages ends the run between two steps if a user has sent a message that is to be read before the next one (the mode steer of a chat), and returns
+// ErrInterrupted, as every later Step does. The run that follows answers the message, and has the steps of this one in its Messages. A message for which the agent
+// does not check starts after the run. CheckMessages does nothing before the first step, and while approved calls are to be run. It is called like Step.
+func (t *Turn) CheckMessages(ctx context.Context) error {
+	if err := t.enterSDK(); err != nil {
+		return err
+	}
+	defer t.exitSDK()
+	isApproved := func(c fold.Call) bool { return c.Approved }
+	if t.outcome != nil || t.final || t.failedStep != nil || t.step == 0 || t.stopped() != "" || !t.cmd.Session.IsRoot() ||
+		slices.ContainsFunc(t.snap.OpenCalls(), isApproved) {
+		return t.outcome
+	}
+	message, err := t.takeMessage(ctx)
+	switch {
+	case err != nil && ctx.Err() == nil:
+		return t.recordWriteErr(err)
+	case err != nil || message == nil:
+		return err
+	}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.stop.Kind == "" {
+		t.stop = control.Stop{Session: message.Session, RunID: t.cmd.RunID, Kind: control.StopInterrupt, By: message.By}
+	}
+	return t.finishTurn(ErrInterrupted)
+}
+
+// takeMessage takes the next message that steers, so that it cannot be withdrawn any more. The worker that ends the run starts it, which is another one if this one
+// crashes. It returns nil if there is none, or it was withdrawn or deleted at the same time.
+func (t *Turn) takeMessage(ctx context.Context) (*control.Command, error) {
+	all, err := t.w.inbox.Queued(ctx, t.cmd.Session)
+	if err != nil {
+		return nil, err
+	}
+	next := conversation.NextQueued(slices.DeleteFunc(all, func(q control.Queued) bool {
+		// That of this turn may still be taken, see conversation.StartQueued, and many runs may have followed the first one of the turn.
+		return !q.Steers || q.Command.RunID == t.snap.TurnRun().ID || runPhase(t.snap, q.Command.RunID) != phaseNone
+	}))
+	if next == nil {
+		return nil, nil //nolint:nilnil // none waits
+	}
+	err = t.w.inbox.SetQueued(ctx, t.cmd.Session, next.Command.RunID, control.QueuedTaken)
+	if errors.Is(err, control.ErrNotQueued) {
+		return nil, nil //nolint:nilnil // none waits any more
+	}
+	return &next.Command, err
+}
+
 // isOfQueue reports whether a command is that of a message that has waited.
 func isOfQueue(c control.Command) bool {
 	return c.Kind == control.Execute && c.Mode == control.ModeQueued

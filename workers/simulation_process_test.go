@@ -151,6 +151,18 @@ func (b controlledInbox) StopRequest(ctx context.Context, s chunk.Session, run s
 	return stop, ok && err == nil, err
 }
 
+func (b controlledInbox) Enqueue(ctx context.Context, m control.Queued) error {
+	return b.a.try("queue a message", func() error { return b.inboxStore.Enqueue(ctx, m) })
+}
+
+func (b controlledInbox) Queued(ctx context.Context, s chunk.Session) ([]control.Queued, error) {
+	return controlledCall(b.a, "read the messages of "+b.a.t.name(s, ""), func() ([]control.Queued, error) { return b.inboxStore.Queued(ctx, s) })
+}
+
+func (b controlledInbox) SetQueued(ctx context.Context, s chunk.Session, run string, state control.QueuedState) error {
+	return b.a.try(fmt.Sprintf("message of %s is %s", b.a.t.name(s, run), state), func() error { return b.inboxStore.SetQueued(ctx, s, run, state) })
+}
+
 // Watch returns no hints: they only reduce latency.
 func (b controlledInbox) Watch(chunk.Session, string) (<-chan struct{}, func(), error) {
 	return make(chan struct{}), func() {}, nil

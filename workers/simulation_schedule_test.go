@@ -34,6 +34,7 @@ type schedule struct {
 
 	crashRequests bool // requests of users crash as well
 	stopRequests  bool // users stop runs
+	steers        bool // users send messages that steer
 	faultsEnabled bool // connections may break
 	stopped       bool
 
@@ -252,6 +253,8 @@ func (t *schedule) chance(n int) bool { return t.random.IntN(n) == 0 }
 // pick returns a random element of list.
 func pick[T any](r *rand.Rand, list []T) T { return list[r.IntN(len(list))] }
 
+var messageModes = []string{"", `"mode":"queue",`, `"mode":"steer",`}
+
 // injectFaults runs a random sequence of deliveries, requests and faults.
 func (t *schedule) injectFaults() {
 	for range 10 + t.random.IntN(60) {
@@ -266,7 +269,7 @@ func (t *schedule) injectFaults() {
 				case t.chance(12):
 					t.resumeEarly(q)
 				case t.stopRequests && t.chance(6):
-					t.sendMessage()
+					t.sendMessage(pick(t.random, messageModes))
 				default:
 					t.answer(q)
 				}
@@ -277,6 +280,8 @@ func (t *schedule) injectFaults() {
 			}
 		case n == 19 && t.stopRequests && len(t.active) < 4 && t.chance(4):
 			t.stop()
+		case n == 19 && t.steers && len(t.active) < 4:
+			t.sendMessage(messageModes[2])
 		case n == 19 && t.chance(4):
 			t.inspect()
 		}
@@ -354,7 +359,7 @@ func (t *schedule) drain() error {
 			t.finish(t.inspect())
 			inspected = len(t.queued) == 0
 		case t.awaitsMessage():
-			t.finish(t.sendMessage()) // the user whose message was rejected sends it again
+			t.finish(t.sendMessage("")) // the user whose message was rejected sends it again
 		case len(t.deadlines) > 0:
 			t.finish(t.deliver(queuedCommand{Command: t.deadlines[0]}))
 		case len(frozen) > 0:
@@ -435,6 +440,9 @@ func (t *schedule) checkEnded() error {
 	var wrong []error
 	for _, c := range t.sessions {
 		snap, err := t.x.w.Reader.Snapshot(context.Background(), c.Session)
+		if t.stopped && !c.Session.IsRoot() && errors.Is(err, chunk.ErrUnknownSession) {
+			continue // its parent was stopped before it began
+		}
 		if err != nil {
 			wrong = append(wrong, err)
 			continue
@@ -450,11 +458,32 @@ func (t *schedule) checkEnded() error {
 		if last, err := t.x.stable.last.Last(context.Background(), c.Session); err != nil || !last.Type.Terminal() {
 			wrong = append(wrong, fmt.Errorf("the log of %s ends with %q: %w", name, last.Type, errors.Join(err, errors.New("want a terminal record"))))
 		}
+		if c.Session.IsRoot() {
+			wrong = append(wrong, t.checkMessages(snap))
+		}
 		if f := snap.Faults; f.Skipped+f.RejectedPatches+f.RejectedPieces+f.Lost > 0 {
 			wrong = append(wrong, fmt.Errorf("%s has faults: %+v", name, snap.Faults))
 		}
 	}
 	return errors.Join(wrong...)
+}
+
+// checkMessages reports messages that began two runs, and those that still wait. The latter may be of a request that crashed, which the hourly sweep starts.
+func (t *schedule) checkMessages(snap fold.Snapshot) error {
+	begun := make(map[string]bool)
+	for _, in := range snap.Inputs() {
+		if begun[in.Message.Content] {
+			return fmt.Errorf("%q began two runs", in.Message.Content)
+		}
+		begun[in.Message.Content] = true
+	}
+	all, err := t.x.w.Inbox.Queued(context.Background(), t.root)
+	for _, q := range all {
+		if q.Open() && !t.requesterCrashed {
+			return fmt.Errorf("the message %q is %s", q.Command.Input[0].Content, q.State)
+		}
+	}
+	return err
 }
 
 // trace returns everything that has happened.

@@ -80,6 +80,9 @@ func (p scenario) agents(d *sideEffects, pause func(what string)) map[string]Age
 	for name, steps := range p {
 		all[name] = AgentFunc(func(ctx context.Context, t *Turn) error {
 			for n := t.Steps(); ; n++ {
+				if err := t.CheckMessages(ctx); err != nil {
+					return err
+				}
 				err := t.Step(ctx, func(ctx context.Context, s *Step) error {
 					pause(fmt.Sprintf("step %d", n+1))
 					if n < len(steps) {

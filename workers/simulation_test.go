@@ -155,7 +155,7 @@ func (x *simulation) start(name string, random *rand.Rand) *schedule {
 func (x *simulation) run(name string, random *rand.Rand) (*schedule, error) {
 	t := x.start(name, random)
 	if random != nil {
-		t.crashRequests, t.stopRequests, t.faultsEnabled = t.chance(3), t.chance(4), true
+		t.crashRequests, t.stopRequests, t.steers, t.faultsEnabled = t.chance(3), t.chance(4), t.chance(4), true
 		t.injectFaults()
 		t.faultsEnabled = false
 		t.logf("-- no faults from here --")

@@ -77,10 +77,10 @@ func (t *schedule) agentOf(s chunk.Session) string {
 	return "root"
 }
 
-// sendMessage sends a user message, possibly instead of an answer.
-func (t *schedule) sendMessage() *simProcess {
+// sendMessage sends a user message, possibly instead of an answer. mode is a member of the body, with its comma, or empty.
+func (t *schedule) sendMessage(mode string) *simProcess {
 	t.messagesSent++
-	body := fmt.Sprintf(`{"id":%q,"messages":[{"id":"m%d","role":"user","parts":[{"type":"text","text":"message %d"}]}]}`, t.root.ID, t.messagesSent, t.messagesSent)
+	body := fmt.Sprintf(`{"id":%q,%s"messages":[{"id":"m%d","role":"user","parts":[{"type":"text","text":"message %d"}]}]}`, t.root.ID, mode, t.messagesSent, t.messagesSent)
 	return t.request("sends a message", http.MethodPost, "/api/chat/"+t.root.ID, body)
 }
 

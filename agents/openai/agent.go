@@ -49,6 +49,9 @@ func New(cfg Config) (*Agent, error) {
 // Answer runs steps until the model has completed its answer.
 func (a *Agent) Answer(ctx context.Context, t *workers.Turn) error {
 	for {
+		if err := t.CheckMessages(ctx); err != nil {
+			return err
+		}
 		if a.cfg.MaxSteps > 0 && t.Steps() >= a.cfg.MaxSteps {
 			return stepLimit(a.cfg.MaxSteps)
 		}

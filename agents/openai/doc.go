@@ -19,7 +19,8 @@
 // A step is one response of the model: its text, reasoning and tool arguments as they are streamed, then the
 // outcomes of the calls. Calls of one response run concurrently. Calls that a browser, a user or a sub-agent
 // completes suspend the run; the next step reads their outcomes from the history. Approved calls run in a
-// step of their own before the next model call, so that their outcomes are committed.
+// step of their own before the next model call, so that their outcomes are committed. A message that a user
+// sends during the run with the mode steer is given to the model after the present step.
 //
 // # Failures
 //

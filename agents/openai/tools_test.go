@@ -110,6 +110,37 @@ func checkParallelTools(w *env, api API) {
 	w.want(args["call_a"]+args["call_b"], `{"id":"älpha"}{"id":"b"}`, "streamed arguments")
 }
 
+// A message that steers arrives while a tool runs: the model gets it after the outcome of the tool, with its next request.
+func TestMessageBetweenRequests(t *testing.T) {
+	for _, api := range apis {
+		t.Run(string(api), func(t *testing.T) {
+			w := newEnv(t)
+			end := openaitest.Start(t, func(r openaitest.Request) openaitest.Reply {
+				if r.N > 1 {
+					return openaitest.StreamReply(text("Two letters."))
+				}
+				return openaitest.StreamReply(text("Let me see. "), toolCall{ID: "c1", Name: "look_up", Args: `{"id":"1"}`})
+			})
+			w.serve(map[string]workers.Agent{"clerk": w.agent(end, api, with(newTool("look_up", func(ctx context.Context, c Call) (any, error) {
+				next := control.Command{
+					Kind: control.Execute, Mode: control.ModeQueued, Session: c.Turn.Session(), AgentType: "clerk", RunID: "r2",
+					Input: []chunk.InputMessage{{Content: "And my letters?"}}, Issued: time.Now(),
+				}
+				return "one parcel", w.Inbox.Enqueue(ctx, control.Queued{Command: next, Steers: true, State: control.QueuedWaiting})
+			})))})
+			s := w.ask("clerk", "My parcels?")
+			snap := w.Await(s, "the second answer", func(snap fold.Snapshot) bool { return snap.Run.ID == "r2" && snap.Status == fold.Ended })
+			w.want(answered(snap), "Let me see. Two letters.", "text")
+			all := end.Requests()
+			if len(all) != 2 {
+				t.Fatalf("%d requests, want 2", len(all))
+			}
+			w.want(all[1].Outcome("c1"), "one parcel", "outcome")
+			w.want(all[1].Last().Text, "And my letters?", "last message")
+		})
+	}
+}
+
 // Invalid calls are rejected without being run, and the model may call again.
 func TestInvalidCalls(t *testing.T) {
 	for _, api := range apis {

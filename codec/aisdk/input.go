@@ -46,7 +46,7 @@ type ChatInput struct {
 	// The member headers is left out: an agent behind a URL would get headers from it that only a server may choose.
 	Params chunk.Value
 
-	// Mode says what a message does while an answer is in flight: "queue", "interrupt", or "" to be refused.
+	// Mode says what a message does while an answer is in flight: "queue", "steer", "interrupt", or "" to be refused.
 	Mode string
 
 	// DroppedMetadata is the number of messages whose metadata was over MaxInputMetadata, CS-10.
@@ -167,7 +167,7 @@ func ParseChatInput(text []byte) (ChatInput, error) {
 // takeMode removes the mode of a message. The member has another meaning for some applications, so any other value of it is a parameter.
 func takeMode(members map[string]jsontext.Value) string {
 	switch mode := string(members["mode"]); mode {
-	case `"queue"`, `"interrupt"`:
+	case `"queue"`, `"steer"`, `"interrupt"`:
 		delete(members, "mode")
 		return strings.Trim(mode, `"`)
 	}

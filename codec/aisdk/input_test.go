@@ -88,6 +88,18 @@ func TestOtherMembers(t *testing.T) {
 	}
 }
 
+// A mode of a message is not a parameter, and any other value of the member is.
+func TestModeOfAMessage(t *testing.T) {
+	for value, want := range map[string]string{
+		`"queue"`: "queue", `"steer"`: "steer", `"interrupt"`: "interrupt", `"fast"`: `{"mode":"fast"}`, `["steer"]`: `{"mode":["steer"]}`,
+	} {
+		in, err := ParseChatInput([]byte(posttest.Body(`,"mode":`+value, posttest.User("u", "a"))))
+		if got := in.Mode + string(in.Params); err != nil || got != want {
+			t.Errorf("%s: %s, %v; want %s", value, got, err, want)
+		}
+	}
+}
+
 // Data parts of a user are values of a message, which may have nothing else, and are bounded together.
 func TestDataPartsOfUsers(t *testing.T) {
 	part := func(name, id, data string) string {

@@ -16,6 +16,7 @@ import (
 type Queued struct {
 	Command Command // an Execute with ModeQueued; without Input, Params and By when the message does not wait any more
 	First   bool    // it starts before those that are not
+	Steers  bool    // the run may end between two steps for it
 	State   QueuedState
 }
 
@@ -94,6 +95,7 @@ type queuedValue struct {
 	Version int             `json:"version"`
 	State   QueuedState     `json:"state"`
 	First   bool            `json:"first,omitempty"`
+	Steers  bool            `json:"steers,omitempty"`
 	Command json.RawMessage `json:"command"`
 }
 
@@ -106,7 +108,7 @@ func (q Queued) Encode() ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	return marshal(queuedValue{Version: inboxVersion, State: q.State, First: q.First, Command: command})
+	return marshal(queuedValue{Version: inboxVersion, State: q.State, First: q.First, Steers: q.Steers, Command: command})
 }
 
 // DecodeQueued reads the value of a key. The command is of the session and the run that the key names.
@@ -128,5 +130,5 @@ func DecodeQueued(s chunk.Session, key string, data []byte) (Queued, error) {
 	if want, err := subjects.InboxQueuedKey(s, c.RunID); err != nil || want != key || c.Session != s || c.Kind != Execute || c.Mode != ModeQueued {
 		return Queued{}, fmt.Errorf("%w: command %s does not belong under %s", ErrMalformed, c.ID(), key)
 	}
-	return Queued{Command: c, First: v.First, State: v.State}, nil
+	return Queued{Command: c, First: v.First, Steers: v.Steers, State: v.State}, nil
 }

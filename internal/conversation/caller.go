@@ -48,7 +48,7 @@ func (c *Caller) refuses(req *Request, state *State, plan *Plan) *Refusal {
 	switch {
 	case state.hidden && (req.says() || !plan.isFinal()):
 		return refusal(ReasonNoSession)
-	case c.NoChat && req.says(), c.NoStop && req.Mode == ModeInterrupt, c.NoAnswer && plan.Path == PathSubmit:
+	case c.NoChat && req.says(), c.NoStop && (req.Mode == ModeInterrupt || req.Mode == ModeSteer), c.NoAnswer && plan.Path == PathSubmit:
 		return refusal(ReasonForbidden)
 	}
 	return nil

@@ -12,7 +12,7 @@ import (
 
 // waits reports whether a new message waits. One that interrupts answers a question that the run asks the user: the calls are abandoned, as without a mode.
 func (state *State) waits(mode Mode) bool {
-	return state.working() || state.suspended() && (mode == ModeQueue || state.awaitsSubAgents())
+	return state.working() || state.suspended() && (mode != ModeInterrupt || state.awaitsSubAgents())
 }
 
 // decideQueued decides a new message in a session in which it or another one waits.
@@ -34,7 +34,7 @@ func decideQueued(req Request, state *State, requested intent) Plan {
 	}
 	c := requested.command
 	c.Kind, c.Mode, c.Session, c.AgentType, c.Params = control.Execute, control.ModeQueued, state.Session, state.AgentType, req.Params
-	return Plan{Path: PathQueue, Queued: &control.Queued{Command: c, First: req.Mode == ModeInterrupt, State: control.QueuedWaiting}}
+	return Plan{Path: PathQueue, Queued: &control.Queued{Command: c, First: req.Mode == ModeInterrupt, Steers: req.Mode == ModeSteer, State: control.QueuedWaiting}}
 }
 
 func (r Request) withoutMode() Request {

@@ -34,6 +34,10 @@ func TestDecideQueue(t *testing.T) {
 		{"during a question", ModeQueue, begin(t).turn("u1").asks("a1").state(), PathQueue, ""},
 		{"it interrupts a question", ModeInterrupt, begin(t).turn("u1").asks("a1").state(), PathAbandon, ""},
 		{"while sub-agents work", ModeQueue, begin(t).turn("u1").delegates().state(), PathQueue, ""},
+		{"it steers a run", ModeSteer, running.state(), PathQueue, ""},
+		{"it steers after a run", ModeSteer, idle.state(), PathExecute, ""},
+		{"it steers during a question", ModeSteer, begin(t).turn("u1").asks("a1").state(), PathQueue, ""},
+		{"it steers while sub-agents work", ModeSteer, begin(t).turn("u1").delegates().state(), PathQueue, ""},
 		{"it interrupts sub-agents", ModeInterrupt, begin(t).turn("u1").delegates().state(), PathQueue, ""},
 	}
 	for _, row := range rows {
@@ -42,6 +46,9 @@ func TestDecideQueue(t *testing.T) {
 		plan := Decide(req, row.state)
 		if plan.Path != row.want {
 			t.Errorf("%s: %s, want %s", row.name, plan.Path, row.want)
+		}
+		if plan.Path == PathQueue && plan.Queued.Steers != (row.mode == ModeSteer) {
+			t.Errorf("%s: stored as %+v", row.name, plan.Queued)
 		}
 		if row.run != "" && (plan.Queued == nil || plan.Queued.Command.RunID != control.ExecuteRunID(testSession, row.run)) {
 			t.Errorf("%s: starts %+v, want %s", row.name, plan.Queued, row.run)

@@ -26,6 +26,7 @@ type Mode string
 const (
 	ModeReject    Mode = ""          // the message is refused
 	ModeQueue     Mode = "queue"     // it waits until the run ends
+	ModeSteer     Mode = "steer"     // it is read between two steps of the run, if the agent does that, and otherwise waits until the run ends
 	ModeInterrupt Mode = "interrupt" // it stops the run at the next step, and is the next one to be answered
 )
 

@@ -13,6 +13,7 @@ import (
 	"github.com/tailrace/tailrace/auth"
 	"github.com/tailrace/tailrace/chunk"
 	"github.com/tailrace/tailrace/producers"
+	"github.com/tailrace/tailrace/projector/fold"
 	"github.com/tailrace/tailrace/workers"
 )
 
@@ -106,6 +107,76 @@ func TestMessageInterrupts(t *testing.T) {
 	}
 }
 
+// inSteps answers each message in two steps, of which each begins after the test has let it, and checks for messages between them.
+func inSteps(begun chan<- string, let <-chan struct{}) workers.Agent {
+	return workers.AgentFunc(func(ctx context.Context, t *workers.Turn) error {
+		for t.Steps() < 2 {
+			if err := t.CheckMessages(ctx); err != nil {
+				return err
+			}
+			err := t.Step(ctx, func(ctx context.Context, s *workers.Step) error {
+				text := fmt.Sprintf("step %d of %s", s.Number(), t.Input()[0].Content)
+				begun <- text
+				select {
+				case <-let:
+				case <-ctx.Done():
+					return context.Cause(ctx)
+				}
+				return s.Text(ctx, fmt.Sprintf("%s after %d messages", text, len(t.Messages())))
+			})
+			if err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+}
+
+// A message that steers is read between two steps of an agent that checks for messages, before those that wait for the end. The answer before it ends, with its
+// steps, and all pages and snapshots have the messages in the order in which the agent has read them.
+func TestMessageSteers(t *testing.T) {
+	w := newEnv(t)
+	e, other := w.newEdge(nil), w.newEdge(nil)
+	begun, let := make(chan string, 10), make(chan struct{})
+	w.agents(map[string]workers.Agent{agentType: inSteps(begun, let)})
+	first := e.open(http.MethodPost, "", chatBody("", user("u1", "one")), nil)
+	want(t, <-begun, "step 1 of one")
+	waiting := e.open(http.MethodPost, "", send("queue", user("u2", "two")), nil)
+	steering := other.open(http.MethodPost, "", send("steer", user("u3", "three")), nil)
+	again := e.open(http.MethodPost, "", send("steer", user("u3", "three")), nil)
+	e.open(http.MethodPost, "", send("steer", user("u4", "four")), nil)
+	want(t, e.get("/queue", nil), `200 {"queued":[{"messageId":"u2","text":"two"},{"messageId":"u3","text":"three"},{"messageId":"u4","text":"four"}]}`)
+	want(t, e.post("/withdraw", `{"messageId":"u4"}`), "204")
+	let <- struct{}{}
+	if got := first.rest(); strings.Contains(got, "step 2 of one") || !strings.Contains(got, "finish(other)") {
+		t.Errorf("the answer before the message is %s", got)
+	}
+	for _, step := range []string{"step 1 of three", "step 2 of three", "step 1 of two", "step 2 of two"} {
+		want(t, <-begun, step)
+		let <- struct{}{}
+	}
+	for _, answer := range []*streaming{steering, again} {
+		if got := answer.rest(); !strings.HasPrefix(got, "start(msg-3)") || !strings.Contains(got, "text-delta(step 1 of three after 3 messages)") || !strings.Contains(got, "text-delta(step 2 of three after 4 messages)") {
+			t.Errorf("the answer to the message is %s", got)
+		}
+	}
+	if got := waiting.rest(); !strings.HasPrefix(got, "start(msg-6)") || !strings.Contains(got, "finish(stop)") {
+		t.Errorf("the answer to the message that waits is %s", got)
+	}
+	snap := w.AwaitStatus(sessionS1, fold.Ended)
+	var texts []string
+	for _, m := range snap.Messages(0) {
+		for _, p := range m.Parts {
+			if p.Kind == fold.PartText {
+				texts = append(texts, p.Text)
+			}
+		}
+	}
+	want(t, strings.Join(texts, "; "), "one; step 1 of one after 1 messages; three; step 1 of three after 3 messages; step 2 of three after 4 messages; "+
+		"two; step 1 of two after 6 messages; step 2 of two after 7 messages")
+	want(t, e.get("/queue", nil), `200 {"queued":[]}`)
+}
+
 // At most MaxQueued messages wait.
 func TestQueueIsBounded(t *testing.T) {
 	w := newEnv(t)
@@ -168,6 +239,7 @@ func TestWhoMayWithdraw(t *testing.T) {
 	const forbidden = `403 {"error":"the credential does not have this right","code":"FORBIDDEN"}`
 	want(t, bob.post("/withdraw", `{"messageId":"u2"}`), forbidden)
 	want(t, bob.post("", send("interrupt", user("u4", "four"))), forbidden)
+	want(t, bob.post("", send("steer", user("u5", "five"))), forbidden)
 	const none = `404 {"error":"there is no such chat","code":"STREAM_NOT_FOUND"}`
 	want(t, other.get("/queue", nil), none)
 	want(t, other.post("/withdraw", `{"messageId":"u2"}`), none)
