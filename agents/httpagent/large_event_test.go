@@ -14,18 +14,18 @@ import (
 	"github.com/tailrace/tailrace/projector/fold"
 )
 
-// The result of a tool of several MiB is stored by reference in each dialect that has results. One over the limit fails its call, and the run continues.
+// The result of a tool of more than 1 MiB is stored by reference in each dialect that has results. One over the limit fails its call, and the run continues.
 func TestLargeResults(t *testing.T) {
 	for name, tt := range map[string]struct {
 		dialect, line string // the line has a %s for a JSON string
 		bytes         int
 		want          fold.CallState
 	}{
-		"aisdk":         {AISDK, `{"type":"tool-output-available","toolCallId":"c","output":%s}`, 5 << 20, fold.CallDone},
+		"aisdk":         {AISDK, `{"type":"tool-output-available","toolCallId":"c","output":%s}`, 5 << 18, fold.CallDone},
 		"aisdk, 33 MiB": {AISDK, `{"type":"tool-output-available","toolCallId":"c","output":%s}`, 33 << 20, fold.CallFailed},
-		"native":        {Native, `{"type":"tool_end","toolCallId":"c","toolName":"rows","result":%s}`, 5 << 20, fold.CallDone},
-		"agui":          {AGUI, `{"type":"TOOL_CALL_RESULT","messageId":"m","toolCallId":"c","content":%s}`, 5 << 20, fold.CallDone},
-		"mastra":        {Mastra, `{"type":"tool-result","payload":{"toolCallId":"c","toolName":"rows","result":%s}}`, 5 << 20, fold.CallDone},
+		"native":        {Native, `{"type":"tool_end","toolCallId":"c","toolName":"rows","result":%s}`, 5 << 18, fold.CallDone},
+		"agui":          {AGUI, `{"type":"TOOL_CALL_RESULT","messageId":"m","toolCallId":"c","content":%s}`, 5 << 18, fold.CallDone},
+		"mastra":        {Mastra, `{"type":"tool-result","payload":{"toolCallId":"c","toolName":"rows","result":%s}}`, 5 << 18, fold.CallDone},
 	} {
 		t.Run(name, func(t *testing.T) {
 			result := strings.Repeat("row ", tt.bytes/4)
