@@ -52,14 +52,14 @@ type upload struct {
 	run     string // as values.UploadsOf returns it
 }
 
-// uploads returns a piece of each upload in a list, and the last sequence of the stream.
-func (st *Store) uploads(ctx context.Context, filter string) (all map[upload]string, last uint64, err error) {
+// uploads returns the uploads in a list by the subjects of their pieces, and the last sequence of the stream.
+func (st *Store) uploads(ctx context.Context, filter string) (all map[string]upload, last uint64, err error) {
 	state, err := st.list(ctx, filter)
-	all = make(map[upload]string)
+	all = make(map[string]upload)
 	for subject := range state.Subjects {
 		s, rest, err := st.layout.ParseValue(subject)
 		if tokens := strings.Split(rest, "."); err == nil && len(tokens) == 5 { // otherwise it was not written by this package
-			all[upload{s, tokens[2]}] = subject
+			all[subject] = upload{s, tokens[2]}
 		}
 	}
 	return all, state.Last, err
@@ -72,9 +72,9 @@ func (st *Store) DeleteUploads(ctx context.Context, s chunk.Session, runs []stri
 		return err
 	}
 	all, last, err := st.uploads(ctx, of+".0.>")
-	for u := range all {
+	for subject, u := range all {
 		if err == nil && u.isOf(runs) {
-			err = st.purge(ctx, u, last)
+			err = st.purge(ctx, subject, last)
 		}
 	}
 	return err
@@ -84,26 +84,30 @@ func (u upload) isOf(runs []string) bool {
 	return slices.ContainsFunc(runs, func(run string) bool { return values.UploadsOf(run) == u.run })
 }
 
-// SweepUploads removes the uploads that were stored before a time, but for those of the runs that wanted returns for their session. What is stored meanwhile stays.
+// SweepUploads removes the pieces of uploads that were stored before a time, but for those of the runs that wanted returns for their session. A client that sends its message
+// again stores all pieces again, and what is stored meanwhile stays: the time of each piece decides on that piece alone.
 func (st *Store) SweepUploads(ctx context.Context, before time.Time, wanted func(ctx context.Context, s chunk.Session) (runs []string, err error)) error {
-	all, last, err := st.uploads(ctx, st.layout.AllUploads())
+	all, _, err := st.uploads(ctx, st.layout.AllUploads())
 	if err != nil {
 		return err
 	}
 	var failed error
-	for u, subject := range all {
+	runs := make(map[upload][]string)
+	for subject, u := range all {
 		m, err := jsclient.Retry(ctx, st.client.Reading(retryTimeout), func(ctx context.Context) (jsclient.Message, error) {
 			return st.client.Last(ctx, st.stream(), subject)
 		})
 		if errors.Is(err, jsclient.ErrNotFound) || err == nil && !m.Stored.Before(before) {
 			continue
 		}
-		var runs []string
-		if err == nil {
-			runs, err = wanted(ctx, u.session)
+		of, known := runs[u]
+		if err == nil && !known {
+			if of, err = wanted(ctx, u.session); err == nil {
+				runs[u] = of
+			}
 		}
-		if err == nil && !u.isOf(runs) {
-			err = st.purge(ctx, u, last)
+		if err == nil && !u.isOf(of) {
+			err = st.purge(ctx, subject, m.Seq)
 		}
 		if err != nil {
 			failed = errors.Join(failed, fmt.Errorf("uploads of %s: %w", u.session, err))
@@ -112,11 +116,8 @@ func (st *Store) SweepUploads(ctx context.Context, before time.Time, wanted func
 	return failed
 }
 
-// purge removes the pieces of an upload up to a sequence: a client that sends its message again stores it again.
-func (st *Store) purge(ctx context.Context, u upload, last uint64) error {
-	of, err := st.layout.Values(u.session)
-	if err == nil {
-		_, err = st.client.PurgeRetry(ctx, retryTimeout, st.stream(), of+".0."+string(values.Upload)+"."+u.run+".>", last+1)
-	}
+// purge removes what a piece was up to a sequence.
+func (st *Store) purge(ctx context.Context, subject string, upTo uint64) error {
+	_, err := st.client.PurgeRetry(ctx, retryTimeout, st.stream(), subject, upTo+1)
 	return err
 }
