@@ -135,7 +135,7 @@ func TestPendingCallBesideLargeOutput(t *testing.T) {
 			write(chunk.ToolApprovalRequest{ToolCallID: "open", ToolName: "t", ApprovalID: "a", Input: chunk.Value(`{"x":1}`)})
 			write(chunk.ToolStart{ToolCallID: "child", ToolName: "subagent__x", Arguments: chunk.Value(`{}`)})
 			write(chunk.SubagentStart{SubAgentType: "x", SubSessionID: "k1", CallID: "child"})
-			for i := 0; sum < 40<<20; i++ {
+			for i := 0; sum < 24<<20; i++ {
 				write(body(i))
 			}
 			if n := len(f.Snapshot().AppendHead(nil)); n > 20<<20 {

@@ -4,7 +4,7 @@
 //
 // A test that takes more than 20 seconds needs a row in slow.txt, with its time in the run that wrote the table and the reason. A busy machine makes all tests
 // slower, those of the table too: the median of their times, compared with those of the table, is the measure of the machine. A test without a row fails at twice
-// the bound by that measure.
+// the bound by that measure, if it also does when it runs again alone: another load of the machine during that one test is no fault of the test.
 package main
 
 import (
@@ -25,6 +25,7 @@ import (
 
 const (
 	tablePath = "scripts/slowtests/slow.txt"
+	module    = "github.com/tailrace/tailrace/"
 
 	maxSeconds = 20.0 // of a test without a row
 	tolerance  = 2.0  // for the times of one run
@@ -74,7 +75,7 @@ func run(args []string, update bool) int {
 		}
 		return 0
 	}
-	problems := compare(rows, r)
+	problems := compare(rows, r, alone(args))
 	for _, p := range problems {
 		fmt.Fprintln(os.Stderr, p)
 	}
@@ -112,12 +113,33 @@ func format(rows map[string]row) string {
 	return b.String()
 }
 
-// compare returns a line for each slow test without a row, and for each row of a test that is gone from a package that was run.
-func compare(rows map[string]row, r *report) (problems []string) {
+// alone returns a function that runs one test with the flags of args, and returns its seconds, or 0 if it does not pass.
+func alone(args []string) func(name string) float64 {
+	flags := slices.DeleteFunc(slices.Clone(args), func(arg string) bool { return strings.HasPrefix(arg, module) || strings.HasPrefix(arg, ".") })
+	return func(name string) float64 {
+		pkg, test, _ := strings.Cut(name, " ")
+		cmd := exec.Command("go", slices.Concat([]string{"test", "-json"}, flags, []string{"-count=1", "-run", "^" + test + "$", module + pkg})...) //nolint:gosec,noctx // as run
+		cmd.Stderr = os.Stderr
+		out, err := cmd.Output()
+		r := newReport(os.Stdout)
+		r.read(bytes.NewReader(out))
+		if err != nil {
+			fmt.Fprintf(os.Stderr, "%s alone: %v\n", name, err)
+			return 0
+		}
+		return r.seconds[name]
+	}
+}
+
+// compare returns a line for each slow test without a row that is slow also alone, and for each row of a test that is gone from a package that was run.
+func compare(rows map[string]row, r *report, alone func(name string) float64) (problems []string) {
 	limit := maxSeconds * tolerance * machine(rows, r)
 	for _, name := range slices.Sorted(maps.Keys(r.seconds)) {
-		if _, ok := rows[name]; !ok && r.seconds[name] > limit {
-			problems = append(problems, fmt.Sprintf("%s took %.0f s: make it shorter, or add a row with the reason to %s", name, r.seconds[name], tablePath))
+		if _, ok := rows[name]; ok || r.seconds[name] <= limit {
+			continue
+		}
+		if seconds := alone(name); seconds == 0 || seconds > limit {
+			problems = append(problems, fmt.Sprintf("%s took %.0f s, and %.0f s alone: make it shorter, or add a row with the reason to %s", name, r.seconds[name], seconds, tablePath))
 		}
 	}
 	for _, name := range slices.Sorted(maps.Keys(rows)) {
@@ -202,7 +224,7 @@ func (r *report) read(in io.Reader) {
 }
 
 func (r *report) add(e event) {
-	pkg := strings.TrimPrefix(e.Package, "github.com/tailrace/tailrace/")
+	pkg := strings.TrimPrefix(e.Package, module)
 	test, _, isSubtest := strings.Cut(e.Test, "/")
 	name, parent := pkg+" "+e.Test, pkg+" "+test
 	switch e.Action {

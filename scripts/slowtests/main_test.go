@@ -17,21 +17,24 @@ func TestCompare(t *testing.T) {
 	rows := map[string]row{"p TestA": {30, "a cluster"}, "p TestB": {60, "a timeout"}, "other TestC": {30, "not run"}}
 	for name, tt := range map[string]struct {
 		seconds map[string]float64
+		alone   float64
 		want    string // in the only problem
 	}{
-		"as in the table":              {map[string]float64{"p TestA": 30, "p TestB": 60, "p TestFast": 19}, ""},
-		"a slow test":                  {map[string]float64{"p TestA": 30, "p TestB": 60, "p TestFast": 41}, "p TestFast took 41 s"},
-		"a machine that is busy":       {map[string]float64{"p TestA": 90, "p TestB": 180, "p TestFast": 119}, ""},
-		"a slow test on it":            {map[string]float64{"p TestA": 90, "p TestB": 180, "p TestFast": 121}, "p TestFast took 121 s"},
-		"a machine that is fast":       {map[string]float64{"p TestA": 3, "p TestB": 6, "p TestFast": 39}, ""},
-		"a row of a test that is gone": {map[string]float64{"p TestA": 30}, "has a row of p TestB, which is gone"},
+		"as in the table":              {map[string]float64{"p TestA": 30, "p TestB": 60, "p TestFast": 19}, 41, ""},
+		"a slow test":                  {map[string]float64{"p TestA": 30, "p TestB": 60, "p TestFast": 50}, 41, "p TestFast took 50 s, and 41 s alone"},
+		"a slow test, alone fast":      {map[string]float64{"p TestA": 30, "p TestB": 60, "p TestFast": 50}, 39, ""},
+		"a slow test, alone it fails":  {map[string]float64{"p TestA": 30, "p TestB": 60, "p TestFast": 50}, 0, "p TestFast took 50 s, and 0 s alone"},
+		"a machine that is busy":       {map[string]float64{"p TestA": 90, "p TestB": 180, "p TestFast": 119}, 121, ""},
+		"a slow test on it":            {map[string]float64{"p TestA": 90, "p TestB": 180, "p TestFast": 121}, 122, "p TestFast took 121 s"},
+		"a machine that is fast":       {map[string]float64{"p TestA": 3, "p TestB": 6, "p TestFast": 39}, 41, ""},
+		"a row of a test that is gone": {map[string]float64{"p TestA": 30}, 1, "has a row of p TestB, which is gone"},
 	} {
-		problems := compare(rows, ran(tt.seconds))
+		problems := compare(rows, ran(tt.seconds), func(string) float64 { return tt.alone })
 		if got := strings.Join(problems, "\n"); len(problems) > 1 || (tt.want == "") != (got == "") || !strings.Contains(got, tt.want) {
 			t.Errorf("%s: got %q, want %q", name, got, tt.want)
 		}
 	}
-	if problems := compare(rows, newReport(nil)); len(problems) > 0 {
+	if problems := compare(rows, newReport(nil), nil); len(problems) > 0 {
 		t.Errorf("nothing was run: %q", problems)
 	}
 }
