@@ -45,6 +45,7 @@ type writer struct {
 	run     *producers.Run
 	padding string        // appended to each text
 	flat    bool          // without sub-agents
+	aside   int           // see delegates
 	at      atomic.Uint64 // sequence of the last stored record
 	lines   atomic.Int64  // number of the last acknowledged step of loop
 }
@@ -99,7 +100,7 @@ func startWritersOn(t *testing.T, url string, cfg writerConfig) *recorders {
 		if _, err := run.Flush(t.Context()); err != nil {
 			t.Fatal(err)
 		}
-		c.writers = append(c.writers, &writer{root: root, run: run, padding: strings.Repeat(".", cfg.padding), flat: cfg.flat})
+		c.writers = append(c.writers, &writer{root: root, run: run, padding: strings.Repeat(".", cfg.padding), flat: cfg.flat, aside: i % asidePeriod})
 	}
 	c.pace.Store(int64(cfg.pace))
 	ctx := context.WithoutCancel(t.Context()) // stop ends it, at the latest during cleanup
@@ -171,11 +172,17 @@ func (c *recorders) acked() (lines int64) {
 	return lines
 }
 
-// step writes text or, in every twentieth step of a session with sub-agents, a sub-agent, and returns when it is stored.
+// asidePeriod is the number of steps of a session with sub-agents for each sub-agent.
+const asidePeriod = 20
+
+// delegates reports whether step n is a sub-agent. The sessions have theirs in different steps, because all at once would occupy the machine for a second.
+func (v *writer) delegates(n int) bool { return !v.flat && n%asidePeriod == v.aside }
+
+// step writes text or a sub-agent, and returns when it is stored.
 func (v *writer) step(ctx context.Context, n int) error {
 	return whenFull(func() error {
 		var err error
-		if n%20 == 0 && !v.flat {
+		if v.delegates(n) {
 			err = v.subagent(ctx, n)
 		} else {
 			err = v.run.EmitBody(ctx, chunk.TextDelta{Delta: fmt.Sprintf("line %d é\n%s", n, v.padding)})

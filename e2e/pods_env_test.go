@@ -3,6 +3,7 @@
 package e2e
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"net"
@@ -54,6 +55,7 @@ type podsOptions struct {
 	speed     int               // divisor of the delays of the manifests
 	variables map[string]string // of all roles
 	edges     int               // 0 is the number in the manifest
+	readers   int               // 0 is podsReaders
 	flat      bool              // the sessions have no sub-agents
 }
 
@@ -75,7 +77,7 @@ func newPodsEnv(t *testing.T, opts podsOptions) *podsEnv {
 	t.Logf("%d restarts of containers until the job had created the streams", e.restarts)
 
 	e.balancer = startService(t, e.cluster.Service(t, "tailrace-edge").Dial)
-	e.recorders, e.readers = e.startFollowed(t, writerConfig{prefix: "s", sessions: podsWriters, flat: opts.flat}, podsReaders)
+	e.recorders, e.readers = e.startFollowed(t, writerConfig{prefix: "s", sessions: podsWriters, flat: opts.flat}, cmp.Or(opts.readers, podsReaders))
 	e.readers.awaitAll(t)
 	e.chats = startPodChats(t, e.balancer.addr, e.token)
 	return e

@@ -14,11 +14,15 @@ import (
 
 var podsSpeed = flag.Int("pods-speed", 10, "divisor of the delays of the manifests in TestPods; 1 also updates each role alone")
 
-// The overlay production runs on three NATS servers: three pods of each role. While 50 sessions are written and 500 clients follow them, and users chat with an
-// agent, all roles are updated, a node is drained, and the edges are scaled to two, six and two. No client loses, duplicates or reorders an event or has a silence of
+// The overlay production runs on three NATS servers: three pods of each role. While 50 sessions are written and 500 clients follow them (200 with shorter delays),
+// and users chat with an agent, all roles are updated, a node is drained, and the edges are scaled to two, six and two. No client loses, duplicates or reorders an event or has a silence of
 // three seconds, every answer is complete, no step of an agent is repeated, and no container is restarted.
 func TestPods(t *testing.T) {
-	e := newPodsEnv(t, podsOptions{speed: *podsSpeed})
+	opts := podsOptions{speed: *podsSpeed}
+	if opts.speed > 1 {
+		opts.readers = 200 // restarts are closer to each other, and other work may have a part of the processors
+	}
+	e := newPodsEnv(t, opts)
 	step := func(name string, of ...*pods.Deployment) {
 		t.Helper()
 		began := time.Now()
