@@ -61,7 +61,14 @@ unit: go-present ## Unit, property and server tests with the race detector; size
 	CGO_ENABLED=1 $(GO) run ./scripts/slowtests $(SLOW) -race -timeout 25m $$(scripts/packages.sh timed) $$(scripts/packages.sh quick)
 	CGO_ENABLED=1 $(GO) run ./scripts/slowtests $(SLOW) -race -timeout 25m -p 4 $$(scripts/packages.sh servers)
 	$(GO) test -timeout 5m ./codec/aisdk
-	$(GO) test -timeout 20m ./workers -run '^TestDeletionReachesEverything$$' -trees 10000
+	$(MAKE) -j2 trees laws
+
+.PHONY: trees
+trees: go-present # beside laws: it waits for its server
+	$(GO) test -timeout 25m ./workers -run '^TestDeletionReachesEverything$$' -trees 10000
+
+.PHONY: laws
+laws: go-present
 	$(GO) test -timeout 15m ./projector/fold -run '^TestLaws$$' -rapid.checks=100000
 
 .PHONY: layers
