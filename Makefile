@@ -50,7 +50,7 @@ quick: check ## Format, lint, and the tests that need no server and no browser: 
 	$(GO) test -timeout 3m $$(scripts/packages.sh quick)
 
 .PHONY: test
-test: check unit manifests e2e vuln ## All tests: check, unit, manifests, e2e and vuln, 20 to 24 minutes on two cores.
+test: check unit manifests e2e vuln ## All tests: check, unit, manifests, e2e and vuln, 50 to 65 minutes on two cores.
 
 .PHONY: check
 check: gofmt $(LINT) ## Format and lint, also of the tests with build tags; the linter govet has all checks of go vet.
