@@ -1,7 +1,7 @@
 package aisdk
 
 import (
-	"maps"
+	"cmp"
 	"slices"
 
 	"github.com/tailrace/tailrace/chunk"
@@ -29,11 +29,14 @@ func (m *MessageWriter) Replay(dst []byte, recs []chunk.Record) []byte {
 // Replay is a replay in progress. It needs the records three times, so that they need not be in memory: all of them with FindRemoved, then with Scan, and then
 // with Append. Frames may be written to the message before the second pass, but not after it. A Replay keeps no bytes of a record.
 type Replay struct {
-	m           *MessageWriter
-	truncations []truncation
-	started     map[string]chunk.Record // starts of sub-agents that are not removed, without Data, by session
-	whole       bool                    // the first pass has all records of the message
-	ahead       *replayScan
+	m       *MessageWriter
+	removed map[chunk.Session][]chunk.OrdinalRange // in order and apart if sorted
+	sorted  bool
+	started map[string]start            // sub-agents whose start is not removed, by session
+	starts  map[chunk.Session][]startAt // the same by the session that started them, in the order of ordinals
+	latest  chunk.Seq                   // of the records that removed others, 0 for none
+	whole   bool                        // the first pass has all records of the message
+	ahead   *replayScan
 
 	scanned, at, resumedAt int // indexes of the record that Scan gets next, of the current one, and of the last that resumed a stopped answer
 
@@ -41,18 +44,24 @@ type Replay struct {
 	answered map[chunk.Seq]bool // approval requests that are answered
 }
 
-// truncation is a record that removed others.
-type truncation struct {
-	session chunk.Session
-	at      chunk.Ordinal
-	seq     chunk.Seq
-	body    chunk.Truncated
-	started map[string]chunk.Record // as that of the Replay
+// start is the start of a sub-agent.
+type start struct {
+	by    chunk.Session
+	after chunk.Seq // the latest record before it that removed others, 0 for none
+}
+
+// startAt is where a session started another one.
+type startAt struct {
+	at chunk.Ordinal
+	of string
 }
 
 // BeginReplay begins the replay of stored records, see Replay. End ends it.
 func (m *MessageWriter) BeginReplay() *Replay {
-	return &Replay{m: m, at: -1, whole: !m.turn, started: make(map[string]chunk.Record), answered: make(map[chunk.Seq]bool)}
+	return &Replay{
+		m: m, at: -1, whole: !m.turn, removed: make(map[chunk.Session][]chunk.OrdinalRange), started: make(map[string]start),
+		starts: make(map[chunk.Session][]startAt), answered: make(map[chunk.Seq]bool),
+	}
 }
 
 // FindRemoved reads rec in the first pass, which finds the removed records.
@@ -62,41 +71,81 @@ func (r *Replay) FindRemoved(rec chunk.Record) {
 	case chunk.TypeSubagentStart:
 		b, ok := chunk.BodyOf[chunk.SubagentStart](rec)
 		if _, known := r.started[b.SubSessionID]; ok && !known {
-			rec.Data = nil // it is the caller's
-			r.started[b.SubSessionID] = rec
+			r.started[b.SubSessionID] = start{rec.Session, r.latest}
+			starts := r.starts[rec.Session]
+			r.starts[rec.Session] = slices.Insert(starts, startsBefore(starts, rec.Ordinal+1), startAt{rec.Ordinal, b.SubSessionID})
 		}
 	case chunk.TypeTruncated:
 		if b, ok := chunk.BodyOf[chunk.Truncated](rec); ok {
-			t := truncation{rec.Session, rec.Ordinal, rec.Seq, b, nil}
-			maps.DeleteFunc(r.started, func(_ string, s chunk.Record) bool { return t.removes(&s) })
-			t.started = maps.Clone(r.started)
-			r.truncations = append(r.truncations, t)
+			r.latest = rec.Seq
+			for _, named := range b.Removed {
+				r.remove(rec.Session, chunk.OrdinalRange{First: named.First, Last: min(named.Last, int64(rec.Ordinal)-1)})
+			}
 		}
 	}
 }
 
-// removes reports whether a truncation names rec.
-func (t *truncation) removes(rec *chunk.Record) bool {
-	return t.session == rec.Session && rec.Ordinal < t.at && t.body.Removes(rec.Ordinal)
+// remove notes that records of a session were removed.
+func (r *Replay) remove(s chunk.Session, ordinals chunk.OrdinalRange) {
+	if ordinals.First > ordinals.Last {
+		return
+	}
+	r.removed[s], r.sorted = append(r.removed[s], ordinals), false
+	starts := r.starts[s]
+	first, end := startsBefore(starts, chunk.Ordinal(max(0, ordinals.First))), startsBefore(starts, chunk.Ordinal(ordinals.Last+1))
+	for _, removed := range starts[first:end] {
+		delete(r.started, removed.of)
+	}
+	r.starts[s] = slices.Delete(starts, first, end)
+}
+
+// startsBefore returns the number of starts before an ordinal.
+func startsBefore(starts []startAt, at chunk.Ordinal) int {
+	n, _ := slices.BinarySearchFunc(starts, at, func(s startAt, at chunk.Ordinal) int { return cmp.Compare(s.at, at) })
+	return n
+}
+
+// sortRemoved sorts what was removed, and joins what overlaps: a client can write very many cleanups, and each record is looked up.
+func (r *Replay) sortRemoved() {
+	r.sorted = true
+	for session, ranges := range r.removed {
+		slices.SortFunc(ranges, func(a, b chunk.OrdinalRange) int { return cmp.Compare(a.First, b.First) })
+		joined := ranges[:1]
+		for _, next := range ranges[1:] {
+			if last := &joined[len(joined)-1]; next.First <= last.Last {
+				last.Last = max(last.Last, next.Last)
+			} else {
+				joined = append(joined, next)
+			}
+		}
+		r.removed[session] = joined
+	}
 }
 
 // isRemoved reports whether a later truncated record removes rec, or the start of its sub-agent: a page does not have the output of that, and a client that followed
 // the stream and has some of it reloads the message. The log may not have the start any more.
 func (r *Replay) isRemoved(rec *chunk.Record) bool {
-	return slices.ContainsFunc(r.truncations, func(t truncation) bool {
-		return t.removes(rec) || r.whole && rec.Seq < t.seq && !r.isStarted(rec.Session, t.started)
-	})
+	if !r.sorted {
+		r.sortRemoved()
+	}
+	ranges := r.removed[rec.Session]
+	i, _ := slices.BinarySearchFunc(ranges, int64(rec.Ordinal), func(o chunk.OrdinalRange, at int64) int { return cmp.Compare(o.Last, at) })
+	return i < len(ranges) && ranges[i].First <= int64(rec.Ordinal) || r.whole && rec.Seq < r.removedUntil(rec.Session)
 }
 
-// isStarted reports whether the message has the start of a session, and of those that started it.
-func (r *Replay) isStarted(s chunk.Session, started map[string]chunk.Record) bool {
-	for range len(started) + 1 {
+// removedUntil returns the last truncated record at which the message did not have the start of a session, or of one that started it; 0 for none.
+func (r *Replay) removedUntil(s chunk.Session) (until chunk.Seq) {
+	for range len(r.started) + 1 {
 		if s == r.m.meta.Session {
-			return true
+			return until
 		}
-		s = started[s.ID].Session
+		start, ok := r.started[s.ID]
+		if !ok {
+			break
+		}
+		s, until = start.by, max(until, start.after)
 	}
-	return false
+	return r.latest
 }
 
 // Scan reads rec in the second pass, which finds the answered requests and the last record that resumed the answer.
