@@ -3,7 +3,8 @@ package chunk
 import "slices"
 
 // Body is the content of a chunk: one struct of this file, or Opaque. Optional members are pointers (nil: absent); members of type "any" are Values. The json
-// tags are the names on the wire, in the order of the schema.
+// tags are the names on the wire, in the order of the schema. A member that is tagged as "label", "decimal", "number" or "time" is optional, and a value of another form is
+// kept in Extra instead of being rejected, see forms.go.
 type Body interface {
 	Type() Type
 }
@@ -164,24 +165,33 @@ type SourceDocument struct {
 	Filename  *string `json:"filename"`
 }
 
-// StepStart opens a step of the agent loop.
+// StepStart opens a step of the agent loop. It is written with the first output of the step; StartedAt is when the work of the step began, in Unix milliseconds.
 type StepStart struct {
-	StepID *string `json:"stepId"`
+	StepID    *string `json:"stepId"`
+	StartedAt *int64  `json:"startedAt" want:"time"`
 }
 
-// StepEnd closes a step of the agent loop.
+// StepEnd closes a step of the agent loop. Model is the model that answered, as its provider reports it, and RequestModel the requested one if it differs.
+// Provider is a value of gen_ai.provider.name of OpenTelemetry.
 type StepEnd struct {
 	StepID       *string `json:"stepId"`
 	Usage        *Usage  `json:"usage"`
 	FinishReason *string `json:"finishReason" want:"stop|length|tool-calls|content-filter|error|other"`
+	Model        *string `json:"model" want:"label"`
+	RequestModel *string `json:"requestModel" want:"label"`
+	Provider     *string `json:"provider" want:"label"`
 }
 
-// Usage counts tokens of one step.
+// Usage counts tokens of one step. InputTokens includes those that were read from a cache and written to it, OutputTokens includes ReasoningTokens. Cost is what
+// the provider or a gateway charged for the step, as CostOf writes it, in Currency (nil: USD).
 type Usage struct {
 	InputTokens      Number   `json:"inputTokens"`
 	OutputTokens     Number   `json:"outputTokens"`
 	CachedTokens     *Number  `json:"cachedTokens"`
 	CacheWriteTokens *Number  `json:"cacheWriteTokens"`
+	ReasoningTokens  *Number  `json:"reasoningTokens" want:"number"`
+	Cost             *string  `json:"cost" want:"decimal"`
+	Currency         *string  `json:"currency" want:"label"`
 	Extra            []Member `json:"-"` // members that the schema does not have, in their order
 }
 
@@ -260,7 +270,8 @@ type SuspensionMarker struct {
 	Payload Value  `json:"payload" want:"object"`
 }
 
-// RunStarted starts a run, or takes one over. It is written by compare-and-set and has the epoch of all later records of the run.
+// RunStarted starts a run, or takes one over. It is written by compare-and-set and has the epoch of all later records of the run. Model and Provider are those of
+// the steps of the run that name none.
 type RunStarted struct {
 	RunID        string         `json:"runId"`
 	Epoch        int64          `json:"epoch"`
@@ -269,6 +280,8 @@ type RunStarted struct {
 	CheckpointID *string        `json:"checkpointId"`
 	Parent       *Parent        `json:"parent"` // set in the session of a sub-agent
 	By           *Principal     `json:"by"`     // the client that requested the run, nil if it is not known
+	Model        *string        `json:"model" want:"label"`
+	Provider     *string        `json:"provider" want:"label"`
 }
 
 // Principal is the user or program that made a request. The one that requested the first run of a session is its owner.

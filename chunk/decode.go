@@ -200,7 +200,7 @@ func (d *decoder) fill(p *plan, v reflect.Value, members []member) (extra []Memb
 	var values [maxFields][]byte
 	for _, m := range members {
 		name := d.name(m)
-		if i := p.find(name); i >= 0 {
+		if i := p.find(name); i >= 0 && p.fields[i].has(m.value) {
 			values[i] = m.value
 		} else if v.IsValid() {
 			extra = append(extra, Member{Name: string(name), Value: d.value(m.value)})

@@ -55,7 +55,7 @@ func (c Chunk) appendTo(dst []byte, l rawjson.Limits) ([]byte, *FieldError) {
 	if dst, err = p.appendFields(dst, v); err != nil {
 		return nil, err
 	}
-	if dst, err = p.appendExtra(dst, c.Extra, baseNames[:]); err != nil {
+	if dst, err = p.appendExtra(dst, v, c.Extra, baseNames[:]); err != nil {
 		return nil, err
 	}
 	dst = append(dst, '}')
@@ -114,8 +114,12 @@ func (p *plan) appendFields(dst []byte, v reflect.Value) ([]byte, *FieldError) {
 		if f.pointer {
 			member = member.Elem()
 		}
+		start := len(dst)
 		var err *FieldError
-		if dst, err = f.append(dst, member); err != nil {
+		if dst, err = f.append(dst, member); err == nil && !f.has(dst[start:]) {
+			err = &FieldError{Want: f.words, Got: "something else"}
+		}
+		if err != nil {
 			return nil, err.under(f.name)
 		}
 	}
@@ -163,7 +167,7 @@ func (p *plan) appendObject(dst []byte, v reflect.Value) ([]byte, *FieldError) {
 	dst, err := p.appendFields(dst, v)
 	if err == nil && p.extra >= 0 {
 		extra, _ := reflect.TypeAssert[[]Member](v.Field(p.extra))
-		dst, err = p.appendExtra(dst, extra, nil)
+		dst, err = p.appendExtra(dst, v, extra, nil)
 	}
 	if err != nil {
 		return nil, err
@@ -189,14 +193,16 @@ func (p *plan) appendArray(dst []byte, v reflect.Value) ([]byte, *FieldError) {
 	return append(dst, ']'), nil
 }
 
-// appendExtra appends members that the chunk schema does not have. It rejects the others and duplicates: Decode would read something else.
-func (p *plan) appendExtra(dst []byte, extra []Member, base []string) ([]byte, *FieldError) {
+// appendExtra appends members that the chunk schema does not have to those of v. It rejects the others and duplicates: Decode would read something else.
+func (p *plan) appendExtra(dst []byte, v reflect.Value, extra []Member, base []string) ([]byte, *FieldError) {
 	if len(extra) == 0 {
 		return dst, nil
 	}
 	seen := make(map[string]bool, len(extra))
 	for _, m := range extra {
-		if p.find([]byte(m.Name)) >= 0 || slices.Contains(base, m.Name) || seen[m.Name] {
+		i := p.find([]byte(m.Name))
+		inSchema := i >= 0 && (p.fields[i].has(m.Value) || !v.Field(p.fields[i].index).IsZero())
+		if inSchema || slices.Contains(base, m.Name) || seen[m.Name] {
 			return nil, twice(escapePointer(m.Name))
 		}
 		seen[m.Name] = true

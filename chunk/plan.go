@@ -31,13 +31,14 @@ type field struct {
 	lead     string // `,"name":`
 	kind     kind
 	index    int
-	pointer  bool     // the Go field is a pointer
-	optional bool     // may be absent; nil then
-	nullable bool     // nil is written as null
-	words    string   // what the member must be, for errors
-	enum     []string // the strings allowed, nil for all
-	id       bool     // an identifier: no control characters
-	of       *plan    // kindStruct, kindStructs
+	pointer  bool                   // the Go field is a pointer
+	optional bool                   // may be absent; nil then
+	nullable bool                   // nil is written as null
+	words    string                 // what the member must be, for errors
+	enum     []string               // the strings allowed, nil for all
+	id       bool                   // an identifier: no control characters
+	of       *plan                  // kindStruct, kindStructs
+	form     func(text []byte) bool // not nil: a value of another form is an extra member
 }
 
 // plan is what is to be known about a struct of body.go, read off its type
@@ -53,7 +54,7 @@ type plan struct {
 }
 
 // maxFields is the most members that one struct of body.go has.
-const maxFields = 8
+const maxFields = 9
 
 // plans has every type of the catalogue and the control records.
 var plans = plansOf(
@@ -117,6 +118,8 @@ func fieldOf(sf reflect.StructField, name string, index int) field {
 		f.words += " or null"
 	case "optional":
 		f.optional = true
+	case "label", "decimal", "number", "time":
+		f.form, f.words = forms[want], formWords[want]
 	default:
 		f.enum = strings.Split(want, "|")
 		f.words = "one of " + strings.Join(f.enum, ", ")

@@ -53,7 +53,7 @@ func (f *field) blank() string {
 		if f.nullable {
 			return "null"
 		}
-		if !f.id && f.enum == nil {
+		if !f.id && f.enum == nil && f.has([]byte(`""`)) {
 			return `""`
 		}
 	case kindAny:

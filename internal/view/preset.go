@@ -9,7 +9,7 @@ import (
 )
 
 // Public is the preset for end users. It shows the text of the agent, the fact that tools run and wait for approval, sources, files, and the users' own
-// messages. It hides reasoning, the input and output of tools, sub-agents, custom events, state, usage, the texts of errors and structured output.
+// messages. It hides reasoning, the input and output of tools, sub-agents, custom events, state, models, usage, the texts of errors and structured output.
 const Public = "public"
 
 var presets = map[string]View{
@@ -28,9 +28,9 @@ var presets = map[string]View{
 			chunk.TypeToolOutputError:      {"error"},
 			chunk.TypeToolApprovalRequest:  {"input"},
 			chunk.TypeToolApprovalResponse: {"reason"},
-			chunk.TypeStepEnd:              {"usage"},
+			chunk.TypeStepEnd:              {"usage", "model", "requestModel", "provider"},
 			chunk.TypeError:                {"error", "code", "errorDetail"},
-			chunk.TypeRunStarted:           {"input.metadata", "checkpointId", "parent", "by"},
+			chunk.TypeRunStarted:           {"input.metadata", "checkpointId", "parent", "by", "model", "provider"},
 			chunk.TypeRunPaused:            {"reason"},
 			chunk.TypeRunResumed:           {"fromCheckpointId"},
 			chunk.TypeRunInterrupted:       {"checkpointId", "reason"},

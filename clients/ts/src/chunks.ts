@@ -127,7 +127,7 @@ export interface Principal {
   issuer?: string;
 }
 
-/** RunStarted starts a run, or takes one over. It is written by compare-and-set and has the epoch of all later records of the run. */
+/** RunStarted starts a run, or takes one over. It is written by compare-and-set and has the epoch of all later records of the run. Model and Provider are those of the steps of the run that name none. */
 export interface RunStartedChunk extends ChunkBase {
   type: "run_started";
   runId: string;
@@ -140,6 +140,8 @@ export interface RunStartedChunk extends ChunkBase {
   parent?: Parent;
   /** the client that requested the run, nil if it is not known */
   by?: Principal;
+  model?: string;
+  provider?: string;
 }
 
 /** SourceDocument is a document source of the answer. */
@@ -189,26 +191,33 @@ export interface StepDiscardedChunk extends ChunkBase {
   reason: string;
 }
 
-/** Usage counts tokens of one step. */
+/** Usage counts tokens of one step. InputTokens includes those that were read from a cache and written to it, OutputTokens includes ReasoningTokens. Cost is what the provider or a gateway charged for the step, as CostOf writes it, in Currency (nil: USD). */
 export interface Usage {
   inputTokens: number;
   outputTokens: number;
   cachedTokens?: number;
   cacheWriteTokens?: number;
+  reasoningTokens?: number;
+  cost?: string;
+  currency?: string;
 }
 
-/** StepEnd closes a step of the agent loop. */
+/** StepEnd closes a step of the agent loop. Model is the model that answered, as its provider reports it, and RequestModel the requested one if it differs. Provider is a value of gen_ai.provider.name of OpenTelemetry. */
 export interface StepEndChunk extends ChunkBase {
   type: "step_end";
   stepId?: string;
   usage?: Usage;
   finishReason?: "stop" | "length" | "tool-calls" | "content-filter" | "error" | "other";
+  model?: string;
+  requestModel?: string;
+  provider?: string;
 }
 
-/** StepStart opens a step of the agent loop. */
+/** StepStart opens a step of the agent loop. It is written with the first output of the step; StartedAt is when the work of the step began, in Unix milliseconds. */
 export interface StepStartChunk extends ChunkBase {
   type: "step_start";
   stepId?: string;
+  startedAt?: number;
 }
 
 /** StreamActive re-opens a paused stream without a new run. */

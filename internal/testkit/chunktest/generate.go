@@ -197,7 +197,11 @@ func fillField(t *rapid.T, f reflect.Value, sf reflect.StructField) {
 	case reflect.Bool:
 		f.SetBool(rapid.Bool().Draw(t, sf.Name))
 	case reflect.Int64:
-		f.SetInt(rapid.Int64Range(-chunk.MaxInteger, chunk.MaxInteger).Draw(t, sf.Name))
+		least, most := int64(-chunk.MaxInteger), int64(chunk.MaxInteger)
+		if want == "time" {
+			least, most = 0, chunk.MaxTimestamp
+		}
+		f.SetInt(rapid.Int64Range(least, most).Draw(t, sf.Name))
 	case reflect.Struct:
 		fill(t, f)
 	case reflect.Slice:
@@ -214,6 +218,10 @@ func fillField(t *rapid.T, f reflect.Value, sf reflect.StructField) {
 func text(sf reflect.StructField, want string) *rapid.Generator[string] {
 	name := sf.Tag.Get("json")
 	switch {
+	case want == "label":
+		return IDs()
+	case want == "decimal":
+		return rapid.StringMatching(`[0-9]{1,9}(\.[0-9]{1,18})?`)
 	case strings.Contains(want, "|"):
 		return rapid.SampledFrom(strings.Split(want, "|"))
 	case strings.HasSuffix(name, "Id"), name == "eventName", name == "url", name == "filename":

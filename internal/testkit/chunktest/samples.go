@@ -152,14 +152,14 @@ func contentBodies() []chunk.Body {
 
 func lifecycleBodies() []chunk.Body {
 	return []chunk.Body{
-		chunk.StepStart{StepID: new("step-1")},
+		chunk.StepStart{StepID: new("step-1"), StartedAt: new(int64(1_767_225_599_200))},
 		chunk.StepEnd{
 			StepID: new("step-1"),
 			Usage: &chunk.Usage{
 				InputTokens: "1200", OutputTokens: "3.5e1", CachedTokens: new(chunk.Number("0")),
-				CacheWriteTokens: new(chunk.Number("-0")), Extra: extra(),
+				CacheWriteTokens: new(chunk.Number("-0")), ReasoningTokens: new(chunk.Number("17")), Cost: new("0.00001425"), Currency: new("EUR"), Extra: extra(),
 			},
-			FinishReason: new("tool-calls"),
+			FinishReason: new("tool-calls"), Model: new("gpt-5-mini-2025-08-07"), RequestModel: new("gpt-5-mini"), Provider: new("openai"),
 		},
 		chunk.File{URL: "data:image/png;base64,iVBORw0KGgo=", MediaType: "image/png", Filename: new("plot.png")},
 		chunk.RunInterrupted{RunID: "run1", CheckpointID: new("cp1"), Reason: new("user")},
@@ -194,6 +194,7 @@ func controlBodies() []chunk.Body {
 			}},
 			CheckpointID: new("cp0"),
 			Parent:       &chunk.Parent{SessionID: "root", CallID: "c4", Extra: extra()},
+			Model:        new("claude-sonnet-4-5"), Provider: new("anthropic"),
 		},
 		chunk.StreamPaused{Reason: new("approval")},
 		chunk.StreamActive{},
@@ -214,5 +215,5 @@ func detail() *chunk.ErrorDetail {
 }
 
 func extra() []chunk.Member {
-	return []chunk.Member{{Name: "reasoningTokens", Value: chunk.Value(`17`)}}
+	return []chunk.Member{{Name: "x-more", Value: chunk.Value(`17`)}}
 }
