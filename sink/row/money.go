@@ -1,0 +1,17 @@
+package row
+
+import (
+	"strconv"
+	"strings"
+)
+
+// ParseMoney reads a decimal number such as "0.0042". Digits after the ninth are cut. It reports false for a negative number, an exponent, and more than 9 billion.
+func ParseMoney(s string) (Money, bool) {
+	whole, part, _ := strings.Cut(s, ".")
+	if len(whole) > 10 || len(part) > 100 || whole+part == "" || strings.Trim(whole+part, "0123456789") != "" {
+		return 0, false
+	}
+	part = (part + "000000000")[:9]
+	n, err := strconv.ParseInt(whole+part, 10, 64)
+	return Money(n), err == nil
+}
