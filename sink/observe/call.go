@@ -61,7 +61,7 @@ func (s *session) openCalls() []*call {
 func (f *Folder) endOldCalls(s *session) {
 	for _, c := range s.openCalls() {
 		if c.turn < s.turn-1 && c.row.Status != interrupted {
-			f.endCall(s, c, interrupted)
+			f.endCall(c, interrupted)
 		}
 	}
 	maps.DeleteFunc(s.calls, func(_ string, c *call) bool { return c.turn < s.turn-1 })
@@ -137,15 +137,15 @@ func (f *Folder) outcome(s *session, out outcome) {
 	} else {
 		setOutput(&c.row, out.shown, out.size)
 	}
-	f.endWaits(s, c, out)
-	f.endCall(s, c, out.status)
+	f.endWaits(c, out)
+	f.endCall(c, out.status)
 	if s.run != nil {
 		s.run.marks = append(s.run.marks, mark{ordinal: f.rec.Ordinal, call: true, fails: out.status != row.Completed})
 	}
 }
 
 // endCall writes the row of a call at its end, or when its run ends before it. What waits for it ends, too.
-func (f *Folder) endCall(s *session, c *call, status row.Status) {
+func (f *Folder) endCall(c *call, status row.Status) {
 	for _, w := range []*wait{&c.approval, &c.client} {
 		if w.open() {
 			f.endWait(w, status)

@@ -2,13 +2,13 @@
 //
 //	f := observe.New(observe.Config{Position: at})
 //	for rec := range records {
-//		for s, ok := f.Missing(rec); ok; s, ok = f.Missing(rec) {
-//			f.Load(s, …) // the records of s before rec, from the log
+//		if f.Missing(rec) {
+//			f.Load(rec.Session.Tree()) // and append the records of the tree before rec, with a nil batch
 //		}
 //		f.Append(&batch, rec)
 //	}
 //
-// The rows are a function of the log. A Folder keeps the state of a session while it fits in Config.Memory; then it forgets the session that was used least
+// The rows are a function of the log. A Folder keeps the state of a tree while all fit in Config.Memory; then it forgets the tree that was used least
 // recently, and asks for its records again when it continues. So a restart needs no stored state.
 //
 // # Rows

@@ -37,12 +37,13 @@ type Priced struct {
 
 // Folder folds the records of one partition in the order of the log. It has one owner.
 type Folder struct {
-	cfg      Config
-	sessions map[chunk.Session]*list.Element // of *session
-	recent   *list.List                      // the session that was used last is at the front
-	bytes    int                             // of all sessions
+	cfg    Config
+	trees  map[chunk.Session]*list.Element // of *tree
+	recent *list.List                      // the tree that was used last is at the front
+	bytes  int                             // of all trees
 
 	// of the record that is being appended:
+	t     *tree
 	b     *row.Batch
 	rec   chunk.Record
 	place row.Place
@@ -54,40 +55,37 @@ type Folder struct {
 // New returns a Folder.
 func New(cfg Config) *Folder {
 	cfg.Memory = cmp.Or(cfg.Memory, 64<<20)
-	return &Folder{cfg: cfg, sessions: map[chunk.Session]*list.Element{}, recent: list.New()}
+	return &Folder{cfg: cfg, trees: map[chunk.Session]*list.Element{}, recent: list.New()}
 }
 
-// Missing returns a session whose earlier records must be loaded before rec is appended: that of rec, or the one of a parent.
-func (f *Folder) Missing(rec chunk.Record) (chunk.Session, bool) {
-	if f.sessions[rec.Session] == nil && rec.Ordinal > 1 {
-		return rec.Session, true
-	}
-	if rec.Type != chunk.TypeRunStarted || rec.Session.IsRoot() {
-		return chunk.Session{}, false
-	}
-	b, ok := chunk.BodyOf[chunk.RunStarted](rec)
-	if !ok || b.Parent == nil {
-		return chunk.Session{}, false
-	}
-	parent := rec.Session.Child(b.Parent.SessionID)
-	return parent, f.sessions[parent] == nil
+// tree is the state of a root session and its sub-agents. They are kept together, because the row of a sub-agent's run names the call of its parent.
+type tree struct {
+	root     chunk.Session
+	sessions map[string]*session
+	bytes    int
 }
 
-// Load begins a session whose state is not in memory; the caller then appends its records with a nil batch, in their order. Those of the session
-// before them have expired if the first of them is not the first of the session.
-func (f *Folder) Load(s chunk.Session) { f.session(s) }
+// Missing reports whether the earlier records of the tree of rec must be loaded before rec is appended.
+func (f *Folder) Missing(rec chunk.Record) bool {
+	return f.trees[rec.Session.Tree()] == nil && (rec.Ordinal > 1 || !rec.Session.IsRoot())
+}
 
-// Append adds the rows of the next record of the partition to b. Records of sessions that Load has begun are appended with a nil batch, which adds no rows.
+// Load begins a tree whose state is not in memory; the caller then appends its records with a nil batch, in the order of the log.
+func (f *Folder) Load(root chunk.Session) { f.tree(root) }
+
+// Append adds the rows of the next record of the partition to b. Records of a tree that Load has begun are appended with a nil batch, which adds no rows.
 func (f *Folder) Append(b *row.Batch, rec chunk.Record) {
 	if b == nil {
 		b = &row.Batch{}
 	}
-	s := f.session(rec.Session)
+	t := f.tree(rec.Session)
+	s := t.session(rec.Session)
 	f.b, f.rec, f.place, f.c, f.shown, f.asked = b, rec, row.PlaceOf(f.cfg.Position, rec), chunk.Chunk{}, nil, false
+	f.t = t
 	defer f.account(s)
 	if s.restarts(rec) {
 		f.forgetOpen(s)
-		*s = session{key: s.key, calls: map[string]*call{}}
+		s.reset()
 	}
 	fenced := rec.Epoch < s.epoch
 	if !fenced {
@@ -176,39 +174,40 @@ func (f *Folder) event(s *session, fenced bool) {
 	f.b.Events = append(f.b.Events, e)
 }
 
-// session returns the state of a session, which is empty for one that is not known.
-func (f *Folder) session(key chunk.Session) *session {
-	if e := f.sessions[key]; e != nil {
+// tree returns the state of the tree of a session, which is empty for one that is not known.
+func (f *Folder) tree(of chunk.Session) *tree {
+	root := of.Tree()
+	if e := f.trees[root]; e != nil {
 		f.recent.MoveToFront(e)
-		s, _ := e.Value.(*session)
-		return s
+		t, _ := e.Value.(*tree)
+		return t
 	}
-	s := &session{key: key, calls: map[string]*call{}}
-	f.sessions[key] = f.recent.PushFront(s)
+	t := &tree{root: root, sessions: map[string]*session{}}
+	f.trees[root] = f.recent.PushFront(t)
+	return t
+}
+
+func (t *tree) session(key chunk.Session) *session {
+	s := t.sessions[key.ID]
+	if s == nil {
+		s = newSession(key)
+		t.sessions[key.ID] = s
+	}
 	return s
 }
 
-// parentOf returns the state of the session with this id in the same tree, nil if it is not in memory.
-func (f *Folder) parentOf(key chunk.Session, id string) *session {
-	if e := f.sessions[key.Child(id)]; e != nil {
-		s, _ := e.Value.(*session)
-		return s
-	}
-	return nil
-}
-
-// account updates the bytes of a session, and forgets the sessions that were used least recently if there are too many bytes.
+// account updates the bytes of a session, and forgets the trees that were used least recently if there are too many bytes.
 func (f *Folder) account(s *session) {
-	f.bytes += s.size() - s.bytes
-	s.bytes = s.size()
+	more := s.size() - s.bytes
+	s.bytes += more
+	f.t.bytes += more
+	f.bytes += more
 	for f.bytes > f.cfg.Memory && f.recent.Len() > 1 {
-		oldest := f.recent.Back()
-		f.recent.Remove(oldest)
-		was, _ := oldest.Value.(*session)
-		delete(f.sessions, was.key)
+		was, _ := f.recent.Remove(f.recent.Back()).(*tree)
+		delete(f.trees, was.root)
 		f.bytes -= was.bytes
 	}
 }
 
-// Sessions returns the number of sessions in memory and their bytes, by estimate.
-func (f *Folder) Sessions() (n, bytes int) { return len(f.sessions), f.bytes }
+// State returns the number of trees in memory and their bytes, by estimate.
+func (f *Folder) State() (trees, bytes int) { return len(f.trees), f.bytes }

@@ -14,7 +14,7 @@ func (f *Folder) truncated(s *session, b chunk.Truncated) {
 		f.b.Gaps = append(f.b.Gaps, row.Gap{Place: f.place, Reason: row.Removed, FromOrdinal: r.First, ToOrdinal: r.Last})
 	}
 	gone := func(o chunk.Ordinal) bool { return o > 0 && b.Removes(o) }
-	began := func(o *row.Observation) bool { return o != nil && gone(chunk.Ordinal(o.FirstOrdinal)) } //nolint:gosec // it was an ordinal
+	began := func(o *row.Observation) bool { return o != nil && gone(chunk.Ordinal(o.FirstOrdinal)) }
 	maps.DeleteFunc(s.calls, func(_ string, c *call) bool { return began(&c.row) })
 	if s.run != nil {
 		if s.run.step != nil && began(&s.run.step.row) {
@@ -23,12 +23,12 @@ func (f *Folder) truncated(s *session, b chunk.Truncated) {
 		s.run.marks = slices.DeleteFunc(s.run.marks, func(m mark) bool { return gone(m.ordinal) })
 	}
 	for _, c := range slices.SortedFunc(maps.Values(s.calls), func(a, b *call) int { return int(a.row.FirstOrdinal - b.row.FirstOrdinal) }) {
-		f.undo(s, c, gone, began)
+		f.undo(c, gone, began)
 	}
 }
 
 // undo opens a call again whose outcome, or whose decision, was removed.
-func (f *Folder) undo(s *session, c *call, gone func(chunk.Ordinal) bool, began func(*row.Observation) bool) {
+func (f *Folder) undo(c *call, gone func(chunk.Ordinal) bool, began func(*row.Observation) bool) {
 	for _, w := range []*wait{&c.approval, &c.client} {
 		switch {
 		case began(w.row):

@@ -119,7 +119,7 @@ func (f *Folder) callerOf(s *session, b chunk.RunStarted) {
 		return
 	}
 	s.parent = parent{session: row.Text(b.Parent.SessionID), call: row.Text(b.Parent.CallID), depth: 1}
-	p := f.parentOf(s.key, b.Parent.SessionID)
+	p := f.t.sessions[b.Parent.SessionID]
 	if p == nil {
 		return
 	}
@@ -202,7 +202,7 @@ func (f *Folder) runInterrupted(s *session) {
 func (f *Folder) endAll(s *session, status row.Status) {
 	f.endStep(s, interrupted)
 	for _, c := range s.openCalls() {
-		f.endCall(s, c, interrupted)
+		f.endCall(c, interrupted)
 	}
 	f.endRun(s, status)
 }
@@ -254,7 +254,8 @@ func (f *Folder) streamFailed(s *session, b chunk.StreamFailed) {
 // deleted writes that the rows of the session are erased, and forgets it.
 func (f *Folder) deleted(s *session) {
 	f.b.Gaps = append(f.b.Gaps, row.Gap{Place: f.place, Reason: row.Deleted, ToSeq: new(int64(f.rec.Seq))})
-	*s = session{key: s.key, calls: map[string]*call{}, last: f.rec.Ordinal, epoch: f.rec.Epoch}
+	s.reset()
+	s.last, s.epoch = f.rec.Ordinal, f.rec.Epoch
 }
 
 func textOf(s *string) string {

@@ -27,6 +27,15 @@ type session struct {
 	calls map[string]*call
 }
 
+func newSession(key chunk.Session) *session { return &session{key: key, calls: map[string]*call{}} }
+
+// reset forgets everything but what account needs.
+func (s *session) reset() {
+	bytes := s.bytes
+	*s = *newSession(s.key)
+	s.bytes = bytes
+}
+
 // parent is the call that a sub-agent runs for.
 type parent struct {
 	session, call string
@@ -124,7 +133,7 @@ func fail(o *row.Observation, text, code string) {
 // forgetOpen writes what has not ended as unknown: its records have left the log.
 func (f *Folder) forgetOpen(s *session) {
 	for _, c := range s.openCalls() {
-		f.endCall(s, c, row.Unknown)
+		f.endCall(c, row.Unknown)
 	}
 	f.endStep(s, row.Unknown)
 	if s.run != nil && !s.run.ended {

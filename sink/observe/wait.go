@@ -97,7 +97,7 @@ func (f *Folder) endWait(w *wait, status row.Status) {
 }
 
 // endWaits ends the waits of a call with its outcome. An approval without a decision is unknown, unless the outcome is a denial.
-func (f *Folder) endWaits(s *session, c *call, out outcome) {
+func (f *Folder) endWaits(c *call, out outcome) {
 	if w := &c.client; w.open() {
 		f.outcomeOfWait(w, out)
 		f.endWait(w, out.status)
