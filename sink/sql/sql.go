@@ -1,0 +1,45 @@
+// Package sql has the views over the tables of a sink, for DuckDB and Postgres. Both engines run the same statements, except where a file names its engine.
+//
+// The views use the tables events, observations and gaps of package row. Readers use events_current, observations_current, sessions, turns, tree,
+// cost_by_agent_day, cost_by_user_day, cost_by_model_day, slowest_tools, failing_sessions, first_token and approval_waits.
+package sql
+
+import (
+	_ "embed"
+	"strings"
+)
+
+//go:embed duckdb.sql
+var duckDB string
+
+//go:embed counted.sql
+var counted string
+
+//go:embed latest_duckdb.sql
+var latestDuckDB string
+
+//go:embed latest_postgres.sql
+var latestPostgres string
+
+//go:embed current.sql
+var current string
+
+//go:embed sessions.sql
+var sessions string
+
+//go:embed reports.sql
+var reports string
+
+// DuckDB returns the statements that define the tables and views over the Parquet files of a lake. The lake is an absolute path or a URL that DuckDB can read.
+func DuckDB(lake string) string {
+	return strings.Join([]string{strings.ReplaceAll(duckDB, "{lake}", strings.ReplaceAll(lake, "'", "''")), counted, latestDuckDB, current, sessions, reports}, "\n")
+}
+
+// Postgres returns the statements that define the views. The tables have to exist in the first schema of the search path. The statements contain no view sessions,
+// which is a table in Postgres.
+func Postgres() string {
+	return strings.Join([]string{counted, latestPostgres, current, reports}, "\n")
+}
+
+// Sessions returns the statement that defines the view sessions, after the others.
+func Sessions() string { return sessions }
