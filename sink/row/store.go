@@ -40,11 +40,12 @@ var ErrConflict = errors.New("another process has stored records after this posi
 // The rows of the records between two positions are a function of the log, so two writers at one position write equal rows, and a repeated batch has the same rows as the
 // one before: only its end may differ.
 type Store interface {
-	// Begin waits until no other process writes to the store, where the store can know that, and returns the position of each partition.
+	// Begin waits until no other process writes to the store, where the store can know that, and returns the position of each partition. It may be called again.
 	Begin(ctx context.Context, partitions int) ([]Position, error)
 
 	// Commit stores a batch and its position as one step: after an error none or all of it is stored, and the caller reads the position again with Begin.
-	// ErrConflict means that the stored position is not after.
+	// ErrConflict means that the stored position is not after. The store keeps nothing of b. The first batch of a Generation has no rows but a Gap that says what the
+	// log has lost; its position may be before that of the generation before.
 	Commit(ctx context.Context, after Position, b *Batch) error
 
 	// Before returns the position of the newest batch of a partition before at, and false if there is none.
