@@ -1,6 +1,7 @@
 package chunk
 
 import (
+	"cmp"
 	"fmt"
 	"regexp"
 	"strconv"
@@ -73,4 +74,19 @@ func CostOf(n Number) *string {
 		text = short
 	}
 	return new(strings.TrimPrefix(text, "-")) // of -0
+}
+
+// Model is the model of a step, "" for what is not known.
+type Model struct {
+	Name      string // of the model that answered, as its provider reports it
+	Requested string // of the model that was asked for
+	Provider  string // see StepEnd
+}
+
+// AddTo sets the members of end to what is known of m and what they may have. Without a Name, the requested model counts as the one that answered.
+func (m Model) AddTo(end *StepEnd) {
+	end.Model, end.RequestModel, end.Provider = LabelOf(m.Name), LabelOf(m.Requested), LabelOf(m.Provider)
+	if end.Model == nil || end.RequestModel != nil && *end.Model == *end.RequestModel {
+		end.Model, end.RequestModel = cmp.Or(end.Model, end.RequestModel), nil
+	}
 }

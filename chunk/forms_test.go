@@ -114,3 +114,20 @@ func TestCostOf(t *testing.T) {
 		}
 	}
 }
+
+func TestModel(t *testing.T) {
+	long := strings.Repeat("m", chunk.MaxLabel+1)
+	for m, want := range map[chunk.Model]chunk.StepEnd{
+		{}: {},
+		{Name: "gpt-5-2025-08-07", Requested: "gpt-5", Provider: "openai"}: {Model: new("gpt-5-2025-08-07"), RequestModel: new("gpt-5"), Provider: new("openai")},
+		{Name: "gpt-5", Requested: "gpt-5"}:                                {Model: new("gpt-5")},
+		{Requested: "gpt-5"}:                                               {Model: new("gpt-5")},
+		{Name: long, Requested: "gpt-5", Provider: "a\nb"}:                 {Model: new("gpt-5")},
+		{Name: "gpt-5", Requested: long}:                                   {Model: new("gpt-5")},
+	} {
+		end := chunk.StepEnd{}
+		if m.AddTo(&end); !reflect.DeepEqual(end, want) {
+			t.Errorf("%.100v: %+v", m, end)
+		}
+	}
+}

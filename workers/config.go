@@ -91,7 +91,7 @@ type Config struct {
 	Log *slog.Logger
 
 	maxDelta int              // of the producer; set by tests to keep deltas apart
-	now      func() time.Time // decides about the day of used tokens; set by tests
+	now      func() time.Time // time of the start of steps, and of the day of used tokens; set by tests
 }
 
 // Off switches off the limit or the delay of a Config field that supports it.
@@ -107,6 +107,9 @@ func (c Config) withDefaults() Config {
 		c.Observe = noObserver{}
 	}
 	c.Log = cmp.Or(c.Log, slog.New(slog.DiscardHandler))
+	if c.now == nil {
+		c.now = time.Now
+	}
 	return c
 }
 

@@ -45,6 +45,36 @@ func Example() {
 	// Output: Hello, Ada!
 }
 
+// The end of a step has its model, its tokens and its cost.
+func ExampleStep_Model() {
+	h := open()
+	defer h.close()
+
+	agent := workers.AgentFunc(func(ctx context.Context, t *workers.Turn) error {
+		return t.Step(ctx, func(ctx context.Context, s *workers.Step) error {
+			s.MarkFinal()
+			return errors.Join(
+				s.Text(ctx, "Hello!"),
+				s.Model(chunk.Model{Name: "gpt-5-2025-08-07", Requested: "gpt-5", Provider: "openai"}),
+				s.Usage(chunk.Usage{InputTokens: "1200", OutputTokens: "300", Cost: chunk.CostOf("0.0045")}),
+			)
+		})
+	})
+	h.serve(workers.Config{Agents: map[string]workers.Agent{"greeter": agent}})
+
+	session := h.ask("greeter", "Hi!")
+	h.await(session, chunk.TypeStreamEnd)
+	for rec, err := range h.log.Replay(h.ctx, chunk.Range{Session: session}) {
+		must(err)
+		c, err := rec.Decode()
+		must(err)
+		if end, ok := chunk.As[chunk.StepEnd](c); ok {
+			fmt.Println(*end.Model, *end.Usage.Cost)
+		}
+	}
+	// Output: gpt-5-2025-08-07 0.0045
+}
+
 // The loop of an agent with tools. The history shows its position: a model call with tool calls is followed
 // by another model call, in this worker or in the next.
 func ExampleTurn_Step() {

@@ -20,10 +20,11 @@ import (
 // chunk.ErrInvalid reports a chunk that the chunk schema does not allow; the step may continue without it.
 // Return every other error: the step cannot be committed.
 type Step struct {
-	turn   *Turn
-	number int64
-	id     string
-	span   trace.Span
+	turn      *Turn
+	number    int64
+	id        string
+	span      trace.Span
+	startedAt int64 // when its function was called, in Unix milliseconds
 
 	mu       sync.RWMutex // guards the fields below; read-locked while a chunk is queued
 	closed   bool
@@ -32,6 +33,7 @@ type Step struct {
 	calls    []*Call     // of this step, and approved calls of earlier steps
 	state    chunk.Value // the custom state, with the changes of this step
 	usage    *chunk.Usage
+	model    chunk.Model
 	finish   string
 	final    bool
 }
@@ -170,8 +172,8 @@ func (s *Step) MarkFinal() {
 	s.final = s.final || !s.closed
 }
 
-// Usage sets the token counts of the step. chunk.ErrInvalid reports counts that step_end cannot hold; the counts
-// of an earlier call remain.
+// Usage sets the token counts of the step, and what the provider charged for it. chunk.ErrInvalid reports values
+// that step_end cannot hold; those of an earlier call remain.
 func (s *Step) Usage(u chunk.Usage) error {
 	if err := checkEnd(chunk.StepEnd{Usage: &u}); err != nil {
 		return err
@@ -182,6 +184,17 @@ func (s *Step) Usage(u chunk.Usage) error {
 		return errClosed
 	}
 	s.usage = &u
+	return nil
+}
+
+// Model sets the model of the step, as the provider names it. A name that step_end cannot hold is left out, see chunk.LabelOf.
+func (s *Step) Model(m chunk.Model) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.closed {
+		return errClosed
+	}
+	s.model = m
 	return nil
 }
 
@@ -238,7 +251,7 @@ func (s *Step) queue(ctx context.Context, body chunk.Body, extra ...chunk.Member
 		return s.writeErr
 	}
 	if !s.started {
-		if err := s.emit(ctx, chunk.StepStart{StepID: &s.id}); err != nil {
+		if err := s.emit(ctx, s.start()); err != nil {
 			return err
 		}
 		s.started = true
@@ -263,7 +276,7 @@ func (t *Turn) openStep(halt context.CancelCauseFunc) *Step {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	n := t.step + 1
-	s := &Step{turn: t, number: n, id: stepID(t.cmd.RunID, n), state: t.state()}
+	s := &Step{turn: t, number: n, id: stepID(t.cmd.RunID, n), state: t.state(), startedAt: t.w.cfg.now().UnixMilli()}
 	for _, c := range t.snap.OpenCalls() {
 		if c.Approved {
 			s.calls = append(s.calls, &Call{step: s, id: c.ID, name: c.ToolName, input: (&expander{Turn: t}).value(c.Input), approval: c.ApprovalID, callState: pendingOwn, approved: true})
@@ -323,7 +336,7 @@ func (s *Step) checkComplete() error {
 func (t *Turn) writeStepEnd(s *Step) error {
 	ctx, checkpoint := t.writeCtx, s.checkpoint()
 	if !s.started {
-		if err := t.emit(ctx, s.number, chunk.StepStart{StepID: &s.id}); err != nil {
+		if err := t.emit(ctx, s.number, s.start()); err != nil {
 			return err
 		}
 	}
@@ -360,6 +373,10 @@ func (s *Step) checkpoint() string {
 	return checkpointID(s.turn.cmd.Session, s.turn.cmd.RunID, s.turn.run.Epoch(), s.number)
 }
 
+func (s *Step) start() chunk.StepStart {
+	return chunk.StepStart{StepID: &s.id, StartedAt: &s.startedAt}
+}
+
 func (s *Step) end() chunk.StepEnd {
 	reason := s.finish
 	if reason == "" {
@@ -368,5 +385,7 @@ func (s *Step) end() chunk.StepEnd {
 			reason = "tool-calls"
 		}
 	}
-	return chunk.StepEnd{StepID: &s.id, Usage: s.usage, FinishReason: &reason}
+	end := chunk.StepEnd{StepID: &s.id, Usage: s.usage, FinishReason: &reason}
+	s.model.AddTo(&end)
+	return end
 }
