@@ -18,13 +18,13 @@ type text struct {
 }
 
 func (t *text) add(s string) {
-	room := maxContent - len(t.bytes)
-	if len(s) > room {
+	left := maxContent - len(t.bytes)
+	if len(s) > left {
 		t.cut = true
-		for room > 0 && !utf8.RuneStart(s[room]) {
-			room--
+		for left > 0 && !utf8.RuneStart(s[left]) {
+			left--
 		}
-		s = s[:max(room, 0)]
+		s = s[:max(left, 0)]
 	}
 	t.bytes = append(t.bytes, s...)
 }

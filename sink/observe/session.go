@@ -19,7 +19,7 @@ type session struct {
 
 	turn            int // number of turns so far
 	turnID, traceID string
-	owner           *chunk.Principal // who requested the present run, or the run of the root
+	owner           *chunk.Principal // the client that requested the present run, or the run of the root
 	parent          parent
 	agentType       string
 
