@@ -44,7 +44,7 @@ type Config struct {
 	Every time.Duration
 	Bytes int
 
-	// Metrics, if not nil, is told what is stored.
+	// Metrics, if not nil, gets what is stored.
 	Metrics *Metrics
 
 	// Log gets warnings and the progress of long work. Nil disables logging.
