@@ -19,6 +19,7 @@ import (
 var theAudiences = map[string]audience.View{
 	"words":  {Types: []chunk.Type{chunk.TypeTextDelta}, Hide: map[chunk.Type][]string{"*": {"agentType"}}, SubAgents: true},
 	"public": {Preset: audience.Public},
+	"masked": {Preset: audience.Analytics, Mask: map[chunk.Type][]string{"output": {"output"}, "stream_end": {"finalOutput"}}},
 	"staff":  {Types: []chunk.Type{"*"}, SubAgents: true},
 	"audit":  {Types: []chunk.Type{"*"}, SubAgents: true, Extra: true},
 }
@@ -61,6 +62,7 @@ func TestViewsOfStreams(t *testing.T) {
 		{nil, root + "?view=public", http.StatusBadRequest, codeBadParameter},
 		{free, root, http.StatusOK, secret},
 		{free, root + "?view=public", http.StatusOK, blank},
+		{free, root + "?view=masked&types=tool_start", http.StatusOK, `"arguments":{"key":"•"}`},
 		{free, root + "?view=staff", http.StatusOK, secret},
 		{free, root + "?view=unknown", http.StatusBadRequest, codeBadParameter},
 		{free, root + "?view=public&view=staff", http.StatusBadRequest, codeBadParameter},

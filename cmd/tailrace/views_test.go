@@ -21,7 +21,7 @@ func TestViewsFile(t *testing.T) {
 	}
 	for text, want := range map[string]string{
 		`{"views":{"customer":{"preset":"public"}},"standard":"customer"}`: "unknown object member",
-		`{"views":{"customer":{"preset":"pubic"}},"default":"customer"}`:   `want "public"`,
+		`{"views":{"customer":{"preset":"pubic"}},"default":"customer"}`:   `want one of ["all" "analytics" "none" "public"]`,
 		`{"default":"customer"}`: `unknown view "customer"`,
 		``:                       "views.json",
 	} {

@@ -52,6 +52,7 @@ func newEnv(t *testing.T, cfg producers.Config) *env {
 	}
 	views, err := view.New(view.Config{Views: map[string]view.View{
 		"public": {Preset: view.Public},
+		"masked": {Preset: view.Analytics},
 		"part":   {Types: []chunk.Type{"*"}, Hide: map[chunk.Type][]string{chunk.TypeToolEnd: {"result.secret"}, chunk.TypeSubagentEnd: {"result.secret"}}},
 	}})
 	if err != nil {
@@ -166,7 +167,8 @@ func TestLargeResult(t *testing.T) {
 	other := values.URL(chunk.RootSession("default", "s2"), values.Key{})
 	for name, path := range map[string]string{
 		"of another session": strings.Replace(ref.URL, "/s1/", "/s2/", 1), "of another type": strings.Replace(ref.URL, "tool_end", "custom", 1),
-		"in the view of users": ref.URL + "?view=public", "in a view that hides a part": ref.URL + "?view=part", "of no value": other,
+		"in the view of users": ref.URL + "?view=public", "in a view that hides a part": ref.URL + "?view=part",
+		"in a view that masks the member": ref.URL + "?view=masked", "of no value": other,
 	} {
 		if got := w.get(http.MethodGet, path); got.Code != http.StatusNotFound || !strings.Contains(got.Body.String(), "VALUE_NOT_FOUND") {
 			t.Errorf("value %s: %d %.100s, want 404", name, got.Code, got.Body)
@@ -189,6 +191,9 @@ func TestLargeResult(t *testing.T) {
 				t.Errorf("%s inline in the view %s has the result", name, view)
 			}
 		}
+		if got := w.get(http.MethodGet, path+"inline=1048576&view=masked", accept...).Body.Bytes(); bytes.Contains(got, []byte(ref.Key)) || bytes.Contains(got, result) || !bytes.Contains(got, []byte(`{"tailraceValue":"•"`)) {
+			t.Errorf("%s inline in a view that masks the result: %.2000s, want a reference without its key", name, got)
+		}
 	}
 	// A result is a text of JSON in AG-UI.
 	for _, path := range []string{"/v1/sessions/s1/events?dialect=agui", "/v1/sessions/s1/snapshot?dialect=agui"} {
@@ -202,7 +207,7 @@ func TestLargeResult(t *testing.T) {
 		if got := w.get(http.MethodGet, path+"&inline=1000", "Accept", "*/*").Body.Bytes(); bytes.Contains(got, quoted[1:len(quoted)-1]) || !bytes.Contains(got, []byte(ref.Key)) {
 			t.Errorf("%s inline up to 1000: want the reference", path)
 		}
-		for _, view := range []string{"public", "part"} {
+		for _, view := range []string{"public", "part", "masked"} {
 			if got := w.get(http.MethodGet, path+"&inline=1048576&view="+view, "Accept", "*/*").Body.Bytes(); bytes.Contains(got, quoted[1:len(quoted)-1]) {
 				t.Errorf("%s inline in the view %s has the result", path, view)
 			}

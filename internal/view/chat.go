@@ -21,8 +21,8 @@ type Chat struct {
 	page   *rule
 
 	calls, toolNames, subAgents                         bool
-	inputs, results, errors, reasons                    bool
-	output, failure, state, checkpoints                 bool
+	inputs, results, output                             visibility
+	errors, reasons, failure, state, checkpoints        bool
 	contents, files, data, metadata, runIDs, agentTypes bool
 	clientIDs                                           bool
 	parts                                               map[string]bool // see ruleSet.partKinds
@@ -45,10 +45,10 @@ func (in ruleSet) chat(subAgents bool) *Chat {
 	run := func(path ...string) bool { return in.allOf(fromMember(chunk.TypeRunStarted, path...)) }
 	c := &Chat{
 		subAgents: subAgents, calls: in.calls(), toolNames: in.allOf(toolNames...), agentTypes: in.agentType(),
-		inputs: in.allOf(toolInputs...), results: in.allOf(fromMember(chunk.TypeToolEnd, "result")), errors: in.allOf(toolErrors...),
+		inputs: in.toolInput(), results: in.visibilityOf(fromMember(chunk.TypeToolEnd, "result")), errors: in.allOf(toolErrors...),
 		reasons:  in.allOf(fromMember(chunk.TypeToolApprovalResponse, "reason")),
 		parts:    in.partKinds(),
-		output:   in.allOf(fromMember(chunk.TypeOutput, "output"), fromMember(chunk.TypeStreamEnd, "finalOutput")),
+		output:   in.visibilityOf(fromMember(chunk.TypeOutput, "output"), fromMember(chunk.TypeStreamEnd, "finalOutput")),
 		failure:  in.allOf(fromMember(chunk.TypeStreamFailed, "error"), fromMember(chunk.TypeStreamFailed, "errorDetail")),
 		contents: run("input", "content"), files: run("input", "files"), data: run("input", "data"), metadata: run("input", "metadata"), clientIDs: run("input", "clientMessageId"), runIDs: run("runId"),
 		state: in.allOf(fromMember(chunk.TypeStatePatch, "patches")), checkpoints: in.allOf(checkpoints...),
@@ -78,13 +78,13 @@ func (in ruleSet) chatRules(c *Chat) ruleSet {
 	for _, t := range toolTypes {
 		out.blank(t, "toolName", c.toolNames, `""`)
 	}
-	if !c.inputs {
+	if c.inputs == showNothing {
 		delete(out, chunk.TypeToolArgStreamDelta)
 		out.blank(chunk.TypeToolStart, "arguments", false, hiddenInput)
 		out.blank(chunk.TypeToolApprovalRequest, "input", false, hiddenInput)
 		out.blank(chunk.TypeToolInputError, "partialInput", false, hiddenInput)
 	}
-	out.blank(chunk.TypeToolEnd, "result", c.results, "null")
+	out.blank(chunk.TypeToolEnd, "result", c.results != showNothing, "null")
 	for _, t := range []chunk.Type{chunk.TypeToolEnd, chunk.TypeToolInputError, chunk.TypeToolOutputError} {
 		out.blank(t, "error", c.errors, `""`)
 	}
@@ -131,9 +131,9 @@ func (in ruleSet) blank(t chunk.Type, name string, shown bool, instead string) {
 func (in ruleSet) chatPage(c *Chat) *rule {
 	part := in.part()
 	tool := in.tool()
-	tool.blank("input", c.inputs, hiddenInput)
+	tool.apply("input", c.inputs, hiddenInput)
 	static := in.static(in.tool())
-	static.blank("input", c.inputs, hiddenInput)
+	static.apply("input", c.inputs, hiddenInput)
 	assistant := in.answer(func(object []byte) (*rule, bool) {
 		switch kind := word(object, "type"); {
 		case kind == "dynamic-tool":
@@ -267,7 +267,7 @@ func (c *Chat) inputMessage(of *chunk.InputMessage, isRoot bool) chunk.InputMess
 }
 
 // showsInput reports whether input is shown to an agent's client, as far as the view shows its members. That of a sub-agent is the input of the call which starts it.
-func (c *Chat) showsInput(isRoot bool) bool { return isRoot || c.calls && c.inputs }
+func (c *Chat) showsInput(isRoot bool) bool { return isRoot || c.calls && c.inputs == showAll }
 
 // Hidden are parts of conversations that a Chat does not show, see conversation.Hidden.
 type Hidden struct {
@@ -281,7 +281,7 @@ func (c *Chat) Hidden() Hidden {
 		return Hidden{}
 	}
 	return Hidden{
-		Calls: !c.calls, SubAgentCalls: !c.calls || !c.subAgents, Inputs: !c.inputs, Results: !c.results, Errors: !c.errors, Reasons: !c.reasons,
-		Contents: !c.contents || !c.files || !c.data, Metadata: !c.metadata, Texts: !c.parts["text"], Output: !c.output, SubAgents: !c.subAgents, Failure: !c.failure, RunIDs: !c.runIDs,
+		Calls: !c.calls, SubAgentCalls: !c.calls || !c.subAgents, Inputs: c.inputs != showAll, Results: c.results != showAll, Errors: !c.errors, Reasons: !c.reasons,
+		Contents: !c.contents || !c.files || !c.data, Metadata: !c.metadata, Texts: !c.parts["text"], Output: c.output != showAll, SubAgents: !c.subAgents, Failure: !c.failure, RunIDs: !c.runIDs,
 	}
 }

@@ -40,8 +40,8 @@ func (c *Chat) Snapshot(of fold.Content) fold.Content {
 	if c.state {
 		shown.State = of.State
 	}
-	if c.output {
-		shown.Run.Output = of.Run.Output
+	if c.output != showNothing {
+		shown.Run.Output = c.output.of(of.Run.Output, "")
 	}
 	if c.checkpoints {
 		shown.CheckpointID = of.CheckpointID
@@ -134,12 +134,10 @@ func (c *Chat) part(of *fold.Part) fold.Part {
 	if !c.toolNames {
 		call.Name, call.Static = "", false
 	}
-	if !c.inputs {
-		call.ReplaceInput([]byte(hiddenInput))
+	if c.inputs != showAll {
+		call.ReplaceInput(c.inputs.of(call.Input, hiddenInput))
 	}
-	if !c.results && call.Output != nil {
-		call.Output = []byte("null")
-	}
+	call.Output = c.results.of(call.Output, "null")
 	if !c.errors && call.State == fold.CallFailed {
 		call.Error = ""
 	}
@@ -158,8 +156,8 @@ func (c *Chat) pending(p fold.PendingCall) fold.PendingCall {
 	if !c.toolNames {
 		p.ToolName = ""
 	}
-	if !c.inputs {
-		p.Input = []byte(hiddenInput)
+	if p.Input = c.inputs.of(p.Input, hiddenInput); c.inputs == showNothing {
+		p.Input = []byte(hiddenInput) // also if it is not known
 	}
 	return p
 }

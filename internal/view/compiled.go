@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"maps"
 	"slices"
-	"strings"
 
 	"github.com/tailrace/tailrace/chunk"
 	"github.com/tailrace/tailrace/internal/rawjson"
@@ -47,7 +46,7 @@ func (v View) Compile() (*Compiled, error) {
 	for _, t := range types {
 		root[t] = recordRule(t, v.Extra || !isKnownType(t))
 	}
-	if err := v.hideIn(root); err != nil {
+	if err := v.restrict(root); err != nil {
 		return nil, err
 	}
 	if err := root.checkRepeats(); err != nil {
@@ -83,106 +82,6 @@ func (v View) visibleTypes() ([]chunk.Type, error) {
 func isKnownType(t chunk.Type) bool { return slices.Contains(chunk.Types(), t) }
 
 func shapesOf(t chunk.Type) []chunk.MemberSchema { return slices.Concat(baseShapes, chunk.Schema(t)) }
-
-// hideIn applies v.Hide to the visible types. A path that hides nothing is an error.
-func (v View) hideIn(in ruleSet) error {
-	for t, paths := range v.Hide {
-		for _, path := range paths {
-			names := strings.Split(path, ".")
-			if slices.Contains(names, "") {
-				return fmt.Errorf("hide %s %q: want the names of members, with dots between", t, path)
-			}
-			if err := v.hide(in, t, names); err != nil {
-				return fmt.Errorf("hide %s %q: %w", t, path, err)
-			}
-		}
-	}
-	return nil
-}
-
-func (v View) hide(in ruleSet, t chunk.Type, path []string) error {
-	if t == everyType {
-		return v.hideEverywhere(in, path)
-	}
-	r := in[t]
-	if r == nil {
-		if !isKnownType(t) {
-			return fmt.Errorf("unknown type %q", t)
-		}
-		r = ruleOf(shapesOf(t), v.Extra) // checked, also if it has no effect
-	}
-	return hideMember(r, t, path)
-}
-
-func (v View) hideEverywhere(in ruleSet, path []string) error {
-	hits := 0
-	types := slices.AppendSeq(chunk.Types(), maps.Keys(in))
-	slices.Sort(types)
-	for _, t := range slices.Compact(types) {
-		_, has := find(shapesOf(t), path[0])
-		r := in[t]
-		if !has && (r == nil || r.closed) {
-			continue
-		}
-		hits++
-		if r == nil {
-			continue
-		}
-		if err := hideMember(r, t, path); err != nil {
-			return fmt.Errorf("of %s: %w", t, err)
-		}
-	}
-	if hits == 0 {
-		return errNoMember
-	}
-	return nil
-}
-
-func hideMember(r *rule, t chunk.Type, path []string) error {
-	if t == chunk.TypeStatePatch && len(path) > 1 && path[0] == "patches" {
-		return fmt.Errorf("cannot hide a part of a patch: hide %q as a whole", path[0])
-	}
-	if err := r.hide(shapesOf(t), path); err != nil {
-		return err
-	}
-	if m := r.members["error"]; t == chunk.TypeToolEnd && m != nil && m.hidden {
-		m.replacement = []byte(`""`) // its presence shows that the tool failed
-	}
-	return nil
-}
-
-// repeats has groups of members with the same content.
-var repeats = []map[chunk.Type]string{
-	{
-		chunk.TypeToolStart: "arguments", chunk.TypeToolArgStreamDelta: "delta",
-		chunk.TypeToolApprovalRequest: "input", chunk.TypeToolInputError: "partialInput",
-	},
-	{chunk.TypeToolEnd: "result", chunk.TypeSubagentEnd: "result"},
-	{chunk.TypeToolEnd: "error", chunk.TypeToolInputError: "error", chunk.TypeToolOutputError: "error"},
-	{chunk.TypeOutput: "output", chunk.TypeStreamEnd: "finalOutput"},
-	{chunk.TypeError: "error", chunk.TypeStreamFailed: "error"},
-	{chunk.TypeError: "errorDetail", chunk.TypeStreamFailed: "errorDetail"},
-}
-
-// checkRepeats rejects a view that hides content in one place and shows it in another: the arguments of a call, but not the pieces in which they stream.
-func (in ruleSet) checkRepeats() error {
-	for _, places := range repeats {
-		var hides, shows []string
-		for _, t := range slices.Sorted(maps.Keys(places)) {
-			switch r := in[t]; {
-			case r == nil: // not listed, so not declared as hidden
-			case r.shows(places[t]):
-				shows = append(shows, string(t)+"."+places[t])
-			default:
-				hides = append(hides, string(t)+"."+places[t])
-			}
-		}
-		if len(hides) > 0 && len(shows) > 0 {
-			return fmt.Errorf("hides %s and shows the same in %s", hides[0], shows[0])
-		}
-	}
-	return nil
-}
 
 // addStreamEvents adds the types that are always shown; those that are not listed are shown without content.
 func (in ruleSet) addStreamEvents(agentType bool) {

@@ -7,7 +7,7 @@
 // # Output
 //
 // chunk.Decode accepts every chunk that is shown: a hidden member is left out where the chunk schema allows that, and empty ("", {}, [] or null) where it
-// does not. Members that are not hidden stay byte for byte. A record that chunk.Decode rejects (malformed, a duplicate name, a type that is not the
+// does not. In a masked member each text and number is "•". Other members stay byte for byte. A record that chunk.Decode rejects (malformed, a duplicate name, a type that is not the
 // record's) is hidden as a whole, because its content cannot be determined.
 //
 // Events of the stream itself (end, failure, pauses, cleanups) are always shown, because readers wait for them. The final output and the error text in

@@ -30,8 +30,8 @@ func (c *Compiled) AgentTypes() bool { return c.root.agentType() }
 
 // Message returns what is shown of one message of s, and whether any part of it is shown.
 func (c *Compiled) Message(s chunk.Session, text []byte) ([]byte, bool, error) {
-	picked, shown := c.pageOf(s).message.selectRule(text)
-	if !shown {
+	picked, visible := c.pageOf(s).message.selectRule(text)
+	if !visible {
 		return nil, false, nil
 	}
 	if err := check(text); err != nil {
@@ -86,9 +86,10 @@ func (r *rule) drop(name string, shown bool) {
 
 var (
 	toolInputs = []source{
-		fromMember(chunk.TypeToolStart, "arguments"), fromMember(chunk.TypeToolArgStreamDelta, "delta"),
-		fromMember(chunk.TypeToolApprovalRequest, "input"), fromMember(chunk.TypeToolInputError, "partialInput"),
+		fromMember(chunk.TypeToolStart, "arguments"), fromMember(chunk.TypeToolApprovalRequest, "input"), fromMember(chunk.TypeToolInputError, "partialInput"),
 	}
+	toolInputPieces = fromMember(chunk.TypeToolArgStreamDelta, "delta")
+
 	toolNames = []source{
 		fromMember(chunk.TypeToolStart, "toolName"), fromMember(chunk.TypeToolArgStreamStart, "toolName"), fromMember(chunk.TypeToolEnd, "toolName"),
 		fromMember(chunk.TypeToolApprovalRequest, "toolName"), fromMember(chunk.TypeToolApprovalResponse, "toolName"),
@@ -153,15 +154,19 @@ func (in ruleSet) agentType() bool {
 func (in ruleSet) children() *rule {
 	child := open("session", "type", "callId", "status", "result")
 	child.drop("type", in.allOf(subAgentTypes...))
-	child.drop("result", in.allOf(fromMember(chunk.TypeSubagentEnd, "result")))
-	shown := in[chunk.TypeSubagentStart] != nil && in[chunk.TypeSubagentEnd] != nil
-	return &rule{selectRule: func([]byte) (*rule, bool) { return child, shown }}
+	result := in.visibilityOf(fromMember(chunk.TypeSubagentEnd, "result"))
+	child.drop("result", result != showNothing)
+	if result == showMasked {
+		child.members["result"] = maskAll
+	}
+	listed := in[chunk.TypeSubagentStart] != nil && in[chunk.TypeSubagentEnd] != nil
+	return &rule{selectRule: func([]byte) (*rule, bool) { return child, listed }}
 }
 
 func (in ruleSet) pendingCalls() *rule {
 	call := open("kind", "toolCallId", "toolName", "runId", "approvalId", "deadline", "input")
 	call.blank("toolName", in.allOf(toolNames...), `""`)
-	call.blank("input", in.allOf(toolInputs...), "null")
+	call.apply("input", in.toolInput(), "null")
 	call.drop("deadline", in.allOf(fromMember(chunk.TypeToolApprovalRequest), fromMember(chunk.TypeRunPaused), fromMember(chunk.TypeSuspensionMarker)))
 	call.drop("runId", in.allOf(fromMember(chunk.TypeRunStarted, "runId")))
 	return &rule{selectRule: func(object []byte) (*rule, bool) {
@@ -248,7 +253,7 @@ func (in ruleSet) part() func(object []byte) (*rule, bool) {
 		"source-url":      in.ofProvider(chunk.TypeSourceURL),
 		"source-document": in.ofProvider(chunk.TypeSourceDocument),
 	}
-	shown := in.partKinds()
+	kinds := in.partKinds()
 	tools := in[chunk.TypeToolStart] != nil && in[chunk.TypeToolEnd] != nil
 	tool, static := in.tool(), in.static(in.tool())
 	return func(object []byte) (*rule, bool) {
@@ -261,7 +266,7 @@ func (in ruleSet) part() func(object []byte) (*rule, bool) {
 		case strings.HasPrefix(kind, "data-"):
 			kind = "data"
 		}
-		return rules[kind], shown[kind]
+		return rules[kind], kinds[kind]
 	}
 }
 
@@ -303,9 +308,9 @@ func (in ruleSet) tool() *rule {
 	t.drop("callProviderMetadata", in.allOf(fromStart("providerMetadata")...))
 	t.drop("resultProviderMetadata", in.allOf(fromMember(chunk.TypeToolEnd, chunk.PartMember, "providerMetadata"), fromMember(chunk.TypeToolInputError, chunk.PartMember, "providerMetadata")))
 	t.blank("toolName", in.allOf(toolNames...), `""`)
-	t.drop("rawInput", in.allOf(toolInputs...))
-	t.blank("input", in.allOf(toolInputs...), "null")
-	t.blank("output", in.allOf(fromMember(chunk.TypeToolEnd, "result")), "null")
+	t.drop("rawInput", in.toolInput() == showAll)
+	t.apply("input", in.toolInput(), "null")
+	t.apply("output", in.visibilityOf(fromMember(chunk.TypeToolEnd, "result")), "null")
 	t.blank("errorText", in.allOf(toolErrors...), `""`)
 	approval := open("id", "approved", "reason")
 	approval.drop("reason", in.allOf(fromMember(chunk.TypeToolApprovalResponse, "reason")))

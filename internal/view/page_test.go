@@ -25,15 +25,21 @@ import (
 
 var update = flag.Bool("update", false, "rewrite the golden files")
 
-// TestPublic documents the preset: the parts of a chunk of each type, with all its members, that the public gets, and of the page of a session with all these
-// chunks.
-func TestPublic(t *testing.T) {
-	const file = "testdata/public.txtar"
+// TestPresets documents the presets: the parts of a chunk of each type, with all its members, that each shows, and of the page of a session with all these chunks.
+func TestPresets(t *testing.T) {
+	for _, name := range []string{view.Public, view.Analytics, view.None, view.All} {
+		t.Run(name, func(t *testing.T) { checkPreset(t, name) })
+	}
+}
+
+func checkPreset(t *testing.T, name string) {
+	t.Helper()
+	file := "testdata/" + name + ".txtar"
 	golden, err := txtar.ParseFile(file)
 	if err != nil {
 		t.Fatal(err)
 	}
-	compiled := compile(t, view.View{Preset: view.Public})
+	compiled := compile(t, view.View{Preset: name})
 	var chunks []byte
 	for _, rec := range session(t, nil, nil) {
 		if got, shown := compiled.Record(rec); shown {

@@ -13,7 +13,10 @@ type rule struct {
 	hidden      bool
 	replacement []byte // written in place of a hidden member; nil: the member is left out
 
-	// members has the rules for those of an object, or of each object in an array. nil shows all of them.
+	// masked shows the names of members, the structure, booleans and null, and maskedValue in place of each text and number.
+	masked bool
+
+	// members has the rules for those of an object, or of each object in an array. The others are shown, or masked if the value is.
 	members map[string]*rule
 	closed  bool // members without a rule are left out
 
@@ -32,7 +35,7 @@ func (r *rule) showsAll() bool {
 	if r == nil {
 		return true
 	}
-	if r.hidden {
+	if r.hidden || r.masked {
 		return false
 	}
 	for _, m := range r.members {
@@ -46,8 +49,11 @@ func (r *rule) showsAll() bool {
 // at returns the rule of a nested member, and whether it is shown at all.
 func (r *rule) at(path ...string) (*rule, bool) {
 	for _, name := range path {
-		if r == nil || !r.hidden && r.members == nil {
+		if r == nil || !r.hidden && !r.masked && r.members == nil {
 			return nil, true
+		}
+		if r.masked {
+			return r, true
 		}
 		m, known := r.members[name]
 		if r.hidden || !known && r.closed {
@@ -125,11 +131,19 @@ func (r *rule) without(path []string) *rule {
 		return &rule{hidden: true}
 	}
 	if r == nil {
-		r = &rule{members: make(map[string]*rule)}
+		r = &rule{}
 	}
-	if !r.hidden {
-		r.members[path[0]] = r.members[path[0]].without(path[1:])
+	if r.hidden {
+		return r
 	}
+	m, known := r.members[path[0]]
+	if !known && r.masked {
+		m = &rule{masked: true}
+	}
+	if r.members == nil {
+		r.members = make(map[string]*rule)
+	}
+	r.members[path[0]] = m.without(path[1:])
 	return r
 }
 
@@ -156,7 +170,13 @@ func (r *rule) append(dst, value []byte) []byte {
 		return r.appendObject(dst, value)
 	case '[':
 		return r.appendArray(dst, value)
-	case '"':
+	case 't', 'f', 'n':
+		return append(dst, value...)
+	}
+	switch {
+	case r.masked:
+		return append(dst, maskedValue...)
+	case first == '"':
 		// A part of the value is hidden, and here it is a text instead, maybe the same object encoded. What is in it is not known.
 		return append(dst, "null"...)
 	}
@@ -170,6 +190,9 @@ func (r *rule) appendObject(dst, object []byte) []byte {
 		m, known := r.members[string(name.Bytes())]
 		if !known && r.closed || m != nil && m.hidden && m.replacement == nil {
 			continue
+		}
+		if !known && r.masked {
+			m = maskAll
 		}
 		if len(dst) > start {
 			dst = append(dst, ',')

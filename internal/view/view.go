@@ -14,7 +14,7 @@ import (
 
 // View selects the content that an audience is shown. The zero View shows the events of the stream without content.
 type View struct {
-	// Preset, if not empty, is a view that this one extends: it shows what either of them shows and neither hides. The only preset is Public.
+	// Preset, if not empty, is a view that this one extends: it shows what either of them shows and neither hides. It is Public, Analytics, None or All.
 	Preset string `json:"preset"`
 
 	// Types are shown. "*" is every type of the schema except suspension_marker, which is for servers. A type that is not in the schema is shown, with all its
@@ -27,6 +27,10 @@ type View struct {
 	// Hide has paths of members that are not shown, by type: "arguments", "errorDetail.cause". A path goes through arrays, and into values of any form. The
 	// type "*" selects all types that have such a member.
 	Hide map[chunk.Type][]string `json:"hide"`
+
+	// Mask has paths of members that are shown without content, by type, as in Hide: the names of members, the structure, booleans and null stay, and each text
+	// and number is the text "•". The member must have a value of any form, such as arguments or result. A member that is in Hide too is hidden.
+	Mask map[chunk.Type][]string `json:"mask"`
 
 	// SubAgents shows the output of sub-agents. Their results consist of it.
 	SubAgents bool `json:"subAgents"`

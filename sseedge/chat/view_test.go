@@ -22,16 +22,21 @@ import (
 // twoSteps is an answer of two steps.
 const twoSteps = "msg-1 step" + " step"
 
-// audiences has a view that hides the calls of tools and all but texts, the preset, and one that shows everything.
+// audiences has a view that hides the calls of tools and all but texts, the preset, one that masks inputs and results, and one that shows everything.
 func audiences(tb testing.TB) *view.Views {
 	tb.Helper()
 	return must(view.New(view.Config{
-		Default: "texts", Selectable: []string{"customer", "staff"},
+		Default: "texts", Selectable: []string{"customer", "masked", "staff"},
 		Views: map[string]view.View{
 			"texts":    {Types: []chunk.Type{chunk.TypeTextDelta}},
 			"customer": {Preset: view.Public},
-			"staff":    {Types: []chunk.Type{"*"}, SubAgents: true},
-			"board":    {Types: []chunk.Type{"*"}, SubAgents: true},
+			"masked": {
+				Preset: view.Analytics,
+				Except: []chunk.Type{chunk.TypeCustom, chunk.TypeRunPaused, chunk.TypeStreamPaused},
+				Hide:   map[chunk.Type][]string{"*": {"error", "errorDetail"}},
+			},
+			"staff": {Types: []chunk.Type{"*"}, SubAgents: true},
+			"board": {Types: []chunk.Type{"*"}, SubAgents: true},
 		},
 	}))(tb)
 }
@@ -105,7 +110,8 @@ func TestViews(t *testing.T) {
 			"tool-input-available(t2) tool-output-error(t2) data-error text-start text-delta(see.) text-end finish-step " +
 			"start-step text-start text-delta(Well?) text-end tool-input-available(c1) tool-input-available(a1) tool-approval-request(a1) finish-step finish(tool-calls) DONE"
 	)
-	for query, whole := range map[string]string{"": texts, "?view=texts": texts, "?view=customer": customer} {
+	masked := strings.Replace(customer, "(null)", `({"a":"•"})`, 1)
+	for query, whole := range map[string]string{"": texts, "?view=texts": texts, "?view=customer": customer, "?view=masked": masked} {
 		w := newEnv(t)
 		e := w.newEdge(withViews(t))
 		gate := make(chan struct{})

@@ -19,12 +19,20 @@ var hideable = []map[chunk.Type][]string{
 	{"source_url": {"title"}}, {"run_started": {"input"}}, {"*": {"agentType"}},
 }
 
-// Views generates views: a preset, or all types but some, with some members hidden.
+// maskable has groups of members that a view masks together. The first has inputs of calls; a view that masks them hides their pieces.
+var maskable = []map[chunk.Type][]string{
+	{"tool_start": {"arguments"}, "tool_approval_request": {"input"}, "tool_input_error": {"partialInput"}},
+	{"tool_end": {"result"}, "subagent_end": {"result"}},
+	{"output": {"output"}, "stream_end": {"finalOutput"}},
+	{"custom": {"data"}}, {"run_started": {"input.metadata"}}, {"tool_start": {"arguments.q"}}, {"suspension_marker": {"payload"}},
+}
+
+// Views generates views: a preset, or all types but some, with some members hidden and some masked.
 func Views() *rapid.Generator[*view.Compiled] {
 	return rapid.Custom(func(t *rapid.T) *view.Compiled {
 		v := view.View{SubAgents: rapid.Bool().Draw(t, "subAgents")}
 		if rapid.IntRange(0, 3).Draw(t, "preset") == 0 {
-			v.Preset = view.Public
+			v.Preset = rapid.SampledFrom([]string{view.Public, view.Analytics, view.None, view.All}).Draw(t, "name")
 		} else {
 			v.Types = []chunk.Type{"*"}
 			v.Except = rapid.SliceOfNDistinct(rapid.SampledFrom(chunk.Types()), 0, 4, rapid.ID[chunk.Type]).Draw(t, "except")
@@ -32,6 +40,15 @@ func Views() *rapid.Generator[*view.Compiled] {
 			for _, group := range rapid.SliceOfN(rapid.SampledFrom(hideable), 0, 3).Draw(t, "hide") {
 				for typ, paths := range group {
 					v.Hide[typ] = append(v.Hide[typ], paths...)
+				}
+			}
+			v.Mask = map[chunk.Type][]string{}
+			for _, group := range rapid.SliceOfNDistinct(rapid.IntRange(0, len(maskable)-1), 0, 3, rapid.ID[int]).Draw(t, "mask") {
+				for typ, paths := range maskable[group] {
+					v.Mask[typ] = append(v.Mask[typ], paths...)
+				}
+				if group == 0 {
+					v.Except = append(v.Except, chunk.TypeToolArgStreamDelta)
 				}
 			}
 		}
