@@ -10,6 +10,8 @@ import (
 	"go.opentelemetry.io/otel/trace"
 	"golang.org/x/sync/errgroup"
 
+	"github.com/tailrace/tailrace/chunk"
+	"github.com/tailrace/tailrace/internal/openaistream"
 	"github.com/tailrace/tailrace/internal/tracing"
 	"github.com/tailrace/tailrace/workers"
 )
@@ -87,19 +89,25 @@ func (a *Agent) step(ctx context.Context, t *workers.Turn) (over bool, err error
 func (a *Agent) runModel(ctx context.Context, t *workers.Turn, s *workers.Step, attempts *attempts) (over bool, err error) {
 	if span := trace.SpanFromContext(ctx); span.IsRecording() { // that of the step
 		span.SetName(tracing.Chat + " " + a.cfg.Model)
-		span.SetAttributes(tracing.Provider.String("openai"), tracing.RequestModel.String(a.cfg.Model))
+		span.SetAttributes(tracing.Provider.String(a.cfg.Provider), tracing.RequestModel.String(a.cfg.Model))
 	}
 	q := request{system: a.cfg.System, history: entriesOf(t.Messages(), a.endpoint), tools: a.tools, requireTool: a.cfg.Output != nil}
-	var used tokens
+	model := chunk.Model{Requested: a.cfg.Model, Provider: a.cfg.Provider}
+	if err := s.Model(model); err != nil {
+		return false, err
+	}
+	var used openaistream.Usage
 	for reminders := 0; ; reminders++ {
 		p, end, err := a.ask(ctx, s, q, attempts)
 		if err != nil {
 			return false, err
 		}
-		if used.add(end.usage); used.known {
-			err = s.Usage(used.usage())
+		if end.usage != nil {
+			used.Add(end.usage)
+			err = s.Usage(*used.Chunk())
 		}
-		if err := errors.Join(err, s.SetFinishReason(end.finish)); err != nil {
+		model.Name = end.model
+		if err := errors.Join(err, s.Model(model), s.SetFinishReason(end.finish)); err != nil {
 			return false, err
 		}
 		reminder, over, err := a.handleAnswer(ctx, t, s, p, end)

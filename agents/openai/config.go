@@ -38,6 +38,9 @@ type Config struct {
 	// Model is the name of the model.
 	Model string
 
+	// Provider is the name of the endpoint's provider in the records of steps, a value of gen_ai.provider.name of OpenTelemetry. Defaults to "openai".
+	Provider string
+
 	// API is the protocol. Defaults to Chat.
 	API API
 
@@ -131,6 +134,7 @@ func (s Secret) MarshalText() ([]byte, error) { return []byte(s.String()), nil }
 
 func (c Config) withDefaults() Config {
 	c.API = cmp.Or(c.API, Chat)
+	c.Provider = cmp.Or(c.Provider, "openai")
 	c.Parallel = cmp.Or(c.Parallel, 8)
 	c.IdleTimeout = cmp.Or(c.IdleTimeout, 5*time.Minute)
 	c.Client = outgoing.Client(c.Client)
@@ -153,6 +157,8 @@ func (c Config) validate() error {
 	switch {
 	case c.Model == "":
 		return errors.New("Model is empty, want the name of a model")
+	case chunk.LabelOf(c.Provider) == nil:
+		return fmt.Errorf("Provider is %.40q, want at most %d bytes of text without control characters", c.Provider, chunk.MaxLabel)
 	case c.API != Chat && c.API != Responses:
 		return fmt.Errorf("API is %q, want %q or %q", c.API, Chat, Responses)
 	}

@@ -52,11 +52,7 @@ func (p *stepWriter) read(ctx context.Context, body io.Reader, whole bool) (resu
 		return result{}, r.Failure
 	case r.Finish != "": // the answer is complete; after an error of the connection, at most its usage is missing
 		slices.SortFunc(p.calls, func(a, b *call) int { return a.Index - b.Index })
-		end := result{finish: r.Finish}
-		if u := r.Usage; u != nil {
-			end.usage = tokens{in: u.In, out: u.Out, cached: u.Cached, written: u.Written, known: true}
-		}
-		return end, nil
+		return result{finish: r.Finish, model: r.Model, usage: r.Usage}, nil
 	case err != nil:
 		return result{}, err
 	case whole && p.nothing:

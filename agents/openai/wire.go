@@ -15,7 +15,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/tailrace/tailrace/chunk"
 	"github.com/tailrace/tailrace/internal/openaistream"
 )
 
@@ -39,7 +38,8 @@ type request struct {
 // result is the end of a response.
 type result struct {
 	finish string // in the terms of the log
-	usage  tokens
+	model  string // that the endpoint names, "" for none
+	usage  *openaistream.Usage
 }
 
 // The finish reasons that the agent decides by.
@@ -112,33 +112,6 @@ var errMediaType = errors.New("response is not text/event-stream")
 func readStatus(res *http.Response, body io.Reader) *statusError {
 	text, _ := io.ReadAll(io.LimitReader(body, maxErrorBytes))
 	return &statusError{status: res.StatusCode, header: res.Header, body: openaistream.ParseError(text)}
-}
-
-// tokens are the token counts of responses, unknown in the zero value.
-type tokens struct {
-	in, out, cached, written int64
-	known                    bool
-}
-
-// add adds the counts of another response. Negative counts are a server's mistake.
-func (t *tokens) add(more tokens) {
-	t.in += max(0, more.in)
-	t.out += max(0, more.out)
-	t.cached += max(0, more.cached)
-	t.written += max(0, more.written)
-	t.known = t.known || more.known
-}
-
-func (t *tokens) usage() chunk.Usage {
-	count := func(n int64) chunk.Number { return chunk.Number(strconv.FormatInt(n, 10)) }
-	u := chunk.Usage{InputTokens: count(t.in), OutputTokens: count(t.out)}
-	if t.cached > 0 {
-		u.CachedTokens = new(count(t.cached))
-	}
-	if t.written > 0 {
-		u.CacheWriteTokens = new(count(t.written))
-	}
-	return u
 }
 
 // idleTimer cancels a context when the endpoint has sent no data for too long.

@@ -60,6 +60,7 @@ type agentFile struct {
 // agentEntry is one agent. A model that is missing is the one of the settings.
 type agentEntry struct {
 	Model     string            `json:"model"`
+	Provider  string            `json:"provider"`    // of the model, in the records of steps
 	API       openai.API        `json:"api"`         // chat if it is missing
 	Idle      string            `json:"idleTimeout"` // a duration, or "off"
 	System    string            `json:"system"`
@@ -138,7 +139,7 @@ func decodeAgents(in io.Reader) (agentFile, error) {
 func (e agentEntry) config(c config) (openai.Config, error) {
 	cfg := openai.Config{
 		BaseURL: string(c.ModelURL), Key: openai.Secret(c.ModelKey), Model: c.Model, API: e.API, System: e.System,
-		Output: e.Output, ExtraBody: e.Body, MaxSteps: e.MaxSteps, SendReasoning: e.Reasoning,
+		Provider: e.Provider, Output: e.Output, ExtraBody: e.Body, MaxSteps: e.MaxSteps, SendReasoning: e.Reasoning,
 	}
 	var err error
 	if cfg.IdleTimeout, err = parseLimit(e.Idle); err != nil {

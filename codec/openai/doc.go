@@ -41,7 +41,7 @@
 //	  delta.reasoning_details,
 //	  .thinking_blocks, .extra_content,
 //	  tool_calls.extra_content                 providerMetadata of the thinking, the text or the call
-//	  finish_reason, usage                     step_end
+//	  finish_reason, usage, model              step_end
 //	Responses
 //	  output_text.*, refusal.*,
 //	  audio transcripts                        text_delta
@@ -52,7 +52,7 @@
 //	  annotation: url_citation                 source_url
 //	  annotation: file_citation                source_document
 //	  image_generation_call                    file
-//	  completed, incomplete                    step_end
+//	  completed, incomplete, usage, model      step_end
 //	both
 //	  error, response.failed                   stream_failed
 //	  arguments that are not JSON              tool_input_error

@@ -1,8 +1,6 @@
 package openai
 
 import (
-	"strconv"
-
 	"github.com/tailrace/tailrace/chunk"
 	"github.com/tailrace/tailrace/internal/openaistream"
 )
@@ -118,19 +116,12 @@ func (t *Translator) finishStep(r *openaistream.Reader) {
 	if r.Finish == "" {
 		end.FinishReason = new("error")
 	}
-	if u := r.Usage; u != nil {
-		end.Usage = &chunk.Usage{InputTokens: number(u.In), OutputTokens: number(u.Out)}
-		if u.Cached > 0 {
-			end.Usage.CachedTokens = new(number(u.Cached))
-		}
-		if u.Written > 0 {
-			end.Usage.CacheWriteTokens = new(number(u.Written))
-		}
+	if r.Usage != nil {
+		end.Usage = r.Usage.Chunk()
 	}
+	chunk.Model{Name: r.Model}.AddTo(&end)
 	t.emit(end)
 }
-
-func number(n int64) chunk.Number { return chunk.Number(strconv.FormatInt(n, 10)) }
 
 // pausedForCalls is the reason of a pause, as for calls of the browser in package workers.
 const pausedForCalls = "suspended_client_tool"

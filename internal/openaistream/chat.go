@@ -15,11 +15,9 @@ const functionIndex = -1
 
 func (r *Reader) chat(o *dialect.Object) {
 	r.id = o.Or("id", "")
+	r.named(o)
 	if u := o.Peek("usage"); isObject(u) { // cumulative: some servers send it with every piece
-		r.Usage = &Usage{
-			In: count(u, "prompt_tokens"), Out: count(u, "completion_tokens"),
-			Cached: count(u, "prompt_tokens_details", "cached_tokens"), Written: count(u, "prompt_tokens_details", "cache_write_tokens"),
-		}
+		r.Usage = usageOf(u, "prompt", "completion")
 	}
 	for _, choice := range o.List("choices") {
 		if count(choice.Peek("index")) != 0 {

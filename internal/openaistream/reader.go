@@ -84,14 +84,12 @@ func (c *Call) Replaced() bool { return c.replaced || !c.started }
 // Overlong reports whether the arguments exceed MaxArguments.
 func (c *Call) Overlong() bool { return c.args.Len() > MaxArguments }
 
-// Usage has the tokens of a response.
-type Usage struct{ In, Out, Cached, Written int64 }
-
 // Reader reads one response. It finds out from the data which of the APIs it is of.
 type Reader struct {
 	Calls   []*Call // in the order of their first piece
 	Finish  string  // "" until the response is complete
 	Usage   *Usage  // nil if it is not known
+	Model   string  // that the server names, "" for none
 	Failure *Error  // the response failed
 	Step    int64   // in the ids of sources
 	Over    bool    // nothing follows that belongs to the response
@@ -333,6 +331,13 @@ func (r *Reader) once(v chunk.Value) bool {
 	}
 	r.seen[string(v)] = true
 	return true
+}
+
+// named reads the model of a response. A name that step_end cannot hold is left out.
+func (r *Reader) named(o *dialect.Object) {
+	if m := chunk.LabelOf(o.Or("model", "")); m != nil {
+		r.Model = *m
+	}
 }
 
 func isObject(v []byte) bool { return rawjson.Kind(v) == '{' }

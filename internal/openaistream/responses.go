@@ -71,6 +71,7 @@ func (r *Reader) response(kind string, o *dialect.Object) {
 	switch kind {
 	case "response.created":
 		r.created = true
+		r.named(o.Object("response"))
 	case "response.in_progress", "response.queued":
 	case "response.output_text.delta", "response.refusal.delta", "response.audio.transcript.delta", "response.output_audio_transcript.delta",
 		"response.reasoning_summary_text.delta", "response.reasoning_text.delta":
@@ -262,11 +263,9 @@ func (r *Reader) generated(item *dialect.Object) {
 }
 
 func (r *Reader) terminal(kind string, response *dialect.Object) {
+	r.named(response)
 	if u := response.Peek("usage"); isObject(u) {
-		r.Usage = &Usage{
-			In: count(u, "input_tokens"), Out: count(u, "output_tokens"),
-			Cached: count(u, "input_tokens_details", "cached_tokens"), Written: count(u, "input_tokens_details", "cache_write_tokens"),
-		}
+		r.Usage = usageOf(u, "input", "output")
 	}
 	for i, item := range response.List("output") {
 		r.item(item, int64(i), true)
