@@ -178,6 +178,22 @@ type Gap struct {
 // Erases reports whether the rows of a session are erased, as far as they were written at or before g.Seq.
 func (g *Gap) Erases() bool { return g.Reason == Deleted }
 
+// Covers reports whether a deletion erases a row. It erases rows of its own history up to its sequence, and rows of other histories whose record was stored before
+// the deletion.
+func (g *Gap) Covers(p *Place) bool {
+	if !g.Erases() || g.Tenant != p.Tenant || g.Root != p.Root || g.Partition != p.Partition || g.Session != g.Root && g.Session != p.Session {
+		return false
+	}
+	if g.StreamEpoch != p.StreamEpoch {
+		return !p.StoredAt.After(g.StoredAt)
+	}
+	through := g.Seq
+	if g.ToSeq != nil {
+		through = *g.ToSeq
+	}
+	return p.Seq <= through
+}
+
 // Text returns s as stores accept it: valid UTF-8 without U+0000, which becomes U+FFFD.
 func Text(s string) string {
 	return strings.ReplaceAll(strings.ToValidUTF8(s, "\uFFFD"), "\x00", "\uFFFD")

@@ -1,0 +1,126 @@
+package parquet
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+
+	"github.com/tailrace/tailrace/sink/row"
+)
+
+// Commit implements row.Store. After is the stored position, also if the batch begins a generation, which it does if its generation is higher. The records of a
+// batch are of one day in UTC, and the time of its last record is known: the day is part of the names, and two writers must choose the same one.
+func (s *Store) Commit(ctx context.Context, after row.Position, b *row.Batch) error {
+	s.mu.Lock()
+	at, begun := s.positions[after.Partition], s.begun
+	s.mu.Unlock()
+	if !begun {
+		return errNotBegun
+	}
+	if at.Generation != after.Generation || at.Seq != after.Seq {
+		return row.ErrConflict
+	}
+	if err := validate(after, b); err != nil {
+		return err
+	}
+	w := write{store: s, through: b.Through, date: dateOf(b.Through.StoredAt), boundary: boundaryOf(after, b)}
+	if err := storeRows(ctx, w, tableObservations, b.Observations, func(r *row.Observation) *row.Place { return &r.Place }); err != nil {
+		return err
+	}
+	if err := storeRows(ctx, w, tableGaps, b.Gaps, func(r *row.Gap) *row.Place { return &r.Place }); err != nil {
+		return err
+	}
+	return storeRows(ctx, w, tableEvents, b.Events, func(r *row.Event) *row.Place { return &r.Place })
+}
+
+func validate(after row.Position, b *row.Batch) error {
+	to := b.Through
+	if to.Partition != after.Partition || to.Generation < max(after.Generation, 1) || to.Seq == 0 || to.Generation == after.Generation && to.Seq <= after.Seq {
+		return fmt.Errorf("batch ends at generation %d, sequence %d of partition %d, want a position after generation %d, sequence %d of partition %d",
+			to.Generation, to.Seq, to.Partition, after.Generation, after.Seq, after.Partition)
+	}
+	if to.StoredAt.IsZero() {
+		return errors.New("batch ends at a record without the time at which it was stored")
+	}
+	if len(b.Events) > 0 && dateOf(b.Events[0].StoredAt) != dateOf(to.StoredAt) {
+		return fmt.Errorf("batch has records of %s and %s, want one day", dateOf(b.Events[0].StoredAt), dateOf(to.StoredAt))
+	}
+	return nil
+}
+
+// boundaryOf returns the last record of the stored generation that counts after a batch.
+func boundaryOf(after row.Position, b *row.Batch) uint64 {
+	boundary := uint64(after.Seq)
+	if b.Through.Generation == after.Generation {
+		return 0
+	}
+	for i := range b.Gaps {
+		if g := &b.Gaps[i]; g.Reason == row.Recreated && g.StreamEpoch == after.History && g.FromSeq != nil {
+			boundary = min(boundary, uint64(max(*g.FromSeq, 1)-1))
+		}
+	}
+	return boundary
+}
+
+// write stores the files of a batch.
+type write struct {
+	store    *Store
+	through  row.Position
+	date     string
+	boundary uint64
+}
+
+// storeRows stores the rows of a table that its chain does not have.
+func storeRows[T any](ctx context.Context, w write, table string, rows []T, place func(*T) *row.Place) error {
+	s := w.store
+	for {
+		s.mu.Lock()
+		last := s.ends[chain{table, w.through.Partition, w.through.Generation}]
+		s.mu.Unlock()
+		rows = slices.Clone(rows)
+		rows = slices.DeleteFunc(rows, func(r T) bool {
+			p := place(&r)
+			// Rows of another history are in the first file of a generation.
+			return last > 0 && (p.Seq <= int64(last) || p.StreamEpoch != w.through.History)
+		})
+		if len(rows) == 0 && table != tableEvents {
+			return nil
+		}
+		f := footer{first: uint64(last) + 1, through: w.through, writer: s.writer, boundary: w.boundary}
+		n := name{table: table, date: w.date, partition: w.through.Partition, generation: w.through.Generation, first: f.first}
+		data, err := encode(f, rows)
+		if err != nil {
+			return fmt.Errorf("encode %s: %w", n, err)
+		}
+		found, err := s.store(ctx, n, f, data)
+		if err != nil {
+			return fmt.Errorf("store %s: %w", n, err)
+		}
+		same := found.writer == s.writer && found.through.Seq == f.through.Seq
+		if same {
+			return nil
+		}
+		if table == tableEvents {
+			return row.ErrConflict
+		}
+	}
+}
+
+// store stores a file, and returns what its name has: this file, or the one that another call stored.
+func (s *Store) store(ctx context.Context, n name, f footer, data []byte) (footer, error) {
+	err := s.objects.create(ctx, n.String(), data)
+	if errors.Is(err, errExists) {
+		f, err = footerOf(ctx, s.objects, n.String())
+		if err == nil && (f.first != n.first || uint64(f.through.Seq) < n.first) {
+			err = fmt.Errorf("file has the records %d to %d", f.first, f.through.Seq)
+		}
+	}
+	if err != nil {
+		return footer{}, err
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.learn(n.table, f)
+	return f, nil
+}

@@ -1,0 +1,87 @@
+package parquet
+
+import (
+	"context"
+	"errors"
+)
+
+var errFault = errors.New("fault of the test")
+
+// faulty are the objects of one of several writers: they do not exclude each other, and calls may fail.
+type faulty struct {
+	objects
+
+	// fault is called before each call with its number from 0, and returns whether it fails, and whether it fails after its effect only.
+	fault func(call int) (before, after bool)
+	calls int
+
+	// oldList is returned by list instead of the present one, if it is not nil.
+	oldList map[string][]string
+}
+
+func (f *faulty) begin(context.Context) error { return nil }
+func (f *faulty) close() error                { return nil }
+
+func (f *faulty) call(do func() error) error {
+	var before, after bool
+	if f.fault != nil {
+		before, after = f.fault(f.calls)
+	}
+	f.calls++
+	if before {
+		return errFault
+	}
+	err := do()
+	if after {
+		return errFault
+	}
+	return err
+}
+
+func (f *faulty) create(ctx context.Context, name string, data []byte) error {
+	return f.call(func() error { return f.objects.create(ctx, name, data) })
+}
+
+func (f *faulty) replace(ctx context.Context, name, version string, data []byte) error {
+	return f.call(func() error { return f.objects.replace(ctx, name, version, data) })
+}
+
+func (f *faulty) remove(ctx context.Context, name string) error {
+	return f.call(func() error { return f.objects.remove(ctx, name) })
+}
+
+func (f *faulty) open(ctx context.Context, name string) (in object, err error) {
+	err = f.call(func() error {
+		in, err = f.objects.open(ctx, name)
+		return err
+	})
+	if errors.Is(err, errFault) && in != nil {
+		return nil, errors.Join(err, in.Close())
+	}
+	return in, err
+}
+
+func (f *faulty) list(ctx context.Context, directory string) (names []string, err error) {
+	if f.oldList != nil {
+		return f.oldList[directory], nil
+	}
+	err = f.call(func() error {
+		names, err = f.objects.list(ctx, directory)
+		return err
+	})
+	return names, err
+}
+
+// remember makes list return what it returns now, until oldList is nil.
+func (f *faulty) remember(ctx context.Context) error {
+	old := map[string][]string{}
+	for _, table := range tables {
+		names, err := f.objects.list(ctx, table)
+		if err != nil {
+			return err
+		}
+		old[table] = names
+	}
+	f.oldList = old
+	return nil
+}

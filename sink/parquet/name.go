@@ -1,0 +1,58 @@
+package parquet
+
+import (
+	"cmp"
+	"fmt"
+	"regexp"
+	"slices"
+	"strconv"
+	"time"
+)
+
+// The tables, in the order in which a batch stores them.
+const (
+	tableObservations = "observations"
+	tableGaps         = "gaps"
+	tableEvents       = "events"
+)
+
+var tables = []string{tableObservations, tableGaps, tableEvents}
+
+// name names a file.
+type name struct {
+	table      string
+	date       string // YYYY-MM-DD
+	partition  int
+	generation int
+	first      uint64
+}
+
+func (n name) String() string {
+	return fmt.Sprintf("%s/date=%s/p%d-g%d-%020d.parquet", n.table, n.date, n.partition, n.generation, n.first)
+}
+
+var namePattern = regexp.MustCompile(`^(events|observations|gaps)/date=(\d{4}-\d\d-\d\d)/p(\d+)-g(\d+)-(\d{20})\.parquet$`)
+
+// parseName reports false for an object that is not a file of a table.
+func parseName(s string) (name, bool) {
+	m := namePattern.FindStringSubmatch(s)
+	if m == nil {
+		return name{}, false
+	}
+	partition, err1 := strconv.Atoi(m[3])
+	generation, err2 := strconv.Atoi(m[4])
+	first, err3 := strconv.ParseUint(m[5], 10, 64)
+	return name{table: m[1], date: m[2], partition: partition, generation: generation, first: first}, err1 == nil && err2 == nil && err3 == nil
+}
+
+// sortNames sorts names in the order of their ranges.
+func sortNames(names []name) {
+	slices.SortFunc(names, func(a, b name) int {
+		return cmp.Or(cmp.Compare(a.partition, b.partition), cmp.Compare(a.generation, b.generation), cmp.Compare(a.first, b.first))
+	})
+}
+
+func dateOf(t time.Time) string { return t.UTC().Format(time.DateOnly) }
+
+// schemaName names the file without rows that every table has, so that readers find its columns before there is another file.
+func schemaName(table string) string { return table + "/date=1970-01-01/schema.parquet" }
