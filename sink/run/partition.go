@@ -44,7 +44,8 @@ func (p *partition) handle(ctx context.Context, rec chunk.Record) error {
 		}
 	}
 	if p.folder.Missing(rec) {
-		if err := p.load(ctx, rec); err != nil {
+		p.sink.cfg.Metrics.treeRead()
+		if err := LoadTree(ctx, p.sink.trees, p.folder, rec); err != nil {
 			return err
 		}
 	}
@@ -73,15 +74,14 @@ func (p *partition) crossesMidnight(rec chunk.Record) bool {
 	return !p.since.IsZero() && !last.IsZero() && last.UTC().Truncate(24*time.Hour).Before(rec.StoredAt.UTC().Truncate(24*time.Hour))
 }
 
-// load reads the earlier records of the tree of rec.
-func (p *partition) load(ctx context.Context, rec chunk.Record) error {
+// LoadTree appends to f the records of the tree of rec before rec, when f has asked for them, see observe.Folder.Missing.
+func LoadTree(ctx context.Context, log *consumers.Reader, f *observe.Folder, rec chunk.Record) error {
 	root := rec.Session.Tree()
-	p.folder.Load(root)
-	p.sink.cfg.Metrics.treeRead()
+	f.Load(root)
 	if rec.Seq == 1 {
 		return nil
 	}
-	for earlier, err := range p.sink.trees.Replay(ctx, chunk.Range{Session: root, Tree: true, Through: rec.Seq - 1, FromOldest: true, AllowCleanup: true}) {
+	for earlier, err := range log.Replay(ctx, chunk.Range{Session: root, Tree: true, Through: rec.Seq - 1, FromOldest: true, AllowCleanup: true}) {
 		switch {
 		case errors.Is(err, chunk.ErrUnknownSession):
 			return nil
@@ -90,7 +90,7 @@ func (p *partition) load(ctx context.Context, rec chunk.Record) error {
 		case err != nil:
 			return fmt.Errorf("read the records of %s before %d: %w", root, rec.Seq, err)
 		}
-		p.folder.Append(nil, earlier)
+		f.Append(nil, earlier)
 	}
 	return nil
 }
