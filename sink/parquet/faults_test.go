@@ -43,6 +43,10 @@ var kinds = map[string]func(t *testing.T) objects{
 		t.Helper()
 		return newDirectory(t, memoryDir(t))
 	},
+	"s3": func(t *testing.T) objects {
+		t.Helper()
+		return openS3(t, newS3(t, nil)).objects
+	},
 }
 
 // TestFaults fails each call of a commit and an erasure once: before it has its effect, and after it, so that only its answer is lost. The same process continues,
