@@ -6,8 +6,10 @@ replace github.com/tailrace/tailrace => ../
 
 require (
 	github.com/johannesboyne/gofakes3 v1.2.0
+	github.com/kelseyhightower/envconfig v1.4.0
 	github.com/minio/minio-go/v7 v7.4.1
 	github.com/parquet-go/parquet-go v0.32.0
+	github.com/synadia-io/orbit.go/natscontext v0.1.1
 	github.com/tailrace/tailrace v0.0.0
 	go.opentelemetry.io/collector/pdata v1.71.0
 	go.opentelemetry.io/proto/otlp v1.11.1

@@ -44,7 +44,7 @@ type Store interface {
 	Begin(ctx context.Context, partitions int) ([]Position, error)
 
 	// Commit stores a batch and its position as one step: after an error none or all of it is stored, and the caller reads the position again with Begin.
-	// ErrConflict means that the stored position is not after. The store keeps nothing of b. The first batch of a Generation has no rows but a Gap that says what the
+	// After is the stored position, as Begin has returned it or the last batch had it; ErrConflict means that it is not. The store keeps nothing of b. The first batch of a Generation has no rows but a Gap that says what the
 	// log has lost; its position may be before that of the generation before.
 	Commit(ctx context.Context, after Position, b *Batch) error
 

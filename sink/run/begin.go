@@ -26,6 +26,7 @@ func (p *partition) begin(ctx context.Context, at row.Position) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.epoch = tip.StreamEpoch
+	p.stored = at
 	p.position, p.batch, p.bytes, p.since, p.failed = at, row.Batch{}, 0, time.Time{}, nil
 	if at.Generation == 0 {
 		err = p.first(ctx, tip)
@@ -46,15 +47,15 @@ func (p *partition) first(ctx context.Context, tip chunk.Tip) error {
 	}
 	start := p.position
 	start.Seq = tip.Seq
-	return p.commitStart(ctx, row.Position{Partition: p.number}, &row.Batch{Through: start})
+	return p.commitStart(ctx, &row.Batch{Through: start})
 }
 
 // commitStart stores a position without records.
-func (p *partition) commitStart(ctx context.Context, after row.Position, b *row.Batch) error {
-	if err := p.sink.cfg.Store.Commit(ctx, after, b); err != nil {
+func (p *partition) commitStart(ctx context.Context, b *row.Batch) error {
+	if err := p.sink.cfg.Store.Commit(ctx, p.stored, b); err != nil {
 		return fmt.Errorf("partition %d, start at %d: %w", p.number, b.Through.Seq, err)
 	}
-	p.position = b.Through
+	p.stored, p.position = b.Through, b.Through
 	return nil
 }
 
@@ -90,7 +91,7 @@ func (p *partition) compare(ctx context.Context, tip chunk.Tip) error {
 	}
 	lost := row.Gap{Place: row.PlaceOf(next, chunk.Record{Seq: next.Seq}), Reason: row.Recreated, FromSeq: new(int64(last.Seq) + 1), ToSeq: new(int64(old.Seq)), Detail: old.History}
 	lost.StoredAt = old.StoredAt.UTC()
-	return p.commitStart(ctx, old, &row.Batch{Through: next, Gaps: []row.Gap{lost}})
+	return p.commitStart(ctx, &row.Batch{Through: next, Gaps: []row.Gap{lost}})
 }
 
 // has reports whether the log has the record at a position. A record that was removed is there if the history of the log is that of the position.

@@ -61,7 +61,7 @@ func (m *memory) Commit(_ context.Context, after row.Position, b *row.Batch) err
 	if n := len(m.positions[p]); n > 0 {
 		at = m.positions[p][n-1]
 	}
-	if at.Seq != after.Seq || at.Generation != after.Generation && at.Generation > 0 {
+	if at.Seq != after.Seq || at.Generation != after.Generation {
 		return row.ErrConflict
 	}
 	if m.positions == nil {

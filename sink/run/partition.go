@@ -20,7 +20,8 @@ type partition struct {
 
 	mu       sync.Mutex
 	epoch    string       // of the stream
-	position row.Position // up to which everything is stored
+	stored   row.Position // as the store has it
+	position row.Position // up to which everything is stored: stored, or the beginning of the first generation
 	folder   *observe.Folder
 	batch    row.Batch
 	bytes    int       // of the batch
@@ -163,14 +164,14 @@ func (p *partition) commit(ctx context.Context) error {
 	defer cancel()
 	stop := context.AfterFunc(ctx, func() { time.AfterFunc(lastCommit, cancel) })
 	defer stop()
-	err := p.sink.cfg.Store.Commit(lasting, p.position, &p.batch)
+	err := p.sink.cfg.Store.Commit(lasting, p.stored, &p.batch)
 	p.sink.cfg.Metrics.committed(&p.batch, time.Since(began), err)
 	if err != nil {
 		p.failed = fmt.Errorf("partition %d, records %d to %d: %w", p.number, p.position.Seq+1, p.batch.Through.Seq, err)
 		return p.failed
 	}
 	p.sink.stored.Add(1)
-	p.position = p.batch.Through
+	p.stored, p.position = p.batch.Through, p.batch.Through
 	p.batch.Events, p.batch.Observations, p.batch.Gaps = p.batch.Events[:0], p.batch.Observations[:0], p.batch.Gaps[:0]
 	p.bytes, p.since = 0, time.Time{}
 	return nil

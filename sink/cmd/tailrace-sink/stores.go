@@ -1,0 +1,104 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/tailrace/tailrace/internal/wait"
+	"github.com/tailrace/tailrace/sink/parquet"
+	"github.com/tailrace/tailrace/sink/row"
+	"github.com/tailrace/tailrace/sink/sql"
+)
+
+// store is a store with what its kind needs.
+type store struct {
+	row.Store
+
+	every    time.Duration // age of a batch
+	size     int           // of the batches of all partitions
+	memory   int64         // that it needs besides the state of sessions
+	upkeep   func(ctx context.Context) error
+	interval time.Duration // of upkeep
+}
+
+// bytes returns the size of a batch.
+func (s store) bytes(partitions int) int { return max(1<<20, s.size/partitions) }
+
+// openStore opens the store that the setting TO names.
+func (c config) openStore(log *slog.Logger) (st store, err error) {
+	scheme, rest, isURL := strings.Cut(c.To, "://")
+	switch {
+	case !isURL:
+		st, err = c.openLake(parquet.OpenDirectory(c.To))
+	case scheme == "file":
+		st, err = c.openLake(parquet.OpenDirectory(rest))
+	default:
+		return st, fmt.Errorf("to is %s, want a directory, s3://bucket/prefix or postgres://host/database", withoutPassword(c.To))
+	}
+	if err != nil {
+		return st, fmt.Errorf("to: %w", err)
+	}
+	if c.Every > 0 {
+		st.every = c.Every
+	}
+	if c.Bytes > 0 {
+		st.size = c.Bytes
+	}
+	log.Debug("store opened", slog.Duration("every", st.every), slog.Int("bytes", st.size))
+	return st, nil
+}
+
+func (c config) openLake(lake *parquet.Store, err error) (store, error) {
+	if err != nil {
+		return store{}, err
+	}
+	return store{Store: lake, every: time.Minute, size: 64 << 20, memory: 128 << 20, upkeep: lake.Erase, interval: 10 * time.Minute}, nil
+}
+
+// maintain erases what was deleted, or is too old, until ctx ends. What fails is done again the next time.
+func (s store) maintain(ctx context.Context, log *slog.Logger) error {
+	if s.upkeep == nil {
+		return nil
+	}
+	for {
+		if err := s.upkeep(ctx); err != nil && ctx.Err() == nil {
+			log.Error("erasing rows failed", slog.Any("error", err))
+		}
+		if err := wait.Sleep(ctx, s.interval); err != nil {
+			return nil //nolint:nilerr // ctx has ended
+		}
+	}
+}
+
+// printSQL prints the views over the tables.
+func printSQL(args []string, out io.Writer) (err error) {
+	if len(args) == 0 || len(args) > 2 {
+		return usageError{errors.New("want sql duckdb LAKE, or sql postgres")}
+	}
+	var text string
+	switch {
+	case args[0] == "postgres" && len(args) == 1:
+		text = sql.Postgres()
+	case args[0] == "duckdb":
+		lake := "./lake"
+		if len(args) == 2 {
+			lake = args[1]
+		}
+		if !strings.Contains(lake, "://") {
+			if lake, err = filepath.Abs(lake); err != nil {
+				return err
+			}
+		}
+		text = sql.DuckDB(lake)
+	default:
+		return usageError{fmt.Errorf("sql of %q, want duckdb or postgres", args[0])}
+	}
+	_, err = io.WriteString(out, text)
+	return err
+}
