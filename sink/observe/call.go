@@ -1,219 +1,239 @@
 package observe
 
 import (
-	"cmp"
-	"maps"
-	"slices"
-	"strconv"
-	"time"
+	"strings"
 
 	"github.com/tailrace/tailrace/chunk"
-	"github.com/tailrace/tailrace/internal/rawjson"
 	"github.com/tailrace/tailrace/sink/row"
 )
 
-// The tool with which an agent writes its structured output; it is not a call.
-const finishTool = "__finish__"
-
-// Codes of outcomes that say how a question to a client ended.
 const (
-	codeDenied = "client_tool_denied"
+	finishTool   = "__finish__" // with it an agent writes its structured output; it is not a call
+	subagentTool = "subagent__" // prefix of the tools that are sub-agents
+
+	codeDenied = "client_tool_denied" // of the outcome of a call that a user has denied
 )
 
-// call is a call of a tool. It is kept after its end for as long as a late outcome may name it.
-type call struct {
-	row              row.Observation
-	turn             int           // number of the turn in which it began
-	run              *run          // in which it began
-	outcomeAt        chunk.Ordinal // of its outcome, 0 before it
-	hasInput         bool
-	delegated        bool // a sub-agent runs for it
-	providerExecuted bool
-	approved         bool // by a user: the worker runs it
-	approval, client wait
+// callState is what only a call has.
+type callState struct {
+	key       string // its id
+	before    ref    // the call that had the id before
+	turn      int
+	hasInput  bool    // its arguments are complete
+	delegated bool    // a sub-agent runs for it
+	server    bool    // the worker or the provider of the model runs it
+	approved  bool    // by a user: the worker runs it
+	ended     bool    // it has its outcome
+	failure   *string // the error of its sub-agent
+
+	approval, client ref // the latest waits
 }
 
-// wait is a question to a user, or a tool that a client runs.
-type wait struct {
-	row       *row.Observation // nil: there was none
-	decidedAt chunk.Ordinal    // of its end, 0 before it
+// isOpen reports whether a call has neither an outcome nor ended with its run.
+func (it *item) isOpen() bool {
+	return it.row != nil && (it.row.Status == row.Running || it.row.Status == row.Waiting)
 }
 
-func (w *wait) open() bool { return w.row != nil && w.decidedAt == 0 }
-
-func (c *call) ended() bool { return c.outcomeAt > 0 }
-
-// openCalls returns the calls without an outcome, in the order in which they began.
-func (s *session) openCalls() []*call {
-	var open []*call
-	for _, c := range s.calls {
-		if !c.ended() {
-			open = append(open, c)
+// interruptCalls ends the open calls of a turn.
+func (s *session) interruptCalls(turn int) {
+	for n, it := range s.items {
+		if it.call != nil && it.call.turn == turn && it.isOpen() {
+			s.interrupt(ref(s.first + n + 1))
 		}
 	}
-	slices.SortFunc(open, func(a, b *call) int {
-		return cmp.Or(cmp.Compare(a.row.FirstOrdinal, b.row.FirstOrdinal), cmp.Compare(a.row.ID, b.row.ID))
-	})
-	return open
 }
 
-// endOldCalls forgets the calls of turns before the last one: no record can complete them.
-func (f *Folder) endOldCalls(s *session) {
-	for _, c := range s.openCalls() {
-		if c.turn < s.turn-1 && c.row.Status != interrupted {
-			f.endCall(c, interrupted)
+// openCall returns the call that an outcome would complete, nil for none.
+func (s *session) openCall(id string) *item {
+	if it := s.at(s.byCall[id]); it != nil && !it.call.ended {
+		return it
+	}
+	return nil
+}
+
+// applyCall applies the records of calls.
+func (s *session) applyCall(body chunk.Body) {
+	switch b := body.(type) {
+	case chunk.ToolArgStreamStart:
+		s.output()
+		if r := s.callStarts(b.ToolCallID, b.ToolName); r > 0 {
+			s.edit(r).call.hasInput = false
 		}
-	}
-	maps.DeleteFunc(s.calls, func(_ string, c *call) bool { return c.turn < s.turn-1 })
-}
-
-// input is the input of a call.
-type input struct {
-	shown chunk.Value
-	size  int // before the view
-}
-
-// callStarts returns the call that a record begins or continues, nil for one that is not shown as a call.
-func (f *Folder) callStarts(s *session, id, tool string, in *input) *call {
-	if tool == finishTool {
-		return nil
-	}
-	c := s.calls[id]
-	if c == nil || c.ended() || c.turn < s.turn {
-		c = &call{row: f.newRow(s, row.Tool, "TOOL", tool, id), turn: s.turn, run: s.run}
-		c.row.ToolName, c.row.ToolCallID, c.row.Status = row.Text(tool), row.Text(id), row.Running
-		if s.run != nil {
-			c.row.ParentID, c.row.ParentSpanID = s.run.row.ID, s.run.row.SpanID
-			if st := s.run.step; st != nil {
-				c.row.ParentID, c.row.ParentSpanID = st.row.ID, st.row.SpanID
-				st.calls = append(st.calls, stepCall{ID: c.row.ToolCallID, Name: c.row.ToolName})
+	case chunk.ToolStart:
+		s.output()
+		s.setInput(s.callStarts(b.ToolCallID, b.ToolName))
+	case chunk.ToolApprovalRequest:
+		s.approvalRequest(b)
+	case chunk.ToolApprovalResponse:
+		s.approvalResponse(b)
+	case chunk.ToolEnd:
+		s.toolEnd(b)
+	case chunk.ToolInputError:
+		if r := s.callEnds(b.ToolCallID, b.ToolName); r > 0 {
+			if s.e.value != nil {
+				s.edit(r).in = s.e.value
+			}
+			s.outcome(r, row.Rejected, "")
+		}
+	case chunk.ToolOutputError:
+		if r := s.callEnds(b.ToolCallID, b.ToolName); r > 0 {
+			s.outcome(r, row.Failed, "")
+		}
+	case chunk.SubagentStart:
+		if s.openCall(b.CallID) != nil {
+			s.edit(s.byCall[b.CallID]).call.delegated = true
+		}
+	case chunk.SubagentEnd:
+		if s.openCall(b.CallID) != nil {
+			c := s.edit(s.byCall[b.CallID]).call
+			if c.delegated = false; s.e.flag {
+				c.failure = &s.e.text
 			}
 		}
-		s.calls[id] = c
+	case chunk.RunPaused:
+		if b.PendingToolCallID != nil {
+			s.awaitClient(*b.PendingToolCallID)
+		}
+	case chunk.SuspensionMarker:
+		for _, id := range s.e.calls {
+			s.awaitClient(id)
+		}
 	}
-	if in != nil {
-		c.hasInput = true
-		setInput(&c.row, in.shown, in.size)
-	}
-	c.providerExecuted = c.providerExecuted || chunk.RunByProvider(f.c.Extra)
-	if shown := f.content(); shown != nil && len(shown.Extra) > 0 {
-		c.row.Metadata = metadata(shown.Extra)
-	}
-	return c
 }
 
-// outcome is how a call ended.
-type outcome struct {
-	id, tool   string
-	status     row.Status
-	shown      chunk.Value // the result under the view
-	size       int         // of the result
-	text, code string      // of an error
-	provider   bool        // the provider of the model, or the worker, ran the call
+// callStarts returns the call that a record begins or continues, 0 for one that is not shown as a call. An id may be used again after the outcome, and in a later turn.
+func (s *session) callStarts(id, tool string) ref {
+	if tool == finishTool {
+		return 0
+	}
+	r := s.byCall[id]
+	if it := s.at(r); it == nil || it.call.ended || it.call.turn < s.turn {
+		if it != nil && it.isOpen() {
+			s.interrupt(r)
+		}
+		r = s.newCall(id, tool)
+	}
+	it := s.edit(r)
+	it.call.server = it.call.server || s.e.flag
+	if s.e.meta != "" {
+		it.row.Metadata = s.e.meta
+	}
+	return r
 }
 
-// callOf returns the call that a record completes: nil for one that has its outcome. A call without a start begins with it.
-func (f *Folder) callOf(s *session, id, tool string) *call {
-	c := s.calls[id]
+func (s *session) newCall(id, tool string) ref {
+	parent := s.at(s.run).row
+	if s.step > 0 {
+		parent = s.at(s.step).row
+	}
+	r, it := s.add(row.Tool, "TOOL", tool, id)
+	it.call = &callState{key: id, turn: s.turn}
+	if before := s.byCall[id]; s.at(before) != nil {
+		it.call.before = before
+	}
+	it.row.ToolName, it.row.ToolCallID = row.Text(tool), row.Text(id)
+	it.row.ParentID, it.row.ParentSpanID = parent.ID, parent.SpanID
+	s.byCall[id] = r
+	if s.step > 0 {
+		s.edit(s.step).step.add(stepCall{it.row.ToolCallID, it.row.ToolName})
+	}
+	return r
+}
+
+// add adds a call to the output of the step, as far as the output has space.
+func (st *stepState) add(c stepCall) {
+	const perCall = 25
+	if st.bytes += len(c.id) + len(c.name) + perCall; st.bytes <= maxContent/2 {
+		st.calls = append(st.calls, c)
+	}
+}
+
+func (s *session) setInput(r ref) {
+	if r > 0 {
+		it := s.edit(r)
+		it.in, it.call.hasInput = s.e.value, true
+	}
+}
+
+// callEnds returns the call that a record completes: 0 for one that has its outcome. A call without a start begins with it.
+func (s *session) callEnds(id, tool string) ref {
+	it := s.at(s.byCall[id])
 	switch {
-	case c == nil:
-		return f.callStarts(s, id, tool, nil)
-	case c.ended():
-		return nil
+	case tool == finishTool, it != nil && it.call.ended:
+		return 0
+	case it == nil:
+		r := s.newCall(id, tool)
+		s.edit(r).call.hasInput = true
+		return r
 	}
-	return c
+	return s.byCall[id]
 }
 
-// outcome ends a call. A late outcome of a call that has one changes nothing; one of an unknown call is a call without a duration.
-func (f *Folder) outcome(s *session, out outcome) {
-	c := f.callOf(s, out.id, out.tool)
-	if c == nil {
+func (s *session) toolEnd(b chunk.ToolEnd) {
+	r := s.callEnds(b.ToolCallID, b.ToolName)
+	if r == 0 {
 		return
 	}
-	c.outcomeAt = f.rec.Ordinal
-	c.providerExecuted = c.providerExecuted || out.provider
-	if out.status != row.Completed {
-		fail(&c.row, out.text, out.code)
-	} else {
-		setOutput(&c.row, out.shown, out.size)
-	}
-	f.endWaits(c, out)
-	f.endCall(c, out.status)
-	if s.run != nil {
-		s.run.marks = append(s.run.marks, mark{ordinal: f.rec.Ordinal, call: true, fails: out.status != row.Completed})
+	it := s.edit(r)
+	it.call.server = it.call.server || b.ProviderExecuted != nil && *b.ProviderExecuted
+	code := orEmpty(b.ErrorCode)
+	switch {
+	case b.Error != nil && code == codeDenied:
+		s.outcome(r, row.Denied, code)
+	case b.Error != nil:
+		s.outcome(r, row.Failed, code)
+	case it.call.failure != nil: // the result says that the sub-agent failed
+		it.out = s.e.value
+		s.outcome(r, row.Failed, code)
+	default:
+		it.out = s.e.value
+		s.outcome(r, row.Completed, code)
 	}
 }
 
-// endCall writes the row of a call at its end, or when its run ends before it. What waits for it ends, too.
-func (f *Folder) endCall(c *call, status row.Status) {
-	for _, w := range []*wait{&c.approval, &c.client} {
-		if w.open() {
-			f.endWait(w, status)
+// outcome ends a call, its waits, and counts it in the present run.
+func (s *session) outcome(r ref, status row.Status, code string) {
+	it := s.edit(r)
+	it.call.ended = true
+	if status != row.Completed {
+		text := s.e.text
+		if it.call.failure != nil && text == "" {
+			text = *it.call.failure
+		}
+		fail(it.row, text, code)
+	}
+	s.endWaits(it, status)
+	run := s.edit(s.run)
+	run.run.calls++
+	if status == row.Failed || status == row.Rejected {
+		run.run.failedCalls++
+	}
+	run.setSums()
+	s.endCall(it, status)
+	s.release(it)
+	s.rewriteEnded(run)
+}
+
+// interrupt ends a call with its run. It may still get an outcome.
+func (s *session) interrupt(r ref) {
+	it := s.edit(r)
+	for _, w := range []ref{it.call.approval, it.call.client} {
+		if s.isOpenWait(w) {
+			s.endWait(w, row.Interrupted)
 		}
 	}
-	if c.providerExecuted {
-		c.row.ProviderExecuted = new(true)
-	}
-	f.end(&c.row, status)
-	f.emit(&c.row)
+	s.endCall(it, row.Interrupted)
 }
 
-func (f *Folder) toolEnd(s *session, b chunk.ToolEnd) {
-	shown, _ := shownBody[chunk.ToolEnd](f)
-	out := outcome{id: b.ToolCallID, tool: b.ToolName, status: row.Completed, shown: shown.Result, size: len(b.Result), provider: b.ProviderExecuted != nil && *b.ProviderExecuted}
-	if b.Error != nil {
-		out.status, out.code = failed, textOf(b.ErrorCode)
-		if shown.Error != nil {
-			out.text = *shown.Error
-		}
-		if out.code == codeDenied {
-			out.status = row.Denied
-		}
+func (s *session) endCall(it *item, status row.Status) {
+	if it.call.server {
+		it.row.ProviderExecuted = new(true)
 	}
-	f.outcome(s, out)
+	s.end(it, status)
+	s.write(it)
 }
 
-func (f *Folder) toolInputError(s *session, b chunk.ToolInputError) {
-	shown, _ := shownBody[chunk.ToolInputError](f)
-	if c := f.callOf(s, b.ToolCallID, b.ToolName); c != nil && shown.PartialInput != nil {
-		setInput(&c.row, *shown.PartialInput, len(*b.PartialInput))
-	}
-	f.outcome(s, outcome{id: b.ToolCallID, tool: b.ToolName, status: row.Rejected, text: shown.Error})
-}
-
-// subagentEnd ends the call of a sub-agent.
-func (f *Folder) subagentEnd(s *session, b chunk.SubagentEnd) {
-	c := s.calls[b.CallID]
-	if c == nil || c.ended() {
-		return
-	}
-	c.delegated = false
-	shown, _ := shownBody[chunk.SubagentEnd](f)
-	out := outcome{id: b.CallID, tool: c.row.ToolName, status: row.Completed, shown: shown.Result, size: len(b.Result)}
-	if text := rawjson.Get(b.Result, "error"); text != nil { // the result of a sub-agent that failed is an object with this member
-		out.status = failed
-		if text, err := rawjson.Text(rawjson.Get(shown.Result, "error")).Unquote(); err == nil {
-			out.text = text
-		}
-	}
-	f.outcome(s, out)
-}
-
-// deadlineOf returns the member deadline of a chunk that asks a client, in Unix milliseconds; the zero time for none.
-func deadlineOf(extra []chunk.Member) time.Time {
-	for _, m := range extra {
-		if m.Name == "deadline" {
-			return momentOf(m.Value)
-		}
-	}
-	return time.Time{}
-}
-
-func momentOf(v chunk.Value) time.Time {
-	const most = 1<<53 - 1
-	n, err := strconv.ParseInt(string(v), 10, 64)
-	if err != nil || n <= 0 || n > most {
-		return time.Time{}
-	}
-	return time.UnixMilli(n).UTC()
+// isSubagent reports whether a sub-agent runs for the call, or will.
+func (it *item) isSubagent() bool {
+	return it.call.delegated || strings.HasPrefix(it.row.ToolName, subagentTool)
 }

@@ -3,6 +3,8 @@ package observe
 import (
 	"cmp"
 	"container/list"
+	"maps"
+	"slices"
 	"time"
 
 	"github.com/tailrace/tailrace/chunk"
@@ -20,10 +22,10 @@ type Config struct {
 	// Deltas adds the pieces of text, reasoning and arguments to the rows of events.
 	Deltas bool
 
-	// Price returns the cost of a step by a price list, and its currency; false without a price. Nil has no prices.
+	// Price returns the cost of a step by a price list, and its currency; false without a price. Nil has no prices. It must be a pure function.
 	Price func(Priced) (row.Money, string, bool)
 
-	// Memory is the most bytes of state that the Folder keeps, by estimate. Defaults to 64 MiB.
+	// Memory is the most bytes of state that the Folder keeps, by estimate. Defaults to 64 MiB. The tree of the last record is kept in any case.
 	Memory int
 }
 
@@ -37,19 +39,12 @@ type Priced struct {
 
 // Folder folds the records of one partition in the order of the log. It has one owner.
 type Folder struct {
+	record // the one that is being appended
+
 	cfg    Config
 	trees  map[chunk.Session]*list.Element // of *tree
 	recent *list.List                      // the tree that was used last is at the front
 	bytes  int                             // of all trees
-
-	// of the record that is being appended:
-	t     *tree
-	b     *row.Batch
-	rec   chunk.Record
-	place row.Place
-	c     chunk.Chunk
-	shown *chunk.Chunk // nil: nothing is shown, or it is not decoded yet
-	asked bool         // shown is decoded
 }
 
 // New returns a Folder.
@@ -71,111 +66,87 @@ func (f *Folder) Missing(rec chunk.Record) bool {
 }
 
 // Load begins a tree whose state is not in memory; the caller then appends its records with a nil batch, in the order of the log.
-func (f *Folder) Load(root chunk.Session) { f.tree(root) }
+func (f *Folder) Load(root chunk.Session) { f.treeOf(root) }
 
 // Append adds the rows of the next record of the partition to b. Records of a tree that Load has begun are appended with a nil batch, which adds no rows.
 func (f *Folder) Append(b *row.Batch, rec chunk.Record) {
-	if b == nil {
-		b = &row.Batch{}
-	}
-	t := f.tree(rec.Session)
-	s := t.session(rec.Session)
-	f.b, f.rec, f.place, f.c, f.shown, f.asked = b, rec, row.PlaceOf(f.cfg.Position, rec), chunk.Chunk{}, nil, false
-	f.t = t
-	defer f.account(s)
+	t := f.treeOf(rec.Session)
+	s := t.session(f, rec.Session)
+	f.record = record{cfg: &f.cfg, b: b, rec: rec, tree: t}
 	if s.restarts(rec) {
-		f.forgetOpen(s)
-		s.reset()
+		f.restart(s)
 	}
 	fenced := rec.Epoch < s.epoch
 	if !fenced {
 		s.accept(rec)
 		f.apply(s)
 	}
-	f.event(s, fenced)
-}
-
-// isPiece reports whether a record is a piece of a text, whose number is a multiple of that of all other records.
-func isPiece(t chunk.Type) bool {
-	return t == chunk.TypeTextDelta || t == chunk.TypeThinking || t == chunk.TypeToolArgStreamDelta
-}
-
-// decode reads the chunk, and reports whether it is valid.
-func (f *Folder) decode() bool {
-	if f.c.Body == nil {
-		c, err := f.rec.Decode()
-		if err != nil || c.Type() != f.rec.Type {
-			return false
-		}
-		f.c = c
+	if b != nil {
+		f.event(s, fenced)
 	}
-	return true
+	f.account(s)
 }
 
-// content returns what the view shows of the record, nil for nothing.
-func (f *Folder) content() *chunk.Chunk {
-	switch {
-	case f.asked:
-	case f.cfg.Show == nil:
-		if f.decode() {
-			f.shown = &f.c
-		}
-	default:
-		if rec, ok := f.cfg.Show(f.rec); ok {
-			if c, err := rec.Decode(); err == nil {
-				f.shown = &c
-			}
-		}
+// apply changes the state of s by the present record.
+func (f *Folder) apply(s *session) {
+	if f.rec.Type == chunk.TypeTextDelta {
+		s.addText()
+		return
 	}
-	f.asked = true
-	return f.shown
-}
-
-// shownBody returns the body of what the view shows.
-func shownBody[T chunk.Body](f *Folder) (T, bool) {
-	if c := f.content(); c != nil {
-		return chunk.As[T](*c)
+	e, ok := f.entry(s)
+	if !ok {
+		return
 	}
-	var zero T
-	return zero, false
-}
-
-// time returns when the record was written, by the clock of its writer.
-func (f *Folder) time() time.Time {
-	if f.decode() && f.c.Timestamp > 0 {
-		return time.UnixMilli(f.c.Timestamp).UTC()
-	}
-	return f.rec.StoredAt.UTC()
-}
-
-// event adds the row of the record.
-func (f *Folder) event(s *session, fenced bool) {
-	if isPiece(f.rec.Type) && !f.cfg.Deltas {
-		f.decode()
-		if b, ok := chunk.As[chunk.Thinking](f.c); !ok || !b.IsComplete {
+	switch b := e.body.(type) {
+	case chunk.Truncated:
+		s.remove(b)
+	case chunk.StreamFailed:
+		if b.ErrorDetail.IsDeletion() {
+			f.deleted(s)
 			return
 		}
+		s.push(e)
+	default:
+		s.push(e)
 	}
-	e := row.Event{
-		Place: f.place, Epoch: int64(f.rec.Epoch), Ordinal: int64(f.rec.Ordinal), Type: row.Text(string(f.rec.Type)), Time: f.time(),
-		Fenced: fenced, Bytes: int64(len(f.rec.Data)), TurnID: s.turnID, TraceID: s.traceID,
-	}
-	if f.decode() {
-		e.AgentType, e.Step = row.Text(f.c.AgentType), f.c.Step
-	}
-	if s.run != nil {
-		e.RunID = s.run.row.RunID
-	}
-	if f.cfg.Show == nil {
-		e.Body = row.JSON(f.rec.Data)
-	} else if shown, ok := f.cfg.Show(f.rec); ok {
-		e.Body = row.JSON(shown.Data)
-	}
-	f.b.Events = append(f.b.Events, e)
 }
 
-// tree returns the state of the tree of a session, which is empty for one that is not known.
-func (f *Folder) tree(of chunk.Session) *tree {
+// deleted writes that the rows of the session are erased, and forgets it: with the root, the whole tree.
+func (f *Folder) deleted(s *session) {
+	f.gap(row.Gap{Reason: row.Deleted, ToSeq: new(int64(f.rec.Seq))})
+	last, epoch := s.last, s.epoch
+	s.reset()
+	s.last, s.epoch = last, epoch
+	if s.key.IsRoot() {
+		f.forgetOthers(s)
+	}
+}
+
+// restart writes what has not ended in a session that begins again, and forgets it: with the root, the whole tree.
+func (f *Folder) restart(s *session) {
+	s.forgetOpen()
+	s.reset()
+	if !s.key.IsRoot() {
+		return
+	}
+	for _, id := range slices.Sorted(maps.Keys(f.tree.sessions)) {
+		f.tree.sessions[id].forgetOpen()
+	}
+	f.forgetOthers(s)
+}
+
+func (f *Folder) forgetOthers(s *session) {
+	for id, other := range f.tree.sessions {
+		if other != s {
+			f.tree.bytes -= other.bytes
+			f.bytes -= other.bytes
+			delete(f.tree.sessions, id)
+		}
+	}
+}
+
+// treeOf returns the state of the tree of a session, which is empty for one that is not known.
+func (f *Folder) treeOf(of chunk.Session) *tree {
 	root := of.Tree()
 	if e := f.trees[root]; e != nil {
 		f.recent.MoveToFront(e)
@@ -187,10 +158,11 @@ func (f *Folder) tree(of chunk.Session) *tree {
 	return t
 }
 
-func (t *tree) session(key chunk.Session) *session {
+func (t *tree) session(f *Folder, key chunk.Session) *session {
 	s := t.sessions[key.ID]
 	if s == nil {
-		s = newSession(key)
+		s = &session{f: f, key: key}
+		s.reset()
 		t.sessions[key.ID] = s
 	}
 	return s
@@ -200,7 +172,7 @@ func (t *tree) session(key chunk.Session) *session {
 func (f *Folder) account(s *session) {
 	more := s.size() - s.bytes
 	s.bytes += more
-	f.t.bytes += more
+	f.tree.bytes += more
 	f.bytes += more
 	for f.bytes > f.cfg.Memory && f.recent.Len() > 1 {
 		was, _ := f.recent.Remove(f.recent.Back()).(*tree)

@@ -1,95 +1,305 @@
 package observe_test
 
 import (
+	"fmt"
+	"slices"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
 	"pgregory.net/rapid"
 
+	"github.com/tailrace/tailrace/chunk"
 	"github.com/tailrace/tailrace/internal/testkit/turntest"
+	"github.com/tailrace/tailrace/sink/internal/sinktest"
 	"github.com/tailrace/tailrace/sink/observe"
 	"github.com/tailrace/tailrace/sink/row"
 )
 
 var position = row.Position{Generation: 1, History: "dk3p9x0q1a2b"}
 
-// appendTo appends a record, after the records of the tree that the Folder does not know.
-func appendTo(f *observe.Folder, b *row.Batch, log turntest.Log, at int) {
-	if f.Missing(log[at]) {
-		f.Load(log[at].Session.Tree())
-		for i := range log[:at] {
-			f.Append(nil, log[i])
-		}
-	}
-	f.Append(b, log[at])
+// reader reads a log into a Folder, as a sink does.
+type reader struct {
+	*observe.Folder
+
+	log     sinktest.Log
+	deleted bool // the log has deleted what its cleanups remove
 }
 
-func rowsOf(cfg observe.Config, log turntest.Log) row.Batch {
+// append appends a record, after the records of its tree if the Folder does not know them.
+func (r *reader) append(b *row.Batch, at int) {
+	rec := r.log[at]
+	if r.Missing(rec) {
+		r.Load(rec.Session.Tree())
+		tree := sinktest.Tree(r.log, rec.Session, at)
+		if r.deleted {
+			tree = sinktest.Remaining(tree)
+		}
+		for _, earlier := range tree {
+			r.Append(nil, earlier)
+		}
+	}
+	r.Append(b, rec)
+}
+
+func rowsOf(cfg observe.Config, log sinktest.Log) row.Batch {
+	cfg.Position = position
 	var b row.Batch
 	f := observe.New(cfg)
-	for i := range log {
-		appendTo(f, &b, log, i)
+	for _, rec := range log {
+		f.Append(&b, rec)
 	}
 	return b
 }
 
-func logs() *rapid.Generator[turntest.Log] {
-	return turntest.Logs(turntest.Config{Turns: 3, SubAgents: true, Crashes: true, Reuse: true})
+// logs generates logs of workers, and logs that have more than workers write.
+func logs(c sinktest.Config) *rapid.Generator[sinktest.Log] {
+	c.Trees, c.Records = 2, 70
+	return rapid.OneOf(
+		turntest.Logs(turntest.Config{Turns: 3, SubAgents: true, Crashes: true, Reuse: true}),
+		sinktest.Logs(c), sinktest.Logs(c), sinktest.Logs(c),
+	).Filter(func(log sinktest.Log) bool { return len(log) > 0 })
 }
 
-// A Folder that forgets each session at once, or begins at any record, writes the rows of one that keeps all.
+var everything = sinktest.Config{Cleanups: true, Deleted: true, Expired: true, Hostile: true, Clocks: true}
+
+// A Folder that forgets each tree at once, or begins at any record, writes the rows of one that keeps all, also if the log has deleted what its cleanups remove. What such a log does not show
+// is left out, see known.
 func TestRowsAreAFunctionOfTheLog(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		log := logs().Draw(t, "log")
-		want := rowsOf(observe.Config{Position: position}, log)
-		forgets := rowsOf(observe.Config{Position: position, Memory: 1}, log)
+		log := logs(everything).Draw(t, "log")
+		deleted := rapid.Bool().Draw(t, "deleted")
+		want := known(rowsOf(observe.Config{}, log), deleted)
+		forgets, few := read(observe.Config{Memory: 1}, log, 0, deleted), read(observe.Config{Memory: 30_000}, log, 0, deleted)
 		if diff := cmp.Diff(want, forgets); diff != "" {
 			t.Fatalf("without memory:\n%s\n%s", diff, log)
 		}
-		cut := rapid.IntRange(0, len(log)).Draw(t, "cut")
-		var later row.Batch
-		f := observe.New(observe.Config{Position: position})
-		for i := cut; i < len(log); i++ {
-			appendTo(f, &later, log, i)
+		if diff := cmp.Diff(want, few); diff != "" {
+			t.Fatalf("with little memory:\n%s\n%s", diff, log)
 		}
-		after := row.Batch{}
-		from := int64(0)
-		if cut > 0 {
-			from = int64(log[cut-1].Seq)
-		}
-		for _, e := range want.Events {
-			if e.Seq > from {
-				after.Events = append(after.Events, e)
-			}
-		}
-		for _, o := range want.Observations {
-			if o.Seq > from {
-				after.Observations = append(after.Observations, o)
-			}
-		}
-		for _, g := range want.Gaps {
-			if g.Seq > from {
-				after.Gaps = append(after.Gaps, g)
-			}
-		}
-		if diff := cmp.Diff(after, later); diff != "" {
+		cut := rapid.IntRange(0, len(log)-1).Draw(t, "cut")
+		if diff := cmp.Diff(since(want, log[cut].Seq), read(observe.Config{}, log, cut, deleted)); diff != "" {
 			t.Fatalf("from record %d:\n%s\n%s", cut, diff, log)
 		}
 	})
 }
 
+// read returns the rows of the records from an index.
+func read(cfg observe.Config, log sinktest.Log, from int, deleted bool) (b row.Batch) {
+	cfg.Position = position
+	r := reader{Folder: observe.New(cfg), log: log, deleted: deleted}
+	for i := from; i < len(log); i++ {
+		r.append(&b, i)
+	}
+	return known(b, deleted)
+}
+
+// known leaves out what cannot be known from a log that has lost records.
+func known(b row.Batch, deleted bool) row.Batch {
+	b.Observations = slices.DeleteFunc(b.Observations, func(o row.Observation) bool { return o.Status == row.Unknown && o.EndTime == nil })
+	if len(b.Observations) == 0 {
+		b.Observations = nil
+	}
+	if !deleted {
+		return b
+	}
+	for i := range b.Observations {
+		b.Observations[i] = withoutCaller(b.Observations[i])
+		b.Observations[i].Incomplete = false // a removed beginning looks like a lost one
+	}
+	for i := range b.Events {
+		if e := &b.Events[i]; e.Session != e.Root {
+			e.TurnID, e.TraceID = "", ""
+		}
+	}
+	return b
+}
+
+// withoutCaller leaves out what the row of a sub-agent takes from its parent.
+func withoutCaller(o row.Observation) row.Observation {
+	if o.Session == o.SessionID {
+		return o
+	}
+	if o.Kind == row.Run {
+		o.ParentID, o.ParentSpanID = "", ""
+	}
+	o.TraceID, o.TurnID, o.Depth, o.UserID, o.UserIssuer = "", "", 0, "", ""
+	return o
+}
+
+// since returns the rows that were written at a record or later.
+func since(b row.Batch, seq chunk.Seq) (after row.Batch) {
+	for _, e := range b.Events {
+		if e.Seq >= int64(seq) {
+			after.Events = append(after.Events, e)
+		}
+	}
+	for _, o := range b.Observations {
+		if o.Seq >= int64(seq) {
+			after.Observations = append(after.Observations, o)
+		}
+	}
+	for _, g := range b.Gaps {
+		if g.Seq >= int64(seq) {
+			after.Gaps = append(after.Gaps, g)
+		}
+	}
+	return after
+}
+
 // Every record is a row, but for the pieces of texts.
 func TestEachRecordIsARow(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		log := logs().Draw(t, "log")
-		b := rowsOf(observe.Config{Position: position, Deltas: true}, log)
+		log := logs(everything).Draw(t, "log")
+		b := rowsOf(observe.Config{Deltas: true}, log)
 		if len(b.Events) != len(log) {
 			t.Fatalf("%d rows of %d records", len(b.Events), len(log))
 		}
 		for i, e := range b.Events {
-			if e.Seq != int64(log[i].Seq) || e.Type != string(log[i].Type) || string(e.Body) != string(log[i].Data) {
+			want := string(log[i].Data)
+			if _, err := log[i].Decode(); err != nil {
+				want = ""
+			}
+			if e.Seq != int64(log[i].Seq) || e.Type != string(log[i].Type) || string(e.Body) != want {
 				t.Fatalf("row %+v of record %+v", e, log[i])
 			}
 		}
+		without := slices.DeleteFunc(b.Events, func(e row.Event) bool {
+			c, _ := chunk.Decode([]byte(e.Body))
+			thought, complete := chunk.As[chunk.Thinking](c)
+			return e.Type == "text_delta" || e.Type == "tool_arg_stream_delta" || e.Type == "thinking" && (!complete || !thought.IsComplete)
+		})
+		if diff := cmp.Diff(without, rowsOf(observe.Config{}, log).Events, cmpopts.EquateEmpty()); diff != "" {
+			t.Fatal(diff)
+		}
 	})
+}
+
+// latest returns the rows that count: of each id the one with the highest sequence.
+func latest(b row.Batch) map[string]row.Observation {
+	out := map[string]row.Observation{}
+	for _, o := range b.Observations {
+		if was, ok := out[o.ID]; !ok || o.Seq >= was.Seq {
+			out[o.ID] = o
+		}
+	}
+	return out
+}
+
+// current returns the latest rows but for those that began in a removed range, or were erased.
+func current(b row.Batch) map[string]row.Observation {
+	rows := latest(b)
+	for id, o := range rows {
+		for _, g := range b.Gaps {
+			same := g.Tenant == o.Tenant && g.Root == o.Root && (g.Session == o.Session || g.Erases() && g.Session == g.Root)
+			removed := g.Reason == row.Removed && o.FirstSeq < g.Seq && (g.FromSeq == nil || *g.FromSeq <= o.FirstSeq) && g.FromOrdinal <= o.FirstOrdinal && o.FirstOrdinal <= g.ToOrdinal
+			if same && (removed || g.Erases() && o.Seq <= g.Seq) {
+				delete(rows, id)
+			}
+		}
+	}
+	return rows
+}
+
+// The rows that count are those of the log that remains after its cleanups. A call or a step that is open has a row only if it had ended before a cleanup. What a sub-agent takes from its parent
+// is as it was when its run began, so that is compared in root sessions only.
+func TestRowsOfTheRemainingLog(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		c := everything
+		c.Expired = false
+		log := logs(c).Draw(t, "log")
+		whole, remaining := current(rowsOf(observe.Config{}, log)), current(rowsOf(observe.Config{}, sinktest.Remaining(log)))
+		for id, o := range whole { // a wait that began in a record that stays, for a call that was removed
+			_, stays := whole[o.ParentID]
+			if _, ok := remaining[id]; !ok && !stays && (o.Kind == row.Approval || o.Kind == row.ClientTool) && o.Status != row.Waiting {
+				delete(whole, id)
+			}
+		}
+		if diff := cmp.Diff(modulo(remaining), modulo(whole)); diff != "" {
+			t.Fatalf("%s\n%s", diff, log)
+		}
+	})
+}
+
+// modulo leaves out what differs between the rows of a log and of the one that remains.
+func modulo(rows map[string]row.Observation) map[string]row.Observation {
+	for id, o := range rows {
+		if (o.Kind == row.Tool || o.Kind == row.Step) && o.EndTime == nil {
+			delete(rows, id)
+			continue
+		}
+		if o = withoutCaller(o); o.Kind == row.Run && o.Status == row.Running { // its sums are those at the time of the row
+			o.Steps, o.ToolCalls, o.FailedToolCalls, o.InputTokens, o.OutputTokens, o.CachedTokens, o.ReasoningTokens = nil, nil, nil, nil, nil, nil, nil
+			o.Cost, o.Currency, o.CostSource, o.FinishReason, o.LastOrdinal = nil, "", "", "", 0
+		}
+		o.Place, o.Incomplete = row.Place{Session: o.Session}, false
+		rows[id] = o
+	}
+	return rows
+}
+
+// Rows with one id are of one thing; parents exist, are of the right kind and in the same trace; each turn of a root session has one trace.
+func TestTracesAreTrees(t *testing.T) {
+	kinds := map[row.Kind][]row.Kind{
+		row.Run: {row.Tool}, row.Step: {row.Run}, row.Tool: {row.Step, row.Run}, row.Approval: {row.Tool}, row.ClientTool: {row.Tool},
+	}
+	rapid.Check(t, func(t *rapid.T) {
+		log := logs(sinktest.Config{Hostile: true, Clocks: true}).Draw(t, "log")
+		log = ended(log)
+		b := rowsOf(observe.Config{}, log)
+		rows, turns := latest(b), map[string]string{}
+		for _, o := range b.Observations {
+			if last := rows[o.ID]; last.Kind != o.Kind || last.Session != o.Session || last.FirstSeq != o.FirstSeq || last.Seq < o.Seq {
+				t.Fatalf("%+v and %+v", o, last)
+			}
+		}
+		for _, o := range rows {
+			if o.Status == row.Running || o.Status == row.Waiting || len(o.TraceID) != 32 || o.SpanID != o.ID[:16] || (o.Kind == row.Run) != (o.Attempts != nil) {
+				t.Fatalf("%+v\n%s", o, log)
+			}
+			if o.Session == o.SessionID {
+				key := o.TraceID + o.SessionID
+				if turn, ok := turns[key]; ok && turn != o.TurnID {
+					t.Fatalf("turns %q and %q have one trace", turn, o.TurnID)
+				}
+				turns[key] = o.TurnID
+			}
+			if o.ParentID == "" {
+				if o.Kind != row.Run || o.ParentSpanID != "" {
+					t.Fatalf("%+v has no parent", o)
+				}
+				continue
+			}
+			p, ok := rows[o.ParentID]
+			if !ok || !slices.Contains(kinds[o.Kind], p.Kind) || p.TraceID != o.TraceID || p.SpanID != o.ParentSpanID || p.FirstSeq > o.FirstSeq {
+				t.Fatalf("%+v\nhas the parent %+v\n%s", o, p, log)
+			}
+		}
+	})
+}
+
+// ended appends records with which all sessions end, and all their calls.
+func ended(log sinktest.Log) sinktest.Log {
+	last := map[chunk.Session]chunk.Record{}
+	for _, rec := range log {
+		rec.Epoch = max(rec.Epoch, last[rec.Session].Epoch)
+		last[rec.Session] = rec
+	}
+	seq := log[len(log)-1].Seq
+	for s, rec := range last {
+		for n := range 3 {
+			for _, body := range []chunk.Body{chunk.RunStarted{RunID: fmt.Sprintf("end-%d", n), Mode: "execute"}, chunk.StreamEnd{StreamID: s.ID}} {
+				c := chunk.Chunk{AgentID: s.ID, Timestamp: 1, Body: body}
+				data, err := c.AppendJSON(nil)
+				if err != nil {
+					panic(err) // both are valid
+				}
+				rec.Data = data
+				seq++
+				rec.Seq, rec.Ordinal, rec.Epoch, rec.Type = seq, rec.Ordinal+1, rec.Epoch+1, body.Type()
+				log = append(log, rec)
+			}
+		}
+	}
+	return log
 }

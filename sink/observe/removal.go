@@ -1,55 +1,188 @@
 package observe
 
 import (
-	"maps"
+	"cmp"
 	"slices"
 
 	"github.com/tailrace/tailrace/chunk"
 	"github.com/tailrace/tailrace/sink/row"
 )
 
-// truncated applies a cleanup: what began in the removed records is forgotten, and what ended there is open again.
-func (f *Folder) truncated(s *session, b chunk.Truncated) {
-	for _, r := range b.Removed {
-		f.b.Gaps = append(f.b.Gaps, row.Gap{Place: f.place, Reason: row.Removed, FromOrdinal: r.First, ToOrdinal: r.Last})
-	}
-	gone := func(o chunk.Ordinal) bool { return o > 0 && b.Removes(o) }
-	began := func(o *row.Observation) bool { return o != nil && gone(chunk.Ordinal(o.FirstOrdinal)) }
-	maps.DeleteFunc(s.calls, func(_ string, c *call) bool { return began(&c.row) })
-	if s.run != nil {
-		if s.run.step != nil && began(&s.run.step.row) {
-			s.run.step = nil
+// ranges are ranges of ordinals in their order, which neither touch nor overlap.
+type ranges []chunk.OrdinalRange
+
+// rangesOf returns the ranges that a record removes: of earlier records.
+func rangesOf(list []chunk.OrdinalRange, before chunk.Ordinal) (out ranges) {
+	sorted := slices.SortedFunc(slices.Values(list), func(a, b chunk.OrdinalRange) int { return cmp.Compare(a.First, b.First) })
+	for _, r := range sorted {
+		r = chunk.OrdinalRange{First: max(r.First, 1), Last: min(r.Last, int64(before)-1)}
+		if r.First > r.Last {
+			continue
 		}
-		s.run.marks = slices.DeleteFunc(s.run.marks, func(m mark) bool { return gone(m.ordinal) })
+		if n := len(out); n > 0 && r.First <= out[n-1].Last+1 {
+			out[n-1].Last = max(out[n-1].Last, r.Last)
+			continue
+		}
+		out = append(out, r)
 	}
-	for _, c := range slices.SortedFunc(maps.Values(s.calls), func(a, b *call) int { return int(a.row.FirstOrdinal - b.row.FirstOrdinal) }) {
-		f.undo(c, gone, began)
+	return out
+}
+
+func (r ranges) has(o chunk.Ordinal) bool {
+	i, found := slices.BinarySearchFunc(r, int64(o), func(r chunk.OrdinalRange, o int64) int { return cmp.Compare(r.First, o) })
+	return found || i > 0 && int64(o) <= r[i-1].Last
+}
+
+// remove applies a cleanup: the state becomes that of the remaining entries, and the rows that differ are written again.
+func (s *session) remove(b chunk.Truncated) {
+	removed := rangesOf(b.Removed, s.f.rec.Ordinal)
+	for _, r := range removed {
+		g := row.Gap{Reason: row.Removed, FromOrdinal: r.First, ToOrdinal: r.Last}
+		if b.FromSequence > 0 {
+			g.FromSeq = &b.FromSequence
+		}
+		s.f.gap(g)
+	}
+	first := s.firstOf(removed)
+	if first < 0 {
+		return
+	}
+	was := s.state
+	rest := s.rollBack(first)
+	s.quiet = true
+	for i := range rest {
+		if e := &rest[i]; e.remove(removed) {
+			s.push(*e)
+		}
+	}
+	s.quiet = false
+	s.writeChanges(was, removed)
+}
+
+// firstOf returns the index of the first entry that is removed, -1 for none.
+func (s *session) firstOf(removed ranges) int {
+	if len(removed) == 0 {
+		return -1
+	}
+	i, _ := slices.BinarySearchFunc(s.entries, removed[0].First, func(e entry, first int64) int { return cmp.Compare(int64(e.last), first) })
+	for ; i < len(s.entries); i++ {
+		if e := &s.entries[i]; slices.ContainsFunc(removed, func(r chunk.OrdinalRange) bool { return r.First <= int64(e.last) && int64(e.ordinal) <= r.Last }) {
+			return i
+		}
+	}
+	return -1
+}
+
+// rollBack sets the state back to one before an entry, and returns the entries since then.
+func (s *session) rollBack(entry int) []entry {
+	i := len(s.saved) - 1
+	for s.saved[i].entry > s.dropped+entry {
+		i--
+	}
+	to := s.saved[i]
+	if to.first == s.first {
+		for n := len(s.items) - 1; n >= len(to.items); n-- {
+			s.forgetCall(s.items[n])
+		}
+	}
+	moved := to.first != s.first
+	s.state = to.state
+	s.items = slices.Clone(to.items)
+	if moved {
+		s.indexCalls()
+	}
+	s.saved = s.saved[:i]
+	s.version++
+	s.live = 0
+	for _, it := range s.items {
+		if it.row != nil {
+			s.live++
+		}
+	}
+	s.shed = min(s.shed, to.entry)
+	rest := slices.Clone(s.entries[to.entry-s.dropped:])
+	s.entries = s.entries[:to.entry-s.dropped]
+	for i := range rest {
+		s.content -= rest[i].contentBytes()
+	}
+	return rest
+}
+
+// forgetCall makes the call with the id of it that began before it the latest one.
+func (s *session) forgetCall(it *item) {
+	switch {
+	case it.call == nil:
+	case it.call.before > 0:
+		s.byCall[it.call.key] = it.call.before
+	default:
+		delete(s.byCall, it.call.key)
 	}
 }
 
-// undo opens a call again whose outcome, or whose decision, was removed.
-func (f *Folder) undo(c *call, gone func(chunk.Ordinal) bool, began func(*row.Observation) bool) {
-	for _, w := range []*wait{&c.approval, &c.client} {
-		switch {
-		case began(w.row):
-			*w = wait{}
-		case gone(w.decidedAt):
-			w.decidedAt = 0
-			o := w.row
-			open(o)
-			o.Approved, o.DecidedAutomatically, o.Status = nil, nil, row.Waiting
-			f.emit(o)
+func (s *session) indexCalls() {
+	clear(s.byCall)
+	for n, it := range s.items {
+		if it.call != nil {
+			s.byCall[it.call.key] = ref(s.first + n + 1)
 		}
-	}
-	if gone(c.outcomeAt) {
-		c.outcomeAt = 0
-		open(&c.row)
-		f.emit(&c.row)
 	}
 }
 
-// open removes the end from a row.
-func open(o *row.Observation) {
-	o.Status, o.Level, o.StatusMessage, o.ErrorCode = row.Running, levelDefault, "", ""
-	o.EndTime, o.DurationMS, o.Output, o.OutputBytes = nil, nil, "", nil
+// remove removes records from e, and reports whether something remains.
+func (e *entry) remove(removed ranges) bool {
+	if e.pieces == nil || e.ordinal == e.last {
+		return !removed.has(e.ordinal)
+	}
+	left, o, first := &pieces{}, e.ordinal, chunk.Ordinal(0)
+	for shown, size := range e.pieces.each {
+		if !removed.has(o) {
+			left.add(shown, size)
+			e.last = o
+			if first == 0 {
+				first = o
+			}
+		}
+		o++
+	}
+	e.ordinal, e.pieces = first, left
+	return first > 0
+}
+
+// writeChanges writes the rows that differ from those of an earlier state.
+func (s *session) writeChanges(was state, removed ranges) {
+	n := 0
+	for was.first == s.first && n < min(len(was.items), len(s.items)) && was.items[n] == s.items[n] {
+		n++
+	}
+	before := make(map[string]*item, len(was.items)-n)
+	for _, it := range was.items[n:] {
+		before[it.id] = it
+	}
+	for _, it := range slices.Concat(s.trimmed, s.items[n:]) {
+		if it.row == nil {
+			continue
+		}
+		if old := before[it.id]; old == nil && it.written > 0 || old != nil && old.written != it.written {
+			s.f.emit(it)
+		}
+		delete(before, it.id)
+		if it.final {
+			s.release(it)
+		}
+	}
+	s.trimmed = nil
+	s.endVanished(was.items[n:], before, removed)
+}
+
+// endVanished writes the waits as unknown that began in a record that stays, such as stream_paused, for a call that was removed: readers do not leave out their rows.
+func (s *session) endVanished(items []*item, vanished map[string]*item, removed ranges) {
+	s.e = &entry{ordinal: s.f.rec.Ordinal, at: s.f.time()}
+	for _, it := range items {
+		if vanished[it.id] == it && it.row != nil && it.written > 0 && !removed.has(chunk.Ordinal(it.row.FirstOrdinal)) {
+			it = it.clone()
+			s.end(it, row.Unknown)
+			s.write(it)
+		}
+	}
+	s.e = nil
 }

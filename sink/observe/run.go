@@ -1,9 +1,6 @@
 package observe
 
 import (
-	"cmp"
-	"time"
-
 	"github.com/tailrace/tailrace/chunk"
 	"github.com/tailrace/tailrace/sink/row"
 )
@@ -14,253 +11,223 @@ const (
 	// Codes of the error with which a run fails.
 	codeAbandoned = "run_abandoned" // it was silent for too long
 	codeAborted   = "aborted"       // a user stopped it
-
-	failed      = row.Failed
-	interrupted = row.Interrupted
 )
 
-// run is a run of a session.
-type run struct {
-	row   row.Observation
-	ended bool // or suspended
-	step  *step
-	text  text // of the last step with a text
-	final *output
-	marks []mark // of its steps and calls so far
-}
-
-// output is the final output of a run.
-type output struct {
-	shown chunk.Value
-	size  int
-}
-
-func (o *output) bytes() int {
-	if o == nil {
-		return 0
-	}
-	return len(o.shown)
-}
-
-// mark is what a step or a call adds to the sums of its run.
-type mark struct {
-	ordinal     chunk.Ordinal // of its last record: the sums are without it if a cleanup removes that
-	usage       *usage        // of a step
-	call, fails bool
+// runState is what only a run has.
+type runState struct {
+	interrupted bool   // it may be resumed
+	text        *value // the last one
+	final       *value // output
+	sums        usage
+	mixed       bool // costs of several currencies have no sum
+	steps       int64
+	calls       int64 // that ended in this run
+	failedCalls int64
 }
 
 // runStarted begins a run, or continues the present one: with the same id, a takeover.
-func (f *Folder) runStarted(s *session, b chunk.RunStarted) {
-	same := s.run != nil && s.run.row.RunID == row.Text(b.RunID)
-	opens := s.turn == 0 || !same && (b.Mode == modeExecute || len(b.Input) > 0)
-	s.agentType = row.Text(f.c.AgentType)
-	f.endStep(s, interrupted)
+func (s *session) runStarted(b chunk.RunStarted) {
+	id := row.Text(b.RunID)
+	same := s.turn > 0 && s.at(s.run).row.RunID == id
+	opens := s.turn == 0 || !same && (b.Mode == modeExecute || s.e.flag)
+	s.endStep(row.Interrupted)
 	if opens {
-		s.turn++
-		f.endOldCalls(s)
+		if s.turn > 0 {
+			s.takeRunText(s.own(s.run)) // it is in entries that are dropped
+		}
+		s.save(true)
 	}
 	if same {
-		r := s.run
-		r.row.Attempts = new(*r.row.Attempts + 1)
-		f.reopen(s)
+		s.phase = active
+		it := s.edit(s.run)
+		it.row.Attempts = new(*it.row.Attempts + 1)
+		s.continueRun(it)
 		return
 	}
-	f.superseded(s)
-	s.run = nil
-	f.callerOf(s, b)
+	s.supersede()
+	s.retire(s.run)
 	if opens {
-		s.openTurn(f.rec, b.RunID)
+		s.incomplete = s.incomplete && b.Mode != modeExecute && !s.e.flag
+		s.openTurn()
 	}
-	r := &run{row: f.newRow(s, row.Run, "AGENT", f.c.AgentType, "")}
-	r.row.RunID, r.row.Mode = row.Text(b.RunID), row.Text(b.Mode)
-	r.row.ParentID, r.row.ParentSpanID = s.parent.id, s.parent.spanID
-	r.row.Attempts = new(int64(1))
-	r.row.Model, r.row.Provider = textOf(b.Model), textOf(b.Provider)
-	if c := f.content(); c != nil {
-		if shown, ok := chunk.As[chunk.RunStarted](*c); ok && len(shown.Input) > 0 {
-			f.setMessages(&r.row, shown)
-		}
-		r.row.Metadata = metadata(c.Extra)
-	}
-	s.run = r
-	f.sums(r)
-	f.reopen(s)
+	s.newRun(id, b, opens)
+	it := s.at(s.run)
+	it.row.Mode, it.row.Model, it.row.Provider = row.Text(b.Mode), textOf(b.Model), textOf(b.Provider)
+	it.in = s.e.value
+	s.write(it)
 }
 
-// setMessages sets the messages of the user as the input of a run.
-func (f *Folder) setMessages(o *row.Observation, shown chunk.RunStarted) {
-	list := messagesOf(f.rec.Data)
-	size := len(list)
-	if f.cfg.Show != nil {
-		if rec, ok := f.cfg.Show(f.rec); ok {
-			list = messagesOf(rec.Data)
-		}
-	}
-	if len(shown.Input) > 0 {
-		setInput(o, list, size)
-	}
+// importRun begins a run without a run_started: of an import, or the log has lost it.
+func (s *session) importRun() {
+	s.save(true)
+	s.openTurn()
+	meta := s.e.meta
+	s.e.meta = ""
+	s.newRun("", chunk.RunStarted{}, true)
+	s.e.meta = meta
+	s.write(s.at(s.run))
 }
 
-// messagesOf returns the member input of a run_started.
-func messagesOf(data []byte) chunk.Value {
-	var m chunk.Members
-	if err := m.Read(data); err != nil {
-		return nil
-	}
-	return m.Get("input")
+// openTurn begins a turn. The calls of the turn before the last one end with it: no record completes them.
+func (s *session) openTurn() {
+	s.turn++
+	s.interruptCalls(s.turn - 2)
+	s.trim()
 }
 
-// callerOf sets who requested the run: the parent and its user in the session of a sub-agent.
-func (f *Folder) callerOf(s *session, b chunk.RunStarted) {
-	if b.By != nil {
+// newRun adds a run. That of a sub-agent has the turn and the user of the parent.
+func (s *session) newRun(id string, b chunk.RunStarted, opens bool) {
+	e, c := s.e, s.e.caller
+	if b.By != nil || opens {
 		s.owner = b.By
 	}
-	if b.Parent == nil {
-		return
+	if c != nil && c.owner != nil {
+		s.owner = c.owner
 	}
-	s.parent = parent{session: row.Text(b.Parent.SessionID), call: row.Text(b.Parent.CallID), depth: 1}
-	p := f.t.sessions[b.Parent.SessionID]
-	if p == nil {
-		return
+	changes := b.Parent != nil && (!c.parent.of(s.parent) || opens && c.parent.id != "") // else the call is the same, and may have ended before the sub-agent
+	if changes {
+		s.parent = c.parent
 	}
-	s.parent.depth = p.parent.depth + 1
-	s.owner = cmp.Or(p.owner, s.owner)
-	if p.turnID != "" {
-		s.turnID, s.traceID = p.turnID, p.traceID
-	}
-	if c := p.calls[b.Parent.CallID]; c != nil && !c.ended() {
-		s.parent.id, s.parent.spanID = c.row.ID, c.row.SpanID
-	}
-}
-
-// openTurn begins a turn. Sub-agents have that of their parent.
-func (s *session) openTurn(rec chunk.Record, runID string) {
-	if s.parent.session == "" || s.turnID == "" {
-		s.turnID, s.traceID = row.Text(runID), hashOf("trace", rec, "")
-	}
-}
-
-// reopen makes the present run active, and writes its row.
-func (f *Folder) reopen(s *session) {
-	r := s.run
-	r.ended = false
-	r.row.Status, r.row.Level, r.row.StatusMessage, r.row.ErrorCode = row.Running, levelDefault, "", ""
-	r.row.EndTime, r.row.DurationMS = nil, nil
-	f.emit(&r.row)
-}
-
-// continued makes a run that waits active again.
-func (f *Folder) continued(s *session) {
-	if s.run != nil && s.run.ended && (s.run.row.Status == row.Suspended || s.run.row.Status == interrupted) {
-		f.reopen(s)
-	}
-}
-
-// endRun writes the row of the present run at its end.
-func (f *Folder) endRun(s *session, status row.Status) {
-	r := s.run
-	r.ended = true
-	f.end(&r.row, status)
-	f.sums(r)
 	switch {
-	case r.final != nil:
-		setOutput(&r.row, r.final.shown, r.final.size)
-	case len(r.text.bytes) > 0:
-		setOutput(&r.row, chunk.Value(quoted(string(r.text.bytes))), len(r.text.bytes))
-		r.row.ContentTruncated = r.row.ContentTruncated || r.text.cut
+	case changes && c.traceID != "", opens && c != nil && c.traceID != "" && s.parent.session == "":
+		s.turnID, s.traceID = c.turnID, c.traceID
+	case opens && (s.parent.session == "" || s.traceID == ""):
+		s.turnID, s.traceID = id, idOf(s.key, "trace", e, "")
 	}
-	f.emit(&r.row)
+	s.agentType, s.phase, s.run = e.agentType, active, 0
+	s.section = section{from: e.ordinal}
+	r, it := s.add(row.Run, "AGENT", e.agentType, "")
+	it.run = &runState{}
+	it.row.RunID, it.row.Attempts = id, new(int64(1))
+	it.row.ParentID, it.row.ParentSpanID = s.parent.id, s.parent.spanID
+	it.setSums()
+	s.run = r
 }
 
-// paused suspends the run. Its open calls that are not of sub-agents wait for the client.
-func (f *Folder) paused(s *session) {
-	if s.run == nil || s.run.ended {
-		return
-	}
-	f.endStep(s, interrupted)
-	for _, c := range s.openCalls() {
-		if c.turn == s.turn && c.hasInput && !c.delegated && !c.providerExecuted && !c.approved && !c.approval.open() {
-			f.await(s, c, &c.client, row.ClientTool, time.Time{})
+// applyRun applies the records of the course of a run, as projector/fold does.
+func (s *session) applyRun(body chunk.Body) {
+	it := s.at(s.run)
+	switch b := body.(type) {
+	case chunk.StreamPaused:
+		s.pause()
+	case chunk.StreamActive:
+		if s.phase == paused {
+			s.resume()
 		}
-	}
-	f.endRun(s, row.Suspended)
-}
-
-func (f *Folder) superseded(s *session) {
-	if s.run != nil && !s.run.ended {
-		f.endRun(s, row.Superseded)
-	}
-}
-
-func (f *Folder) runInterrupted(s *session) {
-	if s.run != nil && !s.run.ended {
-		f.endAll(s, interrupted)
-	}
-}
-
-// endAll ends the run, and with it what is open in it.
-func (f *Folder) endAll(s *session, status row.Status) {
-	f.endStep(s, interrupted)
-	for _, c := range s.openCalls() {
-		f.endCall(c, interrupted)
-	}
-	f.endRun(s, status)
-}
-
-// canEnd reports whether the run has not ended: a suspended one has not.
-func (s *session) canEnd() bool {
-	return s.run != nil && (!s.run.ended || s.run.row.Status == row.Suspended)
-}
-
-func (f *Folder) streamEnd(s *session, b chunk.StreamEnd) {
-	if !s.canEnd() {
-		return
-	}
-	if b.FinalOutput != nil {
-		s.run.final = &output{size: len(*b.FinalOutput)}
-		if shown, ok := shownBody[chunk.StreamEnd](f); ok && shown.FinalOutput != nil {
-			s.run.final.shown = *shown.FinalOutput
+	case chunk.RunResumed:
+		if s.phase == paused && it.run.interrupted {
+			s.resume()
 		}
+	case chunk.RunInterrupted:
+		if s.phase == active {
+			s.phase = paused
+			s.edit(s.run).run.interrupted = true
+			s.endRun(row.Interrupted)
+		}
+	case chunk.ExecutorSuperseded:
+		s.supersede()
+	case chunk.StreamEnd:
+		s.streamEnd()
+	case chunk.StreamFailed:
+		s.streamFailed(b)
 	}
-	f.endAll(s, row.Completed)
 }
 
-func (f *Folder) streamFailed(s *session, b chunk.StreamFailed) {
-	if f.rec.IsDeletion() {
-		f.deleted(s)
+// continueRun makes the present run active, and writes its row.
+func (s *session) continueRun(it *item) {
+	it.run.interrupted = false
+	it.row.Status, it.row.Level, it.row.StatusMessage, it.row.ErrorCode = row.Running, levelDefault, "", ""
+	it.row.EndTime, it.row.DurationMS, it.out = nil, nil, nil
+	s.write(it)
+}
+
+func (s *session) resume() {
+	s.phase = active
+	s.continueRun(s.edit(s.run))
+}
+
+// supersede ends the run because another one, or another executor, takes its place. Its calls may still end.
+func (s *session) supersede() {
+	if it := s.at(s.run); it != nil && it.row.Status == row.Running {
+		s.closeRun(row.Superseded)
+	}
+}
+
+// pause suspends the run. Its open calls that are not of sub-agents wait for the client.
+func (s *session) pause() {
+	if s.phase == closed {
 		return
 	}
-	if !s.canEnd() {
+	s.phase = paused
+	s.endStep(row.Interrupted)
+	s.awaitClients()
+	if s.at(s.run).row.Status == row.Running {
+		s.closeRun(row.Suspended)
+	}
+}
+
+func (s *session) streamEnd() {
+	if s.phase == closed {
 		return
 	}
-	status, code := failed, ""
+	it := s.edit(s.run)
+	if s.e.value != nil {
+		it.run.final = s.e.value
+	}
+	if it.run.interrupted { // it may be resumed
+		s.phase = paused
+		s.endRun(row.Interrupted)
+		return
+	}
+	s.phase = closed
+	s.endRun(row.Completed)
+}
+
+func (s *session) streamFailed(b chunk.StreamFailed) {
+	if s.phase == closed {
+		return
+	}
+	s.phase = closed
+	status, code := row.Failed, ""
 	if b.ErrorDetail != nil {
-		code = textOf(b.ErrorDetail.Code)
+		code = orEmpty(b.ErrorDetail.Code)
 	}
 	switch code {
 	case codeAbandoned:
 		status = row.Abandoned
 	case codeAborted:
-		status = interrupted
+		status = row.Interrupted
 	}
-	shown, _ := shownBody[chunk.StreamFailed](f)
-	fail(&s.run.row, shown.Error, code)
-	if status == interrupted {
-		s.run.row.Level = levelDefault
+	it := s.edit(s.run)
+	fail(it.row, s.e.text, code)
+	if status == row.Interrupted {
+		it.row.Level = levelDefault
 	}
-	f.endAll(s, status)
+	s.endRun(status)
 }
 
-// deleted writes that the rows of the session are erased, and forgets it.
-func (f *Folder) deleted(s *session) {
-	f.b.Gaps = append(f.b.Gaps, row.Gap{Place: f.place, Reason: row.Deleted, ToSeq: new(int64(f.rec.Seq))})
-	s.reset()
-	s.last, s.epoch = f.rec.Ordinal, f.rec.Epoch
+// endRun ends the run, and with it what is open in its turn.
+func (s *session) endRun(status row.Status) {
+	s.endStep(row.Interrupted)
+	s.interruptCalls(s.turn)
+	s.closeRun(status)
 }
 
-func textOf(s *string) string {
-	if s == nil {
-		return ""
+// closeRun writes the row of the run at its end.
+func (s *session) closeRun(status row.Status) {
+	it := s.edit(s.run)
+	s.takeRunText(it)
+	s.end(it, status)
+	if it.out = it.run.final; it.out == nil {
+		it.out = it.run.text
 	}
-	return row.Text(*s)
+	s.write(it)
+}
+
+// takeRunText makes the text since the last step the text of the run.
+func (s *session) takeRunText(it *item) {
+	if text, of, ok := s.takeText(); ok {
+		it.run.text = &value{json: quoted(text), size: of.size, cut: of.cut}
+		it.sign(uint64(of.size))
+	}
 }

@@ -1,51 +1,85 @@
 package observe
 
 import (
-	"crypto/sha256"
-	"encoding/hex"
-	"fmt"
+	"slices"
 
 	"github.com/tailrace/tailrace/chunk"
 	"github.com/tailrace/tailrace/sink/row"
 )
 
-// session is the state of a session.
+// session is the state of a session: the fold of its entries. The entries since the start of the previous turn are kept, with some earlier states, so that a cleanup
+// continues from the state before the first removed entry.
 type session struct {
-	key        chunk.Session
-	last       chunk.Ordinal
-	epoch      chunk.Epoch // highest
-	incomplete bool        // its beginning has left the log
-	bytes      int         // of the state, see account
+	state
 
+	f     *Folder
+	key   chunk.Session
+	last  chunk.Ordinal
+	epoch chunk.Epoch // highest
+	bytes int         // of the state, see account
+
+	byCall  map[string]ref // the latest call with an id
+	entries []entry
+	dropped int     // number of entries before those
+	saved   []saved // earlier states, oldest first; the first one is that before the first entry
+	version int     // of items: those of an earlier version are shared with an earlier state
+	content int     // bytes of the content of entries
+	shed    int     // number of entries, from the first record of the session, whose content was dropped
+
+	e       *entry  // that is being applied
+	quiet   bool    // rows are not written: the state is computed again
+	trimmed []*item // of turns before the previous one, while quiet
+}
+
+// state is what a cleanup sets back.
+type state struct {
+	phase           phase
 	turn            int // number of turns so far
 	turnID, traceID string
 	owner           *chunk.Principal // the client that requested the present run, or the run of the root
 	parent          parent
 	agentType       string
-
-	run   *run // the present one, or the last one
-	calls map[string]*call
+	incomplete      bool // the beginning of the turn has left the log
+	run, step       ref  // the latest run, and its open step
+	section         section
+	items           []*item // in the order in which they began
+	first           int     // number of items before those
+	live            int     // items with a row
 }
 
-func newSession(key chunk.Session) *session { return &session{key: key, calls: map[string]*call{}} }
+// phase is what may follow in a session.
+type phase int
+
+const (
+	closed phase = iota // no run, or the last one has ended
+	active
+	paused // waits, or was interrupted
+)
+
+// saved is a state before an entry.
+type saved struct {
+	state
+
+	entry int // its number
+	turn  bool
+}
+
+// The limits of the states and the content that a session keeps.
+const (
+	maxSaved    = 4       // states within a turn
+	minDistance = 32      // entries between two of them
+	maxKept     = 4 << 20 // bytes of content
+)
 
 // reset forgets everything but what account needs.
 func (s *session) reset() {
-	bytes := s.bytes
-	*s = *newSession(s.key)
-	s.bytes = bytes
+	*s = session{f: s.f, key: s.key, bytes: s.bytes, byCall: map[string]ref{}}
 }
 
-// parent is the call that a sub-agent runs for.
-type parent struct {
-	session, call string
-	id, spanID    string // of the row of the call, "" if it is not known
-	depth         int64  // of the sub-agent
-}
-
-// restarts reports whether the session begins again: its earlier records were deleted, or have expired before a writer that did not know them.
+// restarts reports whether the session begins again: its earlier records have left the log before a writer that did not know them. A record of a superseded writer,
+// which has a lower epoch, does not.
 func (s *session) restarts(rec chunk.Record) bool {
-	return s.last > 0 && rec.Ordinal <= s.last && (rec.Ordinal == 1 || rec.Type == chunk.TypeRunStarted || rec.Epoch > s.epoch)
+	return s.last > 0 && rec.Ordinal <= s.last && (rec.Ordinal == 1 || rec.Type == chunk.TypeRunStarted || rec.Epoch >= s.epoch)
 }
 
 // accept makes rec the last record.
@@ -56,87 +90,128 @@ func (s *session) accept(rec chunk.Record) {
 	s.last, s.epoch = rec.Ordinal, max(s.epoch, rec.Epoch)
 }
 
+// push adds an entry and applies it.
+func (s *session) push(e entry) {
+	if e.control && s.turn == 0 {
+		return
+	}
+	s.entries = append(s.entries, e)
+	s.content += e.contentBytes()
+	s.e = &s.entries[len(s.entries)-1]
+	s.apply()
+	s.e = nil
+	for s.content > maxKept && s.shed < s.dropped+len(s.entries) {
+		s.shed = max(s.shed, s.dropped)
+		s.content -= s.entries[s.shed-s.dropped].dropContent()
+		s.shed++
+	}
+}
+
+// apply changes the state by an entry.
+func (s *session) apply() {
+	started, isStart := s.e.body.(chunk.RunStarted)
+	switch {
+	case isStart:
+		s.runStarted(started)
+		return
+	case s.turn == 0:
+		s.importRun()
+	}
+	switch b := s.e.body.(type) {
+	case chunk.TextDelta:
+		s.output()
+		s.section.stored += len(s.e.pieces.text)
+		s.section.size += s.e.pieces.total
+	case chunk.Thinking, chunk.ToolArgStreamDelta:
+		s.output()
+	case chunk.StepStart:
+		s.stepStart(b)
+	case chunk.StepEnd:
+		s.stepEnd(b)
+	case chunk.Output:
+		s.edit(s.run).run.final = s.e.value
+	case chunk.StreamPaused, chunk.StreamActive, chunk.StreamEnd, chunk.StreamFailed, chunk.RunInterrupted, chunk.RunResumed, chunk.ExecutorSuperseded:
+		s.applyRun(b)
+	default:
+		s.applyCall(b)
+	}
+}
+
+// save keeps the state before the present entry.
+func (s *session) save(turn bool) {
+	now := saved{state: s.state, entry: s.dropped + len(s.entries) - 1, turn: turn}
+	now.items = slices.Clone(s.items)
+	s.saved = append(s.saved, now)
+	s.version++
+	inTurn := func(v saved) bool { return !v.turn }
+	n := 0
+	for _, v := range s.saved {
+		if inTurn(v) {
+			n++
+		}
+	}
+	if n > maxSaved {
+		i := slices.IndexFunc(s.saved, inTurn)
+		s.saved = slices.Delete(s.saved, i, i+1)
+	}
+}
+
+// isDue reports whether a state should be saved within the turn: seldom enough that its cost is small beside that of the entries.
+func (s *session) isDue() bool {
+	return s.dropped+len(s.entries)-s.saved[len(s.saved)-1].entry > minDistance+len(s.items)/8
+}
+
+// trim drops the entries, states and items from before the previous turn.
+func (s *session) trim() {
+	i, turns := len(s.saved), 0
+	for i > 0 && turns < 2 {
+		if i--; s.saved[i].turn {
+			turns++
+		}
+	}
+	if turns < 2 {
+		return
+	}
+	s.saved = slices.Delete(s.saved, 0, i)
+	from := s.saved[0]
+	for i := range s.entries[:from.entry-s.dropped] {
+		s.content -= s.entries[i].contentBytes()
+	}
+	s.entries = slices.Clone(s.entries[from.entry-s.dropped:])
+	s.e = &s.entries[len(s.entries)-1]
+	s.dropped = from.entry
+	old := from.first + len(from.items) - s.first
+	for n, it := range s.items[:old] {
+		if it.call != nil && s.byCall[it.call.key] == ref(s.first+n+1) {
+			delete(s.byCall, it.call.key)
+		}
+		if it.row != nil {
+			s.live--
+		}
+	}
+	if s.quiet {
+		s.trimmed = append(s.trimmed, s.items[:old]...)
+	}
+	s.items, s.first = slices.Clone(s.items[old:]), s.first+old
+}
+
 // size estimates the bytes of s.
 func (s *session) size() int {
-	const perSession, perCall, perRun, perMark = 600, 1500, 1500, 100
-	n := perSession + len(s.calls)*perCall
-	for _, c := range s.calls {
-		n += len(c.row.Input) + len(c.row.Output)
-	}
-	if s.run != nil {
-		n += perRun + len(s.run.marks)*perMark + len(s.run.row.Input) + len(s.run.row.Output) + len(s.run.text.bytes) + s.run.final.bytes()
-		if s.run.step != nil {
-			n += perRun + len(s.run.step.text.bytes) + len(s.run.step.calls)*perMark
-		}
+	const perSession, perItem, perRow, perEntry = 900, 150, 1200, 300
+	n := perSession + len(s.items)*perItem + s.live*perRow + len(s.entries)*perEntry + s.content
+	for i := range s.saved {
+		n += perSession/2 + 8*len(s.saved[i].items)
 	}
 	return n
 }
 
-// newRow returns the row of something that begins with the present record.
-func (f *Folder) newRow(s *session, kind row.Kind, typ, name, call string) row.Observation {
-	id := f.id(kind, call)
-	o := row.Observation{
-		ID: id, SpanID: id[:16], TraceID: s.traceID, Kind: kind, Type: typ, Name: row.Text(name), Level: levelDefault, StartTime: f.time(),
-		SessionID: row.Text(s.key.Root), AgentType: s.agentType, TurnID: s.turnID, Step: f.c.Step, Depth: s.parent.depth,
-		ParentSession: s.parent.session, ParentCallID: s.parent.call,
-		FirstSeq: int64(f.rec.Seq), FirstOrdinal: int64(f.rec.Ordinal), Incomplete: s.incomplete,
-	}
-	if s.owner != nil {
-		o.UserID = row.Text(s.owner.Subject)
-		if s.owner.Issuer != nil {
-			o.UserIssuer = row.Text(*s.owner.Issuer)
+// forgetOpen writes what has not ended as unknown: its records have left the log. When it ended is not known either.
+func (s *session) forgetOpen() {
+	s.e = &entry{ordinal: s.last}
+	for _, it := range s.items {
+		if it.row != nil && (it.row.Status == row.Running || it.row.Status == row.Waiting) {
+			it.row.Status = row.Unknown
+			s.write(it)
 		}
-	}
-	if s.run != nil {
-		o.RunID = s.run.row.RunID
-	}
-	return o
-}
-
-// The values of Observation.Level.
-const (
-	levelDefault = "DEFAULT"
-	levelError   = "ERROR"
-)
-
-// id returns the id of something that begins with the present record: 32 hex digits.
-func (f *Folder) id(kind row.Kind, call string) string {
-	return hashOf(string(kind), f.rec, call)
-}
-
-// hashOf returns 32 hex digits that name a record, in every reader and also after the log was restored.
-func hashOf(what string, rec chunk.Record, call string) string {
-	sum := sha256.Sum256(fmt.Appendf(nil, "%s\n%s\n%s\n%s\n%d\n%d\n%s", rec.Session.Tenant, rec.Session.Root, rec.Session.ID, what, rec.Ordinal, rec.Anchor(), call))
-	return hex.EncodeToString(sum[:16])
-}
-
-// emit adds the present version of a row.
-func (f *Folder) emit(o *row.Observation) {
-	o.Place, o.LastOrdinal = f.place, int64(f.rec.Ordinal)
-	f.b.Observations = append(f.b.Observations, *o)
-}
-
-// end sets the end of a row to the time of the present record.
-func (f *Folder) end(o *row.Observation, status row.Status) {
-	at := f.time()
-	o.Status, o.EndTime, o.DurationMS = status, &at, nil
-	if d := at.Sub(o.StartTime).Milliseconds(); d >= 0 {
-		o.DurationMS = &d
-	}
-}
-
-// fail sets the error of a row. The text is what the view shows of it.
-func fail(o *row.Observation, text, code string) {
-	o.Level, o.StatusMessage, o.ErrorCode = levelError, row.Text(text), row.Text(code)
-}
-
-// forgetOpen writes what has not ended as unknown: its records have left the log.
-func (f *Folder) forgetOpen(s *session) {
-	for _, c := range s.openCalls() {
-		f.endCall(c, row.Unknown)
-	}
-	f.endStep(s, row.Unknown)
-	if s.run != nil && !s.run.ended {
-		f.endRun(s, row.Unknown)
 	}
 }

@@ -1,236 +1,136 @@
 package observe
 
 import (
-	"encoding/json"
-	"math"
-	"strconv"
 	"time"
 
 	"github.com/tailrace/tailrace/chunk"
+	"github.com/tailrace/tailrace/internal/rawjson"
 	"github.com/tailrace/tailrace/sink/row"
 )
 
-// step is the open step of a run.
-type step struct {
-	row   row.Observation
-	text  text
+// stepState is what only a step has.
+type stepState struct {
 	calls []stepCall
+	bytes int // of calls in the output
 }
 
 // stepCall is a call in the output of a step.
-type stepCall struct {
-	ID   string `json:"id"`
-	Name string `json:"name"`
-}
-
-// usage are the tokens and the cost of a step; nil is unknown.
-type usage struct {
-	input, output, cached, written, reasoning *int64
-	cost                                      *row.Money
-	currency, source                          string
-}
+type stepCall struct{ id, name string }
 
 // stepStart begins a step. The work on it has begun at StartedAt, before the record was written with the first output.
-func (f *Folder) stepStart(s *session, b chunk.StepStart) {
-	if s.run == nil || s.run.ended {
-		return
+func (s *session) stepStart(b chunk.StepStart) {
+	if s.isDue() {
+		s.save(false)
 	}
-	f.endStep(s, row.Completed) // a writer that does not end steps
-	st := &step{row: f.newStep(s)}
-	if b.StartedAt != nil {
-		if at := time.UnixMilli(*b.StartedAt).UTC(); *b.StartedAt > 0 && !at.After(st.row.StartTime) {
-			st.row.StartTime = at
+	s.endStep(row.Completed) // a writer that does not end steps
+	s.takeRunText(s.edit(s.run))
+	o := s.newStep().row
+	if b.StartedAt != nil && *b.StartedAt > 0 {
+		if at := time.UnixMilli(*b.StartedAt).UTC(); !at.After(o.StartTime) {
+			o.StartTime = at
 		}
 	}
-	s.run.step = st
 }
 
-func (f *Folder) newStep(s *session) row.Observation {
-	o := f.newRow(s, row.Step, "GENERATION", "step", "")
-	o.ParentID, o.ParentSpanID = s.run.row.ID, s.run.row.SpanID
-	o.Model, o.Provider = s.run.row.Model, s.run.row.Provider
-	if c := f.content(); c != nil {
-		o.Metadata = metadata(c.Extra)
-	}
-	return o
+func (s *session) newStep() *item {
+	run := s.at(s.run).row
+	r, it := s.add(row.Step, "GENERATION", "step", "")
+	it.step = &stepState{}
+	it.row.ParentID, it.row.ParentSpanID, it.row.Model, it.row.Provider = run.ID, run.SpanID, run.Model, run.Provider
+	s.step = r
+	return it
+}
+
+// awaitsOutput reports whether the next output is the first one of the open step.
+func (s *session) awaitsOutput() bool {
+	it := s.at(s.step)
+	return it != nil && it.row.CompletionStartTime == nil
 }
 
 // output notes the time of the first output of a step.
-func (f *Folder) output(s *session) {
-	if s.run == nil || s.run.step == nil || s.run.step.row.CompletionStartTime != nil {
+func (s *session) output() {
+	if !s.awaitsOutput() {
 		return
 	}
-	o, at := &s.run.step.row, f.time()
+	at, o := s.e.at, s.edit(s.step).row
 	o.CompletionStartTime = &at
 	if d := at.Sub(o.StartTime).Milliseconds(); d >= 0 {
 		o.TimeToFirstTokenMS = &d
 	}
 }
 
-// addText adds a piece of text to the output of the step.
-func (f *Folder) addText(s *session, piece string) {
-	switch {
-	case s.run == nil:
-	case s.run.step != nil:
-		s.run.step.text.add(piece)
-	default:
-		s.run.text.add(piece)
-	}
-}
-
 // stepEnd ends the step. One without a start has no duration.
-func (f *Folder) stepEnd(s *session, b chunk.StepEnd) {
-	if s.run == nil || s.run.ended {
-		return
+func (s *session) stepEnd(b chunk.StepEnd) {
+	if s.step == 0 {
+		s.newStep()
 	}
-	if s.run.step == nil {
-		s.run.step = &step{row: f.newStep(s)}
-	}
-	o := &s.run.step.row
-	o.FinishReason = textOf(b.FinishReason)
+	run, o := s.edit(s.run), s.edit(s.step).row
+	o.FinishReason, o.RequestModel = textOf(b.FinishReason), textOf(b.RequestModel)
 	if b.Model != nil {
 		o.Model = textOf(b.Model)
 	}
-	o.RequestModel = textOf(b.RequestModel)
 	if b.Provider != nil {
 		o.Provider = textOf(b.Provider)
 	}
 	if o.Model != "" {
 		o.Name = o.Model
 	}
-	var u *usage
+	run.run.steps++
+	if o.FinishReason != "" {
+		run.row.FinishReason = o.FinishReason
+	}
 	if b.Usage != nil {
-		u = f.usageOf(o, *b.Usage)
+		u := s.usageOf(o, *b.Usage)
 		u.set(o)
+		run.run.add(&u)
 	}
-	f.endStep(s, row.Completed)
-	if u == nil {
-		u = &usage{}
+	run.setSums()
+	s.endStep(row.Completed)
+	s.rewriteEnded(run)
+}
+
+// rewriteEnded writes the row of a run again that has ended before a record that changes its sums.
+func (s *session) rewriteEnded(run *item) {
+	if run.row.Status != row.Running {
+		s.write(run)
 	}
-	s.run.marks = append(s.run.marks, mark{ordinal: f.rec.Ordinal, usage: u})
 }
 
 // endStep writes the row of the open step.
-func (f *Folder) endStep(s *session, status row.Status) {
-	if s.run == nil || s.run.step == nil {
+func (s *session) endStep(status row.Status) {
+	if s.step == 0 {
 		return
 	}
-	st := s.run.step
-	s.run.step = nil
-	f.end(&st.row, status)
-	if len(st.text.bytes) > 0 {
-		s.run.text = st.text
+	it := s.edit(s.step)
+	s.step = 0
+	s.end(it, status)
+	text, of, ok := s.takeText()
+	if ok {
+		it.sign(uint64(of.size))
+		run := s.edit(s.run)
+		run.run.text = &value{json: quoted(text), size: of.size, cut: of.cut}
+		run.sign(uint64(of.size))
 	}
-	if len(st.text.bytes)+len(st.calls) > 0 {
-		out := struct {
-			Text  string     `json:"text,omitempty"`
-			Calls []stepCall `json:"calls,omitempty"`
-		}{string(st.text.bytes), st.calls}
-		if value, err := json.Marshal(out); err == nil {
-			setOutput(&st.row, value, len(value))
+	if ok || len(it.step.calls) > 0 {
+		it.out = &value{json: it.step.output(text), size: of.size, cut: of.cut}
+		if len(it.out.json) > maxContent+maxContent/2 {
+			it.out.json, it.out.cut = "", true
 		}
 	}
-	st.row.ContentTruncated = st.row.ContentTruncated || st.text.cut
-	f.emit(&st.row)
+	s.finish(it)
 }
 
-// usageOf returns the tokens and the cost of a step. A cost that the provider has reported wins over that of the list.
-func (f *Folder) usageOf(o *row.Observation, u chunk.Usage) *usage {
-	out := &usage{
-		input: tokens(&u.InputTokens), output: tokens(&u.OutputTokens), cached: tokens(u.CachedTokens), written: tokens(u.CacheWriteTokens),
-		reasoning: tokens(u.ReasoningTokens),
+// output returns the text and the calls of a step.
+func (st *stepState) output(text []byte) row.JSON {
+	o := rawjson.Begin(nil)
+	if len(text) > 0 {
+		o.Bytes("text", text)
 	}
-	if u.Cost != nil {
-		if m, ok := row.ParseMoney(*u.Cost); ok {
-			out.cost, out.currency, out.source = &m, "USD", "reported"
-			if u.Currency != nil {
-				out.currency = textOf(u.Currency)
-			}
-			return out
-		}
-	}
-	if f.cfg.Price != nil && o.Model != "" {
-		m, currency, ok := f.cfg.Price(Priced{
-			Model: o.Model, Provider: o.Provider, At: f.time(), Input: *out.input, Output: *out.output, Cached: orZero(out.cached), Written: orZero(out.written),
-		})
-		if ok {
-			out.cost, out.currency, out.source = &m, currency, "list"
-		}
-	}
-	return out
-}
-
-func (u *usage) set(o *row.Observation) {
-	o.InputTokens, o.OutputTokens, o.CachedTokens, o.CacheWriteTokens, o.ReasoningTokens = u.input, u.output, u.cached, u.written, u.reasoning
-	o.Cost, o.Currency, o.CostSource = u.cost, u.currency, u.source
-}
-
-// tokens returns a number of tokens: not negative, without a fraction, at most what JavaScript represents exactly; nil for none.
-func tokens(n *chunk.Number) *int64 {
-	if n == nil {
-		return nil
-	}
-	const most = 1<<53 - 1
-	v, err := strconv.ParseFloat(string(*n), 64)
-	if err != nil && !math.IsInf(v, 0) || math.IsNaN(v) {
-		v = 0
-	}
-	return new(int64(min(max(v, 0), most)))
-}
-
-func orZero(n *int64) int64 {
-	if n == nil {
-		return 0
-	}
-	return *n
-}
-
-// sums sets what the steps and calls of a run add up to.
-func (f *Folder) sums(r *run) {
-	var sum usage
-	var steps, calls, fails int64
-	mixed := false
-	for _, m := range r.marks {
-		if m.call {
-			calls++
-			if m.fails {
-				fails++
-			}
-			continue
-		}
-		steps++
-		add(&sum.input, m.usage.input)
-		add(&sum.output, m.usage.output)
-		add(&sum.cached, m.usage.cached)
-		add(&sum.written, m.usage.written)
-		add(&sum.reasoning, m.usage.reasoning)
-		if m.usage.cost == nil {
-			continue
-		}
-		mixed = mixed || sum.cost != nil && (sum.currency != m.usage.currency)
-		if sum.cost == nil {
-			sum.source = m.usage.source
-		} else if sum.source != m.usage.source {
-			sum.source = ""
-		}
-		add(&sum.cost, m.usage.cost)
-		sum.currency = m.usage.currency
-	}
-	if mixed { // amounts of several currencies have no sum
-		sum.cost, sum.currency, sum.source = nil, "", ""
-	}
-	sum.set(&r.row)
-	r.row.Steps, r.row.ToolCalls, r.row.FailedToolCalls = &steps, &calls, &fails
-}
-
-// add adds n to a sum that is nil before the first one.
-func add[N ~int64](sum **N, n *N) {
-	if n == nil {
-		return
-	}
-	if *sum == nil {
-		*sum = new(*n)
-		return
-	}
-	**sum += *n
+	o.List("calls", len(st.calls), func(dst []byte, i int) []byte {
+		call := rawjson.Begin(dst)
+		call.String("id", st.calls[i].id)
+		call.String("name", st.calls[i].name)
+		return call.End()
+	})
+	return row.JSON(o.End())
 }

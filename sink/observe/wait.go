@@ -1,122 +1,158 @@
 package observe
 
 import (
-	"encoding/json"
-	"time"
-
 	"github.com/tailrace/tailrace/chunk"
+	"github.com/tailrace/tailrace/internal/rawjson"
 	"github.com/tailrace/tailrace/sink/row"
 )
 
+func (s *session) isOpenWait(r ref) bool {
+	it := s.at(r)
+	return it != nil && !it.final
+}
+
 // approvalRequest begins the wait for a decision about a call. A rule that decides by itself is no wait before it has decided.
-func (f *Folder) approvalRequest(s *session, b chunk.ToolApprovalRequest, in *input) {
-	c := f.callStarts(s, b.ToolCallID, b.ToolName, in)
-	if c == nil || b.IsAutomatic != nil && *b.IsAutomatic {
+func (s *session) approvalRequest(b chunk.ToolApprovalRequest) {
+	r := s.callStarts(b.ToolCallID, b.ToolName)
+	s.setInput(r)
+	if r == 0 || b.IsAutomatic != nil && *b.IsAutomatic {
 		return
 	}
-	f.await(s, c, &c.approval, row.Approval, deadlineOf(f.c.Extra))
+	c := s.edit(r).call
+	c.approved = false
+	if s.isOpenWait(c.client) {
+		s.endWait(c.client, row.Unknown)
+	}
+	s.await(r, row.Approval)
 }
 
 // approvalResponse ends the wait for a decision. A denial is the outcome of the call.
-func (f *Folder) approvalResponse(s *session, b chunk.ToolApprovalResponse) {
-	c := f.callOf(s, b.ToolCallID, b.ToolName)
-	if c == nil {
+func (s *session) approvalResponse(b chunk.ToolApprovalResponse) {
+	r := s.callEnds(b.ToolCallID, b.ToolName)
+	if r == 0 {
 		return
 	}
+	it := s.edit(r)
 	automatic := b.IsAutomatic != nil && *b.IsAutomatic
-	if !c.approval.open() && automatic {
-		c.approval = wait{row: f.newWait(s, c, row.Approval)}
+	asked := s.isOpenWait(it.call.approval)
+	if !asked && automatic {
+		it.call.approval = s.newWait(it, row.Approval)
 	}
-	shown, _ := shownBody[chunk.ToolApprovalResponse](f)
-	status, reason := row.Completed, ""
-	if shown.Reason != nil {
-		reason = *shown.Reason
-	}
+	status := row.Completed
 	if !b.Approved {
 		status = row.Denied
 	}
-	if w := &c.approval; w.open() {
-		w.row.Approved, w.row.DecidedAutomatically = new(b.Approved), new(automatic)
-		w.row.StatusMessage = row.Text(reason)
-		f.endWait(w, status)
+	if w := it.call.approval; s.isOpenWait(w) {
+		wait := s.edit(w)
+		wait.row.Approved, wait.row.DecidedAutomatically = new(b.Approved), new(automatic)
+		wait.out = decision(b.Approved, s.e.text)
+		s.endWait(w, status)
 	}
-	c.approved = b.Approved && !automatic
-	if !b.Approved {
-		f.outcome(s, outcome{id: b.ToolCallID, tool: b.ToolName, status: row.Denied, text: reason})
+	if s.isOpenWait(it.call.client) {
+		s.endWait(it.call.client, row.Unknown)
+	}
+	if it.call.approved = asked && b.Approved; !b.Approved {
+		s.outcome(r, row.Denied, "")
+		return
+	}
+	if it.row.Status == row.Waiting {
+		it.row.Status = row.Running
 	}
 }
 
-// suspended begins the waits of a runtime that stays alive: the calls are those in its payload.
-func (f *Folder) suspended(s *session, b chunk.SuspensionMarker) {
-	var payload struct {
-		ToolCallIDs []string        `json:"toolCallIds"`
-		Deadline    json.RawMessage `json:"deadline"`
-	}
-	if err := json.Unmarshal(b.Payload, &payload); err != nil {
-		return
-	}
-	for _, id := range payload.ToolCallIDs {
-		f.awaitClient(s, id, momentOf(chunk.Value(payload.Deadline)))
+// decision returns the output of an approval.
+func decision(approved bool, reason string) *value {
+	o := rawjson.Begin(nil)
+	o.Bool("approved", approved)
+	o.Text("reason", reason)
+	out := o.End()
+	return valueOf(out, len(out))
+}
+
+// awaitClients begins the waits of a pause: for the calls of the turn that neither a worker nor a sub-agent runs.
+func (s *session) awaitClients() {
+	for n, it := range s.items {
+		if it.row == nil || it.call == nil {
+			continue
+		}
+		if c := it.call; c.turn == s.turn && !c.ended && c.hasInput && !c.approved && !c.server && !it.isSubagent() && !s.isOpenWait(c.approval) {
+			s.await(ref(s.first+n+1), row.ClientTool)
+		}
 	}
 }
 
 // awaitClient begins the wait for a client that runs a call, unless the call waits for a decision.
-func (f *Folder) awaitClient(s *session, id string, deadline time.Time) {
-	if c := s.calls[id]; c != nil && !c.ended() && !c.approval.open() {
-		f.await(s, c, &c.client, row.ClientTool, deadline)
+func (s *session) awaitClient(id string) {
+	if it := s.openCall(id); it != nil && !s.isOpenWait(it.call.approval) {
+		s.await(s.byCall[id], row.ClientTool)
 	}
 }
 
 // await begins a wait, or changes its deadline.
-func (f *Folder) await(s *session, c *call, w *wait, kind row.Kind, deadline time.Time) {
-	same := w.open() && (deadline.IsZero() || w.row.Deadline != nil && w.row.Deadline.Equal(deadline))
-	if same {
-		return
+func (s *session) await(r ref, kind row.Kind) {
+	it, deadline := s.edit(r), s.e.deadline
+	w := &it.call.client
+	if kind == row.Approval {
+		w = &it.call.approval
 	}
-	if !w.open() {
-		*w = wait{row: f.newWait(s, c, kind)}
+	if s.isOpenWait(*w) {
+		if was := s.at(*w).row.Deadline; deadline.IsZero() || was != nil && was.Equal(deadline) {
+			return
+		}
+	} else {
+		*w = s.newWait(it, kind)
 	}
+	it.row.Status = row.Waiting
+	if it.row.EndTime != nil { // its run was interrupted
+		it.row.EndTime, it.row.DurationMS = nil, nil
+		s.write(it)
+	}
+	wait := s.edit(*w)
 	if !deadline.IsZero() {
-		w.row.Deadline = &deadline
+		wait.row.Deadline = &deadline
 	}
-	f.emit(w.row)
+	s.write(wait)
 }
 
-func (f *Folder) newWait(s *session, c *call, kind row.Kind) *row.Observation {
-	o := f.newRow(s, kind, "SPAN", string(kind)+" "+c.row.ToolName, c.row.ToolCallID)
-	o.ParentID, o.ParentSpanID, o.Status = c.row.ID, c.row.SpanID, row.Waiting
-	o.ToolName, o.ToolCallID, o.Step, o.Input, o.InputBytes = c.row.ToolName, c.row.ToolCallID, c.row.Step, c.row.Input, c.row.InputBytes
-	return &o
+func (s *session) newWait(call *item, kind row.Kind) ref {
+	c := call.row
+	r, it := s.add(kind, "SPAN", string(kind)+" "+c.ToolName, call.call.key)
+	o := it.row
+	o.TurnID, o.TraceID, o.ParentID, o.ParentSpanID = c.TurnID, c.TraceID, c.ID, c.SpanID // the call may be of the turn before
+	o.Status, o.ToolName, o.ToolCallID, o.Step, o.Metadata = row.Waiting, c.ToolName, c.ToolCallID, c.Step, ""
+	it.in = call.in
+	return r
 }
 
 // endWait writes the row of a wait at its end.
-func (f *Folder) endWait(w *wait, status row.Status) {
-	w.decidedAt = f.rec.Ordinal
-	f.end(w.row, status)
-	f.emit(w.row)
+func (s *session) endWait(r ref, status row.Status) {
+	it := s.edit(r)
+	s.end(it, status)
+	s.finish(it)
 }
 
 // endWaits ends the waits of a call with its outcome. An approval without a decision is unknown, unless the outcome is a denial.
-func (f *Folder) endWaits(c *call, out outcome) {
-	if w := &c.client; w.open() {
-		f.outcomeOfWait(w, out)
-		f.endWait(w, out.status)
+func (s *session) endWaits(call *item, status row.Status) {
+	if w := call.call.client; s.isOpenWait(w) {
+		s.setOutcome(w, call, status)
+		s.endWait(w, status)
 	}
-	if w := &c.approval; w.open() {
-		f.outcomeOfWait(w, out)
-		if out.status == row.Denied {
-			w.row.Approved = new(false)
-			f.endWait(w, row.Denied)
+	if w := call.call.approval; s.isOpenWait(w) {
+		s.setOutcome(w, call, status)
+		if status != row.Denied {
+			s.endWait(w, row.Unknown)
 			return
 		}
-		f.endWait(w, row.Unknown)
+		s.edit(w).row.Approved = new(false)
+		s.endWait(w, row.Denied)
 	}
 }
 
-func (f *Folder) outcomeOfWait(w *wait, out outcome) {
-	if out.status != row.Completed {
-		fail(w.row, out.text, out.code)
+func (s *session) setOutcome(w ref, call *item, status row.Status) {
+	it := s.edit(w)
+	if status == row.Completed {
+		it.out = call.out
 		return
 	}
-	setOutput(w.row, out.shown, out.size)
+	it.row.Level, it.row.StatusMessage, it.row.ErrorCode = call.row.Level, call.row.StatusMessage, call.row.ErrorCode
 }

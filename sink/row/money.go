@@ -15,3 +15,6 @@ func ParseMoney(s string) (Money, bool) {
 	n, err := strconv.ParseInt(whole+part, 10, 64)
 	return Money(n), err == nil
 }
+
+// MaxMoney is the largest amount that stores accept.
+const MaxMoney Money = 1e18 - 1
