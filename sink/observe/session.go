@@ -31,7 +31,7 @@ type session struct {
 	trimmed []*item // of turns before the previous one, while quiet
 }
 
-// state is what a cleanup sets back.
+// state is the part that a cleanup restores.
 type state struct {
 	phase           phase
 	turn            int // number of turns so far

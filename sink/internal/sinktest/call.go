@@ -76,7 +76,7 @@ func (g *generator) approval() {
 	}
 }
 
-// subAgent starts a sub-agent for a call, or lets its parent go on.
+// subAgent starts a sub-agent for a call.
 func (g *generator) subAgent() {
 	const most = 6
 	if len(g.sessions) >= most {
