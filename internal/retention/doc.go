@@ -31,7 +31,7 @@
 //     and start the session again. Sub-agents that its open calls wait for are deleted before it.
 //  1. A last record is appended to the log by compare-and-set: stream_failed with the code session_deleted and a higher epoch. It fences the writer,
 //     which gets chunk.ErrFenced at its next chunk, and ends the streams of attached readers, which do not notice the removal of records that they have
-//     read. It expires after an hour.
+//     read. It expires after 48 hours, before the tombstone, so that a consumer of all records that was stopped reads it.
 //  2. A tombstone at that record replaces the snapshot head. From now on a request for the snapshot returns chunk.ErrUnknownSession.
 //  3. The log is purged up to the last record, then its dead letters and the inbox of its runs. A reader at an earlier position gets
 //     chunk.ErrTruncated, requests a snapshot and gets chunk.ErrUnknownSession.

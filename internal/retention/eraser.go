@@ -325,9 +325,10 @@ type deletion struct {
 	interrupted bool
 }
 
-// deletionRecordTTL is the time in which the record fences a writer that is stalled. It is long enough for every attached reader to get it, also through an edge
-// that has to reconnect.
-const deletionRecordTTL = stallTimeout
+// deletionRecordTTL is how long the record stays in the log, which may have a lower maximum age. It fences a writer that is stalled, and every attached reader gets
+// it, also through an edge that has to reconnect. A consumer of all records that was stopped for less reads it and deletes its copy. The tombstone stays longer: for
+// 72 hours, which begin with a sweep.
+const deletionRecordTTL = 48 * time.Hour
 
 // end appends the last record to the log, unless it is there already or the session does not exist.
 func (d *deletion) end(ctx context.Context) error {

@@ -47,6 +47,10 @@ func (s Snapshot) applyNext(rec chunk.Record) (Snapshot, error) {
 	if truncation, ok := c.Body.(chunk.Truncated); ok {
 		return s.applyTruncation(rec, truncation)
 	}
+	if failed, ok := c.Body.(chunk.StreamFailed); ok && (s.deleted || s.Position.Seq == 0) && failed.ErrorDetail.IsDeletion() {
+		// The log has nothing else of the session, or the session was deleted before: with the record alone it would be a session that failed.
+		return NewTombstone(s.Session, rec.Position(), rec.Epoch), nil
+	}
 	if s.WasDeleted() {
 		s = NewTombstone(s.Session, s.Position, s.Epoch)
 	}

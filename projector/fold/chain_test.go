@@ -80,7 +80,7 @@ func TestRecordAfterTheDeletion(t *testing.T) {
 			if err := f.Apply(record(t, int(f.Position().Ordinal)+1, body)); err != nil {
 				t.Fatalf("%s: %v", name, err)
 			}
-			if got := f.Snapshot().WasDeleted(); got != (body == chunk.Body(deletion)) {
+			if got := f.Snapshot().WasDeleted() || f.Snapshot().Deleted(); got != (body == chunk.Body(deletion)) {
 				t.Errorf("%s: deleted is %t after %T", name, got, body)
 			}
 		}
@@ -90,6 +90,24 @@ func TestRecordAfterTheDeletion(t *testing.T) {
 			t.Fatalf("%s: %v", name, err)
 		}
 		if got, want := f.Snapshot().AppendHead(nil), want.Snapshot().AppendHead(nil); !bytes.Equal(got, want) {
+			t.Errorf("%s: got %s, want %s", name, got, want)
+		}
+	}
+}
+
+// A deletion record of which the log has nothing before makes a tombstone, also if earlier records are missing, and if the session was deleted before.
+func TestDeletionRecordAlone(t *testing.T) {
+	code := chunk.CodeSessionDeleted
+	deletion := record(t, 9, chunk.StreamFailed{Error: "deleted", ErrorDetail: &chunk.ErrorDetail{Message: "deleted", Code: &code}})
+	lost := New(session)
+	lost.SkipGap(deletion, GapExpired)
+	for name, f := range map[string]*Folder{
+		"of an expired session": lost, "after a tombstone": From(NewTombstone(session, chunk.Position{Seq: 1, Ordinal: 8}, 1)),
+	} {
+		if err := f.Apply(deletion); err != nil {
+			t.Fatalf("%s: %v", name, err)
+		}
+		if got, want := f.Snapshot().AppendHead(nil), NewTombstone(session, deletion.Position(), deletion.Epoch).AppendHead(nil); !f.Snapshot().Deleted() || !bytes.Equal(got, want) {
 			t.Errorf("%s: got %s, want %s", name, got, want)
 		}
 	}
