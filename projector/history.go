@@ -16,6 +16,11 @@ import (
 // besides those of Snapshot: chunk.ErrUnknownSession if the session started later; a *chunk.TruncatedError if the log starts
 // too late. SnapshotAt does not check whether the log has reached the sequence.
 func (r *Reader) SnapshotAt(ctx context.Context, s chunk.Session, seq chunk.Seq) (fold.Snapshot, error) {
+	snap, err := r.snapshotAt(ctx, s, seq)
+	return snap, r.exceptDeleted(ctx, s, err)
+}
+
+func (r *Reader) snapshotAt(ctx context.Context, s chunk.Session, seq chunk.Seq) (fold.Snapshot, error) {
 	head, _, err := r.load(ctx, s)
 	if err != nil {
 		return fold.Snapshot{}, err
@@ -40,6 +45,21 @@ func (r *Reader) SnapshotAt(ctx context.Context, s chunk.Session, seq chunk.Seq)
 // SnapshotAtCheckpoint returns the fold of s through the record that saved a checkpoint, the first one if there are several. It
 // folds the log from its first record. Errors, besides those of SnapshotAt: chunk.ErrUnknownCheckpoint.
 func (r *Reader) SnapshotAtCheckpoint(ctx context.Context, s chunk.Session, id string) (fold.Snapshot, error) {
+	snap, err := r.snapshotAtCheckpoint(ctx, s, id)
+	return snap, r.exceptDeleted(ctx, s, err)
+}
+
+// exceptDeleted returns err. For records that have expired it is chunk.ErrUnknownSession if the log has only the deletion record, and the store no tombstone.
+func (r *Reader) exceptDeleted(ctx context.Context, s chunk.Session, err error) error {
+	if errors.Is(err, chunk.ErrTruncated) {
+		if _, now := r.Head(ctx, s); errors.Is(now, chunk.ErrUnknownSession) {
+			return now
+		}
+	}
+	return err
+}
+
+func (r *Reader) snapshotAtCheckpoint(ctx context.Context, s chunk.Session, id string) (fold.Snapshot, error) {
 	head, _, err := r.load(ctx, s)
 	if err != nil {
 		return fold.Snapshot{}, err

@@ -8,6 +8,8 @@ import (
 	"sync/atomic"
 	"testing"
 
+	"github.com/nats-io/nats.go/jetstream"
+
 	"github.com/tailrace/tailrace/chunk"
 	"github.com/tailrace/tailrace/internal/control"
 	"github.com/tailrace/tailrace/internal/jssnapshots"
@@ -15,6 +17,7 @@ import (
 	"github.com/tailrace/tailrace/internal/retention"
 	"github.com/tailrace/tailrace/internal/testkit/natstest"
 	"github.com/tailrace/tailrace/projector/fold"
+	"github.com/tailrace/tailrace/subjects"
 )
 
 // delegating is an agent that calls the agent "helper" and reports its result.
@@ -109,10 +112,10 @@ func TestCommandOfASubagentOfADeletedTree(t *testing.T) {
 }
 
 // A sub-agent is deleted alone, before a worker has started it. Its call fails, and its parent continues: at once if the deletion is reported, otherwise with
-// the next sweep.
+// the next sweep, also if the log has the deletion record and the tombstone was lost.
 func TestParentOfADeletedSubagent(t *testing.T) {
-	for _, reported := range []bool{true, false} {
-		t.Run(fmt.Sprintf("reported %t", reported), func(t *testing.T) {
+	for name, reported := range map[string]bool{"reported": true, "not reported": false, "without a tombstone": false} {
+		t.Run(name, func(t *testing.T) {
 			w := newEnv(t)
 			parent, child := w.pausedOnHelper()
 			r := w.reaper(ReaperConfig{})
@@ -131,6 +134,9 @@ func TestParentOfADeletedSubagent(t *testing.T) {
 			if err := w.eraser(cfg).Delete(t.Context(), child.Session); err != nil {
 				t.Fatal(err)
 			}
+			if name == "without a tombstone" {
+				w.loseTombstone(child.Session)
+			}
 			if !reported {
 				w.sweep(paused)
 			}
@@ -138,6 +144,21 @@ func TestParentOfADeletedSubagent(t *testing.T) {
 				t.Errorf("the parent has\n%s", got)
 			}
 		})
+	}
+}
+
+func (w *env) loseTombstone(s chunk.Session) {
+	w.t.Helper()
+	bucket, err := w.Server.JetStream(w.t).Stream(w.t.Context(), "KV_TR_SNAPSHOTS")
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	key, err := subjects.SnapshotHeadKey(s)
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	if err := bucket.Purge(w.t.Context(), jetstream.WithPurgeSubject("$KV.TR_SNAPSHOTS."+key)); err != nil {
+		w.t.Fatal(err)
 	}
 }
 
@@ -156,10 +177,11 @@ func TestSweepRequestsALostSubagent(t *testing.T) {
 	}
 }
 
-// A worker gets a command and stalls. The session is deleted, and then perhaps starts again. The worker continues: it does not start the deleted run.
+// A worker gets a command and stalls. The session is deleted, and then perhaps starts again, or its tombstone is lost. The worker continues: it does not start the
+// deleted run.
 func TestStalledWorkerOfADeletedSession(t *testing.T) {
-	for _, again := range []bool{false, true} {
-		t.Run(fmt.Sprintf("again %t", again), func(t *testing.T) {
+	for name, again := range map[string]bool{"deleted": false, "again": true, "without a tombstone": false, "again without a tombstone": true} {
+		t.Run(name, func(t *testing.T) {
 			w := newEnv(t)
 			c := execute(uniqueName("s"), "agent", "secret")
 			w.Request(c)
@@ -172,6 +194,9 @@ func TestStalledWorkerOfADeletedSession(t *testing.T) {
 			natstest.Receive(t, "the first read of the worker", loaded)
 			if err := w.eraser(retention.EraserConfig{}).Delete(t.Context(), c.Session); err != nil {
 				t.Fatal(err)
+			}
+			if strings.HasSuffix(name, "without a tombstone") {
+				w.loseTombstone(c.Session)
 			}
 			if again {
 				next := execute(c.Session.ID, "agent", "And now?")

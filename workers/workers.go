@@ -343,10 +343,12 @@ func (w *Workers) withShutdownTimeout(ctx context.Context) (context.Context, con
 // snapshot returns the current snapshot of s, an empty one if s does not exist.
 func (w *Workers) snapshot(ctx context.Context, s chunk.Session) (fold.Snapshot, error) {
 	snap, err := w.reader.Snapshot(ctx, s)
-	if !errors.Is(err, chunk.ErrUnknownSession) {
+	switch {
+	case !errors.Is(err, chunk.ErrUnknownSession):
 		return snap, err
+	case snap.Deleted(): // by a tombstone, or by a deletion record that follows it or is all that the log has
+		return snap, nil
 	}
-	// The position of a deleted session is still stored.
 	snap = fold.New(s).Snapshot()
 	snap.Position, snap.Epoch, snap.SessionBytes, err = w.reader.StoredPosition(ctx, s)
 	return snap, err
