@@ -11,6 +11,8 @@ import (
 	"time"
 
 	"golang.org/x/net/http/httpguts"
+
+	"github.com/tailrace/tailrace/chunk"
 )
 
 // The dialects of endpoints.
@@ -41,6 +43,10 @@ type Config struct {
 
 	// Dialect is the dialect of the endpoint. Defaults to AISDK.
 	Dialect string
+
+	// Model and Provider are the name of the endpoint's model and a value of gen_ai.provider.name of OpenTelemetry, for the records of steps of which the endpoint says
+	// neither. Empty means unknown.
+	Model, Provider string
 
 	// Headers are sent with each request. They may contain secrets.
 	Headers map[string]string
@@ -130,6 +136,11 @@ func (c Config) validate() error {
 		return fmt.Errorf("OnCrash is %q, want %q or %q", c.OnCrash, Restart, Fail)
 	case c.MaxEventBytes < 1:
 		return fmt.Errorf("MaxEventBytes is %d, want at least 1", c.MaxEventBytes)
+	}
+	for name, value := range map[string]string{"Model": c.Model, "Provider": c.Provider} {
+		if value != "" && chunk.LabelOf(value) == nil {
+			return fmt.Errorf("%s is %.40q, want at most %d bytes of text without control characters", name, value, chunk.MaxLabel)
+		}
 	}
 	for name, value := range c.Headers {
 		if err := checkHeader("Headers", name); err != nil {

@@ -28,6 +28,7 @@ type stepWriter struct {
 	step     *workers.Step
 	session  string
 	dialect  string
+	model    chunk.Model // of the step: that of the configuration, until the endpoint names one
 	deadline time.Duration
 	log      *slog.Logger
 
@@ -54,7 +55,7 @@ type call struct {
 
 func newStepWriter(s *workers.Step, session string, cfg Config) *stepWriter {
 	w := &stepWriter{
-		step: s, session: session, dialect: cfg.Dialect, deadline: cfg.ToolDeadline, log: cfg.Log,
+		step: s, session: session, dialect: cfg.Dialect, model: chunk.Model{Name: cfg.Model, Provider: cfg.Provider}, deadline: cfg.ToolDeadline, log: cfg.Log,
 		calls: make(map[string]*call), approved: make(map[string]*workers.Call),
 	}
 	for _, c := range s.ApprovedCalls() {
@@ -65,6 +66,9 @@ func newStepWriter(s *workers.Step, session string, cfg Config) *stepWriter {
 
 // write writes the chunks up to the end of the step. over reports that it is the end of the response too. The caller must commit the step if the error is nil.
 func (w *stepWriter) write(ctx context.Context, in chunks) (over bool, err error) {
+	if err := w.step.Model(w.model); err != nil {
+		return false, err
+	}
 	for {
 		c, err := in.next(ctx)
 		if err != nil {

@@ -79,7 +79,15 @@ func (w *stepWriter) writeSubagent(ctx context.Context, c chunk.Chunk) error {
 }
 
 func (w *stepWriter) stepEnd(b chunk.StepEnd) error {
-	var errs []error
+	for _, m := range []struct {
+		to   *string
+		from *string
+	}{{&w.model.Name, b.Model}, {&w.model.Requested, b.RequestModel}, {&w.model.Provider, b.Provider}} {
+		if m.from != nil {
+			*m.to = *m.from
+		}
+	}
+	errs := []error{w.step.Model(w.model)}
 	if b.Usage != nil {
 		errs = append(errs, w.step.Usage(*b.Usage))
 	}

@@ -260,12 +260,15 @@ func TestHTTPAgent(t *testing.T) {
 	}))
 	t.Cleanup(app.Close)
 	server := streamtest.Start(t)
-	file := writeFile(t, "agents.json", fmt.Sprintf(`{"agents":{"support":{"http":{"url":%q,"dialect":"aisdk","headers":{"Authorization":"Bearer ${APP_TOKEN}"}}}}}`, app.URL+"/api/chat"))
+	file := writeFile(t, "agents.json", fmt.Sprintf(`{"agents":{"support":{"model":"m1","provider":"acme","http":{"url":%q,"dialect":"aisdk","headers":{"Authorization":"Bearer ${APP_TOKEN}"}}}}}`, app.URL+"/api/chat"))
 	worker := startWorker(t, server, "--agents", file)
 	ask(t, server, "s1", "support", "Hi")
 	shown := tailed(t, server, "s1")
 	if text := tailText(t, shown); text != "Hello." || got.Get("Authorization") != "Bearer app-secret" {
 		t.Errorf("tail shows %q, the endpoint got %v", text, got)
+	}
+	if !strings.Contains(shown, `"model":"m1","provider":"acme"`) {
+		t.Errorf("tail shows no model: %s", shown)
 	}
 	if strings.Contains(shown+worker.out.String(), "app-secret") {
 		t.Error("the token was printed")

@@ -38,12 +38,13 @@ type httpEntry struct {
 func (e agentEntry) agent(c config, log *slog.Logger) (workers.Agent, error) {
 	if e.HTTP != nil && e.HTTP.Dialect != dialect.OpenAI {
 		if e.hasModelMembers() {
-			return nil, errors.New(`"http" is set, want no other member: the endpoint has its own model and tools`)
+			return nil, errors.New(`"http" is set, want no other member but model and provider, which the records of steps have: the endpoint has its own model and tools`)
 		}
 		cfg, err := e.HTTP.config(log)
 		if err != nil {
 			return nil, err
 		}
+		cfg.Model, cfg.Provider = e.Model, e.Provider
 		return httpagent.New(cfg)
 	}
 	cfg, err := e.config(c)
@@ -55,7 +56,7 @@ func (e agentEntry) agent(c config, log *slog.Logger) (workers.Agent, error) {
 }
 
 func (e agentEntry) hasModelMembers() bool {
-	return e.Model != "" || e.API != "" || e.Idle != "" || e.System != "" || e.MaxSteps != 0 || e.Output != nil || len(e.Body)+len(e.Tools)+len(e.Subagents) > 0 || e.Reasoning
+	return e.API != "" || e.Idle != "" || e.System != "" || e.MaxSteps != 0 || e.Output != nil || len(e.Body)+len(e.Tools)+len(e.Subagents) > 0 || e.Reasoning
 }
 
 func (e httpEntry) config(log *slog.Logger) (httpagent.Config, error) {

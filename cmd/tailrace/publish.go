@@ -29,6 +29,8 @@ type publishFlags struct {
 	dialect   string
 	message   string
 	run       string
+	model     string
+	provider  string
 	lax       bool
 	keepGoing bool
 	fill      bool
@@ -42,6 +44,8 @@ func (p *publishFlags) register(flags *flag.FlagSet) {
 	flags.StringVar(&p.dialect, "dialect", "", "dialect of the input, JSON lines or server-sent events: native, mastra, kortyx, aisdk, agui or openai (default: that of the first line)")
 	flags.StringVar(&p.message, "message", "", "message of the user that the run answers")
 	flags.StringVar(&p.run, "run", "", "id of the run (default: a new one)")
+	flags.StringVar(&p.model, "model", "", "name of the model of the run, for input that names none")
+	flags.StringVar(&p.provider, "provider", "", "provider of the model, such as openai")
 	flags.BoolVar(&p.lax, "allow-unknown", false, "accept chunk types that do not exist, and a first line that looks like another dialect's")
 	flags.BoolVar(&p.keepGoing, "keep-going", false, "continue after an invalid line; the exit code is still 1")
 	flags.BoolVar(&p.fill, "fill", false, "has no effect: missing members are always added")
@@ -69,6 +73,11 @@ func runPublish(ctx context.Context, t terminal, args []string) error {
 			return usageError{err}
 		}
 	}
+	for name, value := range map[string]string{"model": p.model, "provider": p.provider} {
+		if value != "" && chunk.LabelOf(value) == nil {
+			return usageError{fmt.Errorf("--%s: want at most %d bytes of text without control characters", name, chunk.MaxLabel)}
+		}
+	}
 	b, err := connectCommand(ctx, t, natsauth.Worker, cfg)
 	if err != nil {
 		return err
@@ -87,7 +96,7 @@ func runPublish(ctx context.Context, t terminal, args []string) error {
 	open := func(dialect string) (*jsingest.Publisher, error) {
 		return runs.NewPublisher(jsingest.PublisherConfig{
 			Session: chunk.RootSession(cfg.Tenant, p.session), AgentType: p.agentType, TakeOver: p.takeOver, Dialect: dialect,
-			Message: p.message, RunID: p.run, Lax: p.lax,
+			Message: p.message, RunID: p.run, Model: p.model, Provider: p.provider, Lax: p.lax,
 		})
 	}
 	pub := &publisher{flags: p, open: open, report: func(line int64, err error) { fmt.Fprintf(t.err, "line %d: %v\n", line, err) }}

@@ -61,10 +61,11 @@ func TestPublishOfMistakenInput(t *testing.T) {
 		"nothing":            {"\n \n", []string{"a1"}, exitError, "nothing on standard input: no run was opened"},
 		"another spelling":   {"{\"type\":\"text_delta\",\"delta\":\"x\"}\n{\"type\":\"text-delta\",\"delta\":\"y\"}\n", []string{"a2"}, exitError, `line 2: there is no chunk type "text-delta"; did you mean "text_delta"?`},
 		"allowed":            {`{"type":"progress"}`, []string{"a3", "--allow-unknown"}, exitOK, "1 chunks stored"},
+		"no model":           {`{"type":"text_delta","delta":"x"}`, []string{"a3n", "--model", "a\nb"}, exitUsage, "--model: want"},
 		"another member":     {`{"type":"file","url":"https://a.example/x","mediaType":"text/plain","fileName":"x"}`, []string{"a8"}, exitOK, `line 1: there is no member "fileName"; did you mean "filename"?`},
 		"no dialect":         {openai, []string{"a4", "--dialect", "opneai"}, exitUsage, `there is no dialect "opneai"; did you mean openai? want native, agui, aisdk, kortyx, mastra or openai`},
 		"another dialect":    {openai, []string{"a5", "--dialect", "aisdk"}, exitError, "line 1: the first line looks like openai: use --dialect openai"},
-		"dialect is found":   {"\n" + openai, []string{"a6", "--run", "r7", "--message", "Hello?"}, exitOK, "1 chunks stored"},
+		"dialect is found":   {"\n" + openai, []string{"a6", "--run", "r7", "--message", "Hello?", "--model", "gpt-5", "--provider", "openai"}, exitOK, "1 chunks stored"},
 		"events in a format": {"data: " + openai + "\ndata: [DONE]\n\n", []string{"a7"}, exitOK, "1 chunks stored"},
 	} {
 		if code, errs := publish(tt.input, tt.args...); code != tt.code || !strings.Contains(errs, tt.want) {
@@ -72,7 +73,7 @@ func TestPublishOfMistakenInput(t *testing.T) {
 		}
 	}
 	_, out, _ := runCommand(t, "", "tail", "a6", "--keep-open=false", "--nats-url", server.URL)
-	for _, want := range []string{`"runId":"r7"`, `"input":[{"content":"Hello?"}]`, `"delta":"Hi"`, `"type":"stream_end"`} {
+	for _, want := range []string{`"runId":"r7"`, `"model":"gpt-5","provider":"openai"`, `"input":[{"content":"Hello?"}]`, `"delta":"Hi"`, `"type":"stream_end"`} {
 		if !strings.Contains(out, want) {
 			t.Errorf("no %s in\n%s", want, out)
 		}

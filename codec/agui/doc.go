@@ -109,5 +109,5 @@
 // events of sub-agents that were not started, unknown types, and known types that lack a required member. rawEvent, which may have prompts, is left out.
 //
 // Two messages of the agent within one step of the agent become one text, because the log has no boundary between them. A result is a text in AG-UI: one that is a
-// JSON object or array is stored as that value, any other as a string. The tokens of a run are those of a step_end, unless the steps had theirs.
+// JSON object or array is stored as that value, any other as a string. The tokens of a run are those of a step_end for each model, with its name and provider, unless the steps had theirs.
 package agui

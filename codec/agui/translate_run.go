@@ -75,20 +75,14 @@ func (t *Translator) usage(e event) {
 		t.counted = false
 		return
 	}
-	var u *chunk.Usage
-	for v := range rawjson.Elements(e.object["usage"]) {
+	for v := range rawjson.Elements(e.object["usage"]) { // one for each model
 		o := read(v)
-		next := &chunk.Usage{InputTokens: o.number("inputTokens"), OutputTokens: o.number("outputTokens"),
-			CachedTokens: o.maybeNumber("cachedInputTokens"), CacheWriteTokens: o.maybeNumber("cacheWriteInputTokens")}
-		if u == nil {
-			u = next
-			continue
-		}
-		t.emit(t.root, chunk.StepEnd{Usage: u}) // one for each model
-		u = next
-	}
-	if u != nil {
-		t.emit(t.root, chunk.StepEnd{Usage: u})
+		end := chunk.StepEnd{Usage: &chunk.Usage{
+			InputTokens: o.number("inputTokens"), OutputTokens: o.number("outputTokens"), ReasoningTokens: o.maybeNumber("reasoningTokens"),
+			CachedTokens: o.maybeNumber("cachedInputTokens"), CacheWriteTokens: o.maybeNumber("cacheWriteInputTokens"),
+		}}
+		chunk.Model{Name: o.or("model", ""), Provider: o.or("provider", "")}.AddTo(&end)
+		t.emit(t.root, end)
 	}
 }
 
@@ -158,6 +152,7 @@ func (t *Translator) runError(e event) bool {
 	for _, a := range t.all() {
 		t.endStep(a, nil)
 	}
+	t.usage(e)
 	return true
 }
 

@@ -74,6 +74,23 @@ func TestTranslate(t *testing.T) {
 {"type":"step_end","step":2,"usage":{"inputTokens":1,"outputTokens":0}}
 {"type":"stream_end","step":2,"streamId":"s1"}
 `},
+		{"the models of a run", `{"type":"RUN_STARTED","threadId":"t","runId":"r"}
+{"type":"TEXT_MESSAGE_CHUNK","messageId":"a","delta":"one"}
+{"type":"RUN_FINISHED","threadId":"t","runId":"r","usage":[{"provider":"openai","model":"gpt-4o","inputTokens":100,"outputTokens":50,"totalTokens":150,"reasoningTokens":20,"cachedInputTokens":10},{"provider":7,"model":"a\nb","inputTokens":"lots","reasoningTokens":1e999}]}`,
+			`{"type":"step_start","step":1}
+{"type":"text_delta","step":1,"delta":"one"}
+{"type":"custom","step":1,"eventName":"agui.rest","data":{"type":"RUN_FINISHED","usage":[{"provider":"openai","model":"gpt-4o","inputTokens":100,"outputTokens":50,"totalTokens":150,"reasoningTokens":20,"cachedInputTokens":10},{"provider":7,"model":"a\nb","inputTokens":"lots","reasoningTokens":1e999}]}}
+{"type":"step_end","step":1}
+{"type":"step_end","step":1,"usage":{"inputTokens":100,"outputTokens":50,"cachedTokens":10,"reasoningTokens":20},"model":"gpt-4o","provider":"openai"}
+{"type":"step_end","step":1,"usage":{"inputTokens":0,"outputTokens":0}}
+{"type":"stream_end","step":1,"streamId":"s1"}
+`},
+		{"the model of a run that fails", `{"type":"RUN_STARTED","threadId":"t","runId":"r"}
+{"type":"RUN_ERROR","message":"no","usage":[{"model":"gpt-4o","inputTokens":1}]}`,
+			`{"type":"custom","step":0,"eventName":"agui.rest","data":{"type":"RUN_ERROR","usage":[{"model":"gpt-4o","inputTokens":1}]}}
+{"type":"step_end","step":0,"usage":{"inputTokens":1,"outputTokens":0},"model":"gpt-4o"}
+{"type":"stream_failed","step":0,"error":"no","errorDetail":{"message":"no"}}
+`},
 		{"reasoning", `{"type":"RUN_STARTED","threadId":"t","runId":"r"}
 {"type":"REASONING_START","messageId":"m"}
 {"type":"REASONING_MESSAGE_START","messageId":"m","role":"reasoning"}

@@ -97,7 +97,7 @@
 //	tool-output-denied                 tool_approval_response, once
 //	source-url, source-document, file  source_url, source_document, file
 //	data-<name>                        custom <name>
-//	start, message-metadata, finish    custom message-metadata for their metadata
+//	start, message-metadata, finish    custom message-metadata for their metadata; model (modelId), provider, usage and totalUsage in them also in step_end
 //	a preliminary output               custom tool-output-preliminary
 //	error                              error, and the run fails
 //	abort                              run_interrupted

@@ -27,6 +27,7 @@ type Translator struct {
 
 	stepEnds bool        // finish-step was read; step_end is written with the next part, which may have the reason
 	metadata chunk.Value // of the message, from before the first step
+	used     used
 	texts    textBlocks
 	rests    dialect.Rests
 	text     string // of the error that the response had
@@ -122,7 +123,7 @@ func (t *Translator) resume() {
 	for _, c := range t.calls {
 		c.waits = false
 	}
-	t.paused, t.ending = false, lost
+	t.paused, t.ending, t.used = false, lost, used{model: t.used.model}
 	t.emit(chunk.StreamActive{})
 }
 
@@ -175,6 +176,7 @@ func (t *Translator) setMetadata(p part) {
 		return
 	}
 	p.Get("messageMetadata")
+	t.used.read(v, p.kind)
 	o := rawjson.Begin(nil)
 	o.String("type", "message-metadata")
 	o.Raw("messageMetadata", v)
@@ -198,7 +200,7 @@ func (t *Translator) beginMetadata() {
 func (t *Translator) endStep(reason *string) {
 	if t.stepEnds {
 		t.stepEnds = false
-		t.emit(chunk.StepEnd{FinishReason: reason})
+		t.emit(t.used.stepEnd(reason))
 	}
 }
 
@@ -292,6 +294,7 @@ func (t *Translator) part(p part) bool {
 func (t *Translator) finish(p part) {
 	t.beginMetadata()
 	t.setMetadata(p)
+	t.stepEnds = t.used.finish() || t.stepEnds
 	reason := p.text("finishReason")
 	if t.ending != errored {
 		t.ending = complete

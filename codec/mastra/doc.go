@@ -37,7 +37,7 @@
 //
 // # Mapping of a Translator
 //
-//	step-start, step-finish            step_start, step_end with usage and reason
+//	step-start, step-finish            step_start, step_end with usage, model and reason
 //	text-delta                         text_delta
 //	reasoning-delta, reasoning-end     thinking
 //	source, file                       source_url, source_document, file

@@ -87,6 +87,7 @@ type agent struct {
 	over    bool        // a finish was the last chunk
 	broke   bool        // a finish had the reason error
 	waiting []string    // ids of calls that wait for a user
+	model   string      // of the step, that response-metadata has named
 	paused  bool        // stream_paused was written
 	ended   bool        // stream_end or stream_failed was written
 
@@ -211,10 +212,16 @@ func (t *Translator) translate(a *agent, m message) bool {
 		t.start(a, m)
 	case "step-start":
 		a.step++
+		a.model = ""
 		t.emit(a, chunk.StepStart{})
 	case "step-finish":
 		// also one without content, as after an error: the step has ended
-		t.emit(a, chunk.StepEnd{Usage: m.payload.object("output").object("usage").usage(), FinishReason: m.payload.object("stepResult").reason()})
+		end := chunk.StepEnd{Usage: dialect.UsageOf(m.payload.object("output")["usage"]), FinishReason: m.payload.object("stepResult").reason()}
+		a.modelOf(m.payload.object("metadata")).AddTo(&end)
+		t.emit(a, end)
+	case "response-metadata": // it is kept as it is
+		a.model = m.payload.or("modelId", a.model)
+		return false
 	case "finish":
 		a.finish(m.payload.object("stepResult").or("reason", ""))
 	case "text-start", "text-end", "reasoning-start":
@@ -261,28 +268,13 @@ func (t *Translator) start(a *agent, m message) {
 	}
 }
 
-// usage returns the tokens of a step, nil if they are unknown.
-func (o object) usage() *chunk.Usage {
-	in, out := o.number("inputTokens"), o.number("outputTokens")
-	if in == nil && out == nil {
-		return nil
+// modelOf returns the model in the metadata of a step: that of the response, and the requested one with its provider.
+func (a *agent) modelOf(metadata object) chunk.Model {
+	requested := metadata.object("modelMetadata")
+	return chunk.Model{
+		Name: metadata.or("modelId", a.model), Requested: requested.or("modelId", ""),
+		Provider: requested.or("modelProvider", metadata.or("modelProvider", "")),
 	}
-	u := chunk.Usage{InputTokens: "0", OutputTokens: "0", CachedTokens: o.number("cachedInputTokens"), CacheWriteTokens: o.number("cacheCreationInputTokens")}
-	if in != nil {
-		u.InputTokens = *in
-	}
-	if out != nil {
-		u.OutputTokens = *out
-	}
-	return &u
-}
-
-func (o object) number(name string) *chunk.Number {
-	var n chunk.Number
-	if v := o[name]; len(v) == 0 || n.UnmarshalJSON(v) != nil {
-		return nil
-	}
-	return &n
 }
 
 // reason returns a finish reason, nil for none. The chunk schema has fewer.

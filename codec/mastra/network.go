@@ -5,6 +5,7 @@ import (
 	"strings"
 
 	"github.com/tailrace/tailrace/chunk"
+	"github.com/tailrace/tailrace/internal/dialect"
 	"github.com/tailrace/tailrace/subjects"
 )
 
@@ -30,7 +31,7 @@ func (t *Translator) translateNetwork(a *agent, m message) (known, understood bo
 		if next, _ := p.text("primitiveType"); next == "none" {
 			reason = "stop"
 		}
-		t.emit(a, chunk.StepEnd{Usage: p.object("usage").usage(), FinishReason: &reason})
+		t.emit(a, chunk.StepEnd{Usage: dialect.UsageOf(p["usage"]), FinishReason: &reason})
 	case "routing-agent-abort":
 		a.ending = finished
 		t.passThrough(a, m)

@@ -25,6 +25,8 @@ type Publisher struct {
 	dialect    string
 	message    string
 	runID      string
+	model      *string // of run_started, nil for none
+	provider   *string // likewise
 	lax        bool
 	begun      bool               // a line was read
 	translator dialect.Translator // nil for native lines
@@ -52,6 +54,8 @@ type PublisherConfig struct {
 	Dialect   string // "" or "native" for chunks of the log
 	Message   string // what the first run answers; "" for nothing
 	RunID     string // of the first run; "" for a new one
+	Model     string // of the runs of the session that no line starts; "" if it is not known
+	Provider  string // likewise
 	Lax       bool   // see ingestion.Request
 }
 
@@ -59,6 +63,7 @@ type PublisherConfig struct {
 func (s *Service) NewPublisher(cfg PublisherConfig) (*Publisher, error) {
 	p := &Publisher{
 		onEnd: s.onEnd, producer: s.producer, root: cfg.Session, agentType: cfg.AgentType, takeOver: cfg.TakeOver, dialect: cfg.Dialect, message: cfg.Message, runID: cfg.RunID, lax: cfg.Lax,
+		model: chunk.LabelOf(cfg.Model), provider: chunk.LabelOf(cfg.Provider),
 		sessions: map[string]*published{}, aliases: map[string]string{},
 	}
 	if cfg.Dialect == "" || cfg.Dialect == dialect.Native {
@@ -178,6 +183,9 @@ func (p *Publisher) write(ctx context.Context, session chunk.Session, c chunk.Ch
 	}
 	if s == nil || s.run == nil {
 		started := chunk.RunStarted{Mode: "execute"}
+		if session.ID == p.root.ID {
+			started.Model, started.Provider = p.model, p.provider
+		}
 		if session.ID == p.root.ID && len(p.sessions) == 0 {
 			started.RunID = p.runID
 			if p.message != "" {

@@ -84,3 +84,41 @@ func TestPublisherOfDialects(t *testing.T) {
 		t.Error("an unknown dialect is accepted")
 	}
 }
+
+// The runs of the session that no line starts have the model of the configuration; a run_started has its own, and a sub-agent has none.
+func TestPublisherModel(t *testing.T) {
+	s := stack.Start(t, stack.Options{})
+	p, err := New(s.NewWriter(producers.Config{}), dialects.NewTranslator).NewPublisher(PublisherConfig{
+		Session: chunk.RootSession("acme", "s1"), AgentType: "cli", Model: "gpt-5", Provider: "openai",
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, line := range []string{
+		`{"type":"subagent_start","subAgentType":"search","subSessionId":"s1-a","callId":"c"}`, `{"type":"text_delta","agentId":"s1-a","delta":"y"}`, `{"type":"stream_end"}`,
+		`{"type":"run_started","runId":"r2","epoch":1,"mode":"execute","input":[],"model":"claude"}`,
+	} {
+		if err := p.Line(t.Context(), []byte(line)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := errors.Join(p.EndOfInput(t.Context()), p.Finish(t.Context(), true)); err != nil {
+		t.Fatal(err)
+	}
+	got := ""
+	for _, session := range []chunk.Session{chunk.RootSession("acme", "s1"), chunk.RootSession("acme", "s1").Child("s1-a")} {
+		for _, c := range s.Chunks(session) {
+			if started, ok := chunk.As[chunk.RunStarted](c); ok {
+				for _, m := range []*string{started.Model, started.Provider} {
+					if m == nil {
+						m = new("-")
+					}
+					got += *m + " "
+				}
+			}
+		}
+	}
+	if want := "gpt-5 openai claude - - - "; got != want {
+		t.Errorf("models %q, want %q", got, want)
+	}
+}

@@ -39,6 +39,8 @@ type openRequest struct {
 	Mode      string         `json:"mode"`
 	Input     jsontext.Value `json:"input"`
 	Parent    jsontext.Value `json:"parent"`
+	Model     jsontext.Value `json:"model"`
+	Provider  jsontext.Value `json:"provider"`
 	TakeOver  bool           `json:"takeOver"`
 }
 
@@ -109,7 +111,7 @@ func opening(ctx context.Context, session chunk.Session, b openRequest) (ingesti
 	f.String("runId", b.RunID)
 	f.Int("epoch", 1)
 	f.String("mode", b.Mode)
-	for name, value := range map[string]jsontext.Value{"input": b.Input, "parent": b.Parent} {
+	for name, value := range map[string]jsontext.Value{"input": b.Input, "parent": b.Parent, "model": b.Model, "provider": b.Provider} {
 		if len(value) > 0 && value.Kind() != 'n' {
 			f.Raw(name, value)
 		}

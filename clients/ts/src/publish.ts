@@ -30,6 +30,9 @@ export interface PublishOptions extends ConnectionOptions {
   parent?: Parent;
   /** Replaces a run that is open in the session; its writer is fenced. */
   takeOver?: boolean;
+  /** The name of the model and its provider, for steps that name none. */
+  model?: string;
+  provider?: string;
   /** How many characters of chunks may wait to be stored before write waits. Defaults to 1 Mi. */
   maxPending?: number;
   /** The time without a byte, in milliseconds, after which a connection is taken for dead. Defaults to 45,000. 0 waits forever. */
@@ -58,7 +61,7 @@ export async function publishRun(options: PublishOptions): Promise<PublishedRun>
   const connection = new Connection(options);
   connection.firstDelay = 100; // clients of streams reconnect together, writers do not
   const runId = options.runId ?? crypto.randomUUID();
-  const { agentType, mode, input, parent, takeOver } = options;
+  const { agentType, mode, input, parent, takeOver, model, provider } = options;
   const path = `/v1/sessions/${encodeURIComponent(options.session)}/runs`;
   const request = (name: string, body: unknown, epoch: number | undefined, accept: readonly number[]) =>
     repeat(connection, async () => {
@@ -72,7 +75,7 @@ export async function publishRun(options: PublishOptions): Promise<PublishedRun>
         idle.close();
       }
     });
-  const opened = await request("", { runId, agentType, mode, input, parent, takeOver }, undefined, [200, 201]);
+  const opened = await request("", { runId, agentType, mode, input, parent, takeOver, model, provider }, undefined, [200, 201]);
   const { epoch } = opened.state;
   const run = `/${encodeURIComponent(runId)}`;
   // The run existed: by the first of two requests of this process, or by another process.
