@@ -17,6 +17,6 @@
 //
 // # What is lost
 //
-// A deleted session is one webhook, SessionDeleted; those that were sent cannot be deleted. Webhooks of what a cleanup removed later are not taken back. A dead
+// A deleted session is one webhook, SessionDeleted; those that were sent cannot be deleted. No webhook says that a cleanup removed what was sent. A dead
 // letter has the place in the log and no content.
 package webhook
