@@ -2,10 +2,12 @@
 package outgoing
 
 import (
+	"context"
 	"fmt"
 	"net"
 	"net/http"
 	"net/netip"
+	"slices"
 	"syscall"
 	"time"
 )
@@ -32,26 +34,62 @@ func sameOrigin(req *http.Request, via []*http.Request) error {
 	return nil
 }
 
-var defaultTransport = func() http.RoundTripper {
-	t := &http.Transport{Proxy: http.ProxyFromEnvironment}
-	if std, ok := http.DefaultTransport.(*http.Transport); ok { // unless the program has replaced it
-		t = std.Clone()
-	}
-	t.DialContext = (&net.Dialer{Timeout: 30 * time.Second, KeepAlive: 30 * time.Second, Control: checkAddress}).DialContext
+// Restricted returns a client as Client does that also connects to no address that allowed rejects, and uses no proxy, whose address would be the one that is
+// checked.
+func Restricted(allowed func(netip.Addr) bool) *http.Client {
+	t := transport()
+	t.Proxy = nil
+	t.DialContext = dial(func(ip netip.Addr) error {
+		if !allowed(ip) {
+			return fmt.Errorf("%s is not an allowed address", ip)
+		}
+		return nil
+	})
+	return Client(&http.Client{Transport: t})
+}
+
+// notPublic are the prefixes that net/netip takes for global ones. Source: https://www.iana.org/assignments/iana-ipv4-special-registry and iana-ipv6-special-registry.
+var notPublic = []netip.Prefix{
+	netip.MustParsePrefix("0.0.0.0/8"), netip.MustParsePrefix("100.64.0.0/10"), netip.MustParsePrefix("192.0.0.0/24"), netip.MustParsePrefix("198.18.0.0/15"),
+	netip.MustParsePrefix("240.0.0.0/4"),
+	netip.MustParsePrefix("64:ff9b::/96"), netip.MustParsePrefix("64:ff9b:1::/48"), netip.MustParsePrefix("2001::/23"), netip.MustParsePrefix("2002::/16"), // these have IPv4 addresses in them
+	netip.MustParsePrefix("fec0::/10"),
+}
+
+// IsPublic reports whether an address is one of the internet: not of this machine, and not of a private network.
+func IsPublic(ip netip.Addr) bool {
+	ip = ip.Unmap()
+	return ip.IsGlobalUnicast() && !ip.IsPrivate() && !slices.ContainsFunc(notPublic, func(p netip.Prefix) bool { return p.Contains(ip) })
+}
+
+var defaultTransport http.RoundTripper = func() *http.Transport {
+	t := transport()
+	t.DialContext = dial(func(netip.Addr) error { return nil })
 	return t
 }()
 
-// checkAddress refuses link-local addresses, whatever name resolves to them: clouds serve the credentials of a machine there. Loopback and private addresses are
-// those of agents and models of the operator.
-func checkAddress(_, address string, _ syscall.RawConn) error {
-	at, err := netip.ParseAddrPort(address)
-	if err != nil {
-		return err
+func transport() *http.Transport {
+	if std, ok := http.DefaultTransport.(*http.Transport); ok { // unless the program has replaced it
+		return std.Clone()
 	}
-	if ip := at.Addr().Unmap(); ip.IsLinkLocalUnicast() || ip == metadataIPv6 {
-		return fmt.Errorf("%s is a link-local address", ip)
+	return &http.Transport{Proxy: http.ProxyFromEnvironment}
+}
+
+// dial returns a function that connects to the addresses that check accepts, whatever name resolves to them, and to no link-local one: clouds serve the credentials
+// of a machine there. Loopback and private addresses are those of agents and models of the operator.
+func dial(check func(netip.Addr) error) func(ctx context.Context, network, address string) (net.Conn, error) {
+	control := func(_, address string, _ syscall.RawConn) error {
+		at, err := netip.ParseAddrPort(address)
+		if err != nil {
+			return err
+		}
+		ip := at.Addr().Unmap()
+		if ip.IsLinkLocalUnicast() || ip == metadataIPv6 {
+			return fmt.Errorf("%s is a link-local address", ip)
+		}
+		return check(ip)
 	}
-	return nil
+	return (&net.Dialer{Timeout: 30 * time.Second, KeepAlive: 30 * time.Second, Control: control}).DialContext
 }
 
 // metadataIPv6 is where AWS serves the credentials of a machine over IPv6. Source: https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/instancedata-data-retrieval.html

@@ -3,6 +3,7 @@ package outgoing
 import (
 	"net/http"
 	"net/http/httptest"
+	"net/netip"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -53,6 +54,32 @@ func TestClientRefusesLinkLocalAddresses(t *testing.T) {
 		}
 		if err == nil || !strings.Contains(err.Error(), "link-local") {
 			t.Errorf("%s: %v, want the address refused", host, err)
+		}
+	}
+}
+
+func TestRestrictedRefusesOtherAddresses(t *testing.T) {
+	server := httptest.NewServer(http.NotFoundHandler())
+	defer server.Close()
+	for name, c := range map[string]struct {
+		client  *http.Client
+		reaches bool
+	}{"only loopback": {Restricted(netip.Addr.IsLoopback), true}, "only public": {Restricted(IsPublic), false}} {
+		res, err := c.client.Get(server.URL)
+		if err == nil {
+			_ = res.Body.Close() // it is not read
+		}
+		if (err == nil) != c.reaches {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	for text, want := range map[string]bool{
+		"8.8.8.8": true, "2606:4700::1111": true, "127.0.0.1": false, "10.1.2.3": false, "172.16.0.1": false, "192.168.0.1": false, "100.64.0.1": false, "0.0.0.0": false,
+		"0.1.2.3": false, "255.255.255.255": false, "224.0.0.1": false, "::1": false, "::": false, "fd00::1": false, "fe80::1": false, "::ffff:10.0.0.1": false,
+		"::ffff:8.8.8.8": true, "64:ff9b::a00:1": false, "2002:a00:1::": false, "198.18.0.1": false, "240.0.0.1": false,
+	} {
+		if got := IsPublic(netip.MustParseAddr(text)); got != want {
+			t.Errorf("%s is public: %t, want %t", text, got, want)
 		}
 	}
 }

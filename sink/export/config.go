@@ -52,7 +52,7 @@ type Config struct {
 	Batch int
 	Every time.Duration
 
-	// Refusals is how often a row is delivered that is refused. Defaults to 1.
+	// Refusals is how often a row is delivered that is refused, unless the first refusal is Final. Defaults to 1.
 	Refusals int
 
 	// GiveUp is the time from the reading of a row after which it is not tried again. Defaults to 24 hours.
@@ -91,8 +91,11 @@ func (c Config) validate() error {
 	return nil
 }
 
-// RefusedError reports that the receiver does not accept the rows, and will not later.
-type RefusedError struct{ Cause error }
+// RefusedError reports that the receiver does not accept the rows. If it is Final, they are not delivered again.
+type RefusedError struct {
+	Cause error
+	Final bool
+}
 
 func (e *RefusedError) Error() string { return "refused: " + e.Cause.Error() }
 func (e *RefusedError) Unwrap() error { return e.Cause }

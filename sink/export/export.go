@@ -88,12 +88,12 @@ func (x *Export) read(ctx context.Context) error {
 			return err
 		}
 	}
-	memory, warn := semaphore.NewWeighted(maxBytes), &wait.Throttle{}
+	memory, warn, lost := semaphore.NewWeighted(maxBytes), &wait.Throttle{}, &wait.Throttle{}
 	delivering, stop := context.WithCancel(ctx)
 	defer stop()
 	lanes := make([]*lane, x.cfg.Lanes)
 	for i := range lanes {
-		l := &lane{cfg: &x.cfg, items: make(chan item, x.cfg.Batch), memory: memory, warn: warn}
+		l := &lane{cfg: &x.cfg, items: make(chan item, x.cfg.Batch), memory: memory, warn: warn, lost: lost}
 		lanes[i] = l
 		group.Go(func() error {
 			err := l.run(delivering)

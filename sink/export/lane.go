@@ -33,7 +33,8 @@ type lane struct {
 	cfg    *Config
 	items  chan item
 	memory *semaphore.Weighted // of all lanes
-	warn   *wait.Throttle
+	warn   *wait.Throttle      // of failed deliveries, of all lanes
+	lost   *wait.Throttle      // of dead letters, of all lanes
 }
 
 // add blocks until there is space for the row.
@@ -100,14 +101,14 @@ func (l *lane) deliver(ctx context.Context, items []item) error {
 		}
 		l.cfg.Metrics.failed()
 		left := time.Until(items[len(items)-1].readAt.Add(l.cfg.GiveUp))
-		if _, refused := errors.AsType[*RefusedError](err); refused {
+		if refused, ok := errors.AsType[*RefusedError](err); ok {
 			if half := len(items) / 2; half > 0 {
 				if err := l.deliver(ctx, items[:half]); err != nil {
 					return err
 				}
 				return l.deliver(ctx, items[half:])
 			}
-			if refusals++; refusals >= l.cfg.Refusals {
+			if refusals++; refusals >= l.cfg.Refusals || refused.Final {
 				left = 0
 			}
 		}
@@ -153,7 +154,10 @@ func (l *lane) addDeadLetters(rows []Row, cause error) error {
 		return err
 	}
 	l.cfg.Metrics.deadLetters(len(rows))
-	p := rows[0].Place()
-	l.cfg.Log.Error("rows not delivered", slog.Int("rows", len(rows)), slog.String("session", p.Session), slog.Int64("sequence", p.Seq), slog.Any("error", cause))
+	if skipped, ok := l.lost.Allow(); ok {
+		p := rows[0].Place()
+		l.cfg.Log.Error("rows not delivered", slog.Int("rows", len(rows)), slog.String("session", p.Session), slog.Int64("sequence", p.Seq), slog.Any("error", cause),
+			slog.Int64("skipped", skipped))
+	}
 	return nil
 }

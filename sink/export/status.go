@@ -3,24 +3,21 @@ package export
 import (
 	"fmt"
 	"net/http"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
 )
 
-// StatusError returns the error of a response whose status is not a success: a *RetryError with the delay that the receiver asks for, or a *RefusedError for a
-// status that says that the content is not acceptable. 401, 403, 404, 405 and redirects are faults of the settings and not of the rows: they are tried again.
-func StatusError(res *http.Response) error {
+// StatusError returns the error of a response whose status is not a success: a *RefusedError for a status from 400 to 499 that is not in again, and otherwise a
+// *RetryError with the delay that the receiver asks for. 408 and 429 are tried again always.
+func StatusError(res *http.Response, again ...int) error {
 	err := fmt.Errorf("response %s", strings.TrimSpace(strconv.Itoa(res.StatusCode)+" "+http.StatusText(res.StatusCode)))
-	switch s := res.StatusCode; s {
-	case http.StatusUnauthorized, http.StatusForbidden, http.StatusNotFound, http.StatusMethodNotAllowed, http.StatusRequestTimeout, http.StatusTooManyRequests:
-		return &RetryError{After: retryAfter(res.Header), Cause: err}
-	default:
-		if s/100 == 4 {
-			return &RefusedError{Cause: err}
-		}
+	s := res.StatusCode
+	if s/100 != 4 || s == http.StatusRequestTimeout || s == http.StatusTooManyRequests || slices.Contains(again, s) {
 		return &RetryError{After: retryAfter(res.Header), Cause: err}
 	}
+	return &RefusedError{Cause: err}
 }
 
 // retryAfter returns the delay of the header Retry-After, 0 for none: a number of seconds or a date.

@@ -104,7 +104,8 @@ func (c *Client) Deliver(ctx context.Context, rows []export.Row) error {
 	defer res.Body.Close() //nolint:errcheck // it was only read
 	answer, err := io.ReadAll(io.LimitReader(res.Body, maxResponseBody))
 	if res.StatusCode/100 != 2 {
-		return export.StatusError(res)
+		// These are faults of the settings, and not of the spans.
+		return export.StatusError(res, http.StatusUnauthorized, http.StatusForbidden, http.StatusNotFound, http.StatusMethodNotAllowed)
 	}
 	if err != nil {
 		return err
