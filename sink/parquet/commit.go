@@ -4,13 +4,15 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"slices"
+	"time"
 
 	"github.com/tailrace/tailrace/sink/row"
 )
 
-// Commit implements row.Store. After is the stored position, also if the batch begins a generation, which it does if its generation is higher. The records of a
-// batch are of one day in UTC, and the time of its last record is known: the day is part of the names, and two writers must choose the same one.
+// Commit implements row.Store. After is the stored position, also if the batch begins a generation, which it does if its generation is higher. The caller ends a
+// batch before a record of a later day in UTC: the day is part of the names, and two writers must choose the same one.
 func (s *Store) Commit(ctx context.Context, after row.Position, b *row.Batch) error {
 	s.mu.Lock()
 	at, begun := s.positions[after.Partition], s.begun
@@ -21,10 +23,11 @@ func (s *Store) Commit(ctx context.Context, after row.Position, b *row.Batch) er
 	if at.Generation != after.Generation || at.Seq != after.Seq {
 		return row.ErrConflict
 	}
-	if err := validate(after, b); err != nil {
-		return err
+	if to := b.Through; to.Partition != after.Partition || to.Generation < max(after.Generation, 1) || to.Generation == after.Generation && to.Seq <= after.Seq {
+		return fmt.Errorf("batch ends at generation %d, sequence %d of partition %d, want a position after generation %d, sequence %d of partition %d",
+			to.Generation, to.Seq, to.Partition, after.Generation, after.Seq, after.Partition)
 	}
-	w := write{store: s, through: b.Through, date: dateOf(b.Through.StoredAt), boundary: boundaryOf(after, b)}
+	w := write{store: s, through: b.Through, day: dayOf(b), boundary: boundaryOf(after, b)}
 	if err := storeRows(ctx, w, tableObservations, b.Observations, func(r *row.Observation) *row.Place { return &r.Place }); err != nil {
 		return err
 	}
@@ -34,29 +37,35 @@ func (s *Store) Commit(ctx context.Context, after row.Position, b *row.Batch) er
 	return storeRows(ctx, w, tableEvents, b.Events, func(r *row.Event) *row.Place { return &r.Place })
 }
 
-func validate(after row.Position, b *row.Batch) error {
-	to := b.Through
-	if to.Partition != after.Partition || to.Generation < max(after.Generation, 1) || to.Seq == 0 || to.Generation == after.Generation && to.Seq <= after.Seq {
-		return fmt.Errorf("batch ends at generation %d, sequence %d of partition %d, want a position after generation %d, sequence %d of partition %d",
-			to.Generation, to.Seq, to.Partition, after.Generation, after.Seq, after.Partition)
+// dayOf is when the first row of a batch was stored, or its last record if it has no rows: all writers that begin at one position have the same day, and it does not
+// depend on the end of the batch.
+func dayOf(b *row.Batch) time.Time {
+	day, seq := b.Through.StoredAt, int64(math.MaxInt64)
+	first := func(p *row.Place) {
+		if p.Seq < seq {
+			day, seq = p.StoredAt, p.Seq
+		}
 	}
-	if to.StoredAt.IsZero() {
-		return errors.New("batch ends at a record without the time at which it was stored")
+	if len(b.Events) > 0 {
+		first(&b.Events[0].Place)
 	}
-	if len(b.Events) > 0 && dateOf(b.Events[0].StoredAt) != dateOf(to.StoredAt) {
-		return fmt.Errorf("batch has records of %s and %s, want one day", dateOf(b.Events[0].StoredAt), dateOf(to.StoredAt))
+	if len(b.Observations) > 0 {
+		first(&b.Observations[0].Place)
 	}
-	return nil
+	if len(b.Gaps) > 0 {
+		first(&b.Gaps[0].Place)
+	}
+	return day
 }
 
-// boundaryOf returns the last record of the stored generation that counts after a batch.
+// boundaryOf returns the last record of earlier generations that counts after a batch that begins one.
 func boundaryOf(after row.Position, b *row.Batch) uint64 {
-	boundary := uint64(after.Seq)
 	if b.Through.Generation == after.Generation {
 		return 0
 	}
+	boundary := uint64(after.Seq)
 	for i := range b.Gaps {
-		if g := &b.Gaps[i]; g.Reason == row.Recreated && g.StreamEpoch == after.History && g.FromSeq != nil {
+		if g := &b.Gaps[i]; g.Reason == row.Recreated && g.FromSeq != nil {
 			boundary = min(boundary, uint64(max(*g.FromSeq, 1)-1))
 		}
 	}
@@ -67,7 +76,7 @@ func boundaryOf(after row.Position, b *row.Batch) uint64 {
 type write struct {
 	store    *Store
 	through  row.Position
-	date     string
+	day      time.Time // of the file of events
 	boundary uint64
 }
 
@@ -76,19 +85,23 @@ func storeRows[T any](ctx context.Context, w write, table string, rows []T, plac
 	s := w.store
 	for {
 		s.mu.Lock()
-		last := s.ends[chain{table, w.through.Partition, w.through.Generation}]
+		first, hasFile := s.next[chain{table, w.through.Partition, w.through.Generation}]
 		s.mu.Unlock()
 		rows = slices.Clone(rows)
 		rows = slices.DeleteFunc(rows, func(r T) bool {
 			p := place(&r)
 			// Rows of another history are in the first file of a generation.
-			return last > 0 && (p.Seq <= int64(last) || p.StreamEpoch != w.through.History)
+			return hasFile && (p.Seq < int64(first) || p.StreamEpoch != w.through.History)
 		})
 		if len(rows) == 0 && table != tableEvents {
 			return nil
 		}
-		f := footer{first: uint64(last) + 1, through: w.through, writer: s.writer, boundary: w.boundary}
-		n := name{table: table, date: w.date, partition: w.through.Partition, generation: w.through.Generation, first: f.first}
+		day := w.day
+		if table != tableEvents {
+			day = place(&rows[0]).StoredAt
+		}
+		f := footer{first: first, through: w.through, writer: s.writer, boundary: w.boundary}
+		n := name{table: table, date: dateOf(day), partition: w.through.Partition, generation: w.through.Generation, first: f.first}
 		data, err := encode(f, rows)
 		if err != nil {
 			return fmt.Errorf("encode %s: %w", n, err)

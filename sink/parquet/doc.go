@@ -5,9 +5,9 @@
 //	<table>/date=YYYY-MM-DD/p<partition>-g<generation>-<first>.parquet
 //
 // The footer of a file has the range of records whose rows it holds, first to last. First is last of the previous file of the same table, partition and generation
-// plus 1, and 1 in the first file of a generation: the files of a table are a chain without gaps, and the name of the next file is its lock, because both kinds of
+// plus 1, and 0 in the first file of a generation: the files of a table are a chain without gaps, and the name of the next file is its lock, because both kinds of
 // stores refuse to create an existing name. Rows are a function of the log, so it does not matter which of two writers stores a file: a writer that finds the next
-// name in use drops its rows of that range and continues after it.
+// name in use drops its rows of that range and continues after it. The date is that of the first row, or of the last record if there is none.
 //
 // A batch is stored as observations, gaps and events, in this order. A file of observations or gaps without rows is left out, and the next one has a longer range.
 // The position of a partition is the end of its newest file of events. After a crash the files of the other tables may be ahead of it.

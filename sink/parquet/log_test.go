@@ -126,19 +126,19 @@ func stored(ctx context.Context, t testFailer, o objects) *row.Batch {
 		if err != nil {
 			t.Fatal(err)
 		}
-		generation, last := 0, uint64(0)
+		generation, next := 0, uint64(0)
 		for _, n := range names {
 			f, err := footerOf(ctx, o, n.String())
 			if err != nil {
 				t.Fatal(err)
 			}
 			if n.generation != generation {
-				generation, last = n.generation, 0
+				generation, next = n.generation, 0
 			}
-			if f.first != n.first || f.first != last+1 || uint64(f.through.Seq) < f.first {
-				t.Errorf("%s has the records %d to %d after %d", n, f.first, f.through.Seq, last)
+			if f.first != n.first || f.first != next || uint64(f.through.Seq) < f.first {
+				t.Errorf("%s has the records %d to %d, want them from %d", n, f.first, f.through.Seq, next)
 			}
-			last = uint64(f.through.Seq)
+			next = uint64(f.through.Seq) + 1
 			data, _, err := read(ctx, o, n.String())
 			if err != nil {
 				t.Fatal(err)

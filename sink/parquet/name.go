@@ -52,7 +52,15 @@ func sortNames(names []name) {
 	})
 }
 
-func dateOf(t time.Time) string { return t.UTC().Format(time.DateOnly) }
+// unknownDate is the date of files that begin at an unknown time.
+const unknownDate = "1970-01-01"
+
+func dateOf(t time.Time) string {
+	if t.IsZero() {
+		return unknownDate
+	}
+	return t.UTC().Format(time.DateOnly)
+}
 
 // schemaName names the file without rows that every table has, so that readers find its columns before there is another file.
-func schemaName(table string) string { return table + "/date=1970-01-01/schema.parquet" }
+func schemaName(table string) string { return table + "/date=" + unknownDate + "/schema.parquet" }

@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"sync"
 
-	"github.com/tailrace/tailrace/chunk"
 	"github.com/tailrace/tailrace/sink/row"
 	"github.com/tailrace/tailrace/sink/sql"
 )
@@ -26,7 +25,7 @@ type Store struct {
 	mu        sync.Mutex // guards the following
 	begun     bool
 	positions map[int]row.Position
-	ends      map[chain]chunk.Seq
+	next      map[chain]uint64 // the record after the newest file; without a file there is no entry
 }
 
 // chain names the files of a table of one generation of a partition.
@@ -40,7 +39,7 @@ var _ row.Store = (*Store)(nil)
 var errNotBegun = errors.New("lake is not open for writing: call Begin")
 
 func newStore(o objects) *Store {
-	return &Store{objects: o, writer: rand.Text(), positions: map[int]row.Position{}, ends: map[chain]chunk.Seq{}}
+	return &Store{objects: o, writer: rand.Text(), positions: map[int]row.Position{}, next: map[chain]uint64{}}
 }
 
 // Begin implements row.Store. In a directory it waits until no other process writes; in an S3-compatible store it cannot know that, and Commit returns
@@ -130,14 +129,14 @@ func (n name) chain() chain { return chain{n.table, n.partition, n.generation} }
 func (s *Store) learn(table string, f footer) {
 	at := f.through
 	c := chain{table, at.Partition, at.Generation}
-	s.ends[c] = max(s.ends[c], at.Seq)
+	s.next[c] = max(s.next[c], uint64(at.Seq)+1)
 	known := s.positions[at.Partition]
 	if table == tableEvents && (at.Generation > known.Generation || at.Generation == known.Generation && at.Seq > known.Seq) {
 		s.positions[at.Partition] = at
 	}
 }
 
-// Before implements row.Store. Batches that a later generation has replaced are left out.
+// Before implements row.Store. It leaves out batches that a later generation has replaced.
 func (s *Store) Before(ctx context.Context, at row.Position) (row.Position, bool, error) {
 	all, err := s.names(ctx, tableEvents)
 	if err != nil {
@@ -164,13 +163,12 @@ func (s *Store) Before(ctx context.Context, at row.Position) (row.Position, bool
 				return f.through, true, nil
 			}
 		}
-		limit = 0
 		if len(names) > 0 {
 			f, err := footerOf(ctx, s.objects, names[0].String())
 			if err != nil {
 				return row.Position{}, false, err
 			}
-			limit = f.boundary + 1
+			limit = min(limit, f.boundary+1)
 		}
 	}
 	return row.Position{}, false, nil

@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"math"
+	"slices"
 	"strconv"
 	"time"
 
@@ -27,7 +29,7 @@ func (p *partition) begin(ctx context.Context, at row.Position) error {
 	defer p.mu.Unlock()
 	p.epoch = tip.StreamEpoch
 	p.stored = at
-	p.position, p.batch, p.bytes, p.since, p.failed = at, row.Batch{}, 0, time.Time{}, nil
+	p.position, p.batch, p.bytes, p.since, p.failed, p.gaps = at, row.Batch{}, 0, time.Time{}, nil, nil
 	if at.Generation == 0 {
 		err = p.first(ctx, tip)
 	} else {
@@ -67,6 +69,7 @@ func (p *partition) compare(ctx context.Context, tip chunk.Tip) error {
 		return err
 	}
 	old, last := p.position, p.position
+	histories := []string{old.History}
 	for !same {
 		var ok bool
 		if last, ok, err = p.sink.cfg.Store.Before(ctx, last); err != nil {
@@ -75,6 +78,9 @@ func (p *partition) compare(ctx context.Context, tip chunk.Tip) error {
 		if !ok {
 			last = row.Position{}
 			break
+		}
+		if !slices.Contains(histories, last.History) {
+			histories = append(histories, last.History)
 		}
 		if last.Anchor == 0 {
 			continue
@@ -89,9 +95,14 @@ func (p *partition) compare(ctx context.Context, tip chunk.Tip) error {
 		Partition: p.number, Generation: old.Generation + 1, History: tip.StreamEpoch + "." + strconv.Itoa(old.Generation+1),
 		Seq: last.Seq, Anchor: last.Anchor, StoredAt: last.StoredAt,
 	}
-	lost := row.Gap{Place: row.PlaceOf(next, chunk.Record{Seq: next.Seq}), Reason: row.Recreated, FromSeq: new(int64(last.Seq) + 1), ToSeq: new(int64(old.Seq)), Detail: old.History}
-	lost.StoredAt = old.StoredAt.UTC()
-	return p.commitStart(ctx, &row.Batch{Through: next, Gaps: []row.Gap{lost}})
+	b := &row.Batch{Through: next}
+	for _, history := range histories {
+		// The range has no end: another process may store more of the lost records before it notices.
+		lost := row.Gap{Place: row.PlaceOf(next, chunk.Record{Seq: next.Seq, StoredAt: old.StoredAt}), Reason: row.Recreated, FromSeq: new(int64(last.Seq) + 1), ToSeq: new(int64(math.MaxInt64))}
+		lost.StreamEpoch = history
+		b.Gaps = append(b.Gaps, lost)
+	}
+	return p.commitStart(ctx, b)
 }
 
 // has reports whether the log has the record at a position. A record that was removed is there if the history of the log is that of the position.

@@ -27,6 +27,7 @@ type partition struct {
 	bytes    int       // of the batch
 	since    time.Time // when the first record of the batch was read
 	failed   error     // of a commit: nothing is stored after it
+	gaps     []row.Gap // whose place is that of the next record, which revealed them
 }
 
 // after returns where the reader begins.
@@ -50,6 +51,7 @@ func (p *partition) handle(ctx context.Context, rec chunk.Record) error {
 			return err
 		}
 	}
+	p.reveal(row.PlaceOf(p.position, rec))
 	events, observations := len(p.batch.Events), len(p.batch.Observations)
 	p.folder.Append(&p.batch, rec)
 	p.bytes += sizeOf(p.batch.Events[events:], p.batch.Observations[observations:])
@@ -100,12 +102,21 @@ func LoadTree(ctx context.Context, log *consumers.Reader, f *observe.Folder, rec
 func (p *partition) gap(g consumers.Gap) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	out := row.Gap{Place: p.placeAt(g.To, g.Session), FromSeq: new(int64(g.From)), ToSeq: new(int64(g.To)), FromOrdinal: int64(g.FirstOrdinal), ToOrdinal: int64(g.LastOrdinal)}
-	out.Reason = row.Missing
+	out := row.Gap{Place: row.PlaceOf(p.position, chunk.Record{Session: g.Session}), Reason: row.Missing}
+	out.FromSeq, out.ToSeq, out.FromOrdinal, out.ToOrdinal = new(int64(g.From)), new(int64(g.To)), int64(g.FirstOrdinal), int64(g.LastOrdinal)
 	if g.Reason == chunk.TruncatedExpired {
 		out.Reason = row.Expired
 	}
-	p.add(out)
+	p.gaps = append(p.gaps, out)
+}
+
+// reveal adds the rows of gaps before a record.
+func (p *partition) reveal(at row.Place) {
+	for _, g := range p.gaps {
+		g.Seq, g.StoredAt = at.Seq, at.StoredAt
+		p.batch.Gaps = append(p.batch.Gaps, g)
+	}
+	p.gaps = p.gaps[:0]
 }
 
 // malformed adds the row of a message that is not a record.
@@ -116,7 +127,12 @@ func (p *partition) malformed(m consumers.Malformed) {
 	if err != nil {
 		s = chunk.Session{}
 	}
-	p.add(row.Gap{Place: p.placeAt(m.Seq, s), Reason: row.Malformed, FromSeq: new(int64(m.Seq)), ToSeq: new(int64(m.Seq)), Detail: row.Text(m.Err.Error())})
+	at := p.placeAt(m.Seq, s)
+	p.reveal(at)
+	p.batch.Gaps = append(p.batch.Gaps, row.Gap{
+		Place: at, Reason: row.Malformed, FromSeq: new(int64(m.Seq)), ToSeq: new(int64(m.Seq)), Detail: row.Text(m.Err.Error()),
+	})
+	p.moveTo(row.Position{Seq: m.Seq, StoredAt: at.StoredAt})
 }
 
 // placeAt is a place in the log whose record is not known: it has the time of the record before it.
@@ -131,11 +147,6 @@ func (p *partition) lastStored() time.Time {
 		return p.batch.Through.StoredAt.UTC()
 	}
 	return p.position.StoredAt.UTC()
-}
-
-func (p *partition) add(g row.Gap) {
-	p.batch.Gaps = append(p.batch.Gaps, g)
-	p.moveTo(row.Position{Seq: chunk.Seq(max(g.Seq, int64(p.batch.Through.Seq))), StoredAt: g.StoredAt})
 }
 
 // commitIfOld commits a batch that is older than Config.Every.
