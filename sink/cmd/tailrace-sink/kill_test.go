@@ -6,17 +6,24 @@ import (
 	"context"
 	"flag"
 	"fmt"
+	"io"
 	"io/fs"
 	"math/rand/v2"
+	"net/http/httptest"
 	"os"
 	"os/exec"
+	"path"
 	"path/filepath"
 	"slices"
+	"strings"
 	"sync"
+	"syscall"
 	"testing"
 	"time"
 
 	gocmp "github.com/google/go-cmp/cmp"
+	"github.com/johannesboyne/gofakes3"
+	"github.com/johannesboyne/gofakes3/backend/s3mem"
 	"github.com/nats-io/nats.go/jetstream"
 	"github.com/parquet-go/parquet-go"
 
@@ -64,7 +71,22 @@ func start(t *testing.T, args ...string) *exec.Cmd {
 	return cmd
 }
 
-// The rows are those of the log, each once, although processes are ended at random times, two of them at once, and the server is.
+func pause() { <-time.After(time.Duration(100+rand.IntN(700)) * time.Millisecond) }
+
+func signal(t *testing.T, cmd *exec.Cmd, s syscall.Signal) {
+	t.Helper()
+	if err := cmd.Process.Signal(s); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// end ends a process with SIGKILL.
+func end(cmd *exec.Cmd) {
+	_ = cmd.Process.Kill()
+	_ = cmd.Wait()
+}
+
+// The rows are those of the log, each once, although two processes copy at once, and are stopped for a while or ended at random times.
 func TestKilled(t *testing.T) {
 	for name, kind := range kinds {
 		t.Run(name, func(t *testing.T) { testKilled(t, kind(t)) })
@@ -79,23 +101,36 @@ func testKilled(t *testing.T, lake stored) {
 	defer cancel()
 	var writing sync.WaitGroup
 	writing.Go(func() { w.write(ctx) })
+	pair := []*exec.Cmd{start(t, args...), start(t, args...)}
 	for range *kills {
-		first, second := start(t, args...), start(t, args...)
-		time.Sleep(time.Duration(50+rand.IntN(500)) * time.Millisecond) // the time of the kill is random, no result depends on it
-		for _, cmd := range []*exec.Cmd{first, second} {
-			_ = cmd.Process.Kill()
-			_ = cmd.Wait()
+		i := rand.IntN(len(pair))
+		pause() // no result depends on when they are ended or stopped
+		if rand.IntN(2) == 0 {
+			signal(t, pair[i], syscall.SIGSTOP)
+			pause()
+			signal(t, pair[i], syscall.SIGCONT)
+			pause()
 		}
+		end(pair[i])
+		pair[i] = start(t, args...)
 	}
 	cancel()
 	writing.Wait()
+	for _, cmd := range pair {
+		end(cmd)
+	}
+	before := lake.rows(t)
+	if len(before.Events) == 0 {
+		t.Error("the processes have stored nothing before they were ended")
+	}
 	last := start(t, append(args, "--no-follow")...)
 	if err := last.Wait(); err != nil {
 		t.Fatal(err)
 	}
 	want := foldOf(t, srv.JetStream(t))
 	compare(t, want, lake.rows(t))
-	t.Logf("%d processes ended, %d events and %d observations stored once", 2**kills, len(want.Events), len(want.Observations))
+	t.Logf("%d processes ended, %d events and %d observations stored once, %d of the events by the last process", *kills+2, len(want.Events), len(want.Observations),
+		len(want.Events)-len(before.Events))
 }
 
 // stored is a store of a test.
@@ -104,32 +139,81 @@ type stored struct {
 	rows func(*testing.T) row.Batch
 }
 
-var kinds = map[string]func(*testing.T) stored{
-	"directory": func(t *testing.T) stored {
-		dir := filepath.Join(t.TempDir(), "lake")
-		return stored{args: []string{"--to", dir}, rows: func(t *testing.T) (b row.Batch) {
-			t.Helper()
-			b.Events, b.Observations, b.Gaps = readTable[row.Event](t, dir, "events"), readTable[row.Observation](t, dir, "observations"), readTable[row.Gap](t, dir, "gaps")
-			return b
-		}}
-	},
+var kinds = map[string]func(*testing.T) stored{"directory": inDirectory, "S3": inS3}
+
+func inDirectory(t *testing.T) stored {
+	dir := filepath.Join(t.TempDir(), "lake")
+	return stored{args: []string{"--to", dir}, rows: func(t *testing.T) row.Batch {
+		t.Helper()
+		files := map[string][]byte{}
+		root := os.DirFS(dir)
+		err := fs.WalkDir(root, ".", func(name string, e fs.DirEntry, err error) error {
+			if err == nil && !e.IsDir() {
+				files[name], err = fs.ReadFile(root, name)
+			}
+			return err
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return readRows(t, files)
+	}}
 }
 
-// readTable reads the files of a table.
-func readTable[T any](t *testing.T, dir, table string) (rows []T) {
-	t.Helper()
-	err := filepath.WalkDir(filepath.Join(dir, table), func(path string, e fs.DirEntry, err error) error {
-		if err != nil || e.IsDir() {
-			return err
-		}
-		data, err := os.ReadFile(path)
+func inS3(t *testing.T) stored {
+	const bucket = "lakes"
+	backend := s3mem.New()
+	if err := backend.CreateBucket(bucket); err != nil {
+		t.Fatal(err)
+	}
+	server := httptest.NewServer(gofakes3.New(backend).Server())
+	t.Cleanup(server.Close)
+	t.Setenv("AWS_ACCESS_KEY_ID", "key")
+	t.Setenv("AWS_SECRET_ACCESS_KEY", "secret")
+	return stored{args: []string{"--to", "s3://" + bucket + "/lake?region=eu&endpoint=" + server.URL}, rows: func(t *testing.T) row.Batch {
+		t.Helper()
+		list, err := backend.ListBucket(bucket, &gofakes3.Prefix{HasPrefix: true, Prefix: "lake/"}, gofakes3.ListBucketPage{})
 		if err != nil {
-			return err
+			t.Fatal(err)
 		}
-		part, err := parquet.Read[T](bytes.NewReader(data), int64(len(data)))
-		rows = append(rows, part...)
-		return err
-	})
+		files := map[string][]byte{}
+		for _, o := range list.Contents {
+			object, err := backend.GetObject(bucket, o.Key, nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if files[strings.TrimPrefix(o.Key, "lake/")], err = io.ReadAll(object.Contents); err != nil {
+				t.Fatal(err)
+			}
+		}
+		return readRows(t, files)
+	}}
+}
+
+// readRows reads the rows of a lake. The names of its files begin with their table.
+func readRows(t *testing.T, files map[string][]byte) (b row.Batch) {
+	t.Helper()
+	for name, data := range files {
+		if path.Ext(name) != ".parquet" {
+			continue
+		}
+		switch table, _, _ := strings.Cut(name, "/"); table {
+		case "events":
+			b.Events = append(b.Events, readFile[row.Event](t, data)...)
+		case "observations":
+			b.Observations = append(b.Observations, readFile[row.Observation](t, data)...)
+		case "gaps":
+			b.Gaps = append(b.Gaps, readFile[row.Gap](t, data)...)
+		default:
+			t.Fatalf("file %s is of no table", name)
+		}
+	}
+	return b
+}
+
+func readFile[T any](t *testing.T, data []byte) []T {
+	t.Helper()
+	rows, err := parquet.Read[T](bytes.NewReader(data), int64(len(data)))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -201,7 +285,10 @@ func (w *writer) put(s chunk.Session, body chunk.Body) {
 
 // write writes until ctx ends: turns of five sessions at a time, with approvals and sub-agents.
 func (w *writer) write(ctx context.Context) {
+	pace := time.NewTicker(30 * time.Millisecond)
+	defer pace.Stop()
 	for turn := 0; ctx.Err() == nil; turn++ {
+		<-pace.C
 		var turns [][]func()
 		for i := range 5 {
 			turns = append(turns, w.turn(chunk.RootSession("acme", fmt.Sprintf("s%d", (turn*3+i)%17)), fmt.Sprintf("r%d-%d", turn, i)))
