@@ -39,7 +39,7 @@ import (
 
 func TestMain(m *testing.M) { natstest.Main(m) }
 
-var kills = flag.Int("kills", 12, "how often the tests end a process with SIGKILL")
+var kills = flag.Int("kills", 8, "how often the tests end a process with SIGKILL")
 
 // binary builds the program.
 var binary = sync.OnceValues(func() (string, error) {
@@ -73,7 +73,7 @@ func start(t *testing.T, args ...string) *exec.Cmd {
 
 func pause() { <-time.After(time.Duration(100+rand.IntN(700)) * time.Millisecond) }
 
-func signal(t *testing.T, cmd *exec.Cmd, s syscall.Signal) {
+func send(t *testing.T, cmd *exec.Cmd, s syscall.Signal) {
 	t.Helper()
 	if err := cmd.Process.Signal(s); err != nil {
 		t.Fatal(err)
@@ -94,6 +94,7 @@ func TestKilled(t *testing.T) {
 }
 
 func testKilled(t *testing.T, lake stored) {
+	t.Helper()
 	srv := streamtest.Start(t)
 	args := append([]string{"--nats-url", srv.URL, "--every=50ms", "--bytes=20000", "--memory=1048576", "--view=all"}, lake.args...)
 	w := newWriter(t, srv.JetStream(t))
@@ -106,9 +107,9 @@ func testKilled(t *testing.T, lake stored) {
 		i := rand.IntN(len(pair))
 		pause() // no result depends on when they are ended or stopped
 		if rand.IntN(2) == 0 {
-			signal(t, pair[i], syscall.SIGSTOP)
+			send(t, pair[i], syscall.SIGSTOP)
 			pause()
-			signal(t, pair[i], syscall.SIGCONT)
+			send(t, pair[i], syscall.SIGCONT)
 			pause()
 		}
 		end(pair[i])
@@ -142,6 +143,7 @@ type stored struct {
 var kinds = map[string]func(*testing.T) stored{"directory": inDirectory, "S3": inS3}
 
 func inDirectory(t *testing.T) stored {
+	t.Helper()
 	dir := filepath.Join(t.TempDir(), "lake")
 	return stored{args: []string{"--to", dir}, rows: func(t *testing.T) row.Batch {
 		t.Helper()
@@ -161,6 +163,7 @@ func inDirectory(t *testing.T) stored {
 }
 
 func inS3(t *testing.T) stored {
+	t.Helper()
 	const bucket = "lakes"
 	backend := s3mem.New()
 	if err := backend.CreateBucket(bucket); err != nil {
