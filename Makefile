@@ -36,6 +36,10 @@ run: go-present ## Start a server, an edge and the demo in one process on loopba
 build: go-present ## Build bin/tailrace (VERSION=v1.2.3; the default is from git describe).
 	$(GO) build -trimpath -ldflags "-s -w -X main.version=$(VERSION)" -o bin/tailrace ./cmd/tailrace
 
+.PHONY: sink
+sink: go-present ## Build bin/tailrace-sink, which copies the log into tables (docs/analytics.md).
+	cd sink && $(GO) build -trimpath -ldflags "-s -w" -o ../bin/tailrace-sink ./cmd/tailrace-sink
+
 .PHONY: image
 image: go-present ## Write dist/image, an OCI image for two platforms, and SBOMs; PUSH=repository:tag pushes it.
 	@for arch in amd64 arm64; do \
@@ -50,7 +54,7 @@ quick: check ## Format, lint, and the tests that need no server and no browser: 
 	$(GO) test -timeout 3m $$(scripts/packages.sh quick)
 
 .PHONY: test
-test: check unit manifests e2e vuln ## All tests: check, unit, manifests, e2e and vuln, 50 to 65 minutes on two cores.
+test: check unit manifests sink-test e2e vuln ## All tests: check, unit, manifests, sink-test, e2e and vuln, 55 to 70 minutes on two cores.
 
 .PHONY: check
 check: gofmt $(LINT) ## Format and lint, also of the tests with build tags; the linter govet has all checks of go vet.
@@ -83,6 +87,10 @@ nightly: go-present ## The tests of the benchmark, and each benchmark once.
 .PHONY: manifests
 manifests: gofmt $(LINT) ## Render the manifests of Kubernetes and check them; a module of its own.
 	cd deploy && $(LINT) run --allow-parallel-runners --config ../.golangci.yml ./... && $(GO) test -timeout 5m ./...
+
+.PHONY: sink-test
+sink-test: gofmt $(LINT) node postgres ## Format, lint and test the sink, a module of its own, with Postgres, an S3 server and DuckDB.
+	cd sink && $(LINT) run --allow-parallel-runners --config ../.golangci.yml ./... && CGO_ENABLED=1 $(GO) test -race -timeout 15m ./...
 
 .PHONY: k8s
 k8s: go-present ## Apply the manifests to a kube-apiserver with etcd, built from their modules; the first build takes up to 30 minutes.
@@ -152,6 +160,10 @@ chromium:
 .PHONY: node
 node:
 	@scripts/node.sh >/dev/null
+
+.PHONY: postgres
+postgres:
+	@scripts/postgres.sh
 
 .PHONY: python
 python:

@@ -38,6 +38,8 @@ func (c config) openStore(log *slog.Logger) (st store, err error) {
 		st, err = c.openLake(parquet.OpenDirectory(c.To))
 	case scheme == "file":
 		st, err = c.openLake(parquet.OpenDirectory(rest))
+	case scheme == "s3":
+		st, err = c.openLake(parquet.OpenS3(c.To))
 	default:
 		return st, fmt.Errorf("to is %s, want a directory, s3://bucket/prefix or postgres://host/database", withoutPassword(c.To))
 	}
