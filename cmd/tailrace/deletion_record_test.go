@@ -129,7 +129,7 @@ func (h *env) operate() {
 	}
 }
 
-// sweeps sweeps as the projectors do in the 48 hours.
+// sweeps runs the sweeps that the projectors run in the 48 hours.
 func (h *env) sweeps() {
 	h.t.Helper()
 	js := h.NewProcess(natsauth.Projector).JS
