@@ -19,7 +19,7 @@ import (
 // config is every setting. A field is a variable, which envconfig reads, and a flag that overrides it: --to for TAILRACE_SINK_TO, --nats-url for TAILRACE_NATS_URL.
 // Settings without SINK are those of the other roles.
 type config struct {
-	To     string        `envconfig:"TAILRACE_SINK_TO" default:"./lake" desc:"store: a directory of Parquet files, or s3://bucket/prefix?endpoint=URL&region=R with the keys of AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY"`
+	To     string        `envconfig:"TAILRACE_SINK_TO" default:"./lake" desc:"store: a directory of Parquet files, s3://bucket/prefix?endpoint=URL&region=R with the keys of AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or postgres://user@host/database with the password of PGPASSWORD"`
 	Name   string        `envconfig:"TAILRACE_SINK_NAME" default:"default" desc:"name of the position in a Postgres database; two sinks with the same name are replicas, of which one works"`
 	Tenant string        `envconfig:"TAILRACE_SINK_TENANT" desc:"sessions of this tenant only; if empty, of all tenants"`
 	From   string        `envconfig:"TAILRACE_SINK_FROM" default:"start" desc:"where a store without a position begins: start, the oldest record of the log, or now"`

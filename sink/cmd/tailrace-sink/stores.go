@@ -12,6 +12,7 @@ import (
 
 	"github.com/tailrace/tailrace/internal/wait"
 	"github.com/tailrace/tailrace/sink/parquet"
+	"github.com/tailrace/tailrace/sink/postgres"
 	"github.com/tailrace/tailrace/sink/row"
 	"github.com/tailrace/tailrace/sink/sql"
 )
@@ -40,6 +41,8 @@ func (c config) openStore(log *slog.Logger) (st store, err error) {
 		st, err = c.openLake(parquet.OpenDirectory(rest))
 	case scheme == "s3":
 		st, err = c.openLake(parquet.OpenS3(c.To))
+	case scheme == "postgres", scheme == "postgresql":
+		st, err = c.openPostgres()
 	default:
 		return st, fmt.Errorf("to is %s, want a directory, s3://bucket/prefix or postgres://host/database", withoutPassword(c.To))
 	}
@@ -61,6 +64,19 @@ func (c config) openLake(lake *parquet.Store, err error) (store, error) {
 		return store{}, err
 	}
 	return store{Store: lake, every: time.Minute, size: 64 << 20, memory: 128 << 20, upkeep: lake.Erase, interval: 10 * time.Minute}, nil
+}
+
+func (c config) openPostgres() (store, error) {
+	db, err := postgres.Open(postgres.Config{URL: c.To, Name: c.Name, Tenant: c.Tenant})
+	if err != nil {
+		return store{}, err
+	}
+	st := store{Store: db, every: time.Second, size: 8 << 20, memory: 64 << 20}
+	if c.Keep > 0 {
+		st.interval = time.Hour
+		st.upkeep = func(ctx context.Context) error { return db.Keep(ctx, time.Now().Add(-c.Keep)) }
+	}
+	return st, nil
 }
 
 // maintain erases what was deleted, or is too old, until ctx ends. What fails is done again the next time.
