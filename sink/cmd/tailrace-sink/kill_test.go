@@ -275,6 +275,7 @@ type writer struct {
 }
 
 func newWriter(t *testing.T, js jetstream.JetStream) *writer {
+	t.Helper()
 	return &writer{t: t, js: js, last: map[chunk.Session]chunk.Ordinal{}}
 }
 
