@@ -32,7 +32,7 @@ func numbered(log sinktest.Log) sinktest.Log {
 	return log
 }
 
-// No row has a word that the view hides, and what is no content is equal under each view.
+// No row has a word that the view hides, and the columns without content are equal under each view.
 func TestViewsHideContentAndNothingElse(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		v := viewtest.Views().Draw(t, "view")
