@@ -53,7 +53,7 @@ func TestManyCallsInAStep(t *testing.T) {
 	w.start("r")
 	w.write(chunk.StepStart{})
 	for n := range calls {
-		w.write(chunk.ToolStart{ToolCallID: call(n), ToolName: "search", Arguments: chunk.Value(`{"q":"` + strings.Repeat("x", 4000) + `"}`)})
+		w.write(chunk.ToolStart{ToolCallID: call(n), ToolName: "search", Arguments: chunk.Value(`{"q":"` + strings.Repeat("x", 600) + `"}`)})
 	}
 	for n := range calls {
 		w.write(chunk.ToolEnd{ToolCallID: call(n), ToolName: "search", Result: chunk.Value(`1`)})
@@ -68,7 +68,7 @@ func TestManyCallsInAStep(t *testing.T) {
 		_, bytes := f.State()
 		highest = max(highest, bytes)
 	}
-	if most := 30 << 20; highest > most {
+	if most := 24 << 20; highest > most {
 		t.Errorf("the state had %d bytes, want at most %d", highest, most)
 	}
 	rows := latest(b)
@@ -113,7 +113,7 @@ func TestManyCleanups(t *testing.T) {
 
 // The estimate of the state is half of the heap to twice of it.
 func TestEstimateOfTheState(t *testing.T) {
-	const trees = 300
+	const trees = 80
 	w := newScript(t)
 	for n := range trees {
 		w.s = chunk.RootSession("acme", fmt.Sprintf("s%d", n))
