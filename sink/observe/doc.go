@@ -14,6 +14,30 @@
 // # Rows
 //
 // Each record is a row of events, unless it is a piece of text and Config.Deltas is off. Runs, steps, calls and waits are rows of observations: when they end, runs
-// and waits also when they begin, and again when a later record changes them. A cleanup is a row of gaps for each range that it removes. The rows of what
-// began in such a range stay; readers leave them out.
+// and waits also when they begin, and again when a later record changes them. The sums of a run are those at the time of its row.
+//
+// The states of runs and calls are those of projector/fold. The differences are decisions:
+//   - A run that fails with the code run_abandoned is abandoned, with aborted it is interrupted.
+//   - The end of a run ends the open steps and calls of its turn as interrupted, and their waits. A later outcome completes such a call.
+//   - A call whose sub-agent has failed is failed, also if its outcome has no error.
+//   - A call counts in the run in which it ends. A denied one has not failed.
+//   - A record before the first run_started of a session begins a run without an id.
+//   - The row of a sub-agent's run names the call that was open when the run began, and has the turn, the trace and the user of that call.
+//
+// # Cleanups
+//
+// A cleanup is a row of gaps for each range that it removes. The rows of what began in such a range stay; readers leave them out. Other rows that are different
+// without the removed records are written again: the ones that readers see are those of the remaining log. For that a session keeps the records that change rows since the
+// start of the previous turn, without the pieces of reasoning and arguments, and a few earlier states. A cleanup of earlier turns changes no rows of runs: their sums
+// are what was paid.
+//
+// # Content
+//
+// Text, values, errors and members that the schema does not have are content: a row has them as Config.Show shows them. Everything else is in each view the same, also the sizes
+// of content. A value or a text has at most 256 KiB in a row. A session keeps at most 4 MiB of content; rows that a cleanup writes again after more are without it.
+//
+// # What the rows do not tell
+//
+// A turn that never continues stays running: no record says that it has expired. What a session had left open is written as unknown when its ordinals begin again, but only
+// by a Folder that has its state.
 package observe

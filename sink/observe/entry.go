@@ -49,23 +49,6 @@ func valueOf(shown chunk.Value, size int) *value {
 	return &value{json: row.JSON(shown), size: size}
 }
 
-// caller is what the first record of a sub-agent's run takes from other sessions of its tree.
-type caller struct {
-	parent          parent
-	turnID, traceID string
-	owner           *chunk.Principal
-}
-
-// parent is the call that a sub-agent runs for.
-type parent struct {
-	session, call string
-	id, spanID    string // of the row of the call, "" if it is not open
-	depth         int64  // of the sub-agent
-}
-
-// of reports whether both are for one call.
-func (p parent) of(q parent) bool { return p.session == q.session && p.call == q.call }
-
 // entry returns what the present record contributes to s, false for nothing.
 func (f *Folder) entry(s *session) (entry, bool) {
 	if !f.contributes(s) || !f.decode() {
@@ -167,26 +150,6 @@ func messagesOf(data []byte) chunk.Value {
 	return m.Get("input")
 }
 
-// callerOf returns the caller of a sub-agent: its parent, as far as the tree has it, or the turn of the root.
-func (f *Folder) callerOf(s *session, of *chunk.Parent) *caller {
-	c := &caller{}
-	if of != nil {
-		c.parent = parent{session: row.Text(of.SessionID), call: row.Text(of.CallID), depth: 1}
-		if p := f.tree.sessions[of.SessionID]; p != nil && p != s {
-			c.parent.depth = p.parent.depth + 1
-			c.turnID, c.traceID, c.owner = p.turnID, p.traceID, p.owner
-			if call := p.openCall(of.CallID); call != nil {
-				c.parent.id, c.parent.spanID = call.row.ID, call.row.SpanID
-				c.turnID, c.traceID = call.row.TurnID, call.row.TraceID
-			}
-		}
-	}
-	if root := f.tree.sessions[s.key.Root]; root != nil && c.traceID == "" {
-		c.turnID, c.traceID, c.owner = root.turnID, root.traceID, root.owner
-	}
-	return c
-}
-
 func (f *Folder) callEntry(e *entry, body chunk.Body) {
 	r := &f.record
 	switch b := body.(type) {
@@ -203,6 +166,7 @@ func (f *Folder) callEntry(e *entry, body chunk.Body) {
 		e.body = b
 	case chunk.ToolApprovalResponse:
 		e.text = orEmpty(shownBody[chunk.ToolApprovalResponse](r).Reason)
+		e.value = valueOf(decision(b.Approved, e.text), len(decision(b.Approved, orEmpty(b.Reason))))
 		b.Reason = nil
 		e.body = b
 	case chunk.ToolEnd:
@@ -238,6 +202,14 @@ func (f *Folder) callEntry(e *entry, body chunk.Body) {
 		b.Result = nil
 		e.body = b
 	}
+}
+
+// decision returns the output of an approval.
+func decision(approved bool, reason string) chunk.Value {
+	o := rawjson.Begin(nil)
+	o.Bool("approved", approved)
+	o.Text("reason", reason)
+	return o.End()
 }
 
 // hasError reports whether the result of a sub-agent says that it failed: it is an object with this member.

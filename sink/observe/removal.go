@@ -93,12 +93,6 @@ func (s *session) rollBack(entry int) []entry {
 	}
 	s.saved = s.saved[:i]
 	s.version++
-	s.live = 0
-	for _, it := range s.items {
-		if it.row != nil {
-			s.live++
-		}
-	}
 	s.shed = min(s.shed, to.entry)
 	rest := slices.Clone(s.entries[to.entry-s.dropped:])
 	s.entries = s.entries[:to.entry-s.dropped]
@@ -150,19 +144,19 @@ func (e *entry) remove(removed ranges) bool {
 
 // writeChanges writes the rows that differ from those of an earlier state.
 func (s *session) writeChanges(was state, removed ranges) {
-	n := 0
-	for was.first == s.first && n < min(len(was.items), len(s.items)) && was.items[n] == s.items[n] {
-		n++
+	old, now := was.items, s.items
+	if was.first == s.first {
+		old, now = different(old, now)
 	}
-	before := make(map[string]*item, len(was.items)-n)
-	for _, it := range was.items[n:] {
+	before := make(map[string]*item, len(old))
+	for _, it := range old {
 		before[it.id] = it
 	}
-	for _, it := range slices.Concat(s.trimmed, s.items[n:]) {
+	for _, it := range slices.Concat(s.trimmed, now) {
 		if it.row == nil {
 			continue
 		}
-		if old := before[it.id]; old == nil && it.written > 0 || old != nil && old.written != it.written {
+		if b := before[it.id]; b == nil && it.written > 0 || b != nil && b.written != it.written {
 			s.f.emit(it)
 		}
 		delete(before, it.id)
@@ -171,7 +165,18 @@ func (s *session) writeChanges(was state, removed ranges) {
 		}
 	}
 	s.trimmed = nil
-	s.endVanished(was.items[n:], before, removed)
+	s.endVanished(old, before, removed)
+}
+
+// different returns the items of two states that they do not share. Most are shared.
+func different(a, b []*item) (onlyA, onlyB []*item) {
+	n := min(len(a), len(b))
+	for i := range n {
+		if a[i] != b[i] {
+			onlyA, onlyB = append(onlyA, a[i]), append(onlyB, b[i])
+		}
+	}
+	return append(onlyA, a[n:]...), append(onlyB, b[n:]...)
 }
 
 // endVanished writes the waits as unknown that began in a record that stays, such as stream_paused, for a call that was removed: readers do not leave out their rows.

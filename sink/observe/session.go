@@ -64,10 +64,10 @@ type saved struct {
 	turn  bool
 }
 
-// The limits of the states and the content that a session keeps.
+// The limits of what a session keeps.
 const (
 	maxSaved    = 4       // states within a turn
-	minDistance = 32      // entries between two of them
+	minDistance = 16      // entries between two of them
 	maxKept     = 4 << 20 // bytes of content
 )
 
@@ -158,7 +158,7 @@ func (s *session) save(turn bool) {
 
 // isDue reports whether a state should be saved within the turn: seldom enough that its cost is small beside that of the entries.
 func (s *session) isDue() bool {
-	return s.dropped+len(s.entries)-s.saved[len(s.saved)-1].entry > minDistance+len(s.items)/8
+	return s.dropped+len(s.entries)-s.saved[len(s.saved)-1].entry > minDistance+len(s.items)/64
 }
 
 // trim drops the entries, states and items from before the previous turn.
@@ -197,7 +197,7 @@ func (s *session) trim() {
 
 // size estimates the bytes of s.
 func (s *session) size() int {
-	const perSession, perItem, perRow, perEntry = 900, 150, 1200, 300
+	const perSession, perItem, perRow, perEntry = 1000, 200, 1300, 420
 	n := perSession + len(s.items)*perItem + s.live*perRow + len(s.entries)*perEntry + s.content
 	for i := range s.saved {
 		n += perSession/2 + 8*len(s.saved[i].items)

@@ -2,7 +2,6 @@ package observe
 
 import (
 	"github.com/tailrace/tailrace/chunk"
-	"github.com/tailrace/tailrace/internal/rawjson"
 	"github.com/tailrace/tailrace/sink/row"
 )
 
@@ -45,7 +44,7 @@ func (s *session) approvalResponse(b chunk.ToolApprovalResponse) {
 	if w := it.call.approval; s.isOpenWait(w) {
 		wait := s.edit(w)
 		wait.row.Approved, wait.row.DecidedAutomatically = new(b.Approved), new(automatic)
-		wait.out = decision(b.Approved, s.e.text)
+		wait.out = s.e.value
 		s.endWait(w, status)
 	}
 	if s.isOpenWait(it.call.client) {
@@ -58,15 +57,6 @@ func (s *session) approvalResponse(b chunk.ToolApprovalResponse) {
 	if it.row.Status == row.Waiting {
 		it.row.Status = row.Running
 	}
-}
-
-// decision returns the output of an approval.
-func decision(approved bool, reason string) *value {
-	o := rawjson.Begin(nil)
-	o.Bool("approved", approved)
-	o.Text("reason", reason)
-	out := o.End()
-	return valueOf(out, len(out))
 }
 
 // awaitClients begins the waits of a pause: for the calls of the turn that neither a worker nor a sub-agent runs.

@@ -1,0 +1,165 @@
+package observe_test
+
+import (
+	"fmt"
+	"runtime"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/tailrace/tailrace/chunk"
+	"github.com/tailrace/tailrace/sink/internal/sinktest"
+	"github.com/tailrace/tailrace/sink/observe"
+	"github.com/tailrace/tailrace/sink/row"
+)
+
+// script is a log that a test writes record by record.
+type script struct {
+	tb   testing.TB
+	log  sinktest.Log
+	s    chunk.Session
+	last map[chunk.Session]chunk.Ordinal
+	step int64
+}
+
+func newScript(tb testing.TB) *script {
+	tb.Helper()
+	return &script{tb: tb, s: chunk.RootSession("acme", "s1"), last: map[chunk.Session]chunk.Ordinal{}}
+}
+
+func (w *script) write(body chunk.Body) {
+	w.tb.Helper()
+	w.last[w.s]++
+	c := chunk.Chunk{AgentID: w.s.ID, AgentType: "planner", Timestamp: int64(len(w.log) + 1), Step: w.step, Body: body}
+	data, err := c.AppendJSON(nil)
+	if err != nil {
+		w.tb.Fatal(err)
+	}
+	seq := len(w.log) + 1
+	w.log = append(w.log, chunk.Record{
+		Seq: chunk.Seq(seq), Session: w.s, Epoch: 1, Ordinal: w.last[w.s], Type: body.Type(), StoredAt: time.UnixMilli(int64(seq)), Data: data,
+	})
+}
+
+func (w *script) start(id string) { w.write(chunk.RunStarted{RunID: id, Epoch: 1, Mode: "execute"}) }
+
+func call(n int) string { return fmt.Sprintf("call-%d", n) }
+
+// A log with very many calls in a step takes time in proportion to its records, and its state has bounds.
+func TestManyCallsInAStep(t *testing.T) {
+	const calls = 10_000
+	w := newScript(t)
+	w.start("r")
+	w.write(chunk.StepStart{})
+	for n := range calls {
+		w.write(chunk.ToolStart{ToolCallID: call(n), ToolName: "search", Arguments: chunk.Value(`{"q":"` + strings.Repeat("x", 600) + `"}`)})
+	}
+	for n := range calls {
+		w.write(chunk.ToolEnd{ToolCallID: call(n), ToolName: "search", Result: chunk.Value(`1`)})
+	}
+	w.write(chunk.StepEnd{})
+	w.write(chunk.StreamEnd{})
+	f := observe.New(observe.Config{Position: position})
+	var b row.Batch
+	highest := 0
+	for _, rec := range w.log {
+		f.Append(&b, rec)
+		_, bytes := f.State()
+		highest = max(highest, bytes)
+	}
+	if most := 24 << 20; highest > most {
+		t.Errorf("the state had %d bytes, want at most %d", highest, most)
+	}
+	rows := latest(b)
+	if n := len(rows); n != calls+2 {
+		t.Errorf("%d rows", n)
+	}
+	for _, o := range rows {
+		if o.Status != row.Completed {
+			t.Fatalf("%+v", o)
+		}
+	}
+}
+
+// Cleanups cost no more than the records that they remove.
+func TestManyCleanups(t *testing.T) {
+	const cleanups = 5_000
+	w := newScript(t)
+	w.start("r")
+	for n := range cleanups {
+		w.step++
+		first := int64(w.last[w.s]) + 1
+		w.write(chunk.StepStart{})
+		w.write(chunk.ToolStart{ToolCallID: call(n), ToolName: "search", Arguments: chunk.Value(`{}`)})
+		w.write(chunk.ToolEnd{ToolCallID: call(n), ToolName: "search", Result: chunk.Value(`1`)})
+		last := first + 2
+		if n%2 == 0 { // the step stays, but for its last record
+			first = last
+		}
+		w.write(chunk.Truncated{Removed: []chunk.OrdinalRange{{First: first, Last: last}}})
+	}
+	began := processorTime(t)
+	b := rowsOf(observe.Config{}, w.log)
+	took := processorTime(t) - began
+	t.Logf("%d records with %d cleanups took %v", len(w.log), cleanups, took)
+	if limit := 2 * time.Second * slowdown; took > limit {
+		t.Errorf("took %v, want at most %v", took, limit)
+	}
+	if len(b.Gaps) != cleanups {
+		t.Errorf("%d gaps", len(b.Gaps))
+	}
+}
+
+// The estimate of the state is half of the heap to twice of it.
+func TestEstimateOfTheState(t *testing.T) {
+	const trees = 80
+	w := newScript(t)
+	for n := range trees {
+		w.s = chunk.RootSession("acme", fmt.Sprintf("s%d", n))
+		for turn := range 2 {
+			w.start(fmt.Sprintf("r%d", turn))
+			for range 5 {
+				w.write(chunk.StepStart{})
+				for range 40 {
+					w.write(chunk.TextDelta{Delta: "some words "})
+				}
+				for range 4 {
+					id := call(len(w.log))
+					w.write(chunk.ToolStart{ToolCallID: id, ToolName: "search", Arguments: chunk.Value(`{"q":"some words to search for"}`)})
+					w.write(chunk.ToolEnd{ToolCallID: id, ToolName: "search", Result: chunk.Value(`{"found":"` + strings.Repeat("words ", 50) + `"}`)})
+				}
+				w.write(chunk.StepEnd{Usage: &chunk.Usage{InputTokens: "10", OutputTokens: "3"}})
+			}
+		}
+	}
+	before := heap()
+	f := observe.New(observe.Config{Position: position, Memory: 1 << 30})
+	for _, rec := range w.log {
+		f.Append(&row.Batch{}, rec)
+	}
+	used := int(heap() - before)
+	n, bytes := f.State()
+	t.Logf("%d trees: %d bytes by estimate, %d of heap", n, bytes, used)
+	if n != trees || bytes < used/2 || bytes > 2*used {
+		t.Errorf("%d trees: %d bytes by estimate, %d of heap", n, bytes, used)
+	}
+	runtime.KeepAlive(w)
+}
+
+func heap() uint64 {
+	runtime.GC()
+	var m runtime.MemStats
+	runtime.ReadMemStats(&m)
+	return m.HeapAlloc
+}
+
+// processorTime returns the time of processors that the test has used: other programs run beside it.
+func processorTime(t *testing.T) time.Duration {
+	t.Helper()
+	var u syscall.Rusage
+	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &u); err != nil {
+		t.Fatal(err)
+	}
+	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
+}
