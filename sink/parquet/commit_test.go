@@ -109,6 +109,26 @@ func TestStops(t *testing.T) {
 	}
 }
 
+// TestConflict is two writers at one position: the batch of the second one is not stored, and it learns the position.
+func TestConflict(t *testing.T) {
+	files := newDirectory(t, memoryDir(t))
+	first, second := newStore(&faulty{objects: files}), newStore(&faulty{objects: files})
+	for _, s := range []*Store{first, second} {
+		if _, err := s.Begin(t.Context(), 1); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := first.Commit(t.Context(), row.Position{}, log1.batch(0, 10)); err != nil {
+		t.Fatal(err)
+	}
+	if err := second.Commit(t.Context(), row.Position{}, log1.batch(0, 15)); !errors.Is(err, row.ErrConflict) {
+		t.Errorf("commit of the second writer: %v, want ErrConflict", err)
+	}
+	if at, err := position(t.Context(), second); err != nil || at != log1.position(10) {
+		t.Errorf("position is %+v, %v", at, err)
+	}
+}
+
 // TestLock is two writers: the second waits until the first ends.
 func TestLock(t *testing.T) {
 	path := t.TempDir()

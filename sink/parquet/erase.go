@@ -31,8 +31,8 @@ func (e erased) isBefore(files []name, i int) bool {
 
 func erasedName(partition int) string { return fmt.Sprintf("erased/p%d.json", partition) }
 
-// Erase removes the rows of deleted sessions from the files of all partitions that Begin returned. The views leave them out from the commit of the deletion on. A
-// call that fails is repeated as a whole by the next one. An S3-compatible store with versions keeps the bytes of the versions before.
+// Erase removes the rows of deleted sessions from the files of all partitions; it does nothing before Begin. The views leave them out from the commit of the
+// deletion on. A call that fails is repeated as a whole by the next one. An S3-compatible store with versions keeps the bytes of the versions before.
 func (s *Store) Erase(ctx context.Context) error {
 	s.maintaining.Lock()
 	defer s.maintaining.Unlock()
@@ -40,7 +40,7 @@ func (s *Store) Erase(ctx context.Context) error {
 	positions, begun := maps.Clone(s.positions), s.begun
 	s.mu.Unlock()
 	if !begun {
-		return errNotBegun
+		return nil
 	}
 	all := map[string][]name{}
 	for _, table := range tables {

@@ -1,4 +1,5 @@
-// Package sql has the views over the tables of a sink, for DuckDB and Postgres. Both engines run the same statements, except where a file names its engine.
+// Package sql has the views over the tables of a sink, for DuckDB and Postgres. Both engines run the same reports. The rows
+// that count are found by statements for each engine.
 //
 // The views use the tables events, observations and gaps of package row. Readers use events_current, observations_current, sessions, turns, tree,
 // cost_by_agent_day, cost_by_user_day, cost_by_model_day, slowest_tools, failing_sessions, first_token and approval_waits.
@@ -12,17 +13,11 @@ import (
 //go:embed duckdb.sql
 var duckDB string
 
-//go:embed counted.sql
-var counted string
+//go:embed current_duckdb.sql
+var currentDuckDB string
 
-//go:embed latest_duckdb.sql
-var latestDuckDB string
-
-//go:embed latest_postgres.sql
-var latestPostgres string
-
-//go:embed current.sql
-var current string
+//go:embed current_postgres.sql
+var currentPostgres string
 
 //go:embed sessions.sql
 var sessions string
@@ -32,13 +27,13 @@ var reports string
 
 // DuckDB returns the statements that define the tables and views over the Parquet files of a lake. The lake is an absolute path or a URL that DuckDB can read.
 func DuckDB(lake string) string {
-	return strings.Join([]string{strings.ReplaceAll(duckDB, "{lake}", strings.ReplaceAll(lake, "'", "''")), counted, latestDuckDB, current, sessions, reports}, "\n")
+	return strings.Join([]string{strings.ReplaceAll(duckDB, "{lake}", strings.ReplaceAll(lake, "'", "''")), currentDuckDB, sessions, reports}, "\n")
 }
 
 // Postgres returns the statements that define the views. The tables have to exist in the first schema of the search path. The statements contain no view sessions,
 // which is a table in Postgres.
 func Postgres() string {
-	return strings.Join([]string{counted, latestPostgres, current, reports}, "\n")
+	return strings.Join([]string{currentPostgres, reports}, "\n")
 }
 
 // Sessions returns the statement that defines the view sessions, after the others.
