@@ -104,7 +104,7 @@ func storeObservations(ctx context.Context, tx pgx.Tx, batch []row.Observation) 
 	return err
 }
 
-// erase deletes the rows of sessions that were deleted, those of earlier histories and those of this one through the record of the deletion.
+// erase deletes the rows that gaps cover, see row.Gap.Covers.
 func erase(ctx context.Context, tx pgx.Tx, gaps []row.Gap) error {
 	for i := range gaps {
 		g := &gaps[i]
@@ -113,7 +113,8 @@ func erase(ctx context.Context, tx pgx.Tx, gaps []row.Gap) error {
 		}
 		for _, name := range []string{"events", "observations"} {
 			_, err := tx.Exec(ctx, `DELETE FROM tailrace.`+name+` WHERE tenant = $1 AND root = $2 AND ($2 = $3 OR session = $3) AND partition = $4
-				AND (stream_epoch <> $5 OR seq <= coalesce($6::bigint, $7))`, g.Tenant, g.Root, g.Session, g.Partition, g.StreamEpoch, g.ToSeq, g.Seq)
+				AND CASE WHEN stream_epoch = $5 THEN seq <= coalesce($6::bigint, $7) ELSE stored_at <= $8 END`,
+				g.Tenant, g.Root, g.Session, g.Partition, g.StreamEpoch, g.ToSeq, g.Seq, g.StoredAt)
 			if err != nil {
 				return fmt.Errorf("erase rows of %s: %w", name, err)
 			}

@@ -124,12 +124,9 @@ func (m *model) apply(records []record) {
 		}
 		for _, g := range r.gaps {
 			m.gaps[fmt.Sprintf("%s %09d %s %09d", g.StreamEpoch, g.Seq, g.Reason, g.FromOrdinal)] = g
-			if g.Reason == row.Deleted {
-				gone := func(p row.Place) bool {
-					return p.Tenant == g.Tenant && p.Root == g.Root && (g.Session == g.Root || p.Session == g.Session) && (p.StreamEpoch != g.StreamEpoch || p.Seq <= *g.ToSeq)
-				}
-				maps.DeleteFunc(m.events, func(_ string, e row.Event) bool { return gone(e.Place) })
-				maps.DeleteFunc(m.observations, func(_ string, o row.Observation) bool { return gone(o.Place) })
+			if g.Erases() {
+				maps.DeleteFunc(m.events, func(_ string, e row.Event) bool { return g.Covers(&e.Place) })
+				maps.DeleteFunc(m.observations, func(_ string, o row.Observation) bool { return g.Covers(&o.Place) })
 			}
 		}
 	}

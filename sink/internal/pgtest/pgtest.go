@@ -264,3 +264,16 @@ func (s *Server) exec(tb testing.TB, statement string) {
 		tb.Fatal(err)
 	}
 }
+
+// Copy returns the URL of a copy of a database, to which no connection may be open.
+func Copy(tb testing.TB, database string) string {
+	tb.Helper()
+	u, err := url.Parse(database)
+	if err != nil {
+		tb.Fatal(err)
+	}
+	name := fmt.Sprintf("test%d", databases.Add(1))
+	shared.exec(tb, "CREATE DATABASE "+name+" TEMPLATE "+u.Path[1:])
+	tb.Cleanup(func() { shared.exec(tb, "DROP DATABASE "+name+" WITH (FORCE)") })
+	return shared.URL(name)
+}
