@@ -51,15 +51,15 @@ func TestRowsAgreeWithTheSnapshot(t *testing.T) {
 func snapshots(t *rapid.T, log sinktest.Log) map[chunk.Session]fold.Snapshot {
 	folders := map[chunk.Session]*fold.Folder{}
 	for _, rec := range log {
-		f := folders[rec.Session]
-		if f == nil {
-			f = fold.New(rec.Session)
-			folders[rec.Session] = f
+		folder := folders[rec.Session]
+		if folder == nil {
+			folder = fold.New(rec.Session)
+			folders[rec.Session] = folder
 		}
-		f.SkipGap(rec, fold.GapRemoved)
-		err := f.Apply(rec)
+		folder.SkipGap(rec, fold.GapRemoved)
+		err := folder.Apply(rec)
 		if errors.Is(err, fold.ErrInvalidRecord) {
-			err = f.Skip(rec, "invalid")
+			err = folder.Skip(rec, "invalid")
 		}
 		if err != nil {
 			t.Fatalf("%v\n%s", err, log)

@@ -24,13 +24,13 @@ where g.reason = 'deleted' and (g.session = g.root or g.session = o.session)
 create or replace view events_removed as
 select e.stream_epoch, e.partition, e.seq
 from events e join gaps g on g.tenant = e.tenant and g.root = e.root and g.session = e.session
-where g.reason = 'removed' and e.ordinal >= g.from_ordinal and e.ordinal <= g.to_ordinal
+where g.reason = 'removed' and e.ordinal >= g.from_ordinal and e.ordinal <= g.to_ordinal and e.seq >= coalesce(g.from_seq, 0)
   and case when g.stream_epoch = e.stream_epoch then e.seq < g.seq else e.stored_at <= g.stored_at end;
 
 create or replace view observations_removed as
 select o.stream_epoch, o.partition, o.seq, o.id
 from observations o join gaps g on g.tenant = o.tenant and g.root = o.root and g.session = o.session
-where g.reason = 'removed' and o.first_ordinal >= g.from_ordinal and o.first_ordinal <= g.to_ordinal
+where g.reason = 'removed' and o.first_ordinal >= g.from_ordinal and o.first_ordinal <= g.to_ordinal and o.first_seq >= coalesce(g.from_seq, 0)
   and case when g.stream_epoch = o.stream_epoch then o.first_seq < g.seq else o.stored_at <= g.stored_at end;
 
 -- The latest row of each observation. It includes rows of steps and calls that a cleanup removed: they were paid.

@@ -96,7 +96,7 @@ func textOf(db *duckdbtest.DB, query string) string {
 	var rows []string
 	for _, r := range db.Query(query) {
 		var values []string
-		for _, c := range strings.SplitSeq(columns, ", ") {
+		for c := range strings.SplitSeq(columns, ", ") {
 			if strings.HasPrefix(c, "count(*)") {
 				c = "count_star()"
 			}
