@@ -19,17 +19,22 @@ import (
 // config is every setting. A field is a variable, which envconfig reads, and a flag that overrides it: --to for TAILRACE_SINK_TO, --nats-url for TAILRACE_NATS_URL.
 // Settings without SINK are those of the other roles.
 type config struct {
-	To     string        `envconfig:"TAILRACE_SINK_TO" default:"./lake" desc:"store: a directory of Parquet files, s3://bucket/prefix?endpoint=URL&region=R with the keys of AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or postgres://user@host/database with the password of PGPASSWORD"`
-	Name   string        `envconfig:"TAILRACE_SINK_NAME" default:"default" desc:"name of the position in a Postgres database; two sinks with the same name are replicas, of which one works"`
+	To     string        `envconfig:"TAILRACE_SINK_TO" default:"./lake" desc:"store: a directory of Parquet files, s3://bucket/prefix?endpoint=URL&region=R with the keys of AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or postgres://user@host/database with the password of PGPASSWORD; or a receiver: otlp+http://host:4318 or otlp+https://host/path for traces, with the headers of OTEL_EXPORTER_OTLP_HEADERS, or webhook+https://host/path"`
+	Name   string        `envconfig:"TAILRACE_SINK_NAME" desc:"name of the position in a Postgres database, or of the durable consumers sink-NAME of a receiver; two sinks with the same name are replicas, which share the work; if empty, default, and for a receiver otlp or webhook"`
 	Tenant string        `envconfig:"TAILRACE_SINK_TENANT" desc:"sessions of this tenant only; if empty, of all tenants"`
 	From   string        `envconfig:"TAILRACE_SINK_FROM" default:"start" desc:"where a store without a position begins: start, the oldest record of the log, or now"`
-	View   string        `envconfig:"TAILRACE_SINK_VIEW" default:"analytics" desc:"content of the rows: analytics (text of users and answers; no reasoning, arguments and results of tools are masked), none, all, or the name of a view in the file of VIEWS"`
+	View   string        `envconfig:"TAILRACE_SINK_VIEW" desc:"content of the rows; if empty, analytics, and for a receiver none: analytics (text of users and answers; no reasoning, arguments and results of tools are masked), none, all, or the name of a view in the file of VIEWS"`
 	Deltas bool          `envconfig:"TAILRACE_SINK_DELTAS" default:"false" desc:"also write the pieces of text, reasoning and arguments as rows of events: over 90 % of the records"`
 	Every  time.Duration `envconfig:"TAILRACE_SINK_EVERY" desc:"age at which rows are stored; if empty, 1m for Parquet and 1s for Postgres"`
 	Bytes  int           `envconfig:"TAILRACE_SINK_BYTES" desc:"size at which rows are stored before that age; if empty, 64 MiB for Parquet, divided by the number of partitions, and 8 MiB for Postgres"`
 	Memory int           `envconfig:"TAILRACE_SINK_MEMORY" default:"134217728" desc:"bytes of the state of open sessions; those that do not fit are read from the log again when they continue"`
 	Prices string        `envconfig:"TAILRACE_SINK_PRICES" desc:"JSON file of prices of models (docs/analytics.md), in the form of Tailrace or of LiteLLM; without it, the cost is what providers report"`
 	Keep   time.Duration `envconfig:"TAILRACE_SINK_KEEP" default:"0s" desc:"age at which rows of Postgres are deleted; 0s keeps them"`
+
+	GiveUp      time.Duration `envconfig:"TAILRACE_SINK_GIVE_UP" default:"24h" desc:"time for which what a receiver does not accept is sent again; then it is a dead letter"`
+	DeadLetters string        `envconfig:"TAILRACE_SINK_DEAD_LETTERS" desc:"file to which a line of JSON is added for what a receiver has not accepted, without content; if empty, it is only counted"`
+	Secret      secret        `envconfig:"TAILRACE_SINK_SECRET" desc:"secret that signs webhooks, whsec_ and 24 to 64 bytes in base64, or a file that has it; during a rotation two, with a comma between"`
+	Private     bool          `envconfig:"TAILRACE_SINK_PRIVATE" default:"false" desc:"send webhooks also to private addresses, and without TLS"`
 
 	NATSURL     secretURL  `envconfig:"TAILRACE_NATS_URL" desc:"URL of the NATS server; if empty, that of NATS_CONTEXT; without both, the server of 'tailrace up' on this host"`
 	NATSCreds   string     `envconfig:"TAILRACE_NATS_CREDS" desc:"NATS credentials file (user JWT and seed) of the role analytics"`
@@ -43,6 +48,12 @@ type config struct {
 
 	noFollow bool // of the flag --no-follow
 }
+
+// secret is a setting that is not logged.
+type secret string
+
+// LogValue hides it.
+func (secret) LogValue() slog.Value { return slog.StringValue("***") }
 
 // secretURL is a URL that may have a password.
 type secretURL string
@@ -79,7 +90,7 @@ func load(args []string) (cfg config, rest []string, err error) {
 	flags.BoolVar(&cfg.noFollow, "no-follow", false, "")
 	for _, s := range settings() {
 		set := func(text string) error { return os.Setenv(s.variable, text) }
-		if s.flag == "deltas" {
+		if s.flag == "deltas" || s.flag == "private" {
 			flags.BoolFunc(s.flag, s.desc, set)
 			continue
 		}
@@ -94,6 +105,7 @@ func load(args []string) (cfg config, rest []string, err error) {
 		err = fmt.Errorf("%s: want a value of the type %s", parse.KeyName, parse.TypeName)
 	}
 	cfg.noFollow = noFollow
+	cfg = cfg.withDefaults()
 	if err == nil {
 		err = cfg.validate()
 	}
@@ -108,6 +120,8 @@ func (c config) validate() error {
 		return errors.New("log-format: want text or json")
 	case c.Every < 0 || c.Bytes < 0 || c.Memory < 1<<20 || c.Keep < 0:
 		return errors.New("want an every, bytes and keep of 0 or more, and a memory of 1 MiB or more")
+	case c.GiveUp <= 0:
+		return errors.New("give-up: want more than 0")
 	case c.NATSNkey != "" && c.NATSCreds != "":
 		return errors.New("nats-nkey and nats-creds are both set, want one")
 	}
@@ -135,7 +149,7 @@ func checkVariables(environ []string) error {
 	return nil
 }
 
-const usage = `tailrace-sink copies the records of a Tailrace log into tables, each once.
+const usage = `tailrace-sink copies the records of a Tailrace log into tables, each once, or sends what agents did as traces (OTLP) or webhooks, at least once.
 
   tailrace-sink [flags]                    copy, and follow the log
   tailrace-sink --no-follow [flags]        copy what the log has now, and end

@@ -68,6 +68,9 @@ func command(ctx context.Context, args []string, out, errs io.Writer) error {
 	case len(rest) > 0:
 		return usageError{fmt.Errorf("unknown command %q", rest[0])}
 	}
+	if cfg.receiver() != "" {
+		return cfg.export(ctx, cfg.logger(errs))
+	}
 	return cfg.run(ctx, cfg.logger(errs))
 }
 

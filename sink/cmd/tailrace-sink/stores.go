@@ -44,7 +44,7 @@ func (c config) openStore(log *slog.Logger) (st store, err error) {
 	case scheme == "postgres", scheme == "postgresql":
 		st, err = c.openPostgres()
 	default:
-		return st, fmt.Errorf("to is %s, want a directory, s3://bucket/prefix or postgres://host/database", withoutPassword(c.To))
+		return st, fmt.Errorf("to is %s, want a directory, s3://bucket/prefix, postgres://host/database, otlp+https://host or webhook+https://host/path", withoutPassword(c.To))
 	}
 	if err != nil {
 		return st, fmt.Errorf("to: %w", err)
