@@ -93,6 +93,7 @@ func (l *Log) Conversation(id, word string) {
 		chunk.StreamEnd{StreamID: child.ID})
 	l.Put(root, 1,
 		chunk.SubagentEnd{SubAgentType: "planner", SubSessionID: child.ID, CallID: "c2", Result: value},
+		chunk.ToolEnd{ToolCallID: "c2", ToolName: "research", Result: value, ProviderExecuted: new(true)},
 		chunk.StepStart{}, chunk.ToolStart{ToolCallID: "c3", ToolName: "delete", Arguments: value},
 		chunk.ToolApprovalRequest{ToolCallID: "c3", ToolName: "delete", ApprovalID: "r1::c3", Input: value}, chunk.StepEnd{},
 		chunk.RunPaused{RunID: "r1", Reason: word}, chunk.StreamPaused{Reason: &word})
