@@ -41,13 +41,16 @@ sink: go-present ## Build bin/tailrace-sink, which copies the log into tables (d
 	cd sink && $(GO) build -trimpath -ldflags "-s -w" -o ../bin/tailrace-sink ./cmd/tailrace-sink
 
 .PHONY: image
-image: go-present ## Write dist/image, an OCI image for two platforms, and SBOMs; PUSH=repository:tag pushes it.
+image: go-present ## Write dist/image and dist/image-sink, OCI images for two platforms, and SBOMs; PUSH=repository:tag pushes them, the second as repository-sink:tag.
 	@for arch in amd64 arm64; do \
 		echo "building linux/$$arch"; \
 		CGO_ENABLED=0 GOOS=linux GOARCH=$$arch $(GO) build -trimpath -ldflags "-s -w -X main.version=$(VERSION)" -o dist/tailrace-linux-$$arch ./cmd/tailrace || exit 1; \
+		(cd sink && CGO_ENABLED=0 GOOS=linux GOARCH=$$arch $(GO) build -trimpath -ldflags "-s -w" -o ../dist/tailrace-sink-linux-$$arch ./cmd/tailrace-sink) || exit 1; \
 	done
 	cd deploy && $(GO) run ./image -version "$(VERSION)" -created "$(CREATED)" -out ../dist/image -push "$(PUSH)" \
 		linux/amd64=../dist/tailrace-linux-amd64 linux/arm64=../dist/tailrace-linux-arm64
+	@push="$(PUSH)"; cd deploy && $(GO) run ./image -program tailrace-sink -version "$(VERSION)" -created "$(CREATED)" -out ../dist/image-sink \
+		-push "$${push:+$${push%:*}-sink:$${push##*:}}" linux/amd64=../dist/tailrace-sink-linux-amd64 linux/arm64=../dist/tailrace-sink-linux-arm64
 
 .PHONY: quick
 quick: check ## Format, lint, and the tests that need no server and no browser: under 3 minutes on two cores.
@@ -98,9 +101,11 @@ k8s: go-present ## Apply the manifests to a kube-apiserver with etcd, built from
 	cd deploy/apiserver && MANIFESTS=$(TOOLS)/manifests $(GO) test -count=1 -timeout 10m -run '^TestApply$$' -v .
 
 .PHONY: dashboard
-dashboard: go-present ## Write the list of metrics and the dashboard of Grafana from what the code registers.
+dashboard: go-present postgres ## Write the lists of metrics and the dashboards of Grafana from what the code registers.
 	$(GO) test -count=1 -timeout 5m ./cmd/tailrace -run '^TestMetricList$$' -update
-	cd deploy && $(GO) run ./dashboard metrics.json >k8s/components/monitoring/dashboard.json.new && mv k8s/components/monitoring/dashboard.json.new k8s/components/monitoring/dashboard.json
+	cd sink && $(GO) test -count=1 -timeout 5m ./cmd/tailrace-sink -run '^TestMetricList$$' -update
+	cd sink && $(GO) test -count=1 -timeout 5m ./internal/board -run '^TestBoard$$' -update
+	cd deploy && $(GO) run ./dashboard metrics.json sink-metrics.json >k8s/components/monitoring/dashboard.json.new && mv k8s/components/monitoring/dashboard.json.new k8s/components/monitoring/dashboard.json
 
 .PHONY: e2e
 e2e: go-present chromium node python build ## Tests of the binary: kill -9, a cluster, Chromium, the AI SDK, clients of other languages.
@@ -129,7 +134,7 @@ faults: go-present build ## Kill leaders of three servers every ten seconds for 
 	$(GO) test -tags e2e -count=1 -timeout 60m -run '^TestFaults$$' -v ./e2e -faults-feeds partition,interest -faults-for $(FAULTS) -faults-zone 30s
 
 .PHONY: vuln
-vuln: go-present ## Search known vulnerabilities of the dependencies, if the database is reachable.
+vuln: go-present ## Search known vulnerabilities of the dependencies of both modules, if the database is reachable.
 	@scripts/vuln.sh $(GOVULNCHECK)
 
 .PHONY: fuzz

@@ -30,6 +30,7 @@ const maxBinary = 60_000_000
 
 // binary is the program for a platform.
 type binary struct {
+	name     string
 	platform v1.Platform
 	info     *buildinfo.BuildInfo
 	data     []byte
@@ -96,13 +97,13 @@ func build(binaries []binary, version string, created time.Time) (multi, error) 
 }
 
 func imageOf(b binary, system v1.Layer, version string, created time.Time) (v1.Image, error) {
-	program, err := layer(created, entry{"tailrace", 0o755, b.data})
+	program, err := layer(created, entry{b.name, 0o755, b.data})
 	if err != nil {
 		return nil, err
 	}
 	base := mutate.ConfigMediaType(mutate.MediaType(empty.Image, types.OCIManifestSchema1), types.OCIConfigJSON)
 	history := func(what string) v1.History { return v1.History{Created: v1.Time{Time: created}, CreatedBy: what} }
-	img, err := mutate.Append(base, mutate.Addendum{Layer: system, History: history("certificates, user")}, mutate.Addendum{Layer: program, History: history("tailrace " + version)})
+	img, err := mutate.Append(base, mutate.Addendum{Layer: system, History: history("certificates, user")}, mutate.Addendum{Layer: program, History: history(b.name + " " + version)})
 	if err != nil {
 		return nil, err
 	}
@@ -111,12 +112,16 @@ func imageOf(b binary, system v1.Layer, version string, created time.Time) (v1.I
 		return nil, err
 	}
 	file = file.DeepCopy()
+	ports := map[string]struct{}{"4481/tcp": {}}
+	if b.name == "tailrace" { // which has an edge
+		ports["4480/tcp"] = struct{}{}
+	}
 	file.OS, file.Architecture, file.Variant, file.Created = b.platform.OS, b.platform.Architecture, b.platform.Variant, v1.Time{Time: created}
 	file.Config = v1.Config{
-		Entrypoint: []string{"/tailrace"}, User: user, WorkingDir: "/", Env: []string{"PATH=/"}, StopSignal: "SIGTERM",
-		ExposedPorts: map[string]struct{}{"4480/tcp": {}, "4481/tcp": {}},
+		Entrypoint: []string{"/" + b.name}, User: user, WorkingDir: "/", Env: []string{"PATH=/"}, StopSignal: "SIGTERM",
+		ExposedPorts: ports,
 		Labels: map[string]string{
-			"org.opencontainers.image.title":   "Tailrace",
+			"org.opencontainers.image.title":   b.name,
 			"org.opencontainers.image.version": version,
 			"org.opencontainers.image.source":  "https://github.com/tailrace/tailrace",
 			"org.opencontainers.image.created": created.UTC().Format(time.RFC3339),

@@ -1,4 +1,4 @@
-// Command image writes a multi-platform OCI image of Tailrace without a daemon: a static binary, the certificates of public authorities, and nothing else.
+// Command image writes a multi-platform OCI image of a program of Tailrace without a daemon: a static binary, the certificates of public authorities, and nothing else.
 //
 //	image -version v1.2.3 -created 2026-01-02T03:04:05Z -out dist/image linux/amd64=bin/a linux/arm64=bin/b
 //
@@ -32,6 +32,7 @@ func main() {
 
 func run(ctx context.Context, args []string) error {
 	flags := flag.NewFlagSet("image", flag.ContinueOnError)
+	program := flags.String("program", "tailrace", "name of the program in the image")
 	version := flags.String("version", "dev", "version of the image, its tag in the layout")
 	created := flags.String("created", "1970-01-01T00:00:00Z", "time of the image, such as that of the commit: the same input gives the same image")
 	out := flags.String("out", "", "directory of the OCI layout, which is replaced")
@@ -53,6 +54,7 @@ func run(ctx context.Context, args []string) error {
 		if err != nil {
 			return fmt.Errorf("%s: %w", arg, err)
 		}
+		b.name = *program
 		binaries = append(binaries, b)
 	}
 	built, err := build(binaries, *version, at)
@@ -63,7 +65,7 @@ func run(ctx context.Context, args []string) error {
 		return err
 	}
 	for i, b := range binaries {
-		file := filepath.Join(filepath.Dir(*out), "tailrace-"+b.platform.OS+"-"+b.platform.Architecture+".spdx.json")
+		file := filepath.Join(filepath.Dir(*out), b.name+"-"+b.platform.OS+"-"+b.platform.Architecture+".spdx.json")
 		if err := os.WriteFile(file, built.boms[i], 0o644); err != nil { //nolint:gosec // public
 			return err
 		}

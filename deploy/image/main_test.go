@@ -49,7 +49,7 @@ func compile(t *testing.T) (args []string) {
 func TestImage(t *testing.T) {
 	programs := compile(t)
 	dir := filepath.Join(t.TempDir(), "image")
-	args := append([]string{"-version", "v1.2.3", "-created", "2026-01-02T03:04:05Z", "-out", dir}, programs...)
+	args := append([]string{"-program", "tailrace-sink", "-version", "v1.2.3", "-created", "2026-01-02T03:04:05Z", "-out", dir}, programs...)
 	if err := run(t.Context(), args); err != nil {
 		t.Fatal(err)
 	}
@@ -112,7 +112,7 @@ func checkIndex(t *testing.T, index v1.ImageIndex) {
 			t.Fatal(err)
 		}
 		c := file.Config
-		if file.OS+"/"+file.Architecture != d.Platform.String() || c.User != "65532:65532" || !slices.Equal(c.Entrypoint, []string{"/tailrace"}) || len(c.Cmd) > 0 ||
+		if file.OS+"/"+file.Architecture != d.Platform.String() || c.User != "65532:65532" || !slices.Equal(c.Entrypoint, []string{"/tailrace-sink"}) || len(c.Cmd) > 0 ||
 			c.Labels["org.opencontainers.image.version"] != "v1.2.3" || file.Created.Year() != 2026 {
 			t.Errorf("%s: config %+v", d.Platform, file)
 		}
@@ -148,7 +148,7 @@ func checkFiles(t *testing.T, img v1.Image) {
 			}
 		}
 	}
-	if program := files["tailrace"]; program == nil || program.Mode != 0o755 || program.Uid != 0 {
+	if program := files["tailrace-sink"]; program == nil || program.Mode != 0o755 || program.Uid != 0 {
 		t.Errorf("program %+v", program)
 	}
 	if len(files) != 7 || files["etc/passwd"] == nil || files["etc/ssl/certs/ca-certificates.crt"] == nil {

@@ -19,14 +19,18 @@ func billOfMaterials(b binary, version string, created time.Time) ([]byte, error
 	modules := append([]*debug.Module{{Path: "std", Version: b.info.GoVersion}}, b.info.Deps...)
 	main := moduleOf(&debug.Module{Path: b.info.Main.Path, Version: version}, "Main")
 	document := &v2_3.Document{
-		SPDXVersion: v2_3.Version, DataLicense: v2_3.DataLicense, SPDXIdentifier: "DOCUMENT", DocumentName: "tailrace",
-		DocumentNamespace: fmt.Sprintf("https://github.com/tailrace/tailrace/sbom/%s/%s-%s", version, b.platform.OS, b.platform.Architecture),
+		SPDXVersion: v2_3.Version, DataLicense: v2_3.DataLicense, SPDXIdentifier: "DOCUMENT", DocumentName: b.name,
+		DocumentNamespace: fmt.Sprintf("https://github.com/tailrace/tailrace/sbom/%s/%s-%s-%s", version, b.name, b.platform.OS, b.platform.Architecture),
 		CreationInfo:      &v2_3.CreationInfo{Created: created.UTC().Format(time.RFC3339), Creators: []common.Creator{{CreatorType: "Tool", Creator: "tailrace-image"}}},
 		Packages:          []*v2_3.Package{main},
 		Relationships:     []*v2_3.Relationship{{RefA: ref("DOCUMENT"), RefB: ref("Main"), Relationship: common.TypeRelationshipDescribe}},
 	}
 	for i, m := range modules {
-		if m.Replace != nil {
+		switch {
+		case m.Replace == nil:
+		case m.Replace.Version == "": // a directory of this repository
+			m = &debug.Module{Path: m.Path, Version: version}
+		default:
 			m = m.Replace
 		}
 		id := fmt.Sprintf("Module-%d", i)
