@@ -19,6 +19,11 @@ func TestChart(t *testing.T) {
 	for dir, values := range map[string]map[string]any{
 		"k8s/overlays/production": {},
 		"k8s/overlays/autoscale":  {"autoscale": map[string]any{"enabled": true}, "monitoring": map[string]any{"enabled": true}},
+		"testdata/sink":           {"sink": map[string]any{"enabled": true}},
+		"testdata/sink-directory": {"sink": map[string]any{
+			"enabled": true, "secret": "", "storage": "100Gi",
+			"env": []any{map[string]any{"name": "TAILRACE_SINK_TO", "value": "/lake"}, map[string]any{"name": "TAILRACE_SINK_MEMORY", "value": "134217728"}},
+		}},
 		"testdata/gateway": {
 			"ingress": map[string]any{"enabled": false}, "route": map[string]any{"enabled": true}, "clients": map[string]any{"namespace": "gateway"},
 		},

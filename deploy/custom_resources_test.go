@@ -149,22 +149,27 @@ func checkScaling(t *testing.T, m *manifests) {
 	}
 }
 
-// registered returns the names of the metrics that Tailrace registers, and of the series of its histograms.
+// registered returns the names of the metrics that the programs register, and of the series of its histograms.
 func registered(t *testing.T) map[string]bool {
 	t.Helper()
-	text, err := os.ReadFile("metrics.json")
-	if err != nil {
-		t.Fatal(err)
-	}
-	var list []struct {
+	type metric struct {
 		Name string `json:"name"`
 		Type string `json:"type"`
 	}
-	if err := json.Unmarshal(text, &list); err != nil {
-		t.Fatal(err)
+	var all []metric
+	for _, file := range []string{"metrics.json", "sink-metrics.json"} {
+		text, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var list []metric
+		if err := json.Unmarshal(text, &list); err != nil {
+			t.Fatal(err)
+		}
+		all = append(all, list...)
 	}
 	names := map[string]bool{}
-	for _, m := range list {
+	for _, m := range all {
 		names[m.Name] = true
 		if m.Type == "histogram" {
 			for _, suffix := range []string{"_bucket", "_sum", "_count"} {

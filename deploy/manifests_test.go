@@ -29,7 +29,7 @@ import (
 )
 
 // overlays are the directories that operators apply.
-var overlays = []string{"k8s/base", "k8s/overlays/dev", "k8s/overlays/production", "k8s/overlays/autoscale", "testdata/gateway"}
+var overlays = []string{"k8s/base", "k8s/overlays/dev", "k8s/overlays/production", "k8s/overlays/autoscale", "testdata/gateway", "testdata/sink", "testdata/sink-directory"}
 
 // manifests are the objects of an overlay.
 type manifests struct {
@@ -46,6 +46,7 @@ type manifests struct {
 	podMonitors []*monitoringv1.PodMonitor
 	rules       []*monitoringv1.PrometheusRule
 	scaled      []*scaledObject
+	claims      map[string]bool
 	names       map[string]bool // kind/name
 }
 
@@ -98,7 +99,7 @@ func overlay(t *testing.T, dir string) *manifests {
 func decode(t *testing.T, objects []render.Object) *manifests {
 	t.Helper()
 	decoder := serializer.NewCodecFactory(scheme(t), serializer.EnableStrict).UniversalDeserializer()
-	m := &manifests{configMaps: map[string]*corev1.ConfigMap{}, names: map[string]bool{}}
+	m := &manifests{configMaps: map[string]*corev1.ConfigMap{}, claims: map[string]bool{}, names: map[string]bool{}}
 	for _, o := range objects {
 		if m.names[o.String()] {
 			t.Errorf("%s is there twice", o)
@@ -144,6 +145,8 @@ func (m *manifests) add(t *testing.T, obj runtime.Object) {
 		m.podMonitors = append(m.podMonitors, obj)
 	case *monitoringv1.PrometheusRule:
 		m.rules = append(m.rules, obj)
+	case *corev1.PersistentVolumeClaim:
+		m.claims[obj.Name] = true
 	case *corev1.Namespace, *corev1.ServiceAccount:
 	default:
 		t.Fatalf("%T is not checked by this test", obj)
@@ -208,6 +211,9 @@ func checkPod(t *testing.T, w workload, m *manifests, known map[string]bool) {
 	volumes := map[string]bool{}
 	for _, v := range spec.Volumes {
 		volumes[v.Name] = true
+		if v.PersistentVolumeClaim != nil && !m.claims[v.PersistentVolumeClaim.ClaimName] {
+			t.Errorf("%s: claim %s does not exist", w.name, v.PersistentVolumeClaim.ClaimName)
+		}
 	}
 	for i := range spec.Containers {
 		c := &spec.Containers[i]
@@ -216,7 +222,11 @@ func checkPod(t *testing.T, w workload, m *manifests, known map[string]bool) {
 			s.Capabilities == nil || !slices.Equal(s.Capabilities.Drop, []corev1.Capability{"ALL"}) || len(s.Capabilities.Add) > 0 {
 			t.Errorf("%s: security context %+v", name, s)
 		}
-		checkMemory(t, name, c)
+		if c.Name == sinkContainer {
+			checkSink(t, name, c)
+		} else {
+			checkMemory(t, name, c)
+		}
 		if w.serves {
 			checkProbes(t, name, c)
 		}
@@ -261,7 +271,7 @@ func checkEnvironment(t *testing.T, name string, c *corev1.Container, m *manifes
 	t.Helper()
 	set := map[string]bool{}
 	for _, e := range c.Env {
-		set[e.Name] = true
+		set[e.Name] = c.Name != sinkContainer // which has settings of its own
 	}
 	for _, from := range c.EnvFrom {
 		if from.ConfigMapRef == nil {
@@ -276,8 +286,8 @@ func checkEnvironment(t *testing.T, name string, c *corev1.Container, m *manifes
 			set[key] = true
 		}
 	}
-	for key := range set {
-		if strings.HasPrefix(key, "TAILRACE_") && !known[key] {
+	for key, ofTailrace := range set {
+		if ofTailrace && strings.HasPrefix(key, "TAILRACE_") && !known[key] {
 			t.Errorf("%s: setting %s does not exist", name, key)
 		}
 	}
@@ -297,7 +307,13 @@ func value(c *corev1.Container, name string) string {
 func checkDeployment(t *testing.T, d *appsv1.Deployment, m *manifests) {
 	t.Helper()
 	pod := labels.Set(d.Spec.Template.Labels)
-	if r := d.Spec.Strategy.RollingUpdate; r == nil || r.MaxUnavailable.IntValue() != 0 || r.MaxSurge.IntValue() < 1 {
+	hasClaim := slices.ContainsFunc(d.Spec.Template.Spec.Volumes, func(v corev1.Volume) bool { return v.PersistentVolumeClaim != nil })
+	switch r := d.Spec.Strategy.RollingUpdate; {
+	case hasClaim:
+		if d.Spec.Strategy.Type != appsv1.RecreateDeploymentStrategyType || *d.Spec.Replicas != 1 {
+			t.Errorf("%s: strategy %+v, want one pod at a time for its volume", d.Name, d.Spec.Strategy)
+		}
+	case r == nil || r.MaxUnavailable.IntValue() != 0 || r.MaxSurge.IntValue() < 1:
 		t.Errorf("%s: rolling update %+v", d.Name, r)
 	}
 	if len(d.Spec.Template.Spec.TopologySpreadConstraints) == 0 {

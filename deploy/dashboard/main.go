@@ -1,6 +1,6 @@
 // Command dashboard writes the dashboard of Grafana with a panel for each metric that Tailrace registers.
 //
-//	dashboard metrics.json > dashboard.json
+//	dashboard metrics.json sink-metrics.json > dashboard.json
 package main
 
 import (
@@ -12,7 +12,7 @@ import (
 	"strings"
 )
 
-// metric is a metric in the list that a test of cmd/tailrace writes.
+// metric is a metric in the lists that tests of cmd/tailrace and of sink/cmd/tailrace-sink write.
 type metric struct {
 	Name   string   `json:"name"`
 	Type   string   `json:"type"`
@@ -32,6 +32,7 @@ var rows = []struct {
 	{"Ingest and publishing", []string{"ingest_", "publish_", "producer_"}},
 	{"Workers and runs", []string{"worker_", "runs_", "command", "approvals_", "usage_"}},
 	{"Projector and snapshots", []string{"projector_", "snapshot_"}},
+	{"Sink", []string{"sink_"}},
 	{"NATS and storage", []string{"nats_", "stream_", "dependency_"}},
 	{"Other", []string{""}},
 }
@@ -66,11 +67,7 @@ const (
 var source = map[string]any{"type": "prometheus", "uid": "${datasource}"}
 
 func main() {
-	list, err := os.ReadFile(os.Args[1]) //nolint:gosec // the argument of the user
-	if err != nil {
-		fatal(err)
-	}
-	board, err := render(list)
+	board, err := render(os.Args[1:])
 	if err != nil {
 		fatal(err)
 	}
@@ -84,11 +81,19 @@ func fatal(err error) {
 	os.Exit(1)
 }
 
-// render returns the dashboard for a list of metrics.
-func render(list []byte) ([]byte, error) {
+// render returns the dashboard for the metrics of several files.
+func render(files []string) ([]byte, error) {
 	var metrics []metric
-	if err := json.Unmarshal(list, &metrics); err != nil {
-		return nil, err
+	for _, file := range files {
+		text, err := os.ReadFile(file) //nolint:gosec // an argument of the user
+		if err != nil {
+			return nil, err
+		}
+		var list []metric
+		if err := json.Unmarshal(text, &list); err != nil {
+			return nil, fmt.Errorf("%s: %w", file, err)
+		}
+		metrics = append(metrics, list...)
 	}
 	var panels []panel
 	id, y := 1, 0

@@ -60,13 +60,14 @@ func write(ctx context.Context, dir string) error {
 	sets := map[string][]render.Object{"0-definitions": definitions}
 	for name, overlay := range map[string]string{
 		"1-dev": "k8s/overlays/dev", "2-production": "k8s/overlays/production", "3-autoscale": "k8s/overlays/autoscale", "4-gateway": "testdata/gateway",
+		"6-sink": "testdata/sink", "7-sink-directory": "testdata/sink-directory",
 	} {
 		if sets[name], err = render.Kustomize(overlay); err != nil {
 			return err
 		}
 	}
 	on := map[string]any{"enabled": true}
-	if sets["5-chart"], err = render.Chart("helm/tailrace", "tailrace-chart", map[string]any{"autoscale": on, "monitoring": on, "route": on}); err != nil {
+	if sets["5-chart"], err = render.Chart("helm/tailrace", "tailrace-chart", map[string]any{"autoscale": on, "monitoring": on, "route": on, "sink": on}); err != nil {
 		return err
 	}
 	for name, objects := range sets {

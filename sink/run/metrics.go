@@ -50,6 +50,9 @@ func NewMetrics(reg prometheus.Registerer) (*Metrics, error) {
 	for _, result := range []string{"stored", "conflict", "failed"} {
 		m.commits.WithLabelValues(result)
 	}
+	for _, reason := range []row.Reason{row.Expired, row.Missing, row.Malformed, row.Removed, row.Recreated, row.Deleted} {
+		m.gaps.WithLabelValues(string(reason)) // an alert on an increase needs the 0 before it
+	}
 	return m, nil
 }
 

@@ -7,6 +7,10 @@ app.kubernetes.io/part-of: tailrace
 {{ .Values.image.repository }}:{{ .Values.image.tag | default .Chart.AppVersion }}
 {{- end }}
 
+{{- define "tailrace.sinkImage" -}}
+{{ .Values.image.repository }}-sink:{{ .Values.image.tag | default .Chart.AppVersion }}
+{{- end }}
+
 {{- /* The name has a hash of the settings, so that a changed setting starts a rolling update. */ -}}
 {{- define "tailrace.settings" -}}
 tailrace-{{ .Values.settings | toJson | sha256sum | trunc 10 }}
@@ -41,7 +45,11 @@ spec:
   {{- end }}
   minReadySeconds: 10
   strategy:
+    {{- if (get . "claim") }}
+    type: Recreate # a volume is mounted by one pod
+    {{- else }}
     rollingUpdate: {maxSurge: 1, maxUnavailable: 0}
+    {{- end }}
   selector:
     matchLabels: {app.kubernetes.io/name: tailrace-{{ .role }}}
   template:
@@ -62,8 +70,12 @@ spec:
         matchLabelKeys: [pod-template-hash]
       containers:
       - name: {{ .role }}
+        {{- if eq .role "sink" }}
+        image: {{ include "tailrace.sinkImage" .root }}
+        {{- else }}
         image: {{ include "tailrace.image" .root }}
         args: [{{ .role }}]
+        {{- end }}
         envFrom:
         - configMapRef: {name: {{ include "tailrace.settings" .root }}}
         {{- with (get . "secret") }}
@@ -94,13 +106,20 @@ spec:
         resources: {{- toYaml $values.resources | nindent 10 }}
         securityContext: {{- include "tailrace.containerSecurity" . | nindent 10 }}
         volumeMounts:
+        {{- with (get . "claim") }}
+        - {name: lake, mountPath: /lake}
+        {{- end }}
         - {name: nats, mountPath: /etc/tailrace/nats, readOnly: true}
         {{- with (get . "volume") }}
         - {name: {{ .name }}, mountPath: /etc/tailrace/{{ .name }}, readOnly: true}
         {{- end }}
       volumes:
+      {{- with (get . "claim") }}
+      - name: lake
+        persistentVolumeClaim: {claimName: {{ . }}}
+      {{- end }}
       - name: nats
-        secret: {secretName: tailrace-nats-{{ .role }}}
+        secret: {secretName: tailrace-nats-{{ get . "user" | default .role }}}
       {{- with (get . "volume") }}
       - {{ toYaml . | nindent 8 | trim }}
       {{- end }}
