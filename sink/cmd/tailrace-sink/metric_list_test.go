@@ -42,7 +42,9 @@ func TestMetricList(t *testing.T) {
 	}
 	slices.SortStableFunc(list.metrics, func(a, b listedMetric) int { return strings.Compare(a.Name, b.Name) })
 	// The lag of stores and of exports has one name.
-	list.metrics = slices.CompactFunc(list.metrics, func(a, b listedMetric) bool { return a.Name == b.Name && a.Type == b.Type && slices.Equal(a.Labels, b.Labels) })
+	list.metrics = slices.CompactFunc(list.metrics, func(a, b listedMetric) bool {
+		return a.Name == b.Name && a.Type == b.Type && slices.Equal(a.Labels, b.Labels)
+	})
 	var text bytes.Buffer
 	enc := json.NewEncoder(&text)
 	enc.SetEscapeHTML(false)
@@ -51,7 +53,7 @@ func TestMetricList(t *testing.T) {
 		t.Fatal(err)
 	}
 	if *update {
-		if err := os.WriteFile(metricList, text.Bytes(), 0o644); err != nil { //nolint:gosec // public
+		if err := os.WriteFile(metricList, text.Bytes(), 0o644); err != nil {
 			t.Fatal(err)
 		}
 	}
