@@ -26,7 +26,7 @@ func (s *Store) Commit(ctx context.Context, after row.Position, b *row.Batch) er
 		if err := copyRows(ctx, tx, pgx.Identifier{"tailrace", "events"}, events, b.Events); err != nil {
 			return err
 		}
-		if err := copyRows(ctx, tx, pgx.Identifier{"tailrace", "gaps"}, gaps, b.Gaps); err != nil {
+		if err := storeGaps(ctx, tx, b.Gaps); err != nil {
 			return err
 		}
 		if err := storeObservations(ctx, tx, b.Observations); err != nil {
@@ -78,7 +78,7 @@ var upsertObservations = func() string {
 		}
 	}
 	names := strings.Join(observations.names(), ", ")
-	return `INSERT INTO tailrace.observations AS o (` + names + `) SELECT ` + names + ` FROM incoming ON CONFLICT (id) DO UPDATE SET ` + strings.Join(set, ", ") +
+	return `INSERT INTO tailrace.observations AS o (` + names + `) SELECT ` + names + ` FROM incoming_observations ON CONFLICT (id) DO UPDATE SET ` + strings.Join(set, ", ") +
 		` WHERE excluded.seq > o.seq OR excluded.stream_epoch <> o.stream_epoch`
 }()
 
@@ -97,10 +97,23 @@ func storeObservations(ctx context.Context, tx pgx.Tx, batch []row.Observation) 
 			latest = append(latest, batch[i])
 		}
 	}
-	if err := copyRows(ctx, tx, pgx.Identifier{"incoming"}, observations, latest); err != nil {
+	if err := copyRows(ctx, tx, pgx.Identifier{"incoming_observations"}, observations, latest); err != nil {
 		return err
 	}
 	_, err := tx.Exec(ctx, upsertObservations)
+	return err
+}
+
+// storeGaps stores gaps. One that is stored stays: a log that is created again twice has lost the records of its first history twice.
+func storeGaps(ctx context.Context, tx pgx.Tx, batch []row.Gap) error {
+	if len(batch) == 0 {
+		return nil
+	}
+	if err := copyRows(ctx, tx, pgx.Identifier{"incoming_gaps"}, gaps, batch); err != nil {
+		return err
+	}
+	names := strings.Join(gaps.names(), ", ")
+	_, err := tx.Exec(ctx, `INSERT INTO tailrace.gaps (`+names+`) SELECT `+names+` FROM incoming_gaps ON CONFLICT DO NOTHING`)
 	return err
 }
 

@@ -151,6 +151,27 @@ func TestErasure(t *testing.T) {
 	}
 }
 
+// TestLogCreatedTwice stores that the records of the first history are lost each time that the log is created again.
+func TestLogCreatedTwice(t *testing.T) {
+	url := pgtest.Database(t)
+	conn := connect(t, url)
+	s := openStore(t, url)
+	at := begin(t, s)
+	o := row.Observation{Place: placeAt(3, firstTime), ID: "a", Kind: row.Run, StartTime: firstTime}
+	lost := row.Gap{Place: placeAt(0, firstTime), Reason: row.Recreated, FromSeq: new(int64(1)), ToSeq: new(int64(math.MaxInt64))}
+	for i, b := range []*row.Batch{{Observations: []row.Observation{o}}, {Gaps: []row.Gap{lost}}, {Gaps: []row.Gap{lost}}} {
+		b.Through = row.Position{Generation: i + 1, History: fmt.Sprint("h", i), Seq: 5}
+		if err := s.Commit(t.Context(), at, b); err != nil {
+			t.Fatal(err)
+		}
+		at = b.Through
+		checkSessions(t.Context(), t, conn)
+	}
+	if sessions, gaps := queryInt(t, conn, `SELECT count(*) FROM tailrace.sessions`), queryInt(t, conn, `SELECT count(*) FROM tailrace.gaps`); sessions != 0 || gaps != 1 {
+		t.Errorf("there are %d sessions and %d gaps, want 0 and 1", sessions, gaps)
+	}
+}
+
 // TestSchema adds a column that a table does not have, refuses one of another type, and lets processes begin at the same time.
 func TestSchema(t *testing.T) {
 	url := pgtest.Database(t)

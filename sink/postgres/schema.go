@@ -56,8 +56,9 @@ CREATE TABLE IF NOT EXISTS tailrace.positions_log (
 	PRIMARY KEY (name, partition, number));
 CREATE INDEX IF NOT EXISTS positions_log_seq ON tailrace.positions_log (name, partition, generation, seq)`
 
-// createIncoming creates the table through which the observations of a batch pass. Each connection has its own.
-var createIncoming = `CREATE TEMPORARY TABLE incoming (` + observations.definitions() + `) ON COMMIT DELETE ROWS`
+// createIncoming creates the tables through which the observations and gaps of a batch pass. Each connection has its own.
+var createIncoming = `CREATE TEMPORARY TABLE incoming_observations (` + observations.definitions() + `) ON COMMIT DELETE ROWS;
+	CREATE TEMPORARY TABLE incoming_gaps (` + gaps.definitions() + `) ON COMMIT DELETE ROWS`
 
 // definitions returns the columns as CREATE TABLE has them.
 func (t *table) definitions() string {

@@ -107,6 +107,7 @@ func TestStalledWriter(t *testing.T) {
 		select {
 		case <-reached:
 		case err := <-stalledErr:
+			proxy.Watch(nil) // Close sends a message
 			if err != nil {
 				t.Fatal(err)
 			}
