@@ -15,9 +15,9 @@ import (
 // batch before a record of a later day in UTC: the day is part of the names, and two writers must choose the same one.
 func (s *Store) Commit(ctx context.Context, after row.Position, b *row.Batch) error {
 	s.mu.Lock()
-	at, begun := s.positions[after.Partition], s.begun
+	at, known := s.positions[after.Partition], s.begun && s.known
 	s.mu.Unlock()
-	if !begun {
+	if !known {
 		return errNotBegun
 	}
 	if at.Generation != after.Generation || at.Seq != after.Seq {
@@ -27,6 +27,16 @@ func (s *Store) Commit(ctx context.Context, after row.Position, b *row.Batch) er
 		return fmt.Errorf("batch ends at generation %d, sequence %d of partition %d, want a position after generation %d, sequence %d of partition %d",
 			to.Generation, to.Seq, to.Partition, after.Generation, after.Seq, after.Partition)
 	}
+	err := s.commit(ctx, after, b)
+	if err != nil {
+		s.mu.Lock()
+		s.known = false
+		s.mu.Unlock()
+	}
+	return err
+}
+
+func (s *Store) commit(ctx context.Context, after row.Position, b *row.Batch) error {
 	w := write{store: s, through: b.Through, day: dayOf(b), boundary: boundaryOf(after, b)}
 	if err := storeRows(ctx, w, tableObservations, b.Observations, func(r *row.Observation) *row.Place { return &r.Place }); err != nil {
 		return err

@@ -10,6 +10,8 @@
 // name in use drops its rows of that range and continues after it. The date is that of the first row, or of the last record if there is none.
 //
 // A batch is stored as observations, gaps and events, in this order. A file of observations or gaps without rows is left out, and the next one has a longer range.
+// The store must list each file that was stored before the list, as S3 and its compatible stores do.
+//
 // The position of a partition is the end of its newest file of events. After a crash the files of the other tables may be ahead of it.
 //
 //	store, err := parquet.OpenDirectory("lake")

@@ -116,7 +116,7 @@ func TestTwoWriters(t *testing.T) {
 	}
 }
 
-// TestSeveralWriters compares a lake after random batches, faults, restarts, old lists and erasures of several writers with the log.
+// TestSeveralWriters compares a lake after random batches, faults, restarts and erasures of several writers with the log.
 func TestSeveralWriters(t *testing.T) {
 	const end = 3 * recordsPerDay
 	root := memoryDir(t)
@@ -144,15 +144,12 @@ func TestSeveralWriters(t *testing.T) {
 				return call == failing && !answerLost, call == failing && answerLost
 			}
 			var err error
-			switch rapid.SampledFrom([]string{"commit", "commit", "commit", "restart", "old list", "erase"}).Draw(t, "action") {
+			switch rapid.SampledFrom([]string{"commit", "commit", "commit", "restart", "erase"}).Draw(t, "action") {
 			case "commit":
 				err = advance(ctx, s, l, rapid.Int64Range(1, 30).Draw(t, "records"), end)
 			case "restart":
 				writers[i] = newStore(&faulty{objects: files})
-			case "old list":
-				err = o.remember(ctx)
 			case "erase":
-				o.oldList = nil
 				err = s.Erase(ctx)
 			}
 			if err != nil && !errors.Is(err, errFault) {

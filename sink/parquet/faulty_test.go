@@ -14,9 +14,6 @@ type faulty struct {
 	// fault is called before each call with its number from 0, and returns whether it fails, and whether it fails after its effect only.
 	fault func(call int) (before, after bool)
 	calls int
-
-	// oldList is returned by list instead of the present one, if it is not nil.
-	oldList map[string][]string
 }
 
 func (f *faulty) begin(context.Context) error { return nil }
@@ -62,26 +59,9 @@ func (f *faulty) open(ctx context.Context, name string) (in object, err error) {
 }
 
 func (f *faulty) list(ctx context.Context, directory string) (names []string, err error) {
-	if f.oldList != nil {
-		return f.oldList[directory], nil
-	}
 	err = f.call(func() error {
 		names, err = f.objects.list(ctx, directory)
 		return err
 	})
 	return names, err
-}
-
-// remember makes list return what it returns now, until oldList is nil.
-func (f *faulty) remember(ctx context.Context) error {
-	old := map[string][]string{}
-	for _, table := range tables {
-		names, err := f.objects.list(ctx, table)
-		if err != nil {
-			return err
-		}
-		old[table] = names
-	}
-	f.oldList = old
-	return nil
 }

@@ -194,7 +194,7 @@ type testFailer interface {
 // advance commits one batch of at most n records after what the writer knows, as a loop does that has read the position before.
 func advance(ctx context.Context, s *Store, l testLog, n, end int64) error {
 	s.mu.Lock()
-	at, begun := s.positions[0], s.begun
+	at, begun := s.positions[0], s.begun && s.known
 	s.mu.Unlock()
 	if !begun {
 		var err error

@@ -24,6 +24,7 @@ type Store struct {
 
 	mu        sync.Mutex // guards the following
 	begun     bool
+	known     bool // positions and next are those of the lake; a Commit that fails may have learned a part only
 	positions map[int]row.Position
 	next      map[chain]uint64 // the record after the newest file; without a file there is no entry
 }
@@ -50,7 +51,14 @@ func (s *Store) Begin(ctx context.Context, partitions int) ([]row.Position, erro
 	if err := s.prepare(ctx); err != nil {
 		return nil, err
 	}
-	for _, table := range tables {
+	type found struct {
+		table string
+		footer
+	}
+	var ends []found
+	// Events first: what a batch stores before them is in the lists of the other tables then. Nothing is learned before all lists are read: a position without the
+	// ends of the other tables would be wrong.
+	for _, table := range []string{tableEvents, tableObservations, tableGaps} {
 		names, err := s.names(ctx, table)
 		if err != nil {
 			return nil, err
@@ -64,9 +72,13 @@ func (s *Store) Begin(ctx context.Context, partitions int) ([]row.Position, erro
 			if err != nil {
 				return nil, err
 			}
-			s.learn(table, f)
+			ends = append(ends, found{table, f})
 		}
 	}
+	for _, e := range ends {
+		s.learn(e.table, e.footer)
+	}
+	s.known = true
 	positions := make([]row.Position, partitions)
 	for i := range positions {
 		positions[i] = s.positions[i]
@@ -125,7 +137,7 @@ func (s *Store) names(ctx context.Context, table string) ([]name, error) {
 
 func (n name) chain() chain { return chain{n.table, n.partition, n.generation} }
 
-// learn records that a file exists. A list of names may be older than what is known.
+// learn records that a file exists. A list of names may be older than what Commit has learned meanwhile.
 func (s *Store) learn(table string, f footer) {
 	at := f.through
 	c := chain{table, at.Partition, at.Generation}
