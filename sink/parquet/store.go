@@ -52,8 +52,8 @@ func (s *Store) Begin(ctx context.Context, partitions int) ([]row.Position, erro
 		return nil, err
 	}
 	type found struct {
-		table string
-		footer
+		table  string
+		footer footer
 	}
 	var ends []found
 	// Events first: what a batch stores before them is in the lists of the other tables then. Nothing is learned before all lists are read: a position without the
