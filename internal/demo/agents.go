@@ -62,7 +62,8 @@ func (p player) step(ctx context.Context, t *workers.Turn, agent script.Agent, n
 		if err := p.play(ctx, s, step.Acts); err != nil {
 			return err
 		}
-		if err := errors.Join(s.Usage(step.Usage), s.SetFinishReason(step.FinishReason)); err != nil {
+		model := chunk.Model{Name: "demo-model", Provider: "tailrace"}
+		if err := errors.Join(s.Usage(step.Usage), s.SetFinishReason(step.FinishReason), s.Model(model)); err != nil {
 			return err
 		}
 		if n == len(agent.Steps)-1 {

@@ -44,10 +44,12 @@ func (p *scriptBuilder) step(finishReason string) {
 		return
 	}
 	p.open.FinishReason = finishReason
+	input, cached := 180+90*len(p.agent.Steps), 90*len(p.agent.Steps)
 	p.open.Usage = chunk.Usage{
-		InputTokens:  number(180 + 90*len(p.agent.Steps)),
+		InputTokens:  number(input),
 		OutputTokens: number(p.count),
-		CachedTokens: new(number(90 * len(p.agent.Steps))),
+		CachedTokens: new(number(cached)),
+		Cost:         new(fmt.Sprintf("0.%06d", input-cached+cached/10+5*p.count)), // 1, 0.10 and 5 dollars for a million tokens
 	}
 	p.agent.Steps = append(p.agent.Steps, p.open)
 	p.open, p.count = Step{}, 0
