@@ -1,7 +1,9 @@
 package sql_test
 
 import (
+	"flag"
 	"fmt"
+	"os"
 	"strings"
 	"testing"
 
@@ -44,5 +46,50 @@ func TestViewsOfEmptyTables(t *testing.T) {
 		if rows := db.Query("from " + view); len(rows) != 0 {
 			t.Errorf("%s has %d rows", view, len(rows))
 		}
+	}
+}
+
+var update = flag.Bool("update", false, "write the views of docs/reference/tables.md")
+
+const reference = "../../docs/reference/tables.md"
+
+// TestReference compares the views in docs/reference/tables.md with those that DuckDB has.
+func TestReference(t *testing.T) {
+	db := duckdbtest.Open(t)
+	db.Query(views())
+	var text strings.Builder
+	text.WriteString("\n| view | columns |\n|---|---|\n")
+	for _, view := range reports {
+		var columns []string
+		for _, r := range db.Query("describe " + view) {
+			columns = append(columns, "`"+*r["column_name"]+"`")
+		}
+		list := strings.Join(columns, ", ")
+		if table, ok := strings.CutSuffix(view, "_current"); ok {
+			list = "those of `" + table + "`"
+		}
+		text.WriteString("| `" + view + "` | " + list + " |\n")
+	}
+	page, err := os.ReadFile(reference)
+	if err != nil {
+		t.Fatal(err)
+	}
+	const begin, end = "-run TestReference -update` -->\n", "\n<!-- end of views -->"
+	at := strings.Index(string(page), "<!-- views:")
+	if at < 0 {
+		t.Fatalf("%s lacks the mark before the views", reference)
+	}
+	before, rest, found := strings.Cut(string(page[at:]), begin)
+	_, after, closed := strings.Cut(rest, end)
+	if !found || !closed {
+		t.Fatalf("%s lacks the marks around the views", reference)
+	}
+	want := string(page[:at]) + before + begin + text.String() + end + after
+	if *update {
+		if err := os.WriteFile(reference, []byte(want), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	} else if string(page) != want {
+		t.Errorf("%s is out of date: run this test with -update", reference)
 	}
 }
