@@ -6,7 +6,9 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
+	"io/fs"
 	"math/rand/v2"
 	"net"
 	"os"
@@ -22,7 +24,7 @@ import (
 	"github.com/redpanda-data/benthos/v4/public/service"
 )
 
-const asBenthos = "TAILRACE_TEST_BENTHOS"
+const asBenthos = "TEST_AS_BENTHOS"
 
 // TestMain runs the tests, or Benthos in a process that a test has started.
 func TestMain(m *testing.M) {
@@ -71,14 +73,18 @@ func TestFirehose(t *testing.T) {
 	if err := load(`reject: "refused"`, "60"); err == nil {
 		t.Fatal("the store has refused all events, the firehose has not failed")
 	}
-	file := fmt.Sprintf("file: {path: %s/events, codec: lines}", home)
-	for range kills {
-		t.Log(load(file, fmt.Sprintf("0.%d", 3+rand.IntN(6))))
+	var files []string // one for each process, because a kill can cut its last line
+	next := func() string {
+		files = append(files, filepath.Join(home, fmt.Sprint("events", len(files))))
+		return fmt.Sprintf("file: {path: %s, codec: lines}", files[len(files)-1])
 	}
-	if err := load(file, "60"); err != nil {
+	for range kills {
+		t.Log(load(next(), fmt.Sprintf("0.%d", 3+rand.IntN(6))))
+	}
+	if err := load(next(), "60"); err != nil {
 		t.Fatal(err)
 	}
-	stored, repeated := positions(t, filepath.Join(home, "events"))
+	stored, repeated := positions(t, files...)
 	listed := exec.CommandContext(t.Context(), binary, "firehose", "--nats-url="+url, "--no-follow", "--format=cloudevents")
 	all, err := listed.Output()
 	if err != nil {
@@ -99,16 +105,22 @@ func TestFirehose(t *testing.T) {
 	t.Logf("%d events stored, %d of them again after a kill", len(stored), repeated)
 }
 
-// positions returns the lines of a file by their position, and how many were there again. A kill can cut a line, which is stored again.
-func positions(t *testing.T, path string) (lines map[string]string, repeated int) {
+// positions returns the lines of files by their position, and how many were there again.
+func positions(t *testing.T, paths ...string) (lines map[string]string, repeated int) {
 	t.Helper()
-	data, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
 	lines = map[string]string{}
+	var data []byte
+	for _, path := range paths {
+		part, err := os.ReadFile(path)
+		if err != nil && !errors.Is(err, fs.ErrNotExist) { // a process that was killed early has no file
+			t.Fatal(err)
+		}
+		data = append(append(data, part...), '\n')
+	}
 	for line := range bytes.Lines(data) {
-		var event struct{ Position string }
+		var event struct {
+			Position string `json:"position"`
+		}
 		if json.Unmarshal(line, &event) != nil || event.Position == "" {
 			continue
 		}

@@ -5,22 +5,21 @@ import (
 	"bufio"
 	"context"
 	"fmt"
-	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"syscall"
 	"testing"
 	"time"
 
-	"go.uber.org/goleak"
-
+	"github.com/tailrace/tailrace/internal/testkit/natstest"
 	"github.com/tailrace/tailrace/sink/internal/duckdbtest"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) { natstest.Main(m) }
 
 // notRun are the commands of docs/analytics.md that the test does not run, with the reason.
 var notRun = map[string]string{
@@ -74,7 +73,7 @@ func TestFiveMinutes(t *testing.T) {
 func build(t *testing.T, home string) {
 	t.Helper()
 	for name, dir := range map[string]string{"tailrace": "../..", "tailrace-sink": ".."} {
-		cmd := exec.CommandContext(t.Context(), "go", "build", "-o", filepath.Join(home, "bin", name), "./cmd/"+name) //nolint:gosec // names of this test
+		cmd := exec.CommandContext(t.Context(), "go", "build", "-o", filepath.Join(home, "bin", name), "./cmd/"+name)
 		cmd.Dir = dir
 		if out, err := cmd.CombinedOutput(); err != nil {
 			t.Fatalf("build %s: %v\n%s", name, err, out)
@@ -90,8 +89,8 @@ type tailrace struct {
 
 func startTailrace(t *testing.T, home string) *tailrace {
 	t.Helper()
-	port := freePort(t)
-	cmd := exec.CommandContext(t.Context(), filepath.Join(home, "bin", "tailrace"), "up", "--listen=127.0.0.1:0", "--nats-port="+port, "--ops-listen=", "--log-level=warn") //nolint:gosec // built by this test
+	port := strconv.Itoa(natstest.ReservePort(t))                                                                                                                           // `tailrace up` does not print a port that its server has chosen
+	cmd := exec.CommandContext(t.Context(), filepath.Join(home, "bin", "tailrace"), "up", "--data-dir=data", "--listen=127.0.0.1:0", "--nats-port="+port, "--ops-listen=", "--log-level=warn")
 	cmd.Dir = home
 	cmd.Stderr = t.Output()
 	cmd.Cancel = func() error { return cmd.Process.Signal(syscall.SIGTERM) }
@@ -115,24 +114,6 @@ func startTailrace(t *testing.T, home string) *tailrace {
 	return nil
 }
 
-// freePort returns a port that was free a moment ago. The NATS server of `tailrace up` does not print a port that it has chosen.
-func freePort(t *testing.T) string {
-	t.Helper()
-	var lc net.ListenConfig
-	l, err := lc.Listen(t.Context(), "tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	_, port, err := net.SplitHostPort(l.Addr().String())
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := l.Close(); err != nil {
-		t.Fatal(err)
-	}
-	return port
-}
-
 // shell runs the lines of a script that are not in notRun.
 func (p *tailrace) shell(t *testing.T, script string, skipped map[string]bool) {
 	t.Helper()
@@ -149,7 +130,7 @@ func (p *tailrace) shell(t *testing.T, script string, skipped map[string]bool) {
 	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
 	defer cancel()
 	script = strings.ReplaceAll(strings.Join(lines, "\n"), "localhost:4480", p.host)
-	cmd := exec.CommandContext(ctx, "sh", "-euc", script) //nolint:gosec // a script of the documentation
+	cmd := exec.CommandContext(ctx, "sh", "-euc", script)
 	cmd.Dir, cmd.Env = p.home, p.env
 	began := time.Now()
 	out, err := cmd.CombinedOutput()

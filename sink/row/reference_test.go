@@ -52,7 +52,7 @@ func TestReference(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	const begin, end = "-run TestReference -update` -->\n", "\n<!-- end of tables -->"
+	const begin, end = "go test ./row -run TestReference -update` -->\n", "\n<!-- end of tables -->"
 	before, rest, found := strings.Cut(string(page), begin)
 	_, after, closed := strings.Cut(rest, end)
 	if !found || !closed {

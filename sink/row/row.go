@@ -95,7 +95,7 @@ type Observation struct {
 	DurationMS          *int64     `parquet:"duration_ms"`                                  // from start to end; null if the clock went backwards
 
 	SessionID     string `parquet:"session_id"`                // the root, as gen_ai.conversation.id
-	UserID        string `parquet:"user_id,optional"`          // who started the run; of a sub-agent, who started that of the root
+	UserID        string `parquet:"user_id,optional"`          // user that started the run; of a sub-agent, the run of the root
 	UserIssuer    string `parquet:"user_issuer,optional,dict"` // issuer of the credential of the user
 	AgentType     string `parquet:"agent_type,optional,dict"`  // of the session
 	RunID         string `parquet:"run_id,optional"`           // run that it belongs to
