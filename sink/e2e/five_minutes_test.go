@@ -89,7 +89,7 @@ type tailrace struct {
 
 func startTailrace(t *testing.T, home string) *tailrace {
 	t.Helper()
-	port := strconv.Itoa(natstest.ReservePort(t))                                                                                                                           // `tailrace up` does not print a port that its server has chosen
+	port := strconv.Itoa(natstest.ReservePort(t)) // `tailrace up` does not print a port that its server has chosen
 	cmd := exec.CommandContext(t.Context(), filepath.Join(home, "bin", "tailrace"), "up", "--data-dir=data", "--listen=127.0.0.1:0", "--nats-port="+port, "--ops-listen=", "--log-level=warn")
 	cmd.Dir = home
 	cmd.Stderr = t.Output()
