@@ -1,13 +1,10 @@
 package main
 
 import (
-	"flag"
 	"os"
 	"strings"
 	"testing"
 )
-
-var update = flag.Bool("update", false, "write the settings of docs/reference/sink.md")
 
 // TestSettingsPage compares docs/reference/sink.md with the settings.
 func TestSettingsPage(t *testing.T) {
