@@ -33,7 +33,7 @@ func NewMetrics(reg prometheus.Registerer) (*Metrics, error) {
 		lagMessages: gauge("lag_messages", "Messages of the partition after the position, also those of other tenants and removed ones."),
 		lagSeconds:  gauge("lag_seconds", "Age of the last stored record while messages follow it, otherwise 0."),
 		rows:        counter("rows_total", "Rows stored.", "table"),
-		commits:     counter("commits_total", "Batches: stored, conflict (another process has stored more) or failed.", "result"),
+		commits:     counter("commits_total", "Batches: stored, conflict (another process has stored more) or failed, also attempts to begin that failed.", "result"),
 		gaps:        counter("gaps_total", "Rows of the table gaps stored.", "reason"),
 		seconds: prometheus.NewHistogram(prometheus.HistogramOpts{
 			Name: "tailrace_sink_commit_seconds", Help: "Time in which a batch was stored.", Buckets: prometheus.ExponentialBuckets(0.001, 4, 9),
@@ -75,6 +75,21 @@ func (m *Metrics) committed(b *row.Batch, took time.Duration, err error) {
 			m.gaps.WithLabelValues(string(b.Gaps[i].Reason)).Inc()
 		}
 		m.position.WithLabelValues(strconv.Itoa(b.Through.Partition)).Set(float64(b.Through.Seq))
+	}
+}
+
+// failed counts a failed attempt to begin.
+func (m *Metrics) failed() {
+	if m.commits != nil {
+		m.commits.WithLabelValues("failed").Inc()
+	}
+}
+
+// forgetLag removes the lag: another process stores, and has it.
+func (m *Metrics) forgetLag() {
+	if m.lagMessages != nil {
+		m.lagMessages.Reset()
+		m.lagSeconds.Reset()
 	}
 }
 
@@ -120,6 +135,13 @@ func (s *Sink) observeLag(ctx context.Context) {
 	}
 }
 
+// lagOnce measures how far the store is behind the log, if the server responds soon.
+func (s *Sink) lagOnce(ctx context.Context) {
+	ctx, cancel := context.WithTimeout(ctx, lagInterval)
+	defer cancel()
+	s.lag(ctx)
+}
+
 // lag returns the messages that all partitions are behind, and false if the server does not say.
 func (s *Sink) lag(ctx context.Context) (sum uint64, ok bool) {
 	for _, p := range s.parts {
@@ -130,6 +152,9 @@ func (s *Sink) lag(ctx context.Context) (sum uint64, ok bool) {
 		p.mu.Lock()
 		at := p.position
 		p.mu.Unlock()
+		if at.Generation == 0 {
+			return 0, false // the store has not said where it is
+		}
 		behind, age := uint64(0), time.Duration(0)
 		if tip.Seq > at.Seq {
 			behind = uint64(tip.Seq - at.Seq)

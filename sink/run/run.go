@@ -100,8 +100,10 @@ func (s *Sink) Run(ctx context.Context) error {
 			return err
 		case errors.Is(err, row.ErrConflict):
 			s.cfg.Log.Warn("another process stores records", slog.Any("error", err))
+			s.cfg.Metrics.forgetLag()
 		default:
 			s.cfg.Log.Error("copying failed, trying again", slog.Any("error", err))
+			s.lagOnce(ctx) // it rises while the store is away
 		}
 		if s.stored.Load() > before {
 			failed = 1
@@ -125,6 +127,9 @@ var errPermanent = errors.New("permanent")
 func (s *Sink) copy(ctx context.Context) error {
 	positions, err := s.cfg.Store.Begin(ctx, len(s.parts))
 	if err != nil {
+		if ctx.Err() == nil {
+			s.cfg.Metrics.failed()
+		}
 		return fmt.Errorf("positions of the store: %w", err)
 	}
 	after := make([]consumers.PartitionPosition, len(s.parts))

@@ -8,12 +8,14 @@ import (
 	"time"
 
 	"github.com/nats-io/nats.go/jetstream"
+	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/tailrace/tailrace/chunk"
 	"github.com/tailrace/tailrace/codec"
 	"github.com/tailrace/tailrace/internal/testkit/natstest"
 	"github.com/tailrace/tailrace/internal/testkit/streamtest"
 	"github.com/tailrace/tailrace/sink/observe"
+	"github.com/tailrace/tailrace/sink/row"
 	"github.com/tailrace/tailrace/subjects"
 )
 
@@ -33,6 +35,82 @@ func (w *writer) put(s chunk.Session, epoch chunk.Epoch, body chunk.Body) {
 	if _, err := w.js.PublishMsg(w.t.Context(), msg); err != nil {
 		w.t.Fatal(err)
 	}
+}
+
+// unreachable is a store that is away after its first commit.
+type unreachable struct{ memory }
+
+func (u *unreachable) Begin(ctx context.Context, partitions int) ([]row.Position, error) {
+	u.mu.Lock()
+	commits := u.commits
+	u.mu.Unlock()
+	if commits > 1 {
+		return nil, errStore
+	}
+	return u.memory.Begin(ctx, partitions)
+}
+
+// While the store is away, the failures are counted and the lag rises.
+func TestMetricsWhileTheStoreIsAway(t *testing.T) {
+	srv := streamtest.Start(t)
+	js := srv.JetStream(t)
+	w := &writer{t, js, map[chunk.Session]chunk.Ordinal{}}
+	st := &unreachable{memory{fails: func(n int) failure { return []failure{succeeds, storesNothing}[min(n-1, 1)] }}}
+	reg := prometheus.NewRegistry()
+	metrics, err := NewMetrics(reg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	sink, err := New(js, Config{Store: st, Every: time.Millisecond, Metrics: metrics})
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	ended := make(chan error)
+	go func() { ended <- sink.Run(ctx) }()
+	defer func() {
+		cancel()
+		if err := <-ended; err != nil {
+			t.Error(err)
+		}
+	}()
+	s := chunk.RootSession("acme", "s1")
+	w.put(s, 1, chunk.RunStarted{RunID: "r", Epoch: 1, Mode: "execute"})
+	natstest.Eventually(t, "a batch", func(context.Context) error {
+		if stored := sample(t, reg, "tailrace_sink_commits_total", "stored"); stored != 1 {
+			return fmt.Errorf("%v batches stored", stored)
+		}
+		return nil
+	})
+	w.put(s, 1, chunk.StreamEnd{StreamID: s.ID})
+	var first float64
+	natstest.Eventually(t, "failures and a lag", func(context.Context) error {
+		failed, lag := sample(t, reg, "tailrace_sink_commits_total", "failed"), sample(t, reg, "tailrace_sink_lag_seconds", "0")
+		if first == 0 {
+			first = lag
+		}
+		if failed < 3 || lag <= first {
+			return fmt.Errorf("%v failures, a lag of %v s after %v s", failed, lag, first)
+		}
+		return nil
+	})
+}
+
+// sample returns the value of a metric whose only label has a value, 0 if there is none.
+func sample(t *testing.T, reg *prometheus.Registry, name, label string) float64 {
+	t.Helper()
+	families, err := reg.Gather()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, f := range families {
+		for _, m := range f.GetMetric() {
+			if f.GetName() == name && m.GetLabel()[0].GetValue() == label {
+				return m.GetGauge().GetValue() + m.GetCounter().GetValue()
+			}
+		}
+	}
+	return 0
 }
 
 func TestCopy(t *testing.T) {

@@ -4,6 +4,8 @@ import (
 	"bytes"
 	"encoding/json"
 	"flag"
+	"log/slog"
+	"net/url"
 	"os"
 	"regexp"
 	"slices"
@@ -13,6 +15,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/tailrace/tailrace/sink/export"
+	"github.com/tailrace/tailrace/sink/otlp"
 	"github.com/tailrace/tailrace/sink/run"
 )
 
@@ -38,6 +41,9 @@ func TestMetricList(t *testing.T) {
 		t.Fatal(err)
 	}
 	if _, err := export.NewMetrics(&list); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := otlp.New(&url.URL{Scheme: "otlp+http", Host: "localhost"}, "", &list, slog.New(slog.DiscardHandler)); err != nil {
 		t.Fatal(err)
 	}
 	slices.SortStableFunc(list.metrics, func(a, b listedMetric) int { return strings.Compare(a.Name, b.Name) })
