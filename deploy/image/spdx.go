@@ -28,7 +28,7 @@ func billOfMaterials(b binary, version string, created time.Time) ([]byte, error
 	for i, m := range modules {
 		switch {
 		case m.Replace == nil:
-		case m.Replace.Version == "": // a directory of this repository
+		case strings.HasPrefix(m.Replace.Path, "."): // a directory of this repository
 			m = &debug.Module{Path: m.Path, Version: version}
 		default:
 			m = m.Replace
