@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"maps"
 	"math/rand/v2"
 	"net/http/httptest"
 	"os"
@@ -22,6 +23,7 @@ import (
 	"time"
 
 	gocmp "github.com/google/go-cmp/cmp"
+	"github.com/jackc/pgx/v5"
 	"github.com/johannesboyne/gofakes3"
 	"github.com/johannesboyne/gofakes3/backend/s3mem"
 	"github.com/nats-io/nats.go/jetstream"
@@ -32,6 +34,7 @@ import (
 	"github.com/tailrace/tailrace/consumers"
 	"github.com/tailrace/tailrace/internal/testkit/natstest"
 	"github.com/tailrace/tailrace/internal/testkit/streamtest"
+	"github.com/tailrace/tailrace/sink/internal/pgtest"
 	"github.com/tailrace/tailrace/sink/observe"
 	"github.com/tailrace/tailrace/sink/row"
 	"github.com/tailrace/tailrace/subjects"
@@ -129,6 +132,9 @@ func testKilled(t *testing.T, lake stored) {
 		t.Fatal(err)
 	}
 	want := foldOf(t, srv.JetStream(t))
+	if lake.visible != nil {
+		want = lake.visible(want)
+	}
 	compare(t, want, lake.rows(t))
 	t.Logf("%d processes ended, %d events and %d observations stored once, %d of the events by the last process", *kills+2, len(want.Events), len(want.Observations),
 		len(want.Events)-len(before.Events))
@@ -136,11 +142,12 @@ func testKilled(t *testing.T, lake stored) {
 
 // stored is a store of a test.
 type stored struct {
-	args []string
-	rows func(*testing.T) row.Batch
+	args    []string
+	rows    func(*testing.T) row.Batch
+	visible func(row.Batch) row.Batch // what the store shows of the rows of the log; nil: all
 }
 
-var kinds = map[string]func(*testing.T) stored{"directory": inDirectory, "S3": inS3}
+var kinds = map[string]func(*testing.T) stored{"directory": inDirectory, "S3": inS3, "Postgres": inPostgres}
 
 func inDirectory(t *testing.T) stored {
 	t.Helper()
@@ -191,6 +198,66 @@ func inS3(t *testing.T) stored {
 		}
 		return readRows(t, files)
 	}}
+}
+
+func inPostgres(t *testing.T) stored {
+	t.Helper()
+	server, err := pgtest.Start("fsync=off")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := server.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	url := server.Database(t)
+	return stored{args: []string{"--to", url}, visible: latest, rows: func(t *testing.T) (b row.Batch) {
+		t.Helper()
+		conn, err := pgx.Connect(t.Context(), url)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer conn.Close(context.Background())
+		var tables int
+		if err := conn.QueryRow(t.Context(), `SELECT count(*) FROM pg_tables WHERE schemaname = 'tailrace' AND tablename = 'observations'`).Scan(&tables); err != nil || tables == 0 {
+			return b
+		}
+		found, err := conn.Query(t.Context(), `SELECT seq, ordinal, type FROM tailrace.events`)
+		if err == nil {
+			b.Events, err = pgx.CollectRows(found, func(r pgx.CollectableRow) (e row.Event, err error) {
+				return e, r.Scan(&e.Seq, &e.Ordinal, &e.Type)
+			})
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		found, err = conn.Query(t.Context(), `SELECT seq, id, coalesce(parent_id, ''), trace_id, kind, status, first_ordinal, last_ordinal FROM tailrace.observations`)
+		if err == nil {
+			b.Observations, err = pgx.CollectRows(found, func(r pgx.CollectableRow) (o row.Observation, err error) {
+				return o, r.Scan(&o.Seq, &o.ID, &o.ParentID, &o.TraceID, &o.Kind, &o.Status, &o.FirstOrdinal, &o.LastOrdinal)
+			})
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		return b
+	}}
+}
+
+// latest returns what Postgres shows of rows: of several with one id the last one. The columns are those that the test reads.
+func latest(of row.Batch) (b row.Batch) {
+	for _, e := range of.Events {
+		b.Events = append(b.Events, row.Event{Place: row.Place{Seq: e.Seq}, Ordinal: e.Ordinal, Type: e.Type})
+	}
+	rows := map[string]row.Observation{}
+	for _, o := range of.Observations {
+		rows[o.ID] = row.Observation{
+			Place: row.Place{Seq: o.Seq}, ID: o.ID, ParentID: o.ParentID, TraceID: o.TraceID, Kind: o.Kind, Status: o.Status, FirstOrdinal: o.FirstOrdinal, LastOrdinal: o.LastOrdinal,
+		}
+	}
+	b.Observations = slices.Collect(maps.Values(rows))
+	return b
 }
 
 // readRows reads the rows of a lake. The names of its files begin with their table.
