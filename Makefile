@@ -83,8 +83,9 @@ layers: go-present ## Layers, documents, API, citations, style and words, which 
 	$(GO) test ./internal/archtest
 
 .PHONY: nightly
-nightly: go-present ## The tests of the benchmark, and each benchmark once.
+nightly: go-present ## The tests of the benchmark and of the configurations of Redpanda Connect, and each benchmark once.
 	$(GO) test -count=1 -timeout 10m ./internal/bench
+	cd deploy/connect && $(GO) test -count=1 -timeout 10m .
 	@echo "each benchmark once"; out=$$($(GO) test -run '^$$' -bench . -benchtime 1x ./... 2>&1) || { echo "$$out"; exit 1; }
 
 .PHONY: manifests
