@@ -51,6 +51,6 @@ type Store interface {
 	// Before returns the position of the newest batch of a partition before at, and false if there is none.
 	Before(ctx context.Context, at Position) (Position, bool, error)
 
-	// Close lets another process write. It does not wait for calls in progress.
+	// Close lets another process write. Calls in progress end with an error, or it waits for them.
 	Close() error
 }
