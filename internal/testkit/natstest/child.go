@@ -1,12 +1,14 @@
 package natstest
 
 import (
+	"errors"
 	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"strings"
 	"sync"
+	"syscall"
 )
 
 // natsserver is the directory of the program of the servers, from the root of the module, and the last part is its name as a tool of the module.
@@ -14,15 +16,34 @@ const natsserver = "internal/testkit/natstest/natsserver"
 
 // program returns the path of the program of the servers, which the first call in a test process builds. The go command keeps it in its build cache, so that
 // each change is built once. It has no race detector, since GOFLAGS does not have -race: the detector is for our code.
-var program = sync.OnceValues(func() (string, error) {
-	cmd := exec.Command("go", "tool", "-n", filepath.Base(natsserver)) //nolint:gosec // constant arguments; once for the process
-	cmd.Dir = startDir
-	out, err := cmd.Output()
+var program = sync.OnceValues(func() (path string, err error) {
+	cache, err := output("env", "GOCACHE")
 	if err != nil {
+		return "", err
+	}
+	// One process builds at a time. Two go commands would both write the file in the cache, and the first to end returns a path that the other still has open
+	// for writing: the system refuses to start such a program (text file busy).
+	lock, err := os.Open(cache)
+	if err != nil {
+		return "", err
+	}
+	defer func() { err = errors.Join(err, lock.Close()) }() // closing the directory unlocks it
+	if err := syscall.Flock(int(lock.Fd()), syscall.LOCK_EX); err != nil {
+		return "", fmt.Errorf("lock %s: %w", cache, err)
+	}
+	if path, err = output("tool", "-n", filepath.Base(natsserver)); err != nil {
 		return "", fmt.Errorf("build %s: %w", natsserver, err)
 	}
-	return strings.TrimSpace(string(out)), readSources()
+	return path, readSources()
 })
+
+// output returns what a go command prints.
+func output(args ...string) (string, error) {
+	cmd := exec.Command("go", args...) //nolint:gosec,noctx // constant arguments; once for the process
+	cmd.Dir = startDir
+	out, err := cmd.Output()
+	return strings.TrimSpace(string(out)), err
+}
 
 // startDir is the working directory before a test changes it: a directory of the module.
 var startDir, _ = os.Getwd()
