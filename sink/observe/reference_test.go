@@ -1,263 +1,51 @@
 package observe_test
 
 import (
-	"fmt"
-	"slices"
-	"strings"
-	"time"
+	"testing"
 
-	"github.com/tailrace/tailrace/chunk"
+	"github.com/google/go-cmp/cmp"
+	"pgregory.net/rapid"
+
+	"github.com/tailrace/tailrace/sink/internal/sinktest"
+	"github.com/tailrace/tailrace/sink/observe"
+	"github.com/tailrace/tailrace/sink/price"
 	"github.com/tailrace/tailrace/sink/row"
 )
 
-// plain is a row of the reference: what a reader of the rules would expect of a run, step, call or wait.
-type plain struct {
-	Kind       row.Kind
-	Status     row.Status
-	Start, End time.Time // zero while it is open
-	Calls      int64     // of a run
-	Steps      int64
-
-	id          string // of a call
-	turn        int
-	done        bool // a call has its outcome
-	complete    bool // its input is complete
-	byServer    bool
-	byChild     bool
-	approved    bool
-	childFailed bool
-	approval    *plain
-	client      *plain
-}
-
-func (p *plain) end(status row.Status, at time.Time) {
-	if p != nil {
-		p.Status, p.End = status, at
+// The rows that count have the states, times, counts and sums of the reference.
+func TestRowsAreThoseOfTheReference(t *testing.T) {
+	prices, err := price.Read([]byte(sinktest.SomePrices.List()))
+	if err != nil {
+		t.Fatal(err)
 	}
-}
-
-func (p *plain) isOpen() bool {
-	return p != nil && (p.Status == row.Running || p.Status == row.Waiting)
-}
-
-// reference computes the rows of a session from all its records, which have no cleanups: one list, nothing is forgotten.
-type reference struct {
-	all         map[string]*plain
-	calls       []*plain
-	run, step   *plain
-	runID       string
-	turn        int
-	phase       string
-	interrupted bool
-	at          time.Time
-	rec         chunk.Record
-}
-
-func (r *reference) add(kind row.Kind, status row.Status, call string) *plain {
-	p := &plain{Kind: kind, Status: status, Start: r.at, id: call, turn: r.turn}
-	r.all[fmt.Sprintf("%s %s %d %s", r.rec.Session.ID, kind, r.rec.Ordinal, call)] = p
-	return p
-}
-
-// call returns the latest call with an id that is known in this turn and the one before.
-func (r *reference) call(id string) *plain {
-	for _, c := range slices.Backward(r.calls) {
-		if c.id == id && c.turn >= r.turn-1 {
-			return c
-		}
-	}
-	return nil
-}
-
-func (r *reference) begins(id, tool string) *plain {
-	if tool == "__finish__" {
-		return nil
-	}
-	c := r.call(id)
-	if c == nil || c.done || c.turn < r.turn {
-		if c != nil && !c.done {
-			r.interrupt(c)
-		}
-		c = r.add(row.Tool, row.Running, id)
-		c.byChild = strings.HasPrefix(tool, "subagent__")
-		r.calls = append(r.calls, c)
-	}
-	return c
-}
-
-func (r *reference) interrupt(c *plain) {
-	if !c.isOpen() {
-		return
-	}
-	for _, w := range []*plain{c.approval, c.client} {
-		if w.isOpen() {
-			w.end(row.Interrupted, r.at)
-		}
-	}
-	c.end(row.Interrupted, r.at)
-}
-
-// completes returns the call that a record completes.
-func (r *reference) completes(id, tool string) *plain {
-	c := r.call(id)
-	switch {
-	case tool == "__finish__", c != nil && c.done:
-		return nil
-	case c == nil:
-		c = r.begins(id, tool)
-		c.complete = true
-	}
-	return c
-}
-
-func (r *reference) outcome(c *plain, status row.Status) {
-	if c == nil {
-		return
-	}
-	if c.client.isOpen() {
-		c.client.end(status, r.at)
-	}
-	if c.approval.isOpen() {
-		c.approval.end(map[bool]row.Status{true: row.Denied, false: row.Unknown}[status == row.Denied], r.at)
-	}
-	c.done = true
-	c.end(status, r.at)
-	r.run.Calls++
-}
-
-func (r *reference) wait(c *plain, w **plain, kind row.Kind) {
-	c.Status, c.End = row.Waiting, time.Time{}
-	if !(*w).isOpen() {
-		*w = r.add(kind, row.Waiting, c.id)
-	}
-}
-
-func (r *reference) client(id string) {
-	if c := r.call(id); c != nil && !c.done && !c.approval.isOpen() {
-		r.wait(c, &c.client, row.ClientTool)
-	}
-}
-
-func (r *reference) endStep(status row.Status) {
-	r.step.end(status, r.at)
-	r.step = nil
-}
-
-func (r *reference) endRun(status row.Status) {
-	r.endStep(row.Interrupted)
-	for _, c := range r.calls {
-		if c.turn == r.turn && !c.done {
-			r.interrupt(c)
-		}
-	}
-	r.run.end(status, r.at)
-}
-
-func (r *reference) start(b chunk.RunStarted) {
-	r.endStep(row.Interrupted)
-	same := r.turn > 0 && r.runID == b.RunID
-	opens := r.turn == 0 || !same && (b.Mode == "execute" || len(b.Input) > 0)
-	r.phase, r.interrupted = "active", false
-	if same {
-		r.run.Status, r.run.End = row.Running, time.Time{}
-		return
-	}
-	if r.run.isOpen() {
-		r.run.end(row.Superseded, r.at)
-	}
-	if opens {
-		r.turn++
-		for _, c := range r.calls {
-			if c.turn == r.turn-2 && !c.done {
-				r.interrupt(c)
+	rapid.Check(t, func(t *rapid.T) {
+		log := logs(sinktest.Config{Cleanups: true, Hostile: true, Clocks: true, Deleted: true}).Draw(t, "log")
+		want := sinktest.Reference(sinktest.Remaining(log), sinktest.SomePrices)
+		got := map[string]sinktest.Row{}
+		for _, o := range current(rowsOf(observe.Config{Price: prices.Cost}, log)) {
+			r := rowOf(o)
+			if !r.HasRow() {
+				continue
+			}
+			key := sinktest.Key(o.Tenant, o.Root, o.Session, o.Kind, o.FirstSeq, o.ToolCallID)
+			_, wanted := want[key]
+			if wanted || o.Kind != row.Approval && o.Kind != row.ClientTool || o.Status == row.Waiting { // else of a call that was removed, see TestRowsOfTheRemainingLog
+				got[key] = r.Stable()
 			}
 		}
-	}
-	r.run, r.runID = r.add(row.Run, row.Running, ""), b.RunID
+		if diff := cmp.Diff(want, got); diff != "" {
+			t.Fatalf("%s\n%s", diff, log)
+		}
+	})
 }
 
-func (r *reference) apply(c chunk.Chunk) {
-	b, isStart := c.Body.(chunk.RunStarted)
-	switch {
-	case isStart:
-		r.start(b)
-		return
-	case r.turn == 0 && r.rec.Type.Control():
-		return
-	case r.turn == 0:
-		r.turn, r.phase = 1, "active"
-		r.run = r.add(row.Run, row.Running, "")
+func rowOf(o row.Observation) sinktest.Row {
+	r := sinktest.Row{Kind: o.Kind, Status: o.Status, Start: o.StartTime, Usage: sinktest.UsageOf(o)}
+	if o.EndTime != nil {
+		r.End = *o.EndTime
 	}
-	r.applyRun(c.Body)
-	r.applyCall(c)
-}
-
-func (r *reference) applyRun(body chunk.Body) {
-	switch b := body.(type) {
-	case chunk.StepStart:
-		r.endStep(row.Completed)
-		r.step = r.add(row.Step, row.Running, "")
-		if b.StartedAt != nil && *b.StartedAt > 0 && *b.StartedAt <= r.at.UnixMilli() {
-			r.step.Start = time.UnixMilli(*b.StartedAt).UTC()
-		}
-	case chunk.StepEnd:
-		if r.step == nil {
-			r.step = r.add(row.Step, row.Running, "")
-		}
-		r.endStep(row.Completed)
-		r.run.Steps++
-	case chunk.StreamPaused:
-		if r.phase != "closed" {
-			r.pause()
-		}
-	case chunk.StreamActive, chunk.RunResumed:
-		if _, always := b.(chunk.StreamActive); r.phase == "paused" && (always || r.interrupted) {
-			r.phase, r.interrupted = "active", false
-			r.run.Status, r.run.End = row.Running, time.Time{}
-		}
-	case chunk.RunInterrupted:
-		if r.phase == "active" {
-			r.phase, r.interrupted = "paused", true
-			r.endRun(row.Interrupted)
-		}
-	case chunk.ExecutorSuperseded:
-		if r.run.isOpen() {
-			r.run.end(row.Superseded, r.at)
-		}
-	case chunk.StreamEnd:
-		switch {
-		case r.phase == "closed":
-		case r.interrupted:
-			r.phase = "paused"
-			r.endRun(row.Interrupted)
-		default:
-			r.phase = "closed"
-			r.endRun(row.Completed)
-		}
-	case chunk.StreamFailed:
-		if r.phase == "closed" {
-			return
-		}
-		r.phase = "closed"
-		status := row.Failed
-		if d := b.ErrorDetail; d != nil && d.Code != nil && *d.Code == "run_abandoned" {
-			status = row.Abandoned
-		} else if d != nil && d.Code != nil && *d.Code == "aborted" {
-			status = row.Interrupted
-		}
-		r.endRun(status)
+	if o.Kind == row.Run {
+		r.Steps, r.Calls, r.Failed, r.Attempts = *o.Steps, *o.ToolCalls, *o.FailedToolCalls, *o.Attempts
 	}
-}
-
-func (r *reference) pause() {
-	r.phase = "paused"
-	r.endStep(row.Interrupted)
-	for _, c := range r.calls {
-		if c.turn == r.turn && !c.done && c.complete && !c.approved && !c.byServer && !c.byChild && !c.approval.isOpen() {
-			r.wait(c, &c.client, row.ClientTool)
-		}
-	}
-	if r.run.isOpen() {
-		r.run.end(row.Suspended, r.at)
-	}
+	return r
 }

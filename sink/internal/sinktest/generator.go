@@ -1,6 +1,7 @@
 package sinktest
 
 import (
+	"cmp"
 	"fmt"
 	"time"
 
@@ -11,14 +12,16 @@ import (
 
 // Config selects what the logs have.
 type Config struct {
-	Trees    int  // at least 1
-	Records  int  // the number of actions, each of which writes one record or a few
-	Cleanups bool // also those of earlier runs and turns
-	Partial  bool // cleanups that begin within a step
-	Deleted  bool // sessions are deleted, and their ids used again
-	Expired  bool // sessions begin again at ordinal 1, because their records have expired
-	Hostile  bool // malformed bodies, unknown types, records of superseded writers, numbers out of range
-	Clocks   bool // the clocks of writers go backwards
+	Tenant   string // defaults to acme
+	Name     string // of the root sessions, before a number; defaults to s
+	Trees    int    // at least 1
+	Records  int    // the number of actions, each of which writes one record or a few
+	Cleanups bool   // also those of earlier runs and turns
+	Partial  bool   // cleanups that begin within a step
+	Deleted  bool   // sessions are deleted, and their ids used again
+	Expired  bool   // sessions begin again at ordinal 1, because their records have expired
+	Hostile  bool   // malformed bodies, unknown types, records of superseded writers, numbers out of range
+	Clocks   bool   // the clocks of writers go backwards
 }
 
 // Logs generates logs.
@@ -26,7 +29,7 @@ func Logs(c Config) *rapid.Generator[Log] {
 	return rapid.Custom(func(t *rapid.T) Log {
 		g := &generator{T: t, Config: c, clock: 1_000_000}
 		for n := range max(1, c.Trees) {
-			g.add(chunk.RootSession("acme", fmt.Sprintf("s%d", n+1)), nil)
+			g.add(chunk.RootSession(cmp.Or(c.Tenant, "acme"), fmt.Sprint(cmp.Or(c.Name, "s"), n+1)), nil)
 		}
 		for range rapid.IntRange(1, max(1, c.Records)).Draw(t, "records") {
 			g.session = g.sessions[g.pick("session", len(g.sessions))]
@@ -200,7 +203,7 @@ func (g *generator) usage() *chunk.Usage {
 	}
 	u := &chunk.Usage{InputTokens: number("input"), OutputTokens: number("output"), Cost: maybe(g, "cost", "0.25", "0.000000001", "999999999.999999999999999999")}
 	if g.oneIn("details", 2) {
-		u.CachedTokens, u.ReasoningTokens = new(number("cached")), new(number("reasoning"))
+		u.CachedTokens, u.ReasoningTokens, u.CacheWriteTokens = new(number("cached")), new(number("reasoning")), maybe(g, "written", number("written"))
 	}
 	if g.oneIn("currency", 4) {
 		u.Currency = new("EUR")

@@ -1,18 +1,9 @@
-package observe_test
+package sinktest
 
 import (
 	"encoding/json"
-	"fmt"
-	"testing"
-	"time"
-
-	"github.com/google/go-cmp/cmp"
-	"github.com/google/go-cmp/cmp/cmpopts"
-	"pgregory.net/rapid"
 
 	"github.com/tailrace/tailrace/chunk"
-	"github.com/tailrace/tailrace/sink/internal/sinktest"
-	"github.com/tailrace/tailrace/sink/observe"
 	"github.com/tailrace/tailrace/sink/row"
 )
 
@@ -113,67 +104,4 @@ func (r *reference) decide(b chunk.ToolApprovalResponse) {
 		c.approval.end(row.Denied, r.at)
 	}
 	r.outcome(c, row.Denied)
-}
-
-// The rows that count have the states and times of the reference.
-func TestRowsAreThoseOfTheReference(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) {
-		log := logs(sinktest.Config{Cleanups: true, Hostile: true, Clocks: true}).Draw(t, "log")
-		want := referenceRows(sinktest.Remaining(log))
-		got := map[string]*plain{}
-		for _, o := range current(rowsOf(observe.Config{}, log)) {
-			p := &plain{Kind: o.Kind, Status: o.Status, Start: o.StartTime}
-			if o.EndTime != nil {
-				p.End = *o.EndTime
-			}
-			if o.Kind == row.Run && o.Status != row.Running {
-				p.Calls, p.Steps = *o.ToolCalls, *o.Steps
-			}
-			if o.Kind != row.Tool && o.Kind != row.Step || o.EndTime != nil {
-				got[fmt.Sprintf("%s %s %d %s", o.Session, o.Kind, o.FirstOrdinal, o.ToolCallID)] = p
-			}
-		}
-		for key, p := range got { // of a call that was removed, see TestRowsOfTheRemainingLog
-			if want[key] == nil && (p.Kind == row.Approval || p.Kind == row.ClientTool) && p.Status != row.Waiting {
-				delete(got, key)
-			}
-		}
-		if diff := cmp.Diff(want, got, cmpopts.IgnoreUnexported(plain{})); diff != "" {
-			t.Fatalf("%s\n%s", diff, log)
-		}
-	})
-}
-
-// referenceRows returns the rows that the rules demand of a log without cleanups.
-func referenceRows(log sinktest.Log) map[string]*plain {
-	all, sessions := map[string]*plain{}, map[chunk.Session]*reference{}
-	for _, rec := range log {
-		r := sessions[rec.Session]
-		if r == nil {
-			r = &reference{all: all}
-			sessions[rec.Session] = r
-		}
-		if rec.Epoch < r.rec.Epoch {
-			continue
-		}
-		r.rec.Epoch = rec.Epoch
-		c, err := rec.Decode()
-		if _, opaque := c.Body.(chunk.Opaque); err != nil || opaque || c.Type() != rec.Type {
-			continue
-		}
-		r.rec, r.at = rec, rec.StoredAt.UTC()
-		if c.Timestamp > 0 {
-			r.at = time.UnixMilli(c.Timestamp).UTC()
-		}
-		r.apply(c)
-	}
-	for key, p := range all {
-		switch {
-		case (p.Kind == row.Tool || p.Kind == row.Step) && p.End.IsZero():
-			delete(all, key)
-		case p.Kind == row.Run && p.Status == row.Running: // its row has the sums of an earlier record
-			p.Calls, p.Steps = 0, 0
-		}
-	}
-	return all
 }
