@@ -22,7 +22,8 @@ func TestSDKReceiverReadsTheLog(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), 4*time.Minute)
 	defer cancel()
 	cmd := exec.CommandContext(ctx, "go", "run", "../examples/receiver", fmt.Sprintf("nats://127.0.0.1:%d", u.natsPort), "tr.chunks.0.default.s1.s1")
-	out, err := cmd.CombinedOutput()
+	cmd.Stderr = t.Output() // go run writes there which modules it downloads
+	out, err := cmd.Output()
 	if err != nil {
 		t.Fatalf("%v:\n%s", err, out)
 	}
