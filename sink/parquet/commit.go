@@ -97,12 +97,14 @@ func storeRows[T any](ctx context.Context, w write, table string, rows []T, plac
 		s.mu.Lock()
 		first, hasFile := s.next[chain{table, w.through.Partition, w.through.Generation}]
 		s.mu.Unlock()
-		rows = slices.Clone(rows)
-		rows = slices.DeleteFunc(rows, func(r T) bool {
+		isStored := func(r T) bool {
 			p := place(&r)
 			// Rows of another history are in the first file of a generation.
 			return hasFile && (p.Seq < int64(first) || p.StreamEpoch != w.through.History)
-		})
+		}
+		if slices.ContainsFunc(rows, isStored) {
+			rows = slices.DeleteFunc(slices.Clone(rows), isStored)
+		}
 		if len(rows) == 0 && table != tableEvents {
 			return nil
 		}

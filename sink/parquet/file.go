@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"strconv"
+	"sync"
 	"time"
 
 	"github.com/parquet-go/parquet-go"
@@ -87,10 +88,18 @@ func readFooter(in *parquet.File) (f footer, err error) {
 	return f, errors.Join(err, parseErr)
 }
 
+// compression keeps the memory of its encoders, 8 MiB each, for the next file.
+var compression = &zstd.Codec{Level: zstd.SpeedFastest}
+
+// encoding is locked while a file is encoded: the buffers of its columns and of its compression are large.
+var encoding sync.Mutex
+
 // encode returns a file with rows.
 func encode[T any](f footer, rows []T) ([]byte, error) {
+	encoding.Lock()
+	defer encoding.Unlock()
 	var out bytes.Buffer
-	options := append(f.options(), parquet.Compression(&zstd.Codec{Level: zstd.SpeedFastest}), parquet.BloomFilters(parquet.SplitBlockFilter(bloomBits, "root")))
+	options := append(f.options(), parquet.Compression(compression), parquet.BloomFilters(parquet.SplitBlockFilter(bloomBits, "root")))
 	w := parquet.NewGenericWriter[T](&out, options...)
 	begin := w.Size()
 	for len(rows) > 0 {

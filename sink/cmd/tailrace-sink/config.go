@@ -26,8 +26,8 @@ type config struct {
 	View   string        `envconfig:"TAILRACE_SINK_VIEW" desc:"content of the rows; if empty, analytics, and for a receiver none: analytics (text of users and answers; no reasoning, arguments and results of tools are masked), none, all, or the name of a view in the file of VIEWS"`
 	Deltas bool          `envconfig:"TAILRACE_SINK_DELTAS" default:"false" desc:"also write the pieces of text, reasoning and arguments as rows of events: over 90 % of the records"`
 	Every  time.Duration `envconfig:"TAILRACE_SINK_EVERY" desc:"age at which rows are stored; if empty, 1m for Parquet and 1s for Postgres"`
-	Bytes  int           `envconfig:"TAILRACE_SINK_BYTES" desc:"size at which rows are stored before that age; if empty, 64 MiB for Parquet, divided by the number of partitions, and 8 MiB for Postgres"`
-	Memory int           `envconfig:"TAILRACE_SINK_MEMORY" default:"134217728" desc:"bytes of the state of open sessions; those that do not fit are read from the log again when they continue"`
+	Bytes  int           `envconfig:"TAILRACE_SINK_BYTES" desc:"size at which rows are stored before that age; if empty, 32 MiB for Parquet, divided by the number of partitions, and 8 MiB for Postgres"`
+	Memory int           `envconfig:"TAILRACE_SINK_MEMORY" default:"100663296" desc:"bytes of the state of open sessions; those that do not fit are read from the log again when they continue"`
 	Prices string        `envconfig:"TAILRACE_SINK_PRICES" desc:"JSON file of prices of models (docs/analytics.md), in the form of Tailrace or of LiteLLM; without it, the cost is what providers report"`
 	Keep   time.Duration `envconfig:"TAILRACE_SINK_KEEP" default:"0s" desc:"age at which rows of Postgres are deleted; 0s keeps them"`
 

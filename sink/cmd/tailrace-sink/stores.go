@@ -63,7 +63,7 @@ func (c config) openLake(lake *parquet.Store, err error) (store, error) {
 	if err != nil {
 		return store{}, err
 	}
-	return store{Store: lake, every: time.Minute, size: 64 << 20, memory: 128 << 20, upkeep: lake.Erase, interval: 10 * time.Minute}, nil
+	return store{Store: lake, every: time.Minute, size: 32 << 20, memory: 96 << 20, upkeep: lake.Erase, interval: 10 * time.Minute}, nil
 }
 
 func (c config) openPostgres() (store, error) {
