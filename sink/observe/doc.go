@@ -21,7 +21,7 @@
 //   - The end of a run ends the open steps and calls of its turn as interrupted, and their waits. A later outcome completes such a call.
 //   - A call whose sub-agent has failed is failed, also if its outcome has no error.
 //   - A call counts in the run in which it ends. A denied one has not failed.
-//   - A record before the first run_started of a session begins a run without an id.
+//   - A record before the first run_started of a session begins a run without an id, unless it is a piece of text, of reasoning or of arguments: these have no rows.
 //   - The row of a sub-agent's run names the call that was open when the run began, and has the turn, the trace and the user of that call.
 //
 // # Cleanups
@@ -34,7 +34,14 @@
 // # Content
 //
 // Text, values, errors and members that the schema does not have are content: a row has them as Config.Show shows them. Everything else is in each view the same, also the sizes
-// of content. A value or a text has at most 256 KiB in a row. A session keeps at most 4 MiB of content; rows that a cleanup writes again after more are without it.
+// of content. A value or a text has at most 256 KiB in a row.
+//
+// # Limits
+//
+// The state of a tree has bounds, because a client can write very many records in a turn:
+//   - A tree keeps 4 MiB of content, of the sessions that were used last. Rows that are written later for earlier records are without it, and content_truncated.
+//   - A cleanup changes no rows of a sub-agent that ended before the previous turn of the root.
+//   - A tree whose state has over 16 MiB by estimate, such as 7,000 open calls, is forgotten: what has not ended is unknown, and what follows is incomplete.
 //
 // # What the rows do not tell
 //

@@ -97,7 +97,7 @@ func (f *Folder) entry(s *session) (entry, bool) {
 func (f *Folder) contributes(s *session) bool {
 	switch f.rec.Type {
 	case chunk.TypeThinking, chunk.TypeToolArgStreamDelta:
-		return s.turn == 0 || s.awaitsOutput()
+		return s.awaitsOutput()
 	case chunk.TypeRunStarted, chunk.TypeTruncated, chunk.TypeStreamFailed:
 		return true
 	case chunk.TypeStatePatch, chunk.TypeCustom, chunk.TypeSourceURL, chunk.TypeSourceDocument, chunk.TypeFile, chunk.TypeError, chunk.TypeToolArgStreamEnd:

@@ -53,16 +53,20 @@ func New(cfg Config) *Folder {
 	return &Folder{cfg: cfg, trees: map[chunk.Session]*list.Element{}, recent: list.New()}
 }
 
-// tree is the state of a root session and its sub-agents. They are kept together, because the row of a sub-agent's run names the call of its parent.
-type tree struct {
-	root     chunk.Session
-	sessions map[string]*session
-	bytes    int
-}
-
 // Missing reports whether the earlier records of the tree of rec must be loaded before rec is appended.
 func (f *Folder) Missing(rec chunk.Record) bool {
+	return f.isUnknown(rec) && !f.addsNoRow(rec)
+}
+
+func (f *Folder) isUnknown(rec chunk.Record) bool {
 	return f.trees[rec.Session.Tree()] == nil && (rec.Ordinal > 1 || !rec.Session.IsRoot())
+}
+
+// addsNoRow reports whether rec is a piece of a text that has no row. It only changes the state of its tree, so it is not appended to a tree that is not in memory: when the tree
+// is loaded, for a later record, this one is loaded too.
+func (f *Folder) addsNoRow(rec chunk.Record) bool {
+	f.record = record{cfg: &f.cfg, rec: rec}
+	return !f.cfg.Deltas && f.isPiece()
 }
 
 // Load begins a tree whose state is not in memory; the caller then appends its records with a nil batch, in the order of the log.
@@ -70,6 +74,9 @@ func (f *Folder) Load(root chunk.Session) { f.treeOf(root) }
 
 // Append adds the rows of the next record of the partition to b. Records of a tree that Load has begun are appended with a nil batch, which adds no rows.
 func (f *Folder) Append(b *row.Batch, rec chunk.Record) {
+	if f.isUnknown(rec) && f.addsNoRow(rec) {
+		return
+	}
 	t := f.treeOf(rec.Session)
 	s := t.session(f, rec.Session)
 	f.record = record{cfg: &f.cfg, b: b, rec: rec, tree: t}
@@ -135,16 +142,6 @@ func (f *Folder) restart(s *session) {
 	f.forgetOthers(s)
 }
 
-func (f *Folder) forgetOthers(s *session) {
-	for id, other := range f.tree.sessions {
-		if other != s {
-			f.tree.bytes -= other.bytes
-			f.bytes -= other.bytes
-			delete(f.tree.sessions, id)
-		}
-	}
-}
-
 // treeOf returns the state of the tree of a session, which is empty for one that is not known.
 func (f *Folder) treeOf(of chunk.Session) *tree {
 	root := of.Tree()
@@ -153,32 +150,9 @@ func (f *Folder) treeOf(of chunk.Session) *tree {
 		t, _ := e.Value.(*tree)
 		return t
 	}
-	t := &tree{root: root, sessions: map[string]*session{}}
+	t := newTree(root)
 	f.trees[root] = f.recent.PushFront(t)
 	return t
-}
-
-func (t *tree) session(f *Folder, key chunk.Session) *session {
-	s := t.sessions[key.ID]
-	if s == nil {
-		s = &session{f: f, key: key}
-		s.reset()
-		t.sessions[key.ID] = s
-	}
-	return s
-}
-
-// account updates the bytes of a session, and forgets the trees that were used least recently if there are too many bytes.
-func (f *Folder) account(s *session) {
-	more := s.size() - s.bytes
-	s.bytes += more
-	f.tree.bytes += more
-	f.bytes += more
-	for f.bytes > f.cfg.Memory && f.recent.Len() > 1 {
-		was, _ := f.recent.Remove(f.recent.Back()).(*tree)
-		delete(f.trees, was.root)
-		f.bytes -= was.bytes
-	}
 }
 
 // State returns the number of trees in memory and their bytes, by estimate.

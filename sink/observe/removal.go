@@ -2,7 +2,6 @@ package observe
 
 import (
 	"cmp"
-	"math"
 	"slices"
 
 	"github.com/tailrace/tailrace/chunk"
@@ -44,14 +43,12 @@ func (s *session) remove(b chunk.Truncated) {
 		}
 		s.f.gap(g)
 	}
-	if len(removed) == 0 {
+	first := s.firstOf(removed)
+	if first < 0 {
 		return
 	}
 	was := s.state
-	var rest []entry
-	if first := s.entryFrom(removed[0].First); first < len(s.entries) {
-		rest = s.rollBack(first)
-	}
+	rest := s.rollBack(first)
 	s.quiet = true
 	for i := range rest {
 		if e := &rest[i]; e.remove(removed) {
@@ -62,10 +59,18 @@ func (s *session) remove(b chunk.Truncated) {
 	s.writeChanges(was, removed)
 }
 
-// entryFrom returns the index of the first entry with an ordinal or a later one. It need not be one that is removed: the log may have deleted those before they were read.
-func (s *session) entryFrom(ordinal int64) int {
-	i, _ := slices.BinarySearchFunc(s.entries, ordinal, func(e entry, first int64) int { return cmp.Compare(int64(e.last), first) })
-	return i
+// firstOf returns the index of the first entry that is removed, -1 for none.
+func (s *session) firstOf(removed ranges) int {
+	if len(removed) == 0 {
+		return -1
+	}
+	i, _ := slices.BinarySearchFunc(s.entries, removed[0].First, func(e entry, first int64) int { return cmp.Compare(int64(e.last), first) })
+	for ; i < len(s.entries); i++ {
+		if e := &s.entries[i]; slices.ContainsFunc(removed, func(r chunk.OrdinalRange) bool { return r.First <= int64(e.last) && int64(e.ordinal) <= r.Last }) {
+			return i
+		}
+	}
+	return -1
 }
 
 // rollBack sets the state back to one before an entry, and returns the entries since then.
@@ -137,8 +142,7 @@ func (e *entry) remove(removed ranges) bool {
 	return first > 0
 }
 
-// writeChanges writes the rows that differ from those of an earlier state, and those that a removed record may have changed before: this Folder may have loaded the session
-// from a log that has deleted it.
+// writeChanges writes the rows that differ from those of an earlier state.
 func (s *session) writeChanges(was state, removed ranges) {
 	old, now := was.items, s.items
 	if was.first == s.first {
@@ -148,12 +152,11 @@ func (s *session) writeChanges(was state, removed ranges) {
 	for _, it := range old {
 		before[it.id] = it
 	}
-	emitted := s.writeUnsettled(removed)
 	for _, it := range slices.Concat(s.trimmed, now) {
 		if it.row == nil {
 			continue
 		}
-		if b := before[it.id]; !emitted[it] && (b == nil && it.written > 0 || b != nil && b.written != it.written) {
+		if b := before[it.id]; b == nil && it.written > 0 || b != nil && b.written != it.written {
 			s.f.emit(it)
 		}
 		delete(before, it.id)
@@ -163,31 +166,6 @@ func (s *session) writeChanges(was state, removed ranges) {
 	}
 	s.trimmed = nil
 	s.endVanished(old, before, removed)
-}
-
-// writeUnsettled writes the rows that began before the last removed record, unless no later record has changed them since before the first one.
-func (s *session) writeUnsettled(removed ranges) map[*item]bool {
-	first, last := removed[0].First, removed[len(removed)-1].Last
-	emitted := map[*item]bool{}
-	nextRun := int64(math.MaxInt64)
-	for _, it := range slices.Backward(s.items) {
-		if it.row == nil {
-			continue
-		}
-		settled := it.row.LastOrdinal
-		if it.run != nil {
-			settled, nextRun = nextRun, it.row.FirstOrdinal
-		}
-		if it.row.FirstOrdinal <= last && (!it.final || settled >= first) {
-			emitted[it] = true
-		}
-	}
-	for _, it := range s.items {
-		if emitted[it] {
-			s.f.emit(it)
-		}
-	}
-	return emitted
 }
 
 // different returns the items of two states that they do not share. Most are shared.

@@ -1,6 +1,7 @@
 package observe
 
 import (
+	"container/list"
 	"slices"
 
 	"github.com/tailrace/tailrace/chunk"
@@ -25,6 +26,10 @@ type session struct {
 	version int     // of items: those of an earlier version are shared with an earlier state
 	content int     // bytes of the content of entries
 	shed    int     // number of entries, from the first record of the session, whose content was dropped
+	used    int     // number of turns of the root at the last record
+
+	counted    int           // bytes of content in the sum of the tree
+	inContents *list.Element // of the tree
 
 	e       *entry  // that is being applied
 	quiet   bool    // rows are not written: the state is computed again
@@ -64,16 +69,15 @@ type saved struct {
 	turn  bool
 }
 
-// The limits of what a session keeps.
+// The limits of the states that a session keeps.
 const (
-	maxSaved    = 4       // states within a turn
-	minDistance = 16      // entries between two of them
-	maxKept     = 4 << 20 // bytes of content
+	maxSaved    = 4  // within a turn
+	minDistance = 16 // entries between two of them
 )
 
 // reset forgets everything but what account needs.
 func (s *session) reset() {
-	*s = session{f: s.f, key: s.key, bytes: s.bytes, byCall: map[string]ref{}}
+	*s = session{f: s.f, key: s.key, bytes: s.bytes, counted: s.counted, inContents: s.inContents, byCall: map[string]ref{}}
 }
 
 // restarts reports whether the session begins again: its earlier records have left the log before a writer that did not know them. A record of a superseded writer,
@@ -100,11 +104,19 @@ func (s *session) push(e entry) {
 	s.e = &s.entries[len(s.entries)-1]
 	s.apply()
 	s.e = nil
-	for s.content > maxKept && s.shed < s.dropped+len(s.entries) {
-		s.shed = max(s.shed, s.dropped)
-		s.content -= s.entries[s.shed-s.dropped].dropContent()
+}
+
+// dropContent drops the content of the oldest entry that has some, and reports false if there is none.
+func (s *session) dropContent() bool {
+	for s.shed = max(s.shed, s.dropped); s.shed < s.dropped+len(s.entries); {
+		n := s.entries[s.shed-s.dropped].dropContent()
 		s.shed++
+		if n > 0 {
+			s.content -= n
+			return true
+		}
 	}
+	return false
 }
 
 // apply changes the state by an entry.
@@ -195,12 +207,29 @@ func (s *session) trim() {
 	s.items, s.first = slices.Clone(s.items[old:]), s.first+old
 }
 
+// settle drops everything but the last run of a session that has ended: a cleanup changes no row of it any more.
+func (s *session) settle() {
+	s.dropped += len(s.entries)
+	s.entries, s.content, s.shed = nil, 0, s.dropped
+	clear(s.byCall)
+	last := s.own(s.run)
+	for _, v := range []*value{last.in, last.out, last.run.text, last.run.final} {
+		if v != nil && v.json != "" {
+			v.json, v.cut = "", true
+		}
+	}
+	s.items, s.first, s.live, s.step = []*item{last}, int(s.run)-1, 1, 0
+	s.saved = []saved{{state: s.state, entry: s.dropped, turn: true}}
+	s.saved[0].items = slices.Clone(s.items)
+	s.version++
+}
+
 // size estimates the bytes of s.
 func (s *session) size() int {
-	const perSession, perItem, perRow, perEntry = 1000, 200, 1300, 420
+	const perSession, perState, perItem, perRow, perEntry = 1600, 500, 200, 1300, 420
 	n := perSession + len(s.items)*perItem + s.live*perRow + len(s.entries)*perEntry + s.content
 	for i := range s.saved {
-		n += perSession/2 + 8*len(s.saved[i].items)
+		n += perState + 8*len(s.saved[i].items)
 	}
 	return n
 }

@@ -53,10 +53,13 @@ type section struct {
 
 func (c *section) isFull() bool { return c.size >= maxContent }
 
-// addText adds the piece of text of the present record.
+// addText adds the piece of text of the present record, unless it is before the first run.
 func (s *session) addText() {
 	f := s.f
-	isFirst := s.turn == 0 || s.awaitsOutput()
+	if s.turn == 0 {
+		return
+	}
+	isFirst := s.awaitsOutput()
 	if !isFirst && s.section.isFull() {
 		s.section.cut = true
 		return

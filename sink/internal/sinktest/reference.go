@@ -24,18 +24,6 @@ func Key(tenant, root, session string, kind row.Kind, firstSeq int64, call strin
 	return fmt.Sprintf("%s/%s/%s %s %d %s", tenant, root, session, kind, firstSeq, call)
 }
 
-// RowOf is the row of an observation, as far as the reference has it.
-func RowOf(o row.Observation) Row {
-	r := Row{Kind: o.Kind, Status: o.Status, Start: o.StartTime, Usage: UsageOf(o)}
-	if o.EndTime != nil {
-		r.End = *o.EndTime
-	}
-	if o.Kind == row.Run {
-		r.Steps, r.Calls, r.Failed, r.Attempts = *o.Steps, *o.ToolCalls, *o.FailedToolCalls, *o.Attempts
-	}
-	return r
-}
-
 // HasRow reports whether an observation has a row: a call or a step that is open has one only if it had ended before a cleanup, which Reference leaves out.
 func (r Row) HasRow() bool { return r.Kind != row.Tool && r.Kind != row.Step || !r.End.IsZero() }
 
@@ -285,7 +273,7 @@ func (r *reference) apply(c chunk.Chunk) {
 	case isStart:
 		r.start(b)
 		return
-	case r.turn == 0 && r.rec.Type.Control():
+	case r.turn == 0 && (r.rec.Type.Control() || isPiece(r.rec.Type)):
 		return
 	case r.turn == 0:
 		r.turn, r.phase = 1, "active"
@@ -365,4 +353,9 @@ func (r *reference) pause() {
 	if r.run.isOpen() {
 		r.run.end(row.Suspended, r.at)
 	}
+}
+
+// isPiece reports whether a record is a piece of text, of reasoning or of arguments. Before the first run it has no effect.
+func isPiece(t chunk.Type) bool {
+	return t == chunk.TypeTextDelta || t == chunk.TypeThinking || t == chunk.TypeToolArgStreamDelta
 }
