@@ -207,6 +207,11 @@ func (s *session) trim() {
 	s.items, s.first = slices.Clone(s.items[old:]), s.first+old
 }
 
+// hasEnded reports whether the last run and all calls have ended.
+func (s *session) hasEnded() bool {
+	return s.phase == closed && s.turn > 0 && !slices.ContainsFunc(s.items, (*item).isOpen)
+}
+
 // settle drops everything but the last run of a session that has ended: a cleanup changes no row of it any more.
 func (s *session) settle() {
 	s.dropped += len(s.entries)
@@ -238,7 +243,7 @@ func (s *session) size() int {
 func (s *session) forgetOpen() {
 	s.e = &entry{ordinal: s.last}
 	for _, it := range s.items {
-		if it.row != nil && (it.row.Status == row.Running || it.row.Status == row.Waiting) {
+		if it.isOpen() {
 			it.row.Status = row.Unknown
 			s.write(it)
 		}

@@ -56,12 +56,17 @@ func TestTracesAreTrees(t *testing.T) {
 // ended appends records with which all sessions end, and all their calls.
 func ended(log sinktest.Log) sinktest.Log {
 	last := map[chunk.Session]chunk.Record{}
+	var sessions []chunk.Session
 	for _, rec := range log {
+		if _, ok := last[rec.Session]; !ok {
+			sessions = append(sessions, rec.Session)
+		}
 		rec.Epoch = max(rec.Epoch, last[rec.Session].Epoch)
 		last[rec.Session] = rec
 	}
 	seq := log[len(log)-1].Seq
-	for s, rec := range last {
+	for _, s := range sessions {
+		rec := last[s]
 		for n := range 3 {
 			for _, body := range []chunk.Body{chunk.RunStarted{RunID: fmt.Sprintf("end-%d", n), Mode: "execute"}, chunk.StreamEnd{StreamID: s.ID}} {
 				c := chunk.Chunk{AgentID: s.ID, Timestamp: 1, Body: body}

@@ -76,7 +76,7 @@ func (f *Folder) settle(s *session) {
 	}
 	if s.turn > t.turns {
 		for _, other := range t.sessions {
-			if other != s && other.used+1 < s.turn && other.phase == closed && len(other.entries) > 0 {
+			if other != s && other.used+1 < s.turn && len(other.entries) > 0 && other.hasEnded() {
 				other.settle()
 				f.measure(other)
 			}
