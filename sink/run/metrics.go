@@ -9,6 +9,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
+	"github.com/tailrace/tailrace/internal/jsclient"
 	"github.com/tailrace/tailrace/sink/row"
 )
 
@@ -31,7 +32,7 @@ func NewMetrics(reg prometheus.Registerer) (*Metrics, error) {
 	m := &Metrics{
 		position:    gauge("position", "Stream sequence up to which the partition is stored."),
 		lagMessages: gauge("lag_messages", "Messages of the partition after the position, also those of other tenants and removed ones."),
-		lagSeconds:  gauge("lag_seconds", "Age of the last stored record while messages follow it, otherwise 0."),
+		lagSeconds:  gauge("lag_seconds", "Age of the oldest record of the sink that is not stored, 0 without one."),
 		rows:        counter("rows_total", "Rows stored.", "table"),
 		commits:     counter("commits_total", "Batches: stored, conflict (another process has stored more) or failed, also attempts to begin that failed.", "result"),
 		gaps:        counter("gaps_total", "Rows of the table gaps stored.", "reason"),
@@ -145,25 +146,41 @@ func (s *Sink) lagOnce(ctx context.Context) {
 // lag returns the messages that all partitions are behind, and false if the server does not say.
 func (s *Sink) lag(ctx context.Context) (sum uint64, ok bool) {
 	for _, p := range s.parts {
-		tip, err := s.trees.Tip(ctx, p.number)
+		behind, age, err := p.lag(ctx)
 		if err != nil {
 			return 0, false // the reader of the log reports it
-		}
-		p.mu.Lock()
-		at := p.position
-		p.mu.Unlock()
-		if at.Generation == 0 {
-			return 0, false // the store has not said where it is
-		}
-		behind, age := uint64(0), time.Duration(0)
-		if tip.Seq > at.Seq {
-			behind = uint64(tip.Seq - at.Seq)
-			if !at.StoredAt.IsZero() {
-				age = time.Since(at.StoredAt)
-			}
 		}
 		s.cfg.Metrics.lag(p.number, behind, age)
 		sum += behind
 	}
 	return sum, true
+}
+
+// lag returns the messages of the partition after the stored position, and the age of the first one that the sink stores.
+func (p *partition) lag(ctx context.Context) (behind uint64, age time.Duration, err error) {
+	p.mu.Lock()
+	at := p.position
+	p.mu.Unlock()
+	if at.Generation == 0 {
+		return 0, 0, errors.New("the store has not said where it is")
+	}
+	tip, err := p.sink.trees.Tip(ctx, p.number)
+	if err != nil || tip.Seq <= at.Seq {
+		return 0, 0, err
+	}
+	layout := p.sink.cfg.Layout
+	filter := layout.AllFilter(p.number)
+	if tenant := p.sink.cfg.Tenant; tenant != "" {
+		if filter, err = layout.TenantFilter(p.number, tenant); err != nil {
+			return 0, 0, err
+		}
+	}
+	next, err := p.sink.client.Next(ctx, layout.Stream(p.number), filter, uint64(at.Seq)+1)
+	switch {
+	case errors.Is(err, jsclient.ErrNotFound): // all are of other tenants, or were removed
+		return 0, 0, nil
+	case err != nil:
+		return 0, 0, err
+	}
+	return uint64(tip.Seq - at.Seq), max(0, time.Since(next.Stored)), nil
 }

@@ -96,6 +96,28 @@ func TestMetricsWhileTheStoreIsAway(t *testing.T) {
 	})
 }
 
+// The lag of a sink of one tenant is that of the records of this tenant.
+func TestLagOfATenant(t *testing.T) {
+	js := streamtest.Start(t).JetStream(t)
+	w := &writer{t, js, map[chunk.Session]chunk.Ordinal{}}
+	sink, err := New(js, Config{Store: &memory{}, Tenant: "acme", NoFollow: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	w.put(chunk.RootSession("acme", "s1"), 1, chunk.RunStarted{RunID: "r", Epoch: 1, Mode: "execute"})
+	if err := sink.Run(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	w.put(chunk.RootSession("other", "s1"), 1, chunk.RunStarted{RunID: "r", Epoch: 1, Mode: "execute"})
+	if behind, age, err := sink.parts[0].lag(t.Context()); behind != 0 || age != 0 || err != nil {
+		t.Errorf("%d messages, %v behind, %v; only another tenant has written", behind, age, err)
+	}
+	w.put(chunk.RootSession("acme", "s1"), 1, chunk.StreamEnd{StreamID: "s1"})
+	if behind, age, err := sink.parts[0].lag(t.Context()); behind != 2 || age <= 0 || err != nil {
+		t.Errorf("%d messages, %v behind, %v, want 2", behind, age, err)
+	}
+}
+
 // sample returns the value of a metric whose only label has a value, 0 if there is none.
 func sample(t *testing.T, reg *prometheus.Registry, name, label string) float64 {
 	t.Helper()
