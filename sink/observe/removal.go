@@ -45,7 +45,7 @@ func (s *session) remove(b chunk.Truncated) {
 		s.f.gap(g)
 	}
 	first, from := s.firstOf(removed), s.explain(removed)
-	if from > 0 {
+	if from > 0 && (first < 0 || first > s.entryFrom(from)) {
 		first = s.entryFrom(from)
 	}
 	if first < 0 {
