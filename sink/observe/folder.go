@@ -80,6 +80,10 @@ func (f *Folder) Append(b *row.Batch, rec chunk.Record) {
 	t := f.treeOf(rec.Session)
 	s := t.session(f, rec.Session)
 	f.record = record{cfg: &f.cfg, b: b, rec: rec, tree: t}
+	from := 0
+	if b != nil {
+		from = len(b.Observations)
+	}
 	if s.restarts(rec) {
 		f.restart(s)
 	}
@@ -89,9 +93,29 @@ func (f *Folder) Append(b *row.Batch, rec chunk.Record) {
 		f.apply(s)
 	}
 	if b != nil {
+		b.Observations = newest(b.Observations, from)
 		f.event(s, fenced)
 	}
 	f.account(s)
+}
+
+// newest leaves out the rows from an index on, those of one record, that a later one of the same observation replaces: of two rows with one sequence, no reader could know
+// which one counts.
+func newest(rows []row.Observation, from int) []row.Observation {
+	if len(rows)-from < 2 {
+		return rows
+	}
+	last := make(map[string]int, len(rows)-from)
+	for i := from; i < len(rows); i++ {
+		last[rows[i].ID] = i
+	}
+	left := rows[:from]
+	for i := from; i < len(rows); i++ {
+		if last[rows[i].ID] == i {
+			left = append(left, rows[i])
+		}
+	}
+	return left
 }
 
 // apply changes the state of s by the present record.

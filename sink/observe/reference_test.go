@@ -23,7 +23,7 @@ func TestRowsAreThoseOfTheReference(t *testing.T) {
 		want := sinktest.Reference(sinktest.Remaining(log), sinktest.SomePrices)
 		got := map[string]sinktest.Row{}
 		for _, o := range current(rowsOf(observe.Config{Price: prices.Cost}, log)) {
-			r := rowOf(o)
+			r := sinktest.RowOf(o)
 			if !r.HasRow() {
 				continue
 			}
@@ -37,15 +37,4 @@ func TestRowsAreThoseOfTheReference(t *testing.T) {
 			t.Fatalf("%s\n%s", diff, log)
 		}
 	})
-}
-
-func rowOf(o row.Observation) sinktest.Row {
-	r := sinktest.Row{Kind: o.Kind, Status: o.Status, Start: o.StartTime, Usage: sinktest.UsageOf(o)}
-	if o.EndTime != nil {
-		r.End = *o.EndTime
-	}
-	if o.Kind == row.Run {
-		r.Steps, r.Calls, r.Failed, r.Attempts = *o.Steps, *o.ToolCalls, *o.FailedToolCalls, *o.Attempts
-	}
-	return r
 }

@@ -2,6 +2,7 @@ package observe
 
 import (
 	"cmp"
+	"math"
 	"slices"
 
 	"github.com/tailrace/tailrace/chunk"
@@ -43,12 +44,18 @@ func (s *session) remove(b chunk.Truncated) {
 		}
 		s.f.gap(g)
 	}
-	first := s.firstOf(removed)
+	first, from := s.firstOf(removed), s.explain(removed)
+	if from > 0 && (first < 0 || first > s.entryFrom(from)) {
+		first = s.entryFrom(from)
+	}
 	if first < 0 {
 		return
 	}
 	was := s.state
-	rest := s.rollBack(first)
+	var rest []entry
+	if first < len(s.entries) {
+		rest = s.rollBack(first)
+	}
 	s.quiet = true
 	for i := range rest {
 		if e := &rest[i]; e.remove(removed) {
@@ -56,7 +63,47 @@ func (s *session) remove(b chunk.Truncated) {
 		}
 	}
 	s.quiet = false
-	s.writeChanges(was, removed)
+	s.writeChanges(was, removed, from)
+}
+
+// maxMissing is the most ranges of missing records that a session keeps.
+const maxMissing = 64
+
+// miss notes the records between the last one and rec, if the log did not have them when the session was loaded. A cleanup may have deleted them before its record was
+// read, and an earlier process may have stored rows that they have changed.
+func (s *session) miss(rec chunk.Record) {
+	loaded := s.loaded
+	s.loaded = s.f.b == nil
+	if !loaded || s.last == 0 || rec.Ordinal <= s.last+1 {
+		return
+	}
+	s.missing = append(s.missing, chunk.OrdinalRange{First: int64(s.last) + 1, Last: int64(rec.Ordinal) - 1})
+	if len(s.missing) > maxMissing {
+		s.missing[1].First = s.missing[0].First
+		s.missing = s.missing[1:]
+	}
+}
+
+// explain forgets the missing records that a cleanup has removed. If rows are wanted, it returns the first missing one: the rows that it may have changed are written again,
+// and so all are forgotten. Otherwise it returns 0.
+func (s *session) explain(removed ranges) (from int64) {
+	left := ranges{}
+	for _, m := range s.missing {
+		if !slices.ContainsFunc(removed, func(r chunk.OrdinalRange) bool { return r.First <= m.Last && m.First <= r.Last }) {
+			left = append(left, m)
+		}
+	}
+	if len(left) < len(s.missing) && s.f.b != nil {
+		from, left = s.missing[0].First, nil
+	}
+	s.missing = left
+	return from
+}
+
+// entryFrom returns the index of the first entry with an ordinal or a later one.
+func (s *session) entryFrom(ordinal int64) int {
+	i, _ := slices.BinarySearchFunc(s.entries, ordinal, func(e entry, first int64) int { return cmp.Compare(int64(e.last), first) })
+	return i
 }
 
 // firstOf returns the index of the first entry that is removed, -1 for none.
@@ -142,8 +189,9 @@ func (e *entry) remove(removed ranges) bool {
 	return first > 0
 }
 
-// writeChanges writes the rows that differ from those of an earlier state.
-func (s *session) writeChanges(was state, removed ranges) {
+// writeChanges writes the rows that differ from those of an earlier state. If from is not 0, it also writes those that a missing record with this ordinal or a later one may
+// have changed.
+func (s *session) writeChanges(was state, removed ranges, from int64) {
 	old, now := was.items, s.items
 	if was.first == s.first {
 		old, now = different(old, now)
@@ -152,11 +200,15 @@ func (s *session) writeChanges(was state, removed ranges) {
 	for _, it := range old {
 		before[it.id] = it
 	}
+	var unsettled map[*item]bool
+	if from > 0 {
+		unsettled = s.writeUnsettled(from)
+	}
 	for _, it := range slices.Concat(s.trimmed, now) {
 		if it.row == nil {
 			continue
 		}
-		if b := before[it.id]; b == nil && it.written > 0 || b != nil && b.written != it.written {
+		if b := before[it.id]; !unsettled[it] && (b == nil && it.written > 0 || b != nil && b.written != it.written) {
 			s.f.emit(it)
 		}
 		delete(before, it.id)
@@ -166,6 +218,26 @@ func (s *session) writeChanges(was state, removed ranges) {
 	}
 	s.trimmed = nil
 	s.endVanished(old, before, removed)
+}
+
+// writeUnsettled writes the rows, and returns their items, that were not final before a record.
+func (s *session) writeUnsettled(from int64) map[*item]bool {
+	unsettled := map[*item]bool{}
+	next := int64(math.MaxInt64) // the first record of the run after this one
+	for _, it := range slices.Backward(s.items) {
+		if it.row == nil {
+			continue
+		}
+		last := it.row.LastOrdinal
+		if it.run != nil {
+			last, next = next, it.row.FirstOrdinal
+		}
+		if !it.final || last >= from {
+			unsettled[it] = true
+			s.f.emit(it)
+		}
+	}
+	return unsettled
 }
 
 // different returns the items of two states that they do not share. Most are shared.

@@ -34,6 +34,8 @@ type session struct {
 	e       *entry  // that is being applied
 	quiet   bool    // rows are not written: the state is computed again
 	trimmed []*item // of turns before the previous one, while quiet
+	loaded  bool    // the last record was loaded
+	missing ranges  // when the session was loaded: no cleanup has explained them yet
 }
 
 // state is the part that a cleanup restores.
@@ -91,6 +93,7 @@ func (s *session) accept(rec chunk.Record) {
 	if s.last == 0 && rec.Ordinal > 1 {
 		s.incomplete = true
 	}
+	s.miss(rec)
 	s.last, s.epoch = rec.Ordinal, max(s.epoch, rec.Epoch)
 }
 

@@ -21,6 +21,7 @@ type Config struct {
 	Deleted  bool   // sessions are deleted, and their ids used again
 	Expired  bool   // sessions begin again at ordinal 1, because their records have expired
 	Hostile  bool   // malformed bodies, unknown types, records of superseded writers, numbers out of range
+	Fenced   bool   // records of superseded writers have the ordinal that the present one uses next, as in a real log
 	Clocks   bool   // the clocks of writers go backwards
 }
 

@@ -19,14 +19,8 @@ func Tree(log Log, of chunk.Session, n int) Log {
 func Remaining(log Log) Log {
 	removed := make([]bool, len(log))
 	for i := range log {
-		b, ok := truncation(log, i)
-		if !ok {
-			continue
-		}
-		for j := begin(log, i); j < i; j++ {
-			if log[j].Session == log[i].Session && b.Removes(log[j].Ordinal) {
-				removed[j] = true
-			}
+		for _, j := range removedBy(log, i) {
+			removed[j] = true
 		}
 	}
 	var left Log
@@ -36,6 +30,27 @@ func Remaining(log Log) Log {
 		}
 	}
 	return left
+}
+
+// RemovedBy returns the records that record i removes, if it is that of a cleanup.
+func RemovedBy(log Log, i int) (removed Log) {
+	for _, j := range removedBy(log, i) {
+		removed = append(removed, log[j])
+	}
+	return removed
+}
+
+func removedBy(log Log, i int) (removed []int) {
+	b, ok := truncation(log, i)
+	if !ok {
+		return nil
+	}
+	for j := begin(log, i); j < i; j++ {
+		if log[j].Session == log[i].Session && b.Removes(log[j].Ordinal) {
+			removed = append(removed, j)
+		}
+	}
+	return removed
 }
 
 // truncation returns the cleanup of record i, and false if the record is not one that has an effect.

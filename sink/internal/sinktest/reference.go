@@ -24,6 +24,18 @@ func Key(tenant, root, session string, kind row.Kind, firstSeq int64, call strin
 	return fmt.Sprintf("%s/%s/%s %s %d %s", tenant, root, session, kind, firstSeq, call)
 }
 
+// RowOf is the row of an observation, as far as the reference has it.
+func RowOf(o row.Observation) Row {
+	r := Row{Kind: o.Kind, Status: o.Status, Start: o.StartTime, Usage: UsageOf(o)}
+	if o.EndTime != nil {
+		r.End = *o.EndTime
+	}
+	if o.Kind == row.Run {
+		r.Steps, r.Calls, r.Failed, r.Attempts = *o.Steps, *o.ToolCalls, *o.FailedToolCalls, *o.Attempts
+	}
+	return r
+}
+
 // HasRow reports whether an observation has a row: a call or a step that is open has one only if it had ended before a cleanup, which Reference leaves out.
 func (r Row) HasRow() bool { return r.Kind != row.Tool && r.Kind != row.Step || !r.End.IsZero() }
 

@@ -99,6 +99,9 @@ func (g *generator) hostile() {
 	case 3, 4:
 		if g.epoch > 1 {
 			g.raw(chunk.TypeToolStart, g.epoch-1, []byte(`{"type":"tool_start","agentId":"s1","agentType":"a","timestamp":1,"toolCallId":"f","toolName":"f","arguments":{}}`))
+			if g.Fenced {
+				g.ordinal-- // the present writer does not know it
+			}
 		}
 	case 5:
 		g.write(chunk.Truncated{Removed: []chunk.OrdinalRange{{First: -5, Last: 0}, {First: 9, Last: 3}, {First: int64(g.ordinal) + 1, Last: 1 << 50}}})
