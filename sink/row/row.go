@@ -3,6 +3,7 @@
 package row
 
 import (
+	"cmp"
 	"strings"
 	"time"
 
@@ -198,6 +199,11 @@ func (g *Gap) Covers(p *Place) bool {
 func (g *Gap) Loses(p *Place) bool {
 	return g.Reason == Recreated && g.StreamEpoch == p.StreamEpoch && g.Partition == p.Partition &&
 		(g.FromSeq == nil || *g.FromSeq <= p.Seq) && (g.ToSeq == nil || p.Seq <= *g.ToSeq)
+}
+
+// SessionOf returns the session of an id in a tree, and the root without one.
+func SessionOf(tenant, root, id string) chunk.Session {
+	return chunk.RootSession(tenant, root).Child(cmp.Or(id, root))
 }
 
 // DeletionThrough is the gap of a session that was deleted without a record that says so, or by hand: through is the place of its last row.

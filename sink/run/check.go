@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 
+	"github.com/tailrace/tailrace/chunk"
 	"github.com/tailrace/tailrace/sink/row"
 )
 
@@ -68,23 +69,23 @@ func (s *Sink) readPositions(ctx context.Context) error {
 	return nil
 }
 
-// EraseByHand deletes the rows of a tree from the store, or of one of its sessions if session is not empty, and reports whether there were any. Another process may
-// copy meanwhile: what it stores later stays, as that of a session that continues.
-func (s *Sink) EraseByHand(ctx context.Context, tenant, root, session string) (bool, error) {
-	tree := sessionOf(row.Place{Tenant: tenant, Root: root, Session: root})
+// EraseByHand deletes the rows of a session from the store, of a root those of its tree, and returns how many sessions had any. Another process may copy meanwhile: what
+// it stores later stays, as the rows of a session that continues do.
+func (s *Sink) EraseByHand(ctx context.Context, of chunk.Session) (sessions int, err error) {
 	var last row.Place
-	selection := row.Selection{Partition: s.cfg.Layout.Partition(tree), Tenant: tenant, Root: root}
-	err := s.cfg.Store.Sessions(ctx, selection, func(p row.Place) error {
-		if (session == "" || p.Session == session) && (last == (row.Place{}) || p.IsAfter(&last)) {
+	selection := row.Selection{Partition: s.cfg.Layout.Partition(of), Tenant: of.Tenant, Root: of.Root}
+	err = s.cfg.Store.Sessions(ctx, selection, func(p row.Place) error {
+		if !of.IsRoot() && p.Session != of.ID {
+			return nil
+		}
+		if sessions++; sessions == 1 || p.IsAfter(&last) {
 			last = p
 		}
 		return nil
 	})
-	if err != nil || last == (row.Place{}) {
-		return false, err
+	if err != nil || sessions == 0 {
+		return 0, err
 	}
-	if session == "" {
-		last.Session = root
-	}
-	return true, s.cfg.Store.Delete(ctx, []row.Gap{row.DeletionThrough(last)})
+	last.Session = of.ID
+	return sessions, s.cfg.Store.Delete(ctx, []row.Gap{row.DeletionThrough(last)})
 }
