@@ -128,7 +128,8 @@ func (s *Store) gapsOf(ctx context.Context, partition int) (map[string][]row.Gap
 // places adds the last places of the sessions of a file. It reads the columns of a place only.
 func (s *Store) places(ctx context.Context, n name, of row.Selection, gaps map[string][]row.Gap, last map[session]row.Place) (err error) {
 	if of.Root != "" {
-		if found, err := s.mayHave(ctx, n, []row.Gap{{Place: row.Place{Root: of.Root}}}); err != nil || len(found) == 0 {
+		roots := append([]row.Gap(nil), row.Gap{Place: row.Place{Root: of.Root}})
+		if found, err := s.mayHave(ctx, n, roots); err != nil || len(found) == 0 {
 			return err
 		}
 	}

@@ -89,7 +89,7 @@ func (s *Sink) now(state jsclient.State) time.Time { return state.Now.Add(s.late
 func (s *Sink) eraseMissed(ctx context.Context) error {
 	var parts []*partition
 	for _, p := range s.parts {
-		if p.missed && !(p.compared == p.position && time.Since(p.comparedAt) < missedAfter) {
+		if p.missed && (p.compared != p.position || time.Since(p.comparedAt) > missedAfter) {
 			parts = append(parts, p)
 		}
 	}
@@ -279,7 +279,7 @@ func (c *comparison) judge(ctx context.Context, last row.Place, head *jssnapshot
 	if err == nil && m.Stored.After(last.StoredAt) && (rec.IsDeletion() || rec.Ordinal == 1) {
 		return deleted, nil
 	}
-	return other, nil //nolint:nilerr // a malformed record proves no deletion
+	return other, nil // a malformed record proves no deletion
 }
 
 // gone is the verdict on a session that no longer exists, as far as the heads say.

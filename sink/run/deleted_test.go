@@ -37,9 +37,6 @@ import (
 
 const day = 24 * time.Hour
 
-// database starts one Postgres for the tests of the package.
-var database = sync.OnceValues(func() (*pgtest.Server, error) { return pgtest.Start("fsync=off") })
-
 // copies are two copies of a log, in a directory and in Postgres, beside a projector.
 type copies struct {
 	*stack.Stack
@@ -60,10 +57,15 @@ func newCopies(t *testing.T) *copies {
 	s := stack.Start(t, stack.Options{})
 	process := s.NewProcess(natsauth.Projector)
 	c := &copies{Stack: s, t: t, writer: &writer{t, s.JS, map[chunk.Session]chunk.Ordinal{}}, sink: s.NewProcess(natsauth.Analytics).JS, dir: filepath.Join(t.TempDir(), "lake"), logged: &strings.Builder{}}
-	server, err := database()
+	server, err := pgtest.Start("fsync=off")
 	if err != nil {
 		t.Fatal(err)
 	}
+	t.Cleanup(func() {
+		if err := server.Close(); err != nil {
+			t.Error(err)
+		}
+	})
 	c.url = server.Database(t)
 	if c.heads, err = jssnapshots.New(process.JS, jssnapshots.Config{}); err != nil {
 		t.Fatal(err)
@@ -548,4 +550,68 @@ func TestCompareOneTenant(t *testing.T) {
 	want("acme has compared", false, true)
 	run("zeta", 49*time.Hour)
 	want("zeta has compared", false, false)
+}
+
+// Deletions that have left the log with the records before them are found as soon as the log has lost records, whatever their age.
+func TestCompareAfterLostRecords(t *testing.T) {
+	c := newCopies(t)
+	c.say(acme("kept"), acme("kept2"), acme("s1"))
+	c.copy(0)
+	c.delete(true, acme("s1"))
+	c.copy(0)
+	c.want("the log has lost the record of the deletion only", acme("kept"), acme("kept2"), acme("s1"))
+	c.say(acme("later"))
+	c.copy(0)
+	c.say(acme("s2"))
+	c.copy(0)
+	c.delete(true, acme("s2"))
+	c.purge("TR_CHUNKS_0", "tr.chunks.0.>")
+	c.copy(0)
+	c.want("the log is empty", acme("kept"), acme("kept2"), acme("later"))
+}
+
+// A sink of which the log is another one compares nothing.
+func TestNoComparisonWithAnotherLog(t *testing.T) {
+	c := newCopies(t)
+	c.say(acme("s1"), acme("s2"))
+	c.copy(0)
+	c.projector.Stop()
+	for _, stream := range []string{"TR_CHUNKS_0", "KV_TR_SNAPSHOTS"} {
+		if err := c.JS.DeleteStream(t.Context(), stream); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := topology.Ensure(t.Context(), c.JS, topology.Config{}); err != nil {
+		t.Fatal(err)
+	}
+	for _, store := range c.stores("") {
+		s := c.newSink(store, 49*time.Hour)
+		if _, err := s.EraseDeleted(t.Context()); !errors.Is(err, errOtherLog) {
+			t.Errorf("erase: %v", err)
+		}
+		if _, err := s.Check(t.Context()); !errors.Is(err, errOtherLog) {
+			t.Errorf("check: %v", err)
+		}
+		if err := store.Close(); err != nil {
+			t.Error(err)
+		}
+	}
+	c.copy(49 * time.Hour)
+	c.want("another log", acme("s1"), acme("s2"))
+	if !strings.Contains(c.logged.String(), "run tailrace-sink check") {
+		t.Error("the log does not say what to do")
+	}
+}
+
+func TestIsLate(t *testing.T) {
+	now := time.Now()
+	for i, c := range []struct {
+		begun, stored time.Duration // ago
+		want          bool
+	}{{48 * time.Hour, 48 * time.Hour, true}, {46 * time.Hour, 90 * time.Hour, false}, {90 * time.Hour, 46 * time.Hour, false}} {
+		s := &Sink{begun: now.Add(-c.begun)}
+		if got := s.isLate(now.Add(-c.stored), now); got != c.want || s.isLate(time.Time{}, now) {
+			t.Errorf("case %d: %t", i, got)
+		}
+	}
 }

@@ -46,7 +46,7 @@ func erase(ctx context.Context, args []string, out, errs io.Writer) error {
 		}
 	}
 	return cfg.withSink(ctx, errs, func(sink *run.Sink) error {
-		n := 0
+		var n int
 		if of.deleted {
 			n, err = sink.EraseDeleted(ctx)
 		} else {
