@@ -206,7 +206,7 @@ func SessionOf(tenant, root, id string) chunk.Session {
 	return chunk.RootSession(tenant, root).Child(cmp.Or(id, root))
 }
 
-// DeletionThrough is the gap of a session that was deleted without a record that says so, or by hand: through is the place of its last row.
+// DeletionThrough is the gap of a session that is erased without a deletion record: through is the place of its last row.
 func DeletionThrough(through Place) Gap {
 	return Gap{Place: through, Reason: Deleted, ToSeq: &through.Seq}
 }

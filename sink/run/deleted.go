@@ -42,30 +42,27 @@ func (s Sessions) plus(t Sessions) Sessions {
 	return Sessions{s.Present + t.Present, s.Deleted + t.Deleted, s.Absent + t.Absent, s.Unknown + t.Unknown}
 }
 
-// verdict is what the heads and the log say about a session.
-type verdict int
+// finding is what the heads and the log show of a session.
+type finding int
 
 const (
-	other   verdict = iota // the log has it, or it has expired
+	other   finding = iota // the log has it, or it has expired
 	present                // counted in Sessions, as all that follow
 	deleted
 	absent
 	unknown
 )
 
-func isDeleted(v verdict) bool { return v == deleted }
-func isAbsent(v verdict) bool  { return v == absent }
-func isGone(v verdict) bool    { return v == deleted || v == absent || v == unknown }
-func isNothing(verdict) bool   { return false }
+func isDeleted(f finding) bool { return f == deleted }
+func isAbsent(f finding) bool  { return f == absent }
+func isGone(f finding) bool    { return f == deleted || f == absent || f == unknown }
+func isNothing(finding) bool   { return false }
 
 // missesDeletions reports whether deletions after the position may have left the log before the sink reads them.
 func (p *partition) missesDeletions(ctx context.Context, at row.Position) (bool, error) {
-	client := p.sink.client
-	state, err := jsclient.Retry(ctx, client.Reading(openTimeout), func(ctx context.Context) (jsclient.State, error) {
-		return client.State(ctx, p.sink.cfg.Layout.Stream(p.number), "")
-	})
+	state, err := stateOf(ctx, p.sink.client, p.sink.cfg.Layout.Stream(p.number))
 	if err != nil {
-		return false, fmt.Errorf("state of partition %d: %w", p.number, err)
+		return false, err
 	}
 	isOld := p.sink.now(state).Sub(at.StoredAt) > missedAfter
 	if p.position.Generation != at.Generation { // of another log
@@ -128,14 +125,14 @@ func (s *Sink) deleteMissed(ctx context.Context, parts []*partition) (Sessions, 
 	return found, nil
 }
 
-// compareAll compares the sessions of partitions, and deletes those with a wanted verdict.
-func (s *Sink) compareAll(ctx context.Context, parts []*partition, wanted func(verdict) bool) (sum Sessions, err error) {
-	maxAge, err := s.heads.MaxAge(ctx)
+// compareAll compares the sessions of partitions, and deletes those with a wanted finding.
+func (s *Sink) compareAll(ctx context.Context, parts []*partition, wanted func(finding) bool) (sum Sessions, err error) {
+	maxAge, err := s.snapshots.MaxAge(ctx)
 	if err != nil {
 		return sum, err
 	}
 	for _, p := range parts {
-		c := comparison{partition: p, at: p.position}
+		c := comparison{partition: p, at: p.position, heads: heads{s.client, s.cfg.Layout.SnapshotsOf(p.number)}}
 		found, err := c.run(ctx, maxAge, wanted)
 		if err != nil {
 			return sum, fmt.Errorf("compare the sessions of partition %d: %w", p.number, err)
@@ -149,21 +146,20 @@ func (s *Sink) compareAll(ctx context.Context, parts []*partition, wanted func(v
 type comparison struct {
 	*partition
 
-	at    row.Position // of the store
-	heads time.Time    // when the bucket of the heads was created
-	found Sessions
+	at      row.Position // of the store
+	heads   heads
+	created time.Time // the bucket of the heads
+	found   Sessions
 }
 
-// run deletes the sessions with a wanted verdict, page by page. An expired session, whose last row is older than maxAge, stays.
-func (c *comparison) run(ctx context.Context, maxAge time.Duration, wanted func(verdict) bool) (Sessions, error) {
+// run deletes the sessions with a wanted finding, page by page. An expired session, whose last row is older than maxAge, stays.
+func (c *comparison) run(ctx context.Context, maxAge time.Duration, wanted func(finding) bool) (Sessions, error) {
 	s := c.sink
-	state, err := jsclient.Retry(ctx, s.client.Reading(openTimeout), func(ctx context.Context) (jsclient.State, error) {
-		return s.client.State(ctx, s.cfg.Layout.Stream(c.number), "")
-	})
+	state, err := stateOf(ctx, s.client, s.cfg.Layout.Stream(c.number))
 	if err != nil {
 		return c.found, err
 	}
-	if c.heads, err = s.heads.Created(ctx, c.number); err != nil {
+	if c.created, err = c.heads.created(ctx); err != nil {
 		return c.found, err
 	}
 	selection := row.Selection{Partition: c.number, Tenant: s.cfg.Tenant}
@@ -195,8 +191,8 @@ func (c *comparison) run(ctx context.Context, maxAge time.Duration, wanted func(
 	return c.found, err
 }
 
-// page returns the gaps of the sessions of a page that have a wanted verdict.
-func (c *comparison) page(ctx context.Context, page []row.Place, wanted func(verdict) bool) (erased []row.Gap, err error) {
+// page returns the gaps of the sessions of a page that have a wanted finding.
+func (c *comparison) page(ctx context.Context, page []row.Place, wanted func(finding) bool) (erased []row.Gap, err error) {
 	if len(page) == 0 {
 		return nil, nil
 	}
@@ -204,16 +200,16 @@ func (c *comparison) page(ctx context.Context, page []row.Place, wanted func(ver
 	for i, p := range page {
 		sessions[i] = sessionOf(p)
 	}
-	heads, err := c.sink.heads.HeadStates(ctx, c.number, sessions)
+	found, err := c.heads.read(ctx, sessions)
 	if err != nil {
 		return nil, err
 	}
 	for i, p := range page {
-		var head *jssnapshots.HeadState
-		if h, ok := heads[sessions[i]]; ok {
+		var head *jssnapshots.HeadIndex
+		if h, ok := found[sessions[i]]; ok {
 			head = &h
 		}
-		v, err := c.judge(ctx, p, head)
+		v, err := c.find(ctx, p, head)
 		if err != nil {
 			return nil, err
 		}
@@ -229,8 +225,8 @@ func sessionOf(p row.Place) chunk.Session {
 	return chunk.RootSession(p.Tenant, p.Root).Child(p.Session)
 }
 
-func (c *comparison) count(v verdict) {
-	switch v {
+func (c *comparison) count(f finding) {
+	switch f {
 	case present:
 		c.found.Present++
 	case deleted:
@@ -244,18 +240,18 @@ func (c *comparison) count(v verdict) {
 	}
 }
 
-// judge compares the last row of a session with its head and the log.
-func (c *comparison) judge(ctx context.Context, last row.Place, head *jssnapshots.HeadState) (verdict, error) {
+// find compares the last row of a session with its head and the log.
+func (c *comparison) find(ctx context.Context, last row.Place, head *jssnapshots.HeadIndex) (finding, error) {
 	switch {
 	case head == nil:
-	case head.Deleted && head.Last > 0 && last.StreamEpoch == c.at.History:
-		if int64(head.Last) > last.Seq {
+	case head.Deleted && head.Seq > 0 && last.StreamEpoch == c.at.History:
+		if int64(head.Seq) > last.Seq {
 			return deleted, nil
 		}
 		return other, nil // the session began again after its deletion, or has expired
-	case !head.Deleted && !last.StoredAt.Before(head.Began):
+	case !head.Deleted && !last.StoredAt.Before(time.UnixMilli(head.Created)):
 		return present, nil
-	case !head.Deleted && head.First == 1:
+	case !head.Deleted && head.Since <= 1:
 		return deleted, nil // the session began again after its last row
 	case !head.Deleted:
 		return c.gone(last), nil // the same, or the head was lost, and the log did not have the first records any more
@@ -282,9 +278,9 @@ func (c *comparison) judge(ctx context.Context, last row.Place, head *jssnapshot
 	return other, nil // a malformed record proves no deletion
 }
 
-// gone is the verdict on a session that no longer exists, as far as the heads say.
-func (c *comparison) gone(last row.Place) verdict {
-	if last.StoredAt.Before(c.heads) {
+// gone is the finding of a session that no longer exists, as far as the heads show.
+func (c *comparison) gone(last row.Place) finding {
+	if last.StoredAt.Before(c.created) {
 		return unknown
 	}
 	return absent

@@ -21,6 +21,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/tailrace/tailrace/chunk"
+	"github.com/tailrace/tailrace/internal/jsclient"
 	"github.com/tailrace/tailrace/internal/jssnapshots"
 	"github.com/tailrace/tailrace/internal/natsauth"
 	"github.com/tailrace/tailrace/internal/retention"
@@ -44,7 +45,6 @@ type copies struct {
 	t         *testing.T
 	writer    *writer
 	eraser    *retention.Eraser
-	heads     *jssnapshots.Store
 	projector *stack.Process
 	sink      jetstream.JetStream // with the permissions of a sink
 	sessions  []chunk.Session     // written
@@ -67,10 +67,11 @@ func newCopies(t *testing.T) *copies {
 		}
 	})
 	c.url = server.Database(t)
-	if c.heads, err = jssnapshots.New(process.JS, jssnapshots.Config{}); err != nil {
+	store, err := jssnapshots.New(process.JS, jssnapshots.Config{})
+	if err != nil {
 		t.Fatal(err)
 	}
-	if c.eraser, err = retention.NewEraser(process.JS, c.heads, retention.EraserConfig{}); err != nil {
+	if c.eraser, err = retention.NewEraser(process.JS, store, retention.EraserConfig{}); err != nil {
 		t.Fatal(err)
 	}
 	c.project()
@@ -121,14 +122,14 @@ func (c *copies) say(sessions ...chunk.Session) {
 		if !slices.Contains(c.sessions, s) {
 			c.sessions = append(c.sessions, s)
 		}
-		c.awaitHead(s, func(h jssnapshots.HeadState) bool { return !h.Deleted })
+		c.awaitHead(s, func(h jssnapshots.HeadIndex) bool { return !h.Deleted })
 	}
 }
 
-func (c *copies) awaitHead(s chunk.Session, ok func(jssnapshots.HeadState) bool) {
+func (c *copies) awaitHead(s chunk.Session, ok func(jssnapshots.HeadIndex) bool) {
 	c.t.Helper()
 	natstest.Eventually(c.t, "the head of "+s.String(), func(ctx context.Context) error {
-		all, err := c.heads.HeadStates(ctx, 0, []chunk.Session{s})
+		all, err := heads{jsclient.New(c.JS), "TR_SNAPSHOTS"}.read(ctx, []chunk.Session{s})
 		if head, found := all[s]; err == nil && (!found || !ok(head)) {
 			return fmt.Errorf("head %+v, %t", head, found)
 		}
@@ -336,7 +337,7 @@ func TestDeletedWhileStopped(t *testing.T) {
 	for _, s := range []chunk.Session{acme("reused"), acme("reused2")} { // again, with another word
 		c.writer.last[s] = map[string]chunk.Ordinal{"reused": 7}[s.ID]
 		c.writer.put(s, 9, chunk.RunStarted{RunID: "again", Epoch: 9, Mode: "execute", Input: []chunk.InputMessage{{Content: "second-" + s.ID}}})
-		c.awaitHead(s, func(h jssnapshots.HeadState) bool { return !h.Deleted })
+		c.awaitHead(s, func(h jssnapshots.HeadIndex) bool { return !h.Deleted })
 	}
 	c.copy(49 * time.Hour)
 	c.want("stopped for 49 h", acme("kept"), acme("kept2"))

@@ -59,11 +59,11 @@ type Sink struct {
 	trees *consumers.Reader // reads the earlier records of trees
 	parts []*partition
 
-	client *jsclient.Client   // compares positions with the log
-	heads  *jssnapshots.Store // tell which sessions exist
-	stored atomic.Uint64      // batches
-	begun  time.Time          // the last attempt to copy
-	later  time.Duration      // is added to the time of the server in tests
+	client    *jsclient.Client // compares positions with the log
+	snapshots *jssnapshots.Store
+	stored    atomic.Uint64 // batches
+	begun     time.Time     // the last attempt to copy
+	later     time.Duration // is added to the time of the server in tests
 }
 
 // New returns a Sink. It calls neither the server nor the store.
@@ -76,7 +76,7 @@ func New(js jetstream.JetStream, cfg Config) (*Sink, error) {
 		s.parts = append(s.parts, &partition{sink: s, number: p})
 	}
 	var err error
-	if s.heads, err = jssnapshots.New(js, jssnapshots.Config{Layout: cfg.Layout, Log: cfg.Log}); err != nil {
+	if s.snapshots, err = jssnapshots.New(js, jssnapshots.Config{Layout: cfg.Layout, Log: cfg.Log}); err != nil {
 		return nil, err
 	}
 	if s.log, err = consumers.New(js, consumers.Config{Layout: cfg.Layout, Log: cfg.Log, OnMalformed: s.malformed}); err != nil {

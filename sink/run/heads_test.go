@@ -1,4 +1,4 @@
-package jssnapshots
+package run
 
 import (
 	"fmt"
@@ -9,17 +9,33 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/tailrace/tailrace/chunk"
+	"github.com/tailrace/tailrace/internal/jsclient"
+	"github.com/tailrace/tailrace/internal/jssnapshots"
 	"github.com/tailrace/tailrace/internal/testkit/natstest"
+	"github.com/tailrace/tailrace/internal/testkit/streamtest"
 	"github.com/tailrace/tailrace/projector"
 	"github.com/tailrace/tailrace/projector/fold"
-	"github.com/tailrace/tailrace/subjects"
+	"github.com/tailrace/tailrace/topology"
 )
 
 // Every head is found, also where several responses are needed; a session without a head, and one whose key was deleted by hand, are left out. An error says nothing of
 // any session.
-func TestHeadStates(t *testing.T) {
+func TestHeads(t *testing.T) {
 	js := natstest.Start(t).JetStream(t)
-	st := open(t, js, subjects.Layout{})
+	streamtest.Ensure(t, js, topology.Config{})
+	st, err := jssnapshots.New(js, jssnapshots.Config{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	h := heads{jsclient.New(js), "TR_SNAPSHOTS"}
+	save := func(snap fold.Snapshot, after projector.Revision) projector.Revision {
+		t.Helper()
+		r, err := st.Save(t.Context(), snap, after)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return r
+	}
 	const n = 60
 	var all []chunk.Session
 	revisions := map[chunk.Session]projector.Revision{}
@@ -32,9 +48,9 @@ func TestHeadStates(t *testing.T) {
 		if err := f.Apply(record); err != nil {
 			t.Fatal(err)
 		}
-		revisions[s] = mustSave(t, st, f.Snapshot(), 0)
+		revisions[s] = save(f.Snapshot(), 0)
 	}
-	mustSave(t, st, fold.NewTombstone(all[0], chunk.Position{Seq: 100, Ordinal: 2}, 2), revisions[all[0]])
+	save(fold.NewTombstone(all[0], chunk.Position{Seq: 100, Ordinal: 2}, 2), revisions[all[0]])
 	kv, err := js.KeyValue(t.Context(), "TR_SNAPSHOTS")
 	if err == nil {
 		err = kv.Delete(t.Context(), "h.acme.s1.s1")
@@ -42,35 +58,35 @@ func TestHeadStates(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	got, err := st.HeadStates(t.Context(), 0, append(all, chunk.RootSession("acme", "missing")))
+	got, err := h.read(t.Context(), append(all, chunk.RootSession("acme", "missing")))
 	if err != nil || len(got) != n-1 {
 		t.Fatalf("%d heads, %v, want %d", len(got), err, n-1)
 	}
 	for i, s := range all {
-		want := HeadState{Last: chunk.Seq(i + 1), Began: time.UnixMilli(int64(i + 1)), First: 1}
+		want := jssnapshots.HeadIndex{Seq: chunk.Seq(i + 1), Created: int64(i + 1)}
 		switch i {
 		case 0:
-			want = HeadState{Deleted: true, Last: 100, First: 1}
+			want = jssnapshots.HeadIndex{Seq: 100, Deleted: true}
 		case 1:
-			want = HeadState{}
+			want = jssnapshots.HeadIndex{}
 		}
-		if got[s] != want {
+		if head := got[s]; head.Seq != want.Seq || head.Created != want.Created || head.Deleted != want.Deleted || head.Since > 1 {
 			t.Errorf("head of %s is %+v, want %+v", s, got[s], want)
 		}
 	}
-	if created, err := st.Created(t.Context(), 0); err != nil || time.Since(created) > time.Hour {
+	if created, err := h.created(t.Context()); err != nil || time.Since(created) > time.Hour {
 		t.Errorf("created %s, %v", created, err)
 	}
 	if err := js.DeleteStream(t.Context(), "KV_TR_SNAPSHOTS"); err != nil {
 		t.Fatal(err)
 	}
-	if got, err := st.HeadStates(t.Context(), 0, all[:2]); err == nil {
+	if got, err := h.read(t.Context(), all[:2]); err == nil {
 		t.Errorf("without a bucket: %v, want an error", got)
 	}
 	if _, err := js.CreateStream(t.Context(), jetstream.StreamConfig{Name: "KV_TR_SNAPSHOTS", Subjects: []string{"$KV.TR_SNAPSHOTS.>"}}); err != nil {
 		t.Fatal(err)
 	}
-	if got, err := st.HeadStates(t.Context(), 0, all[:2]); err == nil {
+	if got, err := h.read(t.Context(), all[:2]); err == nil {
 		t.Errorf("of a bucket that allows no direct reads: %v, want an error", got)
 	}
 }
