@@ -18,7 +18,7 @@ import (
 
 // listedHead is what the headers of a head contain.
 type listedHead struct {
-	headIndex
+	HeadIndex
 
 	session  chunk.Session
 	seq      uint64
@@ -81,7 +81,7 @@ func (b *bucket) listedHead(e *jsreader.Entry) listedHead {
 	h := listedHead{seq: e.Seq, stored: e.Stored, expiring: e.Header.Get(jetstream.MsgTTLHeader) != ""}
 	var err error
 	if h.session, err = subjects.ParseSnapshotHeadKey(b.key(e.Subject)); err == nil {
-		h.headIndex, h.known = readIndex(e.Header)
+		h.HeadIndex, h.known = ReadIndex(e.Header)
 	}
 	return h
 }

@@ -10,12 +10,12 @@ import (
 	"github.com/tailrace/tailrace/subjects"
 )
 
-// indexHeader is the name of the header of a head with its headIndex.
+// indexHeader is the name of the header of a head with its HeadIndex.
 const indexHeader = "Tailrace-Session"
 
-// headIndex has the members of a head that a list of sessions and a writer need. They are read without the head, which may be large. The header is written with
+// HeadIndex has the members of a head that a list of sessions and a writer need. They are read without the head, which may be large. The header is written with
 // the head, so it always matches it.
-type headIndex struct {
+type HeadIndex struct {
 	Status    string        `json:"status"` // of the session, see fold.Status
 	AgentType string        `json:"agentType,omitempty"`
 	Owner     string        `json:"owner,omitempty"` // subject of the owner
@@ -30,14 +30,14 @@ type headIndex struct {
 	Approvals int           `json:"approvals,omitempty"` // calls that wait for an approval
 }
 
-// readIndex returns the headIndex in the headers of a head; false if it is malformed.
-func readIndex(h nats.Header) (i headIndex, ok bool) {
+// ReadIndex returns the HeadIndex in the headers of a head; false if it is malformed.
+func ReadIndex(h nats.Header) (i HeadIndex, ok bool) {
 	err := json.Unmarshal([]byte(h.Get(indexHeader)), &i)
 	return i, err == nil
 }
 
-func indexOf(s fold.Snapshot) headIndex {
-	i := headIndex{
+func indexOf(s fold.Snapshot) HeadIndex {
+	i := HeadIndex{
 		Status: string(s.Status), AgentType: clipped(s.AgentType), Seq: s.Position.Seq, Ordinal: s.Position.Ordinal, Epoch: s.Epoch,
 		Bytes:   s.SessionBytes,
 		Created: s.Created, Began: s.Run.StartedAt, Deleted: s.Deleted(), Owner: ownerOf(s),

@@ -107,7 +107,7 @@ const (
 )
 
 // ownerRevision returns the ownerBits of the Revision of a head with an index.
-func ownerRevision(i headIndex) projector.Revision {
+func ownerRevision(i HeadIndex) projector.Revision {
 	if i.Deleted {
 		return 0
 	}
@@ -117,7 +117,7 @@ func ownerRevision(i headIndex) projector.Revision {
 
 // ownerRevisionOf is ownerRevision for the header of a stored head.
 func ownerRevisionOf(h nats.Header) projector.Revision {
-	i, ok := readIndex(h)
+	i, ok := ReadIndex(h)
 	if !ok {
 		return 0 // the key is written again
 	}

@@ -37,7 +37,7 @@ func (p *Positions) StoredPosition(ctx context.Context, s chunk.Session) (at chu
 	if err != nil {
 		return chunk.Position{}, 0, 0, err
 	}
-	i, ok := readIndex(m.Header)
+	i, ok := ReadIndex(m.Header)
 	if !ok {
 		return chunk.Position{}, 0, 0, nil // the key was deleted by hand
 	}

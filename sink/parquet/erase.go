@@ -20,6 +20,7 @@ import (
 type erased struct {
 	Generation int       `json:"generation"`
 	Seq        chunk.Seq `json:"sequence"`
+	Deletions  []string  `json:"deletions,omitempty"` // files of Delete that are applied, too
 }
 
 // isBefore reports whether a file may have rows after the position. The last record of a file is the one before the next file.
@@ -50,25 +51,32 @@ func (s *Store) Erase(ctx context.Context) error {
 		}
 		all[table] = names
 	}
+	deletions, err := s.deletions(ctx)
+	if err != nil {
+		return err
+	}
 	for partition, at := range positions {
 		files := map[string][]name{}
 		for table, names := range all {
 			files[table] = slices.DeleteFunc(slices.Clone(names), func(n name) bool { return n.partition != partition })
 		}
-		if err := s.erasePartition(ctx, at, files); err != nil {
+		if err := s.erasePartition(ctx, at, files, deletions[partition]); err != nil {
 			return fmt.Errorf("erase deleted sessions of partition %d: %w", partition, err)
 		}
 	}
 	return nil
 }
 
-func (s *Store) erasePartition(ctx context.Context, at row.Position, files map[string][]name) error {
+func (s *Store) erasePartition(ctx context.Context, at row.Position, files map[string][]name, deletions []string) error {
 	done, err := s.erasedUpTo(ctx, at.Partition)
-	if err != nil || done.Generation == at.Generation && done.Seq == at.Seq {
+	if err != nil || done.Generation == at.Generation && done.Seq == at.Seq && slices.Equal(done.Deletions, deletions) {
 		return err
 	}
 	fresh, old, err := s.erasures(ctx, done, at, files[tableGaps])
 	if err != nil {
+		return err
+	}
+	if fresh, old, err = s.deleted(ctx, done, deletions, fresh, old); err != nil {
 		return err
 	}
 	for _, table := range []string{tableObservations, tableEvents} {
@@ -83,7 +91,7 @@ func (s *Store) erasePartition(ctx context.Context, at row.Position, files map[s
 			}
 		}
 	}
-	data, err := json.Marshal(erased{at.Generation, at.Seq})
+	data, err := json.Marshal(erased{at.Generation, at.Seq, deletions})
 	if err != nil {
 		return err
 	}

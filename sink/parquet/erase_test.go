@@ -120,7 +120,7 @@ func TestErasureReadsOnce(t *testing.T) {
 	if err := s.Erase(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	if want := len(tables) + 1; o.calls != want {
+	if want := len(tables) + 2; o.calls != want {
 		t.Errorf("an erasure with nothing to do made %d calls, want %d lists and reads", o.calls, want)
 	}
 }

@@ -3,6 +3,7 @@
 package row
 
 import (
+	"cmp"
 	"strings"
 	"time"
 
@@ -192,6 +193,27 @@ func (g *Gap) Covers(p *Place) bool {
 		through = *g.ToSeq
 	}
 	return p.Seq <= through
+}
+
+// Loses reports whether g says that the log has lost the record of a row.
+func (g *Gap) Loses(p *Place) bool {
+	return g.Reason == Recreated && g.StreamEpoch == p.StreamEpoch && g.Partition == p.Partition &&
+		(g.FromSeq == nil || *g.FromSeq <= p.Seq) && (g.ToSeq == nil || p.Seq <= *g.ToSeq)
+}
+
+// SessionOf returns the session of an id in a tree, and the root without one.
+func SessionOf(tenant, root, id string) chunk.Session {
+	return chunk.RootSession(tenant, root).Child(cmp.Or(id, root))
+}
+
+// DeletionThrough is the gap of a session that is erased without a deletion record: through is the place of its last row.
+func DeletionThrough(through Place) Gap {
+	return Gap{Place: through, Reason: Deleted, ToSeq: &through.Seq}
+}
+
+// IsAfter reports whether the record of p was stored after that of q.
+func (p *Place) IsAfter(q *Place) bool {
+	return p.StoredAt.After(q.StoredAt) || p.StoredAt.Equal(q.StoredAt) && p.Seq > q.Seq
 }
 
 // Text returns s as stores accept it: valid UTF-8 without U+0000, which becomes U+FFFD.

@@ -51,6 +51,27 @@ type Store interface {
 	// Before returns the position of the newest batch of a partition before at, and false if there is none.
 	Before(ctx context.Context, at Position) (Position, bool, error)
 
+	// Positions returns what Begin returns, without waiting for other processes. A position may be older than the stored one; it may not be written after.
+	Positions(ctx context.Context, partitions int) ([]Position, error)
+
+	// Sessions calls yield with the place of the last row of each session, as far as rows count: they are neither erased nor lost by the log. It needs no Begin.
+	Sessions(ctx context.Context, of Selection, yield func(Place) error) error
+
+	// Delete stores gaps of one partition that erase, and no position: the rows that they cover, which are stored already, no longer count. It needs no Begin, so that
+	// any process may call it beside the one that commits, also with gaps that are stored. After an error none or all of them are stored.
+	Delete(ctx context.Context, gaps []Gap) error
+
 	// Close lets another process write. Calls in progress end with an error, or it waits for them.
 	Close() error
+}
+
+// Selection selects sessions of a partition.
+type Selection struct {
+	Partition int
+
+	// Since leaves out the sessions whose last row was stored before.
+	Since time.Time
+
+	// Tenant and Root, if not empty, leave out all others.
+	Tenant, Root string
 }

@@ -30,10 +30,15 @@ func (p *partition) begin(ctx context.Context, at row.Position) error {
 	p.epoch = tip.StreamEpoch
 	p.stored = at
 	p.position, p.batch, p.bytes, p.since, p.failed, p.gaps = at, row.Batch{}, 0, time.Time{}, nil, nil
+	p.missed = false
 	if at.Generation == 0 {
 		err = p.first(ctx, tip)
-	} else {
-		err = p.compare(ctx, tip)
+	} else if err = p.compare(ctx, tip); err == nil {
+		p.missed, err = p.missesDeletions(ctx, at)
+	}
+	if p.missed && p.position.Generation != at.Generation {
+		p.missed = false
+		p.sink.cfg.Log.Error("deletions before the log was restored or created again may be missing: run tailrace-sink check", slog.Int("partition", p.number))
 	}
 	cfg := p.sink.cfg.Observe
 	cfg.Position = p.position

@@ -88,4 +88,12 @@ func (m *memory) Before(_ context.Context, at row.Position) (row.Position, bool,
 	return all[i-1], true, nil
 }
 
+func (m *memory) Positions(ctx context.Context, partitions int) ([]row.Position, error) {
+	return m.Begin(ctx, partitions)
+}
+
+func (m *memory) Sessions(context.Context, row.Selection, func(row.Place) error) error { return nil }
+
+func (m *memory) Delete(context.Context, []row.Gap) error { return errStore }
+
 func (m *memory) Close() error { return nil }

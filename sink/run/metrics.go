@@ -79,6 +79,13 @@ func (m *Metrics) committed(b *row.Batch, took time.Duration, err error) {
 	}
 }
 
+// deleted counts sessions that were deleted without a record.
+func (m *Metrics) deleted(sessions int) {
+	if m.gaps != nil {
+		m.gaps.WithLabelValues(string(row.Deleted)).Add(float64(sessions))
+	}
+}
+
 // failed counts a failed attempt to begin.
 func (m *Metrics) failed() {
 	if m.commits != nil {

@@ -28,6 +28,11 @@ type partition struct {
 	since    time.Time // when the first record of the batch was read
 	failed   error     // of a commit: nothing is stored after it
 	gaps     []row.Gap // whose place is that of the next record, which revealed them
+
+	// Of the loop of the sink, which begins one partition after the other.
+	missed     bool         // deletions after the position may have left the log
+	compared   row.Position // at which the sessions were compared with the heads, at comparedAt
+	comparedAt time.Time
 }
 
 // after returns where the reader begins.
@@ -185,7 +190,10 @@ func (p *partition) commit(ctx context.Context) error {
 	p.stored, p.position = p.batch.Through, p.batch.Through
 	p.batch.Events, p.batch.Observations, p.batch.Gaps = p.batch.Events[:0], p.batch.Observations[:0], p.batch.Gaps[:0]
 	p.bytes, p.since = 0, time.Time{}
-	return nil
+	if p.sink.isLate(p.stored.StoredAt, time.Now()) {
+		p.failed = fmt.Errorf("partition %d: %w", p.number, errLate)
+	}
+	return p.failed
 }
 
 // sizeOf estimates the bytes of rows.

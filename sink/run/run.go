@@ -17,6 +17,7 @@ import (
 	"github.com/tailrace/tailrace/chunk"
 	"github.com/tailrace/tailrace/consumers"
 	"github.com/tailrace/tailrace/internal/jsclient"
+	"github.com/tailrace/tailrace/internal/jssnapshots"
 	"github.com/tailrace/tailrace/internal/wait"
 	"github.com/tailrace/tailrace/sink/observe"
 	"github.com/tailrace/tailrace/sink/row"
@@ -58,8 +59,11 @@ type Sink struct {
 	trees *consumers.Reader // reads the earlier records of trees
 	parts []*partition
 
-	client *jsclient.Client // compares positions with the log
-	stored atomic.Uint64    // batches
+	client    *jsclient.Client // compares positions with the log
+	snapshots *jssnapshots.Store
+	stored    atomic.Uint64 // batches
+	begun     time.Time     // the last attempt to copy
+	later     time.Duration // is added to the time of the server in tests
 }
 
 // New returns a Sink. It calls neither the server nor the store.
@@ -72,6 +76,9 @@ func New(js jetstream.JetStream, cfg Config) (*Sink, error) {
 		s.parts = append(s.parts, &partition{sink: s, number: p})
 	}
 	var err error
+	if s.snapshots, err = jssnapshots.New(js, jssnapshots.Config{Layout: cfg.Layout, Log: cfg.Log}); err != nil {
+		return nil, err
+	}
 	if s.log, err = consumers.New(js, consumers.Config{Layout: cfg.Layout, Log: cfg.Log, OnMalformed: s.malformed}); err != nil {
 		return nil, err
 	}
@@ -125,6 +132,7 @@ var errPermanent = errors.New("permanent")
 
 // copy copies from the positions of the store on.
 func (s *Sink) copy(ctx context.Context) error {
+	s.begun = time.Now()
 	positions, err := s.cfg.Store.Begin(ctx, len(s.parts))
 	if err != nil {
 		if ctx.Err() == nil {
@@ -138,6 +146,9 @@ func (s *Sink) copy(ctx context.Context) error {
 			return err
 		}
 		after[i] = p.after()
+	}
+	if err := s.eraseMissed(ctx); err != nil {
+		return err
 	}
 	firehose, err := s.log.Firehose(consumers.FirehoseConfig{Tenant: s.cfg.Tenant, After: after, NoFollow: s.cfg.NoFollow, OnGap: s.gap})
 	if err != nil {

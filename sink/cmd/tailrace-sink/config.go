@@ -80,14 +80,15 @@ func settings() (all []setting) {
 	return all
 }
 
-// load reads the environment and the flags. A flag sets the variable of its setting, so both have one parser. It also returns the arguments after the flags.
-func load(args []string) (cfg config, rest []string, err error) {
+// load reads the environment and the flags, with those that a command adds. A flag sets the variable of its setting, so both have one parser. It also returns the
+// arguments after the flags.
+func load(args []string, add func(*flag.FlagSet)) (cfg config, rest []string, err error) {
 	if err := checkVariables(os.Environ()); err != nil {
 		return cfg, nil, err
 	}
 	flags := flag.NewFlagSet("tailrace-sink", flag.ContinueOnError)
 	flags.SetOutput(io.Discard)
-	flags.BoolVar(&cfg.noFollow, "no-follow", false, "")
+	add(flags)
 	for _, s := range settings() {
 		set := func(text string) error { return os.Setenv(s.variable, text) }
 		if s.flag == "deltas" || s.flag == "private" {
@@ -99,12 +100,10 @@ func load(args []string) (cfg config, rest []string, err error) {
 	if err := flags.Parse(args); err != nil {
 		return cfg, nil, err
 	}
-	noFollow := cfg.noFollow
 	err = envconfig.Process("", &cfg)
 	if parse, ok := errors.AsType[*envconfig.ParseError](err); ok { // its own text has the value, which may be a secret
 		err = fmt.Errorf("%s: want a value of the type %s", parse.KeyName, parse.TypeName)
 	}
-	cfg.noFollow = noFollow
 	cfg = cfg.withDefaults()
 	if err == nil {
 		err = cfg.validate()
@@ -154,6 +153,10 @@ const usage = `tailrace-sink copies the records of a Tailrace log into tables, e
   tailrace-sink [flags]                    copy, and follow the log
   tailrace-sink --no-follow [flags]        copy what the log has now, and end
   tailrace-sink sql duckdb|postgres        print the views over the tables
+  tailrace-sink check [--json] [flags]     print what the store has by partition; exit code 1 if it has sessions that are deleted
+  tailrace-sink erase --tenant T --root R [--session S] [flags]
+                                           erase the rows of a tree, or of one of its sessions
+  tailrace-sink erase --deleted [flags]    erase the sessions that check counts as deleted or absent
 
 Settings are variables or flags; docs/analytics.md has the tables.
 

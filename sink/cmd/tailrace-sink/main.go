@@ -35,6 +35,14 @@ type usageError struct{ error }
 
 func (e usageError) Unwrap() error { return e.error }
 
+// usageOf returns an error of load.
+func usageOf(err error) error {
+	if errors.Is(err, flag.ErrHelp) {
+		return err
+	}
+	return usageError{err}
+}
+
 // program runs a command and returns the exit code: 1 for a failure, 2 for wrong settings.
 func program(ctx context.Context, args []string, out, errs io.Writer) int {
 	err := command(ctx, args, out, errs)
@@ -56,15 +64,22 @@ func program(ctx context.Context, args []string, out, errs io.Writer) int {
 }
 
 func command(ctx context.Context, args []string, out, errs io.Writer) error {
-	if len(args) > 0 && args[0] == "sql" {
-		return printSQL(args[1:], out)
+	if len(args) > 0 {
+		switch args[0] {
+		case "sql":
+			return printSQL(args[1:], out)
+		case "check":
+			return check(ctx, args[1:], out, errs)
+		case "erase":
+			return erase(ctx, args[1:], out, errs)
+		}
 	}
-	cfg, rest, err := load(args)
+	noFollow := false
+	cfg, rest, err := load(args, func(flags *flag.FlagSet) { flags.BoolVar(&noFollow, "no-follow", false, "") })
+	cfg.noFollow = noFollow
 	switch {
-	case errors.Is(err, flag.ErrHelp):
-		return err
 	case err != nil:
-		return usageError{err}
+		return usageOf(err)
 	case len(rest) > 0:
 		return usageError{fmt.Errorf("unknown command %q", rest[0])}
 	}
