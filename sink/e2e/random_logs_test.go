@@ -48,10 +48,10 @@ func testRandomLogs(t *testing.T, seed uint64, n int) {
 		}
 	}()
 	began := time.Now()
-	src := startSource(t, rand.New(rand.NewPCG(seed, 1))) //nolint:gosec // a test
+	src := startSource(t, rand.New(rand.NewPCG(seed, 1)))
 	stores := []*stored{inLake(t), inPostgres(t)}
 	for i, s := range stores {
-		s.server, s.random = src, rand.New(rand.NewPCG(seed, uint64(2+i))) //nolint:gosec // a test
+		s.server, s.random = src, rand.New(rand.NewPCG(seed, uint64(2+i)))
 	}
 	t.Logf("servers started %s", time.Since(began).Round(time.Millisecond))
 	want := expectation{rows: map[string]sinktest.Row{}, logs: map[string]sinktest.Log{}, cleaned: map[string]bool{}}
@@ -149,9 +149,7 @@ func (e *expectation) add(log sinktest.Log) {
 	e.logs[treeOf(log[0].Session)] = log
 	remaining := sinktest.Remaining(log)
 	e.cleaned[treeOf(log[0].Session)] = len(remaining) < len(log)
-	for key, r := range sinktest.Reference(remaining, sinktest.SomePrices) {
-		e.rows[key] = r
-	}
+	maps.Copy(e.rows, sinktest.Reference(remaining, sinktest.SomePrices))
 	deleted := map[string]chunk.Seq{}
 	for _, rec := range remaining {
 		if rec.IsDeletion() {

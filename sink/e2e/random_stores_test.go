@@ -165,7 +165,7 @@ func (s *stored) start(t *testing.T) {
 	s.end = cancel
 	js := s.server.srv.JetStream(t)
 	for range 2 {
-		random := rand.New(rand.NewPCG(s.random.Uint64(), 0)) //nolint:gosec // a test
+		random := rand.New(rand.NewPCG(s.random.Uint64(), 0))
 		s.sinks.Go(func() {
 			for ctx.Err() == nil {
 				if err := s.live(ctx, t, js, random); err != nil {

@@ -28,12 +28,18 @@ func TestRowsOfTwoFoldersAreThoseOfTheReference(t *testing.T) {
 	prices := readPrices(t)
 	rapid.Check(t, func(t *rapid.T) {
 		log := logs(sinktest.Config{Cleanups: true, Hostile: true, Fenced: true, Clocks: true, Deleted: true}).Draw(t, "log")
-		cut := rapid.IntRange(1, len(log)).Draw(t, "cut")
-		deleted := rapid.IntRange(cut, len(log)).Draw(t, "cleanups of records before") // the log has deleted what they remove
+		var cleanups []int
+		for i := range log {
+			if i > 0 && len(sinktest.RemovedBy(log, i)) > 0 {
+				cleanups = append(cleanups, i)
+			}
+		}
+		deleted := rapid.SampledFrom(append(cleanups, len(log))).Draw(t, "cleanup") // the log has deleted what the cleanups before this one remove
+		cut := deleted - rapid.IntRange(0, deleted-1).Draw(t, "before it")
 		cfg := observe.Config{Price: prices.Cost}
 		b := rowsOf(cfg, log[:cut])
 		left := append(sinktest.Remaining(log[:deleted]), log[deleted:]...)
-		if deleted < len(log) { // and a part of what the next one removes
+		if deleted < len(log) { // and a part of what this one removes
 			for _, removed := range sinktest.RemovedBy(log, deleted) {
 				if rapid.Bool().Draw(t, "deleted") {
 					left = slices.DeleteFunc(left, func(rec chunk.Record) bool { return rec.Seq == removed.Seq })
