@@ -19,28 +19,28 @@ import (
 )
 
 var (
-	logs     = flag.Int("logs", 1000, "number of random logs of TestRandomLogs")
-	logsSeed = flag.Uint64("logs-seed", 0, "seed of TestRandomLogs; 0 is a random one")
+	logs     = flag.Int("logs", 1000, "number of random logs of TestManyLogs")
+	logsSeed = flag.Uint64("logs-seed", 0, "seed of TestManyLogs; 0 is a random one")
 )
 
 // perServer is the number of logs of one server, lake and database, which bounds the memory of the test.
 const perServer = 1000
 
-// TestRandomLogs writes random logs into the log of a real server, with takeovers, cleanups, suspended runs, sub-agents, expiry and deletions, while two sinks copy them into a
+// TestManyLogs writes random logs into the log of a real server, with takeovers, cleanups, suspended runs, sub-agents, expiry and deletions, while two sinks copy them into a
 // lake, and two into Postgres. The server is ended with SIGKILL at random moments, sinks end at random commits, with or without them, and answers of commits are lost. The
 // rows that readers see in DuckDB and Postgres are those of a fold of the log that was written independently of the sink, package sinktest.
-func TestRandomLogs(t *testing.T) {
+func TestManyLogs(t *testing.T) {
 	seed := *logsSeed
 	if seed == 0 {
 		seed = rand.Uint64N(1 << 53)
 	}
 	for n := 0; n < *logs; n += perServer {
-		t.Run(fmt.Sprintf("seed %d", seed), func(t *testing.T) { testRandomLogs(t, seed, min(perServer, *logs-n)) })
+		t.Run(fmt.Sprintf("seed %d", seed), func(t *testing.T) { testManyLogs(t, seed, min(perServer, *logs-n)) })
 		seed++
 	}
 }
 
-func testRandomLogs(t *testing.T, seed uint64, n int) {
+func testManyLogs(t *testing.T, seed uint64, n int) {
 	t.Helper()
 	defer func() {
 		if t.Failed() {
@@ -120,7 +120,7 @@ func drawLog(random *rand.Rand, number int) sinktest.Log {
 	}).Example(draw)
 }
 
-// withoutFenced leaves out the records of superseded writers: nobody recognises them when the record that has superseded their writer has expired.
+// withoutFenced leaves out the records of superseded writers: a reader cannot recognise them when the record that has superseded their writer has expired.
 func withoutFenced(log sinktest.Log) (left sinktest.Log) {
 	highest := map[chunk.Session]chunk.Epoch{}
 	for _, rec := range log {

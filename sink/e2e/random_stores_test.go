@@ -186,7 +186,7 @@ func (s *stored) live(ctx context.Context, t *testing.T, js jetstream.JetStream,
 	}
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	cfg := s.config(t, &mortal{Store: store, stored: s, random: random, left: 1 + random.IntN(20), cancel: cancel})
+	cfg := s.config(t, &ending{Store: store, stored: s, random: random, left: 1 + random.IntN(20), cancel: cancel})
 	cfg.Every = time.Duration(20+random.IntN(300)) * time.Millisecond
 	cfg.Bytes = 20_000 << random.IntN(6)
 	cfg.Observe.Memory = 1 << (19 + random.IntN(8))
@@ -225,8 +225,8 @@ func (s *stored) catchUp(t *testing.T) {
 
 var errLost = errors.New("lost")
 
-// mortal is the store of a sink that ends at a commit. Others of its commits fail, before or after they are stored.
-type mortal struct {
+// ending is the store of a sink that ends at a commit. Others of its commits fail, before or after they are stored.
+type ending struct {
 	row.Store
 
 	stored *stored
@@ -235,49 +235,49 @@ type mortal struct {
 	mu     sync.Mutex
 	random *rand.Rand
 	left   int // commits before the end
-	dead   bool
+	over   bool
 }
 
-// fate is what happens to a commit.
-type fate int
+// result is what happens to a commit.
+type result int
 
 const (
-	succeeds fate = iota
+	succeeds result = iota
 	storesNothing
 	losesAnswer
 )
 
-func (m *mortal) Commit(ctx context.Context, after row.Position, b *row.Batch) error {
-	fate := m.fate()
-	if fate == storesNothing {
+func (e *ending) Commit(ctx context.Context, after row.Position, b *row.Batch) error {
+	result := e.next()
+	if result == storesNothing {
 		return errLost
 	}
-	err := m.Store.Commit(ctx, after, b)
+	err := e.Store.Commit(ctx, after, b)
 	if err == nil {
-		m.stored.moveTo(b.Through)
+		e.stored.moveTo(b.Through)
 	}
-	if err == nil && fate == losesAnswer {
+	if err == nil && result == losesAnswer {
 		err = errLost
 	}
 	return err
 }
 
-func (m *mortal) fate() fate {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	if m.dead {
+func (e *ending) next() result {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if e.over {
 		return storesNothing
 	}
-	m.left--
-	if m.left > 0 {
-		if n := m.random.IntN(20); n < 2 {
-			return storesNothing + fate(n)
+	e.left--
+	if e.left > 0 {
+		if n := e.random.IntN(20); n < 2 {
+			return storesNothing + result(n)
 		}
 		return succeeds
 	}
-	m.cancel()
-	end := fate(m.random.IntN(3)) // the sink that succeeds stores what it has read
-	m.dead = end != succeeds
+	e.cancel()
+	end := result(e.random.IntN(3)) // the sink that succeeds stores what it has read
+	e.over = end != succeeds
 	return end
 }
 

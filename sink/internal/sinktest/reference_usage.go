@@ -90,8 +90,8 @@ const (
 	mostMoney  = 1_000_000_000*1_000_000_000 - 1
 )
 
-// pay sets the tokens and the cost of the open step, and adds them to those of the run.
-func (r *reference) pay(b chunk.StepEnd) {
+// addUsage sets the tokens and the cost of the open step, and adds them to those of the run.
+func (r *reference) addUsage(b chunk.StepEnd) {
 	if b.Usage == nil {
 		return
 	}
