@@ -20,7 +20,7 @@ import (
 
 var (
 	logs     = flag.Int("logs", 1000, "number of random logs of TestManyLogs")
-	logsSeed = flag.Uint64("logs-seed", 0, "seed of TestManyLogs; 0 is a random one")
+	logsSeed = flag.Uint64("logs-seed", 0, "seed of TestManyLogs, 0 is a random one")
 )
 
 // perServer is the number of logs of one server, lake and database, which bounds the memory of the test.
