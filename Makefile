@@ -94,9 +94,9 @@ manifests: gofmt $(LINT) ## Render the manifests of Kubernetes and check them; a
 
 .PHONY: sink-test
 sink-test: gofmt $(LINT) node postgres ## Format, lint and test the sink, a module of its own, with Postgres, an S3 server and DuckDB.
-	cd sink && $(LINT) run --allow-parallel-runners --config ../.golangci.yml ./... && CGO_ENABLED=1 $(GO) test -race -timeout 15m $$($(GO) list ./... | grep -v /parquet$$)
-	@echo "the files of the lake without the race detector, with which their encoding takes ten times as long"
-	cd sink && $(GO) test -timeout 10m ./parquet
+	cd sink && $(LINT) run --allow-parallel-runners --config ../.golangci.yml ./... && CGO_ENABLED=1 $(GO) test -race -timeout 15m $$($(GO) list ./... | grep -v -e /parquet$$ -e /e2e$$)
+	@echo "the files of the lake, and whole sinks with 1,000 random logs, without the race detector, with which the encoding of files takes ten times as long"
+	cd sink && $(GO) test -timeout 10m ./parquet ./e2e
 
 .PHONY: k8s
 k8s: go-present ## Apply the manifests to a kube-apiserver with etcd, built from their modules; the first build takes up to 30 minutes.

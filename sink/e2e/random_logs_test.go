@@ -19,28 +19,28 @@ import (
 )
 
 var (
-	logs     = flag.Int("logs", 1000, "number of random logs of TestRandomLogs")
-	logsSeed = flag.Uint64("logs-seed", 0, "seed of TestRandomLogs; 0 is a random one")
+	logs     = flag.Int("logs", 1000, "number of random logs of TestManyLogs")
+	logsSeed = flag.Uint64("logs-seed", 0, "seed of TestManyLogs, 0 is a random one")
 )
 
 // perServer is the number of logs of one server, lake and database, which bounds the memory of the test.
 const perServer = 1000
 
-// TestRandomLogs writes random logs into the log of a real server, with takeovers, cleanups, suspended runs, sub-agents, expiry and deletions, while two sinks copy them into a
+// TestManyLogs writes random logs into the log of a real server, with takeovers, cleanups, suspended runs, sub-agents, expiry and deletions, while two sinks copy them into a
 // lake, and two into Postgres. The server is ended with SIGKILL at random moments, sinks end at random commits, with or without them, and answers of commits are lost. The
 // rows that readers see in DuckDB and Postgres are those of a fold of the log that was written independently of the sink, package sinktest.
-func TestRandomLogs(t *testing.T) {
+func TestManyLogs(t *testing.T) {
 	seed := *logsSeed
 	if seed == 0 {
 		seed = rand.Uint64N(1 << 53)
 	}
 	for n := 0; n < *logs; n += perServer {
-		t.Run(fmt.Sprintf("seed %d", seed), func(t *testing.T) { testRandomLogs(t, seed, min(perServer, *logs-n)) })
+		t.Run(fmt.Sprintf("seed %d", seed), func(t *testing.T) { testManyLogs(t, seed, min(perServer, *logs-n)) })
 		seed++
 	}
 }
 
-func testRandomLogs(t *testing.T, seed uint64, n int) {
+func testManyLogs(t *testing.T, seed uint64, n int) {
 	t.Helper()
 	defer func() {
 		if t.Failed() {
@@ -48,10 +48,10 @@ func testRandomLogs(t *testing.T, seed uint64, n int) {
 		}
 	}()
 	began := time.Now()
-	src := startSource(t, rand.New(rand.NewPCG(seed, 1))) //nolint:gosec // a test
+	src := startSource(t, rand.New(rand.NewPCG(seed, 1)))
 	stores := []*stored{inLake(t), inPostgres(t)}
 	for i, s := range stores {
-		s.server, s.random = src, rand.New(rand.NewPCG(seed, uint64(2+i))) //nolint:gosec // a test
+		s.server, s.random = src, rand.New(rand.NewPCG(seed, uint64(2+i)))
 	}
 	t.Logf("servers started %s", time.Since(began).Round(time.Millisecond))
 	want := expectation{rows: map[string]sinktest.Row{}, logs: map[string]sinktest.Log{}, cleaned: map[string]bool{}}
@@ -120,7 +120,7 @@ func drawLog(random *rand.Rand, number int) sinktest.Log {
 	}).Example(draw)
 }
 
-// withoutFenced leaves out the records of superseded writers: nobody recognises them when the record that has superseded their writer has expired.
+// withoutFenced leaves out the records of superseded writers: a reader cannot recognise them when the record that has superseded their writer has expired.
 func withoutFenced(log sinktest.Log) (left sinktest.Log) {
 	highest := map[chunk.Session]chunk.Epoch{}
 	for _, rec := range log {
@@ -149,9 +149,7 @@ func (e *expectation) add(log sinktest.Log) {
 	e.logs[treeOf(log[0].Session)] = log
 	remaining := sinktest.Remaining(log)
 	e.cleaned[treeOf(log[0].Session)] = len(remaining) < len(log)
-	for key, r := range sinktest.Reference(remaining, sinktest.SomePrices) {
-		e.rows[key] = r
-	}
+	maps.Copy(e.rows, sinktest.Reference(remaining, sinktest.SomePrices))
 	deleted := map[string]chunk.Seq{}
 	for _, rec := range remaining {
 		if rec.IsDeletion() {

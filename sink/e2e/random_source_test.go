@@ -62,7 +62,7 @@ func (m message) removes() bool {
 	return m.log != nil && (m.log[m.index].Type == chunk.TypeTruncated || m.log[m.index].IsDeletion())
 }
 
-// removal deletes messages some time after the record that says so.
+// removal deletes messages some time after the record that names them.
 type removal struct {
 	delay  int // number of batches
 	delete func(context.Context) error
@@ -188,7 +188,7 @@ func (s *source) writeRest(t *testing.T, stores []*stored) {
 	}
 }
 
-// write writes a batch. The server is ended meanwhile now and then.
+// write writes a batch. In some batches the server is ended meanwhile.
 func (s *source) write(t *testing.T, n int) {
 	t.Helper()
 	if n == 0 {

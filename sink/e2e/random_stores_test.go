@@ -33,9 +33,10 @@ import (
 type stored struct {
 	name   string
 	open   func() (row.Store, error)
-	query  func(t *testing.T, columns, table string) [][]string // rows of texts; null is ""
+	query  func(t *testing.T, columns, table string) [][]string // at the end: rows of texts, null is ""
 	server *source
 	random *rand.Rand
+	most   int // largest age of a batch in milliseconds
 
 	sinks sync.WaitGroup
 	end   context.CancelFunc
@@ -75,22 +76,32 @@ func (s *stored) await(ctx context.Context, at place) error {
 func inLake(t *testing.T) *stored {
 	t.Helper()
 	dir := memoryDir(t)
-	return &stored{name: "lake", moved: make(chan struct{}), open: func() (row.Store, error) { return parquet.OpenDirectory(dir) }, query: func(t *testing.T, columns, table string) (rows [][]string) {
+	var db *duckdbtest.DB
+	return &stored{name: "lake", most: 800, moved: make(chan struct{}), open: func() (row.Store, error) { return parquet.OpenDirectory(dir) }, query: func(t *testing.T, columns, table string) (rows [][]string) {
 		t.Helper()
-		views, err := os.ReadFile(filepath.Join(dir, "views.sql"))
-		if err != nil {
-			t.Fatal(err)
-		}
-		db := duckdbtest.Open(t)
-		db.Query(string(views))
-		for _, of := range []string{"events", "observations", "gaps"} { // reading many small files takes most of the time, and the views read them several times
-			db.Query(fmt.Sprintf("create table read_%s as from %[1]s; create or replace view %[1]s as from read_%[1]s", of))
+		if db == nil {
+			db = openLake(t, dir)
 		}
 		for _, r := range db.Query("select concat_ws('|', " + columns + ") as line from " + table) {
 			rows = append(rows, strings.Split(*r["line"], "|"))
 		}
 		return rows
 	}}
+}
+
+// openLake reads a lake at its end. It reads the many small files once, which takes most of the time, and the views several times.
+func openLake(t *testing.T, dir string) *duckdbtest.DB {
+	t.Helper()
+	views, err := os.ReadFile(filepath.Join(dir, "views.sql"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	db := duckdbtest.Open(t)
+	db.Query(string(views))
+	for _, of := range []string{"events", "observations", "gaps"} {
+		db.Query(fmt.Sprintf("create table read_%s as from %[1]s; create or replace view %[1]s as from read_%[1]s", of))
+	}
+	return db
 }
 
 // memoryDir returns a temporary directory in memory, where the system has one: most of the time of the lake is fsync otherwise.
@@ -123,7 +134,7 @@ func inPostgres(t *testing.T) *stored {
 		}
 	})
 	url := server.Database(t)
-	return &stored{name: "Postgres", moved: make(chan struct{}), open: func() (row.Store, error) { return postgres.Open(postgres.Config{URL: url, Name: "sink"}) }, query: func(t *testing.T, columns, table string) [][]string {
+	return &stored{name: "Postgres", most: 300, moved: make(chan struct{}), open: func() (row.Store, error) { return postgres.Open(postgres.Config{URL: url, Name: "sink"}) }, query: func(t *testing.T, columns, table string) [][]string {
 		t.Helper()
 		conn, err := pgx.Connect(t.Context(), url)
 		if err != nil {
@@ -165,7 +176,7 @@ func (s *stored) start(t *testing.T) {
 	s.end = cancel
 	js := s.server.srv.JetStream(t)
 	for range 2 {
-		random := rand.New(rand.NewPCG(s.random.Uint64(), 0)) //nolint:gosec // a test
+		random := rand.New(rand.NewPCG(s.random.Uint64(), 0))
 		s.sinks.Go(func() {
 			for ctx.Err() == nil {
 				if err := s.live(ctx, t, js, random); err != nil {
@@ -186,8 +197,8 @@ func (s *stored) live(ctx context.Context, t *testing.T, js jetstream.JetStream,
 	}
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	cfg := s.config(t, &mortal{Store: store, stored: s, random: random, left: 1 + random.IntN(20), cancel: cancel})
-	cfg.Every = time.Duration(20+random.IntN(300)) * time.Millisecond
+	cfg := s.config(t, &ending{Store: store, stored: s, random: random, left: 1 + random.IntN(20), cancel: cancel})
+	cfg.Every = time.Duration(20+random.IntN(s.most)) * time.Millisecond
 	cfg.Bytes = 20_000 << random.IntN(6)
 	cfg.Observe.Memory = 1 << (19 + random.IntN(8))
 	sink, err := run.New(js, cfg)
@@ -225,8 +236,8 @@ func (s *stored) catchUp(t *testing.T) {
 
 var errLost = errors.New("lost")
 
-// mortal is the store of a sink that ends at a commit. Others of its commits fail, before or after they are stored.
-type mortal struct {
+// ending is the store of a sink that ends at a commit. Others of its commits fail, before or after they are stored.
+type ending struct {
 	row.Store
 
 	stored *stored
@@ -235,49 +246,49 @@ type mortal struct {
 	mu     sync.Mutex
 	random *rand.Rand
 	left   int // commits before the end
-	dead   bool
+	over   bool
 }
 
-// fate is what happens to a commit.
-type fate int
+// result is what happens to a commit.
+type result int
 
 const (
-	succeeds fate = iota
+	succeeds result = iota
 	storesNothing
 	losesAnswer
 )
 
-func (m *mortal) Commit(ctx context.Context, after row.Position, b *row.Batch) error {
-	fate := m.fate()
-	if fate == storesNothing {
+func (e *ending) Commit(ctx context.Context, after row.Position, b *row.Batch) error {
+	result := e.next()
+	if result == storesNothing {
 		return errLost
 	}
-	err := m.Store.Commit(ctx, after, b)
+	err := e.Store.Commit(ctx, after, b)
 	if err == nil {
-		m.stored.moveTo(b.Through)
+		e.stored.moveTo(b.Through)
 	}
-	if err == nil && fate == losesAnswer {
+	if err == nil && result == losesAnswer {
 		err = errLost
 	}
 	return err
 }
 
-func (m *mortal) fate() fate {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	if m.dead {
+func (e *ending) next() result {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if e.over {
 		return storesNothing
 	}
-	m.left--
-	if m.left > 0 {
-		if n := m.random.IntN(20); n < 2 {
-			return storesNothing + fate(n)
+	e.left--
+	if e.left > 0 {
+		if n := e.random.IntN(20); n < 2 {
+			return storesNothing + result(n)
 		}
 		return succeeds
 	}
-	m.cancel()
-	end := fate(m.random.IntN(3)) // the sink that succeeds stores what it has read
-	m.dead = end != succeeds
+	e.cancel()
+	end := result(e.random.IntN(3)) // the sink that succeeds stores what it has read
+	e.over = end != succeeds
 	return end
 }
 

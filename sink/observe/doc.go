@@ -29,7 +29,7 @@
 // A cleanup is a row of gaps for each range that it removes. The rows of what began in such a range stay; readers leave them out. Other rows that are different
 // without the removed records are written again: the ones that readers see are those of the remaining log. For that a session keeps the records that change rows since the
 // start of the previous turn, without the pieces of reasoning and arguments, and a few earlier states. A cleanup of earlier turns changes no rows of runs: their sums
-// are what was paid.
+// are what was paid. If the log had deleted removed records before the session was loaded, rows that they may have changed are written again at the cleanup.
 //
 // # Content
 //

@@ -145,9 +145,9 @@ func (f *Folder) apply(s *session) {
 // deleted writes that the rows of the session are erased, and forgets it: with the root, the whole tree.
 func (f *Folder) deleted(s *session) {
 	f.gap(row.Gap{Reason: row.Deleted, ToSeq: new(int64(f.rec.Seq))})
-	last, epoch := s.last, s.epoch
+	last, epoch, loaded := s.last, s.epoch, s.loaded
 	s.reset()
-	s.last, s.epoch = last, epoch
+	s.last, s.epoch, s.loaded = last, epoch, loaded
 	if s.key.IsRoot() {
 		f.forgetOthers(s)
 	}

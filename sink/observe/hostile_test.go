@@ -3,6 +3,7 @@ package observe_test
 import (
 	"fmt"
 	"runtime"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
@@ -180,6 +181,25 @@ func timeOf(t *testing.T, w *script) (row.Batch, time.Duration) {
 	began := processorTime(t)
 	b := rowsOf(observe.Config{}, w.log)
 	return b, processorTime(t) - began
+}
+
+// A cleanup removes the outcome of a call, which an earlier Folder has written. The log has deleted it before another Folder reads the cleanup: the call is open again.
+func TestCleanupOfADeletedRecord(t *testing.T) {
+	w := newScript(t)
+	w.start("r")
+	w.write(chunk.ToolStart{ToolCallID: "c", ToolName: "search", Arguments: chunk.Value(`{}`)})
+	w.write(chunk.StepStart{})
+	w.write(chunk.ToolEnd{ToolCallID: "c", ToolName: "search", Result: chunk.Value(`1`)})
+	b := rowsOf(observe.Config{}, w.log)
+	w.write(chunk.Truncated{Removed: []chunk.OrdinalRange{{First: 3, Last: 4}}})
+	w.log = slices.Delete(w.log, 2, 4)
+	second := reader{Folder: observe.New(observe.Config{Position: position}), log: w.log}
+	second.append(&b, 2)
+	for _, o := range current(b) {
+		if o.Kind == row.Tool && o.Status != row.Running {
+			t.Errorf("the call is %s", o.Status)
+		}
+	}
 }
 
 // The estimate of the state is half of the heap to twice of it.

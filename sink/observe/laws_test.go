@@ -174,11 +174,11 @@ func TestEachRecordIsARow(t *testing.T) {
 	})
 }
 
-// latest returns the rows that count: of each id the one with the highest sequence.
+// latest returns the rows that count: of each id the one with the highest sequence. A record writes one row of an id: of two, it would return the wrong one.
 func latest(b row.Batch) map[string]row.Observation {
 	out := map[string]row.Observation{}
 	for _, o := range b.Observations {
-		if was, ok := out[o.ID]; !ok || o.Seq >= was.Seq {
+		if was, ok := out[o.ID]; !ok || o.Seq > was.Seq {
 			out[o.ID] = o
 		}
 	}

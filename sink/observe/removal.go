@@ -200,15 +200,15 @@ func (s *session) writeChanges(was state, removed ranges, from int64) {
 	for _, it := range old {
 		before[it.id] = it
 	}
-	var unsettled map[*item]bool
+	var rewritten map[*item]bool
 	if from > 0 {
-		unsettled = s.writeUnsettled(from)
+		rewritten = s.rewriteSince(from)
 	}
 	for _, it := range slices.Concat(s.trimmed, now) {
 		if it.row == nil {
 			continue
 		}
-		if b := before[it.id]; !unsettled[it] && (b == nil && it.written > 0 || b != nil && b.written != it.written) {
+		if b := before[it.id]; !rewritten[it] && (b == nil && it.written > 0 || b != nil && b.written != it.written) {
 			s.f.emit(it)
 		}
 		delete(before, it.id)
@@ -220,11 +220,11 @@ func (s *session) writeChanges(was state, removed ranges, from int64) {
 	s.endVanished(old, before, removed)
 }
 
-// writeUnsettled writes the rows, and returns their items, that were not final before a record.
-func (s *session) writeUnsettled(from int64) map[*item]bool {
-	unsettled := map[*item]bool{}
+// rewriteSince writes the rows, and returns their items, that were not final before a record.
+func (s *session) rewriteSince(from int64) map[*item]bool {
+	rewritten := map[*item]bool{}
 	next := int64(math.MaxInt64) // the first record of the run after this one
-	for _, it := range slices.Backward(s.items) {
+	for _, it := range slices.Backward(slices.Concat(s.trimmed, s.items)) {
 		if it.row == nil {
 			continue
 		}
@@ -233,11 +233,11 @@ func (s *session) writeUnsettled(from int64) map[*item]bool {
 			last, next = next, it.row.FirstOrdinal
 		}
 		if !it.final || last >= from {
-			unsettled[it] = true
+			rewritten[it] = true
 			s.f.emit(it)
 		}
 	}
-	return unsettled
+	return rewritten
 }
 
 // different returns the items of two states that they do not share. Most are shared.

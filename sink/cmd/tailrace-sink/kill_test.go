@@ -89,7 +89,7 @@ func end(cmd *exec.Cmd) {
 	_ = cmd.Wait()
 }
 
-// The rows are those of the log, each once, although two processes copy at once, and are stopped for a while or ended at random times.
+// The rows are those of the log, each once, although two processes copy at once, and are stopped for a while or ended at random times, as the NATS server is.
 func TestKilled(t *testing.T) {
 	for name, kind := range kinds {
 		t.Run(name, func(t *testing.T) { testKilled(t, kind(t)) })
@@ -106,7 +106,12 @@ func testKilled(t *testing.T, lake stored) {
 	var writing sync.WaitGroup
 	writing.Go(func() { w.write(ctx) })
 	pair := []*exec.Cmd{start(t, args...), start(t, args...)}
-	for range *kills {
+	for n := range *kills {
+		if n%3 == 2 {
+			w.idle.Lock()
+			srv.Process.Restart(t) // with SIGKILL
+			w.idle.Unlock()
+		}
 		i := rand.IntN(len(pair))
 		pause() // no result depends on when they are ended or stopped
 		if rand.IntN(2) == 0 {
@@ -339,6 +344,7 @@ type writer struct {
 	t    *testing.T
 	js   jetstream.JetStream
 	last map[chunk.Session]chunk.Ordinal
+	idle sync.Mutex // locked while responses of the server are awaited
 }
 
 func newWriter(t *testing.T, js jetstream.JetStream) *writer {
@@ -360,6 +366,7 @@ func (w *writer) write(ctx context.Context) {
 	defer pace.Stop()
 	for turn := 0; ctx.Err() == nil; turn++ {
 		<-pace.C
+		w.idle.Lock()
 		var turns [][]func()
 		for i := range 5 {
 			turns = append(turns, w.turn(chunk.RootSession("acme", fmt.Sprintf("s%d", (turn*3+i)%17)), fmt.Sprintf("r%d-%d", turn, i)))
@@ -372,6 +379,7 @@ func (w *writer) write(ctx context.Context) {
 			}
 		}
 		<-w.js.PublishAsyncComplete()
+		w.idle.Unlock()
 	}
 }
 

@@ -7,5 +7,7 @@
 //		…
 //	})
 //
+// Reference computes the rows that the rules demand of a log, independently of package observe.
+//
 // Only tests may import the package, because it imports pgregory.net/rapid.
 package sinktest

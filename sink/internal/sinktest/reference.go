@@ -308,7 +308,7 @@ func (r *reference) applyRun(body chunk.Body) {
 		if r.step == nil {
 			r.step = r.add(row.Step, row.Running, "")
 		}
-		r.pay(b)
+		r.addUsage(b)
 		r.endStep(row.Completed)
 		r.run.Steps++
 	case chunk.StreamPaused:

@@ -3,6 +3,7 @@ package sinktest
 import (
 	"fmt"
 	"math/big"
+	"strconv"
 	"strings"
 
 	"github.com/tailrace/tailrace/chunk"
@@ -44,22 +45,23 @@ type sums struct {
 }
 
 // String is what UsageOf returns for the row.
-func (s sums) String() string {
+func (s *sums) String() string {
 	return fmt.Sprintf("%s %s %s %s %s %s %s %s", number(s.tokens[0]), number(s.tokens[1]), number(s.tokens[2]), number(s.tokens[3]), number(s.tokens[4]), money(s.cost), orNone(s.currency), orNone(s.source))
 }
 
 // UsageOf returns the tokens and the cost of a row: input, output, cached, written and reasoning tokens, cost, currency and its source. A null is -.
 func UsageOf(o row.Observation) string {
-	return sums{
+	s := sums{
 		tokens: [5]*int64{o.InputTokens, o.OutputTokens, o.CachedTokens, o.CacheWriteTokens, o.ReasoningTokens}, cost: (*int64)(o.Cost), currency: o.Currency, source: o.CostSource,
-	}.String()
+	}
+	return s.String()
 }
 
 func number(n *int64) string {
 	if n == nil {
 		return "-"
 	}
-	return fmt.Sprint(*n)
+	return strconv.FormatInt(*n, 10)
 }
 
 func money(n *int64) string {
@@ -88,8 +90,8 @@ const (
 	mostMoney  = 1_000_000_000*1_000_000_000 - 1
 )
 
-// pay sets the tokens and the cost of the open step, and adds them to those of the run.
-func (r *reference) pay(b chunk.StepEnd) {
+// addUsage sets the tokens and the cost of the open step, and adds them to those of the run.
+func (r *reference) addUsage(b chunk.StepEnd) {
 	if b.Usage == nil {
 		return
 	}
