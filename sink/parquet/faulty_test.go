@@ -58,10 +58,10 @@ func (f *faulty) open(ctx context.Context, name string) (in object, err error) {
 	return in, err
 }
 
-func (f *faulty) list(ctx context.Context, directory string) (names []string, err error) {
+func (f *faulty) list(ctx context.Context, directory string) (found []entry, err error) {
 	err = f.call(func() error {
-		names, err = f.objects.list(ctx, directory)
+		found, err = f.objects.list(ctx, directory)
 		return err
 	})
-	return names, err
+	return found, err
 }

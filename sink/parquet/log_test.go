@@ -116,18 +116,33 @@ func position(ctx context.Context, s *Store) (row.Position, error) {
 	return at[0], nil
 }
 
-// stored returns all rows of a lake in the order of their sequences, and fails if the files of a table are not a chain.
-func stored(ctx context.Context, t testFailer, o objects) *row.Batch {
+// counted returns the files of a table whose rows count, as the views choose them.
+func counted(ctx context.Context, t testFailer, o objects, table string) (files []file) {
 	t.Helper()
-	s := newStore(o)
-	b := &row.Batch{}
-	for _, table := range tables {
-		names, err := s.names(ctx, table)
+	u := upkeep{Store: newStore(o)}
+	all, err := u.files(ctx, table)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, f := range all {
+		s, err := u.readState(ctx, f.partition)
 		if err != nil {
 			t.Fatal(err)
 		}
+		if f.merged == (f.first < s.chain(table, f.partition, f.generation).End) {
+			files = append(files, f)
+		}
+	}
+	return files
+}
+
+// stored returns all rows of a lake in the order of their sequences, and fails if the files of a table that count are not a chain.
+func stored(ctx context.Context, t testFailer, o objects) *row.Batch {
+	t.Helper()
+	b := &row.Batch{}
+	for _, table := range tables {
 		generation, next := 0, uint64(0)
-		for _, n := range names {
+		for _, n := range counted(ctx, t, o, table) {
 			f, err := footerOf(ctx, o, n.String())
 			if err != nil {
 				t.Fatal(err)
