@@ -139,6 +139,12 @@ func counted(ctx context.Context, t testFailer, o objects, table string) (files 
 // stored returns all rows of a lake in the order of their sequences, and fails if the files of a table that count are not a chain.
 func stored(ctx context.Context, t testFailer, o objects) *row.Batch {
 	t.Helper()
+	return storedFrom(ctx, t, o, false)
+}
+
+// storedFrom is stored for a lake whose first files may be removed.
+func storedFrom(ctx context.Context, t testFailer, o objects, removed bool) *row.Batch {
+	t.Helper()
 	b := &row.Batch{}
 	for _, table := range tables {
 		generation, next := 0, uint64(0)
@@ -149,6 +155,9 @@ func stored(ctx context.Context, t testFailer, o objects) *row.Batch {
 			}
 			if n.generation != generation {
 				generation, next = n.generation, 0
+			}
+			if removed && next == 0 {
+				next = f.first
 			}
 			if f.first != n.first || f.first != next || uint64(f.through.Seq) < f.first {
 				t.Errorf("%s has the records %d to %d, want them from %d", n, f.first, f.through.Seq, next)
@@ -225,4 +234,12 @@ func advance(ctx context.Context, s *Store, l testLog, n, end int64) error {
 		_, err = position(ctx, s)
 	}
 	return err
+}
+
+// wantRows compares rows.
+func wantRows(t testFailer, want, got *row.Batch) {
+	t.Helper()
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("rows in the lake differ (-want +got):\n%s", diff)
+	}
 }
