@@ -15,7 +15,7 @@ import (
 	"github.com/tailrace/tailrace/sink/row"
 )
 
-// TestErasure deletes a session: the views leave it out at once, and no byte of it is in a file after Erase, except in the rows of gaps that say so. Other sessions
+// TestErasure deletes a session: the views leave it out at once, and no byte of it is in a file after Maintain, except in the rows of gaps that say so. Other sessions
 // of the same files stay.
 func TestErasure(t *testing.T) {
 	path := t.TempDir()
