@@ -16,7 +16,7 @@
 //
 // # Maintenance
 //
-// Maintain merges the files of days that are over, without the newest file of each chain, into files of at most 32 MiB:
+// Maintain merges the files of days that are over, without the newest file of each chain, into files of at most 16 MiB:
 //
 //	<table>/date=YYYY-MM-DD/m<partition>-g<generation>-<first>.parquet
 //

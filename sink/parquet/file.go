@@ -70,8 +70,7 @@ func (f footer) options() []parquet.WriterOption {
 		parquet.KeyValueMetadata(keySchema, schemaVersion),
 	}
 	if f.erased != (erased{}) {
-		text, _ := json.Marshal(f.erased) // it has numbers only
-		options = append(options, parquet.KeyValueMetadata(keyErased, string(text)))
+		options = append(options, parquet.KeyValueMetadata(keyErased, fmt.Sprintf(`{"generation":%d,"sequence":%d}`, f.erased.Generation, f.erased.Seq)))
 	}
 	return options
 }

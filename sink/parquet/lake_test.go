@@ -113,8 +113,9 @@ func TestLake(t *testing.T) {
 		want.Observations = without(want.Observations, func(o *row.Observation) bool { return gone(&o.Place) })
 		wantTable(t, db, "events_current", "seq", want.Events)
 		wantTable(t, db, "observations_current", "seq, id", want.Observations)
-		rows, err := db.Try(`select 1 from (select count(*) as n from events group by all union all select count(*) as n from observations group by all
-			union all select count(*) as n from gaps group by all) where n > 1`)
+		rows, err := db.Try(`select 1 from (select count(*) as n from events group by stream_epoch, partition, seq
+			union all select count(*) from observations group by stream_epoch, partition, seq, id
+			union all select count(*) from gaps group by stream_epoch, partition, seq, reason) where n > 1`)
 		if err != nil || len(rows) > 0 {
 			t.Errorf("%d rows are there twice, %v", len(rows), err)
 		}

@@ -13,9 +13,9 @@ import (
 	"github.com/tailrace/tailrace/sink/row"
 )
 
-// mergeBytes is how much is merged into one file at most, unless one file has more. The new file is in memory until it is stored, as S3 wants it, beside one of the
-// others; the state of sessions and the batches of all partitions are in the memory of the process, too, which is to stay below 300 MB.
-const mergeBytes = 32 << 20
+// mergeBytes is how much is merged into one file at most, unless one file has more. The new file is in memory until it is stored, as S3 wants it. That needs 60 MB
+// beside the state of sessions and the batches of all partitions, and the process is to stay below 300 MB.
+const mergeBytes = 16 << 20
 
 // merge does the next step for a chain, whose files had the erasures up to done when its state was read, and have those up to now. It reports whether there are new
 // ranges to merge.
