@@ -32,7 +32,7 @@
 //
 // A name is removed at least two hours after its file was stored, and its name is free then. A writer whose knowledge of the chains is half an hour old reads them again
 // before it stores a batch; one that was suspended between that and the creation of a file reports row.ErrConflict after it, and reads them. What it has stored
-// under a removed name is before the end, or too old to be kept: no view gives it, and Maintain removes it. This needs clocks that differ by less than an hour.
+// under a removed name is before the end, where no view gives it, or is too old to be kept; Maintain removes both. This needs clocks that differ by less than an hour.
 //
 // What is older than Maintain keeps is removed by its date. The newest file of each chain stays without its rows: it has the position. No other program may remove
 // files: without the newest one, a chain would begin again.

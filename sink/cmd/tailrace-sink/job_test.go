@@ -37,7 +37,11 @@ func TestJobMaintains(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	var state struct{ Erased struct{ Sequence chunk.Seq } }
+	var state struct {
+		Erased struct {
+			Sequence chunk.Seq `json:"sequence"`
+		} `json:"erased"`
+	}
 	if err := json.Unmarshal(data, &state); err != nil || state.Erased.Sequence != tip.Seq {
 		t.Errorf("erasures are applied up to %d, %v, want %d", state.Erased.Sequence, err, tip.Seq)
 	}
