@@ -28,7 +28,7 @@ func TestLake(t *testing.T) {
 		if err := checks.Value.Set("20"); err != nil {
 			t.Fatal(err)
 		}
-		defer checks.Value.Set(checks.DefValue) //nolint:errcheck // it is valid
+		defer checks.Value.Set(checks.DefValue)
 	}
 	rapid.Check(t, func(t *rapid.T) {
 		path, err := os.MkdirTemp(root, "") //nolint:usetesting // a rapid.T has no directory
