@@ -15,11 +15,17 @@ import (
 // batch before a record of a later day in UTC: the day is part of the names, and two writers must choose the same one.
 func (s *Store) Commit(ctx context.Context, after row.Position, b *row.Batch) error {
 	s.mu.Lock()
-	at, known := s.positions[after.Partition], s.begun && s.known
+	known := s.begun && s.known
 	s.mu.Unlock()
 	if !known {
 		return errNotBegun
 	}
+	if err := s.readAgain(ctx); err != nil {
+		return err
+	}
+	s.mu.Lock()
+	at := s.positions[after.Partition]
+	s.mu.Unlock()
 	if at.Generation != after.Generation || at.Seq != after.Seq {
 		return row.ErrConflict
 	}
@@ -146,6 +152,10 @@ func (s *Store) store(ctx context.Context, n name, f footer, data []byte) (foote
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	if age := s.now().Sub(s.readAt); age < 0 || age > grace {
+		// The process was suspended. The name may have been that of a file which was merged or removed meanwhile: readers ignore this one then.
+		return footer{}, row.ErrConflict
+	}
 	s.learn(n.table, f)
 	return f, nil
 }

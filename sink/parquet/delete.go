@@ -8,19 +8,18 @@ import (
 	"regexp"
 	"slices"
 	"strconv"
-	"time"
 
 	"github.com/tailrace/tailrace/sink/row"
 )
 
 // Deletions that no record of the log caused are gaps in files of their own, which no position names: they are stored at any time, beside the process that commits.
-var deletionPattern = regexp.MustCompile(`^gaps/date=\d{4}-\d\d-\d\d/deleted-p(\d+)-[A-Z2-7]+\.parquet$`)
+var deletionPattern = regexp.MustCompile(`^gaps/date=(\d{4}-\d\d-\d\d)/deleted-p(\d+)-[A-Z2-7]+\.parquet$`)
 
-func deletionName(partition int) string {
-	return fmt.Sprintf("%s/date=%s/deleted-p%d-%s.parquet", tableGaps, dateOf(time.Now()), partition, rand.Text())
+func (s *Store) deletionName(partition int) string {
+	return fmt.Sprintf("%s/date=%s/deleted-p%d-%s.parquet", tableGaps, dateOf(s.now()), partition, rand.Text())
 }
 
-// Delete implements row.Store. The views leave out the rows at once; Erase removes them.
+// Delete implements row.Store. The views leave out the rows at once; Maintain removes them.
 func (s *Store) Delete(ctx context.Context, gaps []row.Gap) error {
 	if len(gaps) == 0 {
 		return nil
@@ -30,7 +29,7 @@ func (s *Store) Delete(ctx context.Context, gaps []row.Gap) error {
 	if err != nil {
 		return fmt.Errorf("encode deletions: %w", err)
 	}
-	name := deletionName(through.Partition)
+	name := s.deletionName(through.Partition)
 	if err := s.objects.create(ctx, name, data); err != nil && !errors.Is(err, errExists) { // it exists if the answer to the first request was lost
 		return fmt.Errorf("store %s: %w", name, err)
 	}
@@ -44,14 +43,26 @@ func (s *Store) deletions(ctx context.Context) (map[int][]string, error) {
 		return nil, fmt.Errorf("list %s: %w", tableGaps, err)
 	}
 	names := map[int][]string{}
-	for _, name := range all {
-		if m := deletionPattern.FindStringSubmatch(name); m != nil {
-			if partition, err := strconv.Atoi(m[1]); err == nil {
-				names[partition] = append(names[partition], name)
+	for _, e := range all {
+		if m := deletionPattern.FindStringSubmatch(e.name); m != nil {
+			if partition, err := strconv.Atoi(m[2]); err == nil {
+				names[partition] = append(names[partition], e.name)
 			}
 		}
 	}
 	return names, nil
+}
+
+// keepDeletions removes the files of Delete that are too old: the rows that they make invisible are older.
+func (u *upkeep) keepDeletions(ctx context.Context, names []string) error {
+	for _, name := range names {
+		if m := deletionPattern.FindStringSubmatch(name); m != nil && m[1] < u.keepGapsFrom {
+			if err := u.objects.remove(ctx, name); err != nil {
+				return fmt.Errorf("remove %s: %w", name, err)
+			}
+		}
+	}
+	return nil
 }
 
 // gapsIn returns the gaps of a file.

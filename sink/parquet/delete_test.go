@@ -95,7 +95,7 @@ func TestDelete(t *testing.T) {
 		}
 	}
 	want("deleted", 90)
-	if err := s.Erase(t.Context()); err != nil {
+	if err := s.Maintain(t.Context(), time.Time{}); err != nil {
 		t.Fatal(err)
 	}
 	for _, e := range stored(t.Context(), t, s.objects).Events {
@@ -107,10 +107,19 @@ func TestDelete(t *testing.T) {
 		t.Fatal(err)
 	}
 	want("continued", 110)
-	if err := s.Erase(t.Context()); err != nil {
+	if err := s.Maintain(t.Context(), time.Time{}); err != nil {
 		t.Fatal(err)
 	}
 	want("erased again", 110)
+	if len(deletionsIn(t.Context(), t, s)) != 2 {
+		t.Error("the deletions are not there")
+	}
+	if err := s.Maintain(t.Context(), s.now().AddDate(0, 0, 2)); err != nil {
+		t.Fatal(err)
+	}
+	if len(deletionsIn(t.Context(), t, s)) > 0 {
+		t.Error("the deletions are there after all rows were too old")
+	}
 	positions, err := other.Positions(t.Context(), 2)
 	if diff := gocmp.Diff([]row.Position{l.position(110), {Partition: 1}}, positions); err != nil || diff != "" {
 		t.Errorf("positions %v, %v (-want +got):\n%s", positions, err, diff)
@@ -138,13 +147,13 @@ func TestDeleteOfLostRows(t *testing.T) {
 	}
 	through := places[4]
 	through.StoredAt, through.StreamEpoch, through.Seq = storedAt(35), "history1", 35
-	if err := errors.Join(s.Delete(t.Context(), []row.Gap{row.DeletionThrough(through)}), s.Erase(t.Context())); err != nil {
+	if err := errors.Join(s.Delete(t.Context(), []row.Gap{row.DeletionThrough(through)}), s.Maintain(t.Context(), time.Time{})); err != nil {
 		t.Fatal(err)
 	}
 	if err := s.Commit(t.Context(), restored.position(22), restored.batch(22, 38)); err != nil {
 		t.Fatal(err)
 	}
-	if err := s.Erase(t.Context()); err != nil {
+	if err := s.Maintain(t.Context(), time.Time{}); err != nil {
 		t.Fatal(err)
 	}
 	for _, e := range stored(t.Context(), t, s.objects).Events {
@@ -186,7 +195,7 @@ func TestDeleteFails(t *testing.T) {
 						}
 					}
 					try(func(ctx context.Context) error { return s.Delete(ctx, []row.Gap{deletion}) })
-					try(s.Erase)
+					try(func(ctx context.Context) error { return s.Maintain(ctx, time.Time{}) })
 					o.fault = nil
 					for _, e := range stored(t.Context(), t, s.objects).Events {
 						if e.Root == "root-2" {

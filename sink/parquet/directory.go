@@ -213,21 +213,26 @@ type openFile struct {
 func (f openFile) size() int64     { return f.bytes }
 func (f openFile) version() string { return "" }
 
-func (d *directory) list(_ context.Context, name string) (names []string, err error) {
-	err = filepath.WalkDir(filepath.Join(d.path, name), func(full string, entry fs.DirEntry, err error) error {
-		if errors.Is(err, fs.ErrNotExist) && entry == nil {
+func (d *directory) list(_ context.Context, name string) (found []entry, err error) {
+	err = filepath.WalkDir(filepath.Join(d.path, name), func(full string, e fs.DirEntry, err error) error {
+		if errors.Is(err, fs.ErrNotExist) && e == nil {
 			return nil // the table has no file
 		}
-		if err != nil || entry.IsDir() {
+		if err != nil || e.IsDir() {
+			return err
+		}
+		info, err := e.Info()
+		if err != nil {
 			return err
 		}
 		relative, err := filepath.Rel(d.path, full)
-		names = append(names, filepath.ToSlash(relative))
+		found = append(found, entry{filepath.ToSlash(relative), info.Size(), info.ModTime()})
 		return err
 	})
-	return names, err
+	return found, err
 }
 
+// remove does not wait until the removal is durable: a file that is there again after a crash is removed again.
 func (d *directory) remove(_ context.Context, name string) error {
 	final := filepath.Join(d.path, filepath.FromSlash(name))
 	if err := d.fault("remove object"); err != nil {
@@ -236,7 +241,7 @@ func (d *directory) remove(_ context.Context, name string) error {
 	if err := os.Remove(final); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return err
 	}
-	return syncDirectory(filepath.Dir(final))
+	return nil
 }
 
 func (d *directory) close() error {

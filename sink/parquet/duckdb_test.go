@@ -112,7 +112,7 @@ var duckDBTypes = map[row.Type]string{
 }
 
 // wantTable compares a table with rows, column by column.
-func wantTable[T any](t *testing.T, db *duckdbtest.DB, table, order string, want []T) {
+func wantTable[T any](t testFailer, db *duckdbtest.DB, table, order string, want []T) {
 	t.Helper()
 	columns := row.Columns[T]()
 	types := map[string]string{}

@@ -1,14 +1,11 @@
 package parquet
 
 import (
+	"bytes"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
-	"io/fs"
-	"maps"
 	"slices"
-	"strings"
 
 	"github.com/parquet-go/parquet-go"
 
@@ -16,114 +13,81 @@ import (
 	"github.com/tailrace/tailrace/sink/row"
 )
 
-// erased is stored for each partition: all erasures up to this position are applied to all files up to it.
+// erased is a position, and files of Delete: all erasures up to it and those of the files are applied to all files up to it.
 type erased struct {
 	Generation int       `json:"generation"`
 	Seq        chunk.Seq `json:"sequence"`
-	Deletions  []string  `json:"deletions,omitempty"` // files of Delete that are applied, too
+	Deletions  []string  `json:"deletions,omitempty"`
 }
 
-// isBefore reports whether a file may have rows after the position. The last record of a file is the one before the next file.
-func (e erased) isBefore(files []name, i int) bool {
+func (e erased) isBehind(other erased) bool {
+	return e.Generation < other.Generation || e.Generation == other.Generation && e.Seq < other.Seq
+}
+
+// less reports whether other has erasures that e does not have.
+func (e erased) less(other erased) bool {
+	return e.isBehind(other) || slices.ContainsFunc(other.Deletions, func(name string) bool { return !slices.Contains(e.Deletions, name) })
+}
+
+// with returns e after the erasures of another one. The files of its deletions are those that exist.
+func (e erased) with(other erased) erased {
+	if other.isBehind(e) {
+		other.Generation, other.Seq = e.Generation, e.Seq
+	}
+	return other
+}
+
+// isBefore reports whether a file may have rows after the position. The last record of a file is one before the next file of its kind, merged or not.
+func (e erased) isBefore(files []file, i int) bool {
 	n := files[i]
 	isNewest := i+1 == len(files) || files[i+1].generation != n.generation
 	return n.generation > e.Generation || n.generation == e.Generation && (isNewest || files[i+1].first > uint64(e.Seq)+1)
 }
 
-func erasedName(partition int) string { return fmt.Sprintf("erased/p%d.json", partition) }
-
-// Erase removes the rows of deleted sessions from the files of all partitions; it does nothing before Begin. The views leave them out from the commit of the
-// deletion on. A call that fails is repeated as a whole by the next one. An S3-compatible store with versions keeps the bytes of the versions before.
-func (s *Store) Erase(ctx context.Context) error {
-	s.maintaining.Lock()
-	defer s.maintaining.Unlock()
-	s.mu.Lock()
-	positions, begun := maps.Clone(s.positions), s.begun
-	s.mu.Unlock()
-	if !begun {
+// erase removes the rows of deleted sessions from the files of a partition. The erasures up to the position to are complete in the files then.
+func (s *Store) erase(ctx context.Context, done, to erased, files map[string][]file) error {
+	if !done.less(to) {
 		return nil
 	}
-	all := map[string][]name{}
-	for _, table := range tables {
-		names, err := s.names(ctx, table)
-		if err != nil {
-			return err
-		}
-		all[table] = names
-	}
-	deletions, err := s.deletions(ctx)
+	fresh, old, err := s.erasures(ctx, done, to, files[tableGaps])
 	if err != nil {
 		return err
 	}
-	for partition, at := range positions {
-		files := map[string][]name{}
-		for table, names := range all {
-			files[table] = slices.DeleteFunc(slices.Clone(names), func(n name) bool { return n.partition != partition })
-		}
-		if err := s.erasePartition(ctx, at, files, deletions[partition]); err != nil {
-			return fmt.Errorf("erase deleted sessions of partition %d: %w", partition, err)
+	if fresh, old, err = s.deleted(ctx, done, to.Deletions, fresh, old); err != nil {
+		return err
+	}
+	for _, table := range []string{tableObservations, tableEvents} {
+		for _, kind := range byKind(files[table]) {
+			for i, n := range kind {
+				applied := fresh
+				if done.isBefore(kind, i) {
+					// A restored log may contain the records of a session again that was deleted after the backup.
+					applied = slices.Concat(fresh, old)
+				}
+				if err := s.eraseFrom(ctx, n.name, applied); err != nil {
+					return fmt.Errorf("erase from %s: %w", n, err)
+				}
+			}
 		}
 	}
 	return nil
 }
 
-func (s *Store) erasePartition(ctx context.Context, at row.Position, files map[string][]name, deletions []string) error {
-	done, err := s.erasedUpTo(ctx, at.Partition)
-	if err != nil || done.Generation == at.Generation && done.Seq == at.Seq && slices.Equal(done.Deletions, deletions) {
-		return err
-	}
-	fresh, old, err := s.erasures(ctx, done, at, files[tableGaps])
-	if err != nil {
-		return err
-	}
-	if fresh, old, err = s.deleted(ctx, done, deletions, fresh, old); err != nil {
-		return err
-	}
-	for _, table := range []string{tableObservations, tableEvents} {
-		for i, n := range files[table] {
-			applied := fresh
-			if done.isBefore(files[table], i) {
-				// A restored log may contain the records of a session again that was deleted after the backup.
-				applied = slices.Concat(fresh, old)
-			}
-			if err := s.eraseFrom(ctx, n, applied); err != nil {
-				return fmt.Errorf("%s: %w", n, err)
-			}
-		}
-	}
-	data, err := json.Marshal(erased{at.Generation, at.Seq, deletions})
-	if err != nil {
-		return err
-	}
-	return put(ctx, s.objects, erasedName(at.Partition), data)
-}
-
-func (s *Store) erasedUpTo(ctx context.Context, partition int) (done erased, err error) {
-	data, _, err := read(ctx, s.objects, erasedName(partition))
-	if errors.Is(err, fs.ErrNotExist) {
-		return done, nil
-	}
-	if err != nil {
-		return done, err
-	}
-	err = json.Unmarshal(data, &done)
-	return done, err
-}
-
 // erasures returns the erasures after a position and up to the stored one. Those after it are left to the next call: their batch is not complete. Old ones are
 // returned as far as they are of earlier generations.
-func (s *Store) erasures(ctx context.Context, done erased, at row.Position, files []name) (fresh, old []row.Gap, err error) {
-	for i, n := range files {
-		if n.generation > at.Generation || n.generation == at.Generation && !done.isBefore(files, i) {
-			continue
+func (s *Store) erasures(ctx context.Context, done, at erased, files []file) (fresh, old []row.Gap, err error) {
+	var fits []file
+	for _, kind := range byKind(files) {
+		for i, n := range kind {
+			if n.generation < at.Generation || n.generation == at.Generation && done.isBefore(kind, i) {
+				fits = append(fits, n)
+			}
 		}
-		data, _, err := read(ctx, s.objects, n.String())
+	}
+	for _, n := range fits {
+		rows, err := s.gapsIn(ctx, n.String())
 		if err != nil {
 			return nil, nil, err
-		}
-		rows, err := decode[row.Gap](data)
-		if err != nil {
-			return nil, nil, fmt.Errorf("%s: %w", n, err)
 		}
 		for _, g := range rows {
 			switch seq := chunk.Seq(g.Seq); {
@@ -144,12 +108,21 @@ func (s *Store) eraseFrom(ctx context.Context, n name, erasures []row.Gap) error
 	if err != nil || len(found) == 0 {
 		return err
 	}
+	return s.without(ctx, n, func(p *row.Place) bool {
+		return slices.ContainsFunc(found, func(g row.Gap) bool { return g.Covers(p) })
+	})
+}
+
+// without rewrites a file without some of its rows, if it has any of them.
+func (s *Store) without(ctx context.Context, n name, remove func(*row.Place) bool) (err error) {
 	for {
-		var err error
-		if n.table == tableEvents {
-			err = rewrite(ctx, s.objects, n, found, func(r *row.Event) *row.Place { return &r.Place })
-		} else {
-			err = rewrite(ctx, s.objects, n, found, func(r *row.Observation) *row.Place { return &r.Place })
+		switch n.table {
+		case tableEvents:
+			err = rewrite(ctx, s.objects, n, func(r *row.Event) bool { return remove(&r.Place) })
+		case tableObservations:
+			err = rewrite(ctx, s.objects, n, func(r *row.Observation) bool { return remove(&r.Place) })
+		default:
+			err = rewrite(ctx, s.objects, n, func(r *row.Gap) bool { return remove(&r.Place) })
 		}
 		if !errors.Is(err, errChanged) {
 			return err
@@ -190,20 +163,13 @@ func (s *Store) mayHave(ctx context.Context, n name, erasures []row.Gap) (found 
 	return found, nil
 }
 
-// rewrite replaces a file with one that has the same footer and the rows that are not erased.
-func rewrite[T any](ctx context.Context, o objects, n name, erasures []row.Gap, place func(*T) *row.Place) error {
+// rewrite replaces a file with one that has the same footer and fewer rows.
+func rewrite[T any](ctx context.Context, o objects, n name, remove func(*T) bool) error {
 	data, version, err := read(ctx, o, n.String())
 	if err != nil {
 		return err
 	}
-	file, err := parquet.OpenFile(strings.NewReader(string(data)), int64(len(data)))
-	if err != nil {
-		return err
-	}
-	if schema, _ := file.Lookup(keySchema); schema > schemaVersion {
-		return fmt.Errorf("file has the schema %s, want %s or earlier", schema, schemaVersion)
-	}
-	f, err := readFooter(file)
+	f, err := checkedFooter(data)
 	if err != nil {
 		return err
 	}
@@ -212,9 +178,7 @@ func rewrite[T any](ctx context.Context, o objects, n name, erasures []row.Gap, 
 		return err
 	}
 	before := len(rows)
-	rows = slices.DeleteFunc(rows, func(r T) bool {
-		return slices.ContainsFunc(erasures, func(g row.Gap) bool { return g.Covers(place(&r)) })
-	})
+	rows = slices.DeleteFunc(rows, func(r T) bool { return remove(&r) })
 	if len(rows) == before {
 		return nil
 	}
@@ -223,4 +187,16 @@ func rewrite[T any](ctx context.Context, o objects, n name, erasures []row.Gap, 
 		return err
 	}
 	return o.replace(ctx, n.String(), version, data)
+}
+
+// checkedFooter returns the footer of a file whose columns are known, so that it can be written again.
+func checkedFooter(data []byte) (footer, error) {
+	file, err := parquet.OpenFile(bytes.NewReader(data), int64(len(data)))
+	if err != nil {
+		return footer{}, err
+	}
+	if schema, _ := file.Lookup(keySchema); schema > schemaVersion {
+		return footer{}, fmt.Errorf("file has the schema %s, want %s or earlier", schema, schemaVersion)
+	}
+	return readFooter(file)
 }

@@ -8,17 +8,19 @@ import (
 	"os"
 	"path/filepath"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/tailrace/tailrace/sink/row"
 )
 
-// TestErasure deletes a session: the views leave it out at once, and no byte of it is in a file after Erase, except in the rows of gaps that say so. Other sessions
+// TestErasure deletes a session: the views leave it out at once, and no byte of it is in a file after Maintain, except in the rows of gaps that say so. Other sessions
 // of the same files stay.
 func TestErasure(t *testing.T) {
 	path := t.TempDir()
 	s := openDirectory(t, path)
+	s.now = func() time.Time { return firstDay } // no day is over
 	l := testLog{generation: 1, history: "history1", deletions: map[int64]string{63: "root-0"}}
 	if err := commit(t.Context(), s, l, 13, 80); err != nil {
 		t.Fatal(err)
@@ -32,7 +34,7 @@ func TestErasure(t *testing.T) {
 	if n := filesWith(t, s, path, "root-0"); n == 0 {
 		t.Error("no file contains the session before it is erased")
 	}
-	if err := s.Erase(t.Context()); err != nil {
+	if err := s.Maintain(t.Context(), time.Time{}); err != nil {
 		t.Fatal(err)
 	}
 	if n := filesWith(t, s, path, "root-0"); n > 0 {
@@ -49,7 +51,7 @@ func TestErasure(t *testing.T) {
 func filesWith(t *testing.T, s *Store, path, text string) (count int) {
 	t.Helper()
 	for _, table := range []string{tableEvents, tableObservations} {
-		names, err := s.names(t.Context(), table)
+		names, err := s.files(t.Context(), table)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -84,7 +86,7 @@ func TestErasureStops(t *testing.T) {
 			}
 			return errStop
 		}
-		err := s.Erase(t.Context())
+		err := s.Maintain(t.Context(), time.Time{})
 		stopped = errors.Is(err, errStop)
 		if err != nil && !stopped {
 			t.Fatal(err)
@@ -96,7 +98,7 @@ func TestErasureStops(t *testing.T) {
 		if _, err := next.Begin(t.Context(), 1); err != nil {
 			t.Fatal(err)
 		}
-		if err := next.Erase(t.Context()); err != nil {
+		if err := next.Maintain(t.Context(), time.Time{}); err != nil {
 			t.Fatal(err)
 		}
 		wantErased(t.Context(), t, next.objects, l, 40)
@@ -112,12 +114,12 @@ func TestErasureReadsOnce(t *testing.T) {
 		if err := commit(t.Context(), s, l, 20, through); err != nil {
 			t.Fatal(err)
 		}
-		if err := s.Erase(t.Context()); err != nil {
+		if err := s.Maintain(t.Context(), time.Time{}); err != nil {
 			t.Fatal(err)
 		}
 	}
 	o.calls = 0
-	if err := s.Erase(t.Context()); err != nil {
+	if err := s.Maintain(t.Context(), time.Time{}); err != nil {
 		t.Fatal(err)
 	}
 	if want := len(tables) + 2; o.calls != want {
@@ -166,7 +168,7 @@ func TestRestored(t *testing.T) {
 	db := openLake(t, path)
 	wantTable(t, db, "events_current", "seq", want.Events)
 	wantTable(t, db, "observations_current", "seq, id", want.Observations)
-	if err := s.Erase(t.Context()); err != nil {
+	if err := s.Maintain(t.Context(), time.Time{}); err != nil {
 		t.Fatal(err)
 	}
 	for _, e := range stored(t.Context(), t, s.objects).Events {
@@ -186,7 +188,7 @@ func TestErasureOfRestoredRecords(t *testing.T) {
 	restored := testLog{generation: 2, history: "history2", boundary: 20}
 	at, to := old.position(35), []int64{22, 28, 32}
 	for i, from := range []int64{20, 22, 28} {
-		if err := s.Erase(t.Context()); err != nil {
+		if err := s.Maintain(t.Context(), time.Time{}); err != nil {
 			t.Fatal(err)
 		}
 		if err := s.Commit(t.Context(), at, restored.batch(from, to[i])); err != nil {
@@ -194,7 +196,7 @@ func TestErasureOfRestoredRecords(t *testing.T) {
 		}
 		at = restored.position(to[i])
 	}
-	if err := s.Erase(t.Context()); err != nil {
+	if err := s.Maintain(t.Context(), time.Time{}); err != nil {
 		t.Fatal(err)
 	}
 	b := stored(t.Context(), t, s.objects)

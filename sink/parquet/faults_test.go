@@ -6,6 +6,7 @@ import (
 	"os"
 	"path/filepath"
 	"testing"
+	"time"
 
 	"pgregory.net/rapid"
 )
@@ -64,7 +65,7 @@ func TestFaults(t *testing.T) {
 						if err := commit(t.Context(), s, l, size, through); err != nil {
 							return err
 						}
-						return s.Erase(t.Context())
+						return s.Maintain(t.Context(), time.Time{})
 					}
 					if err := work(s, 20, 20); err != nil && !errors.Is(err, errFault) {
 						t.Fatal(err)
@@ -150,7 +151,7 @@ func TestSeveralWriters(t *testing.T) {
 			case "restart":
 				writers[i] = newStore(&faulty{objects: files})
 			case "erase":
-				err = s.Erase(ctx)
+				err = s.Maintain(ctx, time.Time{})
 			}
 			if err != nil && !errors.Is(err, errFault) {
 				t.Fatal(err)
@@ -160,7 +161,7 @@ func TestSeveralWriters(t *testing.T) {
 		if err := commit(ctx, last, l, 17, end); err != nil {
 			t.Fatal(err)
 		}
-		if err := last.Erase(ctx); err != nil {
+		if err := last.Maintain(ctx, time.Time{}); err != nil {
 			t.Fatal(err)
 		}
 		wantErased(ctx, t, files, l, end)

@@ -2,7 +2,10 @@ package parquet
 
 import (
 	"context"
+	"crypto/sha256"
 	"errors"
+	"fmt"
+	"io/fs"
 )
 
 var errFault = errors.New("fault of the test")
@@ -58,10 +61,50 @@ func (f *faulty) open(ctx context.Context, name string) (in object, err error) {
 	return in, err
 }
 
-func (f *faulty) list(ctx context.Context, directory string) (names []string, err error) {
+func (f *faulty) list(ctx context.Context, directory string) (found []entry, err error) {
 	err = f.call(func() error {
-		names, err = f.objects.list(ctx, directory)
+		found, err = f.objects.list(ctx, directory)
 		return err
 	})
-	return names, err
+	return found, err
+}
+
+// versioned is a directory that replaces an object only in place of the version that was read, as S3 does, so that several processes may maintain it.
+type versioned struct{ *directory }
+
+func (v *versioned) open(ctx context.Context, name string) (object, error) {
+	in, err := v.directory.open(ctx, name)
+	if err != nil {
+		return nil, err
+	}
+	data := make([]byte, in.size())
+	if _, err := in.ReadAt(data, 0); err != nil {
+		return nil, errors.Join(err, in.Close())
+	}
+	return versionedObject{in, fmt.Sprintf("%x", sha256.Sum256(data))}, nil
+}
+
+type versionedObject struct {
+	object
+
+	hash string
+}
+
+func (o versionedObject) version() string { return o.hash }
+
+func (v *versioned) replace(ctx context.Context, name, version string, data []byte) error {
+	in, err := v.open(ctx, name)
+	if errors.Is(err, fs.ErrNotExist) {
+		return errChanged
+	}
+	if err != nil {
+		return err
+	}
+	if err := in.Close(); err != nil {
+		return err
+	}
+	if in.version() != version {
+		return errChanged
+	}
+	return v.directory.replace(ctx, name, version, data)
 }

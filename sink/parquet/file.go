@@ -3,6 +3,7 @@ package parquet
 import (
 	"bytes"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -36,6 +37,9 @@ type footer struct {
 
 	// boundary is the last record of the generation before that this one continues after. It counts in the first file of events of a generation only.
 	boundary uint64
+
+	// erased is set in merged files: the erasures up to it are applied to the file.
+	erased erased
 }
 
 // The keys of the metadata.
@@ -50,10 +54,11 @@ const (
 	keyBoundary   = "tailrace.boundary"
 	keyWriter     = "tailrace.writer"
 	keySchema     = "tailrace.schema"
+	keyErased     = "tailrace.erased" // of merged files
 )
 
 func (f footer) options() []parquet.WriterOption {
-	return []parquet.WriterOption{
+	options := []parquet.WriterOption{
 		parquet.KeyValueMetadata(keyPartition, strconv.Itoa(f.through.Partition)),
 		parquet.KeyValueMetadata(keyGeneration, strconv.Itoa(f.through.Generation)),
 		parquet.KeyValueMetadata(keyHistory, f.through.History),
@@ -65,6 +70,11 @@ func (f footer) options() []parquet.WriterOption {
 		parquet.KeyValueMetadata(keyWriter, f.writer),
 		parquet.KeyValueMetadata(keySchema, schemaVersion),
 	}
+	if (erased{}).less(f.erased) {
+		text, _ := json.Marshal(f.erased) // numbers and names
+		options = append(options, parquet.KeyValueMetadata(keyErased, string(text)))
+	}
+	return options
 }
 
 func readFooter(in *parquet.File) (f footer, err error) {
@@ -85,40 +95,63 @@ func readFooter(in *parquet.File) (f footer, err error) {
 	stored, _ := in.Lookup(keyStoredAt)
 	at, parseErr := time.Parse(time.RFC3339Nano, stored)
 	f.through.StoredAt = at.UTC()
+	if text, ok := in.Lookup(keyErased); ok {
+		parseErr = errors.Join(parseErr, json.Unmarshal([]byte(text), &f.erased))
+	}
 	return f, errors.Join(err, parseErr)
 }
 
 // compression keeps the memory of its encoders, 8 MiB each, for the next file.
 var compression = &zstd.Codec{Level: zstd.SpeedFastest}
 
-// encoding is locked while a file is encoded: the buffers of its columns and of its compression are large.
+// encoding is locked while the rows of a batch are encoded: the buffers of its columns and of its compression are large.
 var encoding sync.Mutex
 
 // encode returns a file with rows.
 func encode[T any](f footer, rows []T) ([]byte, error) {
 	encoding.Lock()
 	defer encoding.Unlock()
-	var out bytes.Buffer
-	options := append(f.options(), parquet.Compression(compression), parquet.BloomFilters(parquet.SplitBlockFilter(bloomBits, "root")))
-	w := parquet.NewGenericWriter[T](&out, options...)
-	begin := w.Size()
-	for len(rows) > 0 {
-		n := min(writeRows, len(rows))
-		if _, err := w.Write(rows[:n]); err != nil {
-			return nil, err
-		}
-		rows = rows[n:]
-		if len(rows) > 0 && w.Size()-begin >= rowGroupBytes {
-			if err := w.Flush(); err != nil {
-				return nil, err
-			}
-			begin = w.Size()
-		}
-	}
-	if err := w.Close(); err != nil {
+	e := newEncoder[T](f, 0)
+	if err := e.write(rows); err != nil {
 		return nil, err
 	}
-	return out.Bytes(), nil
+	return e.close()
+}
+
+// encoder makes a file.
+type encoder[T any] struct {
+	out   *bytes.Buffer
+	w     *parquet.GenericWriter[T]
+	begin int64 // of the row group
+}
+
+func newEncoder[T any](f footer, size int) *encoder[T] {
+	out := bytes.NewBuffer(make([]byte, 0, size))
+	options := append(f.options(), parquet.Compression(compression), parquet.BloomFilters(parquet.SplitBlockFilter(bloomBits, "root")))
+	w := parquet.NewGenericWriter[T](out, options...)
+	return &encoder[T]{out, w, w.Size()}
+}
+
+func (e *encoder[T]) write(rows []T) error {
+	for len(rows) > 0 {
+		if e.w.Size()-e.begin >= rowGroupBytes {
+			if err := e.w.Flush(); err != nil {
+				return err
+			}
+			e.begin = e.w.Size()
+		}
+		n := min(writeRows, len(rows))
+		if _, err := e.w.Write(rows[:n]); err != nil {
+			return err
+		}
+		rows = rows[n:]
+	}
+	return nil
+}
+
+func (e *encoder[T]) close() ([]byte, error) {
+	err := e.w.Close()
+	return e.out.Bytes(), err
 }
 
 // decode returns the rows of a file.
@@ -137,7 +170,7 @@ func decode[T any](data []byte) (rows []T, err error) {
 }
 
 // openFooter reads the metadata of a file. With bloom filters, the file tells which roots it may have, until it is closed.
-func openFooter(ctx context.Context, o objects, name string) (_ footer, _ *parquet.File, _ io.Closer, err error) {
+func openFooter(ctx context.Context, o objects, name string) (_ footer, _ *parquet.File, _ object, err error) {
 	in, err := o.open(ctx, name)
 	if err != nil {
 		return footer{}, nil, nil, err

@@ -116,24 +116,48 @@ func position(ctx context.Context, s *Store) (row.Position, error) {
 	return at[0], nil
 }
 
-// stored returns all rows of a lake in the order of their sequences, and fails if the files of a table are not a chain.
-func stored(ctx context.Context, t testFailer, o objects) *row.Batch {
+// counted returns the files of a table whose rows count, as the views choose them.
+func counted(ctx context.Context, t testFailer, o objects, table string) (files []file) {
 	t.Helper()
-	s := newStore(o)
-	b := &row.Batch{}
-	for _, table := range tables {
-		names, err := s.names(ctx, table)
+	u := upkeep{Store: newStore(o)}
+	all, err := u.files(ctx, table)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, f := range all {
+		s, err := u.readState(ctx, f.partition)
 		if err != nil {
 			t.Fatal(err)
 		}
+		if f.merged == (f.first < s.chain(table, f.partition, f.generation).End) {
+			files = append(files, f)
+		}
+	}
+	return files
+}
+
+// stored returns all rows of a lake in the order of their sequences, and fails if the files of a table that count are not a chain.
+func stored(ctx context.Context, t testFailer, o objects) *row.Batch {
+	t.Helper()
+	return storedFrom(ctx, t, o, false)
+}
+
+// storedFrom is stored for a lake in which files of old days may be removed.
+func storedFrom(ctx context.Context, t testFailer, o objects, removed bool) *row.Batch {
+	t.Helper()
+	b := &row.Batch{}
+	for _, table := range tables {
 		generation, next := 0, uint64(0)
-		for _, n := range names {
+		for _, n := range counted(ctx, t, o, table) {
 			f, err := footerOf(ctx, o, n.String())
 			if err != nil {
 				t.Fatal(err)
 			}
 			if n.generation != generation {
 				generation, next = n.generation, 0
+			}
+			if removed {
+				next = max(next, f.first) // the first file of a generation may have the day of the last record of the one before
 			}
 			if f.first != n.first || f.first != next || uint64(f.through.Seq) < f.first {
 				t.Errorf("%s has the records %d to %d, want them from %d", n, f.first, f.through.Seq, next)
@@ -210,4 +234,12 @@ func advance(ctx context.Context, s *Store, l testLog, n, end int64) error {
 		_, err = position(ctx, s)
 	}
 	return err
+}
+
+// wantRows compares rows.
+func wantRows(t testFailer, want, got *row.Batch) {
+	t.Helper()
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("rows in the lake differ (-want +got):\n%s", diff)
+	}
 }

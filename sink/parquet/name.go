@@ -20,6 +20,7 @@ var tables = []string{tableObservations, tableGaps, tableEvents}
 
 // name names a file.
 type name struct {
+	merged     bool // its rows are those of several files
 	table      string
 	date       string // YYYY-MM-DD
 	partition  int
@@ -28,10 +29,14 @@ type name struct {
 }
 
 func (n name) String() string {
-	return fmt.Sprintf("%s/date=%s/p%d-g%d-%020d.parquet", n.table, n.date, n.partition, n.generation, n.first)
+	kind := "p"
+	if n.merged {
+		kind = "m"
+	}
+	return fmt.Sprintf("%s/date=%s/%s%d-g%d-%020d.parquet", n.table, n.date, kind, n.partition, n.generation, n.first)
 }
 
-var namePattern = regexp.MustCompile(`^(events|observations|gaps)/date=(\d{4}-\d\d-\d\d)/p(\d+)-g(\d+)-(\d{20})\.parquet$`)
+var namePattern = regexp.MustCompile(`^(events|observations|gaps)/date=(\d{4}-\d\d-\d\d)/([pm])(\d+)-g(\d+)-(\d{20})\.parquet$`)
 
 // parseName reports false for an object that is not a file of a table.
 func parseName(s string) (name, bool) {
@@ -39,15 +44,23 @@ func parseName(s string) (name, bool) {
 	if m == nil {
 		return name{}, false
 	}
-	partition, err1 := strconv.Atoi(m[3])
-	generation, err2 := strconv.Atoi(m[4])
-	first, err3 := strconv.ParseUint(m[5], 10, 64)
-	return name{table: m[1], date: m[2], partition: partition, generation: generation, first: first}, err1 == nil && err2 == nil && err3 == nil
+	partition, err1 := strconv.Atoi(m[4])
+	generation, err2 := strconv.Atoi(m[5])
+	first, err3 := strconv.ParseUint(m[6], 10, 64)
+	return name{merged: m[3] == "m", table: m[1], date: m[2], partition: partition, generation: generation, first: first}, err1 == nil && err2 == nil && err3 == nil
 }
 
-// sortNames sorts names in the order of their ranges.
-func sortNames(names []name) {
-	slices.SortFunc(names, func(a, b name) int {
+// file is a file of a table in a list.
+type file struct {
+	name
+
+	size     int64
+	modified time.Time
+}
+
+// sortFiles sorts files in the order of their ranges.
+func sortFiles(files []file) {
+	slices.SortFunc(files, func(a, b file) int {
 		return cmp.Or(cmp.Compare(a.partition, b.partition), cmp.Compare(a.generation, b.generation), cmp.Compare(a.first, b.first))
 	})
 }

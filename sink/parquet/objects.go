@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"time"
 )
 
 var (
@@ -28,8 +29,8 @@ type objects interface {
 	// open returns an object, or fs.ErrNotExist.
 	open(ctx context.Context, name string) (object, error)
 
-	// list returns the names below a directory.
-	list(ctx context.Context, directory string) ([]string, error)
+	// list returns the objects below a directory.
+	list(ctx context.Context, directory string) ([]entry, error)
 
 	// remove removes an object, if it exists.
 	remove(ctx context.Context, name string) error
@@ -38,6 +39,13 @@ type objects interface {
 	url() string
 
 	close() error
+}
+
+// entry is an object in a list.
+type entry struct {
+	name     string
+	size     int64
+	modified time.Time
 }
 
 // object is an open object. A read fails if the object was replaced meanwhile, or returns the replaced one.

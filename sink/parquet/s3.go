@@ -165,15 +165,15 @@ type remoteObject struct {
 func (o remoteObject) size() int64     { return o.info.Size }
 func (o remoteObject) version() string { return o.info.ETag }
 
-func (b *bucket) list(ctx context.Context, directory string) (names []string, err error) {
+func (b *bucket) list(ctx context.Context, directory string) (found []entry, err error) {
 	prefix := b.prefix + directory + "/"
 	for info := range b.client.ListObjectsIter(ctx, b.name, minio.ListObjectsOptions{Prefix: prefix, Recursive: true}) {
 		if info.Err != nil {
 			return nil, info.Err
 		}
-		names = append(names, strings.TrimPrefix(info.Key, b.prefix))
+		found = append(found, entry{strings.TrimPrefix(info.Key, b.prefix), info.Size, info.LastModified})
 	}
-	return names, nil
+	return found, nil
 }
 
 func (b *bucket) remove(ctx context.Context, name string) error {

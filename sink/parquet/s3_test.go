@@ -10,6 +10,7 @@ import (
 	"strings"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/johannesboyne/gofakes3"
 	"github.com/johannesboyne/gofakes3/backend/s3mem"
@@ -64,7 +65,7 @@ func TestS3(t *testing.T) {
 	if err := commit(t.Context(), s, l, 9, 120); err != nil {
 		t.Fatal(err)
 	}
-	if err := s.Erase(t.Context()); err != nil {
+	if err := s.Maintain(t.Context(), time.Time{}); err != nil {
 		t.Fatal(err)
 	}
 	wantErased(t.Context(), t, s.objects, l, 120)
@@ -88,14 +89,14 @@ func TestS3(t *testing.T) {
 			t.Fatal(err)
 		}
 		for _, n := range names {
-			data, _, err := read(t.Context(), s.objects, n)
+			data, _, err := read(t.Context(), s.objects, n.name)
 			if err != nil {
 				t.Fatal(err)
 			}
-			if err := os.MkdirAll(filepath.Join(path, filepath.Dir(n)), 0o750); err != nil {
+			if err := os.MkdirAll(filepath.Join(path, filepath.Dir(n.name)), 0o750); err != nil {
 				t.Fatal(err)
 			}
-			if err := os.WriteFile(filepath.Join(path, n), data, 0o600); err != nil {
+			if err := os.WriteFile(filepath.Join(path, n.name), data, 0o600); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -129,7 +130,7 @@ func TestS3LosesAnswers(t *testing.T) {
 		if err := commit(t.Context(), s, l, 20, 20); err != nil {
 			t.Fatalf("answer %d lost: %v", n, err)
 		}
-		if err := s.Erase(t.Context()); err != nil {
+		if err := s.Maintain(t.Context(), time.Time{}); err != nil {
 			t.Fatalf("answer %d lost: %v", n, err)
 		}
 		reached = requests.Load() >= n

@@ -16,10 +16,11 @@ import (
 
 // Positions implements row.Store.
 func (s *Store) Positions(ctx context.Context, partitions int) ([]row.Position, error) {
-	names, err := s.names(ctx, tableEvents)
+	files, err := s.files(ctx, tableEvents)
 	if err != nil {
 		return nil, err
 	}
+	names := byKind(files)[1]
 	all := make([]row.Position, partitions)
 	for p := range all {
 		all[p].Partition = p
@@ -51,30 +52,30 @@ func (s session) hash() (h hash) {
 
 // Sessions implements row.Store. It reads the days backwards, so that it has the places of the sessions of one day in memory.
 func (s *Store) Sessions(ctx context.Context, of row.Selection, yield func(row.Place) error) error {
-	var files []name
+	var files []file
 	for _, table := range []string{tableObservations, tableEvents} {
-		names, err := s.names(ctx, table)
+		found, err := s.files(ctx, table)
 		if err != nil {
 			return err
 		}
-		files = append(files, names...)
+		files = append(files, found...)
 	}
 	first := dateOf(of.Since)
-	files = slices.DeleteFunc(files, func(n name) bool { return n.partition != of.Partition || n.date < first })
-	slices.SortStableFunc(files, func(a, b name) int { return strings.Compare(b.date, a.date) })
+	files = slices.DeleteFunc(files, func(n file) bool { return n.partition != of.Partition || n.date < first })
+	slices.SortStableFunc(files, func(a, b file) int { return strings.Compare(b.date, a.date) })
 	gaps, err := s.gapsOf(ctx, of.Partition)
 	if err != nil {
 		return err
 	}
 	seen := map[hash]bool{}
 	for len(files) > 0 {
-		day := slices.IndexFunc(files, func(n name) bool { return n.date != files[0].date })
+		day := slices.IndexFunc(files, func(n file) bool { return n.date != files[0].date })
 		if day < 0 {
 			day = len(files)
 		}
 		places := map[session]row.Place{}
 		for _, n := range files[:day] {
-			if err := s.places(ctx, n, of, gaps, places); err != nil {
+			if err := s.places(ctx, n.name, of, gaps, places); err != nil {
 				return fmt.Errorf("%s: %w", n, err)
 			}
 		}
@@ -93,7 +94,7 @@ func (s *Store) Sessions(ctx context.Context, of row.Selection, yield func(row.P
 
 // gapsOf returns the gaps of a partition that say which rows do not count: those of a root, and under an empty root those that the log has lost.
 func (s *Store) gapsOf(ctx context.Context, partition int) (map[string][]row.Gap, error) {
-	names, err := s.names(ctx, tableGaps)
+	names, err := s.files(ctx, tableGaps)
 	if err != nil {
 		return nil, err
 	}

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"sync"
+	"time"
 
 	"github.com/tailrace/tailrace/sink/row"
 	"github.com/tailrace/tailrace/sink/sql"
@@ -18,13 +19,18 @@ const viewsName = "views.sql"
 type Store struct {
 	objects objects
 	writer  string
+	now     func() time.Time // by the clock of the system, which counts while the process is suspended
 
-	// maintaining is locked by Erase, which replaces objects, and by Close.
+	// maintaining is locked by Maintain, which replaces and removes objects, and by Close.
 	maintaining sync.Mutex
+
+	// reading is locked by Begin, Close, and by a Commit that reads the positions again.
+	reading sync.Mutex
 
 	mu        sync.Mutex // guards the following
 	begun     bool
-	known     bool // positions and next are those of the lake; a Commit that fails may have learned a part only
+	known     bool      // positions and next are those of the lake; a Commit that fails may have learned a part only
+	readAt    time.Time // when the positions were read from the lake
 	positions map[int]row.Position
 	next      map[chain]uint64 // the record after the newest file; without a file there is no entry
 }
@@ -40,45 +46,24 @@ var _ row.Store = (*Store)(nil)
 var errNotBegun = errors.New("lake is not open for writing: call Begin")
 
 func newStore(o objects) *Store {
-	return &Store{objects: o, writer: rand.Text(), positions: map[int]row.Position{}, next: map[chain]uint64{}}
+	now := func() time.Time { return time.Now().Round(0) }
+	return &Store{objects: o, writer: rand.Text(), now: now, positions: map[int]row.Position{}, next: map[chain]uint64{}}
 }
 
 // Begin implements row.Store. In a directory it waits until no other process writes; in an S3-compatible store it cannot know that, and Commit returns
 // row.ErrConflict to one of two writers. It writes views.sql.
 func (s *Store) Begin(ctx context.Context, partitions int) ([]row.Position, error) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
+	s.reading.Lock()
+	defer s.reading.Unlock()
 	if err := s.prepare(ctx); err != nil {
 		return nil, err
 	}
-	type found struct {
-		table  string
-		footer footer
+	if err := s.readPositions(ctx); err != nil {
+		return nil, err
 	}
-	var ends []found
-	// Events first: what a batch stores before them is in the lists of the other tables then. Nothing is learned before all lists are read: a position without the
-	// ends of the other tables would be wrong.
-	for _, table := range []string{tableEvents, tableObservations, tableGaps} {
-		names, err := s.names(ctx, table)
-		if err != nil {
-			return nil, err
-		}
-		newest := map[chain]name{}
-		for _, n := range names {
-			newest[n.chain()] = n
-		}
-		for _, n := range newest {
-			f, err := footerOf(ctx, s.objects, n.String())
-			if err != nil {
-				return nil, err
-			}
-			ends = append(ends, found{table, f})
-		}
-	}
-	for _, e := range ends {
-		s.learn(e.table, e.footer)
-	}
-	s.known = true
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.begun, s.known = true, true
 	positions := make([]row.Position, partitions)
 	for i := range positions {
 		positions[i] = s.positions[i]
@@ -87,9 +72,48 @@ func (s *Store) Begin(ctx context.Context, partitions int) ([]row.Position, erro
 	return positions, nil
 }
 
+// readPositions learns the positions from the files.
+func (s *Store) readPositions(ctx context.Context) error {
+	type found struct {
+		table  string
+		footer footer
+	}
+	var ends []found
+	began := s.now()
+	// Events first: what a batch stores before them is in the lists of the other tables then. Nothing is learned before all lists are read: a position without the
+	// ends of the other tables would be wrong.
+	for _, table := range []string{tableEvents, tableObservations, tableGaps} {
+		files, err := s.files(ctx, table)
+		if err != nil {
+			return err
+		}
+		newest := map[chain]name{}
+		for _, n := range byKind(files)[1] {
+			newest[n.chain()] = n.name
+		}
+		for _, n := range newest {
+			f, err := footerOf(ctx, s.objects, n.String())
+			if err != nil {
+				return err
+			}
+			ends = append(ends, found{table, f})
+		}
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, e := range ends {
+		s.learn(e.table, e.footer)
+	}
+	s.readAt = began
+	return nil
+}
+
 // prepare stores what a reader needs besides the files of rows.
 func (s *Store) prepare(ctx context.Context) error {
-	if s.begun {
+	s.mu.Lock()
+	begun := s.begun
+	s.mu.Unlock()
+	if begun {
 		return nil
 	}
 	if err := s.objects.begin(ctx); err != nil {
@@ -106,6 +130,7 @@ func (s *Store) prepare(ctx context.Context) error {
 		{schemaName(tableEvents), events, err1},
 		{schemaName(tableObservations), observations, err2},
 		{schemaName(tableGaps), gaps, err3},
+		{noStateName, []byte(`{"merged":[]}`), nil},
 		{viewsName, []byte(sql.DuckDB(s.objects.url())), nil},
 	} {
 		if object.err != nil {
@@ -115,27 +140,39 @@ func (s *Store) prepare(ctx context.Context) error {
 			return err
 		}
 	}
-	s.begun = true
 	return nil
 }
 
-// names returns the files of a table, sorted.
-func (s *Store) names(ctx context.Context, table string) ([]name, error) {
-	objects, err := s.objects.list(ctx, table)
+// files returns the files of a table, sorted.
+func (s *Store) files(ctx context.Context, table string) ([]file, error) {
+	entries, err := s.objects.list(ctx, table)
 	if err != nil {
 		return nil, fmt.Errorf("list %s: %w", table, err)
 	}
-	names := make([]name, 0, len(objects))
-	for _, object := range objects {
-		if n, ok := parseName(object); ok {
-			names = append(names, n)
+	files := make([]file, 0, len(entries))
+	for _, e := range entries {
+		if n, ok := parseName(e.name); ok {
+			files = append(files, file{n, e.size, e.modified})
 		}
 	}
-	sortNames(names)
-	return names, nil
+	sortFiles(files)
+	return files, nil
 }
 
 func (n name) chain() chain { return chain{n.table, n.partition, n.generation} }
+
+// readAgain reads the positions if that was half a grace ago or longer: the names of files that exist are reserved for so long, and not longer.
+func (s *Store) readAgain(ctx context.Context) error {
+	s.reading.Lock()
+	defer s.reading.Unlock()
+	s.mu.Lock()
+	age := s.now().Sub(s.readAt)
+	s.mu.Unlock()
+	if age >= 0 && age < grace/2 {
+		return nil
+	}
+	return s.readPositions(ctx)
+}
 
 // learn records that a file exists. A list of names may be older than what Commit has learned meanwhile.
 func (s *Store) learn(table string, f footer) {
@@ -150,33 +187,37 @@ func (s *Store) learn(table string, f footer) {
 
 // Before implements row.Store. It leaves out batches that a later generation has replaced.
 func (s *Store) Before(ctx context.Context, at row.Position) (row.Position, bool, error) {
-	all, err := s.names(ctx, tableEvents)
+	all, err := s.files(ctx, tableEvents)
 	if err != nil {
 		return row.Position{}, false, err
 	}
 	limit := uint64(at.Seq) // the position is below
 	for g := at.Generation; g > 0; g-- {
-		var names []name
-		for _, n := range all {
-			if n.partition == at.Partition && n.generation == g {
-				names = append(names, n)
+		var files []file
+		for _, f := range all {
+			if f.partition == at.Partition && f.generation == g {
+				files = append(files, f)
 			}
 		}
-		// The last record of a file is the one before the next file.
-		for len(names) > 1 && names[len(names)-1].first > limit {
-			names = names[:len(names)-1]
+		for len(files) > 1 && files[len(files)-1].first > limit {
+			files = files[:len(files)-1]
 		}
-		for i := len(names) - 1; i >= 0 && i >= len(names)-2; i-- {
-			f, err := footerOf(ctx, s.objects, names[i].String())
+		// A file before this one may have been merged into a longer one.
+		var found row.Position
+		for i := len(files) - 1; i >= 0 && (found.Generation == 0 || files[i].first > uint64(found.Seq)); i-- {
+			f, err := footerOf(ctx, s.objects, files[i].String())
 			if err != nil {
 				return row.Position{}, false, err
 			}
-			if uint64(f.through.Seq) < limit {
-				return f.through, true, nil
+			if uint64(f.through.Seq) < limit && f.through.Seq >= found.Seq {
+				found = f.through
 			}
 		}
-		if len(names) > 0 {
-			f, err := footerOf(ctx, s.objects, names[0].String())
+		if found.Generation > 0 {
+			return found, true, nil
+		}
+		if len(files) > 0 {
+			f, err := footerOf(ctx, s.objects, files[0].String())
 			if err != nil {
 				return row.Position{}, false, err
 			}
@@ -186,10 +227,12 @@ func (s *Store) Before(ctx context.Context, at row.Position) (row.Position, bool
 	return row.Position{}, false, nil
 }
 
-// Close implements row.Store. It waits for Erase. Begin opens the lake again.
+// Close implements row.Store. It waits for Maintain. Begin opens the lake again.
 func (s *Store) Close() error {
 	s.maintaining.Lock()
 	defer s.maintaining.Unlock()
+	s.reading.Lock()
+	defer s.reading.Unlock()
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.begun = false

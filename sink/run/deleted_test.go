@@ -228,7 +228,7 @@ func (c *copies) eraseFiles() {
 	if _, err := lake.Begin(c.t.Context(), 1); err != nil {
 		c.t.Fatal(err)
 	}
-	if err := errors.Join(lake.Erase(c.t.Context()), lake.Close()); err != nil {
+	if err := errors.Join(lake.Maintain(c.t.Context(), time.Time{}), lake.Close()); err != nil {
 		c.t.Fatal(err)
 	}
 }

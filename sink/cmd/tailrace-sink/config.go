@@ -29,7 +29,7 @@ type config struct {
 	Bytes  int           `envconfig:"TAILRACE_SINK_BYTES" desc:"size at which rows are stored before that age; if empty, 32 MiB for Parquet, divided by the number of partitions, and 8 MiB for Postgres"`
 	Memory int           `envconfig:"TAILRACE_SINK_MEMORY" default:"100663296" desc:"bytes of the state of open sessions; those that do not fit are read from the log again when they continue"`
 	Prices string        `envconfig:"TAILRACE_SINK_PRICES" desc:"JSON file of prices of models (docs/analytics.md), in the form of Tailrace or of LiteLLM; without it, the cost is what providers report"`
-	Keep   time.Duration `envconfig:"TAILRACE_SINK_KEEP" default:"0s" desc:"age at which rows of Postgres are deleted; 0s keeps them"`
+	Keep   time.Duration `envconfig:"TAILRACE_SINK_KEEP" default:"0s" desc:"age at which rows of a store are deleted; 0s keeps them"`
 
 	GiveUp      time.Duration `envconfig:"TAILRACE_SINK_GIVE_UP" default:"24h" desc:"time for which what a receiver does not accept is sent again; then it is a dead letter"`
 	DeadLetters string        `envconfig:"TAILRACE_SINK_DEAD_LETTERS" desc:"file to which a line of JSON is added for what a receiver has not accepted, without content; if empty, it is only counted"`

@@ -134,7 +134,11 @@ func (c config) run(ctx context.Context, log *slog.Logger) error {
 	services, running := errgroup.WithContext(ctx)
 	ended, end := context.WithCancel(running)
 	services.Go(func() error { return c.serveOps(ended, reg, log) })
-	services.Go(func() error { return st.maintain(ended, log) })
+	if c.noFollow { // a job does the upkeep once, when everything is stored
+		st.last = func() { st.maintainOnce(running, log) }
+	} else {
+		services.Go(func() error { return st.maintain(ended, log) })
+	}
 	services.Go(func() error {
 		defer end()
 		return sink.Run(running)

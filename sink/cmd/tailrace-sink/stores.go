@@ -8,6 +8,7 @@ import (
 	"log/slog"
 	"path/filepath"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/tailrace/tailrace/internal/wait"
@@ -21,18 +22,39 @@ import (
 type store struct {
 	row.Store
 
-	every    time.Duration // age of a batch
-	size     int           // of the batches of all partitions
-	memory   int64         // that it needs besides the state of sessions
-	upkeep   func(ctx context.Context) error
-	interval time.Duration // of upkeep
+	every    time.Duration                   // age of a batch
+	size     int                             // of the batches of all partitions
+	memory   int64                           // that it needs besides the state of sessions
+	upkeep   func(ctx context.Context) error // nil: none is needed
+	interval time.Duration                   // of upkeep
+
+	open     chan struct{} // closed by the first Begin
+	openOnce sync.Once
+	last     func() // called by Close, if it is not nil
 }
 
 // bytes returns the size of a batch.
-func (s store) bytes(partitions int) int { return max(1<<20, s.size/partitions) }
+func (s *store) bytes(partitions int) int { return max(1<<20, s.size/partitions) }
+
+// Begin implements row.Store.
+func (s *store) Begin(ctx context.Context, partitions int) ([]row.Position, error) {
+	positions, err := s.Store.Begin(ctx, partitions)
+	if err == nil {
+		s.openOnce.Do(func() { close(s.open) })
+	}
+	return positions, err
+}
+
+// Close implements row.Store.
+func (s *store) Close() error {
+	if s.last != nil {
+		s.last()
+	}
+	return s.Store.Close()
+}
 
 // openStore opens the store that the setting TO names.
-func (c config) openStore(log *slog.Logger) (st store, err error) {
+func (c config) openStore(log *slog.Logger) (st *store, err error) {
 	scheme, rest, isURL := strings.Cut(c.To, "://")
 	switch {
 	case !isURL:
@@ -55,23 +77,31 @@ func (c config) openStore(log *slog.Logger) (st store, err error) {
 	if c.Bytes > 0 {
 		st.size = c.Bytes
 	}
+	st.open = make(chan struct{})
 	log.Debug("store opened", slog.Duration("every", st.every), slog.Int("bytes", st.size))
 	return st, nil
 }
 
-func (c config) openLake(lake *parquet.Store, err error) (store, error) {
+func (c config) openLake(lake *parquet.Store, err error) (*store, error) {
 	if err != nil {
-		return store{}, err
+		return nil, err
 	}
-	return store{Store: lake, every: time.Minute, size: 32 << 20, memory: 96 << 20, upkeep: lake.Erase, interval: 10 * time.Minute}, nil
+	upkeep := func(ctx context.Context) error {
+		var olderThan time.Time
+		if c.Keep > 0 {
+			olderThan = time.Now().Add(-c.Keep)
+		}
+		return lake.Maintain(ctx, olderThan)
+	}
+	return &store{Store: lake, every: time.Minute, size: 32 << 20, memory: 96 << 20, upkeep: upkeep, interval: 10 * time.Minute}, nil
 }
 
-func (c config) openPostgres() (store, error) {
+func (c config) openPostgres() (*store, error) {
 	db, err := postgres.Open(postgres.Config{URL: c.To, Name: c.Name, Tenant: c.Tenant})
 	if err != nil {
-		return store{}, err
+		return nil, err
 	}
-	st := store{Store: db, every: time.Second, size: 8 << 20, memory: 64 << 20}
+	st := &store{Store: db, every: time.Second, size: 8 << 20, memory: 64 << 20}
 	if c.Keep > 0 {
 		st.interval = time.Hour
 		st.upkeep = func(ctx context.Context) error { return db.Keep(ctx, time.Now().Add(-c.Keep)) }
@@ -79,18 +109,27 @@ func (c config) openPostgres() (store, error) {
 	return st, nil
 }
 
-// maintain erases what was deleted, or is too old, until ctx ends. What fails is done again the next time.
-func (s store) maintain(ctx context.Context, log *slog.Logger) error {
-	if s.upkeep == nil {
-		return nil
+// maintain does the upkeep from the first Begin on until ctx ends.
+func (s *store) maintain(ctx context.Context, log *slog.Logger) error {
+	select {
+	case <-s.open:
+	case <-ctx.Done():
 	}
 	for {
-		if err := s.upkeep(ctx); err != nil && ctx.Err() == nil {
-			log.Error("erasing rows failed", slog.Any("error", err))
-		}
+		s.maintainOnce(ctx, log)
 		if err := wait.Sleep(ctx, s.interval); err != nil {
 			return nil //nolint:nilerr // ctx has ended
 		}
+	}
+}
+
+// maintainOnce erases what was deleted, or is too old. What fails is done again the next time.
+func (s *store) maintainOnce(ctx context.Context, log *slog.Logger) {
+	if s.upkeep == nil || ctx.Err() != nil {
+		return
+	}
+	if err := s.upkeep(ctx); err != nil && ctx.Err() == nil {
+		log.Error("maintenance of the store failed", slog.Any("error", err))
 	}
 }
 
