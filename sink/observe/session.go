@@ -215,8 +215,8 @@ func (s *session) hasEnded() bool {
 	return s.phase == closed && s.turn > 0 && !slices.ContainsFunc(s.items, (*item).isOpen)
 }
 
-// settle drops everything but the last run of a session that has ended: a cleanup changes no row of it any more.
-func (s *session) settle() {
+// keepLastRun drops everything but the last run of a session that has ended: a cleanup changes no row of it any more.
+func (s *session) keepLastRun() {
 	s.dropped += len(s.entries)
 	s.entries, s.content, s.shed = nil, 0, s.dropped
 	clear(s.byCall)

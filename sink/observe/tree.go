@@ -41,7 +41,7 @@ func (t *tree) session(f *Folder, key chunk.Session) *session {
 // account updates the bytes after a record of s, and forgets what is too much.
 func (f *Folder) account(s *session) {
 	t := f.tree
-	f.settle(s)
+	f.dropEnded(s)
 	s.used = t.turns
 	switch {
 	case s.inContents != nil:
@@ -68,8 +68,8 @@ func (f *Folder) account(s *session) {
 	}
 }
 
-// settle settles the sub-agents that ended before the previous turn, when a turn of the root begins.
-func (f *Folder) settle(s *session) {
+// dropEnded drops most of the state of sub-agents that ended before the previous turn, when a turn of the root begins.
+func (f *Folder) dropEnded(s *session) {
 	t := f.tree
 	if !s.key.IsRoot() {
 		return
@@ -77,7 +77,7 @@ func (f *Folder) settle(s *session) {
 	if s.turn > t.turns {
 		for _, other := range t.sessions {
 			if other != s && other.used+1 < s.turn && len(other.entries) > 0 && other.hasEnded() {
-				other.settle()
+				other.keepLastRun()
 				f.measure(other)
 			}
 		}
