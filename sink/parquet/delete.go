@@ -56,7 +56,7 @@ func (s *Store) deletions(ctx context.Context) (map[int][]string, error) {
 // keepDeletions removes the files of Delete that are too old: the rows that they make invisible are older.
 func (u *upkeep) keepDeletions(ctx context.Context, names []string) error {
 	for _, name := range names {
-		if m := deletionPattern.FindStringSubmatch(name); m != nil && m[1] < u.keepGapsFrom {
+		if m := deletionPattern.FindStringSubmatch(name); len(m) > 1 && m[1] < u.keepGapsFrom {
 			if err := u.objects.remove(ctx, name); err != nil {
 				return fmt.Errorf("remove %s: %w", name, err)
 			}

@@ -71,7 +71,7 @@ func (f footer) options() []parquet.WriterOption {
 		parquet.KeyValueMetadata(keySchema, schemaVersion),
 	}
 	if (erased{}).less(f.erased) {
-		text, _ := json.Marshal(f.erased) // numbers and names
+		text, _ := json.Marshal(f.erased) //nolint:errchkjson // numbers and names
 		options = append(options, parquet.KeyValueMetadata(keyErased, string(text)))
 	}
 	return options

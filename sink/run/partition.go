@@ -82,25 +82,36 @@ func (p *partition) crossesMidnight(rec chunk.Record) bool {
 	return !p.since.IsZero() && !last.IsZero() && last.UTC().Truncate(24*time.Hour).Before(rec.StoredAt.UTC().Truncate(24*time.Hour))
 }
 
-// LoadTree appends to f the records of the tree of rec before rec, when f has asked for them, see observe.Folder.Missing.
+// LoadTree appends to f the records of the tree of rec before rec, when f has asked for them, see observe.Folder.Missing. Records that the log has lost between others are left
+// out: the gap is reported where the firehose finds it.
 func LoadTree(ctx context.Context, log *consumers.Reader, f *observe.Folder, rec chunk.Record) error {
 	root := rec.Session.Tree()
 	f.Load(root)
-	if rec.Seq == 1 {
-		return nil
-	}
-	for earlier, err := range log.Replay(ctx, chunk.Range{Session: root, Tree: true, Through: rec.Seq - 1, FromOldest: true, AllowCleanup: true}) {
+	for after := chunk.Seq(0); after+1 < rec.Seq; {
+		last, err := loadTree(ctx, log, f, chunk.Range{
+			Session: root, Tree: true, After: chunk.Position{Seq: after}, Through: rec.Seq - 1, FromOldest: true, AllowCleanup: true,
+		})
 		switch {
-		case errors.Is(err, chunk.ErrUnknownSession):
+		case err == nil, errors.Is(err, chunk.ErrUnknownSession), errors.Is(err, chunk.ErrTruncated) && last == 0:
 			return nil
-		case errors.Is(err, chunk.ErrTruncated): // records are missing: the rows are incomplete, and the gap is reported where the firehose finds it
-			return nil
-		case err != nil:
+		case !errors.Is(err, chunk.ErrTruncated):
 			return fmt.Errorf("read the records of %s before %d: %w", root, rec.Seq, err)
 		}
-		f.Append(nil, earlier)
+		after = last
 	}
 	return nil
+}
+
+// loadTree appends the records of a range up to the first gap, and returns the last one.
+func loadTree(ctx context.Context, log *consumers.Reader, f *observe.Folder, of chunk.Range) (last chunk.Seq, err error) {
+	for earlier, err := range log.Replay(ctx, of) {
+		if err != nil {
+			return last, err
+		}
+		f.Append(nil, earlier)
+		last = earlier.Seq
+	}
+	return last, nil
 }
 
 // gap adds the row of records that the log has lost.

@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
 	"github.com/nats-io/nats.go/jetstream"
 	"github.com/prometheus/client_golang/prometheus"
 
@@ -94,6 +95,42 @@ func TestMetricsWhileTheStoreIsAway(t *testing.T) {
 		}
 		return nil
 	})
+}
+
+// A sink that has forgotten a tree reads it again, also when the log has lost records in its middle.
+func TestTreeWithAGap(t *testing.T) {
+	js := streamtest.Start(t).JetStream(t)
+	w := &writer{t, js, map[chunk.Session]chunk.Ordinal{}}
+	root, other := chunk.RootSession("acme", "s1"), chunk.RootSession("acme", "s2")
+	child := root.Child("c1")
+	w.put(root, 1, chunk.RunStarted{RunID: "r1", Epoch: 1, Mode: "execute"})
+	w.put(other, 1, chunk.RunStarted{RunID: "r2", Epoch: 1, Mode: "execute"})
+	for n := range 3 {
+		w.last[root]++ // lost
+		w.put(root, 1, chunk.ToolStart{ToolCallID: fmt.Sprint("t", n), ToolName: "search", Arguments: chunk.Value(`{}`)})
+		w.put(child, 1, chunk.RunStarted{RunID: fmt.Sprint("c", n), Epoch: 1, Mode: "execute"})
+		w.last[child]++
+		w.put(other, 1, chunk.StepStart{})
+		w.put(child, 1, chunk.StreamEnd{StreamID: child.ID})
+		w.put(root, 1, chunk.ToolEnd{ToolCallID: fmt.Sprint("t", n), ToolName: "search", Result: chunk.Value(`1`)})
+		w.put(other, 1, chunk.StepEnd{})
+	}
+	w.put(root, 1, chunk.StreamEnd{StreamID: root.ID})
+	var rows [2][]row.Observation
+	for i, bytes := range []int{1 << 20, 1} {
+		store := &memory{}
+		sink, err := New(js, Config{Store: store, NoFollow: true, Observe: observe.Config{Memory: bytes}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := sink.Run(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		rows[i] = store.rows
+	}
+	if diff := cmp.Diff(rows[0], rows[1]); diff != "" || len(rows[0]) == 0 {
+		t.Errorf("%d rows (- with memory, + without):\n%s", len(rows[0]), diff)
+	}
 }
 
 // The lag of a sink of one tenant is that of the records of this tenant.
