@@ -22,7 +22,7 @@ func TestChart(t *testing.T) {
 		"testdata/sink":           {"sink": map[string]any{"enabled": true}},
 		"testdata/sink-directory": {"sink": map[string]any{
 			"enabled": true, "secret": "", "storage": "100Gi",
-			"env": []any{map[string]any{"name": "TAILRACE_SINK_TO", "value": "/lake"}, map[string]any{"name": "TAILRACE_SINK_MEMORY", "value": "134217728"}},
+			"env": []any{map[string]any{"name": "TAILRACE_SINK_TO", "value": "/lake"}, map[string]any{"name": "TAILRACE_SINK_MEMORY", "value": "100663296"}},
 		}},
 		"testdata/gateway": {
 			"ingress": map[string]any{"enabled": false}, "route": map[string]any{"enabled": true}, "clients": map[string]any{"namespace": "gateway"},

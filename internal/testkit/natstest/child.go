@@ -23,7 +23,7 @@ var program = sync.OnceValues(func() (path string, err error) {
 	}
 	// One process builds at a time. Two go commands would both write the file in the cache, and the first to end returns a path that the other still has open
 	// for writing: the system refuses to start such a program (text file busy).
-	lock, err := os.Open(cache)
+	lock, err := os.Open(cache) //nolint:gosec // the directory of the go command
 	if err != nil {
 		return "", err
 	}
