@@ -165,11 +165,11 @@ func (p *partition) lastStored() time.Time {
 	return p.position.StoredAt.UTC()
 }
 
-// commitIfOld commits a batch that is older than Config.Every.
-func (p *partition) commitIfOld(ctx context.Context, now time.Time) error {
+// commitIfOld commits a batch that is older than Config.Every at a time.
+func (p *partition) commitIfOld(ctx context.Context, at time.Time) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if p.since.IsZero() || now.Sub(p.since) < p.sink.cfg.Every {
+	if p.since.IsZero() || at.Sub(p.since) < p.sink.cfg.Every {
 		return nil
 	}
 	return p.commit(ctx)

@@ -175,9 +175,10 @@ func (s *Sink) copy(ctx context.Context) error {
 	return err
 }
 
-// commitOld commits batches that are older than Every, until ctx ends.
+// commitOld commits batches before they are older than Every, until ctx ends.
 func (s *Sink) commitOld(ctx context.Context) error {
-	tick := time.NewTicker(max(s.cfg.Every/4, 10*time.Millisecond))
+	interval := min(max(s.cfg.Every/4, 10*time.Millisecond), time.Second)
+	tick := time.NewTicker(interval)
 	defer tick.Stop()
 	for {
 		select {
@@ -185,7 +186,7 @@ func (s *Sink) commitOld(ctx context.Context) error {
 			return nil
 		case now := <-tick.C:
 			for _, p := range s.parts {
-				if err := p.commitIfOld(ctx, now); err != nil {
+				if err := p.commitIfOld(ctx, now.Add(interval)); err != nil {
 					return err
 				}
 			}

@@ -3,8 +3,10 @@ package main
 import (
 	"context"
 	"fmt"
+	"maps"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"slices"
 	"sync"
 	"syscall"
@@ -13,12 +15,14 @@ import (
 
 	"github.com/jackc/pgx/v5"
 	"github.com/nats-io/nats.go/jetstream"
+	"github.com/parquet-go/parquet-go"
 
 	"github.com/tailrace/tailrace/chunk"
 	"github.com/tailrace/tailrace/codec"
 	"github.com/tailrace/tailrace/internal/testkit/natstest"
 	"github.com/tailrace/tailrace/internal/testkit/streamtest"
 	"github.com/tailrace/tailrace/sink/internal/pgtest"
+	"github.com/tailrace/tailrace/sink/row"
 	"github.com/tailrace/tailrace/subjects"
 	"github.com/tailrace/tailrace/topology"
 )
@@ -235,51 +239,113 @@ func BenchmarkVisible(b *testing.B) {
 	url := database(b)
 	launch(b, "--to", url, "--nats-url", l.url)
 	conn := watch(b, url).conn
-	var delays []time.Duration
-	seen := map[[2]int64]bool{}
-	look := func() {
-		rows, err := conn.Query(b.Context(), `SELECT partition, seq, stored_at FROM tailrace.events WHERE stored_at > now() - interval '10 seconds'`)
-		if err != nil {
-			return // the tables do not exist yet
-		}
-		now := time.Now()
-		var partition, seq int64
-		var stored time.Time
-		_, err = pgx.ForEachRow(rows, []any{&partition, &seq, &stored}, func() error {
-			if at := [2]int64{partition, seq}; !seen[at] {
-				seen[at] = true
-				delays = append(delays, now.Sub(stored))
-			}
-			return nil
-		})
-		if err != nil && len(seen) > 0 {
-			b.Error(err)
-		}
-	}
+	v := visible{}
 	n := 0
 	pace := time.NewTicker(5 * time.Millisecond)
 	defer pace.Stop()
 	for b.Loop() {
-		for until := time.Now().Add(20 * time.Second); time.Now().Before(until); {
+		for until := time.Now().Add(20 * time.Second); time.Now().Before(until); n++ {
 			<-pace.C
-			s := session(n % 50)
-			l.put(s, chunk.ToolStart{ToolCallID: fmt.Sprint("c", n), ToolName: "search", Arguments: chunk.Value(`{}`)})
-			if n++; n%4 == 0 {
-				look()
+			l.call(n)
+			if n%4 == 0 {
+				v.look(b, conn)
 			}
 		}
 		l.wait()
 		for until := time.Now().Add(3 * time.Second); time.Now().Before(until); {
 			<-pace.C
+			v.look(b, conn)
+		}
+	}
+	v.report(b, n)
+}
+
+// call writes a record that is a row.
+func (l *log) call(n int) {
+	l.b.Helper()
+	l.put(session(n%50), chunk.ToolStart{ToolCallID: fmt.Sprint("c", n), ToolName: "search", Arguments: chunk.Value(`{}`)})
+}
+
+// visible has how long each row took.
+type visible map[[2]int64]time.Duration
+
+func (v visible) add(partition, seq int64, stored, now time.Time) {
+	if at := [2]int64{partition, seq}; v[at] == 0 {
+		v[at] = now.Sub(stored)
+	}
+}
+
+func (v visible) look(b *testing.B, conn *pgx.Conn) {
+	b.Helper()
+	rows, err := conn.Query(b.Context(), `SELECT partition, seq, stored_at FROM tailrace.events WHERE stored_at > now() - interval '10 seconds'`)
+	if err != nil {
+		return // the tables do not exist yet
+	}
+	now := time.Now()
+	var partition, seq int64
+	var stored time.Time
+	_, err = pgx.ForEachRow(rows, []any{&partition, &seq, &stored}, func() error {
+		v.add(partition, seq, stored, now)
+		return nil
+	})
+	if err != nil && len(v) > 0 {
+		b.Error(err)
+	}
+}
+
+func (v visible) report(b *testing.B, written int) {
+	b.Helper()
+	if len(v) != written {
+		b.Errorf("%d of %d records are visible", len(v), written)
+	}
+	delays := slices.Sorted(maps.Values(v))
+	b.ReportMetric(delays[len(delays)/2].Seconds(), "p50-s")
+	b.ReportMetric(delays[len(delays)*99/100].Seconds(), "p99-s")
+	b.ReportMetric(delays[len(delays)-1].Seconds(), "max-s")
+}
+
+// BenchmarkVisibleFiles does the same for files in a directory, for two and a half minutes: a file of a partition is stored every minute.
+func BenchmarkVisibleFiles(b *testing.B) {
+	l := startLog(b)
+	dir := b.TempDir()
+	launch(b, "--to", dir, "--nats-url", l.url)
+	v, read := visible{}, map[string]bool{}
+	look := func() {
+		files, err := filepath.Glob(filepath.Join(dir, "events", "*", "p*.parquet"))
+		if err != nil {
+			b.Fatal(err)
+		}
+		now := time.Now()
+		for _, name := range files {
+			if read[name] {
+				continue
+			}
+			read[name] = true
+			rows, err := parquet.ReadFile[row.Event](name)
+			if err != nil {
+				b.Fatal(err)
+			}
+			for _, e := range rows {
+				v.add(int64(e.Partition), e.Seq, e.StoredAt, now)
+			}
+		}
+	}
+	n := 0
+	pace := time.NewTicker(50 * time.Millisecond)
+	defer pace.Stop()
+	for b.Loop() {
+		for until := time.Now().Add(90 * time.Second); time.Now().Before(until); n++ {
+			<-pace.C
+			l.call(n)
+			look()
+		}
+		l.wait()
+		for until := time.Now().Add(65 * time.Second); time.Now().Before(until); {
+			<-pace.C
 			look()
 		}
 	}
-	if len(seen) != n {
-		b.Errorf("%d of %d records are visible", len(seen), n)
-	}
-	slices.Sort(delays)
-	b.ReportMetric(delays[len(delays)/2].Seconds(), "p50-s")
-	b.ReportMetric(delays[len(delays)*99/100].Seconds(), "p99-s")
+	v.report(b, n)
 }
 
 // BenchmarkWriters compares the rate of a writer beside a sink that catches up with its rate without, in turns.
