@@ -202,6 +202,42 @@ func TestCleanupOfADeletedRecord(t *testing.T) {
 	}
 }
 
+// A cleanup reaches to the beginning of what is kept of a sub-agent that ended two turns before.
+func TestCleanupAfterTheLastRun(t *testing.T) {
+	w := newScript(t)
+	root, child := w.s, w.s.Child("c")
+	w.s = child
+	w.start("c1")
+	w.write(chunk.StreamEnd{})
+	for turn := range 3 {
+		w.s = root
+		w.start(fmt.Sprint("r", turn))
+		w.write(chunk.StreamEnd{})
+	}
+	w.s = child
+	for range 3 {
+		first := int64(w.last[child]) + 1
+		w.write(chunk.StepStart{})
+		w.write(chunk.ToolStart{ToolCallID: "t", ToolName: "search", Arguments: chunk.Value(`{}`)})
+		w.write(chunk.Truncated{Removed: []chunk.OrdinalRange{{First: first, Last: first + 1}}})
+	}
+	w.write(chunk.StepStart{})
+	w.write(chunk.StepEnd{})
+	w.start("c2")
+	w.write(chunk.StreamEnd{})
+	for _, cfg := range []observe.Config{{}, {Memory: 1}} {
+		statuses := map[row.Kind]int{}
+		for _, o := range current(read(cfg, w.log, 0, false)) {
+			if o.Session == child.ID && o.Status == row.Completed {
+				statuses[o.Kind]++
+			}
+		}
+		if statuses[row.Run] != 2 || statuses[row.Step] != 1 || statuses[row.Tool] != 0 {
+			t.Errorf("%+v: completed rows %v", cfg, statuses)
+		}
+	}
+}
+
 // The estimate of the state is half of the heap to twice of it.
 func TestEstimateOfTheState(t *testing.T) {
 	const trees = 80

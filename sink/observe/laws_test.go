@@ -54,9 +54,11 @@ func rowsOf(cfg observe.Config, log sinktest.Log) row.Batch {
 // logs generates logs of workers, and logs that have more than workers write.
 func logs(c sinktest.Config) *rapid.Generator[sinktest.Log] {
 	c.Trees, c.Records = 2, 70
+	long := c
+	long.Trees, long.Records = 1, 250 // several turns of the root after a sub-agent has ended
 	return rapid.OneOf(
 		turntest.Logs(turntest.Config{Turns: 3, SubAgents: true, Crashes: true, Reuse: true}),
-		sinktest.Logs(c), sinktest.Logs(c), sinktest.Logs(c),
+		sinktest.Logs(c), sinktest.Logs(c), sinktest.Logs(long),
 	).Filter(func(log sinktest.Log) bool { return len(log) > 0 })
 }
 

@@ -138,6 +138,9 @@ func (s *session) rollBack(entry int) []entry {
 	if moved {
 		s.indexCalls()
 	}
+	if to.last {
+		i++
+	}
 	s.saved = s.saved[:i]
 	s.version++
 	s.shed = min(s.shed, to.entry)

@@ -69,6 +69,7 @@ type saved struct {
 
 	entry int // its number
 	turn  bool
+	last  bool // of keepLastRun: the entry does not save it again
 }
 
 // The limits of the states that a session keeps.
@@ -227,7 +228,7 @@ func (s *session) keepLastRun() {
 		}
 	}
 	s.items, s.first, s.live, s.step = []*item{last}, int(s.run)-1, 1, 0
-	s.saved = []saved{{state: s.state, entry: s.dropped, turn: true}}
+	s.saved = []saved{{state: s.state, entry: s.dropped, turn: true, last: true}}
 	s.saved[0].items = slices.Clone(s.items)
 	s.version++
 }
