@@ -2,7 +2,9 @@ package export
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"log/slog"
 	"sync"
 	"time"
 
@@ -42,13 +44,13 @@ func (x *Export) newPartition(ctx context.Context, number int) (*partition, erro
 
 // handle passes the rows of a record to their lanes.
 func (p *partition) handle(ctx context.Context, rec chunk.Record, lanes []*lane) error {
-	if p.folder.Missing(rec) {
-		if err := run.LoadTree(ctx, p.export.trees, p.folder, rec); err != nil {
-			return err
-		}
-	}
 	var b row.Batch
-	p.folder.Append(&b, rec)
+	err := run.Fold(ctx, p.export.trees, p.folder, &b, rec)
+	if _, ok := errors.AsType[*run.FoldError](err); ok {
+		p.export.cfg.Log.Error("record skipped: its rows cannot be computed", slog.Any("error", err))
+	} else if err != nil {
+		return err
+	}
 	rows := rowsOf(&b, p.export.cfg.Select)
 	g, err := p.add(rec, len(rows))
 	if err != nil {

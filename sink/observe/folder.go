@@ -179,5 +179,14 @@ func (f *Folder) treeOf(of chunk.Session) *tree {
 	return t
 }
 
+// Forget forgets the state of a tree.
+func (f *Folder) Forget(root chunk.Session) {
+	if e := f.trees[root]; e != nil {
+		t, _ := f.recent.Remove(e).(*tree)
+		delete(f.trees, root)
+		f.bytes -= t.bytes
+	}
+}
+
 // State returns the number of trees in memory and their bytes, by estimate.
 func (f *Folder) State() (trees, bytes int) { return len(f.trees), f.bytes }

@@ -62,9 +62,8 @@ func (f *Folder) account(s *session) {
 		f.giveUp(s)
 	}
 	for f.bytes > f.cfg.Memory && f.recent.Len() > 1 {
-		was, _ := f.recent.Remove(f.recent.Back()).(*tree)
-		delete(f.trees, was.root)
-		f.bytes -= was.bytes
+		last, _ := f.recent.Back().Value.(*tree)
+		f.Forget(last.root)
 	}
 }
 

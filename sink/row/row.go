@@ -158,7 +158,7 @@ type Reason string
 const (
 	Expired   Reason = "expired"   // retention had removed FromSeq to ToSeq before they were read
 	Missing   Reason = "gap"       // the log has lost FromOrdinal to ToOrdinal of Session
-	Malformed Reason = "malformed" // the message at FromSeq is not a record
+	Malformed Reason = "malformed" // the message at FromSeq is not a record, or its rows cannot be computed
 	Removed   Reason = "removed"   // a cleanup removed FromOrdinal to ToOrdinal of Session
 	Recreated Reason = "recreated" // the log has lost FromSeq to ToSeq of StreamEpoch: it was restored from a backup, or created again
 	Deleted   Reason = "deleted"   // Session was deleted, or the whole tree if Session is Root: its rows through Seq are erased

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"sync"
 	"time"
 
@@ -52,13 +53,17 @@ func (p *partition) handle(ctx context.Context, rec chunk.Record) error {
 	}
 	if p.folder.Missing(rec) {
 		p.sink.cfg.Metrics.treeRead()
-		if err := LoadTree(ctx, p.sink.trees, p.folder, rec); err != nil {
-			return err
-		}
 	}
-	p.reveal(row.PlaceOf(p.position, rec))
+	at := row.PlaceOf(p.position, rec)
+	p.reveal(at)
 	events, observations := len(p.batch.Events), len(p.batch.Observations)
-	p.folder.Append(&p.batch, rec)
+	err := Fold(ctx, p.sink.trees, p.folder, &p.batch, rec)
+	if _, ok := errors.AsType[*FoldError](err); ok {
+		p.sink.cfg.Log.Error("record skipped: its rows cannot be computed", slog.Any("error", err))
+		p.batch.Gaps = append(p.batch.Gaps, row.Gap{Place: at, Reason: row.Malformed, FromSeq: &at.Seq, ToSeq: &at.Seq, Detail: "its rows cannot be computed"})
+	} else if err != nil {
+		return err
+	}
 	p.bytes += sizeOf(p.batch.Events[events:], p.batch.Observations[observations:])
 	p.moveTo(row.Position{Seq: rec.Seq, Anchor: rec.Anchor(), StoredAt: rec.StoredAt})
 	if p.bytes >= p.sink.cfg.Bytes {
@@ -80,38 +85,6 @@ func (p *partition) moveTo(at row.Position) {
 func (p *partition) crossesMidnight(rec chunk.Record) bool {
 	last := p.batch.Through.StoredAt
 	return !p.since.IsZero() && !last.IsZero() && last.UTC().Truncate(24*time.Hour).Before(rec.StoredAt.UTC().Truncate(24*time.Hour))
-}
-
-// LoadTree appends to f the records of the tree of rec before rec, when f has asked for them, see observe.Folder.Missing. Records that the log has lost between others are left
-// out: the gap is reported where the firehose finds it.
-func LoadTree(ctx context.Context, log *consumers.Reader, f *observe.Folder, rec chunk.Record) error {
-	root := rec.Session.Tree()
-	f.Load(root)
-	for after := chunk.Seq(0); after+1 < rec.Seq; {
-		last, err := loadTree(ctx, log, f, chunk.Range{
-			Session: root, Tree: true, After: chunk.Position{Seq: after}, Through: rec.Seq - 1, FromOldest: true, AllowCleanup: true,
-		})
-		switch {
-		case err == nil, errors.Is(err, chunk.ErrUnknownSession), errors.Is(err, chunk.ErrTruncated) && last == 0:
-			return nil
-		case !errors.Is(err, chunk.ErrTruncated):
-			return fmt.Errorf("read the records of %s before %d: %w", root, rec.Seq, err)
-		}
-		after = last
-	}
-	return nil
-}
-
-// loadTree appends the records of a range up to the first gap, and returns the last one.
-func loadTree(ctx context.Context, log *consumers.Reader, f *observe.Folder, of chunk.Range) (last chunk.Seq, err error) {
-	for earlier, err := range log.Replay(ctx, of) {
-		if err != nil {
-			return last, err
-		}
-		f.Append(nil, earlier)
-		last = earlier.Seq
-	}
-	return last, nil
 }
 
 // gap adds the row of records that the log has lost.

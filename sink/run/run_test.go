@@ -133,6 +133,47 @@ func TestTreeWithAGap(t *testing.T) {
 	}
 }
 
+// A record whose rows cannot be computed is a gap, as the later ones of its tree are. It stops no other session.
+func TestRecordThatCannotBeFolded(t *testing.T) {
+	js := streamtest.Start(t).JetStream(t)
+	w := &writer{t, js, map[chunk.Session]chunk.Ordinal{}}
+	bad, good := chunk.RootSession("acme", "bad"), chunk.RootSession("acme", "good")
+	for _, s := range []chunk.Session{bad, good} {
+		w.put(s, 1, chunk.RunStarted{RunID: s.ID, Epoch: 1, Mode: "execute"})
+		w.put(s, 1, chunk.StepStart{})
+		w.put(s, 1, chunk.StepEnd{Model: new(s.ID), Usage: &chunk.Usage{InputTokens: "1", OutputTokens: "1"}})
+	}
+	w.put(bad, 1, chunk.StepStart{})
+	w.put(good, 1, chunk.StreamEnd{StreamID: good.ID})
+	fault := func(p observe.Priced) (row.Money, string, bool) {
+		if p.Model == bad.ID {
+			panic("fault of the test")
+		}
+		return 0, "", false
+	}
+	store := &memory{}
+	sink, err := New(js, Config{Store: store, NoFollow: true, Observe: observe.Config{Price: fault}, Log: slog.New(slog.NewTextHandler(t.Output(), nil))})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := sink.Run(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	var skipped []int64
+	for _, g := range store.gaps {
+		if g.Reason == row.Malformed && g.Root == bad.Root {
+			skipped = append(skipped, *g.FromSeq)
+		}
+	}
+	if diff := cmp.Diff([]int64{3, 7}, skipped); diff != "" || len(store.gaps) != 2 {
+		t.Errorf("gaps %+v:\n%s", store.gaps, diff)
+	}
+	last := store.rows[len(store.rows)-1]
+	if last.Root != good.Root || last.Kind != row.Run || last.Status != row.Completed || len(store.events) != 6 {
+		t.Errorf("%d events, the last row is %+v", len(store.events), last)
+	}
+}
+
 // The lag of a sink of one tenant is that of the records of this tenant.
 func TestLagOfATenant(t *testing.T) {
 	js := streamtest.Start(t).JetStream(t)
