@@ -115,6 +115,43 @@ func TestTooManyCallsInATurn(t *testing.T) {
 	}
 }
 
+// A record that makes a tree too large has at most one row of each observation, and a row has the session of its observation, also if a record of another session of the tree
+// has caused it: in a tree that is forgotten or begins again.
+func TestRowsOfAForgottenTree(t *testing.T) {
+	w := newScript(t)
+	root := w.s
+	w.start("r")
+	for n := range 5 {
+		w.s = root.Child(fmt.Sprint("c", n))
+		w.start("c")
+		for i := range 4_000 {
+			w.write(chunk.ToolApprovalRequest{ToolCallID: call(i), ToolName: "search", ApprovalID: call(i), Input: chunk.Value(`{}`)})
+		}
+	}
+	w.s, w.last = root, map[chunk.Session]chunk.Ordinal{}
+	w.start("again")
+	type version struct {
+		id  string
+		seq int64
+	}
+	sessions, versions, unknown := map[string]string{}, map[version]bool{}, 0
+	for _, o := range w.bounded(most).Observations {
+		if was, ok := sessions[o.ID]; ok && was != o.Session {
+			t.Fatalf("%s of %s has the session %s at %d", o.Kind, was, o.Session, o.Seq)
+		}
+		v := version{o.ID, o.Seq}
+		if versions[v] {
+			t.Fatalf("%s has two rows at %d", o.Kind, o.Seq)
+		}
+		if sessions[o.ID], versions[v] = o.Session, true; o.Status == row.Unknown {
+			unknown++
+		}
+	}
+	if unknown < 5_000 {
+		t.Errorf("%d rows are unknown", unknown)
+	}
+}
+
 // Very many sub-agents in a turn and over many turns have bounds too, and the rows of the latest ones have their content.
 func TestManySubAgents(t *testing.T) {
 	const turns, children = 40, 50
