@@ -88,7 +88,9 @@ func (f *Folder) Append(b *row.Batch, rec chunk.Record) {
 		f.restart(s)
 	}
 	fenced := rec.Epoch < s.epoch
-	if !fenced {
+	if fenced {
+		s.fenced = max(s.fenced, rec.Ordinal)
+	} else {
 		s.accept(rec)
 		f.apply(s)
 	}

@@ -9,6 +9,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
+
 	"github.com/tailrace/tailrace/chunk"
 	"github.com/tailrace/tailrace/sink/internal/sinktest"
 	"github.com/tailrace/tailrace/sink/observe"
@@ -236,6 +238,25 @@ func TestCleanupOfADeletedRecord(t *testing.T) {
 		if o.Kind == row.Tool && o.Status != row.Running {
 			t.Errorf("the call is %s", o.Status)
 		}
+	}
+}
+
+// A record of a superseded writer is not missing from a log: a cleanup of it writes no other rows than in a Folder that has read everything.
+func TestCleanupOfAFencedRecord(t *testing.T) {
+	w := newScript(t)
+	w.start("r")
+	w.write(chunk.StepStart{})
+	w.write(chunk.StepEnd{}) // of the superseded writer
+	w.write(chunk.StepStart{})
+	w.write(chunk.Truncated{Removed: []chunk.OrdinalRange{{First: 3, Last: 4}}})
+	for i := range w.log {
+		if w.log[i].Ordinal != 3 {
+			w.log[i].Epoch = 2
+		}
+	}
+	want := since(rowsOf(observe.Config{}, w.log), 5)
+	if diff := cmp.Diff(want, read(observe.Config{}, w.log, 4, false)); diff != "" {
+		t.Error(diff)
 	}
 }
 
