@@ -88,15 +88,19 @@ func (f *Folder) Append(b *row.Batch, rec chunk.Record) {
 		f.restart(s)
 	}
 	fenced := rec.Epoch < s.epoch
-	if !fenced {
+	if fenced {
+		s.fenced = max(s.fenced, rec.Ordinal)
+	} else {
 		s.accept(rec)
 		f.apply(s)
 	}
 	if b != nil {
-		b.Observations = newest(b.Observations, from)
 		f.event(s, fenced)
 	}
 	f.account(s)
+	if b != nil {
+		b.Observations = newest(b.Observations, from)
+	}
 }
 
 // newest leaves out the rows from an index on, those of one record, that a later one of the same observation replaces: of two rows with one sequence, no reader could know

@@ -9,6 +9,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
+
 	"github.com/tailrace/tailrace/chunk"
 	"github.com/tailrace/tailrace/sink/internal/sinktest"
 	"github.com/tailrace/tailrace/sink/observe"
@@ -112,6 +114,43 @@ func TestTooManyCallsInATurn(t *testing.T) {
 	}
 	if count[row.Unknown] < calls/2 || count[row.Running] > 0 {
 		t.Errorf("statuses %v", count)
+	}
+}
+
+// A record that makes a tree too large has at most one row of each observation, and a row has the session of its observation, also if a record of another session of the tree
+// has caused it: in a tree that is forgotten or begins again.
+func TestRowsOfAForgottenTree(t *testing.T) {
+	w := newScript(t)
+	root := w.s
+	w.start("r")
+	for n := range 5 {
+		w.s = root.Child(fmt.Sprint("c", n))
+		w.start("c")
+		for i := range 4_000 {
+			w.write(chunk.ToolApprovalRequest{ToolCallID: call(i), ToolName: "search", ApprovalID: call(i), Input: chunk.Value(`{}`)})
+		}
+	}
+	w.s, w.last = root, map[chunk.Session]chunk.Ordinal{}
+	w.start("again")
+	type version struct {
+		id  string
+		seq int64
+	}
+	sessions, versions, unknown := map[string]string{}, map[version]bool{}, 0
+	for _, o := range w.bounded(most).Observations {
+		if was, ok := sessions[o.ID]; ok && was != o.Session {
+			t.Fatalf("%s of %s has the session %s at %d", o.Kind, was, o.Session, o.Seq)
+		}
+		v := version{o.ID, o.Seq}
+		if versions[v] {
+			t.Fatalf("%s has two rows at %d", o.Kind, o.Seq)
+		}
+		if sessions[o.ID], versions[v] = o.Session, true; o.Status == row.Unknown {
+			unknown++
+		}
+	}
+	if unknown < 5_000 {
+		t.Errorf("%d rows are unknown", unknown)
 	}
 }
 
@@ -235,6 +274,25 @@ func TestCleanupAfterTheLastRun(t *testing.T) {
 		if statuses[row.Run] != 2 || statuses[row.Step] != 1 || statuses[row.Tool] != 0 {
 			t.Errorf("%+v: completed rows %v", cfg, statuses)
 		}
+	}
+}
+
+// A record of a superseded writer is not missing from a log: a cleanup of it writes no other rows than in a Folder that has read everything.
+func TestCleanupOfAFencedRecord(t *testing.T) {
+	w := newScript(t)
+	w.start("r")
+	w.write(chunk.StepStart{})
+	w.write(chunk.StepEnd{}) // of the superseded writer
+	w.write(chunk.StepStart{})
+	w.write(chunk.Truncated{Removed: []chunk.OrdinalRange{{First: 3, Last: 4}}})
+	for i := range w.log {
+		if w.log[i].Ordinal != 3 {
+			w.log[i].Epoch = 2
+		}
+	}
+	want := since(rowsOf(observe.Config{}, w.log), 5)
+	if diff := cmp.Diff(want, read(observe.Config{}, w.log, 4, false)); diff != "" {
+		t.Error(diff)
 	}
 }
 

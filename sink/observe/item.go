@@ -85,7 +85,8 @@ func (it *item) sign(n uint64) {
 func (s *session) add(kind row.Kind, typ, name, call string) (ref, *item) {
 	e := s.e
 	o := &row.Observation{
-		ID: idOf(s.key, string(kind), e, call), TraceID: s.traceID, Kind: kind, Type: typ, Name: row.Text(name), Status: row.Running, Level: levelDefault,
+		Place: row.Place{Session: row.Text(s.key.ID)},
+		ID:    idOf(s.key, string(kind), e, call), TraceID: s.traceID, Kind: kind, Type: typ, Name: row.Text(name), Status: row.Running, Level: levelDefault,
 		StartTime: e.at, SessionID: row.Text(s.key.Root), AgentType: s.agentType, TurnID: s.turnID, Step: e.step, Depth: s.parent.depth,
 		ParentSession: s.parent.session, ParentCallID: s.parent.call, FirstSeq: int64(e.seq), FirstOrdinal: int64(e.ordinal), LastOrdinal: int64(e.ordinal),
 		Incomplete: s.incomplete, Metadata: e.meta,
@@ -132,6 +133,7 @@ func (f *Folder) emit(it *item) {
 	}
 	o := *it.row
 	o.Place = f.place()
+	o.Session = it.row.Session // the record may be one of another session of the tree
 	if v := it.in; v != nil {
 		o.Input, o.InputBytes = v.json, new(int64(v.size))
 		o.ContentTruncated = v.cut

@@ -74,10 +74,11 @@ const maxMissing = 64
 func (s *session) miss(rec chunk.Record) {
 	loaded := s.loaded
 	s.loaded = s.f.b == nil
-	if !loaded || s.last == 0 || rec.Ordinal <= s.last+1 {
+	last := max(s.last, s.fenced)
+	if !loaded || s.last == 0 || rec.Ordinal <= last+1 {
 		return
 	}
-	s.missing = append(s.missing, chunk.OrdinalRange{First: int64(s.last) + 1, Last: int64(rec.Ordinal) - 1})
+	s.missing = append(s.missing, chunk.OrdinalRange{First: int64(last) + 1, Last: int64(rec.Ordinal) - 1})
 	if len(s.missing) > maxMissing {
 		s.missing[1].First = s.missing[0].First
 		s.missing = s.missing[1:]

@@ -13,11 +13,12 @@ import (
 type session struct {
 	state
 
-	f     *Folder
-	key   chunk.Session
-	last  chunk.Ordinal
-	epoch chunk.Epoch // highest
-	bytes int         // of the state, see account
+	f      *Folder
+	key    chunk.Session
+	last   chunk.Ordinal
+	epoch  chunk.Epoch   // highest
+	fenced chunk.Ordinal // last record of a superseded writer
+	bytes  int           // of the state, see account
 
 	byCall  map[string]ref // the latest call with an id
 	entries []entry

@@ -163,6 +163,31 @@ func TestDeleteOfLostRows(t *testing.T) {
 	}
 }
 
+// TestLastPlaceByAnEarlierClock deletes a session whose last record has an earlier time than the one before, because the stream has got another leader: no row is left.
+func TestLastPlaceByAnEarlierClock(t *testing.T) {
+	s := openDirectory(t, t.TempDir())
+	l := testLog{generation: 1, history: "history1"}
+	b := &row.Batch{Through: l.position(2)}
+	for seq := range int64(2) {
+		b.Events = append(b.Events, row.Event{Place: row.Place{
+			StreamEpoch: "history1", Seq: seq + 1, StoredAt: storedAt(1).Add(-time.Duration(seq) * time.Millisecond), Tenant: "acme", Root: "root-1", Session: "root-1",
+		}})
+	}
+	if _, err := s.Begin(t.Context(), 1); err != nil {
+		t.Fatal(err)
+	}
+	if err := s.Commit(t.Context(), row.Position{}, b); err != nil {
+		t.Fatal(err)
+	}
+	deletion := row.DeletionThrough(sessionsOf(t, s, row.Selection{})[0])
+	if err := s.Delete(t.Context(), []row.Gap{deletion}); err != nil {
+		t.Fatal(err)
+	}
+	if left := sessionsOf(t, s, row.Selection{}); len(left) > 0 {
+		t.Errorf("rows are left at %v", left)
+	}
+}
+
 // TestDeleteFails deletes a session and erases it while each call fails once, with and without its effect.
 func TestDeleteFails(t *testing.T) {
 	for name, kind := range kinds {

@@ -28,7 +28,7 @@ func openLake(t *testing.T, path string) *duckdbtest.DB {
 }
 
 func TestDuckDBReadsEmptyLake(t *testing.T) {
-	path := filepath.Join(t.TempDir(), "lake of 'tests'")
+	path := filepath.Join(t.TempDir(), "100% lake [of] '?*tests'")
 	s := openDirectory(t, path)
 	if _, err := s.Begin(t.Context(), 2); err != nil {
 		t.Fatal(err)

@@ -178,6 +178,37 @@ func TestRestored(t *testing.T) {
 	}
 }
 
+// TestRestoredAfterMerge has a restored log whose earlier batches were merged over its beginning: Before returns the history of the earlier generation all the same, because its rows
+// are lost if the log is restored again to an earlier record.
+func TestRestoredAfterMerge(t *testing.T) {
+	const boundary, end = 28, recordsPerDay + 20
+	c := newClock()
+	s := c.store(newDirectory(t, memoryDir(t)))
+	old, restored := testLog{generation: 1, history: "history1"}, testLog{generation: 2, history: "history2", boundary: boundary}
+	if err := commit(t.Context(), s, old, 7, recordsPerDay+6); err != nil {
+		t.Fatal(err)
+	}
+	at, err := position(t.Context(), s)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := s.Commit(t.Context(), at, restored.batch(boundary, boundary)); err != nil {
+		t.Fatal(err)
+	}
+	for _, b := range []*row.Batch{restored.batch(boundary, recordsPerDay), restored.batch(recordsPerDay, recordsPerDay+9), restored.batch(recordsPerDay+9, end)} {
+		if at, err = position(t.Context(), s); err == nil {
+			err = s.Commit(t.Context(), at, b)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := c.maintain(t.Context(), s, time.Time{}); err != nil {
+		t.Fatal(err)
+	}
+	wantBefore(t, s, restored.position(recordsPerDay), row.Position{Generation: 1, History: "history1"})
+}
+
 // TestErasureOfRestoredRecords is a restored log whose records of a deleted session come after the erasure.
 func TestErasureOfRestoredRecords(t *testing.T) {
 	s := newStore(&faulty{objects: newDirectory(t, memoryDir(t))})

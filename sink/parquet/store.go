@@ -185,7 +185,8 @@ func (s *Store) learn(table string, f footer) {
 	}
 }
 
-// Before implements row.Store. It leaves out batches that a later generation has replaced.
+// Before implements row.Store. It leaves out batches that a later generation has replaced. Of an earlier generation without any other batch, because they were merged, it returns
+// the beginning, so that its history is known.
 func (s *Store) Before(ctx context.Context, at row.Position) (row.Position, bool, error) {
 	all, err := s.files(ctx, tableEvents)
 	if err != nil {
@@ -220,6 +221,9 @@ func (s *Store) Before(ctx context.Context, at row.Position) (row.Position, bool
 			f, err := footerOf(ctx, s.objects, files[0].String())
 			if err != nil {
 				return row.Position{}, false, err
+			}
+			if g < at.Generation {
+				return row.Position{Partition: at.Partition, Generation: g, History: f.through.History}, true, nil
 			}
 			limit = min(limit, f.boundary+1)
 		}

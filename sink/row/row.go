@@ -211,8 +211,11 @@ func DeletionThrough(through Place) Gap {
 	return Gap{Place: through, Reason: Deleted, ToSeq: &through.Seq}
 }
 
-// IsAfter reports whether the record of p was stored after that of q.
+// IsAfter reports whether the record of p was stored after that of q. In one history the sequence decides: the next leader of the stream may have an earlier clock.
 func (p *Place) IsAfter(q *Place) bool {
+	if p.StreamEpoch == q.StreamEpoch && p.Partition == q.Partition {
+		return p.Seq > q.Seq
+	}
 	return p.StoredAt.After(q.StoredAt) || p.StoredAt.Equal(q.StoredAt) && p.Seq > q.Seq
 }
 

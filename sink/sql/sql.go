@@ -27,8 +27,11 @@ var reports string
 
 // DuckDB returns the statements that define the tables and views over the Parquet files of a lake. The lake is an absolute path or a URL that DuckDB can read.
 func DuckDB(lake string) string {
-	return strings.Join([]string{strings.ReplaceAll(duckDB, "{lake}", strings.ReplaceAll(lake, "'", "''")), currentDuckDB, sessions, reports}, "\n")
+	return strings.Join([]string{strings.ReplaceAll(duckDB, "{lake}", inPattern.Replace(lake)), currentDuckDB, sessions, reports}, "\n")
 }
+
+// inPattern writes a name into a pattern of names in a text of SQL.
+var inPattern = strings.NewReplacer("'", "''", "[", "[[]", "*", "[*]", "?", "[?]")
 
 // Postgres returns the statements that define the views. The tables have to exist in the first schema of the search path. The statements contain no view sessions,
 // which is a table in Postgres.
