@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 
 	"github.com/tailrace/tailrace/sink/row"
@@ -153,4 +154,25 @@ func TestLock(t *testing.T) {
 		t.Fatal(err)
 	}
 	wantStored(t.Context(), t, second.objects, log1, 40)
+}
+
+// TestTenant refuses a lake that has the rows of another tenant, or of all: what it had skipped would be missing without a gap.
+func TestTenant(t *testing.T) {
+	for kind, open := range kinds {
+		o := open(t)
+		for _, step := range []struct {
+			tenant  string
+			refused bool
+		}{{"acme", false}, {"acme", false}, {"", true}, {"other", true}, {"acme", false}} {
+			s := newStore(o)
+			s.Tenant = step.tenant
+			_, err := s.Begin(t.Context(), 1)
+			if refused := err != nil && strings.Contains(err.Error(), "another store"); refused != step.refused || err != nil && !refused {
+				t.Errorf("%s, tenant %q: %v", kind, step.tenant, err)
+			}
+			if err := s.Close(); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
 }

@@ -1,8 +1,10 @@
 package parquet
 
 import (
+	"bytes"
 	"context"
 	"crypto/rand"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"sync"
@@ -12,11 +14,17 @@ import (
 	"github.com/tailrace/tailrace/sink/sql"
 )
 
+// tenantName names the object with the tenant, as JSON.
+const tenantName = "tenant.json"
+
 // viewsName names the object with the statements of DuckDB.
 const viewsName = "views.sql"
 
 // Store is a lake. It implements row.Store.
 type Store struct {
+	// Tenant is the tenant whose rows the lake has, empty for all. It is set before Begin, which refuses a lake of another one: its rows before the position would be missing.
+	Tenant string
+
 	objects objects
 	writer  string
 	now     func() time.Time // by the clock of the system, which counts while the process is suspended
@@ -119,6 +127,9 @@ func (s *Store) prepare(ctx context.Context) error {
 	if err := s.objects.begin(ctx); err != nil {
 		return fmt.Errorf("lake: %w", err)
 	}
+	if err := s.checkTenant(ctx); err != nil {
+		return err
+	}
 	events, err1 := encode[row.Event](footer{}, nil)
 	observations, err2 := encode[row.Observation](footer{}, nil)
 	gaps, err3 := encode[row.Gap](footer{}, nil)
@@ -141,6 +152,22 @@ func (s *Store) prepare(ctx context.Context) error {
 		}
 	}
 	return nil
+}
+
+// checkTenant stores the tenant in a lake that has none.
+func (s *Store) checkTenant(ctx context.Context) error {
+	data, err := json.Marshal(s.Tenant)
+	if err != nil {
+		return err
+	}
+	if err := s.objects.create(ctx, tenantName, data); !errors.Is(err, errExists) {
+		return err
+	}
+	stored, _, err := read(ctx, s.objects, tenantName)
+	if err == nil && !bytes.Equal(stored, data) {
+		err = fmt.Errorf("the lake has the rows of tenant %s, and this sink is one of tenant %s (\"\" means all tenants): it needs another store", stored, data)
+	}
+	return err
 }
 
 // files returns the files of a table, sorted.

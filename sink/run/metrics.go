@@ -168,8 +168,8 @@ func (p *partition) lag(ctx context.Context) (behind uint64, age time.Duration, 
 	p.mu.Lock()
 	at := p.position
 	p.mu.Unlock()
-	if at.Generation == 0 {
-		return 0, 0, errors.New("the store has not said where it is")
+	if at.Generation == 0 { // the store has not said where it is: the lag is as long at least
+		return 0, time.Since(p.sink.started), nil
 	}
 	tip, err := p.sink.trees.Tip(ctx, p.number)
 	if err != nil || tip.Seq <= at.Seq {

@@ -62,8 +62,10 @@ type Sink struct {
 	client    *jsclient.Client // compares positions with the log
 	snapshots *jssnapshots.Store
 	stored    atomic.Uint64 // batches
+	started   time.Time     // Run
 	begun     time.Time     // the last attempt to copy
 	later     time.Duration // is added to the time of the server in tests
+	giveUp    time.Duration // after which a job that stores nothing ends
 }
 
 // New returns a Sink. It calls neither the server nor the store.
@@ -71,7 +73,7 @@ func New(js jetstream.JetStream, cfg Config) (*Sink, error) {
 	cfg.Every, cfg.Bytes = cmp.Or(cfg.Every, time.Second), cmp.Or(cfg.Bytes, 8<<20)
 	cfg.Log = cmp.Or(cfg.Log, slog.New(slog.DiscardHandler))
 	cfg.Metrics = cmp.Or(cfg.Metrics, &Metrics{})
-	s := &Sink{cfg: cfg, client: jsclient.New(js)}
+	s := &Sink{cfg: cfg, client: jsclient.New(js), giveUp: time.Minute}
 	for p := range cfg.Layout.PartitionCount() {
 		s.parts = append(s.parts, &partition{sink: s, number: p})
 	}
@@ -92,10 +94,15 @@ const (
 	maxRetry = 30 * time.Second
 )
 
-// Run copies until ctx ends, or with NoFollow until the end of the log. A store or a server that fails is tried again without end; the log keeps the records. The
-// error is nil, or names what no retry can repair: a wrong configuration.
+// silent is the time after which a wait for the store is logged.
+const silent = 2 * time.Second
+
+// Run copies until ctx ends, or with NoFollow until the end of the log. A store or a server that fails is tried again without end, and with NoFollow for a minute; the log keeps
+// the records. The error is nil, or names what no retry has repaired.
 func (s *Sink) Run(ctx context.Context) error {
 	defer s.close()
+	s.started = time.Now()
+	progress := s.started
 	delays := wait.Backoff{First: minRetry, Max: maxRetry, Jitter: true}
 	for failed := 1; ; failed++ {
 		before := s.stored.Load()
@@ -113,7 +120,10 @@ func (s *Sink) Run(ctx context.Context) error {
 			s.lagOnce(ctx) // it rises while the store is away
 		}
 		if s.stored.Load() > before {
-			failed = 1
+			failed, progress = 1, time.Now()
+		}
+		if s.cfg.NoFollow && time.Since(progress) > s.giveUp {
+			return err
 		}
 		if err := wait.Sleep(ctx, delays.Delay(failed)); err != nil {
 			return nil
@@ -128,12 +138,14 @@ func (s *Sink) close() {
 }
 
 // errPermanent is an error that no retry can repair.
-var errPermanent = errors.New("permanent")
+var errPermanent = errors.New("wrong setting")
 
 // copy copies from the positions of the store on.
 func (s *Sink) copy(ctx context.Context) error {
 	s.begun = time.Now()
+	waits := time.AfterFunc(silent, func() { s.cfg.Log.Info("waiting for the store: another process may be storing records") })
 	positions, err := s.cfg.Store.Begin(ctx, len(s.parts))
+	waits.Stop()
 	if err != nil {
 		if ctx.Err() == nil {
 			s.cfg.Metrics.failed()

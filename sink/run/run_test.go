@@ -2,6 +2,7 @@ package run
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"testing"
@@ -171,6 +172,32 @@ func TestRecordThatCannotBeFolded(t *testing.T) {
 	last := store.rows[len(store.rows)-1]
 	if last.Root != good.Root || last.Kind != row.Run || last.Status != row.Completed || len(store.events) != 6 {
 		t.Errorf("%d events, the last row is %+v", len(store.events), last)
+	}
+}
+
+// away is a store that is never there.
+type away struct{ memory }
+
+func (*away) Begin(context.Context, int) ([]row.Position, error) { return nil, errStore }
+
+// A job whose store is away ends with the error of the store; a sink that follows has a lag from its start on.
+func TestStoreThatIsAway(t *testing.T) {
+	js := streamtest.Start(t).JetStream(t)
+	reg := prometheus.NewRegistry()
+	metrics, err := NewMetrics(reg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	sink, err := New(js, Config{Store: &away{}, NoFollow: true, Metrics: metrics})
+	if err != nil {
+		t.Fatal(err)
+	}
+	sink.giveUp = 100 * time.Millisecond
+	if err := sink.Run(t.Context()); !errors.Is(err, errStore) {
+		t.Errorf("the job ended with %v", err)
+	}
+	if lag := sample(t, reg, "tailrace_sink_lag_seconds", "0"); lag <= 0 {
+		t.Errorf("the lag is %v s", lag)
 	}
 }
 

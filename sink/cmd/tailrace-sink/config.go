@@ -102,7 +102,11 @@ func load(args []string, add func(*flag.FlagSet)) (cfg config, rest []string, er
 	}
 	err = envconfig.Process("", &cfg)
 	if parse, ok := errors.AsType[*envconfig.ParseError](err); ok { // its own text has the value, which may be a secret
-		err = fmt.Errorf("%s: want a value of the type %s", parse.KeyName, parse.TypeName)
+		want := "a value of the type " + parse.TypeName
+		if parse.TypeName == "time.Duration" {
+			want = "a duration, such as 90s or 168h"
+		}
+		err = fmt.Errorf("%s: want %s", parse.KeyName, want)
 	}
 	cfg = cfg.withDefaults()
 	if err == nil {
@@ -113,6 +117,8 @@ func load(args []string, add func(*flag.FlagSet)) (cfg config, rest []string, er
 
 func (c config) validate() error {
 	switch {
+	case c.To == "":
+		return errors.New("to is empty, want a store or a receiver")
 	case c.From != "start" && c.From != "now":
 		return fmt.Errorf("from is %q, want start or now", c.From)
 	case c.LogFormat != "text" && c.LogFormat != "json":

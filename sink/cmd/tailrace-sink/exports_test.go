@@ -107,7 +107,9 @@ func TestWrongSettingsOfExports(t *testing.T) {
 		"--to=otlp+https://example.com --view=unknown":                                    "view is",
 		"--to=otlp+https://example.com --give-up=-1s":                                     "give-up",
 		"--to=otlp+https://example.com --dead-letters=/dev/null/x":                        "dead letters",
-		"--to=ftp://example.com":                                                          "to is",
+		"--to=":                  "to is empty",
+		"--every=10 --to=lake":   "want a duration, such as",
+		"--to=ftp://example.com": "to is",
 	} {
 		t.Run(args, func(t *testing.T) {
 			restore(t)

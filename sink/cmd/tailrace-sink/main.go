@@ -81,7 +81,7 @@ func command(ctx context.Context, args []string, out, errs io.Writer) error {
 	case err != nil:
 		return usageOf(err)
 	case len(rest) > 0:
-		return usageError{fmt.Errorf("unknown command %q", rest[0])}
+		return usageError{fmt.Errorf("unknown command %q; a command is before the flags", rest[0])}
 	}
 	if cfg.receiver() != "" {
 		return cfg.export(ctx, cfg.logger(errs))

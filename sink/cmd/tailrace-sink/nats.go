@@ -58,6 +58,9 @@ func (c config) connect(log *slog.Logger) (*nats.Conn, jetstream.JetStream, erro
 	if err != nil {
 		return nil, nil, err
 	}
+	if !nc.IsConnected() {
+		log.Warn("the NATS server is not reachable, trying again", slog.Any("servers", redacted(nc.Servers())), slog.Any("error", nc.LastError()))
+	}
 	js, err := jetstream.NewWithDomain(nc, domain, jetstream.WithDefaultTimeout(5*time.Second))
 	if domain == "" {
 		js, err = jetstream.New(nc, jetstream.WithDefaultTimeout(5*time.Second))
@@ -100,6 +103,13 @@ func withoutPassword(text string) string {
 	}
 	at.RawQuery = ""
 	return at.Redacted()
+}
+
+func redacted(urls []string) (out []string) {
+	for _, u := range urls {
+		out = append(out, withoutPassword(u))
+	}
+	return out
 }
 
 // layout returns the names of the log, whose partitions it counts on the server. It waits until the streams are there.

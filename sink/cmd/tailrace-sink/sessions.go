@@ -7,6 +7,7 @@ import (
 	"flag"
 	"fmt"
 	"io"
+	"slices"
 
 	"github.com/tailrace/tailrace/sink/row"
 	"github.com/tailrace/tailrace/sink/run"
@@ -37,7 +38,7 @@ func erase(ctx context.Context, args []string, out, errs io.Writer) error {
 	case of.deleted && (of.root != "" || of.session != ""):
 		return usageError{errors.New("deleted is set with root or session, want one of them")}
 	case !of.deleted && (cfg.Tenant == "" || of.root == ""):
-		return usageError{errors.New("want tenant and root of the session, or deleted")}
+		return usageError{errors.New("want --tenant and --root of the session, or --deleted")}
 	}
 	if !of.deleted {
 		s := row.SessionOf(cfg.Tenant, of.root, of.session)
@@ -130,5 +131,20 @@ func (c config) withSink(ctx context.Context, errs io.Writer, do func(*run.Sink)
 	if err != nil {
 		return usageError{err}
 	}
+	if err := c.hasPosition(ctx, st, layout.Partitions); err != nil {
+		return err
+	}
 	return do(sink)
+}
+
+// hasPosition returns an error for a store that no sink has written: it is probably another one than the user means.
+func (c config) hasPosition(ctx context.Context, st row.Store, partitions int) error {
+	positions, err := st.Positions(ctx, partitions)
+	if err != nil {
+		return err
+	}
+	if !slices.ContainsFunc(positions, func(p row.Position) bool { return p.Generation > 0 }) {
+		return fmt.Errorf("no sink has stored records in %s", withoutPassword(c.To))
+	}
+	return nil
 }

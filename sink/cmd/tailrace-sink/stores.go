@@ -86,6 +86,7 @@ func (c config) openLake(lake *parquet.Store, err error) (*store, error) {
 	if err != nil {
 		return nil, err
 	}
+	lake.Tenant = c.Tenant
 	upkeep := func(ctx context.Context) error {
 		var olderThan time.Time
 		if c.Keep > 0 {
