@@ -178,8 +178,8 @@ func TestRestored(t *testing.T) {
 	}
 }
 
-// TestRestoredAfterMerge has a restored log whose earlier batches were merged over its beginning: Before returns the history of the earlier generation all the same, because its rows
-// are lost if the log is restored again to an earlier record.
+// TestRestoredAfterMerge has a restored log whose earlier batches were merged over its beginning: Before returns the history
+// of the earlier generation all the same, because its rows are lost if the log is restored again to an earlier record.
 func TestRestoredAfterMerge(t *testing.T) {
 	const boundary, end = 28, recordsPerDay + 20
 	c := newClock()

@@ -212,8 +212,8 @@ func (s *Store) learn(table string, f footer) {
 	}
 }
 
-// Before implements row.Store. It leaves out batches that a later generation has replaced. Of an earlier generation without any other batch, because they were merged, it returns
-// the beginning, so that its history is known.
+// Before implements row.Store. It leaves out batches that a later generation has replaced. Of an earlier generation
+// whose batches were merged it returns the beginning, so that its history is known.
 func (s *Store) Before(ctx context.Context, at row.Position) (row.Position, bool, error) {
 	all, err := s.files(ctx, tableEvents)
 	if err != nil {

@@ -76,7 +76,7 @@ func (s *Store) positions(ctx context.Context, tx pgx.Tx, partitions int) ([]row
 	return pgx.CollectRows(rows, scanPosition)
 }
 
-// Before returns the position of the newest commit of a partition before at, and false if there is none. Of the commits before the last 4,096 it knows each 64th, of
+// Before returns the position of the newest commit of a partition before at, and false if there is none. Of the commits of a generation before the last 4,096 it knows each 64th, of
 // those before the last 262,144 each 4,096th.
 func (s *Store) Before(ctx context.Context, at row.Position) (row.Position, bool, error) {
 	ctx, cancel := s.call(ctx)

@@ -43,9 +43,9 @@ func (s *Store) Commit(ctx context.Context, after row.Position, b *row.Batch) er
 	return nil
 }
 
-// logPosition adds a commit to positions_log, and removes older ones as Before documents it.
+// logPosition adds a commit to positions_log, and removes older ones of its generation as Before documents it: Before names each generation.
 const logPosition = `WITH removed AS (DELETE FROM tailrace.positions_log WHERE name = $1 AND partition = $2
-	AND (number = $8::bigint - 4096 AND number % 64 <> 0 OR number = $8::bigint - 262144 AND number % 4096 <> 0))
+	AND generation = $3 AND (number = $8::bigint - 4096 AND number % 64 <> 0 OR number = $8::bigint - 262144 AND number % 4096 <> 0))
 	INSERT INTO tailrace.positions_log (name, partition, generation, history, seq, anchor, stored_at, number) VALUES ($1, $2, $3, $4, $5, $6, $7, $8)`
 
 // advance moves the position. It is the fence: a second writer waits for the lock of the row, and then finds another position.

@@ -148,3 +148,30 @@ func TestDeleteBesideCommits(t *testing.T) {
 		t.Errorf("%d rows are left", n)
 	}
 }
+
+// TestBeforeNamesGenerations finds an earlier generation of few commits after very many of the next one.
+func TestBeforeNamesGenerations(t *testing.T) {
+	url := pgtest.Database(t)
+	s, conn := openStore(t, url), connect(t, url)
+	at := begin(t, s)
+	for n, through := range []row.Position{positionAt(1), positionAt(2), positionAt(3)} {
+		if n > 0 {
+			through.Generation, through.History = 2, "history2"
+		}
+		if n == 2 {
+			if _, err := conn.Exec(t.Context(), `UPDATE tailrace.positions SET commits = 4096`); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if err := s.Commit(t.Context(), at, &row.Batch{Through: through}); err != nil {
+			t.Fatal(err)
+		}
+		at = through
+	}
+	at.Seq = 1
+	before, found, err := s.Before(t.Context(), at)
+	if err != nil || !found {
+		t.Fatal("no earlier position: ", err)
+	}
+	compare(t, "position", positionAt(1), before)
+}

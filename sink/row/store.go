@@ -48,8 +48,8 @@ type Store interface {
 	// log has lost; its position may be before that of the generation before.
 	Commit(ctx context.Context, after Position, b *Batch) error
 
-	// Before returns the position of the newest batch of a partition before at, and false if there is none. It names each earlier generation: of one whose batches are not known, it
-	// returns a position without sequence and anchor.
+	// Before returns the position of the newest batch of a partition before at, and false if there is none. It names each earlier
+	// generation: of one whose batches are not known, it returns a position without sequence and anchor.
 	Before(ctx context.Context, at Position) (Position, bool, error)
 
 	// Positions returns what Begin returns, without waiting for other processes. A position may be older than the stored one; it may not be written after.
