@@ -212,8 +212,8 @@ func (s *Store) learn(table string, f footer) {
 	}
 }
 
-// Before implements row.Store. It leaves out batches that a later generation has replaced. Of an earlier generation
-// whose batches were merged it returns the beginning, so that its history is known.
+// Before implements row.Store. It leaves out batches that a later generation has replaced. Of an earlier generation whose batches were merged it returns the beginning, so that its
+// history is known.
 func (s *Store) Before(ctx context.Context, at row.Position) (row.Position, bool, error) {
 	all, err := s.files(ctx, tableEvents)
 	if err != nil {
@@ -227,35 +227,41 @@ func (s *Store) Before(ctx context.Context, at row.Position) (row.Position, bool
 				files = append(files, f)
 			}
 		}
-		for len(files) > 1 && files[len(files)-1].first > limit {
-			files = files[:len(files)-1]
+		if len(files) == 0 {
+			continue
 		}
-		// A file before this one may have been merged into a longer one.
-		var found row.Position
-		for i := len(files) - 1; i >= 0 && (found.Generation == 0 || files[i].first > uint64(found.Seq)); i-- {
-			f, err := footerOf(ctx, s.objects, files[i].String())
-			if err != nil {
-				return row.Position{}, false, err
-			}
-			if uint64(f.through.Seq) < limit && f.through.Seq >= found.Seq {
-				found = f.through
-			}
+		found, err := s.lastEnd(ctx, files, limit)
+		if err != nil || found.Generation > 0 {
+			return found, err == nil, err
 		}
-		if found.Generation > 0 {
-			return found, true, nil
+		f, err := footerOf(ctx, s.objects, files[0].String())
+		switch {
+		case err != nil:
+			return row.Position{}, false, err
+		case g < at.Generation:
+			return row.Position{Partition: at.Partition, Generation: g, History: f.through.History}, true, nil
 		}
-		if len(files) > 0 {
-			f, err := footerOf(ctx, s.objects, files[0].String())
-			if err != nil {
-				return row.Position{}, false, err
-			}
-			if g < at.Generation {
-				return row.Position{Partition: at.Partition, Generation: g, History: f.through.History}, true, nil
-			}
-			limit = min(limit, f.boundary+1)
-		}
+		limit = min(limit, f.boundary+1)
 	}
 	return row.Position{}, false, nil
+}
+
+// lastEnd returns the last end of a file that is below limit, zero without one.
+func (s *Store) lastEnd(ctx context.Context, files []file, limit uint64) (found row.Position, err error) {
+	for len(files) > 1 && files[len(files)-1].first > limit {
+		files = files[:len(files)-1]
+	}
+	// A file before this one may have been merged into a longer one.
+	for i := len(files) - 1; i >= 0 && (found.Generation == 0 || files[i].first > uint64(found.Seq)); i-- {
+		f, err := footerOf(ctx, s.objects, files[i].String())
+		if err != nil {
+			return row.Position{}, err
+		}
+		if uint64(f.through.Seq) < limit && f.through.Seq >= found.Seq {
+			found = f.through
+		}
+	}
+	return found, nil
 }
 
 // Close implements row.Store. It waits for Maintain. Begin opens the lake again.
