@@ -165,7 +165,7 @@ func (s *Store) checkTenant(ctx context.Context) error {
 	}
 	stored, _, err := read(ctx, s.objects, tenantName)
 	if err == nil && !bytes.Equal(stored, data) {
-		err = fmt.Errorf("the lake has the rows of tenant %s, and this sink is one of tenant %s (\"\" means all tenants): it needs another store", stored, data)
+		err = fmt.Errorf("%w: the lake is one of tenant %s, the sink of %s (\"\" means all tenants): it needs another store", row.ErrOtherTenant, stored, data)
 	}
 	return err
 }

@@ -56,7 +56,7 @@ func (s *Store) register(ctx context.Context, tx pgx.Tx, partitions int) error {
 	err := tx.QueryRow(ctx, `SELECT name, tenant FROM tailrace.positions
 		WHERE name <> $1 AND (tenant = $2 OR tenant = '' OR $2 = '') OR name = $1 AND tenant <> $2 LIMIT 1`, s.cfg.Name, s.cfg.Tenant).Scan(&name, &tenant)
 	if err == nil {
-		return fmt.Errorf("sink %q stores tenant %q in this database, sink %q cannot store tenant %q (\"\" means all tenants)", name, tenant, s.cfg.Name, s.cfg.Tenant)
+		return fmt.Errorf("%w: sink %q stores tenant %q in this database, sink %q cannot store tenant %q (\"\" means all tenants)", row.ErrOtherTenant, name, tenant, s.cfg.Name, s.cfg.Tenant)
 	}
 	if !errors.Is(err, pgx.ErrNoRows) {
 		return err

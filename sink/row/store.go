@@ -35,6 +35,9 @@ type Batch struct {
 // ErrConflict is returned by Store.Commit if the stored position is not the one that the batch continues from: another process has stored more.
 var ErrConflict = errors.New("another process has stored records after this position")
 
+// ErrOtherTenant is returned by Store.Begin if the store has the rows of another tenant than the sink: those of its own before the position would be missing. No retry repairs it.
+var ErrOtherTenant = errors.New("the store has the rows of another tenant")
+
 // Store keeps rows and, with them, the position in each partition up to which they are complete. Its methods may be called concurrently for different partitions.
 //
 // The rows of the records between two positions are a function of the log, so two writers at one position write equal rows, and a repeated batch has the same rows as the

@@ -110,7 +110,7 @@ func (s *Sink) Run(ctx context.Context) error {
 		switch {
 		case ctx.Err() != nil, err == nil:
 			return nil
-		case errors.Is(err, errPermanent):
+		case errors.Is(err, errPermanent), errors.Is(err, row.ErrOtherTenant):
 			return err
 		case errors.Is(err, row.ErrConflict):
 			s.cfg.Log.Warn("another process stores records", slog.Any("error", err))

@@ -175,10 +175,14 @@ func TestRecordThatCannotBeFolded(t *testing.T) {
 	}
 }
 
-// away is a store that is never there.
-type away struct{ memory }
+// away is a store that never begins.
+type away struct {
+	memory
 
-func (*away) Begin(context.Context, int) ([]row.Position, error) { return nil, errStore }
+	err error
+}
+
+func (a *away) Begin(context.Context, int) ([]row.Position, error) { return nil, a.err }
 
 // A job whose store is away ends with the error of the store; a sink that follows has a lag from its start on.
 func TestStoreThatIsAway(t *testing.T) {
@@ -188,7 +192,7 @@ func TestStoreThatIsAway(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	sink, err := New(js, Config{Store: &away{}, NoFollow: true, Metrics: metrics})
+	sink, err := New(js, Config{Store: &away{err: errStore}, NoFollow: true, Metrics: metrics})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -198,6 +202,12 @@ func TestStoreThatIsAway(t *testing.T) {
 	}
 	if lag := sample(t, reg, "tailrace_sink_lag_seconds", "0"); lag <= 0 {
 		t.Errorf("the lag is %v s", lag)
+	}
+	if sink, err = New(js, Config{Store: &away{err: row.ErrOtherTenant}}); err != nil {
+		t.Fatal(err)
+	}
+	if err := sink.Run(t.Context()); !errors.Is(err, row.ErrOtherTenant) {
+		t.Errorf("a sink of another tenant ended with %v", err)
 	}
 }
 
