@@ -494,6 +494,7 @@ func TestPartitions(t *testing.T) {
 		if _, err := h.Subscribe(t.Context(), hub.Request{Session: chunk.RootSession("t", "unknown")}); err == nil {
 			t.Error("subscribed to an unknown session")
 		}
+		synctest.Wait() // all streams are reached, and all feeds are attached
 		parts[1].FailWith(errDown)
 		synctest.Wait()
 		if err := h.Ready(); !errors.Is(err, errDown) || !strings.Contains(err.Error(), "partition 1") {
