@@ -4,6 +4,7 @@ import (
 	"context"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/nats-io/nats.go/jetstream"
 
@@ -46,10 +47,12 @@ func TestCluster(t *testing.T) {
 	natstest.Eventually(t, "Ensure with all back", func(ctx context.Context) error { return Ensure(ctx, js, cfg) })
 }
 
-// A cluster that is smaller than the number of replicas.
+// A cluster that is smaller than the number of replicas: Ensure waits for the others, and then reports the servers, not the time.
 func TestTooSmallACluster(t *testing.T) {
 	js := natstest.StartCluster(t, 2).JetStream(t)
-	wantSentence(t, Ensure(t.Context(), js, Config{Replicas: 3}),
+	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Second)
+	defer cancel()
+	wantSentence(t, Ensure(ctx, js, Config{Replicas: 3}),
 		"create stream TR_CHUNKS_0: the cluster has too few servers with JetStream and storage for the replicas: start the missing ones, or set Replicas to 1")
 }
 

@@ -46,12 +46,17 @@ func checkServer(ctx context.Context, js jetstream.JetStream, cfg Config) error 
 	return nil
 }
 
+// codeOf returns the code of an error of JetStream, 0 for another error.
+func codeOf(err error) jetstream.ErrorCode {
+	if api, ok := errors.AsType[*jetstream.APIError](err); ok {
+		return api.ErrorCode
+	}
+	return 0
+}
+
 // explain adds the object and the remedy to an error of JetStream.
 func explain(js jetstream.JetStream, doing string, err error) error {
-	var code jetstream.ErrorCode
-	if api, ok := errors.AsType[*jetstream.APIError](err); ok {
-		code = api.ErrorCode
-	}
+	code := codeOf(err)
 	url := js.Conn().ConnectedUrlRedacted()
 	switch {
 	case errors.Is(err, jetstream.ErrJetStreamNotEnabledForAccount):
