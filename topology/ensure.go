@@ -205,26 +205,16 @@ const retryTimeout = 20 * time.Second
 // errCreating reports a stream that another program is creating.
 var errCreating = errors.New("another program is creating the stream")
 
-// withRetry repeats a request that gets no response, or that finds too few servers. A stream that another program is just creating on a cluster has no leader for
-// some seconds, and without a leader no request about it gets a response. The servers of a cluster that has just started replace some of their routes, and the
-// leader counts a server without a route as missing. Every other error is returned immediately, so that it is reported with its remedy.
+// withRetry repeats a request that gets no response: a stream that another program is just creating has no leader for some seconds. It repeats one that finds too
+// few servers: those of a cluster that has just started replace routes, and one without a route counts as missing. Other errors are returned immediately.
 func withRetry(ctx context.Context, ask func(context.Context) (jetstream.Stream, error)) (jetstream.Stream, error) {
-	var tooFew error // that the cluster has too few servers
 	policy := jsclient.Policy{For: retryTimeout, Final: func(err error) bool {
-		if codeOf(err) == codeNoPeers {
-			tooFew = err
-			return false
-		}
-		return !errors.Is(err, context.DeadlineExceeded) && !errors.Is(err, errCreating)
+		return !errors.Is(err, context.DeadlineExceeded) && !errors.Is(err, errCreating) && !errors.Is(err, &jetstream.APIError{ErrorCode: codeNoPeers})
 	}}
 	if deadline, ok := ctx.Deadline(); ok {
 		policy.For = time.Until(deadline)
 	}
-	stream, err := jsclient.Retry(ctx, policy, ask)
-	if errors.Is(err, context.DeadlineExceeded) && tooFew != nil {
-		err = tooFew // more than that there was no time left
-	}
-	return stream, err
+	return jsclient.Retry(ctx, policy, ask)
 }
 
 // conflictingStreams returns streams that take subjects of the layout and do not belong to it: streams of a larger number of partitions, or of another

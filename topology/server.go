@@ -46,29 +46,24 @@ func checkServer(ctx context.Context, js jetstream.JetStream, cfg Config) error 
 	return nil
 }
 
-// codeOf returns the code of an error of JetStream, 0 for another error.
-func codeOf(err error) jetstream.ErrorCode {
-	if api, ok := errors.AsType[*jetstream.APIError](err); ok {
-		return api.ErrorCode
-	}
-	return 0
-}
-
 // explain adds the object and the remedy to an error of JetStream.
 func explain(js jetstream.JetStream, doing string, err error) error {
-	code := codeOf(err)
+	var code jetstream.ErrorCode
+	if api, ok := errors.AsType[*jetstream.APIError](err); ok {
+		code = api.ErrorCode
+	}
 	url := js.Conn().ConnectedUrlRedacted()
 	switch {
 	case errors.Is(err, jetstream.ErrJetStreamNotEnabledForAccount):
 		return fmt.Errorf("JetStream is not enabled for this account at %s: enable it for the account (jetstream: enabled), or use other credentials: %w", url, err)
 	case errors.Is(err, jetstream.ErrJetStreamNotEnabled), errors.Is(err, nats.ErrNoResponders):
 		return fmt.Errorf("nats-server at %s has no JetStream: start it with -js, or enable jetstream in its configuration: %w", url, err)
+	case code == codeNoPeers:
+		return fmt.Errorf("%s: the cluster has too few servers with JetStream and storage for the replicas: start the missing ones, or set Replicas to 1: %w", doing, err)
 	case errors.Is(err, context.DeadlineExceeded), errors.Is(err, nats.ErrTimeout):
 		return fmt.Errorf("%s: no response from JetStream at %s: either it has no leader, or this user may not publish to $JS.API.>: %w", doing, url, err)
 	case code == codeReplicasOnSingle:
 		return fmt.Errorf("%s: nats-server at %s is a single server: set Replicas to 1, or connect to a cluster of three: %w", doing, url, err)
-	case code == codeNoPeers:
-		return fmt.Errorf("%s: the cluster has too few servers with JetStream and storage for the replicas: start the missing ones, or set Replicas to 1: %w", doing, err)
 	case code == codeSubjectOverlap:
 		return fmt.Errorf("%s: another stream of this account already listens on its subjects: remove that one, or choose another Layout.Prefix: %w", doing, err)
 	case code == codeInsufficient, code == codeMemoryExceeded, code == codeStorageExceeded:

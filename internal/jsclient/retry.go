@@ -1,6 +1,7 @@
 package jsclient
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"time"
@@ -12,14 +13,12 @@ import (
 
 // Policy says how long and how often Retry asks. The zero Policy retries until the context ends.
 type Policy struct {
-	// For is the retry budget. 0 means: until the context ends.
-	For time.Duration
+	For time.Duration // retry budget; 0: until the context ends
 
 	// Backoff shapes the delays between attempts. Defaults to DefaultBackoff, 50 ms to 1 s.
 	Backoff wait.Backoff
 
-	// Final reports whether a repeated request would return the same error. Defaults to the function Final.
-	Final func(error) bool
+	Final func(error) bool // whether a repeated request would return the same error; default: the function Final
 
 	// Conn, if not nil, is the connection of the requests: while it is disconnected, Retry waits and does not ask. Otherwise a request waits in the
 	// buffer of the client, and the server carries it out after the reconnect, when its response is not awaited any more.
@@ -39,14 +38,16 @@ func Retry[T any](ctx context.Context, p Policy, ask func(context.Context) (T, e
 		trying, cancel = context.WithTimeout(ctx, p.For)
 	}
 	defer cancel()
-	if p.Backoff == (wait.Backoff{}) {
-		p.Backoff = DefaultBackoff
-	}
+	p.Backoff = cmp.Or(p.Backoff, DefaultBackoff)
 	if p.Final == nil {
 		p.Final = Final
 	}
-	for n := 1; ; n++ {
+	for n, last := 1, error(nil); ; n++ {
 		v, err := once(trying, p, ask)
+		if err != nil && trying.Err() != nil && last != nil {
+			err = last // that an attempt had no time left says less
+		}
+		last = err
 		switch {
 		case err == nil || p.Final(err):
 			return v, err
@@ -80,8 +81,7 @@ func connected(nc *nats.Conn) error {
 	return nats.ErrDisconnected
 }
 
-// attemptTimeout returns the timeout of one attempt: short, because a request may be lost, but a fifth of a long budget, because a server can be so slow
-// that it takes seconds for every response.
+// attemptTimeout returns the timeout of one attempt: short, because a request may be lost, but a fifth of a long budget, for a server that takes seconds.
 func attemptTimeout(budget time.Duration) time.Duration { return max(minAttemptTimeout, budget/5) }
 
 // LastRetry is Last with retries.
