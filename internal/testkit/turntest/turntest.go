@@ -29,6 +29,10 @@ type Config struct {
 	Crashes   bool // workers crash: others take over and remove the unfinished step
 	Reuse     bool // the model uses ids of calls again
 	Plain     bool // text without lone surrogates, and arguments that stream as they are, mostly
+
+	// Wide adds what workers write rarely or never: members of parts, events of other dialects, types of later builds, records that are malformed, repeated, of a
+	// fenced writer or missing, outcomes of calls that never began or are of an earlier turn, rollbacks, records in any order after the end of a run.
+	Wide bool
 }
 
 // IsClientTool reports whether the client runs a tool of the logs.
@@ -67,6 +71,8 @@ type generator struct {
 	asked []question
 	value *rapid.Generator[chunk.Value]
 	text  *rapid.Generator[string]
+
+	children []string // sessions of sub-agents
 }
 
 // question is a call that waits for the client.
@@ -83,6 +89,9 @@ func (g *generator) write(body chunk.Body) { g.writeAs(Session.ID, body) }
 // writeAs writes a record of a session.
 func (g *generator) writeAs(agent string, body chunk.Body) {
 	c := chunk.Chunk{AgentID: agent, AgentType: "planner", Timestamp: 1, Step: g.step, Body: body}
+	if g.Wide {
+		g.widen(&c)
+	}
 	data, err := c.AppendJSON(nil)
 	if err != nil {
 		g.Fatalf("%T: %v", body, err)
@@ -96,6 +105,9 @@ func (g *generator) writeAs(agent string, body chunk.Body) {
 	g.log = append(g.log, chunk.Record{
 		Seq: g.seq, Session: s, Epoch: g.epoch, Ordinal: g.last[agent], Type: body.Type(), StoredAt: time.UnixMilli(int64(g.seq)), Data: data,
 	})
+	if g.Wide {
+		g.disturb(agent)
+	}
 }
 
 func (g *generator) start(mode string, input ...chunk.InputMessage) {
@@ -104,7 +116,11 @@ func (g *generator) start(mode string, input ...chunk.InputMessage) {
 	if mode == "execute" {
 		g.step = 0
 	}
-	g.write(chunk.RunStarted{RunID: fmt.Sprintf("r%d", g.run), Epoch: int64(g.epoch), Mode: mode, Input: input})
+	run := chunk.RunStarted{RunID: fmt.Sprintf("r%d", g.run), Epoch: int64(g.epoch), Mode: mode, Input: input}
+	if g.Wide {
+		g.runMembers(&run)
+	}
+	g.write(run)
 }
 
 // turn writes a turn, and reports whether it has ended.
@@ -159,6 +175,9 @@ func (g *generator) end() bool {
 	default:
 		g.write(chunk.StreamEnd{StreamID: Session.ID})
 	}
+	if g.Wide {
+		g.afterEnd()
+	}
 	return true
 }
 
@@ -211,7 +230,10 @@ func (g *generator) steps() {
 	for range g.pick("steps", 4) {
 		g.step++
 		from := len(g.log)
-		if !stepless {
+		switch {
+		case !stepless && g.Wide:
+			g.write(g.stepStart())
+		case !stepless:
 			g.write(chunk.StepStart{})
 		}
 		for range g.pick("things", 7) {
@@ -224,7 +246,14 @@ func (g *generator) steps() {
 		if g.pick("asks", 4) == 0 {
 			g.ask()
 		}
-		if !stepless && g.often("closed") {
+		if g.Wide && g.Crashes && g.rare("rolls back", 8) {
+			g.rollBack(Session.ID)
+		}
+		switch {
+		case stepless || !g.often("closed"):
+		case g.Wide:
+			g.write(g.stepEnd())
+		default:
 			g.write(chunk.StepEnd{Usage: &chunk.Usage{InputTokens: "10", OutputTokens: "3"}, FinishReason: new("stop")})
 		}
 		if len(g.asked) > 0 {
@@ -247,13 +276,20 @@ func (g *generator) takeOver(from int) {
 	step, at := g.step, g.seq
 	g.start("takeover")
 	if first > 0 {
-		g.write(chunk.Truncated{TruncatedAtStep: step - 1, AtSequence: int64(at), Removed: []chunk.OrdinalRange{{First: int64(first), Last: int64(last)}}})
+		g.write(chunk.Truncated{TruncatedAtStep: max(0, step-1), AtSequence: int64(at), Removed: []chunk.OrdinalRange{{First: int64(first), Last: int64(last)}}})
 	}
-	g.step = step - 1
+	g.step = max(0, step-1)
 	g.write(chunk.StreamResync{CheckpointID: "cp", Reason: "crash_recovery"})
+	if g.Wide && g.rare("finals", 3) {
+		g.finals()
+	}
 }
 
 func (g *generator) part() {
+	if g.Wide && g.rare("wide", 3) {
+		g.widePart(Session.ID)
+		return
+	}
 	switch g.pick("part", 13) {
 	case 0, 1, 2:
 		for range 1 + g.pick("deltas", 3) {
@@ -420,11 +456,16 @@ func (g *generator) notice() {
 func (g *generator) subAgent(parent string, depth int) {
 	g.calls++
 	id, child, step := fmt.Sprintf("c%d", g.calls), fmt.Sprintf("k%d", g.calls), g.step
+	g.children = append(g.children, child)
 	g.writeAs(parent, chunk.ToolStart{ToolCallID: id, ToolName: "subagent__x", Arguments: chunk.Value(`{}`)})
 	g.writeAs(parent, chunk.SubagentStart{SubAgentType: "x", SubSessionID: child, CallID: id})
 	g.writeAs(child, chunk.RunStarted{RunID: "run-" + child, Epoch: 1, Mode: "execute", Input: []chunk.InputMessage{{Content: "do"}},
 		Parent: &chunk.Parent{SessionID: parent, CallID: id}})
 	for range g.pick("said", 5) {
+		if g.Wide && g.rare("wide", 3) {
+			g.widePart(child)
+			continue
+		}
 		switch g.pick("says", 9) {
 		case 0:
 			g.step++

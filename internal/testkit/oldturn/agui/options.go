@@ -1,0 +1,38 @@
+package agui
+
+import "github.com/tailrace/tailrace/chunk"
+
+// Options configures a Writer. The zero value fits a client that follows one session.
+type Options struct {
+	// State is the custom state of the session before the turn. It is written after RUN_STARTED as STATE_SNAPSHOT, so that the changes of the turn apply to it also
+	// in a client that has not loaded a snapshot. Nil if it is not known, or must not be read: then clients without it reject changes. That of a session without a
+	// state, {}, is not written: a client may begin with one of its own.
+	State chunk.Value
+
+	// SubAgents writes the text, the reasoning, the calls and the steps of sub-agents too, under their subagentRunId. Without it, only their start and end,
+	// custom events, errors, approvals and the calls that the client runs are written: a snapshot of the session does not have the rest either.
+	SubAgents bool
+
+	// ClientTool reports whether the client runs a tool that a sub-agent calls; nil: it runs none. It is not needed for the calls of the session itself: when
+	// the run pauses, those without an outcome wait for the client.
+	ClientTool func(name string) bool
+}
+
+// ProtocolVersion is the version of the protocol that a Writer writes, as RUN_STARTED has it.
+const ProtocolVersion = "1.0"
+
+// CodeAborted is the code in the detail of a stream_failed of a run that a user stopped permanently. It is shown as cancelled, not as an error.
+const CodeAborted = "aborted"
+
+// LifecyclePrefix begins the names of CUSTOM events that are not of the application: records about the run that the protocol has no event for, such as
+// tailrace.checkpoint_created. The rest of the name is the type of the record.
+const LifecyclePrefix = "tailrace."
+
+// Types of activity messages, which have what the protocol has no other message for.
+const (
+	ActivityFile       = "file"            // content {url, mediaType, filename?}
+	ActivitySource     = "source"          // content {sourceId, url?, title?, mediaType?, filename?}
+	ActivityStructured = "structured-data" // content {id, data}
+)
+
+var null = chunk.Value("null")
