@@ -6,6 +6,7 @@ import (
 
 	"github.com/tailrace/tailrace/chunk"
 	"github.com/tailrace/tailrace/internal/rawjson"
+	"github.com/tailrace/tailrace/internal/turn"
 	"github.com/tailrace/tailrace/projector/fold"
 )
 
@@ -254,13 +255,13 @@ func (l *messageList) begin() {
 
 // callID returns the id under which a client has a call of the answer, as the content of a JSON string.
 func (l *messageList) callID(id string) []byte {
-	key := callKey{id: id}
+	key := turn.CallKey{ID: id}
 	n := 1
-	for l.calls[key.shownID(n)] {
+	for l.calls[key.ShownID(n)] {
 		n++
 	}
-	l.calls[key.shownID(n)] = true
-	return rawjson.AppendEscaped(nil, key.shownID(n))
+	l.calls[key.ShownID(n)] = true
+	return rawjson.AppendEscaped(nil, key.ShownID(n))
 }
 
 func appendCall(dst, id []byte, c *fold.ToolCall) []byte {

@@ -21,9 +21,6 @@ type Options struct {
 // ProtocolVersion is the version of the protocol that a Writer writes, as RUN_STARTED has it.
 const ProtocolVersion = "1.0"
 
-// CodeAborted is the code in the detail of a stream_failed of a run that a user stopped permanently. It is shown as cancelled, not as an error.
-const CodeAborted = "aborted"
-
 // LifecyclePrefix begins the names of CUSTOM events that are not of the application: records about the run that the protocol has no event for, such as
 // tailrace.checkpoint_created. The rest of the name is the type of the record.
 const LifecyclePrefix = "tailrace."

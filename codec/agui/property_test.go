@@ -14,8 +14,8 @@ import (
 	"github.com/tailrace/tailrace/projector/fold"
 )
 
-// turn is one turn of a log: the records from first to last-1.
-type turn struct {
+// turnRange is one turn of a log: the records from first to last-1.
+type turnRange struct {
 	id          string
 	first, last int
 }
@@ -41,9 +41,9 @@ func folded(tb rapid.TB, log turntest.Log) fold.Snapshot {
 }
 
 // turns returns the turns of a log, according to the fold.
-func turns(tb rapid.TB, log turntest.Log) []turn {
+func turns(tb rapid.TB, log turntest.Log) []turnRange {
 	tb.Helper()
-	var out []turn
+	var out []turnRange
 	for i, rec := range log {
 		if rec.Session != turntest.Session || rec.Type != chunk.TypeRunStarted {
 			continue
@@ -55,7 +55,7 @@ func turns(tb rapid.TB, log turntest.Log) []turn {
 		if n := len(out); n > 0 {
 			out[n-1].last = i
 		}
-		out = append(out, turn{id: fold.MessageID(s.TurnMessages()), first: i, last: len(log)})
+		out = append(out, turnRange{id: fold.MessageID(s.TurnMessages()), first: i, last: len(log)})
 	}
 	return out
 }

@@ -7,6 +7,7 @@ import (
 	"github.com/tailrace/tailrace/chunk"
 	"github.com/tailrace/tailrace/internal/dialect"
 	"github.com/tailrace/tailrace/internal/rawjson"
+	"github.com/tailrace/tailrace/internal/turn"
 )
 
 type failure struct {
@@ -59,7 +60,7 @@ func (t *Translator) runFinished(e event) {
 		t.ending = waits
 		t.waitFor = cmp.Or(t.waitFor, "interrupt")
 	case "cancelled":
-		code := CodeAborted
+		code := turn.CodeAborted
 		t.ending, t.failure = fails, failure{text: e.object.object("metadata").or("reason", "cancelled"), code: &code}
 	default:
 		if len(t.root.order) > 0 { // the client runs them

@@ -4,157 +4,208 @@ import (
 	"strconv"
 
 	"github.com/tailrace/tailrace/chunk"
-	"github.com/tailrace/tailrace/internal/dialect"
-	"github.com/tailrace/tailrace/internal/structured"
+	"github.com/tailrace/tailrace/internal/rawjson"
+	"github.com/tailrace/tailrace/internal/turn"
 )
 
-// Writer writes one turn of a session as AG-UI events. It implements dialect.Writer. It is not safe for concurrent use.
+// Writer writes one turn of a session as AG-UI events. It is not safe for concurrent use.
 type Writer struct {
-	out     dialect.Frames
-	rec     chunk.Record  // the one at hand
-	at      chunk.Cursor  // of the events at hand, zero for none
-	members chunk.Members // of it
-
-	message string // id of the answer
-	id      []byte // the same, as the content of a JSON string
-	opt     Options
-
-	session chunk.Session
-	thread  []byte // its id, as the content of a JSON string
-	begun   bool   // the first record was handled: session is that of the turn
-	turn    bool   // a record of that session was handled
-	over    bool   // another turn began: no later record belongs to this one
-	ended   bool   // the response is over: RUN_FINISHED or RUN_ERROR was written
-	again   bool   // another response began after that
-	open    bool   // RUN_STARTED was written, and no end after it
-	outcome outcome
-
-	run     []byte // id of the latest run, as the content of a JSON string
-	openRun []byte // id in the latest RUN_STARTED
-	usage   usage  // of the steps since it
-
-	own    agentState
-	agents map[string]*agentState // sub-agents, by session
-	order  []*agentState          // the same, as they came
-
-	calls     map[callKey]*call // calls without an outcome
-	openCalls []*call           // the same, as they came
-	finished  map[string]finishedCall
-	shown     map[string]bool // ids under which the calls without an outcome are shown
-	reused    map[callKey]int // number behind the id of the latest call of a key that was used again
-
-	omitted map[string]bool // calls whose results the client has
-
-	streams   *structured.State // structured data, nil for none
-	streamAt  chunk.Ordinal     // latest record of it
-	before    streamsBefore     // the structured data before the current step
-	finalData []byte            // the value that the record at hand completed
-
-	scratch []byte // text that is escaped
-
-	head   []byte // of an event that continues the open text
-	headOf messageRef
+	machine *turn.Machine
+	printer *printer
 }
-
-var _ dialect.Writer = (*Writer)(nil)
-
-// outcome is the state of the latest run.
-type outcome int
-
-const (
-	running outcome = iota
-	paused
-	interrupted
-	finished
-	failed
-)
 
 // New returns a Writer of the turn whose answer has this id in the snapshot, fold.MessageID(s.TurnMessages()), before the first record of the turn.
 func New(messageID string, opt Options) *Writer {
-	return &Writer{
-		message: messageID, id: escaped(messageID), opt: opt,
-		own: agentState{carrier: noCarrier},
-	}
+	p := &printer{message: messageID, id: escaped(messageID), opt: opt}
+	return &Writer{machine: turn.New(p, turn.Rules{Drops: p.drops, Shows: p.shows}, turn.Config{}), printer: p}
 }
 
-// Append implements dialect.Writer: it appends the events of rec. The last one has the cursor of rec as id. RUN_STARTED
-// has none.
-func (w *Writer) Append(dst []byte, rec chunk.Record) []byte {
-	if dst, ok := w.more(dst, &rec); ok {
-		return dst
-	}
-	w.begin(dst, rec)
-	w.record(&w.rec)
-	return w.end()
-}
+// Append appends the events of rec, the next record of the session or of one of its sub-agents. The last one has the cursor of rec as id. RUN_STARTED has none.
+func (w *Writer) Append(dst []byte, rec chunk.Record) []byte { return w.machine.Append(dst, rec) }
 
-// Hide implements dialect.Writer. The control records of the session itself are not hidden: they determine the course of the turn.
-func (w *Writer) Hide(dst []byte, rec chunk.Record) []byte {
-	w.begin(dst, rec)
-	w.hide(&w.rec)
-	return w.end()
-}
+// Hide is Append for a record that is hidden from the client, but not for control records of the session. It writes at most the end of a text.
+func (w *Writer) Hide(dst []byte, rec chunk.Record) []byte { return w.machine.Hide(dst, rec) }
 
-func (w *Writer) begin(dst []byte, rec chunk.Record) {
-	w.rec, w.at = rec, rec.Cursor()
-	w.out.Begin(dst, w.at)
-}
+// Done reports whether RUN_FINISHED or RUN_ERROR was appended. A response that continues after it has RUN_STARTED next, which the protocol allows.
+func (w *Writer) Done() bool { return w.machine.Done() }
 
-func (w *Writer) end() []byte {
-	w.rec.Data = nil // it is the caller's
-	return w.out.End()
-}
-
-// Done implements dialect.Writer: it reports whether RUN_FINISHED or RUN_ERROR was appended. A response that continues after it has RUN_STARTED next, which
-// the protocol allows.
-func (w *Writer) Done() bool { return w.ended }
-
-// Resume implements dialect.Writer: it appends RUN_STARTED with the id of the run, and the beginning of what is open: steps, sub-agents, the message and the
-// calls that are written. If no run is open, because the turn waits or has ended, it appends nothing: the next record that starts or ends a run has RUN_STARTED.
+// Resume appends RUN_STARTED with the id of the run, and the beginning of what is open: steps, sub-agents, the message and the calls that are written. If no run is
+// open, because the turn waits or has ended, it appends nothing: the next record that starts or ends a run has RUN_STARTED.
 //
-// Each call of runAgent in the client checks the order of events from the start, so without these events it would reject the rest of the run. The client
-// keeps its messages: a TEXT_MESSAGE_START with the id of a message that it has, and a TOOL_CALL_START with the id of such a call, create no other one, and
-// the content that follows is appended.
-func (w *Writer) Resume(dst []byte) []byte {
-	if !w.open {
-		w.again = w.ended
-		return dst
-	}
-	w.at = chunk.Cursor{}
-	w.out.Begin(dst, w.at)
-	w.startRun(w.openRun, nil)
-	for _, a := range w.agentStates() {
-		if a.stepName != nil {
-			w.stepEvent("STEP_STARTED", a)
-		}
-		w.reopen(a)
-	}
-	for _, c := range w.openCalls {
-		if c.open {
-			w.callStart(c)
-		}
-	}
-	return w.out.End()
-}
+// Each call of runAgent in the client checks the order of events from the start, so without these events it would reject the rest of the run. The client keeps
+// its messages: a TEXT_MESSAGE_START with the id of a message that it has, and a TOOL_CALL_START with the id of such a call, create no other one, and the
+// content that follows is appended.
+func (w *Writer) Resume(dst []byte) []byte { return w.machine.Resume(dst) }
 
 // Omit leaves out the results of calls from now on, by their ids in the messages: the client ran them, sent the results and has them as messages of its own, which
 // the client of AG-UI would show a second time. They are the Results of a RunInput. Other clients of the session get them.
 func (w *Writer) Omit(callIDs ...string) {
-	if w.omitted == nil {
-		w.omitted = make(map[string]bool)
+	if w.printer.omitted == nil {
+		w.printer.omitted = make(map[string]bool)
 	}
 	for _, id := range callIDs {
-		w.omitted[id] = true
+		w.printer.omitted[id] = true
 	}
 }
 
-// agentStates returns the states of all agents, the session's own first.
-func (w *Writer) agentStates() []*agentState { return append([]*agentState{&w.own}, w.order...) }
+// printer writes the events of a turn.
+type printer struct {
+	message string // id of the answer
+	id      []byte // the same, as the content of a JSON string
+	opt     Options
+
+	thread  []byte      // id of the session, as the content of a JSON string
+	run     []byte      // id in the latest RUN_STARTED
+	usage   *turn.Usage // of the steps since it, nil for none
+	omitted map[string]bool
+	scratch []byte // text that is escaped
+}
+
+// Print implements turn.Printer.
+func (p *printer) Print(f *turn.Frames, e *turn.Event) {
+	switch e.Kind {
+	case turn.Begin:
+		p.begin(f, e)
+	case turn.Run:
+		if e.Open { // another worker has taken the run over
+			lifecycle(f, e)
+		}
+	case turn.Pause:
+		p.pause(f, e)
+	case turn.End:
+		p.end(f, e)
+	case turn.Fail:
+		p.fail(f, e)
+	case turn.StepOpen:
+		stepEvent(f, "STEP_STARTED", e.Agent)
+	case turn.StepEnd:
+		p.stepEnd(f, e)
+	case turn.StepClose:
+		stepEvent(f, "STEP_FINISHED", e.Agent)
+	case turn.BlockOpen:
+		p.blockOpen(f, e)
+	case turn.BlockDelta:
+		p.delta(f, e.Agent)
+		f.Content("delta", e.Text)
+		tag(f, e.Agent)
+		f.Shut()
+	case turn.BlockClose:
+		p.blockClose(f, e.Agent)
+	case turn.AgentOpen:
+		p.agentOpen(f, e)
+	case turn.AgentClose:
+		agentClose(f, e)
+	case turn.AgentGone:
+		p.suspend(f, e.Turn, e.Agent)
+	case turn.AgentFail, turn.Output, turn.Error, turn.Notice:
+		lifecycle(f, e)
+	case turn.Part:
+		p.part(f, e)
+	case turn.Data, turn.Structured:
+		p.custom(f, e)
+	case turn.State:
+		statePatch(f, e)
+	case turn.Removed:
+		if !e.Quiet {
+			lifecycle(f, e)
+		}
+	default:
+		p.call(f, e)
+	}
+}
+
+// DeltaHead implements turn.DeltaPrinter.
+func (p *printer) DeltaHead(f *turn.Frames, a *turn.Agent) (tail string) {
+	p.delta(f, a)
+	f.Name("delta")
+	f.Dst = append(f.Dst, '"')
+	return "\"}\n\n"
+}
+
+// drops reports whether records of sub-agents with a type are not written.
+func (p *printer) drops(kind chunk.Type) bool {
+	if p.opt.SubAgents {
+		return false
+	}
+	switch kind {
+	case chunk.TypeCustom, chunk.TypeSubagentStart, chunk.TypeSubagentEnd, chunk.TypeError, chunk.TypeToolApprovalRequest, chunk.TypeToolStart,
+		chunk.TypeToolEnd, chunk.TypeToolInputError, chunk.TypeToolOutputError, chunk.TypeToolApprovalResponse:
+		return false
+	}
+	return true
+}
+
+// shows reports whether a record of a sub-agent that drops lets through is written.
+func (p *printer) shows(it *turn.Item) bool {
+	if p.opt.SubAgents {
+		return true
+	}
+	switch it.Rec.Type {
+	case chunk.TypeToolApprovalRequest:
+		return !it.Is("isAutomatic")
+	case chunk.TypeToolStart:
+		return it.OpenCall() != nil || p.opt.ClientTool != nil && p.opt.ClientTool(it.Text("toolName"))
+	case chunk.TypeToolEnd, chunk.TypeToolInputError, chunk.TypeToolOutputError, chunk.TypeToolApprovalResponse:
+		return it.OpenCall() != nil
+	}
+	return true
+}
+
+// agentOutput is what was written of an agent.
+type agentOutput struct {
+	tag       []byte // subagentRunId, as the content of a JSON string
+	announced bool   // SUBAGENT_STARTED was written in this run
+
+	// The step of the answer that is written: it is one message in the snapshot, and several here.
+	step    chunk.Seq // turn.Agent.First
+	count   int       // of messages in it
+	carrier int       // number of the message that calls are attached to, noCarrier if the next call begins one
+	block   messageRef
+}
+
+const noCarrier = -1
+
+// outputOf returns what was written of an agent.
+func outputOf(a *turn.Agent) *agentOutput {
+	o, ok := a.Kept.(*agentOutput)
+	if !ok {
+		o = &agentOutput{tag: escaped(a.Session), carrier: noCarrier}
+		a.Kept = o
+	}
+	return o
+}
 
 // messageRef identifies a message: the sequence of the record that opened the step of the answer, and the number of the message in the step.
 type messageRef struct {
 	first chunk.Seq
 	n     int
+}
+
+// newMessage returns a new message of the step of an agent.
+func newMessage(a *turn.Agent) messageRef {
+	o := stepOf(a)
+	ref := messageRef{o.step, o.count}
+	o.count++
+	o.carrier = noCarrier
+	return ref
+}
+
+// carrierOf returns the message that a new call is attached to: the text before it in the step, or the message of the calls before it, or a new one.
+func carrierOf(a *turn.Agent) messageRef {
+	o := stepOf(a)
+	if o.carrier == noCarrier {
+		ref := newMessage(a)
+		o.carrier = ref.n
+	}
+	return messageRef{o.step, o.carrier}
+}
+
+func stepOf(a *turn.Agent) *agentOutput {
+	o := outputOf(a)
+	if o.step != a.First {
+		o.step, o.count, o.carrier = a.First, 0, noCarrier
+	}
+	return o
 }
 
 // appendMessageID appends the id of a message: that of the answer, the sequence of the record that opened the step, and the number of the message in it. It
@@ -169,15 +220,18 @@ func appendMessageID(dst, answer []byte, ref messageRef) []byte {
 }
 
 // messageID writes the id of a message under a name.
-func (w *Writer) messageID(name string, ref messageRef) {
-	w.out.Name(name)
-	w.out.Dst = append(w.out.Dst, '"')
-	w.out.Dst = append(appendMessageID(w.out.Dst, w.id, ref), '"')
+func (p *printer) messageID(f *turn.Frames, name string, ref messageRef) {
+	f.Name(name)
+	f.Dst = append(f.Dst, '"')
+	f.Dst = append(appendMessageID(f.Dst, p.id, ref), '"')
 }
 
 // tag writes which sub-agent an event is of.
-func (w *Writer) tag(a *agentState) {
-	if !a.own() {
-		w.out.Content("subagentRunId", a.tag)
+func tag(f *turn.Frames, a *turn.Agent) {
+	if !a.Own() {
+		f.Content("subagentRunId", outputOf(a).tag)
 	}
 }
+
+// escaped returns a text as the content of a JSON string.
+func escaped(text string) []byte { return rawjson.AppendEscaped(make([]byte, 0, len(text)), text) }

@@ -70,7 +70,7 @@ func drawBody(b byte, i int, ordinal int64) chunk.Body {
 		chunk.StepStart{}, chunk.StepStart{}, chunk.StepEnd{}, chunk.RunInterrupted{RunID: "r"}, chunk.RunResumed{RunID: "r"}, chunk.RunPaused{RunID: "r"},
 		chunk.ExecutorSuperseded{}, chunk.StepDiscarded{}, chunk.StreamResync{}, chunk.SuspensionMarker{Kind: "suspended_client_tool", Payload: chunk.Value("{}")},
 		chunk.StreamPaused{}, chunk.StreamActive{}, chunk.StreamEnd{}, chunk.StreamFailed{Error: boom},
-		chunk.RunStarted{RunID: fmt.Sprint("r", b%3), Mode: "continue"}, chunk.RunStarted{RunID: "r9", Mode: modeExecute},
+		chunk.RunStarted{RunID: fmt.Sprint("r", b%3), Mode: "continue"}, chunk.RunStarted{RunID: "r9", Mode: "execute"},
 		chunk.Truncated{Removed: []chunk.OrdinalRange{{First: max(1, ordinal-int64(b%8)), Last: ordinal}}},
 		chunk.Opaque{Kind: "new", Raw: chunk.Value(`{"type":"new","agentId":"s1"}`)},
 	}

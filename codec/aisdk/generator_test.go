@@ -7,9 +7,9 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/tailrace/tailrace/chunk"
-	"github.com/tailrace/tailrace/internal/dialect"
 	"github.com/tailrace/tailrace/internal/structured"
 	"github.com/tailrace/tailrace/internal/testkit/chunktest"
+	"github.com/tailrace/tailrace/internal/turn"
 )
 
 var session = chunk.RootSession("acme", "s1")
@@ -388,11 +388,11 @@ func (a *generator) notice() {
 
 func (a *generator) finishTool() {
 	yes := true
-	a.write(chunk.ToolArgStreamStart{ToolCallID: "f", ToolName: dialect.FinishTool})
+	a.write(chunk.ToolArgStreamStart{ToolCallID: "f", ToolName: turn.FinishTool})
 	a.write(chunk.ToolArgStreamDelta{ToolCallID: "f", Delta: "{}"})
 	a.write(chunk.ToolArgStreamEnd{ToolCallID: "f"})
-	a.write(chunk.ToolStart{ToolCallID: "f", ToolName: dialect.FinishTool, Arguments: chunk.Value(`{}`)})
-	a.write(chunk.ToolEnd{ToolCallID: "f", ToolName: dialect.FinishTool, Result: null, ProviderExecuted: &yes})
+	a.write(chunk.ToolStart{ToolCallID: "f", ToolName: turn.FinishTool, Arguments: chunk.Value(`{}`)})
+	a.write(chunk.ToolEnd{ToolCallID: "f", ToolName: turn.FinishTool, Result: null, ProviderExecuted: &yes})
 }
 
 // subAgent writes a call of a sub-agent and its records.

@@ -1,152 +1,172 @@
 package aisdk
 
 import (
-	"cmp"
-
 	"github.com/tailrace/tailrace/chunk"
-	"github.com/tailrace/tailrace/internal/dialect"
-	"github.com/tailrace/tailrace/internal/structured"
+	"github.com/tailrace/tailrace/internal/turn"
 )
 
 // MessageWriter writes one assistant message. It is not safe for concurrent use.
 type MessageWriter struct {
-	out
-
-	id   string
-	opt  Options
-	meta Meta
-
-	begun   bool // the first record was handled: meta.Session is that of the message
-	turn    bool // a record of that session was handled
-	started bool // start was written
-	ended   bool // the last frames of the response were written
-	over    bool // another turn began: no later record belongs to the message
-
-	// idle: the answer waits, or has ended, and writes nothing until it is resumed.
-	// expected: a chunk ended it, and the control record that ends the stream for the same reason is still to come.
-	idle, expected bool
-	concluded      bool // the record at hand ended the response
-	outcome        outcome
-	reason         string // finish reason of the last step that gave one
-
-	members chunk.Members // of the record at hand
-
-	own    agentState
-	agents map[string]*agentState // sub-agents, by session
-	order  []*agentState          // the same, as they came
-
-	head   []byte    // of a frame that continues the open text
-	headAt chunk.Seq // id of that
-
-	steps     steps
-	calls     map[callKey]*call // the latest of each id, without finished ones
-	openCalls []*call           // all calls without finished ones
-	shown     map[string]bool   // ids under which these are shown
-	finished  finishedCalls     // calls that have an outcome, see finish
-	completed *call             // the call to which the record at hand gave its outcome, nil for none
-	reused    map[callKey]reuse // keys of several calls, or whose id another call has in the message
-	keepCalls bool              // for tests: calls with an outcome stay among the open ones
-	callCount int               // of all calls that ever began
-	children  map[string]chunk.Ordinal
-	streams   *structured.State // of structured data, nil for none
-	streamAt  chunk.Ordinal     // latest record of it
-
-	replay *Replay // nil outside one
+	machine *turn.Machine
+	printer *printer
 }
-
-// outcome is the state of the latest run.
-type outcome int
-
-const (
-	running outcome = iota
-	paused
-	interrupted
-	finished
-	failed
-)
 
 // New returns a writer of the message with this id, before the first record of its turn.
 func New(messageID string, opt Options) *MessageWriter {
-	return &MessageWriter{
-		id: messageID, opt: opt, meta: Meta{MessageID: messageID},
-		calls: make(map[callKey]*call), shown: make(map[string]bool), steps: steps{number: 1},
-	}
+	p := &printer{opt: opt, meta: Meta{MessageID: messageID}, steps: steps{number: 1}}
+	rules := turn.Rules{EarlyStart: true, ErrorEnds: true, OneInput: true, CloseAll: true, EmptyParts: true, Shows: p.shows, Asks: asks}
+	return &MessageWriter{turn.New(p, rules, turn.Config{IsClient: opt.ClientTool}), p}
 }
+
+// asks reports whether a call without a request waits for the client.
+func asks(c *turn.Call) bool { return c.Client && c.Sent }
 
 // Append appends the frames of rec, the next record of the session or of its tree. Some records have no frame. The last frame of rec has its cursor as
 // id; start and [DONE] have none.
 //
 // A malformed record has no frame, as in the snapshot.
 func (m *MessageWriter) Append(dst []byte, rec chunk.Record) []byte {
-	if dst, ok := m.more(dst, &rec); ok {
-		return dst
-	}
-	m.begin(dst, rec.Cursor())
-	m.record(&rec)
-	return m.end()
+	return m.machine.Append(dst, rec)
 }
+
+// Hide is Append for a record whose content the client must not get. It writes at most the end of the text that the record ends: otherwise a text before the
+// record and one after it would be one part, and the snapshot has two. Hide accepts no control records of the message's own session: they determine the course of
+// the message.
+func (m *MessageWriter) Hide(dst []byte, rec chunk.Record) []byte { return m.machine.Hide(dst, rec) }
 
 // Advance is Append for a client that has the frames of rec already.
 func (m *MessageWriter) Advance(rec chunk.Record) {
-	m.started = true
-	m.scratch = m.Append(m.scratch[:0], rec)
+	m.printer.started = true
+	m.machine.Skip(rec)
 }
 
 // Continue begins the response to a continuation POST: start with the same id, and then only new frames. Call Advance for the records that the client has
 // before.
-func (m *MessageWriter) Continue() { m.started, m.ended = false, false }
+func (m *MessageWriter) Continue() {
+	m.printer.started = false
+	m.machine.Continue()
+}
 
 // Resume is Continue and Start, and begins what is open again: texts, and inputs that stream. The client may be another one than before, and one that has the
 // message of the snapshot accepts no piece without a start. It shows the rest of a text as another part.
-func (m *MessageWriter) Resume(dst []byte) []byte {
-	m.Continue()
-	m.begin(dst, chunk.Cursor{})
-	m.start()
-	for _, sp := range append([]*agentState{&m.own}, m.order...) {
-		if sp.block != dialect.NoBlock {
-			m.open(kindsOf(sp.block).start)
-			m.blockID(sp)
-			m.shut()
-		}
-	}
-	for _, c := range m.openCalls {
-		if c.streaming {
-			m.inputStart(c)
-		}
-	}
-	return m.end()
-}
+func (m *MessageWriter) Resume(dst []byte) []byte { return m.machine.Resume(dst) }
 
 // Done reports whether the response is over: its last frames, including [DONE], were appended. Another response may continue the message.
-func (m *MessageWriter) Done() bool { return m.ended }
+func (m *MessageWriter) Done() bool { return m.machine.Done() }
 
 // Start appends the start frame unless it was written. A server uses it to respond before the first record arrives.
-func (m *MessageWriter) Start(dst []byte) []byte {
-	m.begin(dst, chunk.Cursor{})
-	m.start()
-	return m.end()
-}
+func (m *MessageWriter) Start(dst []byte) []byte { return m.machine.Start(dst) }
 
 // Finish appends the frames that end the response, unless it is over. It is for a continuation without new records, and for a log that has ended.
-func (m *MessageWriter) Finish(dst []byte) []byte {
-	m.begin(dst, chunk.Cursor{})
-	if !m.ended {
-		m.start()
-		m.conclude(m.stateReason())
-	}
-	return m.end()
+func (m *MessageWriter) Finish(dst []byte) []byte { return m.machine.Finish(dst) }
+
+// Replay appends the frames of stored records. They build the same message as Append of each record, with fewer frames: consecutive deltas of one part are
+// merged, and removed records, notices about the state of the run, answered requests for approval (a client of version 6 would ask again) and the ends of
+// earlier responses are left out.
+//
+// recs are the next records of the message. Continue with Append after them. BeginReplay is for records that are not in memory.
+func (m *MessageWriter) Replay(dst []byte, recs []chunk.Record) []byte {
+	return m.machine.Replay(dst, recs)
 }
 
-func (m *MessageWriter) stateReason() string {
-	switch m.outcome {
-	case paused:
-		return reasonToolCalls
-	case interrupted:
-		return m.interruptedReason()
-	case failed:
-		return reasonError
-	}
-	return cmp.Or(m.reason, reasonStop)
+// BeginReplay begins the replay of stored records, see Replay. End ends it.
+func (m *MessageWriter) BeginReplay() *Replay { return &Replay{m.machine.BeginReplay()} }
+
+// Replay is a replay in progress. It needs the records three times, so that they need not be in memory: all of them with FindRemoved, then with Scan, and then
+// with Append. Frames may be written to the message before the second pass, but not after it. A Replay keeps no bytes of a record.
+type Replay struct{ replay *turn.Replay }
+
+// FindRemoved reads rec in the first pass, which finds the removed records.
+func (r *Replay) FindRemoved(rec chunk.Record) { r.replay.FindRemoved(rec) }
+
+// Scan reads rec in the second pass, which finds the answered requests and the last record that resumed the answer.
+func (r *Replay) Scan(rec chunk.Record) { r.replay.Scan(rec) }
+
+// Append appends the frames of rec in the third pass.
+func (r *Replay) Append(dst []byte, rec chunk.Record) []byte { return r.replay.Append(dst, rec) }
+
+// Hide is Append for a record whose content the client must not get, see MessageWriter.Hide. The record must not be passed to Scan.
+func (r *Replay) Hide(dst []byte, rec chunk.Record) []byte { return r.replay.Hide(dst, rec) }
+
+// Complete reports whether the frames so far can be sent: the next record does not extend the last one of them.
+func (r *Replay) Complete() bool { return r.replay.Complete() }
+
+// End completes the frames.
+func (r *Replay) End(dst []byte) []byte { return r.replay.End(dst) }
+
+// printer writes the events of a turn.
+type printer struct {
+	opt     Options
+	meta    Meta // what the turn does not have
+	usage   turn.Usage
+	started bool   // start was written
+	reason  string // finish reason of the last step that gave one
+	steps   steps
+	valueAt chunk.Ordinal // latest record of structured data
 }
 
-func (m *MessageWriter) interruptedReason() string { return m.opt.reason(reasonInterrupted) }
+// Print implements turn.Printer.
+func (p *printer) Print(f *turn.Frames, e *turn.Event) {
+	switch e.Kind {
+	case turn.Begin:
+		p.started = p.started && !e.Again
+		p.start(f, e)
+	case turn.Run:
+		p.finishStep(f, e)
+		p.steps.begun, p.reason = false, ""
+		p.meta.AgentType = e.Item.Text("agentType")
+	case turn.Wait:
+		p.finishStep(f, e)
+	case turn.Pause, turn.End, turn.Fail:
+		p.end(f, e)
+	case turn.StepOpen:
+		p.stepStart(f, e)
+	case turn.StepEnd:
+		p.stepEnd(f, e)
+	case turn.BlockOpen:
+		if !e.Again {
+			p.beginPart(f, e)
+		}
+		p.block(f, blockKinds(e.Agent).start, e.Agent)
+		f.Shut()
+	case turn.BlockDelta:
+		p.piece(f, e)
+	case turn.BlockClose:
+		p.block(f, blockKinds(e.Agent).end, e.Agent)
+		f.Shut()
+	case turn.InputOpen, turn.InputDelta, turn.Started, turn.Input, turn.Ask, turn.Decision, turn.Outcome:
+		p.call(f, e)
+	case turn.Removed:
+		p.removed(f, e)
+	default:
+		p.content(f, e)
+	}
+}
+
+// DeltaHead implements turn.DeltaPrinter.
+func (p *printer) DeltaHead(f *turn.Frames, a *turn.Agent) (tail string) {
+	p.block(f, blockKinds(a).delta, a)
+	f.Name("delta")
+	f.Dst = append(f.Dst, '"')
+	return "\"}\n\n"
+}
+
+// shows reports whether a record of a sub-agent is written like one of the message's own agent. Others may be written as notices.
+func (p *printer) shows(it *turn.Item) bool {
+	shown := false
+	switch it.Rec.Type {
+	case chunk.TypeCustom, chunk.TypeSubagentStart, chunk.TypeSubagentEnd, chunk.TypeError,
+		chunk.TypeSuspensionMarker, chunk.TypeRunInterrupted, chunk.TypeRunPaused, chunk.TypeRunResumed, chunk.TypeCheckpointCreated,
+		chunk.TypeStepCommitted, chunk.TypeStepDiscarded, chunk.TypeStreamResync, chunk.TypeExecutorSuperseded:
+		return true
+	case chunk.TypeToolApprovalResponse:
+		return it.HasCall()
+	case chunk.TypeToolApprovalRequest:
+		shown = !it.Is("isAutomatic")
+	case chunk.TypeToolStart:
+		shown = it.RunsInClient()
+	case chunk.TypeToolEnd, chunk.TypeToolOutputError:
+		shown = it.HasCall()
+	}
+	return shown || p.opt.SubAgents == Inline
+}

@@ -406,7 +406,7 @@ func lastAnswer(t *rapid.T, log []chunk.Record, id string) []*uiPart {
 	for _, rec := range log {
 		removed.FindRemoved(rec)
 	}
-	got, raws, err := answerParts(log, func(i int) bool { return removed.isRemoved(&log[i]) })
+	got, raws, err := answerParts(log, func(i int) bool { return removed.replay.IsRemoved(&log[i]) })
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -5,6 +5,7 @@ import (
 
 	"github.com/tailrace/tailrace/chunk"
 	"github.com/tailrace/tailrace/internal/rawjson"
+	"github.com/tailrace/tailrace/internal/turn"
 )
 
 // The SDK's client rejects a chunk, and with it the rest of the stream, if any object in it has a member __proto__, or a member constructor that is an
@@ -86,17 +87,24 @@ func (s *sanitizer) string(i int) int {
 }
 
 // sanitized writes a member from JSON of any origin; nil is null.
-func (o *out) sanitized(name string, value chunk.Value) {
-	o.json.Name(name)
+func sanitized(f *turn.Frames, name string, value chunk.Value) {
+	f.Name(name)
 	if len(value) == 0 {
 		value = null
 	}
-	o.json.Dst = AppendSanitized(o.json.Dst, value)
+	f.Dst = AppendSanitized(f.Dst, value)
 }
 
 // optional is sanitized that leaves out a missing member.
-func (o *out) optional(name string, value chunk.Value) {
+func optional(f *turn.Frames, name string, value chunk.Value) {
 	if value != nil {
-		o.sanitized(name, value)
+		sanitized(f, name, value)
+	}
+}
+
+// pass writes the named members that the record has.
+func pass(f *turn.Frames, it *turn.Item, names ...string) {
+	for _, name := range names {
+		optional(f, name, it.Get(name))
 	}
 }

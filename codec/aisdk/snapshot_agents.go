@@ -7,6 +7,7 @@ import (
 	"github.com/tailrace/tailrace/chunk"
 	"github.com/tailrace/tailrace/internal/dialect"
 	"github.com/tailrace/tailrace/internal/rawjson"
+	"github.com/tailrace/tailrace/internal/turn"
 	"github.com/tailrace/tailrace/projector/fold"
 )
 
@@ -43,7 +44,7 @@ func isOutput(m *fold.Message) bool { return m.Role == fold.Assistant && !m.Hidd
 
 // isClient reports whether the browser runs a call of a sub-agent.
 func (a *inlineAgents) isClient(t *fold.ToolCall) bool {
-	return a.clientTool != nil && !strings.HasPrefix(t.Name, dialect.SubAgentTool) && a.clientTool(t.Name)
+	return a.clientTool != nil && !strings.HasPrefix(t.Name, turn.SubAgentTool) && a.clientTool(t.Name)
 }
 
 // addMessage appends the parts of a message of an agent: a sub-agent, or "" for the message's own. The output of a sub-agent that it called follows the call,

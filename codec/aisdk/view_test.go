@@ -76,7 +76,7 @@ func TestViewTailIsTheSame(t *testing.T) {
 		}
 		for cut := 1; cut <= len(a.log); cut++ {
 			m := shown{New("msg-1", opt), shows}
-			m.started = true // as Advance
+			m.printer.started = true // as Advance
 			for i, rec := range a.log {
 				if got := string(m.Append(nil, rec)); i >= cut && got != frames[i] {
 					t.Fatalf("cut at %d, record %d:\n got %q\nwant %q", cut, i, got, frames[i])
@@ -230,7 +230,7 @@ func TestHiddenCallsDivideTexts(t *testing.T) {
 		t.Fatal(err)
 	}
 	for name, bodies := range hiddenCallLogs {
-		recs := recordsOf(t, append([]chunk.Body{chunk.RunStarted{RunID: "r", Epoch: 1, Mode: modeExecute}}, bodies...), nil)
+		recs := recordsOf(t, append([]chunk.Body{chunk.RunStarted{RunID: "r", Epoch: 1, Mode: "execute"}}, bodies...), nil)
 		m, c, removed := shown{New("msg-1", Options{Major: 7}), compiled.Chat()}, newClient(7), New("msg-1", Options{}).BeginReplay()
 		for _, rec := range recs {
 			removed.FindRemoved(rec)
@@ -238,7 +238,7 @@ func TestHiddenCallsDivideTexts(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		_, parts, err := answerParts(recs, func(i int) bool { return removed.isRemoved(&recs[i]) })
+		_, parts, err := answerParts(recs, func(i int) bool { return removed.replay.IsRemoved(&recs[i]) })
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -280,9 +280,9 @@ func recordsOf(t *testing.T, bodies []chunk.Body, ofChild []int) []chunk.Record 
 // A replay does not have the output of a sub-agent whose start was removed, whether the log still has the start or not: the snapshot does not have it either.
 func TestReplayOfARemovedSubAgent(t *testing.T) {
 	recs := recordsOf(t, []chunk.Body{
-		chunk.RunStarted{RunID: "r", Epoch: 1, Mode: modeExecute}, chunk.TextDelta{Delta: "a"},
+		chunk.RunStarted{RunID: "r", Epoch: 1, Mode: "execute"}, chunk.TextDelta{Delta: "a"},
 		chunk.ToolStart{ToolCallID: "c1", ToolName: "subagent__x", Arguments: emptyInput}, chunk.SubagentStart{SubAgentType: "x", SubSessionID: "k1", CallID: "c1"},
-		chunk.RunStarted{RunID: "child", Epoch: 1, Mode: modeExecute}, chunk.TextDelta{Delta: "removed"},
+		chunk.RunStarted{RunID: "child", Epoch: 1, Mode: "execute"}, chunk.TextDelta{Delta: "removed"},
 		chunk.Truncated{Removed: []chunk.OrdinalRange{{First: 3, Last: 4}}}, chunk.TextDelta{Delta: "b"}, chunk.StreamEnd{StreamID: "s1"},
 	}, []int{4, 5})
 	for _, log := range [][]chunk.Record{recs, slices.Concat(recs[:2], recs[4:])} {

@@ -6,258 +6,163 @@ import (
 	"strings"
 
 	"github.com/tailrace/tailrace/chunk"
-	"github.com/tailrace/tailrace/internal/dialect"
 	"github.com/tailrace/tailrace/internal/rawjson"
 	"github.com/tailrace/tailrace/internal/structured"
+	"github.com/tailrace/tailrace/internal/turn"
 )
 
-// chunk writes a chunk of the turn's own agent.
-func (w *Writer) chunk(it *item) {
-	if it.kind != dialect.NoBlock {
-		w.write(it, it.kind, it.piece)
-		return
-	}
-	if !it.known {
-		w.carry(it)
-		return
-	}
-	switch it.rec.Type {
-	case chunk.TypeTextDelta:
-		w.write(it, dialect.TextBlock, it.content("delta"))
-	case chunk.TypeThinking:
-		w.think(it, it.is("isComplete"), it.content("content"))
-	case chunk.TypeToolStart, chunk.TypeToolEnd, chunk.TypeToolOutputError, chunk.TypeToolInputError, chunk.TypeToolApprovalRequest, chunk.TypeToolApprovalResponse:
-		if it.Text("toolName") != dialect.FinishTool {
-			w.tool(it)
-		}
-	case chunk.TypeCustom:
-		w.custom(it)
-	case chunk.TypeStatePatch:
-		w.statePatch(it)
-	case chunk.TypeOutput:
-		w.output(it)
-	case chunk.TypeSourceURL:
-		w.part(it, "source", "sourceId", "url", "title")
-	case chunk.TypeSourceDocument:
-		w.part(it, "source", "sourceId", "mediaType", "title", "filename")
-	case chunk.TypeFile:
-		w.part(it, "file", "url", "mediaType", "filename")
-	default:
-		w.runChunk(it)
-	}
-}
-
-// runChunk writes a chunk about the run.
-func (w *Writer) runChunk(it *item) {
-	switch it.rec.Type {
-	case chunk.TypeError:
-		if it.is("recoverable") {
-			w.status(it.Get("error")) // a client shows an error as the end of the answer
-			return
-		}
-		w.outcome = failed
-		w.fail(it)
-	case chunk.TypeRunInterrupted:
-		w.outcome = interrupted
-		w.end()
-	case chunk.TypeCheckpointCreated:
-		w.checkpoint = append(w.checkpoint[:0], it.content("checkpointId")...)
-		w.checkpoints++
-		if len(w.saved) == maxSaved {
-			w.saved = slices.Delete(w.saved, 0, maxSaved/2)
-		}
-		w.saved = append(w.saved, saved{it.Text("checkpointId"), it.rec.Seq})
-	case chunk.TypeStreamResync:
-		w.resync(it)
-	case chunk.TypeSubagentEnd:
-		w.carry(it)
-	}
-}
-
-// childChunk writes the requests of a sub-agent to the user.
-func (w *Writer) childChunk(it *item) {
-	switch {
-	case it.kind != dialect.NoBlock || !it.known:
-	case it.rec.Type == chunk.TypeToolApprovalRequest && !it.is("isAutomatic"):
-		w.begins(it, true)
-		w.approvalRequest(it)
-	case it.rec.Type == chunk.TypeToolApprovalResponse || it.rec.Type == chunk.TypeToolEnd || it.rec.Type == chunk.TypeToolOutputError:
-		delete(w.calls, it.key())
-	}
-}
-
 // status writes a text about the run.
-func (w *Writer) status(quoted []byte) {
-	w.frames.Open("status")
-	w.frames.Raw("message", quoted)
-	w.frames.Shut()
+func (p *printer) status(quoted []byte) {
+	p.frames.Open("status")
+	p.frames.Raw("message", quoted)
+	p.frames.Shut()
 }
 
-// tool writes a chunk about a call.
-func (w *Writer) tool(it *item) {
-	switch it.rec.Type {
-	case chunk.TypeToolStart:
-		w.begins(it, false)
-		w.openCall(it, "tool-call-start")
-		w.frames.Raw("input", it.Get("arguments"))
-		w.frames.Shut()
-	case chunk.TypeToolApprovalRequest:
-		if !it.is("isAutomatic") {
-			w.begins(it, true)
-			w.approvalRequest(it)
-		}
-	case chunk.TypeToolApprovalResponse:
-		w.approvalResponse(it)
-	case chunk.TypeToolEnd:
-		if w.isDecided(it) {
-			return
-		}
-		if it.Get("error") != nil {
-			w.toolError(it)
-			return
-		}
-		w.openCall(it, "tool-call-result")
-		w.result(it.Get("result"))
-		w.frames.Shut()
+// call writes an event of a call: of one of a sub-agent only the question to the user.
+func (p *printer) call(e *turn.Event) {
+	it, c := e.Item, e.Call
+	switch own := c.By.Own(); {
+	case e.Kind == turn.Ask:
+		keep(it, c)
+		p.approvalRequest(it, c)
+	case !own:
+	case e.Kind == turn.Started:
+		keep(it, c)
+		p.openCall(it, c, "tool-call-start")
+		p.frames.Raw("input", it.Get("arguments"))
+		p.frames.Shut()
+	case it.Rec.Type == chunk.TypeToolApprovalResponse:
+		p.decision(e)
+	case e.Kind == turn.Late && e.Denied: // its denial was written as the outcome
+	case it.Rec.Type == chunk.TypeToolEnd && it.Get("error") == nil:
+		p.openCall(it, c, "tool-call-result")
+		p.result(it.OrNull("result"))
+		p.frames.Shut()
 	default:
-		if !w.isDecided(it) {
-			w.toolError(it)
-		}
+		p.openCall(it, c, "tool-call-error")
+		p.frames.Raw("message", it.Get("error"))
+		p.frames.Shut()
 	}
 }
 
-// isDecided ends a call and reports whether its denial was written as its outcome.
-func (w *Writer) isDecided(it *item) bool {
-	key := it.key()
-	delete(w.calls, key)
-	_, denied := w.denied[key.id]
-	delete(w.denied, key.id)
-	return denied
+// keep keeps the record that wrote a call first.
+func keep(it *turn.Item, c *turn.Call) {
+	if c.Kept == nil {
+		c.Kept = it.Rec.Ordinal
+	}
 }
 
-func (w *Writer) openCall(it *item, kind string) {
-	w.frames.Open(kind)
-	w.frames.Raw("tool", it.Get("toolName"))
-	w.frames.Raw("toolCallId", it.Get("toolCallId"))
-	w.labels(it.content("agentType"))
+func (p *printer) openCall(it *turn.Item, c *turn.Call, kind string) {
+	p.frames.Open(kind)
+	p.frames.Raw("tool", it.Get("toolName"))
+	p.frames.Content("toolCallId", c.Shown)
+	p.labels(it.Content("agentType"))
+}
+
+// decision writes the decision of a user, and a denial as the outcome of the call. An approval has no chunk: the outcome follows.
+func (p *printer) decision(e *turn.Event) {
+	it := e.Item
+	if e.Kind != turn.Outcome {
+		p.carry(it)
+	}
+	if e.Kind == turn.Decision || it.Is("approved") {
+		return
+	}
+	p.openCall(it, e.Call, "tool-call-result")
+	reason := it.Get("reason")
+	if reason == nil {
+		reason = chunk.Value(`"Denied."`)
+	}
+	p.frames.Raw("content", reason)
+	p.frames.Flag("isError", true)
+	p.frames.Shut()
 }
 
 // result writes the result of a tool: as text for the model, and as a value if it is an object or an array.
-func (w *Writer) result(v chunk.Value) {
-	if v == nil {
-		v = null
-	}
+func (p *printer) result(v chunk.Value) {
 	kind := rawjson.Kind(v)
 	if kind == '"' {
-		w.frames.Raw("content", v)
+		p.frames.Raw("content", v)
 		return
 	}
-	w.frames.Bytes("content", v)
+	p.frames.Bytes("content", v)
 	if kind == '{' || kind == '[' {
-		w.frames.Raw("structuredContent", v)
+		p.frames.Raw("structuredContent", v)
 	}
 }
 
 var null = chunk.Value("null")
 
-func (w *Writer) toolError(it *item) {
-	w.openCall(it, "tool-call-error")
-	w.frames.Raw("message", it.Get("error"))
-	w.frames.Shut()
-}
-
 // approvalRequest writes a question to the user whether a call may run, in the form of Kortyx's own agents.
-func (w *Writer) approvalRequest(it *item) {
-	id := append([]byte(approvalPrefix), it.content("toolCallId")...)
-	w.openInterrupt(it, it.Text("approvalId"))
-	w.frames.Content("id", id)
-	w.frames.Nest("input")
-	w.frames.String("kind", "choice")
-	w.frames.Bool("multiple", false)
-	w.frames.Content("question", append(append([]byte("Approve "), it.content("toolName")...), '?'))
-	w.frames.Content("id", id)
-	w.frames.Raw("options", approvalOptions)
-	w.frames.Nest("meta")
-	w.frames.Raw("tool", it.Get("toolName"))
-	w.frames.Raw("toolCallId", it.Get("toolCallId"))
-	w.frames.Raw("input", it.Get("input"))
-	if it.child {
-		w.frames.String("sessionId", it.rec.Session.ID)
+func (p *printer) approvalRequest(it *turn.Item, c *turn.Call) {
+	call := it.Content("toolCallId") // the member sessionId says which sub-agent it is of
+	if c.By.Own() {
+		call = c.Shown
 	}
-	w.frames.Close()
-	w.frames.Close()
-	w.frames.Shut()
+	id := append([]byte(approvalPrefix), call...)
+	p.openInterrupt(it, it.Text("approvalId"))
+	p.frames.Content("id", id)
+	p.frames.Nest("input")
+	p.frames.String("kind", "choice")
+	p.frames.Bool("multiple", false)
+	p.frames.Content("question", append(append([]byte("Approve "), it.Content("toolName")...), '?'))
+	p.frames.Content("id", id)
+	p.frames.Raw("options", approvalOptions)
+	p.frames.Nest("meta")
+	p.frames.Raw("tool", it.Get("toolName"))
+	p.frames.Content("toolCallId", call)
+	p.frames.Raw("input", it.Get("input"))
+	if !c.By.Own() {
+		p.frames.String("sessionId", c.By.Session)
+	}
+	p.frames.Close()
+	p.frames.Close()
+	p.frames.Shut()
 }
 
 var approvalOptions = []byte(`[{"id":"approve","label":"Approve"},{"id":"deny","label":"Deny"}]`)
 
 // openInterrupt opens a question to the user.
-func (w *Writer) openInterrupt(it *item, requestID string) {
-	w.frames.Open("interrupt")
-	w.frames.String("requestId", requestID)
-	w.frames.String("resumeToken", "") // see the package
-	w.labels(it.content("agentType"))
-}
-
-// approvalResponse writes a denial as the outcome of the call. An approval has no chunk: the outcome follows.
-func (w *Writer) approvalResponse(it *item) {
-	w.carry(it)
-	key := it.key()
-	if c, known := w.calls[key]; known {
-		c.asked = false
-		w.calls[key] = c
-	}
-	if it.is("approved") {
-		return
-	}
-	delete(w.calls, key)
-	if w.denied == nil {
-		w.denied = make(map[string]chunk.Ordinal)
-	}
-	w.denied[key.id] = it.rec.Ordinal
-	w.openCall(it, "tool-call-result")
-	reason := it.Get("reason")
-	if reason == nil {
-		reason = chunk.Value(`"Denied."`)
-	}
-	w.frames.Raw("content", reason)
-	w.frames.Flag("isError", true)
-	w.frames.Shut()
+func (p *printer) openInterrupt(it *turn.Item, requestID string) {
+	p.frames.Open("interrupt")
+	p.frames.String("requestId", requestID)
+	p.frames.String("resumeToken", "") // see the package
+	p.labels(it.Content("agentType"))
 }
 
 // resync writes what a client has to know after records were removed: the structured data that they contained is invalid. Text stays.
-func (w *Writer) resync(it *item) {
+func (p *printer) resync(it *turn.Item) {
 	since := chunk.Seq(0) // all that are remembered, for an earlier checkpoint
-	for _, c := range w.saved {
+	for _, c := range p.saved {
 		if c.id == it.Text("checkpointId") {
 			since = c.at
 		}
 	}
-	for _, s := range w.data.since(since) {
-		w.frames.Open(invalidated)
-		w.frames.String("streamId", s.id())
-		w.frames.Raw("checkpointId", it.Get("checkpointId"))
-		w.frames.Shut()
+	for _, s := range p.data.since(since) {
+		p.frames.Open(invalidated)
+		p.frames.String("streamId", s.id())
+		p.frames.Raw("checkpointId", it.Get("checkpointId"))
+		p.frames.Shut()
 	}
-	w.data.list = slices.DeleteFunc(w.data.list, func(s sentStream) bool { return s.at > since })
-	w.data.rewind(it.rec.Seq)
-	if w.state.shown {
-		w.showState(it)
+	p.data.list = slices.DeleteFunc(p.data.list, func(s sentStream) bool { return s.at > since })
+	p.data.rewind(it.Rec.Seq)
+	if p.state.shown {
+		p.showState(it)
 	}
-	w.status(resynced)
+	p.status(resynced)
 }
 
 // resynced is the text that users see after a resync.
 var resynced = []byte(`"The answer was rolled back to an earlier point and continues from there."`)
 
 // custom writes an event of the application. Chunks of Kortyx's own agents have their original form.
-func (w *Writer) custom(it *item) {
+func (p *printer) custom(it *turn.Item) {
 	name := it.Text("eventName")
-	if w.original(it, name) {
+	if p.original(it, name) {
 		return
 	}
-	if !w.final(it, "custom", name, it.Get("data")) {
-		w.carry(it)
+	if !p.final(it, "custom", name, it.Get("data")) {
+		p.carry(it)
 	}
 }
 
@@ -269,19 +174,19 @@ var forms = map[string]struct{ required, strings, any []string }{
 }
 
 // original writes a chunk of a Kortyx agent in its form, without members that the dialect does not have. It reports false for other events.
-func (w *Writer) original(it *item, name string) bool {
+func (p *printer) original(it *turn.Item, name string) bool {
 	data := it.Get("data")
 	if rawjson.Kind(data) != '{' {
 		return false
 	}
 	switch name {
 	case structured.PieceEvent:
-		w.streamed(it, data)
+		p.streamed(it, data)
 		return true
 	case structured.InvalidatedEvent:
-		return w.invalidate(it)
+		return p.invalidate(it)
 	case prefix + "interrupt":
-		return w.question(it)
+		return p.question(it)
 	}
 	kind, ok := strings.CutPrefix(name, prefix)
 	form, known := forms[kind]
@@ -293,77 +198,77 @@ func (w *Writer) original(it *item, name string) bool {
 			return false
 		}
 	}
-	w.frames.Open(kind)
+	p.frames.Open(kind)
 	for _, name := range append(append([]string{}, form.required...), form.strings...) {
 		if v := it.Get("data", name); rawjson.Kind(v) == '"' {
-			w.frames.Raw(name, v)
+			p.frames.Raw(name, v)
 		}
 	}
 	for _, name := range form.any {
-		w.frames.Raw(name, it.Get("data", name))
+		p.frames.Raw(name, it.Get("data", name))
 	}
 	if kind == "tool-result" && it.Get("data", "content") == nil {
-		w.frames.Raw("content", null)
+		p.frames.Raw("content", null)
 	}
-	w.frames.Shut()
+	p.frames.Shut()
 	return true
 }
 
 // question writes a question of a Kortyx agent to the user, with the server's token: the log does not have the agent's.
-func (w *Writer) question(it *item) bool {
+func (p *printer) question(it *turn.Item) bool {
 	input := it.Get("data", "input")
 	if rawjson.Kind(input) != '{' || rawjson.Kind(it.Get("data", "requestId")) != '"' {
 		return false
 	}
-	w.openInterrupt(it, it.Text("data", "requestId"))
+	p.openInterrupt(it, it.Text("data", "requestId"))
 	for _, name := range []string{"workflow", "id", "schemaId", "schemaVersion"} {
 		if v := it.Get("data", name); rawjson.Kind(v) == '"' {
-			w.frames.Raw(name, v)
+			p.frames.Raw(name, v)
 		}
 	}
-	w.frames.Raw("input", input)
+	p.frames.Raw("input", input)
 	if meta := it.Get("data", "meta"); rawjson.Kind(meta) == '{' {
-		w.frames.Raw("meta", meta)
+		p.frames.Raw("meta", meta)
 	}
-	w.frames.Shut()
+	p.frames.Shut()
 	return true
 }
 
 // output writes the final structured output of the run.
-func (w *Writer) output(it *item) {
-	id := "output:" + string(rawjson.Unescaped(w.runID))
-	if w.data.rewound > 0 || w.data.outputs[id] {
-		id = "output:" + strconv.FormatUint(uint64(it.rec.Seq), 10)
+func (p *printer) output(it *turn.Item) {
+	id := "output:" + string(rawjson.Unescaped(p.turn.RunID()))
+	if p.data.rewound > 0 || p.data.outputs[id] {
+		id = "output:" + strconv.FormatUint(uint64(it.Rec.Seq), 10)
 	}
-	w.data.addOutput(id)
-	if !w.finalOf(it, sentStream{name: id, at: it.rec.Seq, own: true}, "output", orNull(it.Get("output"))) {
-		w.carry(it)
+	p.data.addOutput(id)
+	if !p.finalOf(it, sentStream{name: id, at: it.Rec.Seq, own: true}, "output", it.OrNull("output")) {
+		p.carry(it)
 	}
 }
 
-func orNull(v chunk.Value) chunk.Value {
-	if v == nil {
-		return null
+// part writes a source or a file as structured data.
+func (p *printer) part(it *turn.Item) {
+	dataType, names := "source", []string{"sourceId", "url", "title"}
+	switch it.Rec.Type {
+	case chunk.TypeSourceDocument:
+		names = []string{"sourceId", "mediaType", "title", "filename"}
+	case chunk.TypeFile:
+		dataType, names = "file", []string{"url", "mediaType", "filename"}
 	}
-	return v
-}
-
-// part writes members of a record as structured data.
-func (w *Writer) part(it *item, dataType string, names ...string) {
 	o := rawjson.Begin(nil)
 	for _, name := range names {
 		o.Raw(name, it.Get(name))
 	}
-	if !w.final(it, dataType, dataType, o.End()) {
-		w.carry(it)
+	if !p.final(it, dataType, dataType, o.End()) {
+		p.carry(it)
 	}
 }
 
 // carry writes a chunk that has data of the application and no counterpart in the dialect: the result of a sub-agent, the decision of a user, an unknown type.
-func (w *Writer) carry(it *item) {
+func (p *printer) carry(it *turn.Item) {
 	o := rawjson.Begin(nil)
-	o.Raw("chunk", it.json())
+	o.Raw("chunk", it.JSON())
 	o.Name("sequence")
-	o.Dst = strconv.AppendUint(o.Dst, uint64(it.rec.Seq), 10)
-	w.final(it, "native", "native.chunk", o.End())
+	o.Dst = strconv.AppendUint(o.Dst, uint64(it.Rec.Seq), 10)
+	p.final(it, "native", "native.chunk", o.End())
 }

@@ -7,6 +7,7 @@ import (
 	"github.com/tailrace/tailrace/chunk"
 	"github.com/tailrace/tailrace/internal/rawjson"
 	"github.com/tailrace/tailrace/internal/structured"
+	"github.com/tailrace/tailrace/internal/turn"
 )
 
 // sentData is the structured data that a client has.
@@ -88,72 +89,72 @@ var reserved = map[string]bool{
 }
 
 // streamed writes a piece of structured data of a Kortyx agent. A client stops at a piece that it cannot apply, so such a piece is dropped, as in the snapshot.
-func (w *Writer) streamed(it *item, data chunk.Value) {
+func (p *printer) streamed(it *turn.Item, data chunk.Value) {
 	id, ok := text(it.Get("data", "streamId"))
-	shown := w.data.idOf(id)
-	o := rawjson.Object{Dst: append(w.scratch[:0], beginStructured...)}
+	shown := p.data.idOf(id)
+	o := rawjson.Object{Dst: append(p.scratch[:0], beginStructured...)}
 	o.String("streamId", shown)
 	for name, value := range rawjson.Members(data) {
 		if !name.Is("streamId") && !name.Is("type") {
 			o.Dst = append(append(append(append(o.Dst, ','), name...), ':'), value...)
 		}
 	}
-	w.scratch = o.End()
+	p.scratch = o.End()
 	if typ, _ := text(it.Get("data", "type")); !ok || typ != structuredData || reserved[shown] {
-		w.dropped++
+		p.dropped++
 		return
 	}
-	stream, err := w.data.streams.ApplyStream(w.scratch)
+	stream, err := p.data.streams.ApplyStream(p.scratch)
 	if err != nil {
-		w.dropped++
+		p.dropped++
 		return
 	}
-	w.writeScratch()
-	w.data.add(sentStream{name: shown, at: it.rec.Seq, own: true})
+	p.writeScratch()
+	p.data.add(sentStream{name: shown, at: it.Rec.Seq, own: true})
 	if stream.Status() == structured.Final {
-		w.data.streams.ReleaseValue(shown)
+		p.data.streams.ReleaseValue(shown)
 	}
 }
 
 // invalidate writes that a stream of a Kortyx agent is invalid. Most clients ignore it, so a new stream with this id gets another one.
-func (w *Writer) invalidate(it *item) bool {
+func (p *printer) invalidate(it *turn.Item) bool {
 	id, ok := text(it.Get("data", "streamId"))
 	checkpoint := it.Get("data", "checkpointId")
 	if !ok || rawjson.Kind(checkpoint) != '"' {
 		return false
 	}
-	w.frames.Open(invalidated)
-	w.frames.String("streamId", w.data.idOf(id))
-	w.frames.Raw("checkpointId", checkpoint)
-	w.frames.Shut()
-	if w.data.streams.Stream(w.data.idOf(id)) == nil {
+	p.frames.Open(invalidated)
+	p.frames.String("streamId", p.data.idOf(id))
+	p.frames.Raw("checkpointId", checkpoint)
+	p.frames.Shut()
+	if p.data.streams.Stream(p.data.idOf(id)) == nil {
 		return true
 	}
-	w.data.streams.Remove(w.data.idOf(id))
-	if w.data.renamed == nil {
-		w.data.renamed = make(map[string]chunk.Seq)
+	p.data.streams.Remove(p.data.idOf(id))
+	if p.data.renamed == nil {
+		p.data.renamed = make(map[string]chunk.Seq)
 	}
-	w.data.renamed[id] = it.rec.Seq
+	p.data.renamed[id] = it.Rec.Seq
 	return true
 }
 
 // restate writes the custom state and the values of open streams again, each member of a value on its own: a set cannot name the value. A stream with places that
 // were skipped is left out, because a client would have null there.
-func (w *Writer) restate() {
-	if w.state.shown && !w.state.stale {
-		o := w.beginLabels(w.block.node, w.stateID(), "state", "set")
+func (p *printer) restate() {
+	if p.state.shown && !p.state.stale {
+		o := p.beginLabels(p.node, p.stateID(), "state", "set")
 		o.String("path", stateRoot)
-		o.Raw("value", w.state.doc)
-		w.scratch = o.End()
-		w.writeScratch()
+		o.Raw("value", p.state.doc)
+		p.scratch = o.End()
+		p.writeScratch()
 	}
-	for stream := range w.data.streams.Streams() {
+	for stream := range p.data.streams.Streams() {
 		if stream.Status() != structured.Streaming || stream.HasUnset() {
 			continue
 		}
 		data, i := stream.AppendData(nil), 0
 		set := func(name string, value []byte) {
-			o := rawjson.Object{Dst: append(w.scratch[:0], beginStructured...)}
+			o := rawjson.Object{Dst: append(p.scratch[:0], beginStructured...)}
 			o.String("streamId", stream.Labels.StreamID)
 			o.String("dataType", stream.Labels.DataType)
 			o.String("kind", "set")
@@ -163,8 +164,8 @@ func (w *Writer) restate() {
 			o.Text("schemaVersion", stream.Labels.SchemaVersion)
 			o.Text("id", stream.Labels.ID)
 			o.Text("node", stream.Labels.Node)
-			w.scratch = o.End()
-			w.writeScratch()
+			p.scratch = o.End()
+			p.writeScratch()
 		}
 		for name, value := range rawjson.Members(data) {
 			set(string(name.Bytes()), value)
@@ -177,32 +178,32 @@ func (w *Writer) restate() {
 }
 
 // final writes a complete value as a stream of its own. It reports false if our reducer refuses it.
-func (w *Writer) final(it *item, name, dataType string, data []byte) bool {
-	return w.finalOf(it, sentStream{name: name, at: it.rec.Seq}, dataType, data)
+func (p *printer) final(it *turn.Item, name, dataType string, data []byte) bool {
+	return p.finalOf(it, sentStream{name: name, at: it.Rec.Seq}, dataType, data)
 }
 
-func (w *Writer) finalOf(it *item, s sentStream, dataType string, data []byte) bool {
-	o := w.beginScratch(it, s.id(), dataType, "final")
+func (p *printer) finalOf(it *turn.Item, s sentStream, dataType string, data []byte) bool {
+	o := p.beginScratch(it, s.id(), dataType, "final")
 	o.Raw("data", data)
-	w.scratch = o.End()
-	if new(structured.Stream).Apply(w.scratch) != nil {
-		w.dropped++
+	p.scratch = o.End()
+	if new(structured.Stream).Apply(p.scratch) != nil {
+		p.dropped++
 		return false
 	}
-	w.writeScratch()
-	w.data.add(s)
+	p.writeScratch()
+	p.data.add(s)
 	return true
 }
 
 const beginStructured = `{"type":"` + structuredData + `"`
 
 // beginScratch begins a chunk in the scratch buffer, where it can be checked before it is written.
-func (w *Writer) beginScratch(it *item, id, dataType, kind string) rawjson.Object {
-	return w.beginLabels(w.node(it), id, dataType, kind)
+func (p *printer) beginScratch(it *turn.Item, id, dataType, kind string) rawjson.Object {
+	return p.beginLabels(nodeOf(it), id, dataType, kind)
 }
 
-func (w *Writer) beginLabels(node []byte, id, dataType, kind string) rawjson.Object {
-	o := rawjson.Object{Dst: append(w.scratch[:0], beginStructured...)}
+func (p *printer) beginLabels(node []byte, id, dataType, kind string) rawjson.Object {
+	o := rawjson.Object{Dst: append(p.scratch[:0], beginStructured...)}
 	o.String("streamId", id)
 	o.String("dataType", dataType)
 	o.String("kind", kind)
@@ -213,8 +214,8 @@ func (w *Writer) beginLabels(node []byte, id, dataType, kind string) rawjson.Obj
 }
 
 // writeScratch writes the chunk in the scratch buffer.
-func (w *Writer) writeScratch() {
-	w.frames.Open(structuredData)
-	w.frames.Dst = append(w.frames.Dst, w.scratch[len(beginStructured):len(w.scratch)-1]...)
-	w.frames.Shut()
+func (p *printer) writeScratch() {
+	p.frames.Open(structuredData)
+	p.frames.Dst = append(p.frames.Dst, p.scratch[len(beginStructured):len(p.scratch)-1]...)
+	p.frames.Shut()
 }

@@ -7,8 +7,8 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/tailrace/tailrace/chunk"
-	"github.com/tailrace/tailrace/internal/dialect"
 	"github.com/tailrace/tailrace/internal/testkit/chunktest"
+	"github.com/tailrace/tailrace/internal/turn"
 	"github.com/tailrace/tailrace/projector/fold"
 )
 
@@ -352,8 +352,8 @@ func (g *generator) notice() {
 	case 3:
 		g.write(chunk.ExecutorSuperseded{})
 	case 4:
-		g.write(chunk.ToolStart{ToolCallID: "f", ToolName: dialect.FinishTool, Arguments: chunk.Value(`{}`)})
-		g.write(chunk.ToolEnd{ToolCallID: "f", ToolName: dialect.FinishTool, ProviderExecuted: &serverSide})
+		g.write(chunk.ToolStart{ToolCallID: "f", ToolName: turn.FinishTool, Arguments: chunk.Value(`{}`)})
+		g.write(chunk.ToolEnd{ToolCallID: "f", ToolName: turn.FinishTool, ProviderExecuted: &serverSide})
 	}
 }
 

@@ -150,3 +150,11 @@ func appendWithoutToken(dst []byte, v []byte) ([]byte, bool) {
 	}
 	return dst, true
 }
+
+// orNull returns v, null if it is missing.
+func orNull(v chunk.Value) chunk.Value {
+	if v == nil {
+		return null
+	}
+	return v
+}

@@ -8,6 +8,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/tailrace/tailrace/internal/turn"
+
 	"pgregory.net/rapid"
 
 	"github.com/tailrace/tailrace/chunk"
@@ -129,14 +131,14 @@ func TestClientShowsTheSnapshot(t *testing.T) {
 			if err := f.Apply(rec); err != nil {
 				t.Fatalf("%v", err)
 			}
-			if rec.Type == chunk.TypeStatePatch && w.state.shown {
-				if got, want := w.state.client.AppendData(nil), w.state.doc; !sameJSON(t, member(got, stateRoot), want) || !sameJSON(t, want, f.Snapshot().State) {
+			if rec.Type == chunk.TypeStatePatch && w.printer.state.shown {
+				if got, want := w.printer.state.client.AppendData(nil), w.printer.state.doc; !sameJSON(t, member(got, stateRoot), want) || !sameJSON(t, want, f.Snapshot().State) {
 					t.Fatalf("after %s: the client has %s, the writer %s, the snapshot %s", rec.Data, got, want, f.Snapshot().State)
 				}
 			}
 		}
 		c.follow(t, body)
-		if s := c.streams["state:s1"]; s != nil && w.state.shown && !sameJSON(t, member(s.AppendData(nil), stateRoot), f.Snapshot().State) {
+		if s := c.streams["state:s1"]; s != nil && w.printer.state.shown && !sameJSON(t, member(s.AppendData(nil), stateRoot), f.Snapshot().State) {
 			t.Fatalf("the client has %s, want %s", s.AppendData(nil), f.Snapshot().State)
 		}
 		want := ""
@@ -288,12 +290,12 @@ func TestTranslationKeepsTheTurn(t *testing.T) {
 func facts(c chunk.Chunk, denied map[string]bool) []string {
 	switch b := c.Body.(type) {
 	case chunk.ToolStart:
-		if b.ToolName != dialect.FinishTool {
+		if b.ToolName != turn.FinishTool {
 			return []string{fmt.Sprintf("call %s %s %s", b.ToolCallID, b.ToolName, b.Arguments)}
 		}
 	case chunk.ToolEnd:
 		switch {
-		case b.ToolName == dialect.FinishTool || denied[b.ToolCallID]:
+		case b.ToolName == turn.FinishTool || denied[b.ToolCallID]:
 		case b.Error != nil:
 			return []string{fmt.Sprintf("failed %s %q", b.ToolCallID, *b.Error)}
 		default:

@@ -9,6 +9,7 @@ import (
 	"github.com/tailrace/tailrace/chunk"
 	"github.com/tailrace/tailrace/internal/rawjson"
 	"github.com/tailrace/tailrace/internal/structured"
+	"github.com/tailrace/tailrace/internal/turn"
 	"github.com/tailrace/tailrace/projector/fold"
 )
 
@@ -47,60 +48,60 @@ const (
 )
 
 // statePatch writes the changes of a patch as set and append.
-func (w *Writer) statePatch(it *item) {
-	b, ok := chunk.BodyOf[chunk.StatePatch](it.rec)
+func (p *printer) statePatch(it *turn.Item) {
+	b, ok := chunk.BodyOf[chunk.StatePatch](*it.Rec)
 	if !ok {
 		return
 	}
-	if w.state.lost {
-		w.carry(it)
+	if p.state.lost {
+		p.carry(it)
 		return
 	}
-	before := w.state.doc
+	before := p.state.doc
 	after, err := fold.ApplyPatch(before, b.Patches)
 	if err != nil {
 		return // rejected, as in the snapshot
 	}
-	w.state.remember(it.rec.Ordinal)
-	w.state.doc = after
-	if !w.state.shown || w.state.stale || len(b.Patches) > maxOps {
-		w.showState(it)
+	p.state.remember(it.Rec.Ordinal)
+	p.state.doc = after
+	if !p.state.shown || p.state.stale || len(b.Patches) > maxOps {
+		p.showState(it)
 		return
 	}
 	for _, ch := range changesOf(before, after, b.Patches) {
-		if !w.stateChange(it, ch) {
+		if !p.stateChange(it, ch) {
 			return
 		}
 	}
 }
 
 // showState writes the whole state.
-func (w *Writer) showState(it *item) {
-	w.state.shown, w.state.stale = true, false
-	w.stateChange(it, change{value: w.state.doc})
+func (p *printer) showState(it *turn.Item) {
+	p.state.shown, p.state.stale = true, false
+	p.stateChange(it, change{value: p.state.doc})
 }
 
 // stateChange writes one change, unless our reducer refuses it. Then the next patch writes the whole state.
-func (w *Writer) stateChange(it *item, ch change) bool {
+func (p *printer) stateChange(it *turn.Item, ch change) bool {
 	kind, member := "set", "value"
 	if ch.appends {
 		kind, member = "append", "items"
 	}
-	o := w.beginScratch(it, w.stateID(), "state", kind)
+	o := p.beginScratch(it, p.stateID(), "state", kind)
 	o.String("path", strings.Join(append([]string{stateRoot}, ch.place...), "."))
 	o.Raw(member, ch.value)
-	w.scratch = o.End()
-	if w.state.client.Apply(w.scratch) != nil {
-		w.dropped++
-		w.state.shown = false
+	p.scratch = o.End()
+	if p.state.client.Apply(p.scratch) != nil {
+		p.dropped++
+		p.state.shown = false
 		return false
 	}
-	w.writeScratch()
+	p.writeScratch()
 	return true
 }
 
 // stateID returns the id of the stream of the state.
-func (w *Writer) stateID() string { return "state:" + w.session.ID }
+func (p *printer) stateID() string { return "state:" + p.turn.Session().ID }
 
 // remember keeps the state before a patch.
 func (s *customState) remember(at chunk.Ordinal) {

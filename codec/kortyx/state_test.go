@@ -96,7 +96,7 @@ func TestStateOfAnyPatches(t *testing.T) {
 				continue
 			}
 			n := i + 2
-			rec := recordOf(t, session, chunk.Seq(10+n), 1, 1+w.own.ordinal, 1, chunk.StatePatch{Patches: ops})
+			rec := recordOf(t, session, chunk.Seq(10+n), 1, chunk.Ordinal(1+n), 1, chunk.StatePatch{Patches: ops})
 			chunks, _ := readStream(string(w.Append(nil, rec)))
 			for _, text := range chunks {
 				if err := client.Apply([]byte(text)); err != nil {
@@ -203,7 +203,7 @@ func TestStateAfterARemoval(t *testing.T) {
 			}
 			c.follow(t, body)
 			if tt.want == "" {
-				if w.state.lost != strings.Contains(body, "native.chunk") || !w.state.lost {
+				if w.printer.state.lost != strings.Contains(body, "native.chunk") || !w.printer.state.lost {
 					t.Errorf("a patch of an unknown state is not carried: %s", body)
 				}
 				return

@@ -1,9 +1,12 @@
 package kortyx
 
 import (
+	"slices"
+	"strconv"
+
 	"github.com/tailrace/tailrace/chunk"
-	"github.com/tailrace/tailrace/internal/dialect"
 	"github.com/tailrace/tailrace/internal/rawjson"
+	"github.com/tailrace/tailrace/internal/turn"
 )
 
 // Options configures a Writer.
@@ -15,65 +18,62 @@ type Options struct {
 
 // Writer writes one turn of a session. It implements dialect.Writer.
 type Writer struct {
-	frames dialect.Frames
+	machine *turn.Machine
+	printer *printer
+}
 
-	session chunk.Session // of the turn
-	begun   bool          // the first record was handled: session is set
-	turn    bool          // a record of that session was handled
-	turns   dialect.Turns
-	started bool // the session chunk of the response was written
-	ended   bool // the end of the response was written
-	over    bool // another turn began
-	outcome outcome
+// NewWriter returns a writer for the turn whose first record is passed to it first.
+func NewWriter(opt Options) *Writer {
+	p := &printer{state: customState{doc: opt.State}}
+	rules := turn.Rules{EarlyStart: true, Reopens: true, CursorAfter: true, ErrorEnds: true, Shows: shows, Asks: asks}
+	return &Writer{machine: turn.New(p, rules, turn.Config{}), printer: p}
+}
 
-	members chunk.Members // of the record at hand
-	own     agent
-	agents  map[string]*agent // sub-agents, by session
-	runID   []byte            // of the latest run, as the content of a JSON string
+// Append appends the frames of rec, see dialect.Writer.
+func (w *Writer) Append(dst []byte, rec chunk.Record) []byte { return w.machine.Append(dst, rec) }
 
-	block   block
-	head    []byte // of a frame that continues the open text
-	headAt  chunk.Seq
+// Hide is Append for a record that is hidden from the client, see dialect.Writer.
+func (w *Writer) Hide(dst []byte, rec chunk.Record) []byte { return w.machine.Hide(dst, rec) }
+
+// Resume begins another response of the turn, see dialect.Writer. Besides the session it has the custom state and the structured data that is not final: a client
+// that comes from another dialect does not have them, and those that have them do not change.
+func (w *Writer) Resume(dst []byte) []byte { return w.machine.Resume(dst) }
+
+// Done reports whether the response is over, see dialect.Writer.
+func (w *Writer) Done() bool { return w.machine.Done() }
+
+// Dropped returns the number of pieces of structured data and of changes of the custom state that were not written, because Kortyx's clients stop at them.
+func (w *Writer) Dropped() int64 { return w.printer.dropped }
+
+// shows reports whether a record of a sub-agent is handled: a question to the user, and what answers it.
+func shows(it *turn.Item) bool {
+	switch it.Rec.Type {
+	case chunk.TypeToolApprovalRequest:
+		return !it.Is("isAutomatic")
+	case chunk.TypeToolApprovalResponse, chunk.TypeToolEnd, chunk.TypeToolInputError, chunk.TypeToolOutputError:
+		return it.OpenCall() != nil
+	}
+	return false
+}
+
+// asks reports whether a call waits for the user, besides those that wait for an approval: it was written, and no sub-agent runs it.
+func asks(c *turn.Call) bool { return c.By.Own() && c.Kept != nil && !c.Delegated }
+
+// printer writes the events of a turn.
+type printer struct {
+	frames  *turn.Frames // of the event at hand
+	turn    *turn.Machine
 	scratch []byte
 
-	calls      map[callKey]call         // without an outcome
-	denied     map[string]chunk.Ordinal // calls whose denial was written as their outcome
-	children   map[string]chunk.Ordinal // running sub-agents
-	checkpoint []byte                   // id of the last checkpoint that was not written, nil for none
+	begun bool
+	node  []byte // agentType of the latest text, as the content of a JSON string
 
+	checkpoint  []byte  // id of the last checkpoint that was not written, nil for none
 	checkpoints int64   // of the turn so far
 	saved       []saved // the latest maxSaved checkpoints of the turn
 	state       customState
 	data        sentData
 	dropped     int64
-}
-
-// outcome is the state of the latest run.
-type outcome int
-
-const (
-	running outcome = iota
-	paused
-	interrupted
-	finished
-	failed
-)
-
-// agent is the position of an agent.
-type agent struct {
-	epoch   chunk.Epoch
-	ordinal chunk.Ordinal
-	step    int64 // highest step it reached
-	pieces  dialect.DeltaReader
-}
-
-// callKey identifies a call; agent is "" for the session of the turn.
-type callKey struct{ agent, id string }
-
-type call struct {
-	at        chunk.Ordinal // of its first record
-	asked     bool          // a user must approve it
-	delegated bool          // a sub-agent executes it
 }
 
 // saved is a checkpoint.
@@ -84,194 +84,171 @@ type saved struct {
 
 const maxSaved = 256
 
-// NewWriter returns a writer for the turn whose first record is passed to it first.
-func NewWriter(opt Options) *Writer {
-	return &Writer{
-		frames: dialect.Frames{IDAfter: true}, state: customState{doc: opt.State},
+// Print implements turn.Printer.
+func (p *printer) Print(f *turn.Frames, e *turn.Event) {
+	p.frames, p.turn = f, e.Turn
+	switch it := e.Item; e.Kind {
+	case turn.Begin:
+		p.begin(e)
+	case turn.Pause, turn.End:
+		p.save()
+		p.done()
+	case turn.Fail:
+		p.fail(it)
+	case turn.BlockOpen, turn.BlockDelta, turn.BlockClose:
+		p.text(e)
+	case turn.Started, turn.Ask, turn.Decision, turn.Outcome, turn.Late:
+		p.call(e)
+	case turn.AgentEnd, turn.AgentFail:
+		e.Turn.Withdraw(e.Agent)
+	case turn.AgentClose, turn.Unknown:
+		p.carry(it)
+	case turn.Part:
+		p.part(it)
+	case turn.Data, turn.Structured:
+		p.custom(it)
+	case turn.State:
+		p.statePatch(it)
+	case turn.Output:
+		p.output(it)
+	case turn.Error: // the agent recovers from it: a client shows an error as the end of the answer
+		p.status(it.Get("error"))
+	case turn.Notice:
+		p.notice(it)
+	case turn.Removed:
+		p.removed(e)
 	}
 }
 
-// Append appends the frames of rec, see dialect.Writer.
-func (w *Writer) Append(dst []byte, rec chunk.Record) []byte {
-	if dst, ok := w.more(dst, &rec); ok {
-		return dst
-	}
-	w.frames.Begin(dst, rec.Cursor())
-	w.record(&rec)
-	return w.frames.End()
-}
-
-// Hide is Append for a record that is hidden from the client, see dialect.Writer.
-func (w *Writer) Hide(dst []byte, rec chunk.Record) []byte {
-	if w.begun && rec.Session != w.session {
-		return dst // nothing of a sub-agent continues a text
-	}
-	w.frames.Begin(dst, rec.Cursor())
-	it := item{rec: rec}
-	if !rec.Type.Control() && w.read(&it) && !w.ended {
-		w.delegation(&it)
-		if w.endsBlock(&it, true) {
-			w.closeBlock()
+// begin begins a response.
+func (p *printer) begin(e *turn.Event) {
+	if !p.begun {
+		p.begun = true
+		if p.state.doc == nil {
+			p.state.doc, p.state.lost = chunk.Value(`{}`), e.Item == nil || e.Item.Rec.Ordinal > 1
 		}
 	}
-	return w.frames.End()
+	p.frames.Open("session")
+	p.frames.String("sessionId", p.turn.Session().ID)
+	p.frames.Shut()
+	if e.Again {
+		p.restate()
+	}
 }
 
-// Resume begins another response of the turn, see dialect.Writer. Besides the session it has the custom state and the structured data that is not final: a client
-// that comes from another dialect does not have them, and those that have them do not change.
-func (w *Writer) Resume(dst []byte) []byte {
-	w.frames.Begin(dst, chunk.Cursor{})
-	w.started, w.ended = false, false
-	if w.begun {
-		w.start()
-		w.restate()
-	}
-	return w.frames.End()
-}
-
-// Done reports whether the response is over, see dialect.Writer.
-func (w *Writer) Done() bool { return w.ended }
-
-// Dropped returns the number of pieces of structured data and of changes of the custom state that were not written, because Kortyx's clients stop at them.
-func (w *Writer) Dropped() int64 { return w.dropped }
-
-// item is a record with its parsed members.
-type item struct {
-	*chunk.Members // nil for a piece of a block
-
-	rec   chunk.Record
-	agent *agent
-	child bool // of a sub-agent
-	known bool // the chunk schema has the type
-	step  int64
-	kind  dialect.Block // of which it is a piece, dialect.NoBlock for none
-	piece []byte        // content of a JSON string
-}
-
-// content returns the content of a string member, still escaped, nil if it is missing.
-func (it *item) content(name string) []byte { return rawjson.Text(it.Get(name)).Content() }
-
-// is reports whether a member is true.
-func (it *item) is(name string) bool { return string(it.Get(name)) == "true" }
-
-// json returns the chunk.
-func (it *item) json() []byte {
-	if it.Members == nil {
-		return it.rec.Data
-	}
-	return it.JSON()
-}
-
-func (it *item) key() callKey {
-	key := callKey{id: it.Text("toolCallId")}
-	if it.child {
-		key.agent = it.rec.Session.ID
-	}
-	return key
-}
-
-// read finds the agent of a record and parses the record. It reports false for a record that changes nothing: it follows the turn, was handled before, is of a
-// fenced writer, or is malformed.
-func (w *Writer) read(it *item) bool {
-	rec := &it.rec
-	if w.over {
-		return false
-	}
-	if !w.begun {
-		w.begun, w.session = true, rec.Session
-		if w.state.doc == nil {
-			w.state.doc, w.state.lost = chunk.Value(`{}`), rec.Ordinal > 1
-		}
-	}
-	it.agent, it.child = &w.own, rec.Session != w.session
-	if it.child {
-		if it.agent = w.agents[rec.Session.ID]; it.agent == nil {
-			it.agent = &agent{}
-			if w.agents == nil {
-				w.agents = make(map[string]*agent)
-			}
-			w.agents[rec.Session.ID] = it.agent
-		}
-	}
-	if rec.Epoch < it.agent.epoch || rec.Ordinal > 0 && rec.Ordinal <= it.agent.ordinal {
-		return false
-	}
-	it.agent.epoch, it.agent.ordinal = rec.Epoch, rec.Ordinal
-	if it.kind, it.step, it.piece = it.agent.pieces.Read(rec); it.kind != dialect.NoBlock {
-		it.known = true
-		return true
-	}
-	if w.members.Read(rec.Data) != nil {
-		return false
-	}
-	it.Members = &w.members
-	it.step, _ = dialect.Digits(it.Get("step"))
-	var kind chunk.Type
-	kind, it.known = it.Type()
-	return kind == rec.Type
-}
-
-// record writes the frames of a record.
-func (w *Writer) record(rec *chunk.Record) {
-	it := item{rec: *rec}
-	if !w.read(&it) {
+// save writes the last checkpoint of the response.
+func (p *printer) save() {
+	if p.checkpoint == nil {
 		return
 	}
-	if !it.child {
-		if opens, _ := w.turns.Opens(&it.rec); opens && w.turn {
-			w.otherTurn()
-			return
-		}
-		w.turn = true
+	p.frames.Open("checkpoint")
+	p.frames.Content("id", p.checkpoint)
+	p.frames.String("sessionId", p.turn.Session().ID)
+	p.frames.Name("turnIndex")
+	p.frames.Dst = strconv.AppendInt(p.frames.Dst, p.checkpoints-1, 10)
+	p.frames.Shut()
+	p.checkpoint = nil
+}
+
+// done ends the response.
+func (p *printer) done() {
+	p.frames.Open("done")
+	p.frames.Shut()
+	p.frames.Identify() // a client reads nothing after [DONE]
+	p.frames.Mark("[DONE]")
+}
+
+// fail ends the response with the error of a record.
+func (p *printer) fail(it *turn.Item) {
+	p.frames.Open("error")
+	p.frames.Raw("message", it.Get("error"))
+	p.frames.Shut()
+	p.done()
+}
+
+// DeltaHead implements turn.DeltaPrinter. Reasoning is not written.
+func (p *printer) DeltaHead(f *turn.Frames, a *turn.Agent) (tail string) {
+	if a.Block.Kind != turn.TextBlock {
+		return ""
 	}
-	resumed := w.isResumedBy(&it)
-	if w.ended {
-		if !resumed {
-			return
-		}
-		w.ended, w.started = false, false
+	p.frames = f
+	p.openText("text-delta", a)
+	f.Name("delta")
+	f.Dst = append(f.Dst, '"')
+	return "\"}\n\n"
+}
+
+// text writes an event of the open text. A response that continues has no other start of it.
+func (p *printer) text(e *turn.Event) {
+	a := e.Agent
+	if e.Kind == turn.BlockOpen && !e.Again {
+		p.node = append(p.node[:0], nodeOf(e.Item)...)
 	}
-	w.start()
-	switch {
-	case it.rec.Type.Control():
-		w.control(&it)
-	case it.child:
-		w.childChunk(&it)
+	if a.Block.Kind != turn.TextBlock || e.Again {
+		return
+	}
+	switch e.Kind {
+	case turn.BlockOpen:
+		p.openText("text-start", a)
+	case turn.BlockDelta:
+		p.openText("text-delta", a)
+		p.frames.Content("delta", e.Text)
 	default:
-		w.delegation(&it)
-		if w.endsBlock(&it, false) {
-			w.closeBlock()
+		p.openText("text-end", a)
+	}
+	p.frames.Shut()
+}
+
+// openText opens a chunk of the open text. Its ids depend on the log only, so all processes use the same ids.
+func (p *printer) openText(kind string, a *turn.Agent) {
+	p.frames.Open(kind)
+	p.labels(p.node)
+	p.frames.Dst = append(p.frames.Dst, `,"segmentId":"block-`...)
+	p.frames.Dst = strconv.AppendUint(p.frames.Dst, uint64(a.Block.At), 10)
+	p.frames.Dst = append(p.frames.Dst, '"')
+}
+
+// labels writes the workflow node and the operation of a chunk: the type of the agent, and its run.
+func (p *printer) labels(node []byte) {
+	if len(node) > 0 {
+		p.frames.Content("node", node)
+	}
+	if run := p.turn.RunID(); len(run) > 0 {
+		p.frames.Content("opId", run)
+	}
+}
+
+// nodeOf returns the type of the agent of a record, as the content of a JSON string.
+func nodeOf(it *turn.Item) []byte {
+	if !it.IsPiece() {
+		return it.Content("agentType")
+	}
+	return rawjson.Text(rawjson.Get(it.Rec.Data, "agentType")).Content()
+}
+
+// removed handles the removal of records. A client keeps what they wrote; the stream_resync that follows tells it. Other processes may not have them, so from here
+// on nothing depends on them: the ids of streams change, see sentData.
+func (p *printer) removed(e *turn.Event) {
+	p.data.rewind(e.Item.Rec.Seq)
+	p.state.restore(e.Taken)
+	for _, c := range e.Turn.OpenCalls() {
+		if at, written := c.Kept.(chunk.Ordinal); written && c.By.Own() && e.Taken(at) {
+			c.Kept = nil
 		}
-		w.chunk(&it)
 	}
 }
 
-// start begins the response.
-func (w *Writer) start() {
-	if w.started {
-		return
+// notice writes a checkpoint, or what a client has to know after records were removed.
+func (p *printer) notice(it *turn.Item) {
+	switch it.Rec.Type {
+	case chunk.TypeCheckpointCreated:
+		p.checkpoint = append(p.checkpoint[:0], it.Content("checkpointId")...)
+		p.checkpoints++
+		if len(p.saved) == maxSaved {
+			p.saved = slices.Delete(p.saved, 0, maxSaved/2)
+		}
+		p.saved = append(p.saved, saved{it.Text("checkpointId"), it.Rec.Seq})
+	case chunk.TypeStreamResync:
+		p.resync(it)
 	}
-	w.started = true
-	w.frames.Open("session")
-	w.frames.String("sessionId", w.session.ID)
-	w.frames.Shut()
-}
-
-// end ends the response.
-func (w *Writer) end() {
-	w.closeBlock()
-	if w.checkpoint != nil && w.outcome != failed {
-		w.frames.Open("checkpoint")
-		w.frames.Content("id", w.checkpoint)
-		w.frames.String("sessionId", w.session.ID)
-		w.frames.Name("turnIndex")
-		w.frames.Dst = appendInt(w.frames.Dst, w.checkpoints-1)
-		w.frames.Shut()
-		w.checkpoint = nil
-	}
-	w.frames.Open("done")
-	w.frames.Shut()
-	w.frames.Identify() // a client reads nothing after [DONE]
-	w.frames.Mark("[DONE]")
-	w.ended = true
 }

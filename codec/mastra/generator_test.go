@@ -5,10 +5,11 @@ import (
 	"slices"
 	"time"
 
+	"github.com/tailrace/tailrace/internal/turn"
+
 	"pgregory.net/rapid"
 
 	"github.com/tailrace/tailrace/chunk"
-	"github.com/tailrace/tailrace/internal/dialect"
 	"github.com/tailrace/tailrace/internal/testkit/chunktest"
 )
 
@@ -164,7 +165,7 @@ func (g *generator) part(agent string, depth int) {
 
 func (g *generator) tool(agent string) {
 	g.calls++
-	id, name := fmt.Sprintf("c%d", g.calls), []string{"search", "a b", dialect.FinishTool}[g.pick("tool", 3)]
+	id, name := fmt.Sprintf("c%d", g.calls), []string{"search", "a b", turn.FinishTool}[g.pick("tool", 3)]
 	if g.pick("streams", 2) == 0 {
 		g.emit(agent, chunk.ToolArgStreamStart{ToolCallID: id, ToolName: name})
 		for range g.pick("args", 3) {

@@ -101,3 +101,11 @@ func elements(v chunk.Value) iter.Seq2[chunk.Value, chunk.Value] {
 		}
 	}
 }
+
+// orNull returns v, null if it is missing.
+func orNull(v chunk.Value) chunk.Value {
+	if v == nil {
+		return chunk.Value("null")
+	}
+	return v
+}

@@ -1,9 +1,10 @@
 package mastra
 
 import (
+	"bytes"
+
 	"github.com/tailrace/tailrace/chunk"
-	"github.com/tailrace/tailrace/internal/dialect"
-	"github.com/tailrace/tailrace/internal/rawjson"
+	"github.com/tailrace/tailrace/internal/turn"
 )
 
 // WriterConfig configures a Writer.
@@ -36,185 +37,96 @@ func (f Framing) Header() map[string]string {
 // Writer writes one turn of a session as the chunks of a Mastra agent, or of a workflow if its log has those of one. It is an internal/dialect.Writer: what it
 // writes depends on the records only. It is not safe for concurrent use.
 type Writer struct {
-	cfg     WriterConfig
-	frames  dialect.Frames
-	scratch []byte // frames that are discarded or framed differently
-
-	session chunk.Session
-	own     speaker
-	agents  map[string]*speaker // sub-agents, by session
-	rec     chunk.Record        // at hand
-	item    item                // the same
-	members chunk.Members       // the same
-	names   map[string]string   // of tools
-
-	begun    bool // the first record was handled: session is set
-	turns    dialect.Turns
-	opened   bool // turns has a record
-	started  bool // start was written
-	closed   bool // the response has ended; content is skipped until the answer is resumed
-	ending   bool // the record at hand ended it
-	done     bool // closed, and no response was begun since
-	over     bool // another turn began: no later record belongs to this one
-	expected bool // a chunk ended the answer, and the control record for the same reason is still to come
-	state    runState
-	response int // number of the response
-
-	head   []byte // of a frame that continues the open text
-	headAt int    // number of its block
+	machine *turn.Machine
+	printer *printer
+	framing Framing
+	scratch []byte // frames that are framed differently
 }
-
-// runState is the state of the latest run.
-type runState int
-
-const (
-	running runState = iota
-	waiting
-	stopped
-	completed
-	broke
-)
 
 // NewWriter returns a Writer of a turn, before its first record.
 func NewWriter(cfg WriterConfig) *Writer {
-	return &Writer{cfg: cfg, frames: dialect.Frames{IDAfter: true}, response: 1}
+	p := &printer{message: cfg.MessageID, own: speaker{work: &work{}}}
+	rules := turn.Rules{CursorAfter: true, EndAgain: true, Restarts: true, Shows: p.shows, Asks: p.waits}
+	return &Writer{machine: turn.New(p, rules, turn.Config{}), printer: p, framing: cfg.Framing}
 }
 
 // Append appends the frames of rec, the next record of the session or of its tree. Some records have no frame. The cursor of rec follows its last chunk as an
 // event of its own. A malformed record has no frame.
 func (w *Writer) Append(dst []byte, rec chunk.Record) []byte {
-	if dst, ok := w.more(dst, &rec); ok {
-		return dst
-	}
-	return w.frame(dst, rec, false)
+	return w.frame(dst, func(dst []byte) []byte { return w.machine.Append(dst, rec) })
 }
 
 // Hide is Append for a record whose content the client must not get. It writes at most the end of the text that the record ends.
-func (w *Writer) Hide(dst []byte, rec chunk.Record) []byte { return w.frame(dst, rec, true) }
+func (w *Writer) Hide(dst []byte, rec chunk.Record) []byte {
+	return w.frame(dst, func(dst []byte) []byte { return w.machine.Hide(dst, rec) })
+}
 
 // Resume begins another response, for a client that has the records so far, with start, and begins an open text again: the client may be another one than before,
 // and the AI SDK fails at a piece of a text without its start. Arguments that stream are not begun again: @mastra/client-js would keep those of the first start.
-func (w *Writer) Resume(dst []byte) []byte {
-	w.done, w.started = false, true
-	if w.own.workflow || w.own.network {
-		return dst // its responses have no start
-	}
-	return w.events(dst, func() {
-		w.start(&w.own)
-		if w.own.block != dialect.NoBlock {
-			w.openBlock(&w.own, "-start")
-			w.shut(&w.own)
-		}
-	})
-}
+func (w *Writer) Resume(dst []byte) []byte { return w.frame(dst, w.machine.Resume) }
 
 // Done reports whether the response is over: its last frames were appended. Another response may continue the turn.
-func (w *Writer) Done() bool { return w.done }
+func (w *Writer) Done() bool { return w.printer.done }
 
-// endResponse ends the response with the record at hand.
-func (w *Writer) endResponse() { w.closed, w.ending, w.done = true, true, true }
-
-// frame appends the frames of a record.
-func (w *Writer) frame(dst []byte, rec chunk.Record, hidden bool) []byte {
-	w.rec = rec
-	write := func() { w.record(&w.rec) }
-	if hidden {
-		write = func() { w.hide(&w.rec) }
+// frame appends the frames that write appends, in the framing of the response.
+func (w *Writer) frame(dst []byte, write func([]byte) []byte) []byte {
+	if w.framing == Events {
+		return write(dst)
 	}
-	dst = w.events(dst, write)
-	w.rec, w.item = chunk.Record{}, item{} // they may hold memory of the caller
-	return dst
-}
-
-// events appends the frames that write writes.
-func (w *Writer) events(dst []byte, write func()) []byte {
-	if w.cfg.Framing == Separated {
-		w.scratch = w.eventsOf(w.scratch[:0], write)
-		return separate(dst, w.scratch)
-	}
-	return w.eventsOf(dst, write)
-}
-
-func (w *Writer) eventsOf(dst []byte, write func()) []byte {
-	f, at := &w.frames, w.rec.Cursor()
-	f.Begin(dst, at)
-	write()
-	if w.ending {
-		w.ending = false
-		if len(f.Dst) == len(dst) && at.Seq > 0 {
-			// Without a cursor the client would continue before this record, and get the end again.
-			f.Dst = append(at.Append(append(f.Dst, "id: "...)), "\n\n"...)
-		}
-		f.Identify() // clients stop reading at [DONE]
-		f.Mark("[DONE]")
-	}
-	return f.End()
+	w.scratch = write(w.scratch[:0])
+	return separate(dst, w.scratch)
 }
 
 // separate appends the chunks of events with a separator after each.
 func separate(dst, events []byte) []byte {
-	const data, mark = "data: ", '\x1e'
-	for len(events) > 0 {
-		n := lineEnd(events)
-		if line := events[:n]; len(line) > len(data) && line[len(data)] == '{' && string(line[:len(data)]) == data {
-			dst = append(append(dst, line[len(data):]...), mark)
+	for line := range bytes.Lines(events) {
+		if data, ok := bytes.CutPrefix(line, []byte("data: {")); ok {
+			dst = append(append(append(dst, '{'), bytes.TrimSuffix(data, []byte("\n"))...), '\x1e')
 		}
-		events = events[min(n+2, len(events)):]
 	}
 	return dst
 }
 
-// lineEnd returns the length of the first line.
-func lineEnd(text []byte) int {
-	for i, c := range text {
-		if c == '\n' {
-			return i
-		}
-	}
-	return len(text)
+// printer writes the events of a turn.
+type printer struct {
+	message string
+	turn    *turn.Machine
+	f       *turn.Frames // of the event at hand
+
+	own      speaker
+	late     map[turn.CallKey]chunk.Ordinal // calls of earlier turns, with the record of the outcome that was written
+	started  bool                           // start was written
+	closed   bool                           // the response has ended, and the turn was not resumed
+	done     bool                           // the response has ended, and none was begun since
+	response int                            // number of the response
 }
 
-// speaker is an agent whose records are written: that of the session, or a sub-agent.
+// speaker is what was written of an agent: that of the session, or a sub-agent.
 type speaker struct {
-	session string
-	parent  *speaker // nil for that of the session, and for a sub-agent that was not announced
-	callID  string   // of the call of the parent that started it
-	kind    string   // name of its definition
+	*work // nil after the end of a sub-agent
 
-	// run is the id of its run, as the content of a JSON string. That of a sub-agent is its session: clients put the chunks of one run together, and its runs are
-	// one delegation.
-	run []byte
+	agent  *turn.Agent
+	parent *speaker // nil for that of the session, and for a sub-agent that was not announced
+	callID string   // of the call of the parent that started it
+	kind   string   // name of its definition
 
-	epoch   chunk.Epoch
-	ordinal chunk.Ordinal
-	step    int64 // highest step it reached
+	ended    bool // a sub-agent whose finish was written
+	workflow bool // it wrote the chunks of a workflow
+	network  bool // it wrote the chunks of a network, which have its steps, calls and end too
+	executed byte // a network runs it, see event
+}
 
-	pieces  dialect.DeltaReader
-	block   dialect.Block // that is open
-	blocks  int           // number of blocks so far
-	blockAt []chunk.Ordinal
-	thought []byte // text of the open block of reasoning, escaped as in the records
+// work is what was written of an agent that works.
+type work struct {
+	run      []byte          // see runID, nil before it is written
+	blockAt  []chunk.Ordinal // of the first pieces of its texts
+	stepping bool            // step-start was written, step-finish was not
+	pending  *pendingStep    // whose step-start is still to be written
+	steps    []stepTotal     // that ended, without those that have nothing
 
-	hidden dialect.HiddenCalls
-
-	stepping bool         // step-start was written, step-finish was not
-	pending  *pendingStep // whose step-start is still to be written
-	steps    []stepTotal  // that ended
-
-	calls     map[string]*toolCall // by id, those of earlier steps without an outcome
-	completed []string             // ids of those with one
-	done      map[string]doneCall  // those of earlier steps
-	openCalls int                  // that have no outcome and are shown
-	children  int                  // sub-agents that have not ended
-
-	ended     bool   // a sub-agent whose finish was written
-	workflow  bool   // it wrote the chunks of a workflow
-	network   bool   // it wrote the chunks of a network, which have its steps, calls and end too
 	executing string // session of what the network runs …
 	runs      string // … and the event of its chunks
-	event     string // of a sub-agent that a network runs: the start of the types of its chunks
 	workStep  string // step of the workflow whose result was written last
-	suspended bool   // a step of the workflow waits for a user
 	output    []byte // of a workflow
 	outputAt  chunk.Ordinal
 	failure   string // text of the last error
@@ -222,205 +134,177 @@ type speaker struct {
 	tripped   bool // a guard stopped it
 }
 
-// isOwn reports whether sp is the agent of the session.
-func (w *Writer) isOwn(sp *speaker) bool { return sp == &w.own }
-
-// shown reports whether chunks of sp can be written: a sub-agent must have a parent.
-func (w *Writer) shown(sp *speaker) bool { return w.isOwn(sp) || sp.parent != nil }
-
-// item is a record with its parsed members.
-type item struct {
-	*chunk.Members // empty for a piece of a block
-
-	rec   *chunk.Record
-	sp    *speaker
-	step  int64
-	kind  dialect.Block // of which it is a piece, dialect.NoBlock for none
-	piece []byte        // content of a JSON string
-}
-
-// noMembers has the members of a piece.
-var noMembers chunk.Members
-
-// content returns the content of a string member, still escaped.
-func (it *item) content(name string) []byte {
-	v := it.Get(name)
-	if len(v) < 2 || v[0] != '"' {
-		return nil
-	}
-	return v[1 : len(v)-1]
-}
-
-// text returns a string member in WTF-8, nil if it is missing. It may be a part of the record.
-func (it *item) text(name string) []byte {
-	v := it.content(name)
-	if v == nil {
-		return nil
-	}
-	return rawjson.Unescaped(v)
-}
-
-// is reports whether a member is true.
-func (it *item) is(name string) bool { return string(it.Get(name)) == "true" }
-
-// record writes rec. After the end of a response it only looks for the record that resumes the answer.
-func (w *Writer) record(rec *chunk.Record) {
-	sp := w.speaker(rec)
-	if sp == nil {
-		return
-	}
-	it := &w.item
-	*it = item{rec: rec, sp: sp}
-	if !w.read(it) {
-		return
-	}
-	if w.isOwn(sp) && w.opens(rec) {
-		w.nextTurn()
-		return
-	}
-	w.resume(it)
+// of returns what was written of an agent.
+func (p *printer) of(a *turn.Agent) *speaker {
+	sp := &p.own
 	switch {
-	case rec.Type.Control():
-		w.control(it)
-	case !w.closed && w.shown(sp):
-		w.write(it)
+	case a == nil:
+	case a.Own():
+		sp.agent = a
+	case a.Kept == nil:
+		sp = &speaker{agent: a}
+		a.Kept = sp
+	default:
+		sp, _ = a.Kept.(*speaker)
 	}
-}
-
-// speaker returns the agent of rec, nil if rec changes nothing: it follows the turn, was handled before, or is of a fenced writer.
-func (w *Writer) speaker(rec *chunk.Record) *speaker {
-	if w.over {
-		return nil
+	if sp.work == nil {
+		sp.work = &work{}
 	}
-	if !w.begun {
-		w.begun, w.session, w.own.session = true, rec.Session, rec.Session.ID
-	}
-	sp := &w.own
-	if rec.Session != w.session {
-		sp = w.subAgent(rec.Session.ID)
-	}
-	if rec.Epoch < sp.epoch || rec.Ordinal > 0 && rec.Ordinal <= sp.ordinal {
-		return nil
-	}
-	sp.epoch, sp.ordinal = rec.Epoch, rec.Ordinal
 	return sp
 }
 
-// read parses the record. It reports false for a record that is malformed.
-func (w *Writer) read(it *item) bool {
-	if it.kind, it.step, it.piece = it.sp.pieces.Read(it.rec); it.kind != dialect.NoBlock {
-		it.Members = &noMembers
-		return true
+// runID returns the id of the run of an agent, as the content of a JSON string. That of a sub-agent is its session: clients put the chunks of one run together,
+// and its runs are one delegation.
+func (sp *speaker) runID() []byte {
+	if sp.work == nil {
+		sp.work = &work{}
 	}
-	it.Members = &w.members
-	if it.Read(it.rec.Data) != nil {
-		return false
+	if sp.run == nil && sp.session() != "" {
+		sp.run = escaped(sp.session())
 	}
-	it.step, _ = dialect.Digits(it.Get("step"))
-	typ, _ := it.Type()
-	return typ == it.rec.Type
+	return sp.run
 }
 
-// write writes the chunks of a record that is not a control record.
-func (w *Writer) write(it *item) {
-	if _, known := it.Type(); !known && it.kind == dialect.NoBlock {
-		return // of a type that this build does not know
-	}
-	w.stepOf(it)
-	if it.kind != dialect.NoBlock {
-		w.text(it, it.kind, it.piece)
+// release frees the memory of a sub-agent that has ended: most write nothing more, and a turn may have thousands of them.
+func (sp *speaker) release() {
+	if !sp.workflow && !sp.network {
+		sp.work = nil
 		return
 	}
-	switch it.rec.Type {
-	case chunk.TypeTextDelta:
-		w.text(it, dialect.TextBlock, it.content("delta"))
-	case chunk.TypeThinking:
-		w.think(it)
-	case chunk.TypeStepStart:
-		w.stepStart(it)
-	case chunk.TypeStepEnd:
-		w.stepEnd(it)
-	case chunk.TypeToolArgStreamStart, chunk.TypeToolArgStreamDelta, chunk.TypeToolArgStreamEnd, chunk.TypeToolStart, chunk.TypeToolEnd,
-		chunk.TypeToolInputError, chunk.TypeToolOutputError, chunk.TypeToolApprovalRequest, chunk.TypeToolApprovalResponse:
-		w.tool(it)
-	case chunk.TypeSubagentStart:
-		w.subagentStart(it)
-	case chunk.TypeSubagentEnd:
-		w.subagentEnd(it)
-	case chunk.TypeFile:
-		w.file(it)
-	case chunk.TypeSourceURL:
-		w.source(it, "url")
-	case chunk.TypeSourceDocument:
-		w.source(it, "document")
-	case chunk.TypeCustom:
-		w.custom(it)
-	case chunk.TypeOutput:
-		w.output(it.sp, it.Get("output"))
-	case chunk.TypeError:
-		w.error(it)
-	case chunk.TypeRunInterrupted:
-		w.interrupted(it)
+	*sp.work = work{run: sp.run} // which is that of its chunks
+}
+
+// What a network runs.
+const (
+	agentOfNetwork    = 'a'
+	workflowOfNetwork = 'w'
+)
+
+// event returns the start of the types of the chunks of an agent that a network runs.
+func (sp *speaker) event() string {
+	if sp.executed == workflowOfNetwork {
+		return workflowEvent
+	}
+	return agentEvent
+}
+
+// session returns the session of a sub-agent, "" for the session's own agent.
+func (sp *speaker) session() string {
+	if sp.agent == nil {
+		return ""
+	}
+	return sp.agent.Session
+}
+
+// isOwn reports whether sp is the agent of the session.
+func (p *printer) isOwn(sp *speaker) bool { return sp == &p.own }
+
+// shows reports whether chunks of an agent can be written: a sub-agent must have a parent.
+func (p *printer) shows(it *turn.Item) bool { return it.By.Own() || p.of(it.By).parent != nil }
+
+// Print implements turn.Printer.
+func (p *printer) Print(f *turn.Frames, e *turn.Event) {
+	p.f, p.turn = f, e.Turn
+	sp := p.of(e.Agent)
+	switch it := e.Item; e.Kind {
+	case turn.Begin:
+		p.beginResponse(e.Again)
+	case turn.Run:
+		p.runStarted(it)
+	case turn.Wait:
+		p.flushStep(&p.own)
+	case turn.Pause:
+		p.pause(it)
+	case turn.Final:
+		if p.own.outputAt == 0 {
+			p.output(it, &p.own, e.Value)
+		}
+	case turn.End:
+		p.ended(e)
+	case turn.Fail:
+		p.fail(e)
+	case turn.Record:
+		p.record(it, e.First)
+	case turn.StepOpen:
+		if !e.Again {
+			p.stepStart(it, sp)
+		}
+	case turn.StepEnd:
+		p.stepEnd(it, sp)
+	case turn.BlockOpen, turn.BlockDelta, turn.BlockClose:
+		p.text(e, sp)
+	case turn.AgentOpen:
+		if !e.Alone || sp.parent == nil {
+			p.announceAgent(p.of(it.By), sp, it.Text("callId"), it.Text("subAgentType"))
+		}
+	case turn.AgentClose:
+		p.agentClose(it, sp)
+	case turn.AgentRun:
+		p.agentRun(it, sp)
+	case turn.AgentEnd:
+		p.finishAgent(sp, sp.reason())
+	case turn.AgentFail:
+		p.agentFail(it, sp)
+	case turn.Part:
+		p.part(it, sp)
+	case turn.Data, turn.Structured:
+		p.custom(it, sp)
+	case turn.State, turn.Notice:
+		p.notice(it, sp)
+	case turn.Output:
+		p.output(it, sp, it.Get("output"))
+	case turn.Error:
+		p.error(e, sp)
+	case turn.Removed:
+		p.removed(e, sp)
+	case turn.AgentRemoved:
+		e.Quiet = e.Quiet || sp.parent == nil
+		p.removed(e, sp)
 	default:
-		w.notice(it)
+		if e.Call != nil {
+			p.call(e, sp)
+		}
 	}
 }
 
-// more appends the frames of a record that only continues the open text, as most records do. It reports false for other records. The frames are those that
-// Append would write without it.
-func (w *Writer) more(dst []byte, rec *chunk.Record) ([]byte, bool) {
-	sp := &w.own
-	if sp.block == dialect.NoBlock || rec.Ordinal != sp.ordinal+1 || rec.Epoch != sp.epoch || rec.Session != w.session || w.closed || w.cfg.Framing != Events {
-		return dst, false
-	}
-	kind, step, piece := sp.pieces.Read(rec)
-	if kind != sp.block || step > sp.step || len(piece) == 0 {
-		return dst, false
-	}
-	if w.headAt != sp.blocks {
-		w.frames.Begin(w.head[:0], chunk.Cursor{})
-		w.delta(sp, nil)
-		w.head, w.headAt = w.frames.End(), sp.blocks
-		w.head = w.head[:len(w.head)-len(deltaEnd)]
-	}
-	sp.ordinal = rec.Ordinal
-	if kind == dialect.ReasoningBlock {
-		sp.thought = append(sp.thought, piece...)
-	}
-	dst = append(dst, w.head...)
-	dst = append(dst, piece...)
-	dst = append(dst, deltaEnd...)
-	at := rec.Cursor()
-	if at.Seq == 0 {
-		return dst, true
-	}
-	dst = append(dst, "id: "...)
-	dst = at.Append(dst)
-	return append(dst, "\n\n"...), true
+// DeltaHead implements turn.DeltaPrinter.
+func (p *printer) DeltaHead(f *turn.Frames, a *turn.Agent) (tail string) {
+	p.f = f
+	p.openBlock(p.of(a), a.Block.Kind, "-delta")
+	f.Name("text")
+	f.Dst = append(f.Dst, '"')
+	return "\"}}\n\n"
 }
 
-// hide handles a hidden record.
-func (w *Writer) hide(rec *chunk.Record) {
-	if rec.Session != w.session && w.agents[rec.Session.ID] == nil {
-		return // nothing of this sub-agent is shown
-	}
-	sp := w.speaker(rec)
-	if sp == nil || rec.Type.Control() {
+// beginResponse begins a response. The first chunk of one that is not a continuation is written with the next chunk, see ensureStart.
+func (p *printer) beginResponse(again bool) {
+	p.done = false
+	if !again {
+		p.closed = false
+		p.response++
 		return
 	}
-	if w.isOwn(sp) {
-		w.opens(rec)
+	p.started = true
+	if !p.own.workflow && !p.own.network { // its responses have no start
+		p.start(&p.own)
 	}
-	it := &w.item
-	*it = item{rec: rec, sp: sp}
-	if w.closed || !w.read(it) {
-		return
+}
+
+// endResponse ends the response with the record at hand.
+func (p *printer) endResponse() {
+	p.closed, p.done = true, true
+	p.f.IdentifyEmpty() // without a cursor the client would continue before this record, and get the end again
+	p.f.Identify()      // clients stop reading at [DONE]
+	p.f.Mark("[DONE]")
+}
+
+// record begins a step if the record has a higher step than the records before, and is not the start of one. It writes the step-start that waits for the record.
+func (p *printer) record(it *turn.Item, first bool) {
+	sp := p.of(it.By)
+	if it.Rec.Type != chunk.TypeCustom || !startsWorkStep(it, sp) {
+		p.flushStep(sp)
 	}
-	if it.step > sp.step {
-		w.close(sp)
-		sp.step = it.step
-	}
-	if ends, _ := sp.hidden.Hide(rec, it.Members, it.kind, it.piece); ends {
-		w.close(sp)
+	if first && p.isOwn(sp) && it.Rec.Type != chunk.TypeStepStart {
+		p.beginStep(sp)
 	}
 }

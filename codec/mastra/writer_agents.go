@@ -1,46 +1,59 @@
 package mastra
 
-import "strings"
+import (
+	"bytes"
+
+	"github.com/tailrace/tailrace/internal/turn"
+)
 
 // maxLevelsOfAgents limits how deep the chunks of sub-agents are wrapped: those below are not shown.
 const maxLevelsOfAgents = 32
 
-// subAgent returns the state of a sub-agent, by session.
-func (w *Writer) subAgent(session string) *speaker {
-	if sp := w.agents[session]; sp != nil {
-		return sp
-	}
-	if w.agents == nil {
-		w.agents = make(map[string]*speaker)
-	}
-	sp := &speaker{session: session, run: escaped(session)}
-	w.agents[session] = sp
-	return sp
-}
-
 // parentOf returns the agent that the first record of a sub-agent names as its parent, nil if it is not shown.
-func (w *Writer) parentOf(it *item) *speaker {
+func (p *printer) parentOf(it *turn.Item) *speaker {
 	id := it.Text("parent", "sessionId")
-	if id == w.session.ID {
-		return &w.own
+	if id == p.turn.Session().ID {
+		return &p.own
 	}
-	if sp := w.agents[id]; sp != nil && sp.parent != nil {
-		return sp
+	if a := p.turn.Agent(id); a != nil && p.of(a).parent != nil {
+		return p.of(a)
 	}
 	return nil
 }
 
-func (w *Writer) subagentStart(it *item) {
-	w.close(it.sp)
-	session := it.Text("subSessionId")
-	if session == w.session.ID {
+// agentRun announces a sub-agent whose start is hidden or missing, by the first record of its own.
+func (p *printer) agentRun(it *turn.Item, sp *speaker) {
+	sp.ended = false
+	if sp.parent == nil && !p.closed {
+		p.announceAgent(p.parentOf(it), sp, it.Text("parent", "callId"), it.Text("agentType"))
+		if sp.parent != nil && !sp.agent.Running {
+			p.turn.Adopt(sp.agent, sp.parent.agent)
+		}
+	}
+}
+
+func (p *printer) agentClose(it *turn.Item, sp *speaker) {
+	if sp.parent != p.of(it.By) {
 		return
 	}
-	w.announceAgent(it.sp, w.subAgent(session), it.Text("callId"), it.Text("subAgentType"))
+	reason := sp.reason()
+	if it.Get("result", "error") != nil {
+		reason = reasonError
+	}
+	p.finishAgent(sp, reason)
+	sp.release()
+}
+
+// agentFail ends the output of a sub-agent with the error, unless it was written.
+func (p *printer) agentFail(it *turn.Item, sp *speaker) {
+	if !p.closed && sp.parent != nil && !sp.ended {
+		p.failure(it, sp, it.Get("errorDetail", "code"))
+		p.finishAgent(sp, reasonError)
+	}
 }
 
 // announceAgent writes the start of a sub-agent, once for each time that it is called.
-func (w *Writer) announceAgent(parent, sp *speaker, callID, kind string) {
+func (p *printer) announceAgent(parent, sp *speaker, callID, kind string) {
 	if parent == nil || sp.parent != nil && !sp.ended {
 		return
 	}
@@ -51,55 +64,30 @@ func (w *Writer) announceAgent(parent, sp *speaker, callID, kind string) {
 		}
 	}
 	sp.parent, sp.callID, sp.kind, sp.ended = parent, callID, kind, false
-	parent.children++
-	if c := parent.calls[callID]; c != nil {
-		c.delegated = true
-		sp.workflow = strings.HasPrefix(c.name, workflowTool)
+	if c := p.turn.OpenCall(turn.CallKey{Agent: parent.session(), ID: callID}); c != nil {
+		c.Delegated = true
+		sp.workflow = bytes.HasPrefix(c.Name, []byte(workflowTool))
 	}
-	if parent.executing == sp.session {
-		sp.event, sp.workflow = parent.runs, parent.runs == workflowEvent
-	}
-	w.ensureStart()
-	if !sp.workflow {
-		w.start(sp)
-	}
-}
-
-func (w *Writer) subagentEnd(it *item) {
-	session := it.Text("subSessionId")
-	if session == w.session.ID {
-		return
-	}
-	sp := w.subAgent(session)
-	if sp.parent == nil {
-		w.announceAgent(it.sp, sp, it.Text("callId"), it.Text("subAgentType"))
-	}
-	if sp.parent == it.sp {
-		reason := sp.reason()
-		if it.Get("result", "error") != nil {
-			reason = reasonError
+	if parent.executing == sp.agent.Session {
+		if sp.executed, sp.workflow = agentOfNetwork, parent.runs == workflowEvent; sp.workflow {
+			sp.executed = workflowOfNetwork
 		}
-		w.finishAgent(sp, reason)
+	}
+	p.ensureStart()
+	if !sp.workflow {
+		p.start(sp)
 	}
 }
 
 // finishAgent writes the end of a sub-agent, once. Its own end and the record of its parent both announce it.
-func (w *Writer) finishAgent(sp *speaker, reason string) {
-	if w.closed || sp.parent == nil || sp.ended {
+func (p *printer) finishAgent(sp *speaker, reason string) {
+	if p.closed || sp.parent == nil || sp.ended {
 		return
 	}
-	w.flushStep(sp)
-	w.finishStep(sp, reason, usageTotal{})
-	w.close(sp)
-	w.finishAs(sp, reason)
+	p.flushStep(sp)
+	p.finishStep(sp, reason, turn.Usage{})
+	p.finishAs(sp, reason)
+	p.turn.Withdraw(sp.agent)
 	sp.ended = true
-	sp.parent.children--
 	sp.release()
-}
-
-// release frees the state of a sub-agent that has ended: most write nothing more, and a turn may have thousands of them.
-func (sp *speaker) release() {
-	sp.calls, sp.completed, sp.done, sp.openCalls, sp.steps, sp.thought, sp.output, sp.blockAt = nil, nil, nil, 0, nil, nil, nil, nil
-	sp.hidden = nil
-	sp.blocks, sp.outputAt, sp.failureAt, sp.failure = 0, 0, 0, ""
 }

@@ -7,8 +7,8 @@ import (
 	"strings"
 
 	"github.com/tailrace/tailrace/chunk"
-	"github.com/tailrace/tailrace/internal/dialect"
 	"github.com/tailrace/tailrace/internal/rawjson"
+	"github.com/tailrace/tailrace/internal/turn"
 )
 
 // Types of Mastra that the Writer treats separately.
@@ -23,33 +23,33 @@ const (
 	toolProgress       = "tool-output"
 )
 
-// source writes a source of the answer.
-func (w *Writer) source(it *item, kind string) {
-	w.close(it.sp)
-	w.open(it.sp, "source")
-	w.frames.Raw("id", it.Get("sourceId"))
-	w.frames.String("sourceType", kind)
-	w.frames.Raw("title", it.Get("title"))
-	w.frames.Raw("url", it.Get("url"))
-	w.frames.Raw("mimeType", it.Get("mediaType"))
-	w.frames.Raw("filename", it.Get("filename"))
-	w.shut(it.sp)
-}
-
-// file writes a file: the data of a data URL, or any other URL in its place.
-func (w *Writer) file(it *item) {
-	w.close(it.sp)
-	w.open(it.sp, "file")
-	url := it.Get("url")
-	if data, ok := base64Of(it.Text("url")); ok {
-		w.frames.String("data", data)
-		w.frames.String("base64", data)
-	} else {
-		w.frames.Raw("data", url)
+// part writes a source or a file of the answer: the data of a data URL, or any other URL in its place.
+func (p *printer) part(it *turn.Item, sp *speaker) {
+	if it.Rec.Type != chunk.TypeFile {
+		kind := "url"
+		if it.Rec.Type == chunk.TypeSourceDocument {
+			kind = "document"
+		}
+		p.open(sp, "source")
+		p.f.Raw("id", it.Get("sourceId"))
+		p.f.String("sourceType", kind)
+		p.f.Raw("title", it.Get("title"))
+		p.f.Raw("url", it.Get("url"))
+		p.f.Raw("mimeType", it.Get("mediaType"))
+		p.f.Raw("filename", it.Get("filename"))
+		p.shut(sp)
+		return
 	}
-	w.frames.Raw("mimeType", it.Get("mediaType"))
-	w.frames.Raw("filename", it.Get("filename"))
-	w.shut(it.sp)
+	p.open(sp, "file")
+	if data, ok := base64Of(it.Text("url")); ok {
+		p.f.String("data", data)
+		p.f.String("base64", data)
+	} else {
+		p.f.Raw("data", it.Get("url"))
+	}
+	p.f.Raw("mimeType", it.Get("mediaType"))
+	p.f.Raw("filename", it.Get("filename"))
+	p.shut(sp)
 }
 
 // base64Of returns the data of a data URL in base64.
@@ -59,8 +59,8 @@ func base64Of(url string) (string, bool) {
 }
 
 // output writes the structured output of an agent. That of a workflow is in its last chunk.
-func (w *Writer) output(sp *speaker, v chunk.Value) {
-	sp.outputAt = max(sp.ordinal, 1)
+func (p *printer) output(it *turn.Item, sp *speaker, v chunk.Value) {
+	sp.outputAt = max(it.Rec.Ordinal, 1)
 	if sp.network {
 		return
 	}
@@ -68,16 +68,17 @@ func (w *Writer) output(sp *speaker, v chunk.Value) {
 		sp.output = append([]byte(nil), v...)
 		return
 	}
-	w.begin(sp, "object-result")
-	w.envelope(sp)
-	w.frames.Raw("object", orNull(v))
-	w.end(sp)
+	p.begin(sp, "object-result")
+	p.envelope(sp)
+	p.f.Raw("object", orNull(v))
+	p.end(sp)
 }
 
 // notices has the members of the records that become notices of the same name.
 var notices = map[chunk.Type][]string{
 	chunk.TypeStatePatch:         {"patches"},
 	chunk.TypeRunPaused:          {"runId", "reason", "pendingToolName", "pendingToolCallId"},
+	chunk.TypeRunInterrupted:     {"runId", "checkpointId", "reason"},
 	chunk.TypeRunResumed:         {"runId", "fromCheckpointId", "fromStepCount", "mode"},
 	chunk.TypeCheckpointCreated:  {"runId", "checkpointId", "stepCount"},
 	chunk.TypeStepCommitted:      {"runId", "stepId", "checkpointId"},
@@ -87,19 +88,12 @@ var notices = map[chunk.Type][]string{
 }
 
 // notice writes a record about the state of the session. The state of the run of a sub-agent is not shown, nor is a suspension_marker.
-func (w *Writer) notice(it *item) {
-	members, ok := notices[it.rec.Type]
-	if !ok {
+func (p *printer) notice(it *turn.Item, sp *speaker) {
+	members, ok := notices[it.Rec.Type]
+	if !ok || !p.isOwn(sp) && it.Rec.Type != chunk.TypeStatePatch {
 		return
 	}
-	switch it.rec.Type {
-	case chunk.TypeRunPaused, chunk.TypeStreamResync, chunk.TypeExecutorSuperseded:
-		w.close(it.sp)
-	}
-	if !w.isOwn(it.sp) && it.rec.Type != chunk.TypeStatePatch {
-		return
-	}
-	w.sendNotice(it.sp, strings.ReplaceAll(string(it.rec.Type), "_", "-"), func(f *dialect.Frames) {
+	p.sendNotice(sp, strings.ReplaceAll(string(it.Rec.Type), "_", "-"), func(f *turn.Frames) {
 		for _, name := range members {
 			f.Raw(name, it.Get(name))
 		}
@@ -107,30 +101,30 @@ func (w *Writer) notice(it *item) {
 }
 
 // carry writes a chunk of a dialect that cannot be written as it is.
-func (w *Writer) carry(it *item, name string, whole []byte) {
-	w.data(it.sp, name+"-chunk")
-	w.frames.Nest("data")
-	w.frames.Raw("chunk", whole)
-	w.frames.Name("sequence")
-	w.frames.Dst = strconv.AppendUint(w.frames.Dst, uint64(it.rec.Seq), 10)
-	w.frames.Close()
-	w.frames.Flag("transient", true)
-	w.end(it.sp)
+func (p *printer) carry(it *turn.Item, sp *speaker, name string, whole []byte) {
+	p.data(sp, name+"-chunk")
+	p.f.Nest("data")
+	p.f.Raw("chunk", whole)
+	p.f.Name("sequence")
+	p.f.Dst = strconv.AppendUint(p.f.Dst, uint64(it.Rec.Seq), 10)
+	p.f.Close()
+	p.f.Flag("transient", true)
+	p.end(sp)
 }
 
 // custom writes an event of the application. A chunk of Mastra that a Translator kept is written as it was.
-func (w *Writer) custom(it *item) {
-	name, data := it.Text("eventName"), orNull(it.Get("data"))
+func (p *printer) custom(it *turn.Item, sp *speaker) {
+	name, data := it.Text("eventName"), it.OrNull("data")
 	if kind, ok := strings.CutPrefix(name, keptPrefix); ok && isObject(data) {
-		w.original(it, kind, redact(data, chunk.MaxDepth))
+		p.original(it, sp, kind, redact(data, chunk.MaxDepth))
 		return
 	}
-	if name == toolProgress && w.toolOutput(it, data) {
+	if name == toolProgress && p.toolOutput(sp, data) {
 		return
 	}
-	w.data(it.sp, dataName(name))
-	w.frames.Raw("data", data)
-	w.end(it.sp)
+	p.data(sp, dataName(name))
+	p.f.Raw("data", data)
+	p.end(sp)
 }
 
 // dataName returns the name of an event as part of the type of a data part.
@@ -146,7 +140,7 @@ func dataName(name string) string {
 }
 
 // toolOutput writes what a running tool wrote. It reports false for an event of another form.
-func (w *Writer) toolOutput(it *item, data chunk.Value) bool {
+func (p *printer) toolOutput(sp *speaker, data chunk.Value) bool {
 	o := read(data)
 	_, isID := o.text("toolCallId")
 	_, isName := o.text("toolName")
@@ -156,23 +150,23 @@ func (w *Writer) toolOutput(it *item, data chunk.Value) bool {
 	if _, hasData := inner["data"]; !isID || !isName || !ok || strings.HasPrefix(kind, "data-") && !hasData {
 		return false
 	}
-	w.begin(it.sp, "tool-output")
-	w.frames.Content("runId", it.sp.run)
-	w.frames.Raw("from", []byte(`"USER"`))
-	w.frames.Nest("payload")
-	w.frames.Raw("output", redact(output, chunk.MaxDepth))
-	w.frames.Raw("toolCallId", o["toolCallId"])
-	w.frames.Raw("toolName", o["toolName"])
-	w.shut(it.sp)
+	p.begin(sp, "tool-output")
+	p.f.Content("runId", sp.runID())
+	p.f.Raw("from", []byte(`"USER"`))
+	p.f.Nest("payload")
+	p.f.Raw("output", redact(output, chunk.MaxDepth))
+	p.f.Raw("toolCallId", o["toolCallId"])
+	p.f.Raw("toolName", o["toolName"])
+	p.shut(sp)
 	return true
 }
 
 // original writes a chunk that a Translator kept. A chunk of a type that it translates was kept because it lacks members, and would stop clients, which expect
 // them.
-func (w *Writer) original(it *item, kind string, whole chunk.Value) {
-	sp, m := it.sp, read(whole)
+func (p *printer) original(it *turn.Item, sp *speaker, kind string, whole chunk.Value) {
+	m := read(whole)
 	if typ, ok := m.text("type"); !ok || typ != kind || !m.harmless(kind) {
-		w.carry(it, "mastra", whole)
+		p.carry(it, sp, "mastra", whole)
 		return
 	}
 	payload := m.object("payload")
@@ -190,29 +184,30 @@ func (w *Writer) original(it *item, kind string, whole chunk.Value) {
 	case workflowStepResult:
 		sp.workStep = id
 	case "workflow-step-suspended":
-		sp.suspended = true
+		sp.agent.Suspended = true
 	case "tool-call-suspended":
 		call, _ := payload.text("toolCallId")
-		if c := sp.calls[call]; c != nil && !c.complete {
-			c.suspended = true
+		if c := p.turn.OpenCall(turn.CallKey{Agent: sp.session(), ID: call}); c != nil {
+			c.Suspended = true
 		} else {
-			sp.suspended = true
+			sp.agent.Suspended = true
 		}
 	}
 	if run, ok := m.text("runId"); ok && (sp.workflow || sp.network) {
 		sp.run = escaped(run) // clients put the chunks of one run together
 	}
-	w.begin(sp, kind)
+	p.turn.ForgetHead()
+	p.begin(sp, kind)
 	for name, value := range rawjson.Members(whole) {
 		if name.Is("payload") && kind == "background-task-suspended" {
 			value = suspendPayload(payload, value)
 		}
 		if !name.Is("type") {
-			w.frames.Dst = append(append(append(w.frames.Dst, ','), name...), ':')
-			w.frames.Dst = append(w.frames.Dst, value...)
+			p.f.Dst = append(append(append(p.f.Dst, ','), name...), ':')
+			p.f.Dst = append(p.f.Dst, value...)
 		}
 	}
-	w.end(sp)
+	p.end(sp)
 }
 
 // suspendPayload returns the payload of background-task-suspended with the name that the product's clients read for what the task waits for, if it has the one of the
@@ -233,8 +228,8 @@ func isOfNetwork(kind string) bool {
 }
 
 // startsWorkStep reports whether a record is the chunk of the workflow step that waits for its step-start.
-func (w *Writer) startsWorkStep(it *item) bool {
-	return it.sp.pending != nil && it.Text("eventName") == keptPrefix+workflowStepStart && it.Text("data", "payload", "id") == it.sp.pending.id
+func startsWorkStep(it *turn.Item, sp *speaker) bool {
+	return sp.pending != nil && it.Text("eventName") == keptPrefix+workflowStepStart && it.Text("data", "payload", "id") == sp.pending.id
 }
 
 // translated has the types that a Translator keeps only if they lack members.

@@ -1,9 +1,8 @@
 package mastra
 
 import (
-	"github.com/tailrace/tailrace/chunk"
-	"github.com/tailrace/tailrace/internal/dialect"
 	"github.com/tailrace/tailrace/internal/rawjson"
+	"github.com/tailrace/tailrace/internal/turn"
 )
 
 // Chunks of a sub-agent are wrapped in the output of the call that started it, and those of its own sub-agents once more, as in
@@ -14,58 +13,58 @@ import (
 // Those of the agents and workflows of a network are the payload of its chunks agent-execution-event-<type> and workflow-execution-event-<type>.
 
 // open begins a chunk of an agent. The members that follow are those of the payload, until shut.
-func (w *Writer) open(sp *speaker, kind string) {
-	w.begin(sp, kind)
-	w.envelope(sp)
-	w.frames.Nest("payload")
+func (p *printer) open(sp *speaker, kind string) {
+	p.begin(sp, kind)
+	p.envelope(sp)
+	p.f.Nest("payload")
 }
 
 // shut ends the chunk that open began.
-func (w *Writer) shut(sp *speaker) {
-	w.frames.Close()
-	w.end(sp)
+func (p *printer) shut(sp *speaker) {
+	p.f.Close()
+	p.end(sp)
 }
 
 // begin begins a chunk of an agent, up to its type. The first chunk of a response is start.
-func (w *Writer) begin(sp *speaker, kind string) {
-	if w.isOwn(sp) && (kind == workflowStart || kind == routingStart) {
-		w.started = true // the first chunk of a workflow, and of a network
+func (p *printer) begin(sp *speaker, kind string) {
+	if p.isOwn(sp) && (kind == workflowStart || kind == routingStart) {
+		p.started = true // the first chunk of a workflow, and of a network
 	}
-	w.ensureStart()
-	w.bare(sp, kind)
+	p.ensureStart()
+	p.bare(sp, kind)
 }
 
 // ensureStart writes start unless the response has begun.
-func (w *Writer) ensureStart() {
-	if !w.started {
-		w.started = true
-		w.start(&w.own)
+func (p *printer) ensureStart() {
+	if !p.started {
+		p.started = true
+		p.start(&p.own)
 	}
 }
 
 // bare is begin without the start.
-func (w *Writer) bare(sp *speaker, kind string) {
-	if w.isOwn(sp) {
-		w.frames.Open(kind)
+func (p *printer) bare(sp *speaker, kind string) {
+	if p.isOwn(sp) {
+		p.f.Open(kind)
 		return
 	}
-	w.wrap(sp, kind)
-	w.frames.Dst = append(w.frames.Dst, `{"type":"`...)
-	w.frames.Dst = append(w.frames.Dst, kind...)
-	w.frames.Dst = append(w.frames.Dst, '"')
+	p.wrap(sp, kind)
+	p.f.Dst = append(p.f.Dst, `{"type":"`...)
+	p.f.Dst = append(p.f.Dst, kind...)
+	p.f.Dst = append(p.f.Dst, '"')
 }
 
 // wrap begins the chunk around one of a sub-agent: the output of the call that started it, or an event of the network that runs it.
-func (w *Writer) wrap(sp *speaker, kind string) {
-	f, parent := &w.frames, sp.parent
-	if sp.event != "" {
-		w.bare(parent, sp.event+kind)
-		w.envelope(parent)
+func (p *printer) wrap(sp *speaker, kind string) {
+	f, parent := p.f, sp.parent
+	if sp.executed != 0 {
+		p.bare(parent, sp.event()+kind)
+		p.envelope(parent)
 		f.Name("payload")
 		return
 	}
-	w.bare(parent, "tool-output")
-	f.Content("runId", parent.run)
+	p.bare(parent, "tool-output")
+	f.Content("runId", parent.runID())
 	f.Raw("from", []byte(`"USER"`))
 	f.Nest("payload")
 	f.String("toolCallId", sp.callID)
@@ -74,18 +73,18 @@ func (w *Writer) wrap(sp *speaker, kind string) {
 }
 
 // end ends the chunk that begin began.
-func (w *Writer) end(sp *speaker) {
-	for ; !w.isOwn(sp); sp = sp.parent {
-		if w.frames.Close(); sp.event == "" {
-			w.frames.Close()
+func (p *printer) end(sp *speaker) {
+	for ; !p.isOwn(sp); sp = sp.parent {
+		if p.f.Close(); sp.executed == 0 {
+			p.f.Close()
 		}
 	}
-	w.frames.Shut()
+	p.f.Shut()
 }
 
 // envelope writes the members of a chunk around its payload.
-func (w *Writer) envelope(sp *speaker) {
-	w.frames.Content("runId", sp.run)
+func (p *printer) envelope(sp *speaker) {
+	p.f.Content("runId", sp.runID())
 	from := `"AGENT"`
 	switch {
 	case sp.workflow:
@@ -93,7 +92,7 @@ func (w *Writer) envelope(sp *speaker) {
 	case sp.network:
 		from = `"NETWORK"`
 	}
-	w.frames.Raw("from", []byte(from))
+	p.f.Raw("from", []byte(from))
 }
 
 // toolName returns the name of the tool that a sub-agent is for its parent.
@@ -105,40 +104,32 @@ func (sp *speaker) toolName() string {
 }
 
 // start begins the output of an agent.
-func (w *Writer) start(sp *speaker) {
-	w.bare(sp, "start")
-	w.envelope(sp)
-	w.frames.Nest("payload")
-	w.frames.String("id", sp.kind)
-	if w.isOwn(sp) {
-		w.frames.String("messageId", w.cfg.MessageID)
+func (p *printer) start(sp *speaker) {
+	p.bare(sp, "start")
+	p.envelope(sp)
+	p.f.Nest("payload")
+	p.f.String("id", sp.kind)
+	if p.isOwn(sp) {
+		p.f.String("messageId", p.message)
 	}
-	w.shut(sp)
+	p.shut(sp)
 }
 
 // data begins a data part. The caller writes the member data, and then calls end. Data parts have no envelope, as those of Mastra's tools.
-func (w *Writer) data(sp *speaker, name string) { w.begin(sp, "data-"+name) }
+func (p *printer) data(sp *speaker, name string) { p.begin(sp, "data-"+name) }
 
 // sendNotice writes a data part that is not a part of the message. write writes its members.
-func (w *Writer) sendNotice(sp *speaker, name string, write func(f *dialect.Frames)) {
-	w.data(sp, name)
-	w.frames.Nest("data")
-	if !w.isOwn(sp) {
-		w.frames.String("agentId", sp.session)
+func (p *printer) sendNotice(sp *speaker, name string, write func(f *turn.Frames)) {
+	p.data(sp, name)
+	p.f.Nest("data")
+	if !p.isOwn(sp) {
+		p.f.String("agentId", sp.agent.Session)
 	}
-	write(&w.frames)
-	w.frames.Close()
-	w.frames.Flag("transient", true)
-	w.end(sp)
+	write(p.f)
+	p.f.Close()
+	p.f.Flag("transient", true)
+	p.end(sp)
 }
 
 // escaped returns the content of the JSON string for s.
 func escaped(s string) []byte { return rawjson.AppendEscaped(nil, s) }
-
-// orNull returns v, null if it is missing.
-func orNull(v chunk.Value) chunk.Value {
-	if v == nil {
-		return chunk.Value("null")
-	}
-	return v
-}

@@ -55,6 +55,7 @@ var layers = map[string]place{
 	"internal/idtoken":    {layer: model},
 	"internal/dialects":   {layer: model},
 	"internal/nearest":    {layer: model},
+	"internal/turn":       {layer: model},
 	"internal/structured": {layer: model},
 	"internal/tracing":    {layer: model},
 	"projector/fold":      {layer: model},
@@ -144,6 +145,14 @@ var layers = map[string]place{
 
 	"internal/testkit/natstest/natsserver": {layer: testkit},
 
+	// The writers before one machine wrote the turns of all dialects: a reference for tests, deleted after that.
+	"internal/testkit/oldturn":         {layer: testkit},
+	"internal/testkit/oldturn/agui":    {layer: testkit},
+	"internal/testkit/oldturn/aisdk":   {layer: testkit},
+	"internal/testkit/oldturn/dialect": {layer: testkit},
+	"internal/testkit/oldturn/kortyx":  {layer: testkit},
+	"internal/testkit/oldturn/mastra":  {layer: testkit},
+
 	"internal/testkit/openaitest":  {layer: testkit},
 	"internal/testkit/openapitest": {layer: testkit},
 	"internal/testkit/outputtest":  {layer: testkit},
@@ -152,6 +161,7 @@ var layers = map[string]place{
 	"internal/testkit/seedtest":    {layer: testkit},
 	"internal/testkit/stack":       {layer: testkit},
 	"internal/testkit/storetest":   {layer: testkit},
+	"internal/testkit/turnequal":   {layer: testkit},
 	"internal/testkit/turntest":    {layer: testkit},
 	"internal/testkit/viewtest":    {layer: testkit},
 	"internal/testkit/streamtest":  {layer: testkit},

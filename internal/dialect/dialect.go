@@ -1,5 +1,5 @@
-// Package dialect has what the dialects of agents have in common: the interface of their writers and translators, the ids that clients send, and the frames and
-// the fast path that writers are built from. A dialect is a package below codec.
+// Package dialect has what the dialects of agents have in common besides the machine of package turn: the interface of their writers and translators, the ids that
+// clients send, and the objects that translators read. A dialect is a package below codec.
 package dialect
 
 import "github.com/tailrace/tailrace/chunk"
@@ -21,7 +21,7 @@ const (
 // A Writer has no clock and no I/O. It is not safe for concurrent use.
 type Writer interface {
 	// Append appends the frames of rec, the next record of the session or of one of its sub-agents. Some records have none. The last frame of a record has its
-	// cursor, see Frames. A malformed record has no frames.
+	// cursor, see turn.Frames. A malformed record has no frames.
 	Append(dst []byte, rec chunk.Record) []byte
 
 	// Hide is Append for a record that is hidden from the client. It writes at most the end of a text that the record ends. Control records are not hidden.

@@ -1,0 +1,411 @@
+package turn
+
+import (
+	"bytes"
+	"hash/maphash"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/tailrace/tailrace/chunk"
+	"github.com/tailrace/tailrace/internal/dialect"
+	"github.com/tailrace/tailrace/internal/rawjson"
+)
+
+// CallKey names a call: ids are the producer's, and one agent's are not another's.
+type CallKey struct{ Agent, ID string }
+
+// ShownID returns the id of a call in the messages, with a number behind it, 1 for none.
+func (k CallKey) ShownID(suffix int) string {
+	id := dialect.CallID(k.Agent, k.ID)
+	if suffix > 1 {
+		id += "_" + strconv.Itoa(suffix)
+	}
+	return id
+}
+
+// Call is a tool call without an outcome.
+type Call struct {
+	Key   CallKey
+	By    *Agent
+	ID    string // in the messages: a client would take a second call with the same id for the first one, so it may have a number behind it
+	Shown []byte // ID as the content of a JSON string
+	Name  []byte // of the tool, as the content of a JSON string
+
+	Client    bool // the client runs it
+	Delegated bool // a sub-agent runs it
+	Streaming bool // its arguments stream
+	Sent      bool // its arguments are complete
+	Approved  bool // a user approved it
+	Suspended bool // a user must give it data; set by a printer
+
+	// ApprovalID is the id of the approval that waits for a decision, as the content of a JSON string; nil for none.
+	ApprovalID []byte
+
+	// Kept is what the printer keeps of it. Mark is kept also after its outcome, which a removal of records may revert.
+	Kept any
+	Mark [2]uint64
+
+	denied bool   // its outcome is the denial of a user
+	suffix int    // number behind the id, 1 for none
+	number int    // of all calls of the turn
+	place  int    // in calls.open
+	hash   uint64 // of its arguments
+
+	// The records of these changes. A truncated record may remove them.
+	begunAt, sentAt, approvalAt, endedAt chunk.Ordinal
+}
+
+// Local returns Shown without the session of a sub-agent.
+func (c *Call) Local() []byte {
+	if c.By.Own() {
+		return c.Shown
+	}
+	return escaped(strings.TrimPrefix(c.ID, dialect.CallID(c.Key.Agent, "")))
+}
+
+// Reopened reports whether the call had an outcome, which was removed.
+func (c *Call) Reopened() bool { return c.endedAt > 0 }
+
+// BeginsWith reports whether the call began with a record.
+func (c *Call) BeginsWith(it *Item) bool { return c.By == it.By && c.begunAt == it.Rec.Ordinal }
+
+// calls are the calls of a turn.
+type calls struct {
+	byKey    map[CallKey]*Call // those without an outcome
+	open     []*Call           // the same, as they came, see list; nil for one that was dropped
+	dropped  int               // number of those
+	shown    map[string]bool   // ids of these
+	finished finishedCalls     // those with an outcome
+	reused   map[CallKey]int   // number behind the id of the latest call of a key that was used again
+	count    int               // of all calls that ever began
+}
+
+// hashSeed is the seed of the hashes of arguments and ids.
+var hashSeed = maphash.MakeSeed()
+
+// add adds a call without an outcome.
+func (s *calls) add(c *Call) {
+	c.ID = c.Key.ShownID(c.suffix)
+	c.Shown = escaped(c.ID)
+	if s.byKey == nil {
+		s.byKey, s.shown = make(map[CallKey]*Call), make(map[string]bool)
+	}
+	s.byKey[c.Key], s.shown[c.ID] = c, true
+	c.By.OpenCalls++
+	c.place = len(s.open)
+	s.open = append(s.open, c)
+	if c.suffix > 1 {
+		if s.reused == nil {
+			s.reused = make(map[CallKey]int)
+		}
+		s.reused[c.Key] = c.suffix
+	}
+}
+
+// drop removes a call from those without an outcome.
+func (s *calls) drop(c *Call) {
+	if s.byKey[c.Key] == c {
+		delete(s.byKey, c.Key)
+	}
+	delete(s.shown, c.ID)
+	c.By.OpenCalls--
+	s.open[c.place] = nil
+	if s.dropped++; 2*s.dropped > len(s.open) {
+		s.list()
+	}
+}
+
+// list returns the calls without an outcome, as they came.
+func (s *calls) list() []*Call {
+	if s.dropped > 0 {
+		s.open, s.dropped = slices.DeleteFunc(s.open, func(c *Call) bool { return c == nil }), 0
+		for i, c := range s.open {
+			c.place = i
+		}
+	}
+	return s.open
+}
+
+// freeSuffix returns the number behind the id of a new call.
+func (s *calls) freeSuffix(key CallKey) int {
+	for n := max(1, s.reused[key]); ; n++ {
+		if !s.isShown(key.ShownID(n)) {
+			return n
+		}
+	}
+}
+
+// isShown reports whether a call is shown under an id.
+func (s *calls) isShown(id string) bool {
+	return s.shown[id] || s.finished.has(id)
+}
+
+// hasEnded reports whether the latest call with a key has its outcome.
+func (s *calls) hasEnded(key CallKey) bool {
+	return s.finished.has(s.shownID(key))
+}
+
+// shownID returns the id in the messages of the latest call with a key.
+func (s *calls) shownID(key CallKey) string {
+	if c := s.byKey[key]; c != nil {
+		return c.ID
+	}
+	return key.ShownID(max(1, s.reused[key]))
+}
+
+// OpenCall returns the call with a key that has no outcome, nil for none.
+func (m *Machine) OpenCall(key CallKey) *Call { return m.calls.byKey[key] }
+
+// HasCall reports whether the messages have a call under an id.
+func (m *Machine) HasCall(id string) bool { return m.calls.isShown(id) }
+
+// ShownID returns the id in the messages of the latest call with a key, and whether the turn has one.
+func (m *Machine) ShownID(key CallKey) (id string, ok bool) {
+	if c := m.calls.byKey[key]; c != nil {
+		return c.ID, true
+	}
+	return m.calls.shownID(key), m.calls.hasEnded(key)
+}
+
+// cutInputs ends the arguments that stream. A run that is resumed streams them again.
+func (s *calls) cutInputs() {
+	for _, c := range s.list() {
+		c.Streaming = false
+	}
+}
+
+// tool handles a record about a call. It reports false for another record.
+func (m *Machine) tool(it *Item) bool {
+	switch it.Rec.Type {
+	case chunk.TypeToolArgStreamStart, chunk.TypeToolStart, chunk.TypeToolApprovalRequest, chunk.TypeToolEnd, chunk.TypeToolInputError, chunk.TypeToolOutputError,
+		chunk.TypeToolApprovalResponse:
+		if rawjson.Text(it.Get("toolName")).Is(FinishTool) {
+			return true
+		}
+	case chunk.TypeToolArgStreamDelta, chunk.TypeToolArgStreamEnd:
+	default:
+		return false
+	}
+	switch it.Rec.Type {
+	case chunk.TypeToolArgStreamStart:
+		c := m.call(it)
+		c.Streaming, c.Sent, c.ApprovalID = true, false, nil
+		m.emit(&Event{Kind: InputOpen, Item: it, Call: c})
+	case chunk.TypeToolArgStreamDelta:
+		if c, piece := it.OpenCall(), it.Content("delta"); c != nil && c.Streaming && len(piece) > 0 {
+			m.emit(&Event{Kind: InputDelta, Item: it, Call: c, Text: piece})
+		}
+	case chunk.TypeToolArgStreamEnd:
+		if c := it.OpenCall(); c != nil && c.Streaming {
+			m.emit(&Event{Kind: InputClose, Item: it, Call: c})
+		}
+	case chunk.TypeToolStart:
+		c := m.call(it)
+		m.emit(&Event{Kind: Started, Item: it, Call: c})
+		m.input(it, c, it.OrNull("arguments"), false)
+	case chunk.TypeToolApprovalRequest:
+		m.ask(it)
+	case chunk.TypeToolApprovalResponse:
+		m.decision(it)
+	default:
+		m.outcomeOf(it)
+	}
+	return true
+}
+
+// Withdraw takes the questions of an agent back, in a dialect in which they end with the agent.
+func (m *Machine) Withdraw(a *Agent) {
+	if a.OpenCalls == 0 {
+		return
+	}
+	for _, c := range m.calls.list() {
+		if c.By == a {
+			c.ApprovalID, c.Suspended = nil, false
+		}
+	}
+}
+
+// call returns the call of a record, a new one if there is none with its id that has no outcome.
+func (m *Machine) call(it *Item) *Call {
+	m.closeBlock(it.By, it)
+	key := it.callKey()
+	if c := m.calls.byKey[key]; c != nil {
+		return c
+	}
+	name := it.Text("toolName")
+	m.calls.count++
+	c := &Call{
+		Key: key, By: it.By, Name: bytes.Clone(it.Content("toolName")), Delegated: isDelegated(name),
+		suffix: m.calls.freeSuffix(key), number: m.calls.count, begunAt: it.Rec.Ordinal,
+	}
+	c.Client = m.runsInClient(it, name)
+	it.By.openStep(it)
+	m.calls.add(c)
+	return c
+}
+
+// runsInClient reports whether the client runs a call.
+func (m *Machine) runsInClient(it *Item, name string) bool {
+	if isDelegated(name) {
+		return false
+	}
+	if v := it.Get("providerExecuted"); v != nil {
+		return string(v) == "false"
+	}
+	return m.cfg.IsClient != nil && m.cfg.IsClient(name)
+}
+
+// isDelegated reports whether a sub-agent runs the calls of a tool.
+func isDelegated(tool string) bool { return strings.HasPrefix(tool, SubAgentTool) }
+
+// hashOf returns the hash of arguments. Those that are missing are an empty object.
+func hashOf(arguments chunk.Value) uint64 {
+	if arguments.IsNull() {
+		arguments = emptyObject
+	}
+	return maphash.Bytes(hashSeed, arguments)
+}
+
+var emptyObject = chunk.Value(`{}`)
+
+// input handles the complete arguments of a call. There is an event only if the client does not have them.
+func (m *Machine) input(it *Item, c *Call, arguments chunk.Value, asked bool) {
+	hash := hashOf(arguments)
+	again := c.Sent
+	if again && (c.hash == hash || m.rules.OneInput && (!asked || c.Client)) {
+		return
+	}
+	if !again || !m.rules.OneInput {
+		c.sentAt = it.Rec.Ordinal
+	}
+	m.emit(&Event{Kind: Input, Item: it, Call: c, Value: arguments, Again: again})
+	c.Sent, c.Streaming, c.hash = true, false, hash
+}
+
+// ask handles a question to a user whether a call may run. One that a rule answers is no question.
+func (m *Machine) ask(it *Item) {
+	c := m.call(it)
+	m.input(it, c, it.OrNull("input"), true)
+	if it.Is("isAutomatic") {
+		return
+	}
+	c.ApprovalID, c.approvalAt = bytes.Clone(it.Content("approvalId")), it.Rec.Ordinal
+	m.emit(&Event{Kind: Ask, Item: it, Call: c, Answered: m.ahead.answers(it)})
+}
+
+// decision handles the decision of a user. A denial is the outcome of the call.
+func (m *Machine) decision(it *Item) {
+	c := it.OpenCall()
+	if c == nil {
+		m.late(it)
+		return
+	}
+	m.emit(&Event{Kind: Decision, Item: it, Call: c})
+	c.ApprovalID = nil
+	if it.Is("approved") {
+		c.Approved, c.approvalAt = true, it.Rec.Ordinal
+		return
+	}
+	m.unasked(it, c, null)
+	m.finish(it, c, &Event{Denied: true})
+}
+
+// unasked handles an outcome that comes before the arguments are complete.
+func (m *Machine) unasked(it *Item, c *Call, arguments chunk.Value) {
+	if c.Sent {
+		return
+	}
+	c.sentAt = it.Rec.Ordinal
+	m.emit(&Event{Kind: Input, Item: it, Call: c, Value: arguments, Unasked: true})
+	c.Sent, c.Streaming, c.hash = true, false, hashOf(arguments)
+}
+
+// outcomeOf handles the outcome of a call. It has no effect if it is too late, or of a call of an earlier turn. A call that runs on the server and whose start is
+// missing begins with it.
+func (m *Machine) outcomeOf(it *Item) {
+	c, bad := it.OpenCall(), it.Rec.Type == chunk.TypeToolInputError
+	if c == nil {
+		ours := it.Rec.Type != chunk.TypeToolEnd || it.Is("providerExecuted")
+		if !ours || m.calls.hasEnded(it.callKey()) {
+			m.late(it)
+			return
+		}
+		c = m.call(it)
+	}
+	arguments := it.OrNull("partialInput")
+	m.unasked(it, c, arguments)
+	if bad {
+		m.closeBlock(it.By, it)
+		m.input(it, c, arguments, false) // the snapshot has these, also of a call that had others
+	}
+	e := &Event{}
+	if e.Failure = it.Get("error"); e.Failure == nil {
+		e.Value = it.OrNull("result")
+	} else if it.Rec.Type == chunk.TypeToolEnd {
+		e.Code = it.Get("errorCode")
+	}
+	m.finish(it, c, e)
+}
+
+// late handles an outcome or a decision that has no effect.
+func (m *Machine) late(it *Item) {
+	key := it.callKey()
+	id := m.calls.shownID(key)
+	f, _ := m.calls.finished.find(id)
+	m.emit(&Event{Kind: Late, Item: it, Call: &Call{Key: key, By: it.By, ID: id, Shown: escaped(id)}, Denied: f.flags&finishedDenied != 0})
+}
+
+// finish ends a call.
+func (m *Machine) finish(it *Item, c *Call, e *Event) {
+	e.Kind, e.Item, e.Call = Outcome, it, c
+	c.denied = e.Denied
+	m.emit(e)
+	m.calls.drop(c)
+	c.endedAt = it.Rec.Ordinal
+	m.calls.finished.add(c)
+}
+
+// remove reverts the changes of removed records to the calls of the session's agent. It returns the open calls whose start was removed.
+func (s *calls) remove(taken func(chunk.Ordinal) bool, own *Agent) (gone []*Call) {
+	for _, c := range slices.Clone(s.list()) {
+		switch {
+		case !c.By.Own():
+		case taken(c.begunAt):
+			s.drop(c)
+			gone = append(gone, c)
+		default:
+			c.Streaming = false
+			c.Sent = c.Sent && !taken(c.sentAt)
+			if taken(c.approvalAt) {
+				c.ApprovalID, c.Approved = nil, false
+			}
+		}
+	}
+	for _, c := range s.finished.remove(taken, own) {
+		s.add(c)
+	}
+	s.findLatest()
+	return gone
+}
+
+// findLatest finds the latest call of each key. Numbers are free again if their calls are removed.
+func (s *calls) findLatest() {
+	clear(s.byKey)
+	for _, c := range s.list() {
+		if l := s.byKey[c.Key]; l == nil || l.suffix < c.suffix {
+			s.byKey[c.Key] = c
+		}
+	}
+	for key, n := range s.reused {
+		for n > 1 && !s.isShown(key.ShownID(n)) {
+			n--
+		}
+		if s.reused[key] = n; n == 1 {
+			delete(s.reused, key)
+		}
+		if c := s.byKey[key]; c != nil && c.suffix < n {
+			delete(s.byKey, key) // a later one has its outcome
+		}
+	}
+}

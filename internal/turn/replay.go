@@ -1,0 +1,329 @@
+package turn
+
+import (
+	"cmp"
+	"slices"
+
+	"github.com/tailrace/tailrace/chunk"
+	"github.com/tailrace/tailrace/internal/rawjson"
+)
+
+// Replay appends the frames of stored records. They build the same messages as Append of each record, with fewer frames: consecutive pieces of one text are merged,
+// and removed records and the ends of earlier responses are left out. A printer may leave out more, see Machine.Replays and Event.Answered.
+//
+// recs are the next records of the turn. Continue with Append after them. BeginReplay is for records that are not in memory.
+func (m *Machine) Replay(dst []byte, recs []chunk.Record) []byte {
+	r := m.BeginReplay()
+	for i := range recs {
+		r.FindRemoved(recs[i])
+	}
+	for i := range recs {
+		r.Scan(recs[i])
+	}
+	for i := range recs {
+		dst = r.Append(dst, recs[i])
+	}
+	return r.End(dst)
+}
+
+// Replay is a replay in progress. It needs the records three times, so that they need not be in memory: all of them with FindRemoved, then with Scan, and then
+// with Append. Start may be called before the second pass, but not after it. A Replay keeps no bytes of a record.
+type Replay struct {
+	m       *Machine
+	removed map[chunk.Session][]chunk.OrdinalRange // in order and apart if sorted
+	sorted  bool
+	started map[string]start            // sub-agents whose start is not removed, by session
+	starts  map[chunk.Session][]startAt // the same by the session that started them, in the order of ordinals
+	latest  chunk.Seq                   // of the records that removed others, 0 for none
+	whole   bool                        // it has all records of the turn: no client has one
+	ahead   *replayScan
+
+	scanned, at, resumedAt int // indexes of the record that Scan gets next, of the current one, and of the last that resumed a stopped turn
+
+	answered map[chunk.Seq]bool // approval requests that are answered
+}
+
+// start is the start of a sub-agent.
+type start struct {
+	by    chunk.Session
+	after chunk.Seq // the latest record before it that removed others, 0 for none
+}
+
+// startAt is where a session started another one.
+type startAt struct {
+	at chunk.Ordinal
+	of string
+}
+
+// BeginReplay begins the replay of stored records, see Replay. End ends it.
+func (m *Machine) BeginReplay() *Replay {
+	return &Replay{
+		m: m, at: -1, whole: !m.turn, removed: make(map[chunk.Session][]chunk.OrdinalRange), started: make(map[string]start),
+		starts: make(map[chunk.Session][]startAt), answered: make(map[chunk.Seq]bool),
+	}
+}
+
+// FindRemoved reads rec in the first pass, which finds the removed records.
+func (r *Replay) FindRemoved(rec chunk.Record) {
+	r.m.bind(&rec)
+	switch rec.Type {
+	case chunk.TypeSubagentStart:
+		b, ok := chunk.BodyOf[chunk.SubagentStart](rec)
+		if _, known := r.started[b.SubSessionID]; ok && !known {
+			r.started[b.SubSessionID] = start{rec.Session, r.latest}
+			starts := r.starts[rec.Session]
+			r.starts[rec.Session] = slices.Insert(starts, startsBefore(starts, rec.Ordinal+1), startAt{rec.Ordinal, b.SubSessionID})
+		}
+	case chunk.TypeTruncated:
+		if b, ok := chunk.BodyOf[chunk.Truncated](rec); ok {
+			r.latest = rec.Seq
+			for _, named := range b.Removed {
+				r.remove(rec.Session, chunk.OrdinalRange{First: named.First, Last: min(named.Last, int64(rec.Ordinal)-1)})
+			}
+		}
+	}
+}
+
+// remove notes that records of a session were removed.
+func (r *Replay) remove(s chunk.Session, ordinals chunk.OrdinalRange) {
+	if ordinals.First > ordinals.Last {
+		return
+	}
+	r.removed[s], r.sorted = append(r.removed[s], ordinals), false
+	starts := r.starts[s]
+	first, end := startsBefore(starts, chunk.Ordinal(max(0, ordinals.First))), startsBefore(starts, chunk.Ordinal(ordinals.Last+1))
+	for _, removed := range starts[first:end] {
+		delete(r.started, removed.of)
+	}
+	r.starts[s] = slices.Delete(starts, first, end)
+}
+
+// startsBefore returns the number of starts before an ordinal.
+func startsBefore(starts []startAt, at chunk.Ordinal) int {
+	n, _ := slices.BinarySearchFunc(starts, at, func(s startAt, at chunk.Ordinal) int { return cmp.Compare(s.at, at) })
+	return n
+}
+
+// sortRemoved sorts what was removed, and joins what overlaps: a client can write very many cleanups, and each record is looked up.
+func (r *Replay) sortRemoved() {
+	r.sorted = true
+	for session, ranges := range r.removed {
+		slices.SortFunc(ranges, func(a, b chunk.OrdinalRange) int { return cmp.Compare(a.First, b.First) })
+		joined := ranges[:1]
+		for _, next := range ranges[1:] {
+			if last := &joined[len(joined)-1]; next.First <= last.Last {
+				last.Last = max(last.Last, next.Last)
+			} else {
+				joined = append(joined, next)
+			}
+		}
+		r.removed[session] = joined
+	}
+}
+
+// IsRemoved reports whether a later truncated record removes rec, or the start of its sub-agent: a page does not have the output of that, and a client that followed
+// the stream and has some of it reloads the message. The log may not have the start any more.
+func (r *Replay) IsRemoved(rec *chunk.Record) bool {
+	if !r.sorted {
+		r.sortRemoved()
+	}
+	ranges := r.removed[rec.Session]
+	i, _ := slices.BinarySearchFunc(ranges, int64(rec.Ordinal), func(o chunk.OrdinalRange, at int64) int { return cmp.Compare(o.Last, at) })
+	return i < len(ranges) && ranges[i].First <= int64(rec.Ordinal) || r.whole && rec.Seq < r.removedUntil(rec.Session)
+}
+
+// removedUntil returns the last truncated record at which the turn did not have the start of a session, or of one that started it; 0 for none.
+func (r *Replay) removedUntil(s chunk.Session) (until chunk.Seq) {
+	for range len(r.started) + 1 {
+		if s == r.m.session {
+			return until
+		}
+		start, ok := r.started[s.ID]
+		if !ok {
+			break
+		}
+		s, until = start.by, max(until, start.after)
+	}
+	return r.latest
+}
+
+// Scan reads rec in the second pass, which finds the answered requests and the last record that resumed the turn.
+func (r *Replay) Scan(rec chunk.Record) {
+	m, i := r.m, r.scanned
+	r.scanned++
+	if r.ahead == nil {
+		r.ahead = &replayScan{
+			session: m.session, epoch: m.own.epoch, turn: m.turn, run: string(rawjson.Unescaped(m.run)), stopped: m.outcome,
+			approvals: make(map[CallKey]chunk.Seq),
+		}
+	}
+	if r.ahead.over || r.IsRemoved(&rec) {
+		return
+	}
+	body := r.ahead.read(rec)
+	if seq, ok := r.ahead.answers(rec, body); ok {
+		r.answered[seq] = true
+	}
+	var resumes bool
+	if resumes, r.ahead.over = r.ahead.isResume(rec, body); resumes && !r.ahead.over {
+		r.resumedAt = i
+	}
+}
+
+// Append appends the frames of rec in the third pass.
+func (r *Replay) Append(dst []byte, rec chunk.Record) []byte {
+	r.at++
+	if r.skips(&rec) {
+		return dst
+	}
+	return r.m.Append(dst, rec)
+}
+
+// Hide is Append for a record that is hidden from the client, see Machine.Hide. The record must not be passed to Scan.
+func (r *Replay) Hide(dst []byte, rec chunk.Record) []byte {
+	if r.skips(&rec) {
+		return dst
+	}
+	return r.m.Hide(dst, rec)
+}
+
+// skips reports whether nothing is written of a record, because it was removed.
+func (r *Replay) skips(rec *chunk.Record) bool {
+	m := r.m
+	m.ahead, m.out.Merge = r, true
+	if !r.IsRemoved(rec) {
+		return false
+	}
+	if rec.Session == m.session {
+		m.own.ordinal = max(m.own.ordinal, rec.Ordinal)
+	}
+	return true
+}
+
+// Complete reports whether the frames so far can be sent: the next record does not extend the last one of them.
+func (r *Replay) Complete() bool { return r.m.out.Complete() }
+
+// End completes the frames.
+func (r *Replay) End(dst []byte) []byte {
+	m := r.m
+	m.out.Begin(dst, chunk.Cursor{})
+	m.out.Release()
+	m.ahead, m.out.Merge = nil, false
+	return m.out.End()
+}
+
+// isResumed reports whether the turn is resumed after the current record.
+func (r *Replay) isResumed() bool { return r != nil && r.at < r.resumedAt }
+
+// answers reports whether a later record answers a question.
+func (r *Replay) answers(it *Item) bool { return r != nil && r.answered[it.Rec.Seq] }
+
+// isWhole reports whether the client has no record of the turn that is not of the history.
+func (r *Replay) isWhole() bool { return r != nil && r.whole }
+
+// replayScan is the state of a scan of the records of a replay.
+type replayScan struct {
+	session   chunk.Session
+	epoch     chunk.Epoch
+	turn      bool // a record of the session was seen
+	run       string
+	stopped   outcome
+	approvals map[CallKey]chunk.Seq
+	over      bool // another turn began: no later record belongs to this one
+}
+
+// read returns the body of a record that the scan needs, nil for others.
+func (l *replayScan) read(rec chunk.Record) chunk.Body {
+	if rec.Session == l.session && rec.Epoch < l.epoch {
+		return nil
+	}
+	switch rec.Type {
+	case chunk.TypeRunStarted, chunk.TypeStreamPaused, chunk.TypeStreamActive, chunk.TypeRunInterrupted, chunk.TypeRunResumed,
+		chunk.TypeError, chunk.TypeStreamEnd, chunk.TypeStreamFailed,
+		chunk.TypeToolApprovalRequest, chunk.TypeToolApprovalResponse, chunk.TypeToolEnd, chunk.TypeToolOutputError, chunk.TypeToolInputError:
+		if c, err := rec.Decode(); err == nil {
+			return c.Body
+		}
+	}
+	return nil
+}
+
+// answers returns the request for approval that a record answers. Requests that a rule answers are not shown.
+func (l *replayScan) answers(rec chunk.Record, body chunk.Body) (chunk.Seq, bool) {
+	var call string
+	switch b := body.(type) {
+	case chunk.ToolApprovalRequest:
+		key := CallKey{rec.Session.ID, b.ToolCallID}
+		if b.IsAutomatic != nil && *b.IsAutomatic {
+			delete(l.approvals, key)
+		} else {
+			l.approvals[key] = rec.Seq
+		}
+		return 0, false
+	case chunk.ToolApprovalResponse:
+		call = b.ToolCallID
+	case chunk.ToolEnd:
+		call = b.ToolCallID
+	case chunk.ToolOutputError:
+		call = b.ToolCallID
+	case chunk.ToolInputError:
+		call = b.ToolCallID
+	}
+	key := CallKey{rec.Session.ID, call}
+	seq, asked := l.approvals[key]
+	delete(l.approvals, key)
+	return seq, asked
+}
+
+// isResume reports whether a record resumes a stopped turn, and whether it begins another turn.
+func (l *replayScan) isResume(rec chunk.Record, body chunk.Body) (resumes, over bool) {
+	if rec.Session != l.session {
+		_, started := body.(chunk.RunStarted)
+		return started && l.stopped == paused, false
+	}
+	if rec.Epoch < l.epoch {
+		return false, false
+	}
+	turn := l.turn
+	l.epoch, l.turn = rec.Epoch, true
+	if b, ok := body.(chunk.RunStarted); ok {
+		if turn && l.run != b.RunID && (b.Mode == modeExecute || len(b.Input) > 0) {
+			return false, true
+		}
+		l.run, l.stopped = b.RunID, running
+		return true, false
+	}
+	return l.advance(body), false
+}
+
+// advance updates the state of the turn and reports whether it is resumed.
+func (l *replayScan) advance(body chunk.Body) (resumes bool) {
+	switch b := body.(type) {
+	case chunk.StreamActive:
+		resumes = l.stopped == paused
+	case chunk.RunResumed:
+		resumes = l.stopped == interrupted
+	case chunk.StreamPaused:
+		l.stop(paused, running)
+	case chunk.RunInterrupted:
+		l.stop(interrupted, running)
+	case chunk.Error:
+		if !b.Recoverable {
+			l.stop(failed, running)
+		}
+	case chunk.StreamEnd:
+		l.stop(finished, running, paused)
+	case chunk.StreamFailed:
+		l.stop(failed, running, paused, interrupted)
+	}
+	if resumes {
+		l.stopped = running
+	}
+	return resumes
+}
+
+func (l *replayScan) stop(now outcome, from ...outcome) {
+	if slices.Contains(from, l.stopped) {
+		l.stopped = now
+	}
+}
