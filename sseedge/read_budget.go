@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"time"
 
 	"github.com/tailrace/tailrace/internal/httpkit"
 	"github.com/tailrace/tailrace/projector"
@@ -56,13 +57,15 @@ func reserve(ctx context.Context, of *httpkit.Budget, size int64) (*reservation,
 	return &reservation{of, client, size}, nil
 }
 
-// reserveHistory reserves the memory of a historical snapshot, and returns nil at once if there is none: it could take as long as the others.
+// reserveHistory reserves the memory of a historical snapshot, and returns nil if there is none for a second: it could take as long as the others. It waits
+// because a tenant that has a page at the moment gets less while others have their share.
 func (b *readBudget) reserveHistory(ctx context.Context) *reservation {
-	r := &reservation{b.rest, httpkit.ClientOf(ctx), max(1, b.rest.Limit()/maxRewinds)}
-	if !r.of.TryTake(r.client, r.size) {
-		return nil
+	ctx, cancel := context.WithTimeout(ctx, time.Second)
+	defer cancel()
+	if r, err := reserve(ctx, b.rest, max(1, b.rest.Limit()/maxRewinds)); err == nil {
+		return r
 	}
-	return r
+	return nil
 }
 
 // reserveTree reserves the memory of a tree, in addition to that of the session that it reads at the time.

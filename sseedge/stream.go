@@ -1,6 +1,7 @@
 package sseedge
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"io"
@@ -11,6 +12,7 @@ import (
 	"time"
 
 	"github.com/tailrace/tailrace/chunk"
+	"github.com/tailrace/tailrace/internal/dialects"
 	"github.com/tailrace/tailrace/internal/httpkit"
 	"github.com/tailrace/tailrace/internal/hub"
 	"github.com/tailrace/tailrace/internal/sse"
@@ -21,9 +23,9 @@ var errLogUnavailable = errors.New("no record to continue from")
 // stream is one open connection. It runs on the goroutine of its request; its sessions need no other goroutines.
 type stream struct {
 	edge          *Edge
-	subscriptions []*subscription                 // one for each session
-	check         func(ctx context.Context) error // see TurnStream.Check
-	named         bool                            // events have the name of their session, see multi_session.go
+	turn          *Turn           // nil for the events of sessions
+	subscriptions []*subscription // one for each session
+	named         bool            // events have the name of their session, see multi_session.go
 	out           *sse.Writer
 	expiry        httpkit.Expiry
 	stats         streamStats
@@ -99,6 +101,8 @@ func (e *Edge) open(w http.ResponseWriter, r *http.Request, s *stream) *httpkit.
 //go:noinline
 func (e *Edge) attach(ctx context.Context, r *http.Request, s *stream) (ended bool, p *httpkit.Problem) {
 	switch err := s.attach(ctx); {
+	case err != nil && s.isMessage():
+		return false, s.turn.Failed(ctx, err)
 	case errors.Is(err, hub.ErrEnded):
 		return true, nil
 	case errors.Is(err, chunk.ErrUnknownSession):
@@ -136,11 +140,15 @@ func (s *stream) sessions() []chunk.Session {
 
 // attach subscribes to every session. hub.ErrEnded: all of them are complete and delivered. chunk.ErrUnknownSession: none of them exists.
 func (s *stream) attach(ctx context.Context) error {
-	ctx, cancel := context.WithTimeout(ctx, s.edge.cfg.AttachTimeout)
+	timeout := s.edge.cfg.AttachTimeout
+	if s.isMessage() {
+		timeout = s.turn.Timeout
+	}
+	ctx, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
 	unknown := 0
 	for _, v := range s.subscriptions {
-		err := v.attach(ctx)
+		err := v.source.attach(ctx)
 		switch {
 		case errors.Is(err, hub.ErrEnded):
 			v.done = true
@@ -148,11 +156,9 @@ func (s *stream) attach(ctx context.Context) error {
 			if unknown++; unknown == len(s.subscriptions) {
 				return err
 			}
-			if v.translation != nil { // its dialect has no event for this
-				v.done = true
+			if v.source.unknown(); v.done {
 				continue
 			}
-			v.writeDeleted(&chunk.TruncatedError{Session: v.target(), Reason: chunk.TruncatedExpired, After: v.req.After.Seq})
 		case err != nil:
 			return err
 		}
@@ -165,6 +171,9 @@ func (s *stream) attach(ctx context.Context) error {
 	}
 	return nil
 }
+
+// isMessage reports whether the response is one message, see Turn.Replay.
+func (s *stream) isMessage() bool { return s.turn != nil && s.turn.Replay }
 
 func (s *stream) detach() {
 	for _, v := range s.subscriptions {
@@ -182,7 +191,7 @@ func (s *stream) done() bool {
 // An idle client waits in relay, with the stack frames of all callers. The work before and after relay is in functions that are not inlined: their frames
 // would double the stack of every idle client.
 func (s *stream) serve(ctx context.Context, w http.ResponseWriter, protocol int) {
-	err := s.begin(w, protocol)
+	err := s.begin(ctx, w, protocol)
 	if err == nil {
 		err = s.relay(ctx)
 	}
@@ -190,26 +199,43 @@ func (s *stream) serve(ctx context.Context, w http.ResponseWriter, protocol int)
 }
 
 //go:noinline
-func (s *stream) begin(w http.ResponseWriter, protocol int) error {
-	w.Header().Set("X-Stream-Epoch", s.epochs())
-	if t := s.subscriptions[0].translation; t != nil {
-		t.setHeader(w.Header())
+func (s *stream) begin(ctx context.Context, w http.ResponseWriter, protocol int) error {
+	h := w.Header()
+	for name, value := range dialects.Header(s.subscriptions[0].source.form()) {
+		h.Set(name, value)
 	}
 	s.out = sse.NewWriter(w, s.edge.cfg.WriteTimeout)
 	if protocol > 1 {
 		s.out.SetMultiplexed()
 	}
+	if s.isMessage() {
+		return s.beginMessage(ctx, w)
+	}
+	h.Set("X-Stream-Epoch", s.epochs())
 	s.stats = s.edge.metrics.open()
 	return s.out.Open(s.edge.retry())
+}
+
+// beginMessage sends what is written of a message before the live records.
+func (s *stream) beginMessage(ctx context.Context, w http.ResponseWriter) error {
+	w.Header().Set("X-Content-Type-Options", "nosniff")
+	w.WriteHeader(http.StatusOK)
+	s.stats.opened = time.Now()
+	s.turn.Opened()
+	v := s.subscriptions[0]
+	return v.source.begin(ctx, func(frames []byte) error { return s.send(ctx, v, hub.Batch{Frames: frames, Records: 1}) })
 }
 
 //go:noinline
 func (s *stream) finish(ctx context.Context, err error) {
 	reason := s.stats.close(ctx, err)
+	if s.isMessage() {
+		s.turn.Closed(reason)
+	}
 	httpkit.LogStreamEnd(ctx, s.subscriptions[0].req.Session, reason, slog.Int("events", s.stats.events))
 	s.edge.cfg.Log.Log(ctx, httpkit.EndLevel(reason), "stream ended", "reason", reason, "session", s.subscriptions[0].req.Session.String(),
 		"duration", time.Since(s.stats.opened), "events", s.stats.events, "bytes", s.stats.bytes, "error", err)
-	if reason == httpkit.EndDrain {
+	if reason == httpkit.EndDrain && !s.isMessage() {
 		s.writeRetryHint()
 	}
 	if reason != httpkit.EndClean || s.out.Complete() != nil {
@@ -236,7 +262,7 @@ func (s *stream) relay(ctx context.Context) error {
 			return err
 		}
 		if sent {
-			if s.expiry.Reached(s.out.LastWrite()) { // a stream that is never idle is not woken
+			if s.expiry.Reached(s.out.LastWrite()) && !s.done() { // a stream that is never idle is not woken
 				return s.expiry.Err()
 			}
 			continue
@@ -270,7 +296,9 @@ func (s *stream) pollAll(ctx context.Context) (sent bool, err error) {
 		case errors.Is(err, io.EOF):
 			v.done = true
 			v.detach()
-			continue
+			if len(batch.Frames) == 0 {
+				continue
+			}
 		case err != nil:
 			return sent, err
 		case wait != nil:
@@ -291,10 +319,10 @@ func (s *stream) pollAll(ctx context.Context) (sent bool, err error) {
 // heartbeat sends the positions to which hidden records moved the client, or a comment if the client got nothing for a heartbeat.
 func (s *stream) heartbeat(ctx context.Context) error {
 	for _, v := range s.subscriptions {
-		if v.cur == nil {
+		if v.done {
 			continue
 		}
-		if hidden := v.flushHidden(); hidden.SkipTo.Seq != 0 {
+		if hidden := v.source.skipped(); hidden.SkipTo.Seq != 0 {
 			if err := s.send(ctx, v, hidden); err != nil {
 				return err
 			}
@@ -303,12 +331,24 @@ func (s *stream) heartbeat(ctx context.Context) error {
 	if time.Since(s.out.LastWrite()) < s.edge.cfg.Heartbeat {
 		return nil
 	}
-	if s.check != nil {
-		if err := s.check(ctx); err != nil {
-			return err
-		}
+	if s.turn != nil {
+		return s.waiting(ctx)
 	}
 	return s.out.Comment("keepalive")
+}
+
+// waiting is the heartbeat of a turn.
+func (s *stream) waiting(ctx context.Context) error {
+	text := "keepalive"
+	if s.isMessage() {
+		text = "keep-alive"
+	}
+	err := s.out.Comment(text)
+	if err != nil || s.turn.Waiting == nil {
+		return err
+	}
+	frames, err := s.turn.Waiting(ctx, nil)
+	return cmp.Or(s.send(ctx, s.subscriptions[0], hub.Batch{Frames: frames, Records: 1}), err)
 }
 
 func (s *stream) send(ctx context.Context, v *subscription, batch hub.Batch) error {
@@ -321,6 +361,9 @@ func (s *stream) send(ctx context.Context, v *subscription, batch hub.Batch) err
 		return err
 	}
 	s.stats.sent(batch, s.out.LastWrite())
+	if s.isMessage() {
+		s.turn.Sent()
+	}
 	return nil
 }
 

@@ -140,11 +140,7 @@ func (e *Edge) inline(ctx context.Context, key pageKey, g page) page {
 
 // inlineBatch is inline for the frames of a stream.
 func (v *subscription) inlineBatch(ctx context.Context, batch hub.Batch) (hub.Batch, *reservation) {
-	form := ""
-	if v.translation != nil {
-		form = v.translation.dialect
-	}
-	text, hold := v.edge.inlined(ctx, v.target(), v.view, v.inline, form, batch.Frames)
+	text, hold := v.edge.inlined(ctx, v.target(), v.view, v.inline, v.source.form(), batch.Frames)
 	batch.Frames = text
 	return batch, hold
 }

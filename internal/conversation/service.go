@@ -49,7 +49,7 @@ func (s *Service) decide(ctx context.Context, req *Request) (Plan, State) {
 		ahead := req.startAhead(ctx, &plan, state)
 		stored, p := s.carryOut(ctx, req, plan)
 		if p == nil && stored {
-			// The command is stored after the loaded state, so only its run has started since. A stream checks that, see checkID in package chat.
+			// The command is stored after the loaded state, so only its run has started since. A response checks that, see begun in package chat.
 			state.applyCommand(plan.Command)
 			if next := Decide(*req, state); next.Stream != nil {
 				next.Stream.Ahead = ahead

@@ -3,6 +3,8 @@ package hub
 import (
 	"context"
 	"errors"
+	"fmt"
+	"io"
 	"iter"
 
 	"github.com/tailrace/tailrace/chunk"
@@ -118,8 +120,15 @@ func (t *topic) names() []string {
 }
 
 // complete adds the session and the position of this client to an error of the topic
-// or of the log. A session that the log no longer knows has expired.
+// or of the log. A session that the log no longer knows has expired. io.EOF is the end
+// of a session only for errOver: a log returns it when its server closes a connection.
 func (c *Cursor) complete(err error) error {
+	switch {
+	case errors.Is(err, errOver):
+		return io.EOF
+	case errors.Is(err, io.EOF):
+		return fmt.Errorf("%w: %s", io.ErrUnexpectedEOF, err.Error())
+	}
 	if errors.Is(err, chunk.ErrUnknownSession) {
 		err = &chunk.TruncatedError{Reason: chunk.TruncatedExpired}
 	}

@@ -2,7 +2,6 @@ package hub
 
 import (
 	"context"
-	"io"
 	"math"
 	"time"
 
@@ -309,7 +308,7 @@ func (c *Cursor) skipTo() chunk.Cursor {
 	return c.last
 }
 
-// finish returns the position of the last hidden records, then io.EOF if the leader
+// finish returns the position of the last hidden records, then errOver if the leader
 // confirms the end: a response that ends cleanly tells the client that it is complete.
 func (c *Cursor) finish(ctx context.Context, seq chunk.Seq) (Batch, error) {
 	if to := c.skipTo(); to.Seq != 0 {
@@ -317,7 +316,7 @@ func (c *Cursor) finish(ctx context.Context, seq chunk.Seq) (Batch, error) {
 	}
 	over, err := c.t.confirmEnd(ctx, c.session, seq)
 	if over {
-		err = io.EOF
+		err = errOver
 	}
 	return Batch{}, err
 }

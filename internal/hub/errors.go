@@ -18,4 +18,5 @@ var (
 	errCancelled      = errors.New("page read canceled")
 	errMissedRecord   = errors.New("record missing in memory")
 	errShortRead      = errors.New("log ended before the position of the feed")
+	errOver           = errors.New("all records of a complete session were taken")
 )

@@ -189,7 +189,7 @@ func (h *Hub) encode(name string) Encode {
 	case "":
 		return h.cfg.Encode
 	case RecordEncoding:
-		return encodeRecord
+		return EncodeRecord
 	}
 	return h.cfg.Encodings[name]
 }

@@ -506,6 +506,24 @@ func TestPartitions(t *testing.T) {
 	})
 }
 
+// TestClosedConnectionIsNoEnd checks that a read of the log that fails with io.EOF, because the server has closed the connection, is not the end of a session.
+func TestClosedConnectionIsNoEnd(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		log := memlog.New()
+		log.Append(aRoot, chunk.TypeRunStarted, "")
+		h := start(t, log, log, hub.Config{})
+		cur, err := h.Subscribe(t.Context(), hub.Request{Session: aRoot})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer cur.Close()
+		log.FailWith(fmt.Errorf("read: %w", io.EOF))
+		if batch, err := cur.Next(t.Context(), nil); !errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, io.EOF) {
+			t.Errorf("%q, %v; want an unexpected EOF", batch.Frames, err)
+		}
+	})
+}
+
 // partitioned combines several logs.
 type partitioned []*memlog.Log
 

@@ -12,48 +12,20 @@ import (
 // RecordEncoding is the encoding of whole records, for ReadRecords. It cannot be the name of a view, because those contain no slash.
 const RecordEncoding = "/records"
 
-// Records is the position of one reader of whole records. It belongs to one goroutine.
-type Records struct {
-	cur     *Cursor
-	root    chunk.Session
-	records []chunk.Record
-}
-
-// Follow returns the records of a root session and of all its sub-agents after a position of the root, which has its ordinal, or after the zero position.
-// through is the last sequence that the session is known to have: if all its records have expired, and there were some after the position, the error is a
-// *chunk.TruncatedError. Otherwise it waits for a session that has no record, and the end of a run does not end it. The caller must close the Records.
-// Other errors are those of Subscribe.
-func (h *Hub) Follow(ctx context.Context, root chunk.Session, after chunk.Position, through chunk.Seq) (*Records, error) {
+// Follow returns a cursor of the records, in RecordEncoding, of a root session and of all its sub-agents after a position of the root, which has its ordinal, or
+// after the zero position. through is the last sequence that the session is known to have: if all its records have expired, and there were some after the
+// position, the error is a *chunk.TruncatedError. Otherwise the cursor waits for a session that has no record, and the end of a run does not end it. The caller
+// must close it. Other errors are those of Subscribe.
+func (h *Hub) Follow(ctx context.Context, root chunk.Session, after chunk.Position, through chunk.Seq) (*Cursor, error) {
 	cur, err := h.Subscribe(ctx, Request{Session: root, Encoding: RecordEncoding, After: after, KeepOpen: true, Await: through <= after.Seq})
 	if errors.Is(err, chunk.ErrUnknownSession) {
 		err = &chunk.TruncatedError{Session: root, Reason: chunk.TruncatedExpired, After: after.Seq}
 	}
-	if err != nil {
-		return nil, err
-	}
-	return &Records{cur: cur, root: root}, nil
+	return cur, err
 }
 
-// Next waits for the next records and returns at least one, or none if tick fires first. They are valid until the next call, and shared: their Data is
-// read-only. Errors are those of Cursor.Next.
-func (r *Records) Next(ctx context.Context, tick <-chan time.Time) ([]chunk.Record, error) {
-	batch, err := r.cur.Next(ctx, tick)
-	if err != nil {
-		return nil, err
-	}
-	r.records = r.records[:0]
-	reader := ReadRecords(batch.Frames, r.root)
-	for reader.Next() {
-		r.records = append(r.records, reader.Record)
-	}
-	return r.records, reader.Err
-}
-
-// Close releases the Records. It may be called twice.
-func (r *Records) Close() { r.cur.Close() }
-
-// encodeRecord is an Encode that keeps whole records: sequence, epoch, ordinal, time, session, type, data.
-func encodeRecord(dst []byte, rec chunk.Record, _ chunk.Scope) []byte {
+// EncodeRecord is the Encode of RecordEncoding. It keeps whole records: sequence, epoch, ordinal, time, session, type, data.
+func EncodeRecord(dst []byte, rec chunk.Record, _ chunk.Scope) []byte {
 	stored := int64(0)
 	if !rec.StoredAt.IsZero() {
 		stored = rec.StoredAt.UnixMilli()
@@ -116,6 +88,9 @@ func (r *RecordReader) Next() bool {
 	}
 	return true
 }
+
+// Rest returns the frames after the last record that Next has decoded.
+func (r *RecordReader) Rest() []byte { return r.rest }
 
 // uvarint reads a number. The rest is nil if there is none.
 func uvarint(src []byte) (n uint64, rest []byte) {

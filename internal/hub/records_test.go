@@ -3,6 +3,7 @@ package hub_test
 import (
 	"bytes"
 	"context"
+	"errors"
 	"iter"
 	"slices"
 	"strings"
@@ -28,7 +29,7 @@ func TestFollow(t *testing.T) {
 		defer records.Close()
 		tick := time.NewTicker(time.Second)
 		defer tick.Stop()
-		if got, err := records.Next(t.Context(), tick.C); err != nil || len(got) > 0 {
+		if got, err := nextRecords(t, records, tick.C); err != nil || len(got) > 0 {
 			t.Fatalf("%v, %v: want none at the tick", got, err)
 		}
 		child := aRoot.Child("kid")
@@ -42,7 +43,7 @@ func TestFollow(t *testing.T) {
 			bySeq[rec.Seq] = rec
 		}
 		for last := chunk.Seq(0); len(bySeq) > 0; {
-			got, err := records.Next(t.Context(), tick.C)
+			got, err := nextRecords(t, records, tick.C)
 			if err != nil || len(got) == 0 {
 				t.Fatalf("%v, %v; want %d records more", got, err, len(bySeq))
 			}
@@ -57,6 +58,17 @@ func TestFollow(t *testing.T) {
 			}
 		}
 	})
+}
+
+// nextRecords returns the next records, none at a tick.
+func nextRecords(t *testing.T, cur *hub.Cursor, tick <-chan time.Time) (all []chunk.Record, err error) {
+	t.Helper()
+	batch, err := cur.Next(t.Context(), tick)
+	reader := hub.ReadRecords(batch.Frames, aRoot)
+	for reader.Next() {
+		all = append(all, reader.Record)
+	}
+	return all, errors.Join(err, reader.Err)
 }
 
 // All records of a session have expired, and its next run begins while the log is read for the position of a snapshot: between the request for the last record of
@@ -74,7 +86,7 @@ func TestFollowAnExpiredSession(t *testing.T) {
 			t.Fatal(err)
 		}
 		defer records.Close()
-		got, err := records.Next(t.Context(), nil)
+		got, err := nextRecords(t, records, nil)
 		if err != nil || len(got) != 1 || got[0].Ordinal != last.Ordinal+1 {
 			t.Errorf("%v, %v; want the record of the next run", got, err)
 		}

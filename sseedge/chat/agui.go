@@ -53,7 +53,7 @@ func (s *Service) agui(w http.ResponseWriter, r *http.Request, to target) *httpk
 	}
 	defer leave()
 	if reads {
-		return s.serveRun(w, r, of, sseedge.TurnStream{After: chunk.Position{Seq: cursor.Seq}, Anchor: cursor.Anchor, Continues: true})
+		return s.serveTurn(w, r, of, sseedge.Turn{Dialect: dialect.AGUI, After: chunk.Position{Seq: cursor.Seq}, Anchor: cursor.Anchor, Continues: true})
 	}
 	plan, state := of.logic.Serve(r.Context(), &req)
 	switch {
@@ -68,15 +68,15 @@ func (s *Service) agui(w http.ResponseWriter, r *http.Request, to target) *httpk
 		plan.Stream.Ahead.Drop()
 	}
 	turn := turnOf(plan.Stream, &state)
-	awaited := s.await(of.session, to.agentType, plan.Stream.Run)
-	turn.Check = func(ctx context.Context) error {
-		_, err := awaited.check(ctx) // the dialect has no event that may precede the start of a run
-		return err
+	re := s.newResponse(of, plan.Stream, &state)
+	turn.Waiting = func(ctx context.Context, dst []byte) ([]byte, error) {
+		_, err := re.check(ctx) // the dialect has no event that may precede the start of a run
+		return dst, err
 	}
 	for _, result := range in.Results {
 		turn.HeldResults = append(turn.HeldResults, result.CallID)
 	}
-	return s.serveRun(w, r, of, turn)
+	return s.serveTurn(w, r, of, turn)
 }
 
 // readRunInput reads the body.
@@ -186,8 +186,8 @@ func (s *Service) addContext(r *http.Request, m *chunk.InputMessage, in agui.Run
 }
 
 // turnOf returns the response to a request that was accepted.
-func turnOf(stream *conversation.Stream, state *conversation.State) sseedge.TurnStream {
-	of := sseedge.TurnStream{MessageID: stream.MessageID, Waits: true}
+func turnOf(stream *conversation.Stream, state *conversation.State) sseedge.Turn {
+	of := sseedge.Turn{Dialect: dialect.AGUI, MessageID: stream.MessageID, Waits: true}
 	switch {
 	case stream.Run == "": // it has begun: the client gets all of its turn
 		of.After, of.Whole = state.TurnStart, true
@@ -201,16 +201,4 @@ func turnOf(stream *conversation.Stream, state *conversation.State) sseedge.Turn
 		of.After, of.Continues = state.Position, true
 	}
 	return of
-}
-
-// serveRun writes the events of a turn.
-func (s *Service) serveRun(w http.ResponseWriter, r *http.Request, of chat, turn sseedge.TurnStream) *httpkit.Problem {
-	ctx, leave, ok := s.surface.Streams.Enter(r.Context())
-	if !ok {
-		return draining
-	}
-	defer leave()
-	turn.Session, turn.Dialect, turn.View = of.session, dialect.AGUI, of.view
-	w.Header().Set("X-Session-Id", of.id)
-	return s.edge.ServeTurn(ctx, w, r, turn)
 }

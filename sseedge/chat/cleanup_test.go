@@ -10,11 +10,11 @@ import (
 	"strings"
 	"sync/atomic"
 	"testing"
-	"time"
 
 	"github.com/tailrace/tailrace/chunk"
 	"github.com/tailrace/tailrace/codec"
 	"github.com/tailrace/tailrace/internal/control"
+	"github.com/tailrace/tailrace/internal/hub"
 	"github.com/tailrace/tailrace/internal/testkit/natstest"
 	"github.com/tailrace/tailrace/producers"
 	"github.com/tailrace/tailrace/sseedge"
@@ -69,14 +69,12 @@ type behindFeed struct {
 	through chunk.Seq
 }
 
-func (r *behindFeed) Next(ctx context.Context, tick <-chan time.Time) ([]chunk.Record, error) {
-	records, err := r.recordStream.Next(ctx, tick)
-	for _, rec := range records {
-		if strings.Contains(string(rec.Data), "Wrong") {
-			return records, r.feed.catchUp(ctx, r.through)
-		}
+func (r *behindFeed) Poll(ctx context.Context) (hub.Batch, <-chan struct{}, error) {
+	batch, wait, err := r.recordStream.Poll(ctx)
+	if strings.Contains(string(batch.Frames), "Wrong") {
+		return batch, wait, r.feed.catchUp(ctx, r.through)
 	}
-	return records, err
+	return batch, wait, err
 }
 
 // A worker takes a run over and removes the step of its predecessor while the feed of an edge is late, as after the outage of a server. A page reconnects:
@@ -176,10 +174,13 @@ func TestReconnectDuringACleanup(t *testing.T) {
 // brokenReader fails.
 type brokenReader struct{ err error }
 
-func (r brokenReader) Next(context.Context, <-chan time.Time) ([]chunk.Record, error) {
-	return nil, r.err
+func (r brokenReader) Poll(context.Context) (hub.Batch, <-chan struct{}, error) {
+	return hub.Batch{}, nil, r.err
 }
 func (brokenReader) Close() {}
+
+// maxReads is how often the edge reads an answer.
+const maxReads = 4
 
 // A read of an answer that is in the log is repeated. A page gets 204 only if the log has lost records of the answer.
 func TestReadsAreRepeated(t *testing.T) {

@@ -12,6 +12,7 @@ import (
 	"github.com/tailrace/tailrace/internal/access"
 	"github.com/tailrace/tailrace/internal/conversation"
 	"github.com/tailrace/tailrace/internal/httpkit"
+	"github.com/tailrace/tailrace/internal/hub"
 	"github.com/tailrace/tailrace/sseedge"
 )
 
@@ -40,12 +41,12 @@ type Service struct {
 	respond *httpkit.Responder
 	metrics *metrics
 
-	historyBytes int // historyBytes, fewer in tests
+	historyBytes int // see sseedge.Turn, 0 except in tests
 }
 
-// recordStream is the position of one reader of the records of a chat. *hub.Records implements it.
-type recordStream interface {
-	Next(ctx context.Context, tick <-chan time.Time) ([]chunk.Record, error)
+// recordStream is the position of one reader of the records of a chat. *hub.Cursor implements it.
+type recordStream = interface {
+	Poll(ctx context.Context) (hub.Batch, <-chan struct{}, error)
 	Close()
 }
 
@@ -61,7 +62,7 @@ func New(edge *sseedge.Edge, logic *conversation.Service, cfg Config) (*Service,
 	cfg.WaitNotice = cmp.Or(cfg.WaitNotice, 30*time.Second)
 	shared := edge.Shared()
 	s := &Service{cfg: cfg, edge: edge, shared: shared, logic: logic, respond: &httpkit.Responder{Form: httpkit.ErrorCode, Log: shared.Log}}
-	s.follow, s.historyBytes = s.followHub, historyBytes
+	s.follow = s.followHub
 	var err error
 	s.surface, err = shared.NewSurface(s.routes(), httpkit.Options{
 		OtherName: "chat_other", NameMethods: true, BadID: badSession, Unknown: noChat, NoLog: unavailable, Respond: s.respond,
@@ -86,7 +87,7 @@ const defaultMaxBody = 8 << 20
 func (s *Service) followHub(ctx context.Context, root chunk.Session, after chunk.Position, through chunk.Seq) (recordStream, error) {
 	records, err := s.shared.Hub.Follow(ctx, root, after, through)
 	if err != nil {
-		return nil, err // a nil *hub.Records would be a recordStream that is not nil
+		return nil, err // a nil *hub.Cursor would be a recordStream that is not nil
 	}
 	return records, nil
 }

@@ -147,7 +147,7 @@ func (s *Service) reply(w http.ResponseWriter, r *http.Request, of chat, req con
 		}
 		defer leave()
 	}
-	return s.serve(w, r, of, plan.Stream, state, counts)
+	return s.serve(w, r, of, plan.Stream, &state, &counts)
 }
 
 // admit reserves a stream, or returns the problem.

@@ -1,7 +1,6 @@
 package chat
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"net/http"
@@ -206,11 +205,9 @@ func (a *requestCounts) sent(begun bool) {
 	}
 }
 
-// close completes the counts. err is the error that ended the stream, ctx the context of the stream.
-func (a *requestCounts) close(ctx context.Context, err error) (reason string) {
-	reason = httpkit.EndReason(ctx, err)
+// closed completes the counts.
+func (a *requestCounts) closed(reason string) {
 	if a.m != nil {
 		a.m.disconnects.WithLabelValues(reason).Inc()
 	}
-	return reason
 }

@@ -2,7 +2,9 @@ package chat
 
 import (
 	"encoding/json"
+	"time"
 
+	"github.com/tailrace/tailrace/internal/control"
 	"github.com/tailrace/tailrace/internal/conversation"
 )
 
@@ -14,14 +16,14 @@ import (
 //
 // The client passes a new step to its application only with the next change, and its predicate checks the message of the application. The empty metadata is
 // that change.
-func (st *stream) emptyTurn() []byte {
+func (re *response) emptyTurn() []byte {
 	start := struct {
 		Type      string `json:"type"`
 		MessageID string `json:"messageId,omitempty"`
-	}{"start", st.plan.MessageID}
+	}{"start", re.plan.MessageID}
 	dst := appendFrame(nil, start)
-	dst = appendRejections(dst, st.plan.Rejected)
-	if !st.service.cfg.Dialect.NoSteps {
+	dst = appendRejections(dst, re.plan.Rejected)
+	if !re.service.cfg.Dialect.NoSteps {
 		dst = append(dst, "data: {\"type\":\"start-step\"}\n\ndata: {\"type\":\"finish-step\"}\n\n"...)
 	}
 	return append(dst, "data: {\"type\":\"finish\",\"finishReason\":\"stop\",\"messageMetadata\":{}}\n\ndata: [DONE]\n\n"...)
@@ -48,4 +50,22 @@ func appendRejections(dst []byte, rejected []conversation.Rejection) []byte {
 		}{"data-resume-rejected", r, true})
 	}
 	return dst
+}
+
+// appendNotice appends that a command waits for a worker: the page would show nothing for up to a day.
+func appendNotice(dst []byte, c *control.Command, hidesRuns bool) []byte {
+	var notice struct {
+		Type string `json:"type"`
+		Data struct {
+			RunID   string `json:"runId"`
+			Seconds int    `json:"seconds"`
+		} `json:"data"`
+		Transient bool `json:"transient"`
+	}
+	notice.Type, notice.Transient = "data-run-waiting", true
+	notice.Data.Seconds = int(time.Since(c.Issued).Seconds())
+	if !hidesRuns {
+		notice.Data.RunID = c.RunID
+	}
+	return appendFrame(dst, notice)
 }
