@@ -202,7 +202,11 @@ func runState(c *turnequal.Case, at int) (state chunk.Type) {
 // endsWhilePaused reports whether the record at a place ends the run of a sub-agent while the run of the session waits.
 func endsWhilePaused(c *turnequal.Case, at int) bool {
 	of := &c.Log[at]
-	if of.Session == c.Log[0].Session || of.Type != chunk.TypeStreamEnd && of.Type != chunk.TypeStreamFailed || runState(c, at) != chunk.TypeStreamPaused {
+	if of.Session == c.Log[0].Session || of.Type != chunk.TypeStreamEnd && of.Type != chunk.TypeStreamFailed {
+		return false
+	}
+	// The record that seems to resume the run may be malformed.
+	if !anyBefore(c, at, func(rec *chunk.Record) bool { return rec.Session == c.Log[0].Session && rec.Type == chunk.TypeStreamPaused }) {
 		return false
 	}
 	return slices.ContainsFunc(handled(c, at, false), func(i int) bool {

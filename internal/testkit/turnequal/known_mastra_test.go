@@ -128,6 +128,14 @@ var knownMastra = turnequal.Differences{{
 		return c.Log[at].Type == chunk.TypeSubagentEnd && writesAfterEnd(c, at)
 	},
 }, {
+	Name: "text of a sub-agent that is started again", Dialect: turnequal.Mastra,
+	Reason: "the end of a text is wrapped as its start was, not as the output of the call that starts the sub-agent again",
+	Accepts: func(c *turnequal.Case, at int) bool {
+		return c.Log[at].Type == chunk.TypeSubagentStart && anyBefore(c, at-1, func(rec *chunk.Record) bool {
+			return rec.Type == chunk.TypeSubagentStart && member(rec, "subSessionId") == member(&c.Log[at], "subSessionId")
+		})
+	},
+}, {
 	Name: "sub-agent that is started again before its end", Dialect: turnequal.Mastra,
 	Reason: "as in the other dialects, a sub-agent runs until its parent notes its end",
 	Accepts: func(c *turnequal.Case, at int) bool {
