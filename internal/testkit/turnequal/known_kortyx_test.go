@@ -206,7 +206,9 @@ func endsWhilePaused(c *turnequal.Case, at int) bool {
 		return false
 	}
 	// The record that seems to resume the run may be malformed.
-	if !anyBefore(c, at, func(rec *chunk.Record) bool { return rec.Session == c.Log[0].Session && rec.Type == chunk.TypeStreamPaused }) {
+	if !anyBefore(c, at, func(rec *chunk.Record) bool {
+		return rec.Session == c.Log[0].Session && rec.Type == chunk.TypeStreamPaused
+	}) {
 		return false
 	}
 	return slices.ContainsFunc(handled(c, at, false), func(i int) bool {
