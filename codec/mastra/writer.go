@@ -53,28 +53,36 @@ func NewWriter(cfg WriterConfig) *Writer {
 // Append appends the frames of rec, the next record of the session or of its tree. Some records have no frame. The cursor of rec follows its last chunk as an
 // event of its own. A malformed record has no frame.
 func (w *Writer) Append(dst []byte, rec chunk.Record) []byte {
-	return w.frame(dst, func(dst []byte) []byte { return w.machine.Append(dst, rec) })
+	return w.frame(dst, w.machine.Append(w.begin(dst), rec))
 }
 
 // Hide is Append for a record whose content the client must not get. It writes at most the end of the text that the record ends.
 func (w *Writer) Hide(dst []byte, rec chunk.Record) []byte {
-	return w.frame(dst, func(dst []byte) []byte { return w.machine.Hide(dst, rec) })
+	return w.frame(dst, w.machine.Hide(w.begin(dst), rec))
 }
 
 // Resume begins another response, for a client that has the records so far, with start, and begins an open text again: the client may be another one than before,
 // and the AI SDK fails at a piece of a text without its start. Arguments that stream are not begun again: @mastra/client-js would keep those of the first start.
-func (w *Writer) Resume(dst []byte) []byte { return w.frame(dst, w.machine.Resume) }
+func (w *Writer) Resume(dst []byte) []byte { return w.frame(dst, w.machine.Resume(w.begin(dst))) }
 
 // Done reports whether the response is over: its last frames were appended. Another response may continue the turn.
 func (w *Writer) Done() bool { return w.printer.done }
 
-// frame appends the frames that write appends, in the framing of the response.
-func (w *Writer) frame(dst []byte, write func([]byte) []byte) []byte {
+// begin returns where events are appended.
+func (w *Writer) begin(dst []byte) []byte {
 	if w.framing == Events {
-		return write(dst)
+		return dst
 	}
-	w.scratch = write(w.scratch[:0])
-	return separate(dst, w.scratch)
+	return w.scratch[:0]
+}
+
+// frame returns the events that were appended, in the framing of the response.
+func (w *Writer) frame(dst, events []byte) []byte {
+	if w.framing == Events {
+		return events
+	}
+	w.scratch = events
+	return separate(dst, events)
 }
 
 // separate appends the chunks of events with a separator after each.
