@@ -5,7 +5,6 @@
 package turnequal_test
 
 import (
-	"flag"
 	"slices"
 	"testing"
 
@@ -64,18 +63,6 @@ func aisdkOptions(o oldaisdk.Options) aisdk.Options {
 
 // known are the differences between the old writers and the machine. Each dialect has a file with its own.
 var known = slices.Concat(knownAGUI, knownAISDK, knownKortyx, knownMastra)
-
-// TestMain gives the logs a fixed seed unless -rapid.seed names another one, so that no test depends on chance. New differences are looked for with other seeds and
-// many logs.
-func TestMain(m *testing.M) {
-	flag.Parse()
-	if seed := flag.Lookup("rapid.seed"); seed.Value.String() == "0" {
-		if err := seed.Value.Set("1"); err != nil {
-			panic(err)
-		}
-	}
-	m.Run()
-}
 
 // TestEqual checks that the writers of the present packages write what their copies write.
 func TestEqual(t *testing.T) {
