@@ -8,6 +8,7 @@ import (
 	"net/http/httptest"
 	"runtime"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -148,15 +149,16 @@ func TestClosedConnectionIsNoEndOfAnAnswer(t *testing.T) {
 	w := newEnv(t)
 	gate := make(chan struct{})
 	w.work(slowly(gate))
-	reads := 0
+	var reads atomic.Int32
 	var e *edge
 	e = w.newEdge(func(c *edgeConfig) {
 		c.follow = func(ctx context.Context, root chunk.Session, after chunk.Position, through chunk.Seq) (recordStream, error) {
-			if reads++; reads == 3 {
+			n := reads.Add(1)
+			if n == 3 {
 				return brokenReader{errClosed}, nil
 			}
 			records, err := e.service.followHub(ctx, root, after, through)
-			if err != nil || reads > 1 {
+			if err != nil || n > 1 {
 				return records, err
 			}
 			return &closedReader{recordStream: records}, nil
@@ -168,8 +170,8 @@ func TestClosedConnectionIsNoEndOfAnAnswer(t *testing.T) {
 	if err := first.broken(); err == nil {
 		t.Error("the first response ended cleanly in the middle of an answer")
 	}
-	if err := e.open(http.MethodGet, "/stream", "", nil).broken(); err == nil || reads != 3 {
-		t.Errorf("%v after %d reads: want a response that breaks off at the second read of the answer", err, reads)
+	if err := e.open(http.MethodGet, "/stream", "", nil).broken(); err == nil || reads.Load() != 3 {
+		t.Errorf("%v after %d reads: want a response that breaks off at the second read of the answer", err, reads.Load())
 	}
 	close(gate)
 	want(t, w.newEdge(nil).post("", chatBody("", user("u1", "hi"))), whole("msg-1"))
