@@ -379,3 +379,23 @@ func TestEachChunk(t *testing.T) {
 		}
 	}
 }
+
+// TestSubAgentBeforeItsParent: nothing of the session's agent was written when the record of a sub-agent names it as its parent.
+func TestSubAgentBeforeItsParent(t *testing.T) {
+	root := chunk.RootSession("acme", "s1")
+	child := root.Child("k1")
+	body := chunk.RunStarted{RunID: "c", Epoch: 1, Mode: "execute", Parent: &chunk.Parent{SessionID: root.ID, CallID: "c1"}}
+	data, err := chunk.Chunk{AgentID: child.ID, AgentType: "x", Timestamp: 1, Body: body}.AppendJSON(nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	w := NewWriter(WriterConfig{MessageID: "msg-1"})
+	malformed := chunk.Record{Seq: 1, Session: root, Epoch: 1, Ordinal: 1, Type: chunk.TypeRunStarted, Data: []byte("{")}
+	if frames := w.Append(nil, malformed); len(frames) > 0 {
+		t.Errorf("a malformed record has %s", frames)
+	}
+	frames := w.Append(nil, chunk.Record{Seq: 2, Session: child, Epoch: 1, Ordinal: 1, Type: body.Type(), Data: data})
+	if !bytes.Contains(frames, []byte(`"toolName":"agent-x"`)) {
+		t.Errorf("the start of the sub-agent is\n%s", frames)
+	}
+}

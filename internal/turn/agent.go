@@ -85,14 +85,20 @@ func (m *Machine) subAgent(session string) *Agent {
 	return a
 }
 
+// named returns the sub-agent that a record of another agent starts or ends. It is nil for the session, for the other agent itself, and for one without a name: no
+// session has the empty id.
+func (m *Machine) named(it *Item) *Agent {
+	session := it.Text("subSessionId")
+	if session == "" || session == m.session.ID || session == it.By.Session {
+		return nil
+	}
+	return m.subAgent(session)
+}
+
 // agentStart handles the start of a sub-agent. A repeated start changes nothing.
 func (m *Machine) agentStart(it *Item) {
 	m.closeBlock(it.By, it)
-	session := it.Text("subSessionId")
-	if session == m.session.ID {
-		return
-	}
-	if a := m.subAgent(session); !a.Running && a != it.By {
+	if a := m.named(it); a != nil && !a.Running {
 		m.startAgent(it, a, false)
 	}
 }
@@ -111,12 +117,8 @@ func (m *Machine) startAgent(it *Item, a *Agent, alone bool) {
 
 // agentEnd handles the end of a sub-agent.
 func (m *Machine) agentEnd(it *Item) {
-	session := it.Text("subSessionId")
-	if session == m.session.ID {
-		return
-	}
-	a := m.subAgent(session)
-	if a == it.By {
+	a := m.named(it)
+	if a == nil {
 		return
 	}
 	if !a.Running {
@@ -128,8 +130,11 @@ func (m *Machine) agentEnd(it *Item) {
 	a.CallID, a.Call, a.Type = "", nil, nil
 }
 
-// Adopt makes a sub-agent one that runs, and that another agent has started. A printer calls it for one whose start is hidden or missing.
+// Adopt makes a sub-agent one that runs, and that another agent has started, nil for that of the session. A printer calls it for one whose start is hidden or missing.
 func (m *Machine) Adopt(a, parent *Agent) {
+	if parent == nil {
+		parent = &m.own
+	}
 	a.Running, a.Parent = true, parent
 	m.runs[a.startedBy()]++
 }

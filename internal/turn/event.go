@@ -59,7 +59,6 @@ const (
 	AgentOpen  // Agent starts. Alone: there is no record of its start, and AgentClose follows
 	AgentClose // Agent ends, with Value
 	AgentRun   // a run of Agent starts
-	AgentWait  // it waits
 	AgentEnd   // it has ended
 	AgentFail  // it has failed
 	AgentGone  // the start of Agent was removed

@@ -42,7 +42,7 @@ type Rules struct {
 	// Shows reports whether a record of a sub-agent is written like one of the session's agent. Others are events of the kind Other.
 	Shows func(*Item) bool
 
-	// Asks reports whether a call without an outcome waits for the client; a call with an ApprovalID does. Default: Call.WaitsForClient.
+	// Asks reports whether a call without an outcome waits for the client; a call with an ApprovalID does. Default: Machine.WaitsForClient.
 	Asks func(*Call) bool
 }
 
@@ -73,7 +73,7 @@ type Machine struct {
 	ahead *Replay // of the history that is read, nil for none
 
 	printer Printer
-	deltas  DeltaPrinter // nil: the printer is none
+	deltas  DeltaPrinter // the printer, nil if it is not one
 	rules   Rules
 	cfg     Config
 

@@ -139,7 +139,7 @@ func (m *Machine) WaitsForClient(c *Call) bool {
 
 // delegates reports whether a sub-agent of the session's agent runs, or will: workers start sub-agents after the pause.
 func (m *Machine) delegates() bool {
-	return slices.ContainsFunc(m.order, func(a *Agent) bool { return a.Running && (a.Parent == nil || a.Parent.Own()) }) ||
+	return slices.ContainsFunc(m.order, func(a *Agent) bool { return a.Running && a.Parent.Own() }) ||
 		slices.ContainsFunc(m.calls.list(), func(c *Call) bool { return c.Delegated })
 }
 
@@ -183,12 +183,8 @@ func (m *Machine) agentControl(it *Item) {
 	case chunk.TypeStreamPaused:
 		a.Paused = true
 		delete(m.works, a)
-		switch {
-		case !m.open:
-		case m.outcome == paused && m.asks():
+		if m.open && m.outcome == paused && m.asks() {
 			m.endResponse(&Event{Kind: Pause, Item: it})
-		default:
-			m.emit(&Event{Kind: AgentWait, Item: it})
 		}
 	}
 }

@@ -124,6 +124,30 @@ func TestResume(t *testing.T) {
 	})
 }
 
+// TestSubAgentWithoutAName: the schema accepts an empty id of a session, and no such session can end. The run does not wait for it.
+func TestSubAgentWithoutAName(t *testing.T) {
+	var frames []byte
+	m := turn.New(sample{}, turn.Rules{}, turn.Config{})
+	for i, body := range []chunk.Body{
+		chunk.RunStarted{RunID: "r1", Epoch: 1, Mode: "execute"}, chunk.SubagentStart{SubAgentType: "x", CallID: "c1"}, chunk.StreamPaused{},
+	} {
+		frames = m.Append(frames, record(t, i, body))
+	}
+	if !m.Done() || !bytes.Contains(frames, []byte(`"waits":true`)) {
+		t.Errorf("the response is open after\n%s", frames)
+	}
+}
+
+// record returns record number i of the session.
+func record(tb testing.TB, i int, body chunk.Body) chunk.Record {
+	tb.Helper()
+	data, err := chunk.Chunk{AgentID: turntest.Session.ID, AgentType: "a", Timestamp: 1, Body: body}.AppendJSON(nil)
+	if err != nil {
+		tb.Fatal(err)
+	}
+	return chunk.Record{Seq: chunk.Seq(i + 1), Session: turntest.Session, Epoch: 1, Ordinal: chunk.Ordinal(i + 1), Type: body.Type(), Data: data}
+}
+
 // Example writes a turn in the sample dialect.
 func Example() {
 	m := turn.New(fastSample{}, turn.Rules{}, turn.Config{})

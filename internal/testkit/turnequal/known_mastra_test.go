@@ -175,10 +175,6 @@ var knownMastra = turnequal.Differences{{
 		return rec.Session != c.Log[0].Session && (rec.Type == chunk.TypeStreamActive || rec.Type == chunk.TypeRunStarted) && hasTextOfSubAgent(c, at)
 	},
 }, {
-	Name: "pause while a sub-agent of another sub-agent runs", Dialect: turnequal.Mastra,
-	Reason:  "as in the other dialects, the response does not end while a sub-agent runs, whichever agent has started it",
-	Accepts: func(c *turnequal.Case, at int) bool { return c.Log[at].Type == chunk.TypeStreamPaused && nests(c, at) },
-}, {
 	Name: "piece of a text in which a network or a workflow begins", Dialect: turnequal.Mastra,
 	Reason:  "the frames of a piece are those of the network or workflow, whether the writer has a frame of the text or not",
 	Accepts: func(c *turnequal.Case, at int) bool { return isText(c.Log[at].Type) && wroteOriginal(c, at) },
@@ -369,15 +365,6 @@ func startsLate(c *turnequal.Case, at int) bool {
 			ended[rec.Session.ID+" "+member(rec, "toolCallId")] = true
 		}
 		return rec.Type == chunk.TypeSubagentStart && ended[rec.Session.ID+" "+member(rec, "callId")]
-	})
-}
-
-// nests reports whether a sub-agent has started another one, or delegated a call, before a place.
-func nests(c *turnequal.Case, at int) bool {
-	return slices.ContainsFunc(handled(c, at, false), func(i int) bool {
-		rec := &c.Log[i]
-		delegates := isOfCall(rec.Type) && strings.HasPrefix(member(rec, "toolName"), turn.SubAgentTool)
-		return rec.Session != c.Log[0].Session && (rec.Type == chunk.TypeSubagentStart || delegates)
 	})
 }
 
