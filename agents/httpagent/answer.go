@@ -8,6 +8,7 @@ import (
 
 	"github.com/tailrace/tailrace/chunk"
 	"github.com/tailrace/tailrace/internal/dialect"
+	"github.com/tailrace/tailrace/internal/outgoing"
 )
 
 // chunks is a translated response. The steps of a Turn are written from one; a durable copy of a task protocol's stream could be another reader of it.
@@ -31,7 +32,7 @@ type answer struct {
 	body   io.Closer
 	reqCtx context.Context //nolint:containedctx // of the request, whose response spans several steps
 	cancel context.CancelCauseFunc
-	whole  *timer
+	whole  *outgoing.Timer
 
 	queue []chunk.Chunk
 	begun bool // an event was read
@@ -42,20 +43,20 @@ type answer struct {
 var _ chunks = (*answer)(nil)
 
 func newAnswer(reqCtx context.Context, cancel context.CancelCauseFunc, body io.ReadCloser, lines bool, cfg Config, large largeEvents) *answer {
-	limited := &responseReader{in: body, left: cfg.MaxResponseBytes, idle: newTimer(cfg.IdleTimeout, func() { cancel(errIdle) })}
+	limited := &responseReader{in: body, left: cfg.MaxResponseBytes, idle: outgoing.NewTimer(cfg.IdleTimeout, func() { cancel(errIdle) })}
 	slot := &largeSlot{of: large, done: reqCtx.Done()}
 	a := &answer{
 		events: newEventReader(limited, lines, cfg.MaxEventBytes, slot.resize), slot: slot, body: body, reqCtx: reqCtx, cancel: cancel,
-		whole: newTimer(cfg.Timeout, func() { cancel(errTimeout) }),
+		whole: outgoing.NewTimer(cfg.Timeout, func() { cancel(errTimeout) }),
 	}
-	a.whole.start()
+	a.whole.Start()
 	return a
 }
 
 // close ends the request, and releases its connection.
 func (a *answer) close() {
 	a.slot.resize(0)
-	a.whole.stop()
+	a.whole.Stop()
 	a.cancel(nil)
 	_ = a.body.Close() // it was only read
 }
@@ -127,7 +128,7 @@ var errResponseSize = errors.New("response exceeds the limit")
 type responseReader struct {
 	in   io.Reader
 	left int64 // negative from the start for no limit
-	idle *timer
+	idle *outgoing.Timer
 }
 
 func (r *responseReader) Read(buf []byte) (int, error) {
@@ -137,9 +138,9 @@ func (r *responseReader) Read(buf []byte) (int, error) {
 	if r.left > 0 && int64(len(buf)) > r.left {
 		buf = buf[:r.left]
 	}
-	r.idle.start()
+	r.idle.Start()
 	n, err := r.in.Read(buf)
-	r.idle.stop()
+	r.idle.Stop()
 	if r.left > 0 {
 		r.left -= int64(n)
 	}

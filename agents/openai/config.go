@@ -139,18 +139,8 @@ func (c Config) withDefaults() Config {
 	c.IdleTimeout = cmp.Or(c.IdleTimeout, 5*time.Minute)
 	c.Client = outgoing.Client(c.Client)
 	c.Log = cmp.Or(c.Log, slog.New(slog.DiscardHandler))
-	c.Retry = c.Retry.withDefaults()
+	c.Retry = Retry(outgoing.Retry(c.Retry).WithDefaults())
 	return c
-}
-
-func (r Retry) withDefaults() Retry {
-	r.Attempts = cmp.Or(r.Attempts, 5)
-	r.InitialDelay = cmp.Or(r.InitialDelay, 500*time.Millisecond)
-	r.MaxDelay = cmp.Or(r.MaxDelay, 20*time.Second)
-	r.MaxRetryAfter = cmp.Or(r.MaxRetryAfter, time.Minute)
-	r.Attempts = max(1, r.Attempts)
-	r.InitialDelay, r.MaxDelay, r.MaxRetryAfter = max(0, r.InitialDelay), max(0, r.MaxDelay), max(0, r.MaxRetryAfter)
-	return r
 }
 
 func (c Config) validate() error {
