@@ -153,18 +153,14 @@ type StoredCommand struct {
 // one from the leader, and ends at an error.
 func (q *Queue) StoredBefore(ctx context.Context, before time.Time) iter.Seq2[StoredCommand, error] {
 	return func(yield func(StoredCommand, error) bool) {
-		for from := uint64(1); ; {
-			m, err := q.api.NextRetry(ctx, q.cfg.RetryTimeout, q.cfg.Layout.CommandStream(), q.cfg.Layout.AllCommands(), from)
+		for m, err := range q.api.Each(ctx, q.cfg.RetryTimeout, q.cfg.Layout.CommandStream(), q.cfg.Layout.AllCommands()) {
 			if err != nil {
-				if !errors.Is(err, jsclient.ErrNotFound) {
-					yield(StoredCommand{}, fmt.Errorf("list commands: %w", err))
-				}
+				yield(StoredCommand{}, fmt.Errorf("list commands: %w", err))
 				return
 			}
 			if !m.Stored.Before(before) {
 				return
 			}
-			from = m.Seq + 1
 			c, err := control.DecodeCommand(q.cfg.Layout, m.Subject, m.Data)
 			if err == nil && !yield(StoredCommand{c, m.Stored}, nil) {
 				return
@@ -195,15 +191,11 @@ func (q *Queue) Commands(ctx context.Context, s chunk.Session, agentType string)
 			yield(control.Command{}, fmt.Errorf("commands: %w", err))
 			return
 		}
-		for from := uint64(1); ; {
-			m, err := q.api.NextRetry(ctx, q.cfg.RetryTimeout, q.cfg.Layout.CommandStream(), subject, from)
+		for m, err := range q.api.Each(ctx, q.cfg.RetryTimeout, q.cfg.Layout.CommandStream(), subject) {
 			if err != nil {
-				if !errors.Is(err, jsclient.ErrNotFound) {
-					yield(control.Command{}, fmt.Errorf("commands of %s: %w", s, err))
-				}
+				yield(control.Command{}, fmt.Errorf("commands of %s: %w", s, err))
 				return
 			}
-			from = m.Seq + 1
 			there := q.busy(subject, m)
 			if err = nil; there.Unreadable != nil {
 				err = there
