@@ -197,5 +197,5 @@ func TestConfigIsChecked(t *testing.T) {
 // ofAcme returns the settings of an edge whose clients have all rights in a tenant.
 func ofAcme(t *testing.T) *access.Shared {
 	t.Helper()
-	return &access.Shared{Shared: httpkit.Shared{Auth: authtest.None(t, "acme")}, Access: &access.Access{}}
+	return &access.Shared{Shared: httpkit.Shared{Auth: authtest.None(t, "acme"), Bodies: httpkit.NewBodyLimiter(0)}, Access: &access.Access{}}
 }
