@@ -11,20 +11,7 @@ import (
 	"github.com/tailrace/tailrace/internal/outgoing"
 )
 
-// chunks is a translated response. The steps of a Turn are written from one; a durable copy of a task protocol's stream could be another reader of it.
-type chunks interface {
-	// next returns the next chunk. It blocks until the endpoint has sent it, or until ctx ends, and then returns the cause of ctx. io.EOF follows the last chunk,
-	// which is a stream_end, a stream_paused or a stream_failed.
-	next(ctx context.Context) (chunk.Chunk, error)
-
-	// unread makes next return c again.
-	unread(c chunk.Chunk)
-
-	// failure returns why the response could not be read to its end, nil if it could.
-	failure() *failure
-}
-
-// answer is the response of an endpoint. Its methods are called from one goroutine.
+// answer is the translated response of an endpoint, from which the steps of a Turn are written. Its methods are called from one goroutine.
 type answer struct {
 	tr     dialect.Translator
 	events *eventReader
@@ -37,10 +24,8 @@ type answer struct {
 	queue []chunk.Chunk
 	begun bool // an event was read
 	ended bool
-	fail  *failure
+	fail  *failure // why the response could not be read to its end, nil if it could
 }
-
-var _ chunks = (*answer)(nil)
 
 func newAnswer(reqCtx context.Context, cancel context.CancelCauseFunc, body io.ReadCloser, lines bool, cfg Config, large largeEvents) *answer {
 	limited := &responseReader{in: body, left: cfg.MaxResponseBytes, idle: outgoing.NewTimer(cfg.IdleTimeout, func() { cancel(errIdle) })}
@@ -61,6 +46,8 @@ func (a *answer) close() {
 	_ = a.body.Close() // it was only read
 }
 
+// next returns the next chunk. It blocks until the endpoint has sent it, or until ctx ends, and then returns the cause of ctx. io.EOF follows the last chunk,
+// which is a stream_end, a stream_paused or a stream_failed.
 func (a *answer) next(ctx context.Context) (chunk.Chunk, error) {
 	for len(a.queue) == 0 {
 		if a.ended {
@@ -75,9 +62,8 @@ func (a *answer) next(ctx context.Context) (chunk.Chunk, error) {
 	return c, nil
 }
 
+// unread makes next return c again.
 func (a *answer) unread(c chunk.Chunk) { a.queue = append([]chunk.Chunk{c}, a.queue...) }
-
-func (a *answer) failure() *failure { return a.fail }
 
 // read translates the next event, or the end of the body.
 func (a *answer) read(ctx context.Context) error {

@@ -11,7 +11,6 @@ import (
 
 	"github.com/tailrace/tailrace/chunk"
 	"github.com/tailrace/tailrace/internal/outgoing"
-	"github.com/tailrace/tailrace/workers"
 )
 
 // API is the protocol of the endpoint.
@@ -163,9 +162,4 @@ func (c Config) validate() error {
 		return errors.New("BaseURL has a user or a query, want the credentials in Key")
 	}
 	return nil
-}
-
-// stepLimit returns the error of a turn with too many steps.
-func stepLimit(n int) error {
-	return &workers.Error{Message: fmt.Sprintf("step limit of %d exceeded", n), Code: workers.CodeStepLimit}
 }

@@ -18,15 +18,6 @@ import (
 	"github.com/tailrace/tailrace/internal/outgoing"
 )
 
-// wire writes the requests of one of the two APIs.
-type wire interface {
-	// path returns the path of the requests, relative to the base URL.
-	path() string
-
-	// body returns the members of a request.
-	body(q request) map[string]any
-}
-
 // request is the input of a model call.
 type request struct {
 	system      string
@@ -41,13 +32,6 @@ type result struct {
 	model  string // that the endpoint names, "" for none
 	usage  *openaistream.Usage
 }
-
-// The finish reasons that the agent decides by.
-const (
-	finishStop     = openaistream.FinishStop
-	finishCalls    = openaistream.FinishCalls
-	finishFiltered = openaistream.FinishFiltered
-)
 
 // defaultBaseURL is the URL of OpenAI's API.
 const defaultBaseURL = "https://api.openai.com/v1"
@@ -69,13 +53,13 @@ func (e *statusError) Error() string {
 // send sends a request and writes the response with p. The error is of the endpoint, the connection or the context, unless p has one. It is not repeated here,
 // because only the caller knows which output was written. Any data of the endpoint starts idle again.
 func (a *Agent) send(ctx context.Context, idle *outgoing.Timer, q request, p *stepWriter) (result, error) {
-	members := a.wire.body(q)
+	members := a.body(q)
 	maps.Copy(members, a.cfg.ExtraBody)
 	text, err := json.Marshal(members)
 	if err != nil {
 		return result{}, err
 	}
-	target := strings.TrimSuffix(cmp.Or(a.cfg.BaseURL, defaultBaseURL), "/") + "/" + a.wire.path()
+	target := strings.TrimSuffix(cmp.Or(a.cfg.BaseURL, defaultBaseURL), "/") + "/" + a.path
 	req, err := http.NewRequestWithContext(ctx, http.MethodPost, target, bytes.NewReader(text))
 	if err != nil {
 		return result{}, err
