@@ -241,16 +241,9 @@ func (p *printer) structured(f *turn.Frames, e *turn.Event) {
 		}
 	case turn.ValuePart:
 		p.beginPart(f, e)
-		labels := &e.Stream.Labels
 		f.Open("data-structured")
-		f.String("id", labels.StreamID)
-		f.Nest("data")
-		f.String("dataType", labels.DataType)
-		f.String("status", e.Stream.Status().String())
-		sanitized(f, "data", e.Stream.AppendData(nil))
-		f.Text("schemaId", labels.SchemaID)
-		f.Text("schemaVersion", labels.SchemaVersion)
-		f.Close()
+		f.String("id", e.Stream.Labels.StreamID)
+		sanitized(f, "data", e.Stream.AppendValue(nil))
 		f.Shut()
 	case turn.InvalidPart:
 		p.beginPart(f, e)

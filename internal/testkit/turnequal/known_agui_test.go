@@ -9,12 +9,17 @@ import (
 
 var knownAGUI = turnequal.Differences{{
 	Name: "end of the last sub-agent while a user is asked", Dialect: turnequal.AGUI,
-	Reason:  "the run continues only when the user has answered, and clients answer after the end of the response",
-	Accepts: endsWhilePaused,
+	Reason: "the run continues only when the user has answered, and clients answer after the end of the response",
+	Accepts: func(c *turnequal.Case, at int) bool {
+		return endsWhilePaused(c, at) && differ(c, "", "STEP_FINISHED SUBAGENT_FINISHED TOOL_CALL_END RUN_FINISHED")
+	},
 }, {
 	Name: "arguments of a call whose outcome was removed", Dialect: turnequal.AGUI,
-	Reason:  "the removal of an outcome does not remove the arguments: the client has them, and may have to run the call",
-	Accepts: outcomeRemoved,
+	Reason: "the removal of an outcome does not remove the arguments: the client has them, and may have to run the call",
+	Accepts: func(c *turnequal.Case, at int) bool {
+		const changes = "TOOL_CALL_START TOOL_CALL_ARGS TOOL_CALL_END RUN_FINISHED SUBAGENT_FINISHED"
+		return outcomeRemoved(c, at) && differ(c, changes, changes)
+	},
 }, {
 	Name: "pause with a sub-agent of a sub-agent", Dialect: turnequal.AGUI,
 	Reason: "a run waits for the sub-agents that it has started: one of those may fail without the record of the end of another one below it",
@@ -22,8 +27,8 @@ var knownAGUI = turnequal.Differences{{
 		nested := map[string]bool{}
 		for i, rec := range c.Log[:min(at+1, len(c.Log))] {
 			own := rec.Session == c.Log[0].Session
-			if own && rec.Type == chunk.TypeStreamPaused && len(nested) > 0 {
-				return true
+			if own && rec.Type == chunk.TypeStreamPaused && len(nested) > 0 && i == at {
+				return differ(c, "", "RUN_FINISHED SUBAGENT_FINISHED TOOL_CALL_END")
 			}
 			if b, ok := chunk.BodyOf[chunk.SubagentStart](rec); ok && !own {
 				nested[b.SubSessionID] = true

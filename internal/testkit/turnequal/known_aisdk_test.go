@@ -4,48 +4,52 @@ package turnequal_test
 
 import (
 	"bytes"
+	"regexp"
+	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/tailrace/tailrace/chunk"
-	oldaisdk "github.com/tailrace/tailrace/internal/testkit/oldturn/aisdk"
 	"github.com/tailrace/tailrace/internal/testkit/turnequal"
 )
 
 var knownAISDK = turnequal.Differences{{
 	Name: "end of the last sub-agent while a user is asked", Dialect: turnequal.AISDK,
-	Reason:  "the run continues only when the user has answered, and clients answer after the end of the response",
-	Accepts: endsWhilePaused,
+	Reason: "the run continues only when the user has answered, and clients answer after the end of the response",
+	Accepts: func(c *turnequal.Case, at int) bool {
+		for i := range min(at+1, len(c.Log)) {
+			if endsWhilePaused(c, i) && (differ(c, "*", "") || i == at && differ(c, "", "text-end reasoning-end finish-step start finish DONE")) {
+				return true // in a history the end is not written, but what follows it is not either
+			}
+		}
+		return false
+	},
 }, {
 	Name: "hidden interruption", Dialect: turnequal.AISDK,
 	Reason: "a hidden record of an interruption ends the text, as a visible one does",
 	Accepts: func(c *turnequal.Case, at int) bool {
-		return c.Hidden[at] && c.Log[at].Type == chunk.TypeRunInterrupted
+		return c.Hidden[at] && c.Log[at].Type == chunk.TypeRunInterrupted && differ(c, "", endsOfTexts)
 	},
 }, {
 	Name: "state of the run of a sub-agent", Dialect: turnequal.AISDK,
 	Reason: "records of the state of its run do not end the text of a sub-agent, as they do not end that of the session's agent",
 	Accepts: func(c *turnequal.Case, at int) bool {
-		return c.AISDK.SubAgents == oldaisdk.Inline && anyBefore(c, at, func(rec *chunk.Record) bool {
-			switch rec.Type {
-			case chunk.TypeSuspensionMarker, chunk.TypeRunResumed, chunk.TypeCheckpointCreated, chunk.TypeStepCommitted, chunk.TypeStepDiscarded:
-				return rec.Session != c.Log[0].Session
-			}
-			return false
-		})
+		switch rec := &c.Log[at]; rec.Type {
+		case chunk.TypeSuspensionMarker, chunk.TypeRunResumed, chunk.TypeCheckpointCreated, chunk.TypeStepCommitted, chunk.TypeStepDiscarded:
+			return rec.Session != c.Log[0].Session && differ(c, endsOfTexts, "")
+		}
+		return false
 	},
 }, {
 	Name: "latest record", Dialect: turnequal.AISDK,
 	Reason: "a hidden record of a sub-agent counts for Meta.LastAt, also if it is the first one",
-	Accepts: func(c *turnequal.Case, at int) bool {
-		if !hasMetadata(c) {
-			return false
-		}
+	Common: func(c *turnequal.Case, at int, frames []byte) []byte {
 		for i := range min(at+1, len(c.Log)) {
 			if c.Hidden[i] && c.Log[i].Session != c.Log[0].Session {
-				return true
+				return latest.ReplaceAll(frames, nil)
 			}
 		}
-		return false
+		return frames
 	},
 }, {
 	Name: "members of the part in a request that a rule answers", Dialect: turnequal.AISDK,
@@ -58,14 +62,27 @@ var knownAISDK = turnequal.Differences{{
 	},
 }, {
 	Name: "hidden first record", Dialect: turnequal.AISDK,
-	Reason:  "the session of the first record is that of the turn, also if it is hidden",
-	Accepts: func(c *turnequal.Case, _ int) bool { return c.Hidden[0] },
+	Reason: "the first record is that of the turn, also if it is hidden: its session and its time are in the metadata",
+	Common: func(c *turnequal.Case, _ int, frames []byte) []byte {
+		if !c.Hidden[0] {
+			return frames
+		}
+		return latest.ReplaceAll(session.ReplaceAll(started.ReplaceAll(frames, nil), nil), nil)
+	},
+}, {
+	Name: "session of a hidden first record", Dialect: turnequal.AISDK,
+	Reason: "the session of the first record is that of the turn, also if it is hidden, and not that of the first one that is shown",
+	Accepts: func(c *turnequal.Case, _ int) bool {
+		first := slices.Index(c.Hidden, false)
+		return first > 0 && c.Log[first].Session != c.Log[0].Session
+	},
 }, {
 	Name: "transient structured data", Dialect: turnequal.AISDK,
 	Reason: "a history has structured data, also if a member of its part calls it transient, as the stream and the snapshot do",
 	Accepts: func(c *turnequal.Case, at int) bool {
-		return anyBefore(c, at, func(rec *chunk.Record) bool {
-			return isStructured(rec) && bytes.Contains(rec.Data, []byte("transient"))
+		resets := c.Log[at].Type == chunk.TypeTruncated && differ(c, "reset-step", "data-truncated") // only a client that has the data cannot remove it
+		return (resets || isStructured(&c.Log[at])) && anyBefore(c, at, func(rec *chunk.Record) bool {
+			return isStructured(rec) && bytes.Contains(rec.Data, []byte("transient")) && (rec != &c.Log[at] || c.Method == "Append of a replay")
 		})
 	},
 }, {
@@ -73,20 +90,37 @@ var knownAISDK = turnequal.Differences{{
 	Reason: "the record of the start or end of a sub-agent ends its text: a log without the end of its session would leave it open",
 	Accepts: func(c *turnequal.Case, at int) bool {
 		typ := c.Log[at].Type
-		return c.AISDK.SubAgents == oldaisdk.Inline && (typ == chunk.TypeSubagentStart || typ == chunk.TypeSubagentEnd)
+		return (typ == chunk.TypeSubagentStart || typ == chunk.TypeSubagentEnd) && differ(c, "", endsOfTexts)
 	},
 }, {
 	Name: "another tool", Dialect: turnequal.AISDK,
 	Reason: "a call keeps the name of its tool in a new response, also if its arguments begin again with another name",
-	Accepts: func(c *turnequal.Case, at int) bool {
+	Common: func(c *turnequal.Case, at int, frames []byte) []byte {
 		names := map[string]string{}
-		return anyBefore(c, at, func(rec *chunk.Record) bool {
+		if c.Method == "Resume" && anyBefore(c, at, func(rec *chunk.Record) bool {
 			id, tool, ok := begunBy(rec)
 			name, known := names[id]
 			if ok && !known {
 				names[id] = tool
 			}
 			return ok && known && name != tool
+		}) {
+			return toolName.ReplaceAll(frames, nil)
+		}
+		return frames
+	},
+}, {
+	Name: "step of a record after the end", Dialect: turnequal.AISDK,
+	Reason: "the step of a record that is not written, because the turn waits or has ended, is reached, as in the other dialects",
+	Accepts: func(c *turnequal.Case, at int) bool {
+		idle := false
+		return differ(c, endsOfTexts, "") && anyBefore(c, at-1, func(rec *chunk.Record) bool {
+			switch {
+			case rec.Type.Control() || rec.Type == chunk.TypeRunInterrupted || rec.Type == chunk.TypeError || rec.Type == chunk.TypeRunResumed:
+				idle = rec.Type != chunk.TypeRunStarted && rec.Type != chunk.TypeStreamActive && rec.Type != chunk.TypeRunResumed
+				return false
+			}
+			return idle && step(rec) >= step(&c.Log[at])
 		})
 	},
 }, {
@@ -94,7 +128,7 @@ var knownAISDK = turnequal.Differences{{
 	Reason: "a response does not begin with a record that is malformed",
 	Accepts: func(c *turnequal.Case, at int) bool {
 		_, err := c.Shown[at].Decode()
-		return err != nil
+		return err != nil && differ(c, "start", "")
 	},
 }, {
 	Name: "start of a sub-agent that runs", Dialect: turnequal.AISDK,
@@ -113,14 +147,17 @@ var knownAISDK = turnequal.Differences{{
 			}
 			return false
 		})
-		return last
+		return last && differ(c, "start-step finish-step data-subagent-start data-subagent-end", "")
 	},
 }, {
 	Name: "limit of tokens", Dialect: turnequal.AISDK,
 	Reason: "a sum of tokens is at most chunk.MaxInteger, as in the other dialects",
-	Accepts: func(c *turnequal.Case, at int) bool {
-		return hasMetadata(c) && anyBefore(c, at, func(rec *chunk.Record) bool {
-			return rec.Type == chunk.TypeStepEnd && bytes.Contains(rec.Data, []byte("Tokens\":900719925474099"))
+	Common: func(_ *turnequal.Case, _ int, frames []byte) []byte {
+		return tokens.ReplaceAllFunc(frames, func(n []byte) []byte {
+			if sum, err := strconv.ParseInt(string(n[len("Tokens:"):]), 10, 64); err != nil || sum <= chunk.MaxInteger {
+				return n
+			}
+			return []byte("Tokens:" + strconv.Itoa(chunk.MaxInteger))
 		})
 	},
 }, {
@@ -137,7 +174,7 @@ var knownAISDK = turnequal.Differences{{
 	Reason: "a turn that was interrupted ends with an error or a resumed run only, however often the log has its end",
 	Accepts: func(c *turnequal.Case, at int) bool {
 		ends := 0
-		return anyBefore(c, at, func(rec *chunk.Record) bool {
+		return c.Log[min(at, len(c.Log)-1)].Type == chunk.TypeStreamEnd && anyBefore(c, at, func(rec *chunk.Record) bool {
 			switch {
 			case rec.Session != c.Log[0].Session:
 			case rec.Type == chunk.TypeRunInterrupted && (ends == 0 || !removes(c)):
@@ -150,8 +187,13 @@ var knownAISDK = turnequal.Differences{{
 	},
 }, {
 	Name: "finish reason of an end that is not written", Dialect: turnequal.AISDK,
-	Reason:  "Meta.FinishReason is that of the last chunk that was written, also if the turn has ended since",
-	Accepts: func(c *turnequal.Case, at int) bool { return hasMetadata(c) && endsTwice(c, at) },
+	Reason: "Meta.FinishReason is that of the last chunk that was written, also if the turn has ended since",
+	Common: func(c *turnequal.Case, at int, frames []byte) []byte {
+		if !endsTwice(c, at) {
+			return frames
+		}
+		return finishReason.ReplaceAll(frames, nil)
+	},
 }, {
 	Name: "hidden structured data", Dialect: turnequal.AISDK,
 	Reason: "a hidden record of structured data counts for what follows, as in the snapshot",
@@ -168,19 +210,20 @@ var knownAISDK = turnequal.Differences{{
 	Reason: "a run that waits for its sub-agents, and then pauses again for the client, ends the response: the client has to answer",
 	Accepts: func(c *turnequal.Case, at int) bool {
 		paused := false
-		return anyBefore(c, at, func(rec *chunk.Record) bool {
-			before := paused
-			switch {
+		for _, i := range handled(c, at+1, false) {
+			switch rec := &c.Log[i]; {
 			case rec.Session != c.Log[0].Session:
-				return false
+			case rec.Type == chunk.TypeStreamPaused && paused:
+				if i == at || differ(c, "*", "") { // in a history
+					return true
+				}
 			case rec.Type == chunk.TypeStreamPaused:
 				paused = true
-				return before
 			case rec.Type == chunk.TypeRunStarted || rec.Type == chunk.TypeStreamActive:
 				paused = paused && removes(c)
 			}
-			return false
-		})
+		}
+		return false
 	},
 }, {
 	Name: "structured data before removed records", Dialect: turnequal.AISDK,
@@ -214,7 +257,7 @@ var knownAISDK = turnequal.Differences{{
 			switch last := hidden[rec.Session]; {
 			case rec.Session == c.Log[0].Session:
 			case !c.Hidden[i] && (rec.Ordinal <= last.Ordinal || rec.Epoch < last.Epoch):
-				return true
+				return rec.Session == c.Log[at].Session
 			case c.Hidden[i] && rec.Ordinal > last.Ordinal && rec.Epoch >= last.Epoch:
 				hidden[rec.Session] = rec
 			}
@@ -224,22 +267,48 @@ var knownAISDK = turnequal.Differences{{
 }, {
 	Name: "order of inputs that stream", Dialect: turnequal.AISDK,
 	Reason: "a new response begins the inputs that stream in the order in which their calls began",
-	Accepts: func(c *turnequal.Case, at int) bool {
-		streams := map[string]bool{}
-		return anyBefore(c, at, func(rec *chunk.Record) bool {
-			id, _, ok := begunBy(rec)
-			switch ended, isEnd := endedBy(rec); {
-			case ok && rec.Type == chunk.TypeToolArgStreamStart:
-				streams[id] = true
-			case ok:
-				delete(streams, id)
-			case isEnd:
-				delete(streams, ended)
-			}
-			return len(streams) > 1
-		})
+	Common: func(c *turnequal.Case, _ int, frames []byte) []byte {
+		if c.Method != "Resume" {
+			return frames
+		}
+		all := bytes.SplitAfter(frames, []byte("\n\n"))
+		if first := slices.IndexFunc(all, isInputStart); first >= 0 { // nothing follows them
+			slices.SortFunc(all[first:], bytes.Compare)
+		}
+		return bytes.Join(all, nil)
 	},
 }}
+
+// What the metadata and the inputs of a message have.
+var (
+	session      = regexp.MustCompile(`Session:[^ ]*`)
+	started      = regexp.MustCompile(`StartedAt:[^+]*\+[0-9]+ [A-Z]+`)
+	latest       = regexp.MustCompile(`LastAt:[^+]*\+[0-9]+ [A-Z]+`)
+	finishReason = regexp.MustCompile(`FinishReason:[a-z-]*`)
+	tokens       = regexp.MustCompile(`Tokens:[0-9]+`)
+	toolName     = regexp.MustCompile(`"toolName":"[^"]*"`)
+)
+
+func isInputStart(frame []byte) bool {
+	return bytes.HasPrefix(frame, []byte(`data: {"type":"tool-input-start"`))
+}
+
+const endsOfTexts = "text-end reasoning-end"
+
+// differ reports whether the frames that one writer alone has are of these types, "*" for any.
+func differ(c *turnequal.Case, old, now string) bool {
+	has := func(frames, others []byte, types string) bool {
+		for frame := range bytes.SplitSeq(frames, []byte("\n\n")) {
+			frame = frame[max(0, bytes.Index(frame, []byte("data: "))):]
+			kind, _, _ := bytes.Cut(bytes.TrimPrefix(frame, []byte(`data: {"type":"`)), []byte(`"`))
+			if types != "*" && !bytes.Contains(others, frame) && !slices.Contains(strings.Fields(types), strings.Trim(strings.TrimPrefix(string(kind), "data: "), "[]")) {
+				return false
+			}
+		}
+		return true
+	}
+	return has(c.Old, c.New, old) && has(c.New, c.Old, now)
+}
 
 // endedBy returns the call whose outcome a record has.
 func endedBy(rec *chunk.Record) (id string, ok bool) {
