@@ -25,10 +25,7 @@ func callOutputOf(c *turn.Call) *callOutput {
 	o = &callOutput{fixed: c.Reopened()}
 	if c.Kept = o; !o.fixed {
 		of := carrierOf(c.By)
-		c.Mark = [2]uint64{uint64(of.first), uint64(of.n)}
-		if !c.By.Own() {
-			o.tag = outputOf(c.By).tag
-		}
+		c.Mark, o.tag = [2]uint64{uint64(of.first), uint64(of.n)}, outputOf(c.By).tag
 	}
 	return o
 }
@@ -68,7 +65,7 @@ func (p *printer) callStart(f *turn.Frames, c *turn.Call) {
 	f.Content("toolCallId", c.Shown)
 	f.Content("toolCallName", c.Name)
 	p.messageID(f, "parentMessageId", messageRef{chunk.Seq(c.Mark[0]), int(c.Mark[1])})
-	callTag(f, o)
+	tag(&f.Object, o.tag)
 	f.Shut()
 }
 
@@ -81,7 +78,7 @@ func callEnd(f *turn.Frames, c *turn.Call, arguments chunk.Value) {
 	o.open = false
 	f.Open("TOOL_CALL_END")
 	f.Content("toolCallId", c.Shown)
-	callTag(f, o)
+	tag(&f.Object, o.tag)
 	if arguments != nil {
 		f.Nest("metadata")
 		f.Raw("arguments", arguments)
@@ -94,15 +91,8 @@ func callArgs(f *turn.Frames, c *turn.Call, content []byte) {
 	f.Open("TOOL_CALL_ARGS")
 	f.Content("toolCallId", c.Shown)
 	f.Content("delta", content)
-	callTag(f, callOutputOf(c))
+	tag(&f.Object, callOutputOf(c).tag)
 	f.Shut()
-}
-
-// callTag writes which sub-agent a call is of.
-func callTag(f *turn.Frames, o *callOutput) {
-	if o.tag != nil {
-		f.Content("subagentRunId", o.tag)
-	}
 }
 
 // arguments writes the arguments of a call. A later record may have other ones: they are in the metadata then, because the client appends to the text.
@@ -160,7 +150,7 @@ func (p *printer) outcome(f *turn.Frames, e *turn.Event) {
 		f.Bytes("content", content)
 	}
 	f.String("role", "tool")
-	callTag(f, callOutputOf(c))
+	tag(&f.Object, callOutputOf(c).tag)
 	if failure != nil {
 		f.Nest("metadata")
 		f.Raw("error", failure)

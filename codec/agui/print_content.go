@@ -32,7 +32,7 @@ func (p *printer) blockOpen(f *turn.Frames, e *turn.Event) {
 	f.Open(kind)
 	p.messageID(f, "messageId", o.block)
 	f.String("role", role)
-	tag(f, a)
+	tag(&f.Object, o.tag)
 	f.Shut()
 }
 
@@ -49,7 +49,7 @@ func (p *printer) blockClose(f *turn.Frames, a *turn.Agent) {
 func (p *printer) blockEvent(f *turn.Frames, kind string, a *turn.Agent) {
 	f.Open(kind)
 	p.messageID(f, "messageId", outputOf(a).block)
-	tag(f, a)
+	tag(&f.Object, outputOf(a).tag)
 	f.Shut()
 }
 
@@ -125,7 +125,7 @@ func lifecycle(f *turn.Frames, e *turn.Event) {
 	f.Nest("value")
 	e.Item.WriteNotice(&f.Object)
 	f.Close()
-	tag(f, e.Item.By)
+	tag(&f.Object, outputOf(e.Item.By).tag)
 	f.Shut()
 }
 
@@ -184,7 +184,7 @@ func (p *printer) openActivity(f *turn.Frames, e *turn.Event, kind string) {
 	f.Open("ACTIVITY_SNAPSHOT")
 	p.messageID(f, "messageId", newMessage(e.Agent, false))
 	f.String("activityType", kind)
-	tag(f, e.Agent)
+	tag(&f.Object, outputOf(e.Agent).tag)
 	f.Nest("content")
 }
 
@@ -194,7 +194,7 @@ func (p *printer) custom(f *turn.Frames, e *turn.Event) {
 		f.Open("CUSTOM")
 		f.Raw("name", e.Item.Get("eventName"))
 		f.Raw("value", e.Item.OrNull("data"))
-		tag(f, e.Agent)
+		tag(&f.Object, outputOf(e.Agent).tag)
 		f.Shut()
 		return
 	}

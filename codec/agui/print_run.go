@@ -149,9 +149,7 @@ func appendInterrupt(dst []byte, in interrupt) []byte {
 	o.String("reason", reasonApproval)
 	o.Content("toolCallId", in.call)
 	o.Raw("responseSchema", []byte(approvalSchema))
-	if in.tag != nil {
-		o.Content("subagentRunId", in.tag)
-	}
+	tag(&o, in.tag)
 	o.Nest("metadata")
 	o.Content("toolCallName", in.tool)
 	o.Close()
@@ -241,7 +239,7 @@ func step(f *turn.Frames, kind string, a *turn.Agent, usage, reason chunk.Value)
 		f.Name("stepName")
 		f.Dst = append(strconv.AppendInt(append(f.Dst, `"step-`...), a.StepNo, 10), '"')
 	}
-	tag(f, a)
+	tag(&f.Object, outputOf(a).tag)
 	if usage != nil || reason != nil {
 		f.Nest("metadata")
 		f.Raw("finishReason", reason)

@@ -86,7 +86,7 @@ func (p *printer) Print(f *turn.Frames, e *turn.Event) {
 	case turn.BlockDelta:
 		p.delta(f, e.Agent)
 		f.Content("delta", e.Text)
-		tag(f, e.Agent)
+		tag(&f.Object, outputOf(e.Agent).tag)
 		f.Shut()
 	case turn.BlockClose:
 		p.blockClose(f, e.Agent)
@@ -140,7 +140,7 @@ func (p *printer) shows(it *turn.Item) bool {
 
 // agentOutput is what was written of an agent.
 type agentOutput struct {
-	tag       []byte // subagentRunId, as the content of a JSON string
+	tag       []byte // subagentRunId, as the content of a JSON string; empty for the session's own agent
 	announced bool   // SUBAGENT_STARTED was written in this run
 
 	// The step of the answer that is written: it is one message in the snapshot, and several here.
@@ -202,10 +202,10 @@ func (p *printer) messageID(f *turn.Frames, name string, ref messageRef) {
 	f.Dst = append(appendMessageID(f.Dst, p.id, ref), '"')
 }
 
-// tag writes which sub-agent an event is of.
-func tag(f *turn.Frames, a *turn.Agent) {
-	if !a.Own() {
-		f.Content("subagentRunId", outputOf(a).tag)
+// tag writes which sub-agent an event is of, by the tag of an agent or a call.
+func tag(o *rawjson.Object, id []byte) {
+	if len(id) > 0 {
+		o.Content("subagentRunId", id)
 	}
 }
 

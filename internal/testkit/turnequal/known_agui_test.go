@@ -11,7 +11,7 @@ var knownAGUI = turnequal.Differences{{
 	Name: "end of the last sub-agent while a user is asked", Dialect: turnequal.AGUI,
 	Reason: "the run continues only when the user has answered, and clients answer after the end of the response",
 	Accepts: func(c *turnequal.Case, at int) bool {
-		return endsWhilePaused(c, at) && differ(c, "", "STEP_FINISHED SUBAGENT_FINISHED TOOL_CALL_END RUN_FINISHED")
+		return endsWhilePaused(c, at) && differ(c, "", "TEXT_MESSAGE_END REASONING_MESSAGE_END REASONING_END STEP_FINISHED SUBAGENT_FINISHED TOOL_CALL_END RUN_FINISHED")
 	},
 }, {
 	Name: "arguments of a call whose outcome was removed", Dialect: turnequal.AGUI,

@@ -114,7 +114,8 @@ var knownAISDK = turnequal.Differences{{
 	Reason: "the step of a record that is not written, because the turn waits or has ended, is reached, as in the other dialects",
 	Accepts: func(c *turnequal.Case, at int) bool {
 		idle := false
-		return differ(c, endsOfTexts, "") && anyBefore(c, at-1, func(rec *chunk.Record) bool {
+		const pieces = "text-delta reasoning-delta "
+		return differ(c, pieces+"text-start reasoning-start "+endsOfTexts, pieces) && anyBefore(c, at-1, func(rec *chunk.Record) bool {
 			switch {
 			case rec.Type.Control() || rec.Type == chunk.TypeRunInterrupted || rec.Type == chunk.TypeError || rec.Type == chunk.TypeRunResumed:
 				idle = rec.Type != chunk.TypeRunStarted && rec.Type != chunk.TypeStreamActive && rec.Type != chunk.TypeRunResumed
@@ -250,15 +251,14 @@ var knownAISDK = turnequal.Differences{{
 	},
 }, {
 	Name: "record that was hidden before", Dialect: turnequal.AISDK,
-	Reason: "a hidden record of a sub-agent counts for what is repeated or fenced, also if it is the first one",
+	Reason: "a hidden record of a sub-agent counts for what is repeated or fenced, and so does the first record of the turn",
 	Accepts: func(c *turnequal.Case, at int) bool {
-		hidden := map[chunk.Session]chunk.Record{}
+		hidden, first := map[chunk.Session]chunk.Record{}, slices.Index(c.Hidden, false)
 		for i, rec := range c.Log[:min(at+1, len(c.Log))] {
 			switch last := hidden[rec.Session]; {
-			case rec.Session == c.Log[0].Session:
 			case !c.Hidden[i] && (rec.Ordinal <= last.Ordinal || rec.Epoch < last.Epoch):
 				return rec.Session == c.Log[at].Session
-			case c.Hidden[i] && rec.Ordinal > last.Ordinal && rec.Epoch >= last.Epoch:
+			case c.Hidden[i] && (rec.Session != c.Log[0].Session || i < first) && rec.Ordinal > last.Ordinal && rec.Epoch >= last.Epoch:
 				hidden[rec.Session] = rec
 			}
 		}
