@@ -55,7 +55,7 @@ var knownAISDK = turnequal.Differences{{
 	Name: "members of the part in a request that a rule answers", Dialect: turnequal.AISDK,
 	Reason: "a request that a rule answers is not shown, and does not change the part of a call that has its input",
 	Accepts: func(c *turnequal.Case, at int) bool {
-		return anyBefore(c, at, func(rec *chunk.Record) bool {
+		return differ(c, framesOfCalls, framesOfCalls) && anyBefore(c, at, func(rec *chunk.Record) bool {
 			b, ok := chunk.BodyOf[chunk.ToolApprovalRequest](*rec)
 			return ok && b.IsAutomatic != nil && *b.IsAutomatic && bytes.Contains(rec.Data, []byte(`"part"`))
 		})
@@ -70,18 +70,18 @@ var knownAISDK = turnequal.Differences{{
 		return latest.ReplaceAll(session.ReplaceAll(started.ReplaceAll(frames, nil), nil), nil)
 	},
 }, {
-	Name: "session of a hidden first record", Dialect: turnequal.AISDK,
-	Reason: "the session of the first record is that of the turn, also if it is hidden, and not that of the first one that is shown",
-	Accepts: func(c *turnequal.Case, _ int) bool {
+	Name: "session and call of a hidden first record", Dialect: turnequal.AISDK,
+	Reason: "the session of the first record is that of the turn, also if it is hidden, and not that of the first one that is shown; its call has begun",
+	Accepts: func(c *turnequal.Case, at int) bool {
 		first := slices.Index(c.Hidden, false)
-		return first > 0 && c.Log[first].Session != c.Log[0].Session
+		return first > 0 && (c.Log[first].Session != c.Log[0].Session || c.Hidden[at] && differ(c, endsOfTexts, ""))
 	},
 }, {
 	Name: "transient structured data", Dialect: turnequal.AISDK,
 	Reason: "a history has structured data, also if a member of its part calls it transient, as the stream and the snapshot do",
 	Accepts: func(c *turnequal.Case, at int) bool {
 		resets := c.Log[at].Type == chunk.TypeTruncated && differ(c, "reset-step", "data-truncated") // only a client that has the data cannot remove it
-		return (resets || isStructured(&c.Log[at])) && anyBefore(c, at, func(rec *chunk.Record) bool {
+		return (resets || differsInData(c, at)) && anyBefore(c, at, func(rec *chunk.Record) bool {
 			return isStructured(rec) && bytes.Contains(rec.Data, []byte("transient")) && (rec != &c.Log[at] || c.Method == "Append of a replay")
 		})
 	},
@@ -168,14 +168,14 @@ var knownAISDK = turnequal.Differences{{
 		ends := func(rec *chunk.Record) bool {
 			return rec.Session == c.Log[0].Session && (rec.Type == chunk.TypeStreamEnd || rec.Type == chunk.TypeStreamFailed)
 		}
-		return (ends(&c.Log[at]) || c.Log[at].Type == chunk.TypeRunInterrupted || c.Log[at].Type == chunk.TypeError) && anyBefore(c, at-1, ends)
+		return differ(c, "finish-step", "start-step finish-step "+framesOfCalls) && (ends(&c.Log[at]) || c.Log[at].Type == chunk.TypeRunInterrupted || c.Log[at].Type == chunk.TypeError) && anyBefore(c, at-1, ends)
 	},
 }, {
 	Name: "second end after an interruption", Dialect: turnequal.AISDK,
 	Reason: "a turn that was interrupted ends with an error or a resumed run only, however often the log has its end",
 	Accepts: func(c *turnequal.Case, at int) bool {
 		ends := 0
-		return c.Log[min(at, len(c.Log)-1)].Type == chunk.TypeStreamEnd && anyBefore(c, at, func(rec *chunk.Record) bool {
+		return c.Log[at].Type == chunk.TypeStreamEnd && differ(c, "start start-step finish-step finish DONE "+framesOfCalls, "") && anyBefore(c, at, func(rec *chunk.Record) bool {
 			switch {
 			case rec.Session != c.Log[0].Session:
 			case rec.Type == chunk.TypeRunInterrupted && (ends == 0 || !removes(c)):
@@ -201,7 +201,7 @@ var knownAISDK = turnequal.Differences{{
 	Accepts: func(c *turnequal.Case, at int) bool {
 		for i := range at {
 			if c.Hidden[i] && isStructured(&c.Log[i]) {
-				return isStructured(&c.Log[at])
+				return differsInData(c, at)
 			}
 		}
 		return false
@@ -210,34 +210,47 @@ var knownAISDK = turnequal.Differences{{
 	Name: "second pause", Dialect: turnequal.AISDK,
 	Reason: "a run that waits for its sub-agents, and then pauses again for the client, ends the response: the client has to answer",
 	Accepts: func(c *turnequal.Case, at int) bool {
-		paused := false
+		pauses := 0
 		for _, i := range handled(c, at+1, false) {
 			switch rec := &c.Log[i]; {
 			case rec.Session != c.Log[0].Session:
-			case rec.Type == chunk.TypeStreamPaused && paused:
-				if i == at || differ(c, "*", "") { // in a history
-					return true
-				}
 			case rec.Type == chunk.TypeStreamPaused:
-				paused = true
+				pauses++
 			case rec.Type == chunk.TypeRunStarted || rec.Type == chunk.TypeStreamActive:
-				paused = paused && removes(c)
+				if pauses = min(pauses, 1); !removes(c) {
+					pauses = 0
+				}
 			}
 		}
-		return false
+		return pauses > 1 && (c.Log[at].Type == chunk.TypeStreamPaused || differ(c, "*", "")) // in a history
+	},
+}, {
+	Name: "arguments that stream while a sub-agent continues", Dialect: turnequal.AISDK,
+	Reason: "the run of a sub-agent, which continues a run that waits for it, ends no arguments that stream in the open response, as in the other dialects",
+	Accepts: func(c *turnequal.Case, at int) bool {
+		paused, continued := false, false
+		for _, i := range handled(c, at+1, false) {
+			switch rec := &c.Log[i]; {
+			case rec.Session == c.Log[0].Session:
+				paused = rec.Type == chunk.TypeStreamPaused || paused && rec.Type != chunk.TypeRunStarted && rec.Type != chunk.TypeStreamActive
+			case rec.Type == chunk.TypeRunStarted:
+				continued = continued || paused
+			}
+		}
+		return continued && differ(c, "", "tool-input-start tool-input-delta")
 	},
 }, {
 	Name: "structured data before removed records", Dialect: turnequal.AISDK,
 	Reason: "after a removal of structured data the streams are those before the step, as in the snapshot, and not lost",
 	Accepts: func(c *turnequal.Case, at int) bool {
-		return isStructured(&c.Log[at]) && anyBefore(c, at, func(rec *chunk.Record) bool { return rec.Type == chunk.TypeTruncated })
+		return differsInData(c, at) && anyBefore(c, at, func(rec *chunk.Record) bool { return rec.Type == chunk.TypeTruncated })
 	},
 }, {
 	Name: "number of a repeated id after a removal", Dialect: turnequal.AISDK,
 	Reason: "the numbers behind the id of a call rise as long as one with a number is left, so that a later call has the higher one",
 	Accepts: func(c *turnequal.Case, at int) bool {
 		ended, twice, removed := map[string]bool{}, map[string]bool{}, false
-		return anyBefore(c, at, func(rec *chunk.Record) bool {
+		return differ(c, framesOfCalls, framesOfCalls) && anyBefore(c, at, func(rec *chunk.Record) bool {
 			if rec.Type == chunk.TypeTruncated {
 				removed = true
 			}
@@ -293,7 +306,17 @@ func isInputStart(frame []byte) bool {
 	return bytes.HasPrefix(frame, []byte(`data: {"type":"tool-input-start"`))
 }
 
-const endsOfTexts = "text-end reasoning-end"
+// Types of frames.
+const (
+	endsOfTexts   = "text-end reasoning-end"
+	framesOfCalls = "tool-input-start tool-input-available tool-input-error tool-approval-request tool-approval-response tool-output-available tool-output-error tool-output-denied"
+)
+
+// differsInData reports whether structured data at a place, and nothing else, has other frames.
+func differsInData(c *turnequal.Case, at int) bool {
+	const frames = "data-structured data-structured-data data-structured-data-invalidated start-step finish-step"
+	return isStructured(&c.Log[at]) && differ(c, frames, frames)
+}
 
 // differ reports whether the frames that one writer alone has are of these types, "*" for any.
 func differ(c *turnequal.Case, old, now string) bool {
