@@ -1,6 +1,7 @@
 package aisdk
 
 import (
+	"maps"
 	"slices"
 
 	"github.com/tailrace/tailrace/chunk"
@@ -78,7 +79,8 @@ func (t *Translator) toolPart(p part) bool {
 // decided writes the answer to the question whether a call may run. The server runs a call that is approved.
 func (t *Translator) decided(p part) bool {
 	approval := p.text("approvalId")
-	for id, c := range t.calls {
+	for _, id := range slices.Sorted(maps.Keys(t.calls)) { // the first one, if a server uses an id of a question twice
+		c := t.calls[id]
 		if approval == "" || c.approval == nil || *c.approval != approval || c.denied {
 			continue
 		}
