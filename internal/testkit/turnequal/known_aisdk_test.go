@@ -175,16 +175,18 @@ var knownAISDK = turnequal.Differences{{
 	Reason: "a turn that was interrupted ends with an error or a resumed run only, however often the log has its end",
 	Accepts: func(c *turnequal.Case, at int) bool {
 		ends := 0
-		return c.Log[at].Type == chunk.TypeStreamEnd && differ(c, "start start-step finish-step finish DONE "+framesOfCalls, "") && anyBefore(c, at, func(rec *chunk.Record) bool {
-			switch {
+		for _, i := range handled(c, at+1, false) {
+			switch rec := &c.Log[i]; {
 			case rec.Session != c.Log[0].Session:
-			case rec.Type == chunk.TypeRunInterrupted && (ends == 0 || !removes(c)):
-				ends = 1
+			case rec.Type == chunk.TypeRunInterrupted:
+				ends = max(ends, 1)
 			case rec.Type == chunk.TypeStreamEnd && ends > 0:
 				ends++
+			case (rec.Type == chunk.TypeRunStarted || rec.Type == chunk.TypeRunResumed) && !removes(c):
+				ends = 0
 			}
-			return ends > 2
-		})
+		}
+		return ends > 2 && c.Log[at].Type == chunk.TypeStreamEnd && differ(c, "start start-step finish-step finish DONE "+framesOfCalls, "")
 	},
 }, {
 	Name: "finish reason of an end that is not written", Dialect: turnequal.AISDK,
