@@ -75,7 +75,7 @@ type calls struct {
 	byKey    map[CallKey]*Call // those without an outcome
 	open     []*Call           // the same, as they came, see list; nil for one that was dropped
 	dropped  int               // number of those
-	shown    map[string]bool   // ids of these
+	shown    map[string]*Call  // the same, by Call.ID
 	finished finishedCalls     // those with an outcome
 	reused   map[CallKey]int   // number behind the id of the latest call of a key that was used again
 	count    int               // of all calls that ever began
@@ -89,9 +89,9 @@ func (s *calls) add(c *Call) {
 	c.ID = c.Key.ShownID(c.suffix)
 	c.Shown = escaped(c.ID)
 	if s.byKey == nil {
-		s.byKey, s.shown = make(map[CallKey]*Call), make(map[string]bool)
+		s.byKey, s.shown = make(map[CallKey]*Call), make(map[string]*Call)
 	}
-	s.byKey[c.Key], s.shown[c.ID] = c, true
+	s.byKey[c.Key], s.shown[c.ID] = c, c
 	c.By.OpenCalls++
 	c.place = len(s.open)
 	s.open = append(s.open, c)
@@ -138,12 +138,23 @@ func (s *calls) freeSuffix(key CallKey) int {
 
 // isShown reports whether a call is shown under an id.
 func (s *calls) isShown(id string) bool {
-	return s.shown[id] || s.finished.has(id)
+	return s.shown[id] != nil || s.finished.has(id)
 }
 
-// hasEnded reports whether the latest call with a key has its outcome.
-func (s *calls) hasEnded(key CallKey) bool {
-	return s.finished.has(s.shownID(key))
+// ended returns the latest call with a key if it has its outcome. Another call may have its id by chance: a_2 is also the second call with the id a.
+func (s *calls) ended(key CallKey) (c finishedCall, ok bool) {
+	c, ok = s.finished.find(s.shownID(key))
+	return c, ok && c.is(key)
+}
+
+// has reports whether a call with a key and a number behind its id is shown.
+func (s *calls) has(key CallKey, suffix int) bool {
+	id := key.ShownID(suffix)
+	if c := s.shown[id]; c != nil {
+		return c.Key == key
+	}
+	c, ok := s.finished.find(id)
+	return ok && c.is(key)
 }
 
 // shownID returns the id in the messages of the latest call with a key.
@@ -165,7 +176,8 @@ func (m *Machine) ShownID(key CallKey) (id string, ok bool) {
 	if c := m.calls.byKey[key]; c != nil {
 		return c.ID, true
 	}
-	return m.calls.shownID(key), m.calls.hasEnded(key)
+	_, ok = m.calls.ended(key)
+	return m.calls.shownID(key), ok
 }
 
 // cutInputs ends the arguments that stream. A run that is resumed streams them again.
@@ -327,7 +339,7 @@ func (m *Machine) outcomeOf(it *Item) {
 	c, bad := it.OpenCall(), it.Rec.Type == chunk.TypeToolInputError
 	if c == nil {
 		ours := it.Rec.Type != chunk.TypeToolEnd || it.Is("providerExecuted")
-		if !ours || m.calls.hasEnded(it.callKey()) {
+		if _, ended := m.calls.ended(it.callKey()); ended || !ours {
 			m.late(it)
 			return
 		}
@@ -352,8 +364,8 @@ func (m *Machine) outcomeOf(it *Item) {
 func (m *Machine) late(it *Item) {
 	key := it.callKey()
 	id := m.calls.shownID(key)
-	f, _ := m.calls.finished.find(id)
-	m.emit(&Event{Kind: Late, Item: it, Call: &Call{Key: key, By: it.By, ID: id, Shown: escaped(id)}, Denied: f.flags&finishedDenied != 0})
+	f, ended := m.calls.ended(key)
+	m.emit(&Event{Kind: Late, Item: it, Call: &Call{Key: key, By: it.By, ID: id, Shown: escaped(id)}, Denied: ended && f.flags&finishedDenied != 0})
 }
 
 // finish ends a call.
@@ -398,7 +410,7 @@ func (s *calls) findLatest() {
 		}
 	}
 	for key, n := range s.reused {
-		for n > 1 && !s.isShown(key.ShownID(n)) {
+		for n > 1 && !s.has(key, n) {
 			n--
 		}
 		if s.reused[key] = n; n == 1 {

@@ -219,6 +219,9 @@ func (f *finishedCalls) each(do func(*finishedCall)) {
 
 func (c *finishedCall) key() CallKey { return CallKey{c.agent, string(c.id)} }
 
+// is reports whether the call has a key.
+func (c *finishedCall) is(key CallKey) bool { return c.agent == key.Agent && string(c.id) == key.ID }
+
 // call returns the call as it was. by is its agent.
 func (f *finishedCalls) call(c *finishedCall, by *Agent) *Call {
 	key := c.key()
