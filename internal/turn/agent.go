@@ -12,9 +12,10 @@ type Agent struct {
 	Session string // of a sub-agent, "" for the session's own
 	Kept    any    // what the printer keeps of it
 	Paused  bool   // it waits for users, or for its sub-agents
-	// Suspended is set by a printer of an agent that waits for data of a user, until it is resumed.
-	Suspended bool
-	Running   bool // of a sub-agent, according to the records of its parent
+	Running bool   // of a sub-agent, according to the records of its parent
+
+	// SuspendedAt is the record by which the agent waits for data of a user, until it is resumed, 0 for none. A printer sets it.
+	SuspendedAt chunk.Ordinal
 
 	// The steps. First is the sequence of the record that opened the step of the answer that is written, as the snapshot has it, 0 if the next part opens one.
 	StepOpen bool   // a step began, and has not ended

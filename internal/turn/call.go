@@ -37,7 +37,9 @@ type Call struct {
 	Streaming bool // its arguments stream
 	Sent      bool // its arguments are complete
 	Approved  bool // a user approved it
-	Suspended bool // a user must give it data; set by a printer
+
+	// SuspendedAt is the record of its agent by which a user must give it data, 0 for none. A printer sets it.
+	SuspendedAt chunk.Ordinal
 
 	// ApprovalID is the id of the approval that waits for a decision, as the content of a JSON string; nil for none.
 	ApprovalID []byte
@@ -54,6 +56,17 @@ type Call struct {
 
 	// The records of these changes. A truncated record may remove them.
 	begunAt, sentAt, approvalAt, endedAt chunk.Ordinal
+	delegatedAt                          chunk.Ordinal // 0 if the name of the tool says that a sub-agent runs it
+}
+
+// Delegate notes that a sub-agent runs the call, because of a record of its agent or of the sub-agent.
+func (c *Call) Delegate(it *Item) {
+	if c.Delegated {
+		return
+	}
+	if c.Delegated = true; it.By == c.By {
+		c.delegatedAt = it.Rec.Ordinal
+	}
 }
 
 // Local returns Shown without the session of a sub-agent.
@@ -233,7 +246,7 @@ func (m *Machine) Withdraw(a *Agent) {
 	}
 	for _, c := range m.calls.list() {
 		if c.By == a {
-			c.ApprovalID, c.Suspended = nil, false
+			c.ApprovalID, c.SuspendedAt = nil, 0
 		}
 	}
 }
@@ -399,6 +412,24 @@ func (s *calls) remove(taken func(chunk.Ordinal) bool, own *Agent) (gone []*Call
 	}
 	s.findLatest()
 	return gone
+}
+
+// removeWaits reverts what removed records of an agent say about data for which it waits, and about sub-agents that run its calls.
+func (m *Machine) removeWaits(a *Agent, taken func(chunk.Ordinal) bool) {
+	if taken(a.SuspendedAt) {
+		a.SuspendedAt = 0
+	}
+	for _, c := range m.calls.list() {
+		if c.By != a {
+			continue
+		}
+		if taken(c.SuspendedAt) {
+			c.SuspendedAt = 0
+		}
+		if taken(c.delegatedAt) {
+			c.Delegated, c.delegatedAt = false, 0
+		}
+	}
 }
 
 // findLatest finds the latest call of each key. Numbers are free again if their calls are removed.

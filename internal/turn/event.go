@@ -58,7 +58,7 @@ const (
 
 	AgentOpen  // Agent starts. Alone: there is no record of its start, and AgentClose follows
 	AgentClose // Agent ends, with Value
-	AgentRun   // a run of Agent starts
+	AgentRun   // a run of Agent starts. Quiet: the client gets nothing of it
 	AgentEnd   // it has ended
 	AgentFail  // it has failed
 	AgentGone  // the start of Agent was removed

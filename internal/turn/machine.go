@@ -42,7 +42,7 @@ type Rules struct {
 	// Shows reports whether a record of a sub-agent is written like one of the session's agent. Others are events of the kind Other.
 	Shows func(*Item) bool
 
-	// Asks reports whether a call without an outcome waits for the client; a call with an ApprovalID does. Default: Machine.WaitsForClient.
+	// Asks reports whether a call without an outcome waits for the client; one that waits for an approval or for data does. Default: Machine.WaitsForClient.
 	Asks func(*Call) bool
 }
 
@@ -157,7 +157,7 @@ func (m *Machine) end() []byte {
 
 // Done reports whether the frames that end the response were appended: the turn has ended, or waits for the client. Records may follow in the log. Append after
 // Done continues the turn if the record resumes it.
-func (m *Machine) Done() bool { return m.idle && !m.open }
+func (m *Machine) Done() bool { return m.idle && !m.open && !(m.again && m.rules.Restarts) }
 
 // Resume begins another response of the turn, for a client that has the records so far: it appends its beginning, without a cursor, and the beginning of what is
 // open. If nothing is open, because the turn waits or has ended, the response may begin with the record that resumes or ends the turn, see Rules.EarlyStart.

@@ -20,7 +20,7 @@ func (m *Machine) isResumedBy(it *Item) bool {
 		if resumes := started && m.outcome == paused; !resumes {
 			return false
 		}
-		it.By.Suspended = false
+		it.By.SuspendedAt = 0
 		return true
 	}
 	resumes := started && !m.opensTurn(it)
@@ -33,7 +33,7 @@ func (m *Machine) isResumedBy(it *Item) bool {
 	if resumes {
 		m.outcome = running
 		for _, a := range m.allAgents() {
-			a.Suspended = false
+			a.SuspendedAt = 0
 		}
 	}
 	return resumes
@@ -122,14 +122,17 @@ func (m *Machine) asks() bool {
 
 // Suspended reports whether an agent waits for data of a user.
 func (m *Machine) Suspended() bool {
-	return m.own.Suspended || slices.ContainsFunc(m.order, func(a *Agent) bool { return a.Suspended })
+	return m.own.SuspendedAt > 0 || slices.ContainsFunc(m.order, func(a *Agent) bool { return a.SuspendedAt > 0 })
 }
 
 func (m *Machine) asksAbout(c *Call) bool {
-	if m.rules.Asks != nil && m.rules.Asks(c) {
+	if c.ApprovalID != nil || c.SuspendedAt > 0 {
 		return true
 	}
-	return c.ApprovalID != nil || m.rules.Asks == nil && m.WaitsForClient(c)
+	if m.rules.Asks != nil {
+		return m.rules.Asks(c)
+	}
+	return m.WaitsForClient(c)
 }
 
 // WaitsForClient reports whether the client runs a call: its agent waits, and nothing else runs it.
@@ -156,7 +159,7 @@ func (m *Machine) agentControl(it *Item) {
 		if !m.idle {
 			m.respond(it)
 		}
-		m.emit(&Event{Kind: AgentRun, Item: it})
+		m.emit(&Event{Kind: AgentRun, Item: it, Quiet: m.idle})
 	case chunk.TypeStreamActive:
 		a.Paused = false
 		m.works[a] = true
@@ -178,6 +181,7 @@ func (m *Machine) agentControl(it *Item) {
 		a.release()
 	case chunk.TypeTruncated:
 		if taken := removedBy(it); taken != nil {
+			m.removeWaits(a, taken)
 			m.emit(&Event{Kind: AgentRemoved, Item: it, Taken: taken, Quiet: !m.open || m.idle})
 		}
 	case chunk.TypeStreamPaused:
