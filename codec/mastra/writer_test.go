@@ -36,7 +36,7 @@ func TestPriming(t *testing.T) {
 		g := newGenerator(t)
 		g.crashes = true
 		g.turn()
-		cfg := WriterConfig{MessageID: "msg-1", Framing: Framing(g.pick("framing", 2))}
+		cfg := WriterConfig{MessageID: "msg-1"}
 		live := write(cfg, g.records)
 		cut := g.pick("cut", len(g.records)+1)
 		again := primed(cfg, g.records, cut)
@@ -341,7 +341,7 @@ func TestManyCalls(t *testing.T) {
 	}
 }
 
-// TestSeparated checks that the framing of workflows has the chunks of the other framing.
+// TestSeparated checks that the framing of workflows has the chunks of the other one.
 func TestSeparated(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		g := newGenerator(t)
@@ -353,7 +353,7 @@ func TestSeparated(t *testing.T) {
 				want = append(want, string(c))
 			}
 		}
-		body := string(write(WriterConfig{Framing: Separated}, g.records).body())
+		body := string(Separate(nil, write(WriterConfig{}, g.records).body()))
 		if got := strings.Join(want, "\x1e"); body != got && body != got+"\x1e" {
 			t.Fatalf("got %q, want %q", body, got)
 		}

@@ -131,11 +131,8 @@ func (m *Machine) agentEnd(it *Item) {
 	a.CallID, a.Call, a.Type = "", nil, nil
 }
 
-// Adopt makes a sub-agent one that runs, and that another agent has started, nil for that of the session. A printer calls it for one whose start is hidden or missing.
+// Adopt makes a sub-agent one that runs, and that another agent has started. A printer calls it for one whose start is hidden or missing.
 func (m *Machine) Adopt(a, parent *Agent) {
-	if parent == nil {
-		parent = &m.own
-	}
 	a.Running, a.Parent = true, parent
 	m.runs[a.startedBy()]++
 }

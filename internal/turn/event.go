@@ -98,7 +98,7 @@ type Event struct {
 	Turn *Machine
 
 	Item  *Item
-	Agent *Agent // of the item, unless the kind says otherwise
+	Agent *Agent // of the item, or the session's own, unless the kind says otherwise
 	Call  *Call
 	Text  []byte // content of a JSON string
 	Value chunk.Value

@@ -279,7 +279,7 @@ func (m *Machine) endResponse(e *Event) {
 func (m *Machine) closeStep(a *Agent, it *Item) {
 	m.closeBlock(a, it)
 	if a.StepOpen {
-		m.print(&Event{Kind: StepClose, Item: it, Agent: a})
+		m.emit(&Event{Kind: StepClose, Item: it, Agent: a})
 		a.StepOpen, a.StepID = false, nil
 	}
 }
