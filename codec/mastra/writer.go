@@ -75,12 +75,12 @@ type speaker struct {
 	parent *speaker // nil for that of the session, and for a sub-agent that was not announced
 	callID string   // of the call of the parent that started it
 	kind   string   // name of its definition
-	run    []byte   // id of its run, as the content of a JSON string, see runID
+	run    string   // id of its run, see runID
 
-	ended    bool   // a sub-agent whose finish was written
-	workflow bool   // it wrote the chunks of a workflow
-	network  bool   // it wrote the chunks of a network, which have its steps, calls and end too
-	event    string // the start of the types of the chunks around its own, if a network runs it
+	ended    bool // a sub-agent whose finish was written
+	workflow bool // it wrote the chunks of a workflow
+	network  bool // it wrote the chunks of a network, which have its steps, calls and end too
+	event    byte // of networkEvents, for the chunks around its own, 0 if no network runs it
 }
 
 // work is what was written of an agent that works.
@@ -91,13 +91,15 @@ type work struct {
 	steps    []stepTotal     // that ended, without those that have nothing
 
 	executing string // session of what the network runs …
-	runs      string // … and the event of its chunks
+	runs      byte   // … and the event of its chunks
 	workStep  string // step of the workflow whose result was written last
 	output    []byte // of a workflow
 	outputAt  chunk.Ordinal
 	failure   string // text of the last error
 	failureAt chunk.Ordinal
 	tripped   bool // a guard stopped it
+
+	suspendedAt chunk.Ordinal // of the record since which it waits for data of a user
 }
 
 // of returns what was written of an agent.
@@ -124,7 +126,7 @@ func (p *printer) Print(f *turn.Frames, e *turn.Event) {
 	case turn.Begin:
 		p.beginResponse(e.Again)
 	case turn.Run:
-		sp.run, sp.kind = bytes.Clone(it.Content("runId")), cmp.Or(it.Text("agentType"), "agent")
+		sp.run, sp.kind = it.Text("runId"), cmp.Or(it.Text("agentType"), "agent")
 	case turn.Wait:
 		p.flushStep(sp)
 	case turn.Pause:

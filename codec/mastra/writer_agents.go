@@ -70,7 +70,7 @@ func (p *printer) announceAgent(it *turn.Item, parent, sp *speaker, callID, kind
 		sp.workflow = bytes.HasPrefix(c.Name, []byte(workflowTool))
 	}
 	if parent.executing == sp.agent.Session {
-		sp.event, sp.workflow = parent.runs, parent.runs == workflowEvent
+		sp.event, sp.workflow = parent.runs, parent.runs == eventOfWorkflow
 	}
 	p.ensureStart()
 	if !sp.workflow {

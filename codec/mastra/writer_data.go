@@ -17,10 +17,16 @@ const (
 	workflowStepStart  = "workflow-step-start"
 	workflowStepResult = "workflow-step-result"
 	routingStart       = "routing-agent-start"
-	agentEvent         = "agent-execution-event-" // begins the types of chunks around those of an agent of a network
-	workflowEvent      = "workflow-execution-event-"
 	workflowTool       = "workflow-" // begins the names of tools that are workflows
 	toolProgress       = "tool-output"
+)
+
+// networkEvents begin the types of the chunks around those of what a network runs.
+var networkEvents = [...]string{eventOfAgent: "agent-execution-event-", eventOfWorkflow: "workflow-execution-event-"}
+
+const (
+	eventOfAgent    = 1
+	eventOfWorkflow = 2
 )
 
 // part writes a source or a file of the answer: the data of a data URL, or any other URL in its place.
@@ -155,8 +161,8 @@ func (p *printer) original(it *turn.Item, sp *speaker, kind string, whole chunk.
 	switch id, _ := payload.text("id"); kind {
 	case "agent-execution-start", "workflow-execution-start":
 		sp.executing, _ = payload.text("runId")
-		if sp.runs = agentEvent; kind != "agent-execution-start" {
-			sp.runs = workflowEvent
+		if sp.runs = eventOfAgent; kind != "agent-execution-start" {
+			sp.runs = eventOfWorkflow
 		}
 	case workflowStart:
 		sp.workflow = true
@@ -165,17 +171,17 @@ func (p *printer) original(it *turn.Item, sp *speaker, kind string, whole chunk.
 	case workflowStepResult:
 		sp.workStep = id
 	case "workflow-step-suspended":
-		sp.agent.SuspendedAt = it.Rec.Ordinal
+		sp.suspend(it)
 	case "tool-call-suspended":
 		call, _ := payload.text("toolCallId")
 		if c := p.turn.OpenCall(turn.CallKey{Agent: sp.agent.Session, ID: call}); c != nil {
 			c.SuspendedAt = it.Rec.Ordinal
 		} else {
-			sp.agent.SuspendedAt = it.Rec.Ordinal
+			sp.suspend(it)
 		}
 	}
 	if run, ok := m.text("runId"); ok && (sp.workflow || sp.network) {
-		sp.run = rawjson.AppendEscaped(nil, run) // clients put the chunks of one run together
+		sp.run = run // clients put the chunks of one run together
 	}
 	p.turn.ForgetHead()
 	p.begin(sp, kind)
@@ -190,6 +196,9 @@ func (p *printer) original(it *turn.Item, sp *speaker, kind string, whole chunk.
 	}
 	p.end(sp)
 }
+
+// suspend makes an agent wait for data of a user.
+func (sp *speaker) suspend(it *turn.Item) { sp.agent.Suspended, sp.suspendedAt = true, it.Rec.Ordinal }
 
 // suspendPayload returns the payload of background-task-suspended with the name that the product's clients read for what the task waits for, if it has the one of the
 // product's documentation.

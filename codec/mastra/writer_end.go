@@ -182,6 +182,9 @@ func (sp *speaker) remove(taken func(chunk.Ordinal) bool) {
 	sp.stepping, sp.pending, sp.workStep = false, nil, ""
 	sp.blockAt = slices.DeleteFunc(sp.blockAt, taken)
 	sp.steps = slices.DeleteFunc(sp.steps, func(s stepTotal) bool { return taken(s.at) })
+	if taken(sp.suspendedAt) {
+		sp.agent.Suspended = false
+	}
 	if taken(sp.outputAt) {
 		sp.output, sp.outputAt = nil, 0
 	}

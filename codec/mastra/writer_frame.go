@@ -1,6 +1,10 @@
 package mastra
 
-import "github.com/tailrace/tailrace/internal/rawjson"
+import (
+	"cmp"
+
+	"github.com/tailrace/tailrace/internal/rawjson"
+)
 
 // Chunks of a sub-agent are wrapped in the output of the call that started it, and those of its own sub-agents once more, as in
 //
@@ -54,8 +58,8 @@ func (p *printer) bare(sp *speaker, kind string) {
 // wrap begins the chunk around one of a sub-agent: the output of the call that started it, or an event of the network that runs it.
 func (p *printer) wrap(sp *speaker, kind string) {
 	f, parent := p.f, sp.parent
-	if sp.event != "" {
-		p.bare(parent, sp.event+kind)
+	if sp.event != 0 {
+		p.bare(parent, networkEvents[sp.event]+kind)
 		p.envelope(parent)
 		f.Name("payload")
 		return
@@ -72,7 +76,7 @@ func (p *printer) wrap(sp *speaker, kind string) {
 // end ends the chunk that begin began.
 func (p *printer) end(sp *speaker) {
 	for ; !sp.agent.Own(); sp = sp.parent {
-		if p.f.Close(); sp.event == "" {
+		if p.f.Close(); sp.event == 0 {
 			p.f.Close()
 		}
 	}
@@ -95,11 +99,7 @@ func (p *printer) envelope(sp *speaker) {
 // runID writes the id of the run of an agent. That of a sub-agent is its session, unless chunks of its own have another one: clients put the chunks of one run
 // together, and its runs are one delegation.
 func (p *printer) runID(sp *speaker) {
-	if sp.run == nil {
-		p.f.String("runId", sp.agent.Session)
-		return
-	}
-	p.f.Content("runId", sp.run)
+	p.f.String("runId", cmp.Or(sp.run, sp.agent.Session))
 }
 
 // toolName returns the name of the tool that a sub-agent is for its parent.

@@ -14,22 +14,20 @@ type Agent struct {
 	Paused  bool   // it waits for users, or for its sub-agents
 	Running bool   // of a sub-agent, according to the records of its parent
 
-	// SuspendedAt is the record by which the agent waits for data of a user, until it is resumed, 0 for none. A printer sets it.
-	SuspendedAt chunk.Ordinal
+	StepOpen  bool  // a step began, and has not ended
+	Suspended bool  // it waits for data of a user, until it is resumed; set by a printer
+	OpenCalls int32 // number of its calls without an outcome
+	Starts    int32 // of a sub-agent: how often it was started, according to the records of its parent
 
 	// The steps. First is the sequence of the record that opened the step of the answer that is written, as the snapshot has it, 0 if the next part opens one.
-	StepOpen bool   // a step began, and has not ended
-	Step     int64  // highest step it reached
-	StepNo   int64  // number of that which is open
-	StepID   []byte // of that, as the content of a JSON string; nil for none
-	First    chunk.Seq
+	Step   int64  // highest step it reached
+	StepNo int64  // number of that which is open
+	StepID []byte // of that, as the content of a JSON string; nil for none
+	First  chunk.Seq
 
 	Block Block
 
-	OpenCalls int32 // number of its calls without an outcome
-
 	// Of a sub-agent, according to the records of its parent.
-	Starts int32  // how often it was started
 	Parent *Agent // nil for one that was not started
 	CallID string // id of the call that started it, while it is running
 	Call   []byte // the same in the messages, as the content of a JSON string

@@ -414,19 +414,13 @@ func (s *calls) remove(taken func(chunk.Ordinal) bool, own *Agent) (gone []*Call
 	return gone
 }
 
-// removeWaits reverts what removed records of an agent say about data for which it waits, and about sub-agents that run its calls.
-func (m *Machine) removeWaits(a *Agent, taken func(chunk.Ordinal) bool) {
-	if taken(a.SuspendedAt) {
-		a.SuspendedAt = 0
-	}
-	for _, c := range m.calls.list() {
-		if c.By != a {
-			continue
-		}
-		if taken(c.SuspendedAt) {
+// removeWaits reverts what removed records of an agent say about data for which its calls wait, and about sub-agents that run them.
+func (s *calls) removeWaits(a *Agent, taken func(chunk.Ordinal) bool) {
+	for _, c := range s.list() {
+		if c.By == a && taken(c.SuspendedAt) {
 			c.SuspendedAt = 0
 		}
-		if taken(c.delegatedAt) {
+		if c.By == a && taken(c.delegatedAt) {
 			c.Delegated, c.delegatedAt = false, 0
 		}
 	}

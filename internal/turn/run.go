@@ -20,7 +20,7 @@ func (m *Machine) isResumedBy(it *Item) bool {
 		if resumes := started && m.outcome == paused; !resumes {
 			return false
 		}
-		it.By.SuspendedAt = 0
+		it.By.Suspended = false
 		return true
 	}
 	resumes := started && !m.opensTurn(it)
@@ -33,7 +33,7 @@ func (m *Machine) isResumedBy(it *Item) bool {
 	if resumes {
 		m.outcome = running
 		for _, a := range m.allAgents() {
-			a.SuspendedAt = 0
+			a.Suspended = false
 		}
 	}
 	return resumes
@@ -122,7 +122,7 @@ func (m *Machine) asks() bool {
 
 // Suspended reports whether an agent waits for data of a user.
 func (m *Machine) Suspended() bool {
-	return m.own.SuspendedAt > 0 || slices.ContainsFunc(m.order, func(a *Agent) bool { return a.SuspendedAt > 0 })
+	return m.own.Suspended || slices.ContainsFunc(m.order, func(a *Agent) bool { return a.Suspended })
 }
 
 func (m *Machine) asksAbout(c *Call) bool {
@@ -181,7 +181,7 @@ func (m *Machine) agentControl(it *Item) {
 		a.release()
 	case chunk.TypeTruncated:
 		if taken := removedBy(it); taken != nil {
-			m.removeWaits(a, taken)
+			m.calls.removeWaits(a, taken)
 			m.emit(&Event{Kind: AgentRemoved, Item: it, Taken: taken, Quiet: !m.open || m.idle})
 		}
 	case chunk.TypeStreamPaused:
