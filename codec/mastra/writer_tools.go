@@ -12,7 +12,7 @@ import (
 // callOutput is what was written of a call without an outcome.
 type callOutput struct {
 	input     []byte // of its first tool-call
-	streaming bool   // the start of its arguments was written, and not their end
+	streaming int    // the response in which the start of its arguments was written, 0 for none, or if their end was
 }
 
 // Call.Mark, which is kept with the outcome, has twice the number of the response in which the tool-call of a call was written last, 0 for none, plus ranByClient, and
@@ -33,7 +33,7 @@ func callOutputOf(c *turn.Call) *callOutput {
 
 // removeOutput reverts what removed records wrote of a call.
 func removeOutput(c *turn.Call, taken func(chunk.Ordinal) bool) {
-	callOutputOf(c).streaming = false
+	callOutputOf(c).streaming = 0
 	if !c.Sent {
 		c.Kept = nil
 	}
@@ -96,7 +96,7 @@ func (p *printer) callHead(it *turn.Item, c *turn.Call) {
 }
 
 func (p *printer) inputStart(it *turn.Item, sp *speaker, c *turn.Call) {
-	callOutputOf(c).streaming = true
+	callOutputOf(c).streaming = p.response
 	p.open(sp, "tool-call-input-streaming-start")
 	p.callHead(it, c)
 	p.shut(sp)
@@ -108,7 +108,7 @@ func (p *printer) inputDelta(e *turn.Event, sp *speaker) {
 	if announcedIn(c) > 0 {
 		return
 	}
-	if !callOutputOf(c).streaming {
+	if callOutputOf(c).streaming != p.response {
 		p.turn.CloseText(it)
 		p.inputStart(it, sp, c)
 	}
@@ -118,15 +118,16 @@ func (p *printer) inputDelta(e *turn.Event, sp *speaker) {
 	p.shut(sp)
 }
 
-// inputEnd writes the end of arguments that stream, but not of those that an earlier response left.
+// inputEnd writes the end of arguments that stream in this response.
 func (p *printer) inputEnd(sp *speaker, c *turn.Call) {
 	o := callOutputOf(c)
-	if o.streaming && c.Streaming {
-		p.open(sp, "tool-call-input-streaming-end")
-		p.f.Content("toolCallId", c.Local())
-		p.shut(sp)
+	if o.streaming != p.response {
+		return
 	}
-	o.streaming = false
+	o.streaming = 0
+	p.open(sp, "tool-call-input-streaming-end")
+	p.f.Content("toolCallId", c.Local())
+	p.shut(sp)
 }
 
 // announce writes a call with its input unless this response has it. A call that has no outcome where a response ends is announced again before it has one.
