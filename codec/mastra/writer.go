@@ -25,7 +25,7 @@ type Writer struct{ machine *turn.Machine }
 
 // NewWriter returns a Writer of a turn, before its first record.
 func NewWriter(cfg WriterConfig) *Writer {
-	p := &printer{message: cfg.MessageID}
+	p := &printer{message: cfg.MessageID, late: make(map[turn.CallKey]chunk.Ordinal)}
 	rules := turn.Rules{CursorAfter: true, EndAgain: true, Restarts: true, Shows: p.shows, Asks: p.waitsForClient}
 	p.turn = turn.New(p, rules, turn.Config{})
 	p.own = p.of(p.turn.Own())
@@ -63,8 +63,9 @@ type printer struct {
 	f       *turn.Frames // of the event at hand
 
 	own      *speaker
-	started  bool // start was written
-	response int  // number of the response
+	late     map[turn.CallKey]chunk.Ordinal // calls of earlier turns, with the record of the outcome that was written
+	started  bool                           // start was written
+	response int                            // number of the response
 }
 
 // speaker is what was written of an agent: that of the session, or a sub-agent.

@@ -1,6 +1,7 @@
 package mastra
 
 import (
+	"maps"
 	"slices"
 
 	"github.com/tailrace/tailrace/chunk"
@@ -167,6 +168,7 @@ func (p *printer) removed(e *turn.Event, sp *speaker) {
 		p.finishStep(sp, reasonOther, turn.Usage{})
 	}
 	sp.remove(e.Taken)
+	maps.DeleteFunc(p.late, func(key turn.CallKey, at chunk.Ordinal) bool { return key.Agent == sp.agent.Session && e.Taken(at) })
 	for _, c := range p.turn.OpenCalls() {
 		if c.By == sp.agent {
 			removeOutput(c, e.Taken)

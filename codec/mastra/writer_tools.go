@@ -69,10 +69,13 @@ func (p *printer) call(e *turn.Event, sp *speaker) {
 		p.ask(it, sp, c)
 	case turn.Decision, turn.Outcome, turn.Late:
 		switch approves := decides && it.Is("approved"); {
-		case e.Kind == turn.Late && it.HasCall():
+		case e.Kind == turn.Late && (it.HasCall() || p.late[c.Key] > 0):
 		case approves:
 			p.approved(it, sp)
 		case e.Kind != turn.Decision:
+			if e.Kind == turn.Late {
+				p.late[c.Key] = it.Rec.Ordinal
+			}
 			p.outcome(it, sp, c)
 		}
 	}

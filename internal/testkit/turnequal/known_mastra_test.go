@@ -67,6 +67,10 @@ var knownMastra = turnequal.Differences{{
 	Reason:  "the removal of an outcome does not remove the name of the tool, and the input of a call that has its outcome is not kept",
 	Accepts: outcomeRemoved,
 }, {
+	Name: "pause with a call that the client does not run", Dialect: turnequal.Mastra,
+	Reason:  "as in the other dialects, the client does not run a call that a user has approved, that a sub-agent runs, or whose arguments are not complete",
+	Accepts: runsElsewhere,
+}, {
 	Name: "pause of a turn that waits or has ended", Dialect: turnequal.Mastra,
 	Reason:  "a pause that follows another one ends the response if a user was asked since, as in the other dialects",
 	Accepts: func(c *turnequal.Case, at int) bool { return c.Log[at].Type == chunk.TypeStreamPaused && isOver(c, at) },
