@@ -171,7 +171,7 @@ func (p *printer) removed(e *turn.Event, sp *speaker) {
 	maps.DeleteFunc(p.late, func(key turn.CallKey, at chunk.Ordinal) bool { return key.Agent == sp.agent.Session && e.Taken(at) })
 	for _, c := range p.turn.OpenCalls() {
 		if c.By == sp.agent {
-			removeOutput(c, e.Taken)
+			p.removeOutput(c, e.Taken)
 		}
 	}
 	if writes && own {

@@ -31,20 +31,20 @@ func callOutputOf(c *turn.Call) *callOutput {
 	return o
 }
 
-// removeOutput reverts what removed records wrote of a call.
-func removeOutput(c *turn.Call, taken func(chunk.Ordinal) bool) {
+// removeOutput reverts what removed records wrote of a call. One whose arguments were not removed was announced in an earlier response, too.
+func (p *printer) removeOutput(c *turn.Call, taken func(chunk.Ordinal) bool) {
 	callOutputOf(c).streaming = 0
-	if !c.Sent {
-		c.Kept = nil
-	}
-	if taken(chunk.Ordinal(c.Mark[1])) {
-		c.Mark = [2]uint64{c.Mark[0] & ranByClient}
+	switch {
+	case !c.Sent:
+		c.Kept, c.Mark = nil, [2]uint64{}
+	case taken(chunk.Ordinal(c.Mark[1])):
+		c.Mark = [2]uint64{2*uint64(p.response-1) | c.Mark[0]&ranByClient}
 	}
 }
 
-// waitsForClient reports whether a call that has no outcome where an answer waits is one that the client runs: one of the session's agent, and not of a network.
+// waitsForClient reports whether a call that has no outcome where an answer waits is one that the client runs: one of the session's agent that was written.
 func (p *printer) waitsForClient(c *turn.Call) bool {
-	return c.By.Own() && !p.own.network && p.turn.WaitsForClient(c)
+	return c.By.Own() && announcedIn(c) > 0 && p.turn.WaitsForClient(c)
 }
 
 // call writes an event of a call. The chunks of a network have the input and the outcome of its calls.
