@@ -41,13 +41,6 @@ func newFeed(h *Hub, scope Scope) *follower {
 	return &follower{hub: h, scope: scope, topics: make(map[key][]*topic), start: make(chan struct{})}
 }
 
-// acquire adds a subscriber.
-func (p *follower) acquire() {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	p.demand++
-}
-
 // release removes a subscriber. A feed of a root without topics is ended at once, as they are: see leave.
 func (p *follower) release() {
 	p.mu.Lock()

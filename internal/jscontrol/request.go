@@ -71,7 +71,7 @@ func (q *Queue) request(ctx context.Context, c control.Command, after control.Re
 			return fmt.Errorf("request command %s: %w: %w", c.ID(), chunk.ErrUnknownOutcome, lookErr)
 		case lookErr != nil:
 			return fmt.Errorf("request command %s: %w", c.ID(), err)
-		case stored != nil && isCommand(stored, c):
+		case stored != nil && stored.Unreadable == nil && stored.Command.ID() == c.ID():
 			return nil
 		case stored != nil && stored.Revision != control.Revision(expected):
 			return fmt.Errorf("request command %s: %w", c.ID(), stored)
@@ -113,11 +113,6 @@ func (q *Queue) admit(ctx context.Context, c control.Command, subject string) er
 		return control.ErrTooManyRuns
 	}
 	return nil
-}
-
-// isCommand reports whether the command in e is c.
-func isCommand(e *control.BusyError, c control.Command) bool {
-	return e.Unreadable == nil && e.Command.ID() == c.ID()
 }
 
 // Pending returns the newest command of s that waits or whose run is in progress, and its revision. The error is control.ErrNoCommand if there is none; a
