@@ -221,7 +221,7 @@ func (s Snapshot) PendingCalls() []PendingCall {
 	for _, p := range s.Pending {
 		call := PendingCall{Pending: p}
 		if t, _ := s.find(p.CallID); t != nil {
-			call.Input = t.input
+			call.Input = t.Input
 		}
 		out = append(out, call)
 	}
