@@ -259,7 +259,7 @@ func (s *saving) savePack(ctx context.Context, p fold.Pack) error {
 	what := fmt.Sprintf("message %d", p.Index())
 	data := appendPack(nil, s.life, p)
 	if len(data) > s.cfg.MaxValueBytes {
-		return s.tooLarge(s.session, what, len(data), s.cfg.MaxValueBytes)
+		return &projector.TooLargeError{Session: s.session, Object: what, Size: len(data), Limit: s.cfg.MaxValueBytes}
 	}
 	key, err := packKey(s.session, place{index: p.Index(), generation: p.Generation()})
 	if err != nil {
@@ -277,7 +277,7 @@ func (s *saving) savePack(ctx context.Context, p fold.Pack) error {
 		seq, err = s.replacePack(ctx, key, value, data)
 	}
 	if errors.Is(err, errTooLarge) {
-		return s.tooLarge(s.session, what, len(data), s.b.limit)
+		return &projector.TooLargeError{Session: s.session, Object: what, Size: len(data), Limit: s.b.limit}
 	}
 	s.wrote(key, seq)
 	return err

@@ -112,11 +112,6 @@ func revision(seq uint64, object bool, owner projector.Revision) projector.Revis
 
 func sequence(r projector.Revision) uint64 { return uint64(r &^ (isObject | ownerBits)) }
 
-// tooLarge describes a part of a snapshot that does not fit.
-func (st *Store) tooLarge(s chunk.Session, what string, size, limit int) error {
-	return &projector.TooLargeError{Session: s, Object: what, Size: size, Limit: limit}
-}
-
 // time of a number of milliseconds, zero for none.
 func timeOf(millis int64) time.Time {
 	if millis == 0 {
