@@ -46,8 +46,8 @@ type Turn struct {
 	// HeldResults are calls of which the client has the results as messages of its own. Only AG-UI has such clients.
 	HeldResults []string
 
-	// Waiting is called with each heartbeat, on the goroutine of the request, and appends frames. io.EOF ends the response after them, and another error aborts
-	// it. nil appends nothing.
+	// Waiting is called with each heartbeat until Run has begun, on the goroutine of the request, and appends frames. io.EOF ends the response after them, and
+	// another error aborts it. nil appends nothing.
 	Waiting func(ctx context.Context, dst []byte) ([]byte, error)
 
 	// Replay says that the response is one message of the AI SDK, in the form of AISDK. The records of the turn up to Through are read before it begins, and are
@@ -94,23 +94,26 @@ type Turn struct {
 	// Failed returns the problem for an error before the response begins, which may be ErrUnfinished.
 	Failed func(ctx context.Context, err error) *httpkit.Problem
 
-	// Opened, Sent and Closed are called when the response begins, when frames were written, and when it has ended. Such a response is not counted as an event
-	// stream.
-	Opened, Sent func()
-	Closed       func(reason string)
+	// Opened, Sent and Closed are called when the response begins, when frames were written, and when it has ended. begun reports whether Run has begun, if there is
+	// one. Such a response is not counted as an event stream.
+	Opened func()
+	Sent   func(begun bool)
+	Closed func(reason string)
 }
 
-// ServeTurn waits for the turn and writes it in its dialect. The caller has reserved the stream, and ctx ends when it drains. The response is aborted if the turn
-// cannot be written to its end.
-func (e *Edge) ServeTurn(ctx context.Context, w http.ResponseWriter, r *http.Request, of Turn) *httpkit.Problem {
+// ServeTurn waits for the turn and writes it in its dialect. The caller has reserved the stream, and the context of r ends when it drains. The response is aborted
+// if the turn cannot be written to its end.
+func (e *Edge) ServeTurn(w http.ResponseWriter, r *http.Request, of Turn) *httpkit.Problem {
+	ctx := r.Context()
 	req := hub.Request{Session: of.Session}
 	if !of.Replay {
 		req.Encoding, req.After, req.Anchor, req.KeepOpen, req.Await = hub.RecordEncoding, of.After, of.Anchor, of.Waits, true
 		of.AISDK = e.cfg.AISDK
 	}
 	v := newSubscription(e, req)
-	v.source = newTurn(v, &of)
-	s := &stream{edge: e, turn: &of, subscriptions: []*subscription{v}}
+	t := newTurn(v, &of)
+	v.source = t
+	s := &stream{edge: e, turn: t, subscriptions: []*subscription{v}}
 	defer s.detach()
 	ended, p := e.attach(ctx, r, s)
 	if p != nil {
@@ -420,13 +423,17 @@ func appendShown(dst []byte, v *view.Chat, rec *chunk.Record, to interface {
 	return to.Hide(dst, *rec)
 }
 
-// skipped returns the position of records without frames that the client does not have yet.
-func (t *turn) skipped() hub.Batch {
-	if t.of.Replay || t.at.Seq <= t.sent {
-		return hub.Batch{}
+// heartbeat returns the position of records without frames that the client does not have yet, and what is shown while the response waits for a run.
+func (t *turn) heartbeat(ctx context.Context) (batch hub.Batch, err error) {
+	if !t.of.Replay && t.at.Seq > t.sent {
+		t.sent = t.at.Seq
+		batch.SkipTo = t.at
 	}
-	t.sent = t.at.Seq
-	return hub.Batch{SkipTo: t.at}
+	if t.of.Waiting != nil && t.awaited != "" {
+		batch.Records = 1
+		batch.Frames, err = t.of.Waiting(ctx, nil)
+	}
+	return batch, err
 }
 
 // unknown ends the subscription: no dialect has an event for a session that does not exist.

@@ -15,9 +15,6 @@ var errRunNotStarted = errors.New("run not started: command removed")
 // check checks that the run is still requested. It is called with each heartbeat: a command that is removed from the queue, because it is malformed or its session
 // was deleted, notifies no response, which would wait for it indefinitely. waiting is the command, once, if it has waited for longer than Config.WaitNotice.
 func (re *response) check(ctx context.Context) (waiting *control.Command, err error) {
-	if re.awaited == "" {
-		return nil, nil //nolint:nilnil // nothing to report
-	}
 	ctx, cancel := re.service.withTimeout(ctx)
 	defer cancel()
 	state, err := re.look(ctx)
@@ -25,10 +22,9 @@ func (re *response) check(ctx context.Context) (waiting *control.Command, err er
 	case err != nil:
 		re.service.shared.Log.DebugContext(ctx, "state of the chat not available", "session", re.of.session.String(), "error", err)
 		return nil, nil //nolint:nilnil // nothing to report: keep the last known state
-	case state.HasRun(re.awaited):
-		re.awaited = ""
+	case state.HasRun(re.plan.Run):
 		return nil, nil //nolint:nilnil // nothing to report
-	case state.Awaited() == re.awaited:
+	case state.Awaited() == re.plan.Run:
 		return re.reportWait(ctx, state.Waiting()), nil
 	case re.plan.Queued:
 		return nil, re.checkQueued(ctx)
@@ -38,7 +34,7 @@ func (re *response) check(ctx context.Context) (waiting *control.Command, err er
 
 // checkQueued checks that the message still waits, and starts what is next if no worker has done that at the end of the run before it.
 func (re *response) checkQueued(ctx context.Context) error {
-	switch waits, err := re.of.logic.ContinueQueue(ctx, re.of.session, re.agentType, re.awaited); {
+	switch waits, err := re.of.logic.ContinueQueue(ctx, re.of.session, re.agentType, re.plan.Run); {
 	case err != nil:
 		re.service.shared.Log.DebugContext(ctx, "messages that wait not available", "session", re.of.session.String(), "error", err)
 	case !waits:
