@@ -144,6 +144,11 @@ type turn struct {
 	turns     dialect.Turns
 	state     *turnState // nil with Turn.Replay
 
+	// deferred is a pause that does not end the response, because the run continues without the user, see Turn.Paused. If it turns out to wait for the user after
+	// all, the pause is written then, at the position of the last record.
+	deferred *chunk.Record
+	last     chunk.Cursor
+
 	ahead  []byte       // records before those of the cursor
 	rest   *hub.Cursor  // of the records of the turn that the client has, nil when the writer has them all
 	primed bool         // the writer has them all, and none after them
@@ -331,6 +336,9 @@ func (t *turn) take(ctx context.Context, batch *hub.Batch, rec *chunk.Record) er
 		if err := takeRun(ctx, rec); err != nil || t.over {
 			return err
 		}
+		if rec.Type == chunk.TypeRunStarted {
+			t.deferred = nil
+		}
 	}
 	if t.writer == nil {
 		return nil // of an earlier turn, or of a sub-agent that ends after its turn
@@ -339,9 +347,9 @@ func (t *turn) take(ctx context.Context, batch *hub.Batch, rec *chunk.Record) er
 		t.primed, t.frames = false, t.writer.Resume(t.frames)
 	}
 	before := len(t.frames)
-	if !t.of.Replay {
+	if batch == nil || t.of.Paused == nil {
 		t.append(rec)
-	} else if err := t.writeMessage(ctx, rec); err != nil {
+	} else if err := t.write(ctx, rec); err != nil {
 		return err
 	}
 	if len(t.frames) == before { // it does not end a response: its client would come back with the same cursor
@@ -382,17 +390,17 @@ func (t *turn) beginTurn(ctx context.Context, rec *chunk.Record, inputs int) err
 	turn := dialects.Turn{Session: t.of.Session, AISDK: t.of.AISDK}
 	switch {
 	case t.messageID != "":
-		turn.MessageID, t.messageID = t.messageID, ""
+		turn.MessageID, turn.OpenCalls, t.messageID = t.messageID, t.of.Earlier, ""
 	case t.state.start.Seq == rec.Seq:
-		turn.MessageID, turn.State = fold.MessageID(t.state.answer), t.state.before
+		turn.MessageID, turn.State, turn.OpenCalls = fold.MessageID(t.state.answer), t.state.before, t.state.earlier
 	case rec.Ordinal == t.state.at.Ordinal+1:
-		turn.MessageID, turn.State = fold.MessageID(t.state.messages+inputs), t.state.now
+		turn.MessageID, turn.State, turn.OpenCalls = fold.MessageID(t.state.messages+inputs), t.state.now, t.state.open
 	default:
 		at, err := t.edge.turnAt(ctx, t.of.Session, rec.Seq)
 		if err != nil {
 			return err
 		}
-		turn.MessageID, turn.State = fold.MessageID(at.answer), at.before
+		turn.MessageID, turn.State, turn.OpenCalls = fold.MessageID(at.answer), at.before, at.earlier
 	}
 	if t.of.View != nil {
 		turn.State = nil // it may have what the view hides
@@ -400,6 +408,31 @@ func (t *turn) beginTurn(ctx context.Context, rec *chunk.Record, inputs int) err
 	t.writer = dialects.NewWriter(t.of.Dialect, turn)
 	if w, ok := t.writer.(interface{ Omit(callIDs ...string) }); ok {
 		w.Omit(t.of.HeldResults...)
+	}
+	return nil
+}
+
+// write appends the frames of a record that the client does not have. A pause is written if it ends the response, see Turn.Paused.
+func (t *turn) write(ctx context.Context, rec *chunk.Record) error {
+	t.last = rec.Cursor()
+	pauses := rec.Type == chunk.TypeStreamPaused
+	if pauses && rec.Session == t.of.Session {
+		t.deferred = cloned(rec)
+	} else {
+		t.append(rec)
+	}
+	if !pauses || t.deferred == nil {
+		return nil // a sub-agent waits while its parent is running
+	}
+	ends, err := t.of.Paused(ctx, t.deferred.Seq)
+	if err != nil || !ends {
+		return err // the run continues without the user, or has continued already
+	}
+	end := t.atTheEnd(*t.deferred)
+	t.append(&end)
+	t.deferred = nil
+	if w, ok := t.writer.(interface{ Finish(dst []byte) []byte }); ok && t.of.View != nil {
+		t.frames = w.Finish(t.frames) // what the user has to answer may be hidden from this client, and it must be able to send a message
 	}
 	return nil
 }

@@ -179,7 +179,7 @@ func (p *printer) end(f *turn.Frames, e *turn.Event) {
 	if !e.Value.IsNull() {
 		f.Raw("result", e.Value)
 	}
-	if e.Reason == turn.Success {
+	if e.Reason == turn.Success || e.Reason == turn.Waiting {
 		outcome(f, "success")
 	} else {
 		outcome(f, "cancelled")

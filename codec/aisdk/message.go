@@ -21,6 +21,9 @@ func New(messageID string, opt Options) *MessageWriter {
 // asks reports whether a call without a request waits for the client.
 func asks(c *turn.Call) bool { return c.Client && c.Sent }
 
+// OmitOutcomes leaves out the outcomes of calls of earlier messages, before the first record.
+func (m *MessageWriter) OmitOutcomes(callIDs ...string) { m.machine.OmitOutcomes(callIDs...) }
+
 // Append appends the frames of rec, the next record of the session or of its tree. Some records have no frame. The last frame of rec has its cursor as
 // id; start and [DONE] have none.
 //

@@ -92,8 +92,9 @@ type Machine struct {
 	blocks int // number of texts so far
 	more   continued
 
-	calls calls
-	data  data
+	calls   calls
+	earlier map[string]bool // see OmitOutcomes
+	data    data
 
 	skipped []byte // frames that are dropped
 }
@@ -216,6 +217,15 @@ func (m *Machine) Finish(dst []byte) []byte {
 		m.endResponse(&Event{Kind: End, Reason: m.outcome.reason()})
 	}
 	return m.out.End()
+}
+
+// OmitOutcomes leaves out the outcomes of calls of the session's agent, and the ends of sub-agents, that an earlier turn began. A call that begins again is of this
+// turn.
+func (m *Machine) OmitOutcomes(callIDs ...string) {
+	m.earlier = make(map[string]bool, len(callIDs))
+	for _, id := range callIDs {
+		m.earlier[id] = true
+	}
 }
 
 // Times returns when the log stored the first record and the latest.

@@ -27,11 +27,12 @@ type response struct {
 	next   chunk.Ordinal // of the run, if no other record is before it
 	inputs int           // number of messages of the user
 
-	earlier []string // see earlierCalls
+	earlier []string  // see earlierCalls
+	started chunk.Seq // of the latest run that is known
 }
 
 func newResponse(s *Service, of chat, plan *conversation.Stream, state *conversation.State) *response {
-	re := &response{service: s, of: of, agentType: state.AgentType, plan: plan, earlier: earlierCalls(state)}
+	re := &response{service: s, of: of, agentType: state.AgentType, plan: plan, earlier: earlierCalls(state), started: state.Run.StartSeq}
 	if state.Opening() {
 		re.next, re.inputs = state.Position.Ordinal+1, len(state.Command.Input)
 	}
@@ -211,8 +212,12 @@ func (re *response) look(ctx context.Context) (conversation.State, error) {
 
 // paused reports whether the user has to answer while the run is paused.
 func (re *response) paused(ctx context.Context, pause chunk.Seq) (ends bool, err error) {
+	if re.started > pause {
+		return false, nil // a turn may have many pauses
+	}
 	state, err := re.look(ctx)
-	return err == nil && !state.InFlight() && state.Run.StartSeq <= pause, err
+	re.started = state.Run.StartSeq
+	return err == nil && !state.InFlight() && re.started <= pause, err
 }
 
 // appendWaiting checks the run that is awaited.
