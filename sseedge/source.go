@@ -20,9 +20,8 @@ type source interface {
 	// poll returns the next batch, see subscription.poll.
 	poll(ctx context.Context) (hub.Batch, <-chan struct{}, error)
 
-	// heartbeat returns what is sent with a heartbeat: the position of records without frames that the client does not have yet, or frames. An error ends the
-	// connection after them, io.EOF as complete.
-	heartbeat(ctx context.Context) (hub.Batch, error)
+	// skipped returns the position of records without frames that the client does not have yet, or the zero Batch.
+	skipped() hub.Batch
 
 	// unknown follows attach of a session that does not exist, on a connection with others.
 	unknown()
@@ -82,11 +81,11 @@ func (v records) resyncLive(ctx context.Context, cause *chunk.TruncatedError) er
 	return err
 }
 
-func (v records) heartbeat(context.Context) (hub.Batch, error) {
+func (v records) skipped() hub.Batch {
 	if v.cur == nil {
-		return hub.Batch{}, nil
+		return hub.Batch{}
 	}
-	return v.cur.FlushHidden(), nil
+	return v.cur.FlushHidden()
 }
 
 func (v records) unknown() { v.writeDeleted(v.expired()) }

@@ -316,21 +316,28 @@ func (s *stream) pollAll(ctx context.Context) (sent bool, err error) {
 	return sent, nil
 }
 
-// heartbeat sends what the sources have for it, or a comment if the client got nothing for a heartbeat.
+// heartbeat sends the positions to which hidden records moved the client, or a comment if the client got nothing for a heartbeat.
 func (s *stream) heartbeat(ctx context.Context) error {
 	for _, v := range s.subscriptions {
 		if v.done {
 			continue
 		}
-		batch, err := v.source.heartbeat(ctx)
-		if err = cmp.Or(s.send(ctx, v, batch), err); err != nil {
+		if hidden := v.source.skipped(); hidden.SkipTo.Seq != 0 {
+			if err := s.send(ctx, v, hidden); err != nil {
+				return err
+			}
+		}
+	}
+	if time.Since(s.out.LastWrite()) >= s.edge.cfg.Heartbeat {
+		if err := s.out.Comment("keepalive"); err != nil {
 			return err
 		}
 	}
-	if time.Since(s.out.LastWrite()) < s.edge.cfg.Heartbeat {
+	if s.turn == nil {
 		return nil
 	}
-	return s.out.Comment("keepalive")
+	frames, err := s.turn.waiting(ctx) // after the comment: it may wait for a server that does not respond
+	return cmp.Or(s.send(ctx, s.subscriptions[0], hub.Batch{Frames: frames, Records: 1}), err)
 }
 
 func (s *stream) send(ctx context.Context, v *subscription, batch hub.Batch) error {

@@ -456,17 +456,21 @@ func appendShown(dst []byte, v *view.Chat, rec *chunk.Record, to interface {
 	return to.Hide(dst, *rec)
 }
 
-// heartbeat returns the position of records without frames that the client does not have yet, and what is shown while the response waits for a run.
-func (t *turn) heartbeat(ctx context.Context) (batch hub.Batch, err error) {
-	if !t.of.Replay && t.at.Seq > t.sent {
-		t.sent = t.at.Seq
-		batch.SkipTo = t.at
+// skipped returns the position of records without frames that the client does not have yet.
+func (t *turn) skipped() hub.Batch {
+	if t.of.Replay || t.at.Seq <= t.sent {
+		return hub.Batch{}
 	}
-	if t.of.Waiting != nil && t.awaited != "" {
-		batch.Records = 1
-		batch.Frames, err = t.of.Waiting(ctx, nil)
+	t.sent = t.at.Seq
+	return hub.Batch{SkipTo: t.at}
+}
+
+// waiting returns what Turn.Waiting shows.
+func (t *turn) waiting(ctx context.Context) (frames []byte, err error) {
+	if t.of.Waiting == nil || t.awaited == "" {
+		return nil, nil
 	}
-	return batch, err
+	return t.of.Waiting(ctx, nil)
 }
 
 // unknown ends the subscription: no dialect has an event for a session that does not exist.

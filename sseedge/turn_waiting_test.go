@@ -5,6 +5,7 @@ import (
 	"io"
 	"net/http"
 	"net/http/httptest"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -79,6 +80,28 @@ func TestWaitingEndsABusyResponse(t *testing.T) {
 		})
 		if body := out.Body.String(); p != nil || len(body) < 12 || body[len(body)-12:] != "data: last\n\n" || time.Since(began) > heartbeat {
 			t.Errorf("%v, after %s: %q", p, time.Since(began), body)
+		}
+	})
+}
+
+// The store does not respond to the check of a run: its client has got the heartbeat, so that no proxy between them closes the connection meanwhile.
+func TestHeartbeatPrecedesTheCheck(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const heartbeat = 10 * time.Second
+		w := newEnv(t, envConfig{edge: sseedge.Config{Heartbeat: heartbeat}})
+		w.log.Append(s1, chunk.TypeRunStarted, `"runId":"r1","epoch":1,"mode":"execute","input":[{"content":"hello"}]`)
+		out := deadlines{httptest.NewRecorder()}
+		r := httptest.NewRequestWithContext(t.Context(), http.MethodPost, "/", http.NoBody)
+		checked := false
+		p := w.edge.ServeTurn(out, r, sseedge.Turn{
+			Session: s1, Dialect: dialect.AGUI, After: chunk.Position{Seq: 1, Ordinal: 1}, Waits: true, Run: "r2",
+			Waiting: func(_ context.Context, dst []byte) ([]byte, error) {
+				checked = strings.Count(out.Body.String(), ": keepalive\n") == 1
+				return dst, io.EOF
+			},
+		})
+		if p != nil || !checked {
+			t.Errorf("%v, before the check: %q", p, out.Body.String())
 		}
 	})
 }

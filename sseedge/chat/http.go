@@ -197,9 +197,12 @@ func (s *Service) admit(r *http.Request, session chunk.Session) (_ *http.Request
 func (s *Service) serve(
 	w http.ResponseWriter, r *http.Request, of chat, plan *conversation.Stream, state *conversation.State, counts *requestCounts,
 ) *httpkit.Problem {
-	re := newResponse(s, of, plan, state)
-	defer re.drop()
-	turn, p := re.turn(state, counts)
+	defer func() {
+		if plan.Ahead != nil { // it was not needed
+			plan.Ahead.Drop()
+		}
+	}()
+	turn, p := newResponse(s, of, plan, state).turn(state, counts)
 	if p == nil {
 		p = s.edge.ServeTurn(w, r, turn)
 	}

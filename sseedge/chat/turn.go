@@ -3,7 +3,6 @@ package chat
 import (
 	"context"
 	"errors"
-	"io"
 	"time"
 
 	"github.com/tailrace/tailrace/chunk"
@@ -21,7 +20,7 @@ type response struct {
 	of        chat
 	agentType string
 	plan      *conversation.Stream
-	reported  bool // see reportWait
+	reported  bool // see appendNotice
 
 	// The next two are of a response that was announced before its run began.
 	next   chunk.Ordinal // of the run, if no other record is before it
@@ -37,13 +36,6 @@ func newResponse(s *Service, of chat, plan *conversation.Stream, state *conversa
 		re.next, re.inputs = state.Position.Ordinal+1, len(state.Command.Input)
 	}
 	return re
-}
-
-// drop ends what was started for the response and is not needed.
-func (re *response) drop() {
-	if re.plan.Ahead != nil {
-		re.plan.Ahead.Drop()
-	}
 }
 
 // turn returns the turn of the response.
@@ -216,18 +208,8 @@ func (re *response) paused(ctx context.Context, pause chunk.Seq) (ends bool, err
 		return false, nil // a turn may have many pauses
 	}
 	state, err := re.look(ctx)
-	re.started = state.Run.StartSeq
-	return err == nil && !state.InFlight() && re.started <= pause, err
-}
-
-// appendWaiting checks the run that is awaited.
-func (re *response) appendWaiting(ctx context.Context, dst []byte) ([]byte, error) {
-	waiting, err := re.check(ctx)
-	switch {
-	case errors.Is(err, errWithdrawn):
-		return append(dst, re.emptyTurn()...), io.EOF
-	case err != nil || waiting == nil || re.of.run != nil: // AG-UI has no event that may precede the start of a run
-		return dst, err
+	if err == nil {
+		re.started = state.Run.StartSeq
 	}
-	return appendNotice(dst, waiting, re.of.view.Hidden().RunIDs), nil
+	return err == nil && !state.InFlight() && re.started <= pause, err
 }
