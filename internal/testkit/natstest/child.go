@@ -102,6 +102,7 @@ type ProcessState struct {
 	Current bool `json:"current"` // caught up with a meta leader; always true for a single server
 	Leader  bool `json:"leader"`  // is the meta leader
 	Peers   int  `json:"peers"`   // members of the JetStream cluster that are up, as seen by the meta leader; 0 on other nodes
+	Routed  int  `json:"routed"`  // other members, as far as all routes to them are connected
 
 	LeafNodes int   `json:"leafNodes"` // connections of leaf nodes
 	Reloads   int32 `json:"reloads"`   // configurations that were read after the start

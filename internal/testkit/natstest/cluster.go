@@ -49,9 +49,12 @@ func StartCluster(tb testing.TB, n int, opts ...Option) *Cluster {
 
 func nodeName(i int) string { return fmt.Sprintf("n%d", i) }
 
-// awaitReady waits until all running nodes have caught up with a meta leader
-// and the meta leader knows all of them, which is a precondition for placing
-// replicas.
+// awaitReady waits until all running nodes have caught up with a meta leader,
+// the meta leader knows all of them, which is a precondition for placing
+// replicas, and all routes between them are connected. Two servers that connect
+// to each other at the same time close routes again and repeat them a second
+// later. Until then a server drops what it has to send on the missing route, such
+// as a request to create a stream.
 func (c *Cluster) awaitReady(tb testing.TB) {
 	tb.Helper()
 	for _, node := range c.nodes {
@@ -62,12 +65,20 @@ func (c *Cluster) awaitReady(tb testing.TB) {
 	Eventually(tb, "the cluster to be complete", func(context.Context) error {
 		running, known := 0, 0
 		for _, node := range c.nodes {
+			if node.run != nil {
+				running++
+			}
+		}
+		for i, node := range c.nodes {
 			if node.run == nil {
 				continue
 			}
-			running++
-			if now, _, _ := node.run.state(); now.Leader {
+			now, _, _ := node.run.state()
+			if now.Leader {
 				known = max(known, now.Peers)
+			}
+			if now.Routed < running-1 {
+				return fmt.Errorf("node %d has all routes to %d of %d other nodes", i, now.Routed, running-1)
 			}
 		}
 		if known < running {

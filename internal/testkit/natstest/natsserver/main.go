@@ -122,6 +122,9 @@ func joinCluster(o *server.Options, c natstest.ProcessConfig) {
 	}
 }
 
+// routesPerMember is the number of routes between two servers: a pool, each of whose connections carries some of the accounts, and one of the system account.
+const routesPerMember = server.DEFAULT_ROUTE_POOL_SIZE + 1
+
 // watchState reports each change of the state, until done. It polls because the
 // server does not report when a leader is elected.
 func watchState(srv *server.Server, rep *reporter, reloads *atomic.Int32, done <-chan struct{}) {
@@ -133,6 +136,7 @@ func watchState(srv *server.Server, rep *reporter, reloads *atomic.Int32, done <
 		if srv.JetStreamIsClustered() { // JetStreamClusterPeers panics on a single server
 			now.Leader = srv.JetStreamIsLeader()
 			now.Peers = len(srv.JetStreamClusterPeers())
+			now.Routed = srv.NumRoutes() / routesPerMember
 		}
 		if now != last {
 			last = now
