@@ -131,7 +131,6 @@ func (e *Edge) ServeTurn(w http.ResponseWriter, r *http.Request, of Turn) *httpk
 // from its next response.
 type turn struct {
 	*subscription
-	*message // nil without Turn.Replay
 
 	of      *Turn
 	records turnCursor
@@ -149,6 +148,11 @@ type turn struct {
 	deferred *chunk.Record
 	last     chunk.Cursor
 
+	// Of a message of the AI SDK, see Turn.Replay. Its writer gets the records themselves, to determine which of them belong to the message and when the response ends,
+	// and the view is applied last.
+	out     *aisdk.MessageWriter // the writer
+	history history
+
 	ahead  []byte       // records before those of the cursor
 	rest   *hub.Cursor  // of the records of the turn that the client has, nil when the writer has them all
 	primed bool         // the writer has them all, and none after them
@@ -164,11 +168,10 @@ type turnCursor = interface {
 
 func newTurn(v *subscription, of *Turn) *turn {
 	t := &turn{subscription: v, of: of, awaited: of.Run, messageID: of.MessageID, sent: of.After.Seq}
-	if !of.Replay {
+	switch {
+	case !of.Replay:
 		t.state = new(turnState)
-		return t
-	}
-	if t.message = new(message); !of.Waits {
+	case !of.Waits:
 		t.newMessage(of.MessageID)
 	}
 	return t

@@ -10,13 +10,6 @@ import (
 	"github.com/tailrace/tailrace/codec/aisdk"
 )
 
-// message has what a turn needs besides if it is one message of the AI SDK, see Turn.Replay. It gets the records themselves, to determine which of them belong to
-// the message and when the response ends, and applies the view last.
-type message struct {
-	out     *aisdk.MessageWriter // the writer of the turn
-	history history
-}
-
 // newMessage sets the writer of a message with an id.
 func (t *turn) newMessage(id string) {
 	t.out = aisdk.New(id, t.of.AISDK)

@@ -44,7 +44,7 @@ func (re *response) appendNotice(ctx context.Context, dst []byte, c *control.Com
 		return dst
 	}
 	re.reported = true
-	re.service.metrics.waited()
+	re.service.metrics.waits.Inc()
 	re.service.shared.Log.WarnContext(ctx, "no worker has started the run", "session", c.Session.String(), "run", c.RunID, "agentType", c.AgentType, "waited", waited.Round(time.Second))
 	if re.of.run != nil {
 		return dst
