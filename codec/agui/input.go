@@ -60,14 +60,14 @@ type Answer struct {
 // Approval returns the decision of an answer, and whether it is one: a payload that is a boolean or has the boolean approved. An answer without a payload
 // approves, unless it is cancelled.
 func (a Answer) Approval() (approved bool, reason string, ok bool) {
-	payload := read(a.Payload)
-	reason, _ = payload.text("reason")
+	payload := dialect.Read(a.Payload)
+	reason, _ = payload.Text("reason")
 	switch v := string(a.Payload); {
 	case a.Cancelled:
 		return false, reason, true
-	case a.Payload == nil, v == "true", payload.flag("approved"):
+	case a.Payload == nil, v == "true", payload.Flag("approved"):
 		return true, reason, true
-	case v == "false", string(payload["approved"]) == "false":
+	case v == "false", string(payload.Peek("approved")) == "false":
 		return false, reason, true
 	}
 	return false, "", false
@@ -91,7 +91,7 @@ func ParseRunInput(raw []byte) (RunInput, error) {
 	if rawjson.Duplicate(text) != nil {
 		return RunInput{}, inputError("", "members with different names")
 	}
-	r := inputReader{object: read(text)}
+	r := inputReader{object: dialect.Read(text)}
 	if r.object == nil {
 		return RunInput{}, inputError("", "an object")
 	}
@@ -100,15 +100,15 @@ func ParseRunInput(raw []byte) (RunInput, error) {
 		State: r.value("state"), ForwardedProps: r.value("forwardedProps"),
 	}
 	r.messages(&in)
-	r.each("tools", func(at string, o object) {
-		in.Tools = append(in.Tools, Tool{Name: r.text(at, o, "name"), Description: o.or("description", ""), Parameters: r.checked(at+"/parameters", o["parameters"])})
+	r.each("tools", func(at string, o *dialect.Object) {
+		in.Tools = append(in.Tools, Tool{Name: r.text(at, o, "name"), Description: o.Or("description", ""), Parameters: r.checked(at+"/parameters", o.Value("parameters"))})
 	})
-	r.each("context", func(at string, o object) {
+	r.each("context", func(at string, o *dialect.Object) {
 		in.Context = append(in.Context, Context{Description: r.text(at, o, "description"), Value: r.text(at, o, "value")})
 	})
-	r.each("resume", func(at string, o object) {
-		a := Answer{InterruptID: r.text(at, o, "interruptId"), Payload: r.checked(at+"/payload", o["payload"])}
-		switch status, _ := o.text("status"); status {
+	r.each("resume", func(at string, o *dialect.Object) {
+		a := Answer{InterruptID: r.text(at, o, "interruptId"), Payload: r.checked(at+"/payload", o.Value("payload"))}
+		switch status, _ := o.Text("status"); status {
 		case "resolved":
 		case "cancelled":
 			a.Cancelled = true
@@ -130,7 +130,7 @@ func inputError(field, want string) error {
 
 // inputReader reads members until the first error.
 type inputReader struct {
-	object object
+	object *dialect.Object
 	err    error
 }
 
@@ -142,7 +142,7 @@ func (r *inputReader) fail(field, want string) {
 
 // required returns an identifier.
 func (r *inputReader) required(name string) string {
-	s, ok := r.object.text(name)
+	s, ok := r.object.Text(name)
 	if !ok || s == "" {
 		r.fail(name, "a string that is not empty")
 	}
@@ -157,10 +157,10 @@ func (r *inputReader) identifier(at, s string) string {
 }
 
 func (r *inputReader) optional(name string) string {
-	if r.object[name] == nil {
+	if r.object.Value(name) == nil {
 		return ""
 	}
-	s, ok := r.object.text(name)
+	s, ok := r.object.Text(name)
 	if !ok {
 		r.fail(name, "a string")
 	}
@@ -168,15 +168,15 @@ func (r *inputReader) optional(name string) string {
 }
 
 // text returns a string that an object must have.
-func (r *inputReader) text(at string, o object, name string) string {
-	s, ok := o.text(name)
+func (r *inputReader) text(at string, o *dialect.Object, name string) string {
+	s, ok := o.Text(name)
 	if !ok {
 		r.fail(at+"/"+name, "a string")
 	}
 	return s
 }
 
-func (r *inputReader) value(name string) chunk.Value { return r.checked(name, r.object[name]) }
+func (r *inputReader) value(name string) chunk.Value { return r.checked(name, r.object.Value(name)) }
 
 // checked returns a value that fits into a chunk, on one line.
 func (r *inputReader) checked(at string, v chunk.Value) chunk.Value {
@@ -191,8 +191,8 @@ func (r *inputReader) checked(at string, v chunk.Value) chunk.Value {
 }
 
 // each passes the objects of a list.
-func (r *inputReader) each(name string, do func(at string, o object)) {
-	list := r.object[name]
+func (r *inputReader) each(name string, do func(at string, o *dialect.Object)) {
+	list := r.object.Value(name)
 	if list == nil {
 		return
 	}
@@ -213,20 +213,20 @@ func (r *inputReader) each(name string, do func(at string, o object)) {
 			r.fail(at, "an object")
 			return
 		}
-		do(at, read(v))
+		do(at, dialect.Read(v))
 	}
 }
 
 // cursor reads the position after which the client reads on.
 func (r *inputReader) cursor(in *RunInput) {
 	at, o := "lastEventId", r.object
-	if o[at] == nil {
-		if o = r.object.object("forwardedProps"); o["lastEventId"] == nil {
+	if o.Value(at) == nil {
+		if o = o.Object("forwardedProps"); o.Value("lastEventId") == nil {
 			return
 		}
 		at = "forwardedProps/lastEventId"
 	}
-	id, _ := o.text("lastEventId")
+	id, _ := o.Text("lastEventId")
 	c, ok := chunk.ParseCursor(id)
 	if !ok {
 		r.fail(at, "the id of an event")
@@ -236,7 +236,7 @@ func (r *inputReader) cursor(in *RunInput) {
 
 // messages reads the end of the conversation.
 func (r *inputReader) messages(in *RunInput) {
-	list := r.object["messages"]
+	list := r.object.Peek("messages")
 	if !isArray(list) {
 		r.fail("messages", "an array")
 		return
@@ -262,8 +262,8 @@ func (r *inputReader) messages(in *RunInput) {
 		}
 	}
 	for i := asked; i < len(all) && r.err == nil; i++ {
-		at, o := "messages/"+strconv.Itoa(i), read(all[i])
-		switch role, _ := o.text("role"); {
+		at, o := "messages/"+strconv.Itoa(i), dialect.Read(all[i])
+		switch role, _ := o.Text("role"); {
 		case role == "tool":
 			in.Results = append(in.Results, r.result(at, o))
 		case role == "user" && i >= last:
@@ -283,18 +283,18 @@ func (r *inputReader) messages(in *RunInput) {
 }
 
 // result reads a message with the result of a call.
-func (r *inputReader) result(at string, o object) ToolResult {
+func (r *inputReader) result(at string, o *dialect.Object) ToolResult {
 	res := ToolResult{CallID: r.identifier(at+"/toolCallId", r.text(at, o, "toolCallId"))}
-	failure, failed := o.text("error")
+	failure, failed := o.Text("error")
 	if !failed {
-		failure, failed = o.object("metadata").text("error")
+		failure, failed = o.Object("metadata").Text("error")
 	}
 	if failed {
 		res.Error = &failure
 		return res
 	}
-	content, ok := o["content"]
-	if !ok || !isArray(content) && content[0] != '"' {
+	content := o.Peek("content")
+	if kind := rawjson.Kind(content); kind != '[' && kind != '"' {
 		r.fail(at+"/content", "a string or an array")
 		return res
 	}
@@ -319,17 +319,17 @@ func resultOf(content chunk.Value) chunk.Value {
 }
 
 // message reads a message of the user.
-func (r *inputReader) message(at string, o object) chunk.InputMessage {
+func (r *inputReader) message(at string, o *dialect.Object) chunk.InputMessage {
 	var in chunk.InputMessage
-	if id, ok := o.text("id"); ok && id != "" {
+	if id, ok := o.Text("id"); ok && id != "" {
 		id = r.identifier(at+"/id", id)
 		in.ClientMessageID = &id
 	}
-	if metadata := o["metadata"]; isObject(metadata) {
+	if metadata := o.Peek("metadata"); isObject(metadata) {
 		metadata = r.checked(at+"/metadata", metadata)
 		in.Metadata = &metadata
 	}
-	content := o["content"]
+	content := o.Peek("content")
 	if s, ok := text(content); ok {
 		in.Content = s
 		return in
@@ -340,24 +340,24 @@ func (r *inputReader) message(at string, o object) chunk.InputMessage {
 	}
 	n := 0
 	for v := range rawjson.Elements(content) {
-		r.part(at+"/content/"+strconv.Itoa(n), read(v), &in)
+		r.part(at+"/content/"+strconv.Itoa(n), dialect.Read(v), &in)
 		n++
 	}
 	return in
 }
 
 // part reads a part of a message: a text or a file. Files in the storage of a provider have no URL, and are rejected.
-func (r *inputReader) part(at string, o object, in *chunk.InputMessage) {
-	kind, _ := o.text("type")
+func (r *inputReader) part(at string, o *dialect.Object, in *chunk.InputMessage) {
+	kind, _ := o.Text("type")
 	var f chunk.InputFile
-	switch source := o.object("source"); kind {
+	switch source := o.Object("source"); kind {
 	case "text":
 		in.Content += r.text(at, o, "text")
 		return
 	case "image", "audio", "video", "document":
-		f.Filename = o.object("metadata").maybe("filename")
-		f.MediaType = source.or("mimeType", defaultMediaType(kind))
-		switch from, _ := source.text("type"); from {
+		f.Filename = o.Object("metadata").Maybe("filename")
+		f.MediaType = source.Or("mimeType", defaultMediaType(kind))
+		switch from, _ := source.Text("type"); from {
 		case "data":
 			f.URL = "data:" + f.MediaType + ";base64," + r.text(at+"/source", source, "value")
 		case "url":
@@ -366,8 +366,8 @@ func (r *inputReader) part(at string, o object, in *chunk.InputMessage) {
 			r.fail(at+"/source/type", "data or url")
 		}
 	case "binary": // before version 1.0
-		f.MediaType, f.Filename = o.or("mimeType", defaultMediaType("")), o.maybe("filename")
-		if data, ok := o.text("data"); ok {
+		f.MediaType, f.Filename = o.Or("mimeType", defaultMediaType("")), o.Maybe("filename")
+		if data, ok := o.Text("data"); ok {
 			f.URL = "data:" + f.MediaType + ";base64," + data
 		} else {
 			f.URL = r.text(at, o, "url")

@@ -1,10 +1,6 @@
 package agui
 
-import (
-	"slices"
-
-	"github.com/tailrace/tailrace/internal/dialect"
-)
+import "github.com/tailrace/tailrace/internal/dialect"
 
 // The rows of events of which something was not used.
 const (
@@ -47,22 +43,24 @@ var members = dialect.LeaveOut(map[string]string{
 
 // row returns the row of members for an event that was translated.
 func (t *Translator) row(e event) string {
-	_, failed := e.text("error")
-	_, inside := e.object.object("metadata").text("error")
+	_, failed := e.Text("error")
+	_, inside := e.Object.Object("metadata").Text("error")
 	switch {
 	case e.kind == "TOOL_CALL_RESULT" && (failed || inside):
-		if content, _ := e.text("content"); content == e.or("error", e.object.object("metadata").or("error", "")) {
+		if content, _ := e.Text("content"); content == e.Or("error", e.Object.Object("metadata").Or("error", "")) {
 			return repeatedError
 		}
 		return failedResult
-	case e.kind == "RUN_FINISHED" && e.object.object("outcome").or("type", "") == "cancelled":
+	case e.kind == "RUN_FINISHED" && e.Object.Object("outcome").Or("type", "") == "cancelled":
 		return cancelledRun
 	case e.kind == "RUN_FINISHED" && t.ending == fails:
 		return failedRun
-	case e.kind == "RUN_FINISHED" && e.object.object("outcome").or("type", "") == "interrupt":
+	case e.kind == "RUN_FINISHED" && e.Object.Object("outcome").Or("type", "") == "interrupt":
 		return asking
-	case e.kind == "STEP_FINISHED" && slices.Contains(finishReasons, e.object.object("metadata").or("finishReason", "")):
-		return knownReason
+	case e.kind == "STEP_FINISHED":
+		if _, known := dialect.FinishReason(e.Object.Object("metadata").Or("finishReason", "")); known {
+			return knownReason
+		}
 	}
 	return e.kind
 }

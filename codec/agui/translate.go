@@ -1,7 +1,6 @@
 package agui
 
 import (
-	"cmp"
 	"hash/maphash"
 	"strings"
 
@@ -20,18 +19,17 @@ const Prefix = "agui."
 // Translator translates the events of an agent that speaks AG-UI to chunks. It implements dialect.Translator: one Translator serves all responses of a run, in
 // which the agent may begin several runs of its own. It is not safe for concurrent use.
 type Translator struct {
+	b      *dialect.Builder
 	root   *source
 	agents map[string]*source // sub-agents by subagentRunId
 	list   []*source          // all of them, in the order of their starts
-	out    []chunk.Chunk      // result for the current event so far
 
 	ending  ending
-	failure failure
+	failure chunk.ErrorDetail
 	waitFor string
 	output  chunk.Value // result of the run, nil for none
 	counted bool        // a step of the run had its tokens
 
-	rests dialect.Rests
 	texts map[uint64]bool // hashes of the texts of messages, for MESSAGES_SNAPSHOT
 	hash  maphash.Hash
 }
@@ -40,9 +38,9 @@ var _ dialect.Translator = (*Translator)(nil)
 
 // source is the state of the agent of the run, or of a sub-agent.
 type source struct {
-	session string
-	kind    string
-	step    int64
+	dialect.Agent
+
+	id string // subagentRunId
 
 	stepName string // of the open step
 	stepOpen bool
@@ -57,14 +55,6 @@ type source struct {
 	seen     map[string]bool     // ids of messages
 	calls    map[string]*calling // by id
 	order    []string            // ids of those without an outcome, as they came
-
-	// Of a sub-agent: its subagentRunId, its parent, and the call that started it.
-	id     string
-	parent *source
-	callID string
-	text   []string // its output, which is its result
-	ended  bool
-	paused bool
 }
 
 // hashed is the text of a message so far.
@@ -101,14 +91,12 @@ type Config struct {
 
 // NewTranslator returns a Translator.
 func NewTranslator(c Config) *Translator {
-	c.AgentType = cmp.Or(c.AgentType, "agent")
-	t := &Translator{root: newSource(c.Session, c.AgentType), agents: make(map[string]*source), texts: make(map[uint64]bool)}
-	t.root.step = c.Step
-	return t
+	b, root := dialect.NewBuilder(Prefix, dialect.Run{Session: c.Session, AgentType: c.AgentType, Step: c.Step})
+	return &Translator{b: b, root: newSource("", root), agents: make(map[string]*source), texts: make(map[uint64]bool)}
 }
 
-func newSource(session, kind string) *source {
-	return &source{session: session, kind: kind, messages: make(map[string]*hashed), seen: make(map[string]bool), calls: make(map[string]*calling)}
+func newSource(id string, a dialect.Agent) *source {
+	return &source{Agent: a, id: id, messages: make(map[string]*hashed), seen: make(map[string]bool), calls: make(map[string]*calling)}
 }
 
 // Translate implements dialect.Translator for one event.
@@ -117,36 +105,26 @@ func (t *Translator) Translate(raw []byte) ([]chunk.Chunk, error) {
 	if err != nil {
 		return nil, err
 	}
-	e := event{object: read(whole), whole: whole}
-	if e.kind, _ = e.text("type"); e.kind == "" {
+	e := event{Object: dialect.Read(whole), by: t.root}
+	if e.kind = e.Or("type", ""); e.kind == "" {
 		return nil, &chunk.FieldError{Field: "type", Want: "the type of an AG-UI event"}
 	}
-	e.by = t.root
 	known := true
-	if tag, tagged := e.text("subagentRunId"); tagged && !strings.HasPrefix(e.kind, "SUBAGENT_") {
+	if tag, tagged := e.Text("subagentRunId"); tagged && !strings.HasPrefix(e.kind, "SUBAGENT_") {
 		if e.by, known = t.agents[tag]; !known {
 			e.by = t.root
 		}
 	}
 	t.closeChunk(e)
-	mark := len(t.out)
+	mark := len(t.b.Out)
 	understood := known && t.translate(e) // the output of a sub-agent that is not known is not that of the agent
-	valid := t.out[:mark]
-	for _, c := range t.out[mark:] {
-		if c.ValidateUnstored() != nil {
-			understood = false
-			continue
-		}
-		valid = append(valid, c)
+	if t.b.Valid(mark) && understood {
+		row := t.row(e)
+		e.by.KeepRest(mark, t.b.Rests.Of(e.Reset(), row, members))
+	} else {
+		e.by.Keep(e.kind, without(whole, "rawEvent")) // what the provider of the model sent may have prompts
 	}
-	t.out = valid
-	if !understood {
-		t.passThrough(e)
-	} else if rest := t.rests.Of(dialect.Read(whole), t.row(e), members); rest != nil {
-		c := chunk.Chunk{AgentID: e.by.session, AgentType: e.by.kind, Step: e.by.step, Body: chunk.Custom{EventName: Prefix + dialect.RestEvent, Data: rest}}
-		t.out = dialect.Keep(t.out, mark, c)
-	}
-	return t.take(), nil
+	return t.b.Take(), nil
 }
 
 // End implements dialect.Translator.
@@ -155,19 +133,13 @@ func (t *Translator) End() []chunk.Chunk {
 		t.endChunk(a)
 	}
 	switch {
-	case t.root.ended || t.root.paused:
+	case t.root.Ended || t.root.Paused:
 	case t.ending == waits:
 		t.pause()
 	default:
 		t.conclude()
 	}
-	return t.take()
-}
-
-func (t *Translator) take() []chunk.Chunk {
-	out := t.out
-	t.out = nil
-	return out
+	return t.b.Take()
 }
 
 // all returns the agent of the run and its sub-agents.
@@ -175,24 +147,10 @@ func (t *Translator) all() []*source { return append([]*source{t.root}, t.list..
 
 // event is an event of the agent.
 type event struct {
-	object
+	*dialect.Object
 
-	kind  string
-	whole chunk.Value
-	by    *source
-}
-
-func (t *Translator) emit(a *source, b chunk.Body) {
-	t.out = append(t.out, chunk.Chunk{AgentID: a.session, AgentType: a.kind, Step: a.step, Body: b})
-}
-
-// passThrough keeps an event, without what the provider of the model sent: it may have prompts.
-func (t *Translator) passThrough(e event) {
-	name := Prefix + e.kind
-	if strings.ContainsFunc(name, func(r rune) bool { return r < ' ' || r == 0x7F }) {
-		name = Prefix + "unknown"
-	}
-	t.emit(e.by, chunk.Custom{EventName: name, Data: without(e.whole, "rawEvent")})
+	kind string
+	by   *source
 }
 
 // without returns an object without a member.
@@ -230,8 +188,8 @@ func (t *Translator) translate(e event) bool {
 	case "MESSAGES_SNAPSHOT":
 		return t.messagesSnapshot(e)
 	case "CUSTOM":
-		name, ok := e.text("name")
-		t.emit(e.by, chunk.Custom{EventName: name, Data: rawjson.Get(e.whole, "value")})
+		name, ok := e.Text("name")
+		e.by.Emit(chunk.Custom{EventName: name, Data: e.Peek("value")})
 		return ok
 	case "ACTIVITY_SNAPSHOT":
 		return t.activity(e)
@@ -250,54 +208,54 @@ func (t *Translator) translate(e event) bool {
 
 // stateSnapshot replaces the state. Ours is an object or an array.
 func (t *Translator) stateSnapshot(e event) bool {
-	state := e.object["snapshot"]
+	state := e.Peek("snapshot")
 	if !isObject(state) && !isArray(state) || e.by != t.root {
 		return false
 	}
-	t.emit(t.root, chunk.StatePatch{Patches: []chunk.PatchOp{{Op: "replace", Value: &state}}})
+	t.root.Emit(chunk.StatePatch{Patches: []chunk.PatchOp{{Op: "replace", Value: &state}}})
 	return true
 }
 
 func (t *Translator) stateDelta(e event) bool {
-	delta := e.object["delta"]
+	delta := e.Peek("delta")
 	if !isArray(delta) || e.by != t.root {
 		return false
 	}
 	var ops []chunk.PatchOp
 	for v := range rawjson.Elements(delta) {
-		o := read(v)
-		op := chunk.PatchOp{Op: o.or("op", ""), Path: o.or("path", ""), From: o.maybe("from")}
-		if _, hasPath := o.text("path"); !hasPath {
+		o := dialect.Read(v)
+		op := chunk.PatchOp{Op: o.Or("op", ""), Path: o.Or("path", ""), From: o.Maybe("from")}
+		if _, hasPath := o.Text("path"); !hasPath {
 			return false
 		}
-		if value := rawjson.Get(v, "value"); value != nil {
-			op.Value = new(chunk.Value(value))
+		if value := o.Peek("value"); value != nil {
+			op.Value = &value
 		}
 		if ops = append(ops, op); len(ops) > chunk.MaxPatchOps {
 			return false
 		}
 	}
-	t.emit(t.root, chunk.StatePatch{Patches: ops})
+	t.root.Emit(chunk.StatePatch{Patches: ops})
 	return true
 }
 
 // activity translates the activities of a Writer: files and sources.
 func (t *Translator) activity(e event) bool {
-	kind, _ := e.text("activityType")
-	o := e.object.object("content")
-	url, isURL := o.text("url")
-	mediaType, hasType := o.text("mediaType")
-	id, hasID := o.text("sourceId")
+	kind, _ := e.Text("activityType")
+	o := e.Object.Object("content")
+	url, isURL := o.Text("url")
+	mediaType, hasType := o.Text("mediaType")
+	id, hasID := o.Text("sourceId")
 	switch {
 	case kind == ActivityFile && isURL && hasType:
 		t.produce(e.by, "")
-		t.emit(e.by, chunk.File{URL: url, MediaType: mediaType, Filename: o.maybe("filename")})
+		e.by.Emit(chunk.File{URL: url, MediaType: mediaType, Filename: o.Maybe("filename")})
 	case kind == ActivitySource && hasID && isURL:
 		t.produce(e.by, "")
-		t.emit(e.by, chunk.SourceURL{SourceID: id, URL: url, Title: o.maybe("title")})
+		e.by.Emit(chunk.SourceURL{SourceID: id, URL: url, Title: o.Maybe("title")})
 	case kind == ActivitySource && hasID && hasType:
 		t.produce(e.by, "")
-		t.emit(e.by, chunk.SourceDocument{SourceID: id, MediaType: mediaType, Title: o.or("title", ""), Filename: o.maybe("filename")})
+		e.by.Emit(chunk.SourceDocument{SourceID: id, MediaType: mediaType, Title: o.Or("title", ""), Filename: o.Maybe("filename")})
 	default:
 		return false
 	}

@@ -10,31 +10,19 @@ import (
 	"github.com/tailrace/tailrace/internal/turn"
 )
 
-type failure struct {
-	text string
-	code *string
-}
-
-func (f *failure) detail() *chunk.ErrorDetail {
-	return &chunk.ErrorDetail{Message: f.text, Code: f.code}
-}
-
 func (t *Translator) runStarted() {
 	t.discard()
-	t.ending, t.failure, t.output = broken, failure{}, nil
-	if t.root.paused {
-		t.root.paused = false
-		t.emit(t.root, chunk.StreamActive{})
-	}
+	t.ending, t.failure, t.output = broken, chunk.ErrorDetail{}, nil
+	t.root.Resume()
 }
 
 // discard keeps an end that does not count, because another one has come.
 func (t *Translator) discard() {
 	if t.ending == fails {
-		t.emit(t.root, chunk.Error{Error: t.failure.text, Code: t.failure.code, Recoverable: true})
+		t.root.Emit(chunk.Error{Error: t.failure.Message, Code: t.failure.Code, Recoverable: true})
 	}
 	if t.output != nil {
-		t.emit(t.root, chunk.Custom{EventName: Prefix + dialect.RestEvent, Data: append(append(chunk.Value(`{"type":"RUN_FINISHED","result":`), t.output...), '}')})
+		t.root.Keep(dialect.RestEvent, append(append(chunk.Value(`{"type":"RUN_FINISHED","result":`), t.output...), '}'))
 	}
 }
 
@@ -50,18 +38,17 @@ func (t *Translator) runFinished(e event) {
 		t.usage(e)
 		return
 	}
-	t.ending, t.output = ended, e.object["result"]
-	outcome := e.object.object("outcome")
-	switch kind, _ := outcome.text("type"); kind {
+	t.ending, t.output = ended, e.Value("result")
+	outcome := e.Object.Object("outcome")
+	switch kind, _ := outcome.Text("type"); kind {
 	case "interrupt":
-		for v := range rawjson.Elements(outcome["interrupts"]) {
+		for v := range rawjson.Elements(outcome.Peek("interrupts")) {
 			t.interrupt(v)
 		}
 		t.ending = waits
 		t.waitFor = cmp.Or(t.waitFor, "interrupt")
 	case "cancelled":
-		code := turn.CodeAborted
-		t.ending, t.failure = fails, failure{text: e.object.object("metadata").or("reason", "cancelled"), code: &code}
+		t.ending, t.failure = fails, chunk.ErrorDetail{Message: e.Object.Object("metadata").Or("reason", "cancelled"), Code: new(turn.CodeAborted)}
 	default:
 		if len(t.root.order) > 0 { // the client runs them
 			t.ending, t.waitFor = waits, "client_tool"
@@ -76,80 +63,62 @@ func (t *Translator) usage(e event) {
 		t.counted = false
 		return
 	}
-	for v := range rawjson.Elements(e.object["usage"]) { // one for each model
-		o := read(v)
-		end := chunk.StepEnd{Usage: &chunk.Usage{
-			InputTokens: o.number("inputTokens"), OutputTokens: o.number("outputTokens"), ReasoningTokens: o.maybeNumber("reasoningTokens"),
-			CachedTokens: o.maybeNumber("cachedInputTokens"), CacheWriteTokens: o.maybeNumber("cacheWriteInputTokens"),
-		}}
-		chunk.Model{Name: o.or("model", ""), Provider: o.or("provider", "")}.AddTo(&end)
-		t.emit(t.root, end)
+	for v := range rawjson.Elements(e.Peek("usage")) { // one for each model
+		o := dialect.Read(v)
+		end := chunk.StepEnd{Usage: usageOf(o, "cachedInputTokens", "cacheWriteInputTokens")}
+		end.Usage.ReasoningTokens = o.Number("reasoningTokens")
+		chunk.Model{Name: o.Or("model", ""), Provider: o.Or("provider", "")}.AddTo(&end)
+		t.root.Emit(end)
 	}
 }
 
-func (o object) maybeNumber(name string) *chunk.Number {
-	var n chunk.Number
-	if v := o[name]; len(v) == 0 || n.UnmarshalJSON(v) != nil {
-		return nil
+// usageOf returns tokens, those of the cache by their names.
+func usageOf(o *dialect.Object, read, written string) *chunk.Usage {
+	zero := new(chunk.Number("0"))
+	return &chunk.Usage{
+		InputTokens: *cmp.Or(o.Number("inputTokens"), zero), OutputTokens: *cmp.Or(o.Number("outputTokens"), zero),
+		CachedTokens: o.Number(read), CacheWriteTokens: o.Number(written),
 	}
-	return &n
-}
-
-func (o object) number(name string) chunk.Number {
-	if n := o.maybeNumber(name); n != nil {
-		return *n
-	}
-	return "0"
 }
 
 // interrupt writes what a user must answer: the approval of a call, or a call that asks.
 func (t *Translator) interrupt(v chunk.Value) {
-	o := read(v)
-	id, ok := o.text("id")
+	o := dialect.Read(v)
+	id, ok := o.Text("id")
 	if !ok {
-		t.emitValid(t.root, chunk.Custom{EventName: Prefix + "interrupt", Data: v})
+		t.root.EmitValid(chunk.Custom{EventName: Prefix + "interrupt", Data: v})
 		return
 	}
 	a := t.root
-	if s := t.agents[o.or("subagentRunId", "")]; s != nil && !s.ended {
+	if s := t.agents[o.Or("subagentRunId", "")]; s != nil && !s.Ended {
 		a = s
 	}
-	callID, isCall := o.text("toolCallId")
-	t.waitFor = o.or("reason", t.waitFor)
+	callID, isCall := o.Text("toolCallId")
+	t.waitFor = o.Or("reason", t.waitFor)
 	c := a.calls[callID]
 	if isCall && (c == nil || !c.ended) {
-		name, input := o.object("metadata").or("toolCallName", ""), null
+		name, input := o.Object("metadata").Or("toolCallName", ""), null
 		if c != nil {
 			name, input = c.name, c.input
 		}
-		if t.emitValid(a, chunk.ToolApprovalRequest{ToolCallID: callID, ToolName: name, ApprovalID: id, Input: input}) {
+		if a.EmitValid(chunk.ToolApprovalRequest{ToolCallID: callID, ToolName: name, ApprovalID: id, Input: input}) {
 			return
 		}
-	} else if t.emitValid(a, chunk.ToolStart{ToolCallID: id, ToolName: InterruptTool, Arguments: v}) {
+	} else if a.EmitValid(chunk.ToolStart{ToolCallID: id, ToolName: InterruptTool, Arguments: v}) {
 		return
 	}
-	t.emitValid(a, chunk.Custom{EventName: Prefix + "interrupt", Data: v})
-}
-
-// emitValid emits a chunk of an event that has several, and reports whether it is valid.
-func (t *Translator) emitValid(a *source, b chunk.Body) bool {
-	c := chunk.Chunk{AgentID: a.session, AgentType: a.kind, Step: a.step, Body: b}
-	if c.ValidateUnstored() != nil {
-		return false
-	}
-	t.out = append(t.out, c)
-	return true
+	a.EmitValid(chunk.Custom{EventName: Prefix + "interrupt", Data: v})
 }
 
 func (t *Translator) runError(e event) bool {
-	message, ok := e.text("message")
+	message, ok := e.Text("message")
 	if !ok {
 		return false
 	}
 	if t.ending == fails {
 		t.discard()
 	}
-	t.ending, t.failure = fails, failure{text: message, code: e.maybe("code")}
+	t.ending, t.failure = fails, chunk.ErrorDetail{Message: message, Code: e.Maybe("code")}
 	for _, a := range t.all() {
 		t.endStep(a, nil)
 	}
@@ -158,21 +127,20 @@ func (t *Translator) runError(e event) bool {
 }
 
 func (t *Translator) stepStarted(e event) bool {
-	name, ok := e.text("stepName")
+	name, ok := e.Text("stepName")
 	if !ok {
 		return false
 	}
 	t.endStep(e.by, nil)
-	e.by.step++
 	e.by.stepName, e.by.stepOpen, e.by.implicit = name, true, false
-	t.emit(e.by, chunk.StepStart{StepID: &name})
+	e.by.NextStep(&name)
 	return true
 }
 
 func (t *Translator) stepFinished(e event) bool {
-	name, ok := e.text("stepName")
+	name, ok := e.Text("stepName")
 	if ok && e.by.stepOpen && e.by.stepName == name {
-		t.endStep(e.by, e.object.object("metadata"))
+		t.endStep(e.by, e.Object.Object("metadata"))
 		return true
 	}
 	return false
@@ -187,16 +155,13 @@ func (t *Translator) produce(a *source, message string) {
 		a.message = message
 	}
 	if !a.stepOpen {
-		a.step++
 		a.stepOpen, a.implicit, a.stepName = true, true, ""
-		t.emit(a, chunk.StepStart{})
+		a.NextStep(nil)
 	}
 }
 
-var finishReasons = []string{"stop", "length", "tool-calls", "content-filter", "error"}
-
 // endStep ends the open step, with what the agent said about it.
-func (t *Translator) endStep(a *source, metadata object) {
+func (t *Translator) endStep(a *source, metadata *dialect.Object) {
 	t.endThought(a)
 	if !a.stepOpen {
 		return
@@ -206,55 +171,40 @@ func (t *Translator) endStep(a *source, metadata object) {
 	if !a.implicit {
 		end.StepID = new(a.stepName)
 	}
-	if u := metadata.object("usage"); u != nil {
+	if u := metadata.Object("usage"); u != nil {
 		t.counted = true
-		end.Usage = &chunk.Usage{InputTokens: u.number("inputTokens"), OutputTokens: u.number("outputTokens"),
-			CachedTokens: u.maybeNumber("cachedTokens"), CacheWriteTokens: u.maybeNumber("cacheWriteTokens")}
+		end.Usage = usageOf(u, "cachedTokens", "cacheWriteTokens")
 	}
-	if reason, ok := metadata.text("finishReason"); ok {
-		if !slices.Contains(finishReasons, reason) {
-			reason = "other"
-		}
+	if reason, ok := metadata.Text("finishReason"); ok {
+		reason, _ = dialect.FinishReason(reason)
 		end.FinishReason = &reason
 	}
-	t.emit(a, end)
+	a.Emit(end)
 }
 
 // pause suspends the run and its sub-agents.
 func (t *Translator) pause() {
 	t.discard()
 	for _, a := range slices.Backward(t.list) {
-		if !a.paused {
-			a.paused = true
-			t.emit(a, chunk.StreamPaused{Reason: &t.waitFor})
+		if !a.Paused {
+			a.Pause(t.waitFor)
 		}
 	}
-	t.root.paused = true
-	t.emit(t.root, chunk.StreamPaused{Reason: &t.waitFor})
+	t.root.Pause(t.waitFor)
 }
 
 // conclude ends the run and its sub-agents.
 func (t *Translator) conclude() {
 	if t.ending == broken {
-		t.ending, t.failure = fails, failure{text: "the stream of the agent broke off"}
+		t.ending, t.failure = fails, chunk.ErrorDetail{Message: "the stream of the agent broke off"}
+	}
+	var f *chunk.ErrorDetail
+	if t.ending == fails {
+		f = &t.failure
 	}
 	for len(t.list) > 0 {
-		a := t.list[len(t.list)-1]
-		if t.ending == fails {
-			t.concludeAgent(a, &t.failure, nil)
-		} else {
-			t.concludeAgent(a, nil, nil)
-		}
+		t.concludeAgent(t.list[len(t.list)-1], f, nil)
 	}
 	t.endStep(t.root, nil)
-	t.root.ended = true
-	if t.ending == fails {
-		t.emit(t.root, chunk.StreamFailed{Error: t.failure.text, ErrorDetail: t.failure.detail()})
-		return
-	}
-	end := chunk.StreamEnd{StreamID: t.root.session}
-	if t.output != nil {
-		end.FinalOutput = &t.output
-	}
-	t.emit(t.root, end)
+	t.root.End(f, t.output, nil)
 }

@@ -382,7 +382,7 @@ func TestTranslatesAllThatIsWritten(t *testing.T) {
 		ordinals := map[string]chunk.Ordinal{}
 		add := func(c chunk.Chunk) {
 			if b, ok := chunk.As[chunk.Custom](c); ok && strings.HasPrefix(b.EventName, Prefix) && b.EventName != Prefix+dialect.RestEvent {
-				if kind, _ := read(b.Data).text("activityType"); kind != ActivityStructured {
+				if kind, _ := dialect.Read(b.Data).Text("activityType"); kind != ActivityStructured {
 					t.Fatalf("not understood: %s\nof\n%s", b.Data, log)
 				}
 			}

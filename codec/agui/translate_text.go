@@ -2,9 +2,9 @@ package agui
 
 import (
 	"hash/maphash"
-	"strings"
 
 	"github.com/tailrace/tailrace/chunk"
+	"github.com/tailrace/tailrace/internal/dialect"
 	"github.com/tailrace/tailrace/internal/rawjson"
 )
 
@@ -23,11 +23,11 @@ func (t *Translator) text(e event) bool {
 		kind = now
 	}
 	a := e.by
-	id := e.or("messageId", "")
-	delta, hasDelta := e.text("delta")
+	id := e.Or("messageId", "")
+	delta, hasDelta := e.Text("delta")
 	switch kind {
 	case "TEXT_MESSAGE_START":
-		return t.begin(a, id, e.or("role", "assistant"))
+		return t.begin(a, id, e.Or("role", "assistant"))
 	case "TEXT_MESSAGE_CONTENT":
 		return hasDelta && t.content(a, id, delta)
 	case "TEXT_MESSAGE_END":
@@ -37,7 +37,7 @@ func (t *Translator) text(e event) bool {
 			id = a.chunkID
 		}
 		if a.chunkKind != "text" {
-			if id == "" || !t.begin(a, id, e.or("role", "assistant")) {
+			if id == "" || !t.begin(a, id, e.Or("role", "assistant")) {
 				return false
 			}
 			a.chunkKind, a.chunkID = "text", id
@@ -85,10 +85,7 @@ func (t *Translator) content(a *source, id, delta string) bool {
 	}
 	t.endThought(a)
 	t.produce(a, id)
-	if a.parent != nil {
-		a.remember(delta)
-	}
-	t.emit(a, chunk.TextDelta{Delta: delta})
+	a.Text(delta)
 	return true
 }
 
@@ -100,29 +97,20 @@ func (t *Translator) finish(a *source, id string) {
 	delete(a.messages, id)
 }
 
-// remember stores the output of a sub-agent. Two halves of a split character are joined.
-func (a *source) remember(piece string) {
-	if n := len(a.text); n > 0 && strings.HasPrefix(piece, "\xed") {
-		a.text[n-1] = chunk.Concat(a.text[n-1], piece)
-		return
-	}
-	a.text = append(a.text, piece)
-}
-
 func (t *Translator) think(a *source, delta string) bool {
 	if delta == "" {
 		return true
 	}
 	t.produce(a, "")
 	a.thinks = true
-	t.emit(a, chunk.Thinking{Content: delta})
+	a.Emit(chunk.Thinking{Content: delta})
 	return true
 }
 
 func (t *Translator) endThought(a *source) {
 	if a.thinks {
 		a.thinks = false
-		t.emit(a, chunk.Thinking{IsComplete: true})
+		a.Emit(chunk.Thinking{IsComplete: true})
 	}
 }
 
@@ -139,9 +127,9 @@ func (t *Translator) closeChunk(e event) {
 	}
 	a := e.by
 	continues := map[string]string{"TEXT_MESSAGE_CHUNK": "text", "TOOL_CALL_CHUNK": "tool", "REASONING_MESSAGE_CHUNK": "reasoning"}[e.kind]
-	id := e.or("messageId", "")
+	id := e.Or("messageId", "")
 	if continues == "tool" {
-		id = e.or("toolCallId", "")
+		id = e.Or("toolCallId", "")
 	}
 	if continues == a.chunkKind && (id == "" || id == a.chunkID) {
 		return
@@ -164,30 +152,30 @@ func (t *Translator) endChunk(a *source) {
 // messagesSnapshot writes what a list of all messages has that the events before it did not: messages of the agent after the last one of the user, and their
 // calls and results. Agents repeat the conversation at the end of a run.
 func (t *Translator) messagesSnapshot(e event) bool {
-	list := e.object["messages"]
+	list := e.Peek("messages")
 	if !isArray(list) {
 		return false
 	}
-	var turn []object
+	var turn []*dialect.Object
 	for v := range rawjson.Elements(list) {
-		m := read(v)
-		if role, _ := m.text("role"); role == "user" {
+		m := dialect.Read(v)
+		if role, _ := m.Text("role"); role == "user" {
 			turn = turn[:0]
 			continue
 		}
 		turn = append(turn, m)
 	}
 	for _, m := range turn {
-		id, _ := m.text("id")
+		id, _ := m.Text("id")
 		a := t.root
-		if s := t.agents[m.or("subagentRunId", "")]; s != nil {
+		if s := t.agents[m.Or("subagentRunId", "")]; s != nil {
 			a = s
 		}
-		switch role, _ := m.text("role"); role {
+		switch role, _ := m.Text("role"); role {
 		case "assistant":
 			t.snapshotMessage(a, id, m)
 		case "tool":
-			call, _ := m.text("toolCallId")
+			call, _ := m.Text("toolCallId")
 			if c := a.calls[call]; c != nil && !c.ended {
 				t.endCall(a, call, m)
 			}
@@ -196,24 +184,24 @@ func (t *Translator) messagesSnapshot(e event) bool {
 	return true
 }
 
-func (t *Translator) snapshotMessage(a *source, id string, m object) {
-	content, _ := m.text("content")
+func (t *Translator) snapshotMessage(a *source, id string, m *dialect.Object) {
+	content, _ := m.Text("content")
 	if !a.seen[id] && content != "" && !t.texts[maphash.String(t.hash.Seed(), content)] {
 		a.seen[id] = true
 		t.texts[maphash.String(t.hash.Seed(), content)] = true
 		t.content(a, id, content)
 	}
-	for v := range rawjson.Elements(m["toolCalls"]) {
-		o := read(v)
-		f := o.object("function")
-		call, ok := o.text("id")
-		name, named := f.text("name")
+	for v := range rawjson.Elements(m.Peek("toolCalls")) {
+		o := dialect.Read(v)
+		f := o.Object("function")
+		call, ok := o.Text("id")
+		name, named := f.Text("name")
 		if !ok || !named || a.calls[call] != nil {
 			continue
 		}
 		t.produce(a, "")
 		c := t.call(a, call, name)
-		c.args = []byte(f.or("arguments", ""))
+		c.args = []byte(f.Or("arguments", ""))
 		t.start(a, call)
 	}
 }

@@ -6,16 +6,17 @@ import (
 
 	"github.com/tailrace/tailrace/chunk"
 	"github.com/tailrace/tailrace/internal/dialect"
+	"github.com/tailrace/tailrace/internal/rawjson"
 )
 
 // tool translates an event of a call.
 func (t *Translator) tool(e event) bool {
 	a := e.by
-	id, ok := e.text("toolCallId")
-	delta, hasDelta := e.text("delta")
+	id, ok := e.Text("toolCallId")
+	delta, hasDelta := e.Text("delta")
 	switch e.kind {
 	case "TOOL_CALL_START":
-		name, named := e.text("toolCallName")
+		name, named := e.Text("toolCallName")
 		if !ok || !named {
 			return false
 		}
@@ -26,10 +27,10 @@ func (t *Translator) tool(e event) bool {
 		if !ok || a.calls[id] == nil {
 			return false
 		}
-		t.endArguments(a, id, e.object.object("metadata")["arguments"])
+		t.endArguments(a, id, e.Object.Object("metadata").Value("arguments"))
 	case "TOOL_CALL_CHUNK":
 		if a.chunkKind != "tool" {
-			name, named := e.text("toolCallName")
+			name, named := e.Text("toolCallName")
 			if !ok || !named {
 				return false
 			}
@@ -38,17 +39,15 @@ func (t *Translator) tool(e event) bool {
 		}
 		return delta == "" || t.arguments(a, a.chunkID, delta)
 	case "TOOL_CALL_RESULT":
-		if !ok || !isArray(e.object["content"]) && !isText(e.object["content"]) {
+		if kind := rawjson.Kind(e.Peek("content")); !ok || kind != '[' && kind != '"' {
 			return false
 		}
-		t.endCall(a, id, e.object)
+		t.endCall(a, id, e.Object)
 	default:
 		return false
 	}
 	return true
 }
-
-func isText(v chunk.Value) bool { return len(v) > 0 && v[0] == '"' }
 
 // call returns the call with an id, a new one if there is none without an outcome.
 func (t *Translator) call(a *source, id, name string) *calling {
@@ -72,7 +71,7 @@ func (t *Translator) beginCall(a *source, id, name string) {
 		c.name = name
 	}
 	t.produce(a, "")
-	t.emit(a, chunk.ToolArgStreamStart{ToolCallID: id, ToolName: c.name})
+	a.Emit(chunk.ToolArgStreamStart{ToolCallID: id, ToolName: c.name})
 }
 
 func (t *Translator) arguments(a *source, id, delta string) bool {
@@ -91,7 +90,7 @@ func (t *Translator) arguments(a *source, id, delta string) bool {
 	if !c.tooLong {
 		c.args = append(c.args, delta...)
 	}
-	t.emit(a, chunk.ToolArgStreamDelta{ToolCallID: id, Delta: delta})
+	a.Emit(chunk.ToolArgStreamDelta{ToolCallID: id, Delta: delta})
 	return true
 }
 
@@ -102,7 +101,7 @@ func (t *Translator) endArguments(a *source, id string, other chunk.Value) {
 		return
 	}
 	if !c.started {
-		t.emit(a, chunk.ToolArgStreamEnd{ToolCallID: id})
+		a.Emit(chunk.ToolArgStreamEnd{ToolCallID: id})
 	}
 	if other != nil {
 		c.args, c.started = other, false
@@ -119,28 +118,20 @@ func (t *Translator) start(a *source, id string) {
 	c.started = true
 	c.input = inputOf(c.args)
 	c.args = nil
-	t.emit(a, chunk.ToolStart{ToolCallID: id, ToolName: c.name, Arguments: c.input})
+	a.Emit(chunk.ToolStart{ToolCallID: id, ToolName: c.name, Arguments: c.input})
 }
 
 // inputOf returns the arguments of a call as an object.
 func inputOf(text []byte) chunk.Value {
-	if len(text) == 0 {
-		return chunk.Value(`{}`)
-	}
 	v, err := dialect.CheckValue(text)
-	switch {
-	case err != nil:
-		v = quote(string(text))
-	case isObject(v):
-		return v
-	case v.IsNull():
-		return chunk.Value(`{}`)
+	if err != nil && len(text) > 0 {
+		v = dialect.Quote(string(text))
 	}
-	return append(append(chunk.Value(`{"value":`), v...), '}')
+	return dialect.Arguments(v)
 }
 
 // endCall writes the outcome of a call.
-func (t *Translator) endCall(a *source, id string, e object) {
+func (t *Translator) endCall(a *source, id string, e *dialect.Object) {
 	t.endThought(a)
 	t.start(a, id)
 	c := a.calls[id]
@@ -149,18 +140,18 @@ func (t *Translator) endCall(a *source, id string, e object) {
 	}
 	serverSide := true
 	end := chunk.ToolEnd{ToolCallID: id, ToolName: c.name, ProviderExecuted: &serverSide}
-	failure, failed := e.text("error")
+	failure, failed := e.Text("error")
 	if !failed {
-		failure, failed = e.object("metadata").text("error")
+		failure, failed = e.Object("metadata").Text("error")
 	}
 	if failed {
-		end.Error, end.ErrorCode = &failure, e.object("metadata").maybe("errorCode")
+		end.Error, end.ErrorCode = &failure, e.Object("metadata").Maybe("errorCode")
 	} else {
-		end.Result = resultOf(e["content"])
+		end.Result = resultOf(e.Value("content"))
 	}
 	if !c.ended {
 		a.order = slices.DeleteFunc(a.order, func(o string) bool { return o == id })
 	}
 	c.ended, c.input = true, nil
-	t.emit(a, end)
+	a.Emit(end)
 }

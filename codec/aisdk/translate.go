@@ -20,19 +20,17 @@ const (
 // Translator translates the parts of a UI message stream, which the servers of the AI SDK write (toUIMessageStreamResponse of version 6 and 7), to the chunks
 // of the log. It is a dialect.Translator, see there; package doc has the table. The caller reads the server-sent events and stops at [DONE].
 type Translator struct {
-	cfg   TranslatorConfig
-	step  int64
+	b     *dialect.Builder
+	agent dialect.Agent
+	runID string
 	calls map[string]*incomingCall // by id, of all responses
-	out   []chunk.Chunk            // result for the current part so far
 
 	stepEnds bool        // finish-step was read; step_end is written with the next part, which may have the reason
 	metadata chunk.Value // of the message, from before the first step
 	used     used
 	texts    textBlocks
-	rests    dialect.Rests
 	text     string // of the error that the response had
 	ending   responseEnd
-	paused   bool // stream_paused was the last chunk
 }
 
 var _ dialect.Translator = (*Translator)(nil)
@@ -56,10 +54,8 @@ type TranslatorConfig struct {
 
 // NewTranslator returns a Translator.
 func NewTranslator(c TranslatorConfig) *Translator {
-	if c.AgentType == "" {
-		c.AgentType = "agent"
-	}
-	return &Translator{cfg: c, step: c.Step, calls: make(map[string]*incomingCall)}
+	b, agent := dialect.NewBuilder(customPrefix, dialect.Run(c))
+	return &Translator{b: b, agent: agent, runID: c.RunID, calls: make(map[string]*incomingCall)}
 }
 
 // Translate implements dialect.Translator. raw is the data of one event.
@@ -68,7 +64,7 @@ func (t *Translator) Translate(raw []byte) ([]chunk.Chunk, error) {
 	if err != nil {
 		return nil, err
 	}
-	p := part{Object: dialect.Read(whole), whole: whole}
+	p := part{Object: dialect.Read(whole)}
 	if p.kind = p.text("type"); p.kind == "" {
 		return nil, &chunk.FieldError{Field: "type", Want: "the type of a part of a UI message stream"}
 	}
@@ -76,23 +72,23 @@ func (t *Translator) Translate(raw []byte) ([]chunk.Chunk, error) {
 	if p.kind != "finish" && p.kind != "message-metadata" { // whose metadata belongs to the step
 		t.endStep(nil)
 	}
-	first, id := len(t.out), p.text("toolCallId")
+	first, id := len(t.b.Out), p.text("toolCallId")
 	before := t.calls[id]
 	if before != nil {
 		before = new(*before)
 	}
-	known := t.part(p)
-	for _, c := range t.out[first:] {
-		known = known && c.ValidateUnstored() == nil
+	if known := t.part(p); t.b.Valid(first) && known {
+		t.agent.KeepRest(first, t.b.Rests.Of(p.Object, p.kind, leftOut))
+		return t.b.Take(), nil
 	}
-	if !known {
-		t.out = t.out[:first]
-		t.restore(id, before)
-		t.carry(p)
-	} else if rest := t.rests.Of(p.Object, p.kind, leftOut); rest != nil {
-		t.out = dialect.Keep(t.out, first, t.chunk(chunk.Custom{EventName: customPrefix + dialect.RestEvent, Data: rest}))
+	t.b.Out = t.b.Out[:first]
+	t.restore(id, before)
+	kind := p.kind // it has no counterpart, or is malformed
+	if len(customPrefix+kind) > maxEventName {
+		kind = "unknown"
 	}
-	return t.take(), nil
+	t.agent.Keep(kind, p.All())
+	return t.b.Take(), nil
 }
 
 // End implements dialect.Translator. The body has ended: with a finish, or because the connection was lost.
@@ -101,30 +97,29 @@ func (t *Translator) End() []chunk.Chunk {
 	t.flushTexts()
 	t.endStep(nil)
 	switch {
-	case t.paused:
+	case t.agent.Paused:
 	case t.ending == errored:
-		t.fail(t.text, CodeAgentFailed)
+		t.agent.End(&chunk.ErrorDetail{Message: t.text, Code: new(CodeAgentFailed)}, nil, nil)
 	case t.ending == lost:
-		t.fail("the answer of the agent is incomplete", CodeConnectionLost)
+		t.agent.End(&chunk.ErrorDetail{Message: "the answer of the agent is incomplete", Code: new(CodeConnectionLost)}, nil, nil)
 	case t.waits():
-		t.paused = true
-		t.emit(chunk.StreamPaused{Reason: new("tool-calls")})
+		t.agent.Pause("tool-calls")
 	default:
-		t.emit(chunk.StreamEnd{StreamID: t.cfg.Session})
+		t.agent.End(nil, nil, nil)
 	}
-	return t.take()
+	t.texts.open = ""
+	return t.b.Take()
 }
 
 // resume continues a paused run: another response has begun. The client has answered the calls that the run waited for.
 func (t *Translator) resume() {
-	if !t.paused {
+	if !t.agent.Resume() {
 		return
 	}
 	for _, c := range t.calls {
 		c.waits = false
 	}
-	t.paused, t.ending, t.used = false, lost, used{model: t.used.model}
-	t.emit(chunk.StreamActive{})
+	t.ending, t.used = lost, used{model: t.used.model}
 }
 
 // restore resets a call to its state before a part that could not be translated. Otherwise a call that the log does not have would pause the run.
@@ -134,10 +129,6 @@ func (t *Translator) restore(id string, c *incomingCall) {
 	} else {
 		t.calls[id] = c
 	}
-}
-
-func (t *Translator) fail(text, code string) {
-	t.emit(chunk.StreamFailed{Error: text, ErrorDetail: &chunk.ErrorDetail{Message: text, Code: &code}})
 }
 
 // waits reports whether a call has no outcome.
@@ -150,28 +141,15 @@ func (t *Translator) waits() bool {
 	return false
 }
 
-func (t *Translator) take() []chunk.Chunk {
-	out := t.out
-	t.out = nil
-	return out
-}
-
-func (t *Translator) emit(b chunk.Body) { t.emitPart(b, chunk.Part{}) }
-
-// emitPart is emit for a part with members that the chunk schema does not have.
-func (t *Translator) emitPart(b chunk.Body, ui chunk.Part) {
+func (t *Translator) emit(b chunk.Body, extra ...chunk.Member) {
 	t.texts.next(b)
-	t.out = append(t.out, t.chunk(b, ui.Extra()...))
-}
-
-func (t *Translator) chunk(b chunk.Body, extra ...chunk.Member) chunk.Chunk {
-	return chunk.Chunk{AgentID: t.cfg.Session, AgentType: t.cfg.AgentType, Step: t.step, Body: b, Extra: extra}
+	t.agent.Emit(b, extra...)
 }
 
 // setMetadata writes metadata of the message. That of the start waits for the first step: before it the response may have the outcomes of approved calls, which belong
 // to an earlier step.
 func (t *Translator) setMetadata(p part) {
-	v := chunk.MessageMetadata(p.whole)
+	v := chunk.MessageMetadata(p.All())
 	if v == nil {
 		return
 	}
@@ -204,15 +182,6 @@ func (t *Translator) endStep(reason *string) {
 	}
 }
 
-// carry keeps a part that has no counterpart, or that is malformed.
-func (t *Translator) carry(p part) {
-	name := customPrefix + p.kind
-	if len(name) > maxEventName || strings.ContainsFunc(name, func(r rune) bool { return r < ' ' || r == 0x7F }) {
-		name = customPrefix + "unknown"
-	}
-	t.emit(chunk.Custom{EventName: name, Data: p.whole})
-}
-
 // maxEventName bounds the name of a carried part, so that a type of any length fits.
 const maxEventName = 128
 
@@ -225,20 +194,19 @@ var leftOut = dialect.LeaveOut(map[string]string{
 type part struct {
 	*dialect.Object
 
-	kind  string
-	whole chunk.Value
+	kind string
 }
 
 func (p part) text(name string) string { return p.Or(name, "") }
 
 // members returns the members of p with these names that a chunk has in its Part.
-func (p part) members(names ...string) chunk.Part {
+func (p part) members(names ...string) *chunk.Part {
 	o := rawjson.Begin(nil)
 	for _, name := range names {
 		o.Raw(name, p.Peek(name))
 	}
 	if len(o.Dst) == 1 {
-		return chunk.Part{}
+		return new(chunk.Part)
 	}
 	all := chunk.PartOf([]chunk.Member{{Name: chunk.PartMember, Value: o.End()}})
 	for _, m := range all.Extra() {
@@ -246,7 +214,7 @@ func (p part) members(names ...string) chunk.Part {
 			p.Get(string(name.Bytes()))
 		}
 	}
-	return all
+	return &all
 }
 
 // part writes the chunks for p, or reports false.
@@ -258,8 +226,8 @@ func (t *Translator) part(p part) bool {
 		t.setMetadata(p)
 	case "start-step":
 		t.flushTexts()
-		t.step++
-		t.emit(chunk.StepStart{})
+		t.texts.open = ""
+		t.agent.NextStep(nil)
 		t.beginMetadata()
 	case "finish-step":
 		t.stepEnds = true
@@ -276,7 +244,7 @@ func (t *Translator) part(p part) bool {
 		if t.ending != errored { // of two ends the worse one counts
 			t.ending = complete
 		}
-		t.emit(chunk.RunInterrupted{RunID: t.cfg.RunID, Reason: p.Maybe("reason")})
+		t.emit(chunk.RunInterrupted{RunID: t.runID, Reason: p.Maybe("reason")})
 	case "text-start", "text-delta", "text-end", "reasoning-start", "reasoning-delta", "reasoning-end":
 		return t.textPart(p)
 	case "source-url", "source-document", "file":
@@ -331,7 +299,7 @@ func (t *Translator) reference(p part) bool {
 			return false
 		}
 	}
-	t.emitPart(body, p.members("providerMetadata"))
+	t.emit(body, p.members("providerMetadata").Extra()...)
 	return true
 }
 
@@ -340,6 +308,6 @@ func (t *Translator) data(name string, p part) bool {
 	if v == nil {
 		return false
 	}
-	t.emitPart(chunk.Custom{EventName: name, Data: v}, p.members("id", "transient"))
+	t.emit(chunk.Custom{EventName: name, Data: v}, p.members("id", "transient").Extra()...)
 	return true
 }

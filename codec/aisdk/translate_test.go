@@ -46,6 +46,24 @@ func newTestTranslator() *Translator {
 	return NewTranslator(TranslatorConfig{Session: "s1", AgentType: "support", RunID: "r1"})
 }
 
+// A server that uses the id of a question twice gets the same chunks each time: the answer is that of one of the two calls.
+func TestQuestionsWithOneID(t *testing.T) {
+	var parts strings.Builder
+	parts.WriteString(`{"type":"start-step"}`)
+	for _, id := range []string{"c1", "c2", "c3"} {
+		fmt.Fprintf(&parts, `
+{"type":"tool-input-available","toolCallId":"%[1]s","toolName":"del","input":{}}
+{"type":"tool-approval-request","toolCallId":"%[1]s","approvalId":"a"}`, id)
+	}
+	parts.WriteString(`
+{"type":"tool-approval-response","approvalId":"a","approved":true}`)
+	for range 20 {
+		if got := translated(t, newTestTranslator(), parts.String()); !strings.Contains(got, `tool_approval_response,"toolCallId":"c1"`) {
+			t.Fatalf("the answer is not that of the first call:\n%s", got)
+		}
+	}
+}
+
 // Each part has the chunks of the table in the package doc, and every end of a response its record.
 func TestTranslator(t *testing.T) {
 	for name, c := range map[string]struct{ parts, want string }{

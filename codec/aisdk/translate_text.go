@@ -33,8 +33,6 @@ func (b *textBlocks) next(body chunk.Body) {
 		if !c.IsComplete {
 			return
 		}
-	case chunk.StepStart:
-		b.blocks = nil
 	}
 	b.open = ""
 }
@@ -112,8 +110,8 @@ func (t *Translator) textPiece(key string, b *textBlock, piece string, last bool
 	b.sent = true
 	t.texts.open = key
 	if kind == "text" {
-		t.emitPart(chunk.TextDelta{Delta: piece}, ui)
+		t.emit(chunk.TextDelta{Delta: piece}, ui.Extra()...)
 		return
 	}
-	t.emitPart(chunk.Thinking{Content: piece, IsComplete: last}, ui)
+	t.emit(chunk.Thinking{Content: piece, IsComplete: last}, ui.Extra()...)
 }

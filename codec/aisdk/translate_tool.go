@@ -1,10 +1,11 @@
 package aisdk
 
 import (
+	"maps"
 	"slices"
 
 	"github.com/tailrace/tailrace/chunk"
-	"github.com/tailrace/tailrace/internal/rawjson"
+	"github.com/tailrace/tailrace/internal/dialect"
 )
 
 // incomingCall is a tool call of the server.
@@ -43,8 +44,7 @@ func (t *Translator) toolPart(p part) bool {
 			return false
 		}
 		c.streaming = true
-		t.emitPart(chunk.ToolArgStreamStart{ToolCallID: id, ToolName: c.name}, callMembers(p))
-		t.runBy(p)
+		t.emit(chunk.ToolArgStreamStart{ToolCallID: id, ToolName: c.name}, append(callMembers(p), runBy(p))...)
 	case "tool-input-delta":
 		piece := p.Maybe("inputTextDelta")
 		if piece == nil || !c.streaming {
@@ -59,7 +59,7 @@ func (t *Translator) toolPart(p part) bool {
 		if v := p.Get("input"); v != nil {
 			e.PartialInput = &v
 		}
-		t.emitPart(e, callMembers(p))
+		t.emit(e, callMembers(p)...)
 	case "tool-approval-request":
 		approval := p.Maybe("approvalId")
 		if approval == nil || c.input == nil {
@@ -79,7 +79,8 @@ func (t *Translator) toolPart(p part) bool {
 // decided writes the answer to the question whether a call may run. The server runs a call that is approved.
 func (t *Translator) decided(p part) bool {
 	approval := p.text("approvalId")
-	for id, c := range t.calls {
+	for _, id := range slices.Sorted(maps.Keys(t.calls)) { // the first one, if a server uses an id of a question twice
+		c := t.calls[id]
 		if approval == "" || c.approval == nil || *c.approval != approval || c.denied {
 			continue
 		}
@@ -101,17 +102,10 @@ func (t *Translator) inputAvailable(id string, c *incomingCall, p part) bool {
 		c.streaming = false
 		t.emit(chunk.ToolArgStreamEnd{ToolCallID: id})
 	}
-	switch {
-	case input.IsNull():
-		input = chunk.Value(`{}`)
-	case rawjson.Kind(input) != '{':
-		input = append(append(chunk.Value(`{"value":`), input...), '}')
-	}
-	c.input = input
+	c.input = dialect.Arguments(input)
 	// The provider reports the outcome of its own call, perhaps in a later response.
 	c.waits = !p.Flag("providerExecuted")
-	t.emitPart(chunk.ToolStart{ToolCallID: id, ToolName: c.name, Arguments: input}, callMembers(p))
-	t.runBy(p)
+	t.emit(chunk.ToolStart{ToolCallID: id, ToolName: c.name, Arguments: c.input}, append(callMembers(p), runBy(p))...)
 	return true
 }
 
@@ -124,17 +118,16 @@ func (t *Translator) outcome(id string, c *incomingCall, p part) bool {
 			return false
 		}
 		if p.Flag("preliminary") {
-			p.GetAll()
-			t.emit(chunk.Custom{EventName: chunk.PreliminaryEvent, Data: p.whole})
+			t.emit(chunk.Custom{EventName: chunk.PreliminaryEvent, Data: p.GetAll()})
 			return true
 		}
-		t.emitPart(chunk.ToolEnd{ToolCallID: id, ToolName: c.name, Result: output, ProviderExecuted: new(true)}, outcomeMembers(p))
+		t.emit(chunk.ToolEnd{ToolCallID: id, ToolName: c.name, Result: output, ProviderExecuted: new(true)}, outcomeMembers(p)...)
 	case "tool-output-error":
 		text := p.Maybe("errorText")
 		if text == nil {
 			return false
 		}
-		t.emitPart(chunk.ToolEnd{ToolCallID: id, ToolName: c.name, Error: text, ProviderExecuted: new(true)}, outcomeMembers(p))
+		t.emit(chunk.ToolEnd{ToolCallID: id, ToolName: c.name, Error: text, ProviderExecuted: new(true)}, outcomeMembers(p)...)
 	case "tool-output-denied":
 		if !c.denied {
 			c.denied = true
@@ -147,11 +140,8 @@ func (t *Translator) outcome(id string, c *incomingCall, p part) bool {
 	return true
 }
 
-// runBy marks the chunk that begins a call: the provider of the model runs it, or the part does not say so, and a client that knows the tool runs it.
-func (t *Translator) runBy(p part) {
-	c := &t.out[len(t.out)-1]
-	c.Extra = append(c.Extra, chunk.RunBy(p.Flag("providerExecuted")))
-}
+// runBy says who runs the call that p begins: the provider of the model, or, if the part does not say so, a client that knows the tool.
+func runBy(p part) chunk.Member { return chunk.RunBy(p.Flag("providerExecuted")) }
 
 func pointed(s *string) string {
 	if s == nil {
@@ -161,13 +151,13 @@ func pointed(s *string) string {
 }
 
 // callMembers returns the members of a part that begins a call which the chunk schema does not have. Servers leave out dynamic in the part of a static tool.
-func callMembers(p part) chunk.Part {
+func callMembers(p part) []chunk.Member {
 	all := p.members("title", "toolMetadata", "providerMetadata")
 	all.Static = !p.Flag("dynamic")
-	return all
+	return all.Extra()
 }
 
 // outcomeMembers returns those of an outcome.
-func outcomeMembers(p part) chunk.Part {
-	return p.members("toolMetadata", "providerMetadata")
+func outcomeMembers(p part) []chunk.Member {
+	return p.members("toolMetadata", "providerMetadata").Extra()
 }

@@ -4,6 +4,8 @@ import (
 	"strings"
 	"unicode"
 	"unicode/utf8"
+
+	"github.com/tailrace/tailrace/internal/dialect"
 )
 
 // textState is the text of a run so far. The log has one text where Kortyx has blocks, so the translator joins blocks as Kortyx's reader does: with a space,
@@ -49,8 +51,8 @@ func startsWithSpace(piece string) bool {
 func isSpace(r rune) bool { return r == 0xFEFF || r != 0x85 && unicode.IsSpace(r) }
 
 // blockKey returns what identifies the block of a delta, as Kortyx's reader of whole responses, which joins blocks, determines it.
-func blockKey(m object) string {
-	op, segment := m.or("opId", ""), m.or("segmentId", "")
+func blockKey(m *dialect.Object) string {
+	op, segment := m.Or("opId", ""), m.Or("segmentId", "")
 	switch {
 	case op != "" && segment != "":
 		return op + ":" + segment
@@ -60,7 +62,7 @@ func blockKey(m object) string {
 		return op
 	}
 	for _, name := range []string{"id", "node"} {
-		if s, ok := m.text(name); ok && s != "" {
+		if s, ok := m.Text(name); ok && s != "" {
 			return s
 		}
 	}

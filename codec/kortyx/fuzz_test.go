@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/tailrace/tailrace/chunk"
+	"github.com/tailrace/tailrace/internal/dialect"
 	"github.com/tailrace/tailrace/projector/fold"
 )
 
@@ -61,7 +62,7 @@ func FuzzTranslate(f *testing.F) {
 				t.Fatalf("%s: %v", rec.Data, err)
 			}
 			if rec.Type == chunk.TypeCustom {
-				if name, _ := read(rec.Data).text("eventName"); name == "kortyx.interrupt" && bytes.Contains(rec.Data, []byte(`"resumeToken"`)) {
+				if name, _ := dialect.Read(rec.Data).Text("eventName"); name == "kortyx.interrupt" && bytes.Contains(rec.Data, []byte(`"resumeToken"`)) {
 					t.Fatalf("a token is in the log: %s", rec.Data)
 				}
 			}

@@ -43,50 +43,10 @@ func isDone(raw []byte) bool {
 	return types == 1 && done
 }
 
-// object has the members of a JSON object by name. The nil object has none.
-type object map[string]chunk.Value
-
-// read returns the object v, nil for another value.
-func read(v chunk.Value) object {
-	if rawjson.Kind(v) != '{' {
-		return nil
-	}
-	o := object{}
-	for name, value := range rawjson.Members(v) {
-		o[string(name.Bytes())] = value
-	}
-	return o
-}
-
 // text returns the string in v.
 func text(v chunk.Value) (string, bool) {
 	s, err := rawjson.Text(v).Unquote()
 	return s, err == nil
-}
-
-func (o object) text(name string) (string, bool) { return text(o[name]) }
-
-// or returns the string with this name, or other if there is none.
-func (o object) or(name, other string) string {
-	if s, ok := o.text(name); ok {
-		return s
-	}
-	return other
-}
-
-func (o object) object(name string) object { return read(o[name]) }
-
-func (o object) flag(name string) bool { return string(o[name]) == "true" }
-
-// arguments returns the input of a call as an object.
-func arguments(input chunk.Value) chunk.Value {
-	switch {
-	case input.IsNull():
-		return chunk.Value(`{}`)
-	case rawjson.Kind(input) == '{':
-		return input
-	}
-	return append(append(chunk.Value(`{"value":`), input...), '}')
 }
 
 // contentText returns the content of a tool's result as text: a string, the texts of content blocks, otherwise its JSON.
@@ -96,7 +56,7 @@ func contentText(v chunk.Value) string {
 	}
 	var texts []string
 	for block := range rawjson.Elements(v) {
-		if s, ok := read(block).text("text"); ok {
+		if s, ok := dialect.Read(block).Text("text"); ok {
 			texts = append(texts, s)
 		}
 	}

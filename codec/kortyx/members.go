@@ -31,16 +31,16 @@ const (
 )
 
 // row returns the row of members for a chunk that was translated, "" for one that was kept whole.
-func (t *Translator) row(kind string, m object) string {
-	content, _ := m.text("content")
+func (t *Translator) row(kind string, m *dialect.Object) string {
+	content, _ := m.Text("content")
 	switch {
 	case kind == structuredData, kind == "interrupt" && t.waitFor == "interrupt":
 		return ""
 	case kind == "message" && !strings.Contains(t.text.all.String(), content):
 		return unwritten
-	case kind == "tool-call-start" && len(t.out) == 0:
+	case kind == "tool-call-start" && len(t.b.Out) == 0:
 		return twice
-	case kind == "tool-call-result" && !m.flag("isError") && !m["structuredContent"].IsNull() && content != string(m["structuredContent"]):
+	case kind == "tool-call-result" && !m.Flag("isError") && !m.Peek("structuredContent").IsNull() && content != string(m.Peek("structuredContent")):
 		return both
 	}
 	return kind

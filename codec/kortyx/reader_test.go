@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"github.com/tailrace/tailrace/chunk"
+	"github.com/tailrace/tailrace/internal/dialect"
 	"github.com/tailrace/tailrace/internal/rawjson"
 	"github.com/tailrace/tailrace/internal/structured"
 )
@@ -88,7 +89,7 @@ func TestReaderIsTheRecordedOne(t *testing.T) {
 
 // client is what Kortyx's client makes of a response.
 type client struct {
-	chunks  []object
+	chunks  []*dialect.Object
 	streams map[string]*structured.Stream
 	order   []string
 }
@@ -101,10 +102,10 @@ func (c *client) follow(tb failer, body string) {
 		tb.Fatalf("[DONE] was not seen")
 	}
 	for i, text := range chunks {
-		m := read([]byte(text))
+		m := dialect.Read([]byte(text))
 		checkSchema(tb, m, text)
 		c.chunks = append(c.chunks, m)
-		switch kind := m.or("type", ""); kind {
+		switch kind := m.Or("type", ""); kind {
 		case "session":
 			if i != 0 {
 				tb.Fatalf("session is chunk %d of a response", i)
@@ -114,7 +115,7 @@ func (c *client) follow(tb failer, body string) {
 				tb.Fatalf("done is chunk %d of %d", i, len(chunks))
 			}
 		case structuredData:
-			id := m.or("streamId", "")
+			id := m.Or("streamId", "")
 			if reserved[id] {
 				tb.Fatalf("stream %s: Kortyx's reducer fails", id)
 			}
@@ -161,18 +162,21 @@ var schema = map[string]string{
 	"error":                       "message:s!",
 }
 
-func checkSchema(tb failer, m object, text string) {
+func checkSchema(tb failer, m *dialect.Object, text string) {
 	tb.Helper()
-	fields, ok := schema[m.or("type", "")]
+	fields, ok := schema[m.Or("type", "")]
 	if !ok {
 		tb.Fatalf("unknown type: %s", text)
 	}
-	left := len(m) - 1
+	left := -1 // the type
+	for range rawjson.Members(m.All()) {
+		left++
+	}
 	for field := range strings.FieldsSeq(fields) {
 		name, kind, _ := strings.Cut(field, ":")
 		required := strings.HasSuffix(kind, "!")
-		v, has := m[name]
-		if !has {
+		v := m.Peek(name)
+		if v == nil {
 			if required {
 				tb.Fatalf("no %s: %s", name, text)
 			}
@@ -183,7 +187,7 @@ func checkSchema(tb failer, m object, text string) {
 			tb.Fatalf("%s is %s: %s", name, v, text)
 		}
 	}
-	if left != 0 && m.or("type", "") != structuredData {
+	if left != 0 && m.Or("type", "") != structuredData {
 		tb.Fatalf("members that the dialect does not have: %s", text)
 	}
 }

@@ -5,6 +5,7 @@ import (
 	"strings"
 
 	"github.com/tailrace/tailrace/chunk"
+	"github.com/tailrace/tailrace/internal/dialect"
 	"github.com/tailrace/tailrace/internal/rawjson"
 	"github.com/tailrace/tailrace/projector/fold"
 )
@@ -30,7 +31,7 @@ type snapshotWriter struct {
 	rawjson.Object
 
 	of       fold.Content
-	question object // of a Kortyx agent, that the session waits for; nil for none
+	question *dialect.Object // of a Kortyx agent, that the session waits for; nil for none
 }
 
 func (w *snapshotWriter) append(dst []byte) []byte {
@@ -77,8 +78,8 @@ type shownMessage struct {
 	content  textState
 	text     []byte
 	pieces   []piece
-	streams  map[string]int // indexes of the pieces with structured data
-	question object         // the last one of a Kortyx agent, nil for none
+	streams  map[string]int  // indexes of the pieces with structured data
+	question *dialect.Object // the last one of a Kortyx agent, nil for none
 }
 
 // piece is a part of a message in JSON, with its id left out. It is empty if it was removed.
@@ -152,12 +153,12 @@ func (w *snapshotWriter) addData(s *shownMessage, d *fold.Data) {
 		case !ok:
 			s.addValue(d.Name, d.Value)
 		case kind == "interrupt":
-			s.question = read(d.Value)
+			s.question = dialect.Read(d.Value)
 		}
 		return
 	}
-	value := read(d.Value)
-	if status, _ := value.text("status"); status == "invalidated" {
+	value := dialect.Read(d.Value)
+	if status, _ := value.Text("status"); status == "invalidated" {
 		if i, ok := s.streams[*d.ID]; ok {
 			s.pieces[i] = piece{}
 			delete(s.streams, *d.ID)
@@ -167,7 +168,7 @@ func (w *snapshotWriter) addData(s *shownMessage, d *fold.Data) {
 	o := rawjson.Begin(nil)
 	o.String("streamId", *d.ID)
 	for _, name := range []string{"dataType", "status", "data", "schemaId", "schemaVersion"} {
-		o.Raw(name, value[name])
+		o.Raw(name, value.Peek(name))
 	}
 	s.addStream(*d.ID, o.End())
 }
@@ -253,26 +254,26 @@ func approvalMeta(tool, callID string, input chunk.Value) []byte {
 }
 
 // questionPiece returns the question of a Kortyx agent to the user.
-func (w *snapshotWriter) questionPiece(m object) []byte {
-	input := m.object("input")
+func (w *snapshotWriter) questionPiece(m *dialect.Object) []byte {
+	input := m.Object("input")
 	o := rawjson.Begin(nil)
 	o.String("type", "interrupt")
-	id := m.or("requestId", "")
+	id := m.Or("requestId", "")
 	o.String("resumeToken", "")
 	o.String("requestId", id)
-	o.String("kind", input.or("kind", "choice"))
-	o.Raw("question", stringOf(input["question"]))
-	o.Bool("multiple", input.flag("multiple"))
-	options := input["options"]
+	o.String("kind", input.Or("kind", "choice"))
+	o.Raw("question", stringOf(input.Peek("question")))
+	o.Bool("multiple", input.Flag("multiple"))
+	options := input.Peek("options")
 	if rawjson.Kind(options) != '[' {
 		options = chunk.Value("[]")
 	}
 	o.Raw("options", options)
 	for _, name := range []string{"schemaId", "schemaVersion"} {
-		o.Raw(name, firstString(m[name], input[name]))
+		o.Raw(name, firstString(m.Peek(name), input.Peek(name)))
 	}
-	o.Raw("interruptId", firstString(m["id"], input["id"]))
-	for _, meta := range []chunk.Value{m["meta"], input["meta"]} {
+	o.Raw("interruptId", firstString(m.Peek("id"), input.Peek("id")))
+	for _, meta := range []chunk.Value{m.Peek("meta"), input.Peek("meta")} {
 		if rawjson.Kind(meta) == '{' {
 			o.Raw("meta", meta)
 			break
@@ -349,16 +350,16 @@ func (w *snapshotWriter) pending() {
 
 // questionRequest appends the request of the question that the session waits for.
 func (w *snapshotWriter) questionRequest(dst []byte) []byte {
-	id, input := w.question.or("requestId", ""), w.question.object("input")
+	id, input := w.question.Or("requestId", ""), w.question.Object("input")
 	o := rawjson.Begin(dst)
 	o.String("token", "")
 	o.String("requestId", id)
 	schema := rawjson.Begin(nil)
 	for _, name := range []string{"kind", "multiple", "question", "id", "schemaId", "schemaVersion", "meta"} {
-		schema.Raw(name, input[name])
+		schema.Raw(name, input.Peek(name))
 	}
 	o.Raw("schema", schema.End())
-	if options := input["options"]; rawjson.Kind(options) == '[' {
+	if options := input.Peek("options"); rawjson.Kind(options) == '[' {
 		o.Raw("options", options)
 	}
 	return o.End()

@@ -8,6 +8,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/tailrace/tailrace/chunk"
+	"github.com/tailrace/tailrace/internal/dialect"
 	"github.com/tailrace/tailrace/internal/testkit/viewtest"
 	"github.com/tailrace/tailrace/internal/view"
 	"github.com/tailrace/tailrace/projector/fold"
@@ -123,8 +124,8 @@ func TestSnapshotShowsWhatTheClientShows(t *testing.T) {
 		want := ""
 		var join textState
 		for _, m := range c.chunks {
-			if m.or("type", "") == "text-delta" {
-				want = chunk.Concat(want, join.separated(blockKey(m), m.or("delta", "")))
+			if m.Or("type", "") == "text-delta" {
+				want = chunk.Concat(want, join.separated(blockKey(m), m.Or("delta", "")))
 			}
 		}
 		content := chat.Snapshot(foldOf(t, g.log).Content(true))
@@ -133,14 +134,14 @@ func TestSnapshotShowsWhatTheClientShows(t *testing.T) {
 			t.Fatalf("%s", page)
 		}
 		got, pending := "", 0
-		for m := range elements(read(page)["messages"]) {
-			if role, _ := read(m).text("role"); role == "assistant" {
-				got += read(m).or("content", "")
+		for m := range elements(dialect.Read(page).Peek("messages")) {
+			if role, _ := dialect.Read(m).Text("role"); role == "assistant" {
+				got += dialect.Read(m).Or("content", "")
 			}
 		}
-		for r := range elements(read(page)["pendingRequests"]) {
-			if token, ok := read(r).text("token"); token != "" || !ok {
-				t.Fatalf("token %q of %q", token, read(r).or("requestId", ""))
+		for r := range elements(dialect.Read(page).Peek("pendingRequests")) {
+			if token, ok := dialect.Read(r).Text("token"); token != "" || !ok {
+				t.Fatalf("token %q of %q", token, dialect.Read(r).Or("requestId", ""))
 			}
 			pending++
 		}

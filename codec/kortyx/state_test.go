@@ -10,6 +10,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/tailrace/tailrace/chunk"
+	"github.com/tailrace/tailrace/internal/dialect"
 	"github.com/tailrace/tailrace/internal/rawjson"
 	"github.com/tailrace/tailrace/internal/structured"
 	"github.com/tailrace/tailrace/projector/fold"
@@ -158,12 +159,12 @@ func TestStateChanges(t *testing.T) {
 			chunks, _ := readStream(string(w.Append(nil, log[2])))
 			var got []string
 			for _, text := range chunks {
-				m := read([]byte(text))
-				value := m["value"]
+				m := dialect.Read([]byte(text))
+				value := m.Peek("value")
 				if value == nil {
-					value = m["items"]
+					value = m.Peek("items")
 				}
-				got = append(got, fmt.Sprintf("%s %s %s", m.or("kind", ""), m.or("path", ""), value))
+				got = append(got, fmt.Sprintf("%s %s %s", m.Or("kind", ""), m.Or("path", ""), value))
 			}
 			if !slices.Equal(got, tt.want) {
 				t.Errorf("got %q\nwant %q", got, tt.want)

@@ -1,7 +1,6 @@
 package kortyx
 
 import (
-	"cmp"
 	"strconv"
 	"strings"
 
@@ -26,24 +25,23 @@ type Config struct {
 
 // Translator translates the chunks of one run, in all its responses. It is not safe for concurrent use.
 type Translator struct {
-	cfg  Config
-	kind string // agentType of the chunk at hand
-	out  []chunk.Chunk
+	b       *dialect.Builder
+	agent   dialect.Agent
+	runID   string
+	anyNode bool // the agentType is that of the node of a chunk
 
 	started map[string]bool // calls whose tool_start was written
 	text    textState
-	rests   dialect.Rests
 
 	done    bool    // a done was the last chunk that counts
 	failure *string // text of the last error, nil for none
 	waitFor string  // reason of the pause, "" if the run does not wait
-	paused  bool    // stream_paused was written
-	ended   bool    // stream_end or stream_failed was written
 }
 
 // New creates a Translator.
 func New(cfg Config) *Translator {
-	return &Translator{cfg: cfg, kind: cmp.Or(cfg.AgentType, "agent"), started: make(map[string]bool)}
+	b, agent := dialect.NewBuilder(prefix, dialect.Run(cfg))
+	return &Translator{b: b, agent: agent, runID: cfg.RunID, anyNode: cfg.AgentType == "", started: make(map[string]bool)}
 }
 
 // Translate translates one chunk, JSON in UTF-8. The result may be empty, and belongs to the caller. The error is chunk.ErrInvalid: raw is not a JSON object
@@ -53,129 +51,82 @@ func (t *Translator) Translate(raw []byte) ([]chunk.Chunk, error) {
 	if err != nil {
 		return nil, err
 	}
-	m := read(whole)
-	kind, ok := m.text("type")
-	if !ok || kind == "" {
+	m := dialect.Read(whole)
+	kind := m.Or("type", "")
+	if kind == "" {
 		return nil, &chunk.FieldError{Field: "type", Want: "the type of a Kortyx chunk"}
 	}
 	switch {
-	case t.ended:
+	case t.agent.Ended:
 		return nil, nil
-	case t.done && !t.paused && kind != "error": // of two ends the worse one counts
+	case t.done && !t.agent.Paused && kind != "error": // of two ends the worse one counts
 		if kind != "done" {
 			t.keep(kind, whole)
 		}
-		return t.take(), nil
+		return t.b.Take(), nil
 	}
-	t.resume()
-	if node, ok := m.text("node"); ok && node != "" && t.cfg.AgentType == "" {
-		t.kind = node
+	if t.agent.Resume() { // another response has started
+		t.done, t.waitFor = false, ""
 	}
-	mark := len(t.out)
+	if node := m.Or("node", ""); t.anyNode && node != "" {
+		t.agent.Type = node
+	}
+	mark := len(t.b.Out)
 	understood := t.translate(kind, m, whole)
-	valid := t.out[:mark]
-	for _, c := range t.out[mark:] {
-		if c.ValidateUnstored() != nil {
-			understood = false
-			continue
-		}
-		valid = append(valid, c)
-	}
-	t.out = valid
-	if !understood {
+	if !t.b.Valid(mark) || !understood {
 		t.keep(kind, whole)
-	} else if rest := t.rest(kind, m, whole); rest != nil {
-		b := chunk.Custom{EventName: prefix + dialect.RestEvent, Data: withoutToken(rest)}
-		t.out = dialect.Keep(t.out, mark, chunk.Chunk{AgentID: t.cfg.Session, AgentType: t.kind, Step: t.cfg.Step, Body: b})
+	} else if row := t.row(kind, m); row != "" {
+		t.agent.KeepRest(mark, withoutToken(t.b.Rests.Of(m.Reset(), row, members)))
 	}
-	return t.take(), nil
-}
-
-func (t *Translator) rest(kind string, m object, whole chunk.Value) chunk.Value {
-	row := t.row(kind, m)
-	if row == "" {
-		return nil
-	}
-	return t.rests.Of(dialect.Read(whole), row, members)
+	return t.b.Take(), nil
 }
 
 // End returns the chunks for the end of a response. A response that has a done has ended as its chunks say: it failed after an error, it waits after an
 // interrupt, otherwise the run has ended. Without a done the response stopped before its end, and the run failed.
 func (t *Translator) End() []chunk.Chunk {
-	if t.ended || t.paused {
-		return nil
-	}
 	switch {
+	case t.agent.Ended || t.agent.Paused:
 	case t.failure != nil:
-		t.fail(*t.failure)
+		t.agent.End(&chunk.ErrorDetail{Message: *t.failure}, nil, nil)
 	case !t.done:
-		t.fail("the stream of the agent broke off")
+		t.agent.End(&chunk.ErrorDetail{Message: "the stream of the agent broke off"}, nil, nil)
 	case t.waitFor != "":
-		t.paused = true
-		t.emit(chunk.StreamPaused{Reason: &t.waitFor})
+		t.agent.Pause(t.waitFor)
 	default:
-		t.ended = true
-		t.emit(chunk.StreamEnd{StreamID: t.cfg.Session})
+		t.agent.End(nil, nil, nil)
 	}
-	return t.take()
-}
-
-func (t *Translator) fail(text string) {
-	t.ended = true
-	t.emit(chunk.StreamFailed{Error: text, ErrorDetail: &chunk.ErrorDetail{Message: text}})
-}
-
-// resume reactivates a paused run: another response has started.
-func (t *Translator) resume() {
-	if !t.paused {
-		return
-	}
-	t.paused, t.done, t.waitFor = false, false, ""
-	t.emit(chunk.StreamActive{})
-}
-
-func (t *Translator) take() []chunk.Chunk {
-	out := t.out
-	t.out = nil
-	return out
-}
-
-func (t *Translator) emit(b chunk.Body) {
-	t.out = append(t.out, chunk.Chunk{AgentID: t.cfg.Session, AgentType: t.kind, Step: t.cfg.Step, Body: b})
+	return t.b.Take()
 }
 
 // keep writes a chunk unchanged, except for its resume token.
 func (t *Translator) keep(kind string, whole chunk.Value) {
-	name := prefix + kind
-	if kind == structuredData || kind == invalidated {
-		name = kind
+	switch kind {
+	case structuredData:
+		t.agent.Emit(chunk.Custom{EventName: kind, Data: whole})
+	case invalidated:
+		t.agent.Emit(chunk.Custom{EventName: kind, Data: withoutToken(whole)})
+	default:
+		t.agent.Keep(kind, withoutToken(whole))
 	}
-	if strings.ContainsFunc(name, func(r rune) bool { return r < ' ' || r == 0x7F }) {
-		name = prefix + "unknown"
-	}
-	if kind != structuredData {
-		whole = withoutToken(whole)
-	}
-	t.emit(chunk.Custom{EventName: name, Data: whole})
 }
 
 // translate writes the chunks for m, or reports false if it does not understand m.
-func (t *Translator) translate(kind string, m object, whole chunk.Value) bool {
+func (t *Translator) translate(kind string, m *dialect.Object, whole chunk.Value) bool {
 	switch kind {
 	case "session", "text-start", "text-end":
 	case "trace":
-		if run, ok := m.text("runId"); ok && t.cfg.RunID == "" {
-			t.cfg.RunID = run
+		if run, ok := m.Text("runId"); ok && t.runID == "" {
+			t.runID = run
 		}
 	case "text-delta":
-		piece, ok := m.text("delta")
+		piece, ok := m.Text("delta")
 		if !ok {
 			return false
 		}
 		t.text.deltas = true
 		t.writeText(t.text.separated(blockKey(m), piece))
 	case "message":
-		piece, ok := m.text("content")
+		piece, ok := m.Text("content")
 		if ok && !t.text.deltas {
 			t.writeText(piece)
 			t.text.written(piece)
@@ -188,12 +139,12 @@ func (t *Translator) translate(kind string, m object, whole chunk.Value) bool {
 	case "interrupt":
 		t.interrupt(m, whole)
 	case "error":
-		text, ok := m.text("message")
+		text, ok := m.Text("message")
 		if !ok || text == "" {
 			text = "the agent failed without saying why"
 		}
 		t.failure = &text
-		t.emit(chunk.Error{Error: text})
+		t.agent.Emit(chunk.Error{Error: text})
 	case "done":
 		t.done = true // its data is the internal state of the workflow
 	default:
@@ -204,33 +155,33 @@ func (t *Translator) translate(kind string, m object, whole chunk.Value) bool {
 
 func (t *Translator) writeText(piece string) {
 	if piece != "" {
-		t.emit(chunk.TextDelta{Delta: piece})
+		t.agent.Emit(chunk.TextDelta{Delta: piece})
 	}
 }
 
-func (t *Translator) checkpoint(m object) bool {
-	id, ok := m.text("id")
-	n, err := strconv.ParseInt(string(m["turnIndex"]), 10, 64)
+func (t *Translator) checkpoint(m *dialect.Object) bool {
+	id, ok := m.Text("id")
+	n, err := strconv.ParseInt(string(m.Peek("turnIndex")), 10, 64)
 	if !ok || err != nil || n < 0 {
 		return false
 	}
-	t.emit(chunk.CheckpointCreated{RunID: t.cfg.RunID, CheckpointID: id, StepCount: n})
+	t.agent.Emit(chunk.CheckpointCreated{RunID: t.runID, CheckpointID: id, StepCount: n})
 	return true
 }
 
 // interrupt handles a question to a user. The run waits at the end of the response.
-func (t *Translator) interrupt(m object, whole chunk.Value) {
-	input := m.object("input")
-	id, ok := m.text("id")
+func (t *Translator) interrupt(m *dialect.Object, whole chunk.Value) {
+	input := m.Object("input")
+	id, ok := m.Text("id")
 	if !ok || id == "" {
-		id, _ = input.text("id")
+		id, _ = input.Text("id")
 	}
-	requestID := m.or("requestId", "")
+	requestID := m.Or("requestId", "")
 	meta := func(name string) chunk.Value { // the client prefers the outer one
-		if v := m.object("meta")[name]; v != nil {
+		if v := m.Object("meta").Peek(name); v != nil {
 			return v
 		}
-		return input.object("meta")[name]
+		return input.Object("meta").Peek(name)
 	}
 	callID, isApproval := strings.CutPrefix(id, approvalPrefix)
 	tool, hasTool := text(meta("tool"))
@@ -239,11 +190,11 @@ func (t *Translator) interrupt(m object, whole chunk.Value) {
 			callID = s
 		}
 		t.waitFor = "tool_approval"
-		t.emit(chunk.ToolApprovalRequest{ToolCallID: callID, ToolName: tool, ApprovalID: requestID, Input: arguments(meta("input"))})
+		t.agent.Emit(chunk.ToolApprovalRequest{ToolCallID: callID, ToolName: tool, ApprovalID: requestID, Input: dialect.Arguments(meta("input"))})
 	} else {
 		t.waitFor = "interrupt"
 		t.keep("interrupt", whole) // before the pause, so that readers of the pause have the question
-		t.emit(chunk.RunPaused{RunID: t.cfg.RunID, Reason: t.waitFor})
+		t.agent.Emit(chunk.RunPaused{RunID: t.runID, Reason: t.waitFor})
 	}
 }
 
@@ -251,9 +202,9 @@ func (t *Translator) interrupt(m object, whole chunk.Value) {
 var serverSide = true
 
 // translateTool translates a chunk about a tool call.
-func (t *Translator) translateTool(kind string, m object) bool {
-	id, known := m.text("toolCallId")
-	name, named := m.text("tool")
+func (t *Translator) translateTool(kind string, m *dialect.Object) bool {
+	id, known := m.Text("toolCallId")
+	name, named := m.Text("tool")
 	if !known || !named {
 		return false
 	}
@@ -263,23 +214,23 @@ func (t *Translator) translateTool(kind string, m object) bool {
 			return true // a resumed run calls its tools again
 		}
 		t.started[id] = true
-		t.emit(chunk.ToolStart{ToolCallID: id, ToolName: name, Arguments: arguments(m["input"])})
+		t.agent.Emit(chunk.ToolStart{ToolCallID: id, ToolName: name, Arguments: dialect.Arguments(m.Peek("input"))})
 	case "tool-call-result":
-		end := chunk.ToolEnd{ToolCallID: id, ToolName: name, Result: m["structuredContent"], ProviderExecuted: &serverSide}
+		end := chunk.ToolEnd{ToolCallID: id, ToolName: name, Result: m.Peek("structuredContent"), ProviderExecuted: &serverSide}
 		if end.Result.IsNull() {
-			end.Result = m["content"]
+			end.Result = m.Peek("content")
 		}
-		if m.flag("isError") {
-			reason := contentText(m["content"])
+		if m.Flag("isError") {
+			reason := contentText(m.Peek("content"))
 			end.Error = &reason
 		}
-		t.emit(end)
+		t.agent.Emit(end)
 	case "tool-call-error":
-		reason, ok := m.text("message")
+		reason, ok := m.Text("message")
 		if !ok {
 			return false
 		}
-		t.emit(chunk.ToolEnd{ToolCallID: id, ToolName: name, Error: &reason, ProviderExecuted: &serverSide})
+		t.agent.Emit(chunk.ToolEnd{ToolCallID: id, ToolName: name, Error: &reason, ProviderExecuted: &serverSide})
 	default:
 		return false
 	}

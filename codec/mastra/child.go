@@ -4,46 +4,57 @@ import (
 	"strings"
 
 	"github.com/tailrace/tailrace/chunk"
+	"github.com/tailrace/tailrace/internal/dialect"
+	"github.com/tailrace/tailrace/internal/rawjson"
 )
 
 // toolOutput is the output of a running tool: a chunk of a sub-agent, data of the application, or any other value.
-func (t *Translator) toolOutput(a *agent, callID, toolName string, p object) bool {
-	output, ok := p["output"]
-	if !ok {
+func (t *Translator) toolOutput(a *agent, callID, toolName string, p *dialect.Object) bool {
+	output, inner := p.Peek("output"), p.Object("output")
+	if output == nil {
 		return false
 	}
-	inner := read(output)
-	kind, _ := inner.text("type")
-	if data, ok := inner["data"]; ok && strings.HasPrefix(kind, "data-") {
-		t.emit(a, chunk.Custom{EventName: strings.TrimPrefix(kind, "data-"), Data: data})
+	if a.data(inner) {
 		return true
 	}
 	if child := t.child(a, callID, toolName, inner); child != nil {
-		t.nested(child, output)
+		t.nested(child, inner)
 		return true
 	}
-	data := append(chunk.Value(`{"toolCallId":`), p["toolCallId"]...)
-	data = append(append(data, `,"toolName":`...), quote(toolName)...)
-	data = append(append(data, `,"output":`...), redact(output, chunk.MaxDepth)...)
-	t.emit(a, chunk.Custom{EventName: "tool-output", Data: append(data, '}')})
+	o := rawjson.Begin(nil)
+	o.Raw("toolCallId", p.Peek("toolCallId"))
+	o.Raw("toolName", dialect.Quote(toolName))
+	o.Raw("output", redact(output, chunk.MaxDepth))
+	a.Emit(chunk.Custom{EventName: toolProgress, Data: o.End()})
+	return true
+}
+
+// data writes data of the application, and reports whether a chunk has them.
+func (a *agent) data(m *dialect.Object) bool {
+	name, is := strings.CutPrefix(m.Or("type", ""), "data-")
+	data := m.Peek("data")
+	if !is || data == nil {
+		return false
+	}
+	a.Emit(chunk.Custom{EventName: name, Data: data})
 	return true
 }
 
 // child returns the sub-agent of a chunk in a tool's output, nil if it has none. Agents, workflows and networks have one, and its chunks include those that its
 // tools and steps wrote.
-func (t *Translator) child(a *agent, callID, toolName string, chunkInside object) *agent {
-	kind, _ := chunkInside.text("type")
-	run, _ := chunkInside.text("runId")
+func (t *Translator) child(a *agent, callID, toolName string, chunkInside *dialect.Object) *agent {
+	kind, _ := chunkInside.Text("type")
+	run, _ := chunkInside.Text("runId")
 	if kind == "" {
 		return nil
 	}
 	for _, c := range a.children {
-		if c.callID == callID && c.session == run {
+		if c.CallID == callID && c.Session == run {
 			return c
 		}
 	}
 	name := toolName
-	switch from, _ := chunkInside.text("from"); {
+	switch from, _ := chunkInside.Text("from"); {
 	case from == "AGENT", from == "NETWORK", kind == "tool-output":
 		name = strings.TrimPrefix(name, "agent-")
 	case from == "WORKFLOW":
@@ -51,12 +62,12 @@ func (t *Translator) child(a *agent, callID, toolName string, chunkInside object
 	default:
 		return nil
 	}
-	if first := chunkInside.object("payload"); name == toolName {
+	if first := chunkInside.Object("payload"); name == toolName {
 		switch kind {
 		case "start":
-			name = first.or("id", name)
+			name = first.Or("id", name)
 		case "workflow-start":
-			name = first.or("workflowId", name)
+			name = first.Or("workflowId", name)
 		}
 	}
 	c := t.newChild(a, run, name, callID)
@@ -64,24 +75,4 @@ func (t *Translator) child(a *agent, callID, toolName string, chunkInside object
 		t.addChild(a, c)
 	}
 	return c
-}
-
-// remember stores the output of a sub-agent. Two halves of a split character are joined.
-func (a *agent) remember(piece string) {
-	if n := len(a.text); n > 0 && strings.HasPrefix(piece, "\xed") {
-		a.text[n-1] = chunk.Concat(a.text[n-1], piece)
-		return
-	}
-	a.text = append(a.text, piece)
-}
-
-// result returns the result of a sub-agent for its parent.
-func (a *agent) result() chunk.Value {
-	switch {
-	case a.ending == failed:
-		return a.failure.result()
-	case a.output != nil:
-		return a.output
-	}
-	return quote(strings.Join(a.text, ""))
 }

@@ -1,24 +1,17 @@
 package mastra
 
 import (
+	"cmp"
 	"slices"
 
 	"github.com/tailrace/tailrace/chunk"
 )
 
-// Reasons for errors for which Mastra has none.
-var (
-	broken      = failure{text: "the stream of the agent broke off"}
-	unspecified = failure{text: "the agent failed without saying why"}
-)
-
 // resume reactivates a paused run: another response has started.
 func (t *Translator) resume(a *agent) {
-	if !a.paused {
-		return
+	if a.Resume() {
+		a.ending, a.waiting = interrupted, nil
 	}
-	a.paused, a.ending, a.waiting = false, interrupted, nil
-	t.emit(a, chunk.StreamActive{})
 }
 
 // finish handles the end of an answer. Of two ends the worse one counts, and an agent whose call waits has a finish too.
@@ -46,73 +39,57 @@ func (a *agent) answered(id string) {
 	a.waiting = slices.DeleteFunc(a.waiting, func(waiting string) bool { return waiting == id })
 }
 
-// end handles the end of a response.
-func (t *Translator) end(a *agent) {
-	if a.ending == waits {
-		t.pause(a)
-		return
-	}
-	t.conclude(a)
-}
-
-// pause suspends a and all its sub-agents.
-func (t *Translator) pause(a *agent) {
-	if a.paused {
+// pause suspends a and all its sub-agents. reason is that of its parent.
+func (t *Translator) pause(a *agent, reason string) {
+	if a.Paused {
 		return
 	}
 	for _, c := range a.children {
-		t.pause(c)
+		t.pause(c, a.waitFor)
 	}
-	a.paused = true
-	if a.waitFor == "" {
-		a.waitFor = a.parent.waitFor
-	}
-	t.emit(a, chunk.StreamPaused{Reason: &a.waitFor})
+	a.waitFor = cmp.Or(a.waitFor, reason)
+	a.Pause(a.waitFor)
 }
 
 // close ends the sub-agents of a call, because the call has its outcome. If they have not ended, they get the outcome of the call.
-func (t *Translator) close(a *agent, callID string, why failure, how ending) {
+func (t *Translator) close(a *agent, callID string, why chunk.ErrorDetail, how ending) {
 	for _, c := range slices.Backward(slices.Clone(a.children)) {
-		if c.callID != callID {
+		if c.CallID != callID {
 			continue
 		}
 		if c.ending == interrupted || c.ending == waits {
 			c.ending, c.failure = how, why
 		}
-		t.conclude(c)
+		t.conclude(c, nil)
 	}
 }
 
-// conclude ends a stream, its sub-agents first, and reports the end to the parent.
-func (t *Translator) conclude(a *agent) {
-	if a.ended {
+// conclude ends a stream, its sub-agents first, and reports the end to the parent: result, if it is not nil, for an agent without output.
+func (t *Translator) conclude(a *agent, result chunk.Value) {
+	if a.Ended {
 		return
 	}
 	for _, c := range slices.Backward(slices.Clone(a.children)) {
 		if c.ending == waits {
 			c.ending = interrupted
 		}
-		t.conclude(c)
+		t.conclude(c, nil)
 	}
-	a.ended = true
 	switch {
 	case a.ending == interrupted:
-		a.ending, a.failure = failed, broken
-	case a.ending == failed && a.failure.text == "":
-		a.failure.text = unspecified.text
+		a.ending, a.failure = failed, chunk.ErrorDetail{Message: "the stream of the agent broke off"}
+	case a.ending == failed && a.failure.Message == "":
+		a.failure.Message = "the agent failed without saying why"
 	}
-	switch a.ending {
-	case failed:
-		t.emit(a, chunk.StreamFailed{Error: a.failure.text, ErrorDetail: a.failure.detail()})
-	default:
-		end := chunk.StreamEnd{StreamID: a.session}
-		if a.output != nil {
-			end.FinalOutput = &a.output
-		}
-		t.emit(a, end)
+	var f *chunk.ErrorDetail
+	if a.ending == failed {
+		f = &a.failure
 	}
-	if p := a.parent; p != nil {
-		t.emit(p, chunk.SubagentEnd{SubAgentType: a.kind, SubSessionID: a.session, CallID: a.callID, Result: a.result()})
-		p.children = slices.DeleteFunc(p.children, func(c *agent) bool { return c == a })
+	if a.output != nil || len(a.Texts) > 0 {
+		result = a.output
+	}
+	a.End(f, a.output, result)
+	if a.above != nil {
+		a.above.children = slices.DeleteFunc(a.above.children, func(c *agent) bool { return c == a })
 	}
 }

@@ -26,19 +26,16 @@ type Config struct {
 
 // Translator translates the chunks of one run, in all its responses. It is not safe for concurrent use.
 type Translator struct {
-	cfg       Config
+	b         *dialect.Builder
 	root      *agent
 	messageID string
-	rests     dialect.Rests
-	out       []chunk.Chunk // result for the current chunk so far
-	unused    bool          // the current chunk has a value that was read and is not in out
+	unused    bool // the current chunk has a value that was read and is not in its translation
 }
 
 // New creates a Translator.
 func New(cfg Config) *Translator {
-	root := &agent{session: cfg.Session, kind: cfg.AgentType, run: cfg.RunID, step: cfg.Step}
-	root.kind = cmp.Or(root.kind, "agent")
-	return &Translator{cfg: cfg, root: root}
+	b, root := dialect.NewBuilder(keptPrefix, dialect.Run(cfg))
+	return &Translator{b: b, root: &agent{Agent: root, run: cfg.RunID, unnamed: cfg.AgentType == ""}}
 }
 
 // MessageID returns Mastra's id of the answer, "" until a chunk contains it.
@@ -51,51 +48,45 @@ func (t *Translator) Translate(raw []byte) ([]chunk.Chunk, error) {
 	if err != nil {
 		return nil, err
 	}
-	if kind, ok := read(whole).text("type"); !ok || kind == "" {
+	m := dialect.Read(whole)
+	if m.Or("type", "") == "" {
 		return nil, &chunk.FieldError{Field: "type", Want: "the type of a Mastra chunk"}
 	}
 	t.resume(t.root)
-	t.handleChunk(t.root, whole)
-	return t.take(), nil
+	t.handleChunk(t.root, m)
+	return t.b.Take(), nil
 }
 
 // End returns the chunks for the end of a response: the run ended, failed, or pauses until the next response. Call it when the response is over. The chunks
 // themselves do not show this, because any of them can be followed by another: agents continue after errors, and clients add results after a finish. If a
 // response stopped without a reason, it was interrupted and the run failed.
 func (t *Translator) End() []chunk.Chunk {
-	t.end(t.root)
-	return t.take()
-}
-
-func (t *Translator) take() []chunk.Chunk {
-	out := t.out
-	t.out = nil
-	return out
+	if t.root.ending == waits {
+		t.pause(t.root, "")
+	} else {
+		t.conclude(t.root, nil)
+	}
+	return t.b.Take()
 }
 
 // agent is the state of the agent of the run, or of a sub-agent.
 type agent struct {
-	session string
-	kind    string
-	run     string
-	step    int64
-	calls   map[string]*call
-	output  chunk.Value // the final structured output so far, nil for none
-	failure failure     // the last error
-	ending  ending      // the outcome if the response ended now
-	waitFor string      // of waits
-	over    bool        // a finish was the last chunk
-	broke   bool        // a finish had the reason error
-	waiting []string    // ids of calls that wait for a user
-	model   string      // of the step, that response-metadata has named
-	paused  bool        // stream_paused was written
-	ended   bool        // stream_end or stream_failed was written
+	dialect.Agent
 
-	// Of a sub-agent: the call that started it, and its output, which is its result. An agent that continues after its end is opened again.
-	parent   *agent
-	callID   string
-	executes bool // a network runs it
-	text     []string
+	run     string
+	unnamed bool // the agentType is the id in the start chunk
+	calls   map[string]*call
+	output  chunk.Value       // the final structured output so far, nil for none
+	failure chunk.ErrorDetail // the last error
+	ending  ending            // the outcome if the response ended now
+	waitFor string            // of waits
+	over    bool              // a finish was the last chunk
+	broke   bool              // a finish had the reason error
+	waiting []string          // ids of calls that wait for a user
+	model   string            // of the step, that response-metadata has named
+
+	above    *agent   // the parent of a sub-agent; one that continues after its end is opened again
+	executes bool     // a network runs it
 	children []*agent // sub-agents that have not ended
 }
 
@@ -116,14 +107,10 @@ type call struct {
 }
 
 // handleChunk translates a chunk of an agent. An unknown or malformed chunk is kept unchanged.
-func (t *Translator) handleChunk(a *agent, whole chunk.Value) {
-	m := message{object: read(whole), whole: whole}
-	m.kind, _ = m.text("type")
-	m.payload = m.object.object("payload")
-	if run, ok := m.text("runId"); ok && run != "" {
-		a.run = run
-	}
-	mark, outer := len(t.out), t.unused
+func (t *Translator) handleChunk(a *agent, whole *dialect.Object) {
+	m := message{Object: whole, kind: whole.Or("type", ""), payload: whole.Object("payload")}
+	a.run = cmp.Or(whole.Or("runId", ""), a.run)
+	mark, outer := len(t.b.Out), t.unused
 	t.unused = false
 	understood := t.translate(a, m)
 	read := members
@@ -131,17 +118,9 @@ func (t *Translator) handleChunk(a *agent, whole chunk.Value) {
 		read = membersOfRepeated
 	}
 	t.unused = outer
-	valid := t.out[:mark]
-	for _, c := range t.out[mark:] {
-		if c.ValidateUnstored() != nil {
-			understood = false
-			continue
-		}
-		valid = append(valid, c)
-	}
-	t.out = valid
+	understood = t.b.Valid(mark) && understood
 	switch {
-	case a.kept(valid[mark:], m):
+	case a.kept(t.b.Out[mark:], m):
 	case !understood:
 		t.passThrough(a, m)
 	default:
@@ -158,27 +137,23 @@ func (t *Translator) keepRest(a *agent, m message, mark int, read dialect.LeftOu
 	if members[kind] == nil {
 		return // it is translated as a whole
 	}
-	if rest := t.rests.Of(dialect.Read(m.whole), kind, read); rest != nil {
-		b := chunk.Custom{EventName: keptPrefix + dialect.RestEvent, Data: redact(rest, chunk.MaxDepth)}
-		t.out = dialect.Keep(t.out, mark, chunk.Chunk{AgentID: a.session, AgentType: a.kind, Step: a.step, Body: b})
-	}
+	a.KeepRest(mark, redact(t.b.Rests.Of(m.Reset(), kind, read), chunk.MaxDepth))
 }
 
 // kept reports whether a chunk is among its own translation.
 func (a *agent) kept(out []chunk.Chunk, m message) bool {
 	return slices.ContainsFunc(out, func(c chunk.Chunk) bool {
 		b, ok := chunk.As[chunk.Custom](c)
-		return ok && c.AgentID == a.session && b.EventName == keptPrefix+m.kind
+		return ok && c.AgentID == a.Session && b.EventName == keptPrefix+m.kind
 	})
 }
 
 // message is one of Mastra's chunks. The type is the outer one: payloads repeat the member, sometimes with another value.
 type message struct {
-	object
+	*dialect.Object
 
 	kind    string
-	payload object
-	whole   chunk.Value
+	payload *dialect.Object
 }
 
 // keptPrefix begins the names of the events that are chunks of Mastra.
@@ -186,23 +161,15 @@ const keptPrefix = "mastra."
 
 // passThrough keeps a chunk unchanged.
 func (t *Translator) passThrough(a *agent, m message) {
-	name := keptPrefix + m.kind
-	if strings.ContainsFunc(name, func(r rune) bool { return r < ' ' || r == 0x7F }) {
-		name = "mastra.unknown"
-	}
-	t.emit(a, chunk.Custom{EventName: name, Data: redact(m.whole, chunk.MaxDepth)})
+	a.Keep(m.kind, redact(m.All(), chunk.MaxDepth))
 }
 
-func (t *Translator) emit(a *agent, b chunk.Body) {
-	t.out = append(t.out, chunk.Chunk{AgentID: a.session, AgentType: a.kind, Step: a.step, Body: b})
-}
-
-// emitPart is emit for a text or a call with what the provider of the model wants back.
-func (t *Translator) emitPart(a *agent, b chunk.Body, p object) {
-	t.emit(a, b)
-	part := chunk.PartOf([]chunk.Member{{Name: chunk.PartMember, Value: append(append(chunk.Value(`{"providerMetadata":`), orNull(p["providerMetadata"])...), '}')}})
-	t.out[len(t.out)-1].Extra = part.Extra()
-	t.unused = t.unused || part.ProviderMetadata == nil && !p["providerMetadata"].IsNull()
+// part returns the members of a text or a call that the provider of the model wants back.
+func (t *Translator) part(p *dialect.Object) []chunk.Member {
+	v := orNull(p.Peek("providerMetadata"))
+	part := chunk.PartOf([]chunk.Member{{Name: chunk.PartMember, Value: append(append(chunk.Value(`{"providerMetadata":`), v...), '}')}})
+	t.unused = t.unused || part.ProviderMetadata == nil && !v.IsNull()
+	return part.Extra()
 }
 
 // translate writes the chunks for m, or reports false and writes none.
@@ -211,37 +178,36 @@ func (t *Translator) translate(a *agent, m message) bool {
 	case "start":
 		t.start(a, m)
 	case "step-start":
-		a.step++
 		a.model = ""
-		t.emit(a, chunk.StepStart{})
+		a.NextStep(nil)
 	case "step-finish":
 		// also one without content, as after an error: the step has ended
-		end := chunk.StepEnd{Usage: dialect.UsageOf(m.payload.object("output")["usage"]), FinishReason: m.payload.object("stepResult").reason()}
-		a.modelOf(m.payload.object("metadata")).AddTo(&end)
-		t.emit(a, end)
+		end := chunk.StepEnd{Usage: dialect.UsageOf(m.payload.Object("output").Peek("usage")), FinishReason: reasonOf(m.payload.Object("stepResult"))}
+		a.modelOf(m.payload.Object("metadata")).AddTo(&end)
+		a.Emit(end)
 	case "response-metadata": // it is kept as it is
-		a.model = m.payload.or("modelId", a.model)
+		a.model = m.payload.Or("modelId", a.model)
 		return false
 	case "finish":
-		a.finish(m.payload.object("stepResult").or("reason", ""))
+		a.finish(m.payload.Object("stepResult").Or("reason", ""))
 	case "text-start", "text-end", "reasoning-start":
 	case "text-delta":
 		return t.text(a, m)
 	case "reasoning-delta":
-		piece, ok := m.payload.text("text")
+		piece, ok := m.payload.Text("text")
 		if ok {
-			t.emitPart(a, chunk.Thinking{Content: piece}, m.payload)
+			a.Emit(chunk.Thinking{Content: piece}, t.part(m.payload)...)
 		}
 		return ok
 	case "reasoning-end":
-		t.emitPart(a, chunk.Thinking{IsComplete: true}, m.payload)
+		a.Emit(chunk.Thinking{IsComplete: true}, t.part(m.payload)...)
 	case "source":
 		return t.source(a, m.payload)
 	case "file":
 		return t.file(a, m.payload)
 	case "object": // a growing snapshot of structured output; the final object-result has the complete value
 	case "object-result":
-		return t.output(a, m.object["object"])
+		return t.output(a, m.Peek("object"))
 	case "error":
 		return t.error(a, m.payload)
 	case "abort":
@@ -249,7 +215,7 @@ func (t *Translator) translate(a *agent, m message) bool {
 		if a.ending != failed {
 			a.ending = finished
 		}
-		t.emit(a, chunk.RunInterrupted{RunID: a.run, Reason: m.payload.maybe("reason")})
+		a.Emit(chunk.RunInterrupted{RunID: a.run, Reason: m.payload.Maybe("reason")})
 	case "tripwire":
 		return t.tripwire(a, m.payload)
 	default:
@@ -259,58 +225,51 @@ func (t *Translator) translate(a *agent, m message) bool {
 }
 
 func (t *Translator) start(a *agent, m message) {
-	if a.parent != nil {
+	if a.Parent != nil {
 		return // its type is that of the subagent_start
 	}
-	t.messageID = m.payload.or("messageId", t.messageID)
-	if t.cfg.AgentType == "" {
-		a.kind = m.payload.or("id", a.kind)
+	t.messageID = m.payload.Or("messageId", t.messageID)
+	if a.unnamed {
+		a.Type = m.payload.Or("id", a.Type)
 	}
 }
 
 // modelOf returns the model in the metadata of a step: that of the response, and the requested one with its provider.
-func (a *agent) modelOf(metadata object) chunk.Model {
-	requested := metadata.object("modelMetadata")
+func (a *agent) modelOf(metadata *dialect.Object) chunk.Model {
+	requested := metadata.Object("modelMetadata")
 	return chunk.Model{
-		Name: metadata.or("modelId", a.model), Requested: requested.or("modelId", ""),
-		Provider: requested.or("modelProvider", metadata.or("modelProvider", "")),
+		Name: metadata.Or("modelId", a.model), Requested: requested.Or("modelId", ""),
+		Provider: requested.Or("modelProvider", metadata.Or("modelProvider", "")),
 	}
 }
 
-// reason returns a finish reason, nil for none. The chunk schema has fewer.
-func (o object) reason() *string {
-	reason, ok := o.text("reason")
-	if !ok {
-		return nil
+// reasonOf returns the finish reason in the result of a step, nil for none.
+func reasonOf(result *dialect.Object) *string {
+	reason := result.Maybe("reason")
+	if reason != nil {
+		*reason, _ = dialect.FinishReason(*reason)
 	}
-	if !slices.Contains([]string{"stop", "length", "tool-calls", "content-filter", "error"}, reason) {
-		reason = "other"
-	}
-	return &reason
+	return reason
 }
 
 func (t *Translator) text(a *agent, m message) bool {
-	piece, ok := m.payload.text("text")
-	if !ok {
-		return false
+	piece, ok := m.payload.Text("text")
+	if ok {
+		a.Text(piece, t.part(m.payload)...)
 	}
-	if a.parent != nil {
-		a.remember(piece)
-	}
-	t.emitPart(a, chunk.TextDelta{Delta: piece}, m.payload)
-	return true
+	return ok
 }
 
-func (t *Translator) source(a *agent, p object) bool {
-	id, known := p.text("id")
-	kind, _ := p.text("sourceType")
-	url, isURL := p.text("url")
-	mediaType, isDocument := p.text("mimeType")
+func (t *Translator) source(a *agent, p *dialect.Object) bool {
+	id, known := p.Text("id")
+	kind, _ := p.Text("sourceType")
+	url, isURL := p.Text("url")
+	mediaType, isDocument := p.Text("mimeType")
 	switch {
 	case known && kind == "url" && isURL:
-		t.emit(a, chunk.SourceURL{SourceID: id, URL: url, Title: p.maybe("title")})
+		a.Emit(chunk.SourceURL{SourceID: id, URL: url, Title: p.Maybe("title")})
 	case known && kind == "document" && isDocument:
-		t.emit(a, chunk.SourceDocument{SourceID: id, MediaType: mediaType, Title: p.or("title", ""), Filename: p.maybe("filename")})
+		a.Emit(chunk.SourceDocument{SourceID: id, MediaType: mediaType, Title: p.Or("title", ""), Filename: p.Maybe("filename")})
 	default:
 		return false
 	}
@@ -318,10 +277,10 @@ func (t *Translator) source(a *agent, p object) bool {
 }
 
 // file is base64, or a URL if it has a colon, which base64 does not contain.
-func (t *Translator) file(a *agent, p object) bool {
-	mediaType, ok := p.text("mimeType")
-	data, has := p.text("data")
-	base64, isBase64 := p.text("base64")
+func (t *Translator) file(a *agent, p *dialect.Object) bool {
+	mediaType, ok := p.Text("mimeType")
+	data, has := p.Text("data")
+	base64, isBase64 := p.Text("base64")
 	switch {
 	case !ok || !has && !isBase64:
 		return false
@@ -331,7 +290,7 @@ func (t *Translator) file(a *agent, p object) bool {
 	case !strings.Contains(data, ":"):
 		data = "data:" + mediaType + ";base64," + data
 	}
-	t.emit(a, chunk.File{URL: data, MediaType: mediaType, Filename: p.maybe("filename")})
+	a.Emit(chunk.File{URL: data, MediaType: mediaType, Filename: p.Maybe("filename")})
 	return true
 }
 
@@ -340,29 +299,29 @@ func (t *Translator) output(a *agent, v chunk.Value) bool {
 		return false
 	}
 	a.output = v
-	t.emit(a, chunk.Output{Output: v})
+	a.Emit(chunk.Output{Output: v})
 	return true
 }
 
 // error handles an error. It does not end the run: the agent may continue, and a finish has the outcome. Without a finish the run failed with the error.
-func (t *Translator) error(a *agent, p object) bool {
-	v, ok := p["error"]
-	if !ok {
+func (t *Translator) error(a *agent, p *dialect.Object) bool {
+	v := p.Peek("error")
+	if v == nil {
 		return false
 	}
 	a.ending, a.failure = failed, readFailure(v)
-	t.emit(a, chunk.Error{Error: a.failure.text, Code: a.failure.code, ErrorDetail: a.failure.detail()})
+	a.Emit(chunk.Error{Error: a.failure.Message, Code: a.failure.Code, ErrorDetail: new(a.failure)})
 	return true
 }
 
 // tripwire handles a guard that stopped the agent. The run failed with it, unless a finish follows.
-func (t *Translator) tripwire(a *agent, p object) bool {
-	reason, ok := p.text("reason")
+func (t *Translator) tripwire(a *agent, p *dialect.Object) bool {
+	reason, ok := p.Text("reason")
 	if !ok {
 		return false
 	}
 	code := "tripwire"
-	a.ending, a.failure = failed, failure{text: reason, code: &code}
-	t.emit(a, chunk.Error{Error: reason, Code: &code, Recoverable: p.flag("retry")})
+	a.ending, a.failure = failed, chunk.ErrorDetail{Message: reason, Code: &code}
+	a.Emit(chunk.Error{Error: reason, Code: &code, Recoverable: p.Flag("retry")})
 	return true
 }

@@ -8,6 +8,7 @@ import (
 
 	"github.com/tailrace/tailrace/chunk"
 	"github.com/tailrace/tailrace/codec/aisdk"
+	"github.com/tailrace/tailrace/internal/dialect"
 	"github.com/tailrace/tailrace/internal/rawjson"
 )
 
@@ -65,9 +66,9 @@ func appendMessage(dst []byte, m *aisdk.UIMessage, thread string, at time.Time) 
 		if i > 0 {
 			o.Dst = append(o.Dst, ',')
 		}
-		p := read(raw)
-		kind, _ := p.text("type")
-		if piece, ok := p.text("text"); ok && kind == "text" {
+		p := dialect.Read(raw)
+		kind, _ := p.Text("type")
+		if piece, ok := p.Text("text"); ok && kind == "text" {
 			text = append(text, piece...)
 		}
 		o.Dst = appendPart(o.Dst, kind, p, raw)
@@ -80,9 +81,10 @@ func appendMessage(dst []byte, m *aisdk.UIMessage, thread string, at time.Time) 
 }
 
 // appendPart appends a part of a message of the AI SDK in the form that Mastra stores. Parts of other types are the same in both.
-func appendPart(dst []byte, kind string, p object, raw chunk.Value) []byte {
+func appendPart(dst []byte, kind string, p *dialect.Object, raw chunk.Value) []byte {
+	tool, metadata := p.Peek("toolName"), p.Peek("providerMetadata")
 	if name, static := strings.CutPrefix(kind, "tool-"); static {
-		kind, p["toolName"] = "dynamic-tool", rawjson.AppendQuoted(nil, name)
+		kind, tool = "dynamic-tool", rawjson.AppendQuoted(nil, name)
 	}
 	o := rawjson.Begin(dst)
 	stored := kind
@@ -95,51 +97,51 @@ func appendPart(dst []byte, kind string, p object, raw chunk.Value) []byte {
 	o.String("type", stored)
 	switch {
 	case kind == "text":
-		o.Raw("text", p["text"])
+		o.Raw("text", p.Peek("text"))
 	case kind == "reasoning":
-		o.Raw("reasoning", p["text"])
+		o.Raw("reasoning", p.Peek("text"))
 		o.Name("details")
 		o.Dst = append(o.Dst, `[{"type":"text","text":`...)
-		o.Dst = append(append(o.Dst, p["text"]...), "}]"...)
+		o.Dst = append(append(o.Dst, p.Peek("text")...), "}]"...)
 	case kind == "dynamic-tool":
 		o.Nest("toolInvocation")
-		appendCall(&o, p)
+		appendCall(&o, tool, p)
 		o.Close()
-		o.Flag("providerExecuted", p.flag("providerExecuted"))
+		o.Flag("providerExecuted", p.Flag("providerExecuted"))
 	case kind == "file":
-		o.Raw("mimeType", p["mediaType"])
-		o.Raw("data", p["url"])
-		o.Raw("filename", p["filename"])
+		o.Raw("mimeType", p.Peek("mediaType"))
+		o.Raw("data", p.Peek("url"))
+		o.Raw("filename", p.Peek("filename"))
 	case kind == "source-url":
 		o.Nest("source")
 		o.String("sourceType", "url")
-		o.Raw("id", p["sourceId"])
-		o.Raw("url", p["url"])
-		o.Raw("title", p["title"])
-		o.Raw("providerMetadata", p["providerMetadata"])
+		o.Raw("id", p.Peek("sourceId"))
+		o.Raw("url", p.Peek("url"))
+		o.Raw("title", p.Peek("title"))
+		o.Raw("providerMetadata", p.Peek("providerMetadata"))
 		o.Close()
 	case strings.HasPrefix(kind, "data-"):
-		o.Raw("data", orNull(p["data"]))
+		o.Raw("data", orNull(p.Peek("data")))
 	default:
 		return append(dst, raw...)
 	}
 	if kind == "dynamic-tool" {
-		p["providerMetadata"] = p["callProviderMetadata"]
+		metadata = p.Peek("callProviderMetadata")
 	}
-	o.Raw("providerMetadata", p["providerMetadata"])
+	o.Raw("providerMetadata", metadata)
 	return o.End()
 }
 
 // appendCall appends the members of a tool call. Mastra has states of its own for those that older pages know.
-func appendCall(o *rawjson.Object, p object) {
-	o.Raw("toolCallId", p["toolCallId"])
-	o.Raw("toolName", p["toolName"])
-	input := p["input"]
+func appendCall(o *rawjson.Object, tool chunk.Value, p *dialect.Object) {
+	o.Raw("toolCallId", p.Peek("toolCallId"))
+	o.Raw("toolName", tool)
+	input := p.Peek("input")
 	if input.IsNull() {
 		input = chunk.Value("{}")
 	}
 	o.Raw("args", input)
-	state, _ := p.text("state")
+	state, _ := p.Text("state")
 	switch state {
 	case "input-streaming":
 		state = "partial-call"
@@ -150,8 +152,8 @@ func appendCall(o *rawjson.Object, p object) {
 	}
 	o.String("state", state)
 	if state == "result" {
-		o.Raw("result", orNull(p["output"]))
+		o.Raw("result", orNull(p.Peek("output")))
 	}
-	o.Raw("errorText", p["errorText"])
-	o.Raw("approval", p["approval"])
+	o.Raw("errorText", p.Peek("errorText"))
+	o.Raw("approval", p.Peek("approval"))
 }

@@ -23,43 +23,42 @@ func (t *Translator) translateNetwork(a *agent, m message) (known, understood bo
 		return true, t.text(a, m)
 	case "routing-agent-start":
 		t.passThrough(a, m)
-		a.step++
-		t.emit(a, chunk.StepStart{})
+		a.NextStep(nil)
 	case "routing-agent-end":
 		t.passThrough(a, m)
 		reason := "tool-calls"
-		if next, _ := p.text("primitiveType"); next == "none" {
+		if next, _ := p.Text("primitiveType"); next == "none" {
 			reason = "stop"
 		}
-		t.emit(a, chunk.StepEnd{Usage: dialect.UsageOf(p["usage"]), FinishReason: &reason})
+		a.Emit(chunk.StepEnd{Usage: dialect.UsageOf(p.Peek("usage")), FinishReason: &reason})
 	case "routing-agent-abort":
 		a.ending = finished
 		t.passThrough(a, m)
 	case "agent-execution-start", "workflow-execution-start":
 		t.passThrough(a, m)
-		run, _ := p.text("runId")
-		t.beginExecution(a, run, p.or("agentId", p.or("name", p.or("workflowId", ""))))
+		run, _ := p.Text("runId")
+		t.beginExecution(a, run, p.Or("agentId", p.Or("name", p.Or("workflowId", ""))))
 	case "agent-execution-end", "workflow-execution-end":
 		t.endExecution(a, p)
 		t.passThrough(a, m)
 	case "agent-execution-abort", "workflow-execution-abort":
 		if c := a.execution(""); c != nil {
-			t.emit(c, chunk.RunInterrupted{RunID: c.run})
+			c.Emit(chunk.RunInterrupted{RunID: c.run})
 			t.endExecution(a, p)
 		}
 		t.passThrough(a, m)
 	case "tool-execution-start":
 		t.passThrough(a, m)
-		args := p.object("args")
-		if id, ok := args.text("toolCallId"); ok {
+		args := p.Object("args")
+		if id, ok := args.Text("toolCallId"); ok {
 			t.nameCall(a, id, args)
-			t.emitToolStart(a, id, args["args"], args)
+			t.emitToolStart(a, id, args.Peek("args"), args)
 		}
 	case "tool-execution-end":
 		t.passThrough(a, m)
-		if id, ok := p.text("toolCallId"); ok {
+		if id, ok := p.Text("toolCallId"); ok {
 			c := t.nameCall(a, id, p)
-			t.endCall(a, id, p, chunk.ToolEnd{ToolCallID: id, ToolName: c.name, Result: p["result"], ProviderExecuted: &serverSide})
+			t.endCall(a, id, p, chunk.ToolEnd{ToolCallID: id, ToolName: c.name, Result: p.Peek("result"), ProviderExecuted: &serverSide})
 		}
 	case "tool-execution-approval", "agent-execution-approval":
 		t.passThrough(a, m)
@@ -67,10 +66,10 @@ func (t *Translator) translateNetwork(a *agent, m message) (known, understood bo
 	case "tool-execution-suspended", "agent-execution-suspended", "workflow-execution-suspended":
 		t.passThrough(a, m)
 		a.ending, a.waitFor = waits, networkSuspended
-		t.emit(a, chunk.RunPaused{RunID: a.run, Reason: a.waitFor, PendingToolName: p.maybe("toolName"), PendingToolCallID: p.maybe("toolCallId")})
+		a.Emit(chunk.RunPaused{RunID: a.run, Reason: a.waitFor, PendingToolName: p.Maybe("toolName"), PendingToolCallID: p.Maybe("toolCallId")})
 	case "network-object-result":
 		t.passThrough(a, m)
-		t.output(a, p["object"])
+		t.output(a, p.Peek("object"))
 	case "network-execution-event-finish":
 		t.endExecution(a, nil)
 		t.passThrough(a, m)
@@ -85,16 +84,16 @@ func (t *Translator) translateNetwork(a *agent, m message) (known, understood bo
 }
 
 // nameCall returns the call with an id. It has the name of the tool in p.
-func (t *Translator) nameCall(a *agent, id string, p object) *call {
+func (t *Translator) nameCall(a *agent, id string, p *dialect.Object) *call {
 	c := a.call(id)
-	c.name = p.or("toolName", c.name)
+	c.name = p.Or("toolName", c.name)
 	return c
 }
 
 // askNetwork asks the user about a call. An agent of the network that waits has asked already.
-func (t *Translator) askNetwork(a *agent, p object) {
+func (t *Translator) askNetwork(a *agent, p *dialect.Object) {
 	a.ending, a.waitFor = waits, networkSuspended
-	id, known := p.text("toolCallId")
+	id, known := p.Text("toolCallId")
 	if c := a.execution(""); !known || c != nil && c.ending == waits {
 		return
 	}
@@ -102,13 +101,13 @@ func (t *Translator) askNetwork(a *agent, p object) {
 	if c.name == "" {
 		return
 	}
-	t.emit(a, chunk.ToolApprovalRequest{ToolCallID: id, ToolName: c.name, ApprovalID: a.approval(id), Input: arguments(p["args"])})
+	a.Emit(chunk.ToolApprovalRequest{ToolCallID: id, ToolName: c.name, ApprovalID: a.approval(id), Input: arguments(p.Peek("args"))})
 }
 
 // execution returns the agent or workflow of the network with a run, or the one that runs, nil for none.
 func (a *agent) execution(run string) *agent {
 	for _, c := range slices.Backward(a.children) {
-		if c.executes && (run == "" || c.session == run) {
+		if c.executes && (run == "" || c.Session == run) {
 			return c
 		}
 	}
@@ -129,7 +128,7 @@ func (t *Translator) beginExecution(a *agent, run, name string) *agent {
 		return nil
 	}
 	for other := a.execution(""); other != nil; other = a.execution("") {
-		t.concludeExecution(other)
+		t.concludeExecution(other, nil)
 	}
 	t.addChild(a, c)
 	c.executes = true
@@ -137,8 +136,8 @@ func (t *Translator) beginExecution(a *agent, run, name string) *agent {
 }
 
 // endExecution ends the agent or workflow that runs; p has its result.
-func (t *Translator) endExecution(a *agent, p object) {
-	run, _ := p.text("runId")
+func (t *Translator) endExecution(a *agent, p *dialect.Object) {
+	run, _ := p.Text("runId")
 	c := a.execution(run)
 	if c == nil {
 		c = a.execution("")
@@ -146,28 +145,26 @@ func (t *Translator) endExecution(a *agent, p object) {
 	if c == nil {
 		return
 	}
-	if result, ok := p.text("result"); ok && c.output == nil && len(c.text) == 0 {
-		c.remember(result)
+	var result chunk.Value
+	if text := p.Maybe("result"); text != nil {
+		result = dialect.Quote(*text)
 	}
-	t.concludeExecution(c)
+	t.concludeExecution(c, result)
 }
 
-func (t *Translator) concludeExecution(c *agent) {
+func (t *Translator) concludeExecution(c *agent, result chunk.Value) {
 	if c.ending == interrupted || c.ending == waits {
 		c.ending = finished
 	}
-	t.conclude(c)
+	t.conclude(c, result)
 }
 
 // executionEvent translates a chunk of the agent or workflow that runs.
 func (t *Translator) executionEvent(a *agent, m message) bool {
-	inner := m.payload
-	kind, _ := inner.text("type")
-	if data, ok := inner["data"]; ok && strings.HasPrefix(kind, "data-") {
-		t.emit(a, chunk.Custom{EventName: strings.TrimPrefix(kind, "data-"), Data: data})
+	if a.data(m.payload) {
 		return true
 	}
-	run, _ := inner.text("runId")
+	kind, run := m.payload.Or("type", ""), m.payload.Or("runId", "")
 	c := a.execution(run)
 	if c == nil {
 		c = a.execution("")
@@ -179,16 +176,16 @@ func (t *Translator) executionEvent(a *agent, m message) bool {
 	if c == nil || kind == "" {
 		return false
 	}
-	t.nested(c, m.object["payload"])
+	t.nested(c, m.payload)
 	return true
 }
 
 // nested translates a chunk of a sub-agent.
-func (t *Translator) nested(c *agent, whole chunk.Value) {
+func (t *Translator) nested(c *agent, whole *dialect.Object) {
 	t.resume(c)
 	t.handleChunk(c, whole)
 	if c.over && c.ending != waits {
-		t.conclude(c)
+		t.conclude(c, nil)
 	}
 }
 
@@ -197,20 +194,20 @@ func (t *Translator) newChild(a *agent, run, name, callID string) *agent {
 	if subjects.CheckID("session", run) != nil {
 		return nil
 	}
-	for up := a; up != nil; up = up.parent {
-		if up.session == run {
+	for up := &a.Agent; up != nil; up = up.Parent {
+		if up.Session == run {
 			return nil
 		}
 	}
-	begin := chunk.SubagentStart{SubAgentType: name, SubSessionID: run, CallID: callID}
-	if (chunk.Chunk{AgentID: a.session, AgentType: a.kind, Step: a.step, Body: begin}).Validate() != nil {
+	c, valid := a.Child(run, name, callID)
+	if !valid {
 		return nil
 	}
-	return &agent{session: run, kind: name, run: run, parent: a, callID: callID}
+	return &agent{Agent: c, run: run, above: a}
 }
 
 // addChild writes the start of a sub-agent.
 func (t *Translator) addChild(a, c *agent) {
 	a.children = append(a.children, c)
-	t.emit(a, chunk.SubagentStart{SubAgentType: c.kind, SubSessionID: c.session, CallID: c.callID})
+	c.Begin()
 }

@@ -4,19 +4,19 @@ import (
 	"slices"
 
 	"github.com/tailrace/tailrace/chunk"
+	"github.com/tailrace/tailrace/internal/rawjson"
 )
 
-// rewrite returns v with each member or element replaced by the result of change; nil removes it. in is the object that is rewritten, nil for an array,
-// where name is "". A value that is not a container is returned unchanged.
-func rewrite(v chunk.Value, change func(in object, name string, value chunk.Value) chunk.Value) chunk.Value {
+// rewrite returns v with each member or element, whose name is "", replaced by the result of change; nil removes it. A value that is not a container is returned
+// unchanged.
+func rewrite(v chunk.Value, change func(name string, value chunk.Value) chunk.Value) chunk.Value {
 	if !isObject(v) && !isArray(v) {
 		return v
 	}
-	in := read(v)
 	out := chunk.Value{v[0]}
 	for quoted, value := range elements(v) {
 		name, _ := text(quoted)
-		value = change(in, name, value)
+		value = change(name, value)
 		if value == nil {
 			continue
 		}
@@ -39,8 +39,8 @@ func redact(v chunk.Value, depth int) chunk.Value {
 	if depth == 0 {
 		return v
 	}
-	return rewrite(v, func(in object, name string, value chunk.Value) chunk.Value {
-		kind, _ := in.text("type")
+	kind, _ := text(rawjson.Get(v, "type"))
+	return rewrite(v, func(name string, value chunk.Value) chunk.Value {
 		if name == "payload" && kind != "" && isObject(value) {
 			value = redactPayload(kind, value)
 		}
@@ -53,7 +53,7 @@ var kept = []string{"type", "id", "messageId", "stepResult", "output", "metadata
 
 func redactPayload(kind string, payload chunk.Value) chunk.Value {
 	ends := kind == "step-finish" || kind == "finish"
-	return rewrite(payload, func(_ object, name string, value chunk.Value) chunk.Value {
+	return rewrite(payload, func(name string, value chunk.Value) chunk.Value {
 		switch {
 		case ends && !slices.Contains(kept, name):
 			return nil
@@ -71,7 +71,7 @@ func redactPayload(kind string, payload chunk.Value) chunk.Value {
 }
 
 func only(v chunk.Value, names ...string) chunk.Value {
-	return rewrite(v, func(_ object, name string, value chunk.Value) chunk.Value {
+	return rewrite(v, func(name string, value chunk.Value) chunk.Value {
 		if slices.Contains(names, name) {
 			return value
 		}
@@ -80,7 +80,7 @@ func only(v chunk.Value, names ...string) chunk.Value {
 }
 
 func except(v chunk.Value, names ...string) chunk.Value {
-	return rewrite(v, func(_ object, name string, value chunk.Value) chunk.Value {
+	return rewrite(v, func(name string, value chunk.Value) chunk.Value {
 		if slices.Contains(names, name) {
 			return nil
 		}

@@ -18,56 +18,56 @@ var toolKinds = []string{
 
 // translateTool translates a chunk about a tool call.
 func (t *Translator) translateTool(a *agent, m message) bool {
-	id, known := m.payload.text("toolCallId")
+	id, known := m.payload.Text("toolCallId")
 	if !known || !slices.Contains(toolKinds, m.kind) {
 		return t.translateOther(a, m)
 	}
 	c := a.call(id)
-	c.name = m.payload.or("toolName", c.name)
+	c.name = m.payload.Or("toolName", c.name)
 	switch m.kind {
 	case "tool-call-input-streaming-start":
 		if c.args == nil {
 			c.args = []string{}
 		}
-		t.emit(a, chunk.ToolArgStreamStart{ToolCallID: id, ToolName: c.name})
+		a.Emit(chunk.ToolArgStreamStart{ToolCallID: id, ToolName: c.name})
 	case "tool-call-delta":
-		piece, ok := m.payload.text("argsTextDelta")
+		piece, ok := m.payload.Text("argsTextDelta")
 		if !ok {
 			return false
 		}
 		if !c.started {
 			c.args = append(c.args, piece)
 		}
-		t.emit(a, chunk.ToolArgStreamDelta{ToolCallID: id, Delta: piece})
+		a.Emit(chunk.ToolArgStreamDelta{ToolCallID: id, Delta: piece})
 	case "tool-call-input-streaming-end":
-		t.emit(a, chunk.ToolArgStreamEnd{ToolCallID: id})
+		a.Emit(chunk.ToolArgStreamEnd{ToolCallID: id})
 	case "tool-call":
-		t.emitToolStart(a, id, m.payload["args"], m.payload)
+		t.emitToolStart(a, id, m.payload.Peek("args"), m.payload)
 	case "tool-result":
-		end := chunk.ToolEnd{ToolCallID: id, ToolName: c.name, Result: m.payload["result"], ProviderExecuted: &serverSide}
-		if m.payload.flag("isError") {
+		end := chunk.ToolEnd{ToolCallID: id, ToolName: c.name, Result: m.payload.Peek("result"), ProviderExecuted: &serverSide}
+		if m.payload.Flag("isError") {
 			text := failureText(end.Result)
 			end.Error = &text
 		}
 		t.endCall(a, id, m.payload, end)
 	case "tool-error":
-		f := readFailure(m.payload["error"])
-		t.endCall(a, id, m.payload, chunk.ToolEnd{ToolCallID: id, ToolName: c.name, Error: &f.text, ErrorCode: f.code, ProviderExecuted: &serverSide})
+		f := readFailure(m.payload.Peek("error"))
+		t.endCall(a, id, m.payload, chunk.ToolEnd{ToolCallID: id, ToolName: c.name, Error: &f.Message, ErrorCode: f.Code, ProviderExecuted: &serverSide})
 	case "tool-call-approval":
 		a.wait(id, "tool_approval")
 		t.startCall(a, id, m.payload)
-		t.emit(a, chunk.ToolApprovalRequest{ToolCallID: id, ToolName: c.name, ApprovalID: a.approval(id), Input: arguments(m.payload["args"])})
+		a.Emit(chunk.ToolApprovalRequest{ToolCallID: id, ToolName: c.name, ApprovalID: a.approval(id), Input: arguments(m.payload.Peek("args"))})
 	case "tool-output-denied":
 		a.answered(id)
-		approval := m.payload.object("approval")
+		approval := m.payload.Object("approval")
 		t.startCall(a, id, m.payload)
-		t.close(a, id, failure{text: approval.or("reason", "denied")}, failed)
-		t.emit(a, chunk.ToolApprovalResponse{ToolCallID: id, ToolName: c.name, ApprovalID: a.approval(id), Reason: approval.maybe("reason")})
+		t.close(a, id, chunk.ErrorDetail{Message: approval.Or("reason", "denied")}, failed)
+		a.Emit(chunk.ToolApprovalResponse{ToolCallID: id, ToolName: c.name, ApprovalID: a.approval(id), Reason: approval.Maybe("reason")})
 	case "tool-call-suspended":
 		a.wait(id, "tool_suspended")
 		t.startCall(a, id, m.payload)
 		t.passThrough(a, m) // before the pause, so that readers of the pause have the reason
-		t.emit(a, chunk.RunPaused{RunID: a.run, Reason: a.waitFor, PendingToolName: &c.name, PendingToolCallID: &id})
+		a.Emit(chunk.RunPaused{RunID: a.run, Reason: a.waitFor, PendingToolName: &c.name, PendingToolCallID: &id})
 	case "tool-output":
 		return t.toolOutput(a, id, c.name, m.payload)
 	}
@@ -90,39 +90,31 @@ func (a *agent) call(id string) *call {
 }
 
 // emitToolStart emits the start of a call, once.
-func (t *Translator) emitToolStart(a *agent, id string, args chunk.Value, p object) {
+func (t *Translator) emitToolStart(a *agent, id string, args chunk.Value, p *dialect.Object) {
 	c := a.call(id)
 	if c.started {
 		t.unused = true
 		return
 	}
 	c.started, c.args = true, nil
-	t.emitPart(a, chunk.ToolStart{ToolCallID: id, ToolName: c.name, Arguments: arguments(args)}, p)
-	if p.flag("providerExecuted") {
-		last := &t.out[len(t.out)-1]
-		last.Extra = append(last.Extra, chunk.RunBy(true))
+	extra := t.part(p)
+	if p.Flag("providerExecuted") {
+		extra = append(extra, chunk.RunBy(true))
 	}
+	a.Emit(chunk.ToolStart{ToolCallID: id, ToolName: c.name, Arguments: arguments(args)}, extra...)
 }
 
 // arguments returns the input of a call as an object. It is missing if it could not be parsed.
-func arguments(args chunk.Value) chunk.Value {
-	switch {
-	case isObject(args):
-		return args
-	case args.IsNull():
-		return chunk.Value(`{}`)
-	}
-	return append(append(chunk.Value(`{"value":`), args...), '}')
-}
+func arguments(args chunk.Value) chunk.Value { return dialect.Arguments(args) }
 
 // startCall starts a call whose arguments were streamed, at its next chunk. A call without any earlier chunk was started in an earlier response.
-func (t *Translator) startCall(a *agent, id string, p object) {
+func (t *Translator) startCall(a *agent, id string, p *dialect.Object) {
 	c := a.call(id)
 	if c.started || c.args == nil {
 		return
 	}
-	args, hasArgs := p["args"]
-	if !hasArgs {
+	args := p.Peek("args")
+	if args == nil {
 		// Input that cannot be parsed is omitted, as with a call without arguments.
 		args, _ = dialect.CheckValue([]byte(strings.Join(c.args, "")))
 	}
@@ -130,13 +122,13 @@ func (t *Translator) startCall(a *agent, id string, p object) {
 }
 
 // endCall ends a call, and before it the sub-agents of the call.
-func (t *Translator) endCall(a *agent, id string, p object, end chunk.ToolEnd) {
+func (t *Translator) endCall(a *agent, id string, p *dialect.Object, end chunk.ToolEnd) {
 	a.answered(id)
 	t.startCall(a, id, p)
 	if end.Error != nil {
-		t.close(a, id, failure{text: *end.Error, code: end.ErrorCode}, failed)
+		t.close(a, id, chunk.ErrorDetail{Message: *end.Error, Code: end.ErrorCode}, failed)
 	} else {
-		t.close(a, id, failure{}, finished)
+		t.close(a, id, chunk.ErrorDetail{}, finished)
 	}
-	t.emit(a, end)
+	a.Emit(end)
 }

@@ -1,7 +1,6 @@
 package dialect
 
 import (
-	"slices"
 	"strings"
 
 	"github.com/tailrace/tailrace/chunk"
@@ -67,6 +66,25 @@ func (o *Object) Unread(name string) {
 	if m := o.find(name); m != nil {
 		m.read = false
 	}
+}
+
+// Value is Peek with nil for null: some clients write null for what they leave out.
+func (o *Object) Value(name string) chunk.Value {
+	if v := o.Peek(name); string(v) != "null" {
+		return v
+	}
+	return nil
+}
+
+// Number returns the number with a name, nil for another value. It is not read by that.
+func (o *Object) Number(name string) *chunk.Number { return numberAt(o.Peek(name)) }
+
+// Reset notes that nothing was read, and returns the object.
+func (o *Object) Reset() *Object {
+	for i := range o.list {
+		o.list[i].read, o.list[i].inner = false, nil
+	}
+	return o
 }
 
 // All returns the object. It is not read by that.
@@ -336,21 +354,4 @@ func hasText(v []byte) bool {
 		}
 	}
 	return false
-}
-
-// Keep inserts c, which holds the rest of an event, into the chunks of the event: those from an index on. What ends a step or a run follows it.
-func Keep(out []chunk.Chunk, from int, c chunk.Chunk) []chunk.Chunk {
-	ends := func(c chunk.Chunk) bool {
-		switch c.Type() {
-		case chunk.TypeStepEnd, chunk.TypeError, chunk.TypeRunPaused, chunk.TypeRunInterrupted, chunk.TypeSubagentEnd,
-			chunk.TypeStreamPaused, chunk.TypeStreamEnd, chunk.TypeStreamFailed:
-			return true
-		}
-		return false
-	}
-	at := len(out)
-	if i := slices.IndexFunc(out[from:], ends); i >= 0 {
-		at = from + i
-	}
-	return slices.Insert(out, at, c)
 }

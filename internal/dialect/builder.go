@@ -1,0 +1,204 @@
+package dialect
+
+import (
+	"cmp"
+	"slices"
+	"strings"
+
+	"github.com/tailrace/tailrace/chunk"
+	"github.com/tailrace/tailrace/internal/rawjson"
+)
+
+// Builder collects the chunks that a Translator returns for an event. Its agents write them.
+type Builder struct {
+	Out   []chunk.Chunk // of the current event so far
+	Rests Rests
+
+	prefix string
+}
+
+// NewBuilder returns the Builder of a run and its agent. prefix begins the names of the custom events that hold events of the dialect.
+func NewBuilder(prefix string, r Run) (*Builder, Agent) {
+	b := &Builder{prefix: prefix}
+	return b, Agent{Session: r.Session, Type: cmp.Or(r.AgentType, "agent"), Step: r.Step, builder: b}
+}
+
+// Take returns the chunks so far, and begins the next event.
+func (b *Builder) Take() []chunk.Chunk {
+	out := b.Out
+	b.Out = nil
+	return out
+}
+
+// Valid removes the invalid chunks from an index on, and reports whether there were none.
+func (b *Builder) Valid(from int) bool {
+	n := len(b.Out)
+	valid := slices.DeleteFunc(b.Out[from:], func(c chunk.Chunk) bool { return c.ValidateUnstored() != nil })
+	b.Out = b.Out[:from+len(valid)]
+	return len(b.Out) == n
+}
+
+// Agent is the agent of a run, or a sub-agent: what its chunks have in common, and how far it is.
+type Agent struct {
+	Session, Type string
+	Step          int64
+	Paused        bool // stream_paused was written
+	Ended         bool // stream_end or stream_failed was written
+
+	// Of a sub-agent: its parent, the call that started it, "" for none, and its output, which is its result.
+	Parent *Agent
+	CallID string
+	Texts  []string
+
+	builder *Builder
+}
+
+// Child returns a sub-agent that a call of a has started, "" for none. It reports false if the log cannot have the sub-agent. Begin writes its start.
+func (a *Agent) Child(session, agentType, callID string) (Agent, bool) {
+	c := Agent{Session: session, Type: agentType, Parent: a, CallID: callID, builder: a.builder}
+	return c, a.chunk(c.start()).Validate() == nil
+}
+
+func (a *Agent) start() chunk.Body {
+	return chunk.SubagentStart{SubAgentType: a.Type, SubSessionID: a.Session, CallID: a.CallID}
+}
+
+// Begin writes the start of a sub-agent.
+func (a *Agent) Begin() { a.Parent.Emit(a.start()) }
+
+func (a *Agent) chunk(b chunk.Body, extra ...chunk.Member) chunk.Chunk {
+	return chunk.Chunk{AgentID: a.Session, AgentType: a.Type, Step: a.Step, Body: b, Extra: extra}
+}
+
+// Emit writes a chunk.
+func (a *Agent) Emit(b chunk.Body, extra ...chunk.Member) {
+	a.builder.Out = append(a.builder.Out, a.chunk(b, extra...))
+}
+
+// EmitValid writes a chunk unless it is invalid, and reports whether it is valid.
+func (a *Agent) EmitValid(b chunk.Body, extra ...chunk.Member) bool {
+	c := a.chunk(b, extra...)
+	if c.ValidateUnstored() != nil {
+		return false
+	}
+	a.builder.Out = append(a.builder.Out, c)
+	return true
+}
+
+// NextStep begins a step, whose id may be nil.
+func (a *Agent) NextStep(id *string) {
+	a.Step++
+	a.Emit(chunk.StepStart{StepID: id})
+}
+
+// Text writes a piece of text.
+func (a *Agent) Text(piece string, extra ...chunk.Member) {
+	if a.Parent != nil {
+		a.Remember(piece)
+	}
+	a.Emit(chunk.TextDelta{Delta: piece}, extra...)
+}
+
+// Remember adds a piece to the output of a sub-agent. Two halves of a split character are joined.
+func (a *Agent) Remember(piece string) {
+	if n := len(a.Texts); n > 0 && strings.HasPrefix(piece, "\xed") {
+		a.Texts[n-1] = chunk.Concat(a.Texts[n-1], piece)
+		return
+	}
+	a.Texts = append(a.Texts, piece)
+}
+
+// Keep writes an event that has no counterpart.
+func (a *Agent) Keep(kind string, event chunk.Value) {
+	if strings.ContainsFunc(kind, func(r rune) bool { return r < ' ' || r == 0x7F }) {
+		kind = "unknown"
+	}
+	a.Emit(chunk.Custom{EventName: a.builder.prefix + kind, Data: event})
+}
+
+// KeepRest writes the rest of an event after its chunks, which begin at an index, but before the end of a step or a run. nil is no rest.
+func (a *Agent) KeepRest(from int, rest chunk.Value) {
+	if rest == nil {
+		return
+	}
+	out := a.builder.Out
+	at := len(out)
+	if i := slices.IndexFunc(out[from:], ends); i >= 0 {
+		at = from + i
+	}
+	a.builder.Out = slices.Insert(out, at, a.chunk(chunk.Custom{EventName: a.builder.prefix + RestEvent, Data: rest}))
+}
+
+// ends reports whether a chunk ends a step or a run.
+func ends(c chunk.Chunk) bool {
+	switch c.Type() {
+	case chunk.TypeStepEnd, chunk.TypeError, chunk.TypeRunPaused, chunk.TypeRunInterrupted, chunk.TypeSubagentEnd,
+		chunk.TypeStreamPaused, chunk.TypeStreamEnd, chunk.TypeStreamFailed:
+		return true
+	}
+	return false
+}
+
+// Pause writes that the agent waits.
+func (a *Agent) Pause(reason string) {
+	a.Paused = true
+	a.Emit(chunk.StreamPaused{Reason: &reason})
+}
+
+// Resume continues a paused agent, because another response has begun, and reports whether it was paused.
+func (a *Agent) Resume() bool {
+	if !a.Paused {
+		return false
+	}
+	a.Paused = false
+	a.Emit(chunk.StreamActive{})
+	return true
+}
+
+// End ends the agent: with a failure, or with its final output, if they are not nil. The parent of a sub-agent gets the failure, the result, or if that is nil the
+// output of the sub-agent.
+func (a *Agent) End(f *chunk.ErrorDetail, output, result chunk.Value) {
+	a.Ended = true
+	switch {
+	case f != nil:
+		a.Emit(chunk.StreamFailed{Error: f.Message, ErrorDetail: new(*f)})
+		result = append(append(chunk.Value(`{"error":`), Quote(f.Message)...), '}')
+	case output != nil:
+		a.Emit(chunk.StreamEnd{StreamID: a.Session, FinalOutput: &output})
+	default:
+		a.Emit(chunk.StreamEnd{StreamID: a.Session})
+	}
+	if a.Parent == nil {
+		return
+	}
+	if result == nil {
+		result = Quote(strings.Join(a.Texts, ""))
+	}
+	a.Parent.EmitValid(chunk.SubagentEnd{SubAgentType: a.Type, SubSessionID: a.Session, CallID: a.CallID, Result: result})
+	a.Texts = nil
+}
+
+// Quote returns the JSON of a string.
+func Quote(s string) chunk.Value {
+	v, _ := rawjson.AppendQuotedChunk(nil, s)
+	return v
+}
+
+// Arguments returns the input of a call as an object.
+func Arguments(input chunk.Value) chunk.Value {
+	switch {
+	case input.IsNull():
+		return chunk.Value(`{}`)
+	case rawjson.Kind(input) == '{':
+		return input
+	}
+	return append(append(chunk.Value(`{"value":`), input...), '}')
+}
+
+// FinishReason returns why a step ended, as the log has it: other if it does not have the reason of a dialect.
+func FinishReason(reason string) (_ string, known bool) {
+	if slices.Contains([]string{"stop", "length", "tool-calls", "content-filter", "error"}, reason) {
+		return reason, true
+	}
+	return "other", false
+}
