@@ -23,11 +23,9 @@ func (p *printer) call(e *turn.Event) {
 	it, c := e.Item, e.Call
 	switch own := c.By.Own(); {
 	case e.Kind == turn.Ask:
-		keep(it, c)
 		p.approvalRequest(it, c)
 	case !own:
 	case e.Kind == turn.Started:
-		keep(it, c)
 		p.openCall(it, c, "tool-call-start")
 		p.frames.Raw("input", it.Get("arguments"))
 		p.frames.Shut()
@@ -42,13 +40,6 @@ func (p *printer) call(e *turn.Event) {
 		p.openCall(it, c, "tool-call-error")
 		p.frames.Raw("message", it.Get("error"))
 		p.frames.Shut()
-	}
-}
-
-// keep keeps the record that wrote a call first.
-func keep(it *turn.Item, c *turn.Call) {
-	if c.Kept == nil {
-		c.Kept = it.Rec.Ordinal
 	}
 }
 

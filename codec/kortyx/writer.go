@@ -25,7 +25,7 @@ type Writer struct {
 // NewWriter returns a writer for the turn whose first record is passed to it first.
 func NewWriter(opt Options) *Writer {
 	p := &printer{state: customState{doc: opt.State}}
-	rules := turn.Rules{EarlyStart: true, Reopens: true, CursorAfter: true, ErrorEnds: true, Shows: shows, Asks: asks}
+	rules := turn.Rules{EarlyStart: true, Reopens: true, CursorAfter: true, ErrorEnds: true, Shows: shows}
 	return &Writer{machine: turn.New(p, rules, turn.Config{}), printer: p}
 }
 
@@ -55,9 +55,6 @@ func shows(it *turn.Item) bool {
 	}
 	return false
 }
-
-// asks reports whether a call waits for the user, besides those that wait for an approval: it was written, and no sub-agent runs it.
-func asks(c *turn.Call) bool { return c.By.Own() && c.Kept != nil && !c.Delegated }
 
 // printer writes the events of a turn.
 type printer struct {
@@ -231,11 +228,6 @@ func nodeOf(it *turn.Item) []byte {
 func (p *printer) removed(e *turn.Event) {
 	p.data.rewind(e.Item.Rec.Seq)
 	p.state.restore(e.Taken)
-	for _, c := range e.Turn.OpenCalls() {
-		if at, written := c.Kept.(chunk.Ordinal); written && c.By.Own() && e.Taken(at) {
-			c.Kept = nil
-		}
-	}
 }
 
 // notice writes a checkpoint, or what a client has to know after records were removed.

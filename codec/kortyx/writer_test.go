@@ -214,6 +214,37 @@ func TestSubAgents(t *testing.T) {
 	}
 }
 
+// TestCallsThatWaitForTheClient: a run that waits for a sub-agent ends the response if the client runs a call, also one whose outcome was removed.
+func TestCallsThatWaitForTheClient(t *testing.T) {
+	call := chunk.ToolStart{ToolCallID: "c", ToolName: "f", Arguments: chunk.Value(`{}`)}
+	outcome := chunk.ToolEnd{ToolCallID: "c", ToolName: "f", Result: chunk.Value(`1`)}
+	request := chunk.ToolApprovalRequest{ToolCallID: "c", ToolName: "f", ApprovalID: "a", Input: chunk.Value(`{}`)}
+	removal := chunk.Truncated{Removed: []chunk.OrdinalRange{{First: 3, Last: 3}}}
+	start, pause := chunk.SubagentStart{SubAgentType: "x", SubSessionID: "k", CallID: "d"}, chunk.StreamPaused{}
+	for name, test := range map[string]struct {
+		bodies []chunk.Body
+		done   bool
+	}{
+		"no outcome":               {[]chunk.Body{call, start, pause}, true},
+		"an outcome":               {[]chunk.Body{call, outcome, start, pause}, false},
+		"an outcome was removed":   {[]chunk.Body{call, outcome, removal, start, pause}, true},
+		"a user has approved it":   {[]chunk.Body{request, chunk.ToolApprovalResponse{ToolCallID: "c", ToolName: "f", ApprovalID: "a", Approved: true}, start, pause}, false},
+		"a sub-agent runs it":      {[]chunk.Body{call, chunk.SubagentStart{SubAgentType: "x", SubSessionID: "k", CallID: "c"}, pause}, false},
+		"its start was removed":    {[]chunk.Body{chunk.TextDelta{Delta: "x"}, call, removal, start, pause}, false},
+		"a user is asked about it": {[]chunk.Body{request, start, pause}, true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := NewWriter(Options{})
+			for _, rec := range turnOf(t, test.bodies...) {
+				w.Append(nil, rec)
+			}
+			if w.Done() != test.done {
+				t.Errorf("the response is over: %t, want %t", w.Done(), test.done)
+			}
+		})
+	}
+}
+
 // A hidden record has at most the end of the text before it.
 func TestHide(t *testing.T) {
 	log := turnOf(t, chunk.TextDelta{Delta: "a"}, chunk.ToolStart{ToolCallID: "c", ToolName: "f", Arguments: chunk.Value(`{}`)}, chunk.TextDelta{Delta: "b"}, chunk.Custom{EventName: "x", Data: null}, chunk.TextDelta{Delta: "c"}, chunk.StreamEnd{StreamID: "s1"})

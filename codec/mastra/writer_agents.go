@@ -13,7 +13,7 @@ const maxLevelsOfAgents = 32
 func (p *printer) parentOf(it *turn.Item) *speaker {
 	id := it.Text("parent", "sessionId")
 	if id == p.turn.Session().ID {
-		return &p.own
+		return p.own
 	}
 	if a := p.turn.Agent(id); a != nil && p.of(a).parent != nil {
 		return p.of(a)
@@ -22,10 +22,11 @@ func (p *printer) parentOf(it *turn.Item) *speaker {
 }
 
 // agentRun announces a sub-agent whose start is hidden or missing, by the first record of its own.
-func (p *printer) agentRun(it *turn.Item, sp *speaker) {
+func (p *printer) agentRun(e *turn.Event, sp *speaker) {
+	it := e.Item
 	sp.ended = false
-	if sp.parent == nil && !p.closed {
-		p.announceAgent(p.parentOf(it), sp, it.Text("parent", "callId"), it.Text("agentType"))
+	if sp.parent == nil && !e.Quiet {
+		p.announceAgent(it, p.parentOf(it), sp, it.Text("parent", "callId"), it.Text("agentType"))
 		if sp.parent != nil && !sp.agent.Running {
 			p.turn.Adopt(sp.agent, sp.parent.agent)
 		}
@@ -41,19 +42,19 @@ func (p *printer) agentClose(it *turn.Item, sp *speaker) {
 		reason = reasonError
 	}
 	p.finishAgent(sp, reason)
-	sp.release()
+	sp.work = nil
 }
 
 // agentFail ends the output of a sub-agent with the error, unless it was written.
 func (p *printer) agentFail(it *turn.Item, sp *speaker) {
-	if !p.closed && sp.parent != nil && !sp.ended {
+	if sp.parent != nil && !sp.ended {
 		p.failure(it, sp, it.Get("errorDetail", "code"))
 		p.finishAgent(sp, reasonError)
 	}
 }
 
 // announceAgent writes the start of a sub-agent, once for each time that it is called.
-func (p *printer) announceAgent(parent, sp *speaker, callID, kind string) {
+func (p *printer) announceAgent(it *turn.Item, parent, sp *speaker, callID, kind string) {
 	if parent == nil || sp.parent != nil && !sp.ended {
 		return
 	}
@@ -64,14 +65,12 @@ func (p *printer) announceAgent(parent, sp *speaker, callID, kind string) {
 		}
 	}
 	sp.parent, sp.callID, sp.kind, sp.ended = parent, callID, kind, false
-	if c := p.turn.OpenCall(turn.CallKey{Agent: parent.session(), ID: callID}); c != nil {
-		c.Delegated = true
+	if c := p.turn.OpenCall(turn.CallKey{Agent: parent.agent.Session, ID: callID}); c != nil {
+		c.Delegate(it)
 		sp.workflow = bytes.HasPrefix(c.Name, []byte(workflowTool))
 	}
 	if parent.executing == sp.agent.Session {
-		if sp.executed, sp.workflow = agentOfNetwork, parent.runs == workflowEvent; sp.workflow {
-			sp.executed = workflowOfNetwork
-		}
+		sp.event, sp.workflow = parent.runs, parent.runs == eventOfWorkflow
 	}
 	p.ensureStart()
 	if !sp.workflow {
@@ -81,13 +80,11 @@ func (p *printer) announceAgent(parent, sp *speaker, callID, kind string) {
 
 // finishAgent writes the end of a sub-agent, once. Its own end and the record of its parent both announce it.
 func (p *printer) finishAgent(sp *speaker, reason string) {
-	if p.closed || sp.parent == nil || sp.ended {
+	if sp.parent == nil || sp.ended {
 		return
 	}
-	p.flushStep(sp)
-	p.finishStep(sp, reason, turn.Usage{})
-	p.finishAs(sp, reason)
+	p.conclude(sp, reason)
 	p.turn.Withdraw(sp.agent)
 	sp.ended = true
-	sp.release()
+	sp.work = nil
 }

@@ -17,10 +17,16 @@ const (
 	workflowStepStart  = "workflow-step-start"
 	workflowStepResult = "workflow-step-result"
 	routingStart       = "routing-agent-start"
-	agentEvent         = "agent-execution-event-" // begins the types of chunks around those of an agent of a network
-	workflowEvent      = "workflow-execution-event-"
 	workflowTool       = "workflow-" // begins the names of tools that are workflows
 	toolProgress       = "tool-output"
+)
+
+// networkEvents begin the types of the chunks around those of what a network runs.
+var networkEvents = [...]string{eventOfAgent: "agent-execution-event-", eventOfWorkflow: "workflow-execution-event-"}
+
+const (
+	eventOfAgent    = 1
+	eventOfWorkflow = 2
 )
 
 // part writes a source or a file of the answer: the data of a data URL, or any other URL in its place.
@@ -74,30 +80,11 @@ func (p *printer) output(it *turn.Item, sp *speaker, v chunk.Value) {
 	p.end(sp)
 }
 
-// notices has the members of the records that become notices of the same name.
-var notices = map[chunk.Type][]string{
-	chunk.TypeStatePatch:         {"patches"},
-	chunk.TypeRunPaused:          {"runId", "reason", "pendingToolName", "pendingToolCallId"},
-	chunk.TypeRunInterrupted:     {"runId", "checkpointId", "reason"},
-	chunk.TypeRunResumed:         {"runId", "fromCheckpointId", "fromStepCount", "mode"},
-	chunk.TypeCheckpointCreated:  {"runId", "checkpointId", "stepCount"},
-	chunk.TypeStepCommitted:      {"runId", "stepId", "checkpointId"},
-	chunk.TypeStepDiscarded:      {"runId", "stepId", "reason"},
-	chunk.TypeStreamResync:       {"checkpointId", "stepCount", "messageCount", "fromSequence", "reason"},
-	chunk.TypeExecutorSuperseded: {"reason"},
-}
-
 // notice writes a record about the state of the session. The state of the run of a sub-agent is not shown, nor is a suspension_marker.
 func (p *printer) notice(it *turn.Item, sp *speaker) {
-	members, ok := notices[it.Rec.Type]
-	if !ok || !p.isOwn(sp) && it.Rec.Type != chunk.TypeStatePatch {
-		return
+	if it.IsNotice() && (sp.agent.Own() || it.Rec.Type == chunk.TypeStatePatch) {
+		p.sendNotice(sp, strings.ReplaceAll(string(it.Rec.Type), "_", "-"), it.WriteNotice)
 	}
-	p.sendNotice(sp, strings.ReplaceAll(string(it.Rec.Type), "_", "-"), func(f *turn.Frames) {
-		for _, name := range members {
-			f.Raw(name, it.Get(name))
-		}
-	})
 }
 
 // carry writes a chunk of a dialect that cannot be written as it is.
@@ -151,7 +138,7 @@ func (p *printer) toolOutput(sp *speaker, data chunk.Value) bool {
 		return false
 	}
 	p.begin(sp, "tool-output")
-	p.f.Content("runId", sp.runID())
+	p.runID(sp)
 	p.f.Raw("from", []byte(`"USER"`))
 	p.f.Nest("payload")
 	p.f.Raw("output", redact(output, chunk.MaxDepth))
@@ -174,8 +161,8 @@ func (p *printer) original(it *turn.Item, sp *speaker, kind string, whole chunk.
 	switch id, _ := payload.text("id"); kind {
 	case "agent-execution-start", "workflow-execution-start":
 		sp.executing, _ = payload.text("runId")
-		if sp.runs = agentEvent; kind != "agent-execution-start" {
-			sp.runs = workflowEvent
+		if sp.runs = eventOfAgent; kind != "agent-execution-start" {
+			sp.runs = eventOfWorkflow
 		}
 	case workflowStart:
 		sp.workflow = true
@@ -184,17 +171,17 @@ func (p *printer) original(it *turn.Item, sp *speaker, kind string, whole chunk.
 	case workflowStepResult:
 		sp.workStep = id
 	case "workflow-step-suspended":
-		sp.agent.Suspended = true
+		sp.suspend(it)
 	case "tool-call-suspended":
 		call, _ := payload.text("toolCallId")
-		if c := p.turn.OpenCall(turn.CallKey{Agent: sp.session(), ID: call}); c != nil {
-			c.Suspended = true
+		if c := p.turn.OpenCall(turn.CallKey{Agent: sp.agent.Session, ID: call}); c != nil {
+			c.SuspendedAt = it.Rec.Ordinal
 		} else {
-			sp.agent.Suspended = true
+			sp.suspend(it)
 		}
 	}
 	if run, ok := m.text("runId"); ok && (sp.workflow || sp.network) {
-		sp.run = escaped(run) // clients put the chunks of one run together
+		sp.run = run // clients put the chunks of one run together
 	}
 	p.turn.ForgetHead()
 	p.begin(sp, kind)
@@ -209,6 +196,9 @@ func (p *printer) original(it *turn.Item, sp *speaker, kind string, whole chunk.
 	}
 	p.end(sp)
 }
+
+// suspend makes an agent wait for data of a user.
+func (sp *speaker) suspend(it *turn.Item) { sp.agent.Suspended, sp.suspendedAt = true, it.Rec.Ordinal }
 
 // suspendPayload returns the payload of background-task-suspended with the name that the product's clients read for what the task waits for, if it has the one of the
 // product's documentation.
@@ -229,25 +219,16 @@ func isOfNetwork(kind string) bool {
 
 // startsWorkStep reports whether a record is the chunk of the workflow step that waits for its step-start.
 func startsWorkStep(it *turn.Item, sp *speaker) bool {
-	return sp.pending != nil && it.Text("eventName") == keptPrefix+workflowStepStart && it.Text("data", "payload", "id") == sp.pending.id
+	return sp.pending != nil && it.Text("eventName") == keptPrefix+workflowStepStart && it.Text("data", "payload", "id") == *sp.pending
 }
 
-// translated has the types that a Translator keeps only if they lack members.
-var translated = map[string]bool{
-	"start": true, "step-start": true, "step-finish": true, "finish": true, "text-start": true, "text-delta": true, "text-end": true,
-	"reasoning-start": true, "reasoning-delta": true, "reasoning-end": true, "source": true, "file": true, "object-result": true,
-	"tool-call-input-streaming-start": true, "tool-call-delta": true, "tool-call-input-streaming-end": true, "tool-call": true, "tool-result": true,
-	"tool-error": true, "tool-call-approval": true, "tool-output-denied": true, "tool-output": true, "error": true, "abort": true, "tripwire": true,
-	"workflow-finish": true,
-}
-
-// harmless reports whether clients accept a chunk of a type at any place. They take a member "type" of the payload for the type of a chunk that they do not know.
+// harmless reports whether clients accept a chunk of a type at any place, which a Translator has kept: of those that it translates, only those that lack members. Clients take a member "type" of the payload for the type of a chunk that they do not know.
 func (o object) harmless(kind string) bool {
-	if translated[kind] || dataName(kind) != kind || strings.HasPrefix(kind, "data-") {
-		return false
-	}
 	if kind == "object" {
 		return true
+	}
+	if _, translated := members[kind]; translated || dataName(kind) != kind || strings.HasPrefix(kind, "data-") {
+		return false
 	}
 	payload := o.object("payload")
 	_, nested := payload["type"]

@@ -1,98 +1,73 @@
 package mastra
 
 import (
-	"bytes"
-	"cmp"
 	"maps"
 	"slices"
 
 	"github.com/tailrace/tailrace/chunk"
+	"github.com/tailrace/tailrace/internal/rawjson"
 	"github.com/tailrace/tailrace/internal/turn"
 )
 
 const codeTripwire = "tripwire"
 
-func (p *printer) runStarted(it *turn.Item) {
-	p.own.run = bytes.Clone(it.Content("runId"))
-	p.own.kind = cmp.Or(it.Text("agentType"), "agent")
-}
-
 // pause ends the response: the answer waits for a user, for the client, or for nothing that runs.
 func (p *printer) pause(it *turn.Item) {
-	if !it.By.Own() {
-		p.endResponse()
-		return
-	}
-	sp := &p.own
-	p.flushStep(sp)
-	if !p.asks() && p.asksClient() {
-		p.finishStep(sp, reasonToolCalls, turn.Usage{})
-		p.finish(sp, reasonToolCalls)
-	}
-	if sp.workflow {
-		p.workflowFinish(sp, "suspended")
+	if sp := p.own; it.By.Own() {
+		p.flushStep(sp)
+		if p.clientRuns() {
+			p.finishStep(sp, reasonToolCalls, turn.Usage{})
+			p.finish(sp, reasonToolCalls)
+		}
+		if sp.workflow {
+			p.workflowFinish(sp, "suspended")
+		}
 	}
 	p.endResponse()
 }
 
-// asks reports whether a user must act before the answer continues.
-func (p *printer) asks() bool {
-	for _, c := range p.turn.OpenCalls() {
-		if c.ApprovalID != nil || c.Suspended {
-			return true
+// clientRuns reports whether the agent waits for calls that the client runs, and for no user. The response then ends with the reason tool-calls, at which the client
+// runs them.
+func (p *printer) clientRuns() bool {
+	calls := p.turn.OpenCalls()
+	if p.turn.Suspended() || slices.ContainsFunc(calls, func(c *turn.Call) bool { return c.ApprovalID != nil || c.SuspendedAt > 0 }) {
+		return false
+	}
+	runs := false
+	for _, c := range calls {
+		if p.waitsForClient(c) {
+			c.Mark[0] |= ranByClient
+			runs = true
 		}
 	}
-	return p.turn.Suspended()
+	return runs
 }
 
-// asksClient reports whether the agent waits for calls that the client runs. The response then ends with the reason tool-calls, at which the client runs them.
-func (p *printer) asksClient() bool {
-	asks := false
-	for _, c := range p.turn.OpenCalls() {
-		if waitsForClient(c) {
-			callOutputOf(c).client, asks = true, true
-		}
-	}
-	return asks
-}
-
-// ended ends the response of a turn that has ended, or was stopped.
+// ended ends the response of a turn that has ended, or was stopped. The error of one that has failed is written unless it was before.
 func (p *printer) ended(e *turn.Event) {
-	switch e.Reason {
-	case turn.Superseded:
-		p.conclude(reasonOther)
-	case turn.Interrupted:
-		p.abort(e.Item.Get("reason"))
-	case turn.Aborted:
-		p.flushStep(&p.own)
-		p.abort(e.Item.Get("error"))
+	sp := p.own
+	p.flushStep(sp)
+	switch {
+	case e.Kind == turn.Fail && sp.tripped: // its chunk is the last one of Mastra's own response
+	case e.Kind == turn.Fail:
+		p.failure(e.Item, sp, e.Code)
+		p.conclude(sp, reasonError)
+	case e.Reason == turn.Superseded:
+		p.conclude(sp, reasonOther)
+	case e.Reason == turn.Interrupted:
+		p.abort(sp, e.Item.Get("reason"))
+	case e.Reason == turn.Aborted:
+		p.abort(sp, e.Item.Get("error"))
 	default:
-		p.conclude(p.own.reason())
+		p.conclude(sp, sp.reason())
 	}
+	p.endResponse()
 }
 
-// fail ends the response with the error, unless it was written.
-func (p *printer) fail(e *turn.Event) {
-	p.flushStep(&p.own)
-	if p.own.tripped { // the last chunk of Mastra's own response
-		p.endResponse()
-		return
-	}
-	p.failure(e.Item, &p.own, e.Code)
-	p.conclude(reasonError)
-}
-
-// conclude ends the response of a turn that has ended.
-func (p *printer) conclude(reason string) {
-	sp := &p.own
+// conclude ends the output of an agent, of a workflow, or of a network, whose own chunk has ended it.
+func (p *printer) conclude(sp *speaker, reason string) {
 	p.flushStep(sp)
 	p.finishStep(sp, reason, turn.Usage{})
-	p.finishAs(sp, reason)
-	p.endResponse()
-}
-
-// finishAs ends the output of an agent, of a workflow, or of a network, whose own chunk has ended it.
-func (p *printer) finishAs(sp *speaker, reason string) {
 	switch {
 	case sp.network:
 	case !sp.workflow:
@@ -154,7 +129,6 @@ func (p *printer) failure(it *turn.Item, sp *speaker, code chunk.Value) {
 // recovers is a notice.
 func (p *printer) error(e *turn.Event, sp *speaker) {
 	it := e.Item
-	code := e.Code
 	switch {
 	case it.Text("code") == codeTripwire:
 		sp.tripped = true
@@ -163,60 +137,56 @@ func (p *printer) error(e *turn.Event, sp *speaker) {
 		p.f.Flag("retry", it.Is("recoverable"))
 		p.shut(sp)
 	case it.Is("recoverable"):
-		p.sendNotice(sp, "error", func(f *turn.Frames) {
-			f.Raw("error", it.Get("error"))
-			f.Raw("code", code)
-			f.Flag("recoverable", true)
+		p.sendNotice(sp, "error", func(o *rawjson.Object) {
+			o.Raw("error", it.Get("error"))
+			o.Raw("code", e.Code)
+			o.Flag("recoverable", true)
 		})
 	default:
 		sp.failureAt = 0
-		p.failure(it, sp, code)
+		p.failure(it, sp, e.Code)
 	}
 }
 
-// abort ends the response as Mastra does: without an end of the step.
-func (p *printer) abort(reason chunk.Value) {
-	sp := &p.own
+// abort ends the output of the session's agent as Mastra does: without an end of the step.
+func (p *printer) abort(sp *speaker, reason chunk.Value) {
 	p.open(sp, "abort")
 	p.f.Raw("reason", reason)
 	p.shut(sp)
 	p.finish(sp, reasonTripwire)
 	sp.stepping = false
-	p.endResponse()
 }
 
 // removed handles the removal of records: the step that a crashed worker left unfinished. Mastra's clients cannot remove what they have; the state here is that
 // of a reader that never got the removed records, so that what follows is the same for both.
 func (p *printer) removed(e *turn.Event, sp *speaker) {
-	if !e.Quiet {
+	own := sp.agent.Own()
+	writes := !e.Quiet && (own || sp.parent != nil)
+	if writes {
 		p.ensureStart()
 		sp.pending = nil
 		p.finishStep(sp, reasonOther, turn.Usage{})
 	}
 	sp.remove(e.Taken)
-	maps.DeleteFunc(p.late, func(key turn.CallKey, at chunk.Ordinal) bool { return key.Agent == sp.session() && e.Taken(at) })
-	for _, c := range e.Turn.OpenCalls() {
-		if o := callOutputOf(c); c.By == sp.agent {
-			o.streaming = 0
-			if e.Taken(o.announcedAt) {
-				o.announced = o.first
-			}
+	maps.DeleteFunc(p.late, func(key turn.CallKey, at chunk.Ordinal) bool { return key.Agent == sp.agent.Session && e.Taken(at) })
+	for _, c := range p.turn.OpenCalls() {
+		if c.By == sp.agent {
+			p.removeOutput(c, e.Taken)
 		}
 	}
-	if !e.Quiet && p.isOwn(sp) {
-		p.sendNotice(sp, "truncated", func(f *turn.Frames) {
-			for _, name := range []string{"truncatedAtStep", "fromSequence", "atSequence"} {
-				f.Raw(name, e.Item.Get(name))
-			}
-		})
+	if writes && own {
+		p.sendNotice(sp, "truncated", e.Item.WriteNotice)
 	}
 }
 
 // remove restores the state of an agent without the removed records.
 func (sp *speaker) remove(taken func(chunk.Ordinal) bool) {
-	sp.stepping, sp.pending, sp.workStep, sp.agent.Suspended = false, nil, "", false
+	sp.stepping, sp.pending, sp.workStep = false, nil, ""
 	sp.blockAt = slices.DeleteFunc(sp.blockAt, taken)
 	sp.steps = slices.DeleteFunc(sp.steps, func(s stepTotal) bool { return taken(s.at) })
+	if taken(sp.suspendedAt) {
+		sp.agent.Suspended = false
+	}
 	if taken(sp.outputAt) {
 		sp.output, sp.outputAt = nil, 0
 	}

@@ -1,8 +1,9 @@
 package mastra
 
 import (
+	"cmp"
+
 	"github.com/tailrace/tailrace/internal/rawjson"
-	"github.com/tailrace/tailrace/internal/turn"
 )
 
 // Chunks of a sub-agent are wrapped in the output of the call that started it, and those of its own sub-agents once more, as in
@@ -27,7 +28,7 @@ func (p *printer) shut(sp *speaker) {
 
 // begin begins a chunk of an agent, up to its type. The first chunk of a response is start.
 func (p *printer) begin(sp *speaker, kind string) {
-	if p.isOwn(sp) && (kind == workflowStart || kind == routingStart) {
+	if sp.agent.Own() && (kind == workflowStart || kind == routingStart) {
 		p.started = true // the first chunk of a workflow, and of a network
 	}
 	p.ensureStart()
@@ -38,13 +39,13 @@ func (p *printer) begin(sp *speaker, kind string) {
 func (p *printer) ensureStart() {
 	if !p.started {
 		p.started = true
-		p.start(&p.own)
+		p.start(p.own)
 	}
 }
 
 // bare is begin without the start.
 func (p *printer) bare(sp *speaker, kind string) {
-	if p.isOwn(sp) {
+	if sp.agent.Own() {
 		p.f.Open(kind)
 		return
 	}
@@ -57,14 +58,14 @@ func (p *printer) bare(sp *speaker, kind string) {
 // wrap begins the chunk around one of a sub-agent: the output of the call that started it, or an event of the network that runs it.
 func (p *printer) wrap(sp *speaker, kind string) {
 	f, parent := p.f, sp.parent
-	if sp.executed != 0 {
-		p.bare(parent, sp.event()+kind)
+	if sp.event != 0 {
+		p.bare(parent, networkEvents[sp.event]+kind)
 		p.envelope(parent)
 		f.Name("payload")
 		return
 	}
 	p.bare(parent, "tool-output")
-	f.Content("runId", parent.runID())
+	p.runID(parent)
 	f.Raw("from", []byte(`"USER"`))
 	f.Nest("payload")
 	f.String("toolCallId", sp.callID)
@@ -74,8 +75,8 @@ func (p *printer) wrap(sp *speaker, kind string) {
 
 // end ends the chunk that begin began.
 func (p *printer) end(sp *speaker) {
-	for ; !p.isOwn(sp); sp = sp.parent {
-		if p.f.Close(); sp.executed == 0 {
+	for ; !sp.agent.Own(); sp = sp.parent {
+		if p.f.Close(); sp.event == 0 {
 			p.f.Close()
 		}
 	}
@@ -84,7 +85,7 @@ func (p *printer) end(sp *speaker) {
 
 // envelope writes the members of a chunk around its payload.
 func (p *printer) envelope(sp *speaker) {
-	p.f.Content("runId", sp.runID())
+	p.runID(sp)
 	from := `"AGENT"`
 	switch {
 	case sp.workflow:
@@ -93,6 +94,12 @@ func (p *printer) envelope(sp *speaker) {
 		from = `"NETWORK"`
 	}
 	p.f.Raw("from", []byte(from))
+}
+
+// runID writes the id of the run of an agent. That of a sub-agent is its session, unless chunks of its own have another one: clients put the chunks of one run
+// together, and its runs are one delegation.
+func (p *printer) runID(sp *speaker) {
+	p.f.String("runId", cmp.Or(sp.run, sp.agent.Session))
 }
 
 // toolName returns the name of the tool that a sub-agent is for its parent.
@@ -109,7 +116,7 @@ func (p *printer) start(sp *speaker) {
 	p.envelope(sp)
 	p.f.Nest("payload")
 	p.f.String("id", sp.kind)
-	if p.isOwn(sp) {
+	if sp.agent.Own() {
 		p.f.String("messageId", p.message)
 	}
 	p.shut(sp)
@@ -119,17 +126,12 @@ func (p *printer) start(sp *speaker) {
 func (p *printer) data(sp *speaker, name string) { p.begin(sp, "data-"+name) }
 
 // sendNotice writes a data part that is not a part of the message. write writes its members.
-func (p *printer) sendNotice(sp *speaker, name string, write func(f *turn.Frames)) {
+func (p *printer) sendNotice(sp *speaker, name string, write func(o *rawjson.Object)) {
 	p.data(sp, name)
 	p.f.Nest("data")
-	if !p.isOwn(sp) {
-		p.f.String("agentId", sp.agent.Session)
-	}
-	write(p.f)
+	p.f.Text("agentId", sp.agent.Session)
+	write(&p.f.Object)
 	p.f.Close()
 	p.f.Flag("transient", true)
 	p.end(sp)
 }
-
-// escaped returns the content of the JSON string for s.
-func escaped(s string) []byte { return rawjson.AppendEscaped(nil, s) }

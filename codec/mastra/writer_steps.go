@@ -16,9 +16,6 @@ type stepTotal struct {
 	usage  turn.Usage
 }
 
-// pendingStep is a step that may be one of a workflow: then the chunk of the workflow that follows replaces step-start.
-type pendingStep struct{ id string }
-
 // flushStep writes the step-start that waits for the record after it.
 func (p *printer) flushStep(sp *speaker) {
 	if sp.pending != nil {
@@ -33,7 +30,7 @@ func (p *printer) stepStart(it *turn.Item, sp *speaker) {
 		return
 	}
 	p.finishStep(sp, reasonOther, turn.Usage{})
-	sp.pending = &pendingStep{id: it.Text("stepId")}
+	sp.pending = new(it.Text("stepId"))
 }
 
 func (p *printer) beginStep(sp *speaker) {
@@ -43,7 +40,7 @@ func (p *printer) beginStep(sp *speaker) {
 	p.finishStep(sp, reasonOther, turn.Usage{})
 	sp.stepping = true
 	p.open(sp, "step-start")
-	if p.isOwn(sp) {
+	if sp.agent.Own() {
 		p.f.String("messageId", p.message) // without it the client's message has no id
 	}
 	p.f.Raw("request", []byte("{}"))
@@ -72,7 +69,7 @@ func (p *printer) finishStep(sp *speaker, reason string, usage turn.Usage) {
 	sp.stepping = false
 	f := p.f
 	p.open(sp, "step-finish")
-	if p.isOwn(sp) {
+	if sp.agent.Own() {
 		f.String("messageId", p.message)
 	}
 	f.Nest("stepResult")

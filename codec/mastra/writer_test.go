@@ -36,7 +36,7 @@ func TestPriming(t *testing.T) {
 		g := newGenerator(t)
 		g.crashes = true
 		g.turn()
-		cfg := WriterConfig{MessageID: "msg-1", Framing: Framing(g.pick("framing", 2))}
+		cfg := WriterConfig{MessageID: "msg-1"}
 		live := write(cfg, g.records)
 		cut := g.pick("cut", len(g.records)+1)
 		again := primed(cfg, g.records, cut)
@@ -261,6 +261,11 @@ func TestWrittenResponses(t *testing.T) {
 	}
 	outcome := chunk.ToolEnd{ToolCallID: "c1", ToolName: "x", Result: chunk.Value(`1`), ProviderExecuted: &serverSide}
 	request := chunk.ToolApprovalRequest{ToolCallID: "c1", ToolName: "x", ApprovalID: "r::c1", Input: chunk.Value(`{"q":1}`)}
+	ofClient := chunk.ToolEnd{ToolCallID: "c1", ToolName: "page", Result: chunk.Value(`1`)}
+	suspended := chunk.Custom{EventName: "mastra.tool-call-suspended", Data: chunk.Value(`{"type":"tool-call-suspended","payload":{"toolCallId":"c1","suspendPayload":{}}}`)}
+	removal := func(ordinal int64) chunk.Truncated {
+		return chunk.Truncated{Removed: []chunk.OrdinalRange{{First: ordinal, Last: ordinal}}}
+	}
 	code := turn.CodeAborted
 	for _, c := range []struct {
 		name string
@@ -299,6 +304,20 @@ func TestWrittenResponses(t *testing.T) {
 		}},
 		{"an end while it waits", []any{run, request, chunk.StreamPaused{}, chunk.StreamFailed{Error: "too late"}}, []string{"start tool-call tool-call-approval", "error finish"}},
 		{"another turn", []any{run, chunk.TextDelta{Delta: "x"}, chunk.RunStarted{RunID: "r3", Mode: "execute"}, chunk.TextDelta{Delta: "y"}}, []string{"start text-start text-delta text-end finish"}},
+		{"a sub-agent whose start was removed", []any{run, call("x"), chunk.SubagentStart{SubAgentType: "x", SubSessionID: "k1", CallID: "c1"}, removal(3), chunk.StreamPaused{}}, []string{
+			"start tool-call tool-output(start) data-truncated finish",
+		}},
+		{"a request for data that was removed", []any{run, call("x"), suspended, removal(3), chunk.StreamPaused{}}, []string{"start tool-call tool-call-suspended data-truncated finish"}},
+		{"a request for data that stays", []any{run, call("x"), suspended, chunk.TextDelta{Delta: "x"}, removal(4), chunk.StreamPaused{}}, []string{
+			"start tool-call tool-call-suspended text-start text-delta text-end data-truncated",
+		}},
+		{"an outcome of the client that was removed", []any{run, call("page"), chunk.StreamPaused{}, again, ofClient, removal(5), ofClient}, []string{
+			"start tool-call finish", "data-tool-result data-truncated data-tool-result …",
+		}},
+		{"an outcome that was removed", []any{run, call("x"), outcome, removal(3), outcome, end}, []string{"start tool-call tool-result data-truncated tool-result finish"}},
+		{"a call that a user has approved", []any{run, request, chunk.ToolApprovalResponse{ToolCallID: "c1", ToolName: "x", ApprovalID: "r::c1", Approved: true}, chunk.StreamPaused{}}, []string{
+			"start tool-call tool-call-approval data-tool-approval-response",
+		}},
 		{"no end", []any{run, chunk.TextDelta{Delta: "x"}}, []string{"start text-start text-delta …"}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -341,7 +360,7 @@ func TestManyCalls(t *testing.T) {
 	}
 }
 
-// TestSeparated checks that the framing of workflows has the chunks of the other framing.
+// TestSeparated checks that the framing of workflows has the chunks of the other one.
 func TestSeparated(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		g := newGenerator(t)
@@ -353,7 +372,7 @@ func TestSeparated(t *testing.T) {
 				want = append(want, string(c))
 			}
 		}
-		body := string(write(WriterConfig{Framing: Separated}, g.records).body())
+		body := string(Separate(nil, write(WriterConfig{}, g.records).body()))
 		if got := strings.Join(want, "\x1e"); body != got && body != got+"\x1e" {
 			t.Fatalf("got %q, want %q", body, got)
 		}

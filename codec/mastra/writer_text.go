@@ -10,7 +10,7 @@ import (
 func (p *printer) text(e *turn.Event, sp *speaker) {
 	kind := e.Agent.Block.Kind
 	switch {
-	case e.Again && (!p.isOwn(sp) || sp.network || sp.workflow):
+	case e.Again && (!sp.agent.Own() || sp.network || sp.workflow):
 	case e.Kind == turn.BlockOpen:
 		if !e.Again {
 			sp.blockAt = append(sp.blockAt, e.Item.Rec.Ordinal)
@@ -32,7 +32,7 @@ func (p *printer) openBlock(sp *speaker, kind turn.BlockKind, what string) {
 	if sp.routes(kind) {
 		p.open(sp, "routing-agent-text"+what)
 		if what == "-start" {
-			p.f.Content("runId", sp.runID())
+			p.runID(sp)
 		}
 		return
 	}

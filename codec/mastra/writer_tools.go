@@ -2,84 +2,80 @@ package mastra
 
 import (
 	"bytes"
-	"cmp"
 	"strings"
 
 	"github.com/tailrace/tailrace/chunk"
+	"github.com/tailrace/tailrace/internal/rawjson"
 	"github.com/tailrace/tailrace/internal/turn"
 )
 
-// callOutput is what was written of a call.
+// callOutput is what was written of a call without an outcome.
 type callOutput struct {
-	input       []byte // to announce it again
-	announcedAt chunk.Ordinal
-	first       int  // the response in which its tool-call was first written, 0 for none
-	announced   int  // the latest one
-	streaming   int  // the response in which the start of its streamed arguments was written, 0 for none
-	client      bool // a response ended so that the client runs it
+	input     []byte // of its first tool-call
+	streaming int    // the response in which the start of its arguments was written, 0 for none, or if their end was
 }
 
-// callOutputOf returns what was written of a call. One whose outcome was removed was written in some response.
+// Call.Mark, which is kept with the outcome, has twice the number of the response in which the tool-call of a call was written last, 0 for none, plus ranByClient, and
+// the record that wrote it.
+const ranByClient = 1 // a response ended so that the client runs the call
+
+// announcedIn returns the response in which the tool-call of a call was written last, 0 for none.
+func announcedIn(c *turn.Call) int { return int(c.Mark[0] / 2) }
+
 func callOutputOf(c *turn.Call) *callOutput {
 	o, ok := c.Kept.(*callOutput)
 	if !ok {
 		o = &callOutput{}
-		if c.Mark != [2]uint64{} {
-			o.first, o.announced = 1, 1
-		}
-		c.Kept, c.Mark[0] = o, 1
+		c.Kept = o
 	}
 	return o
 }
 
-// waits reports whether a call waits for the client, besides those that wait for an approval: for data, or to be run.
-func (p *printer) waits(c *turn.Call) bool { return c.Suspended || waitsForClient(c) }
+// removeOutput reverts what removed records wrote of a call. One whose arguments were not removed was announced in an earlier response, too.
+func (p *printer) removeOutput(c *turn.Call, taken func(chunk.Ordinal) bool) {
+	callOutputOf(c).streaming = 0
+	switch {
+	case !c.Sent:
+		c.Kept, c.Mark = nil, [2]uint64{}
+	case taken(chunk.Ordinal(c.Mark[1])):
+		c.Mark = [2]uint64{2*uint64(p.response-1) | c.Mark[0]&ranByClient}
+	}
+}
 
-// waitsForClient reports whether a call that has no outcome where an answer waits is one that the client runs.
-func waitsForClient(c *turn.Call) bool {
-	return c.By.Own() && c.ApprovalID == nil && !c.Suspended && !c.Delegated && callOutputOf(c).announced > 0
+// waitsForClient reports whether a call that has no outcome where an answer waits is one that the client runs: one of the session's agent that was written.
+func (p *printer) waitsForClient(c *turn.Call) bool {
+	return c.By.Own() && announcedIn(c) > 0 && p.turn.WaitsForClient(c)
 }
 
 // call writes an event of a call. The chunks of a network have the input and the outcome of its calls.
 func (p *printer) call(e *turn.Event, sp *speaker) {
 	it, c := e.Item, e.Call
-	o, decides := callOutputOf(c), it != nil && it.Rec.Type == chunk.TypeToolApprovalResponse
+	decides := it.Rec.Type == chunk.TypeToolApprovalResponse
 	if sp.network && !decides {
 		return
 	}
 	switch e.Kind {
 	case turn.InputOpen:
-		if !e.Again {
-			p.streamStart(it, c)
-		}
+		p.inputStart(it, sp, c)
 	case turn.InputDelta:
-		p.inputDelta(e)
+		p.inputDelta(e, sp)
 	case turn.InputClose:
-		p.streamEnd(c)
+		p.inputEnd(sp, c)
 	case turn.Input:
-		if it.Rec.Type != chunk.TypeToolStart {
-			p.announced(it, c, e.Value)
-		} else if o.announced == 0 {
-			p.announce(it, c, e.Value)
+		if it.Rec.Type != chunk.TypeToolStart || announcedIn(c) == 0 {
+			p.announce(it, sp, c, e.Value)
 		}
 	case turn.Ask:
-		p.ask(it, c)
-	case turn.Decision:
-		if it.Is("approved") {
+		p.ask(it, sp, c)
+	case turn.Decision, turn.Outcome, turn.Late:
+		switch approves := decides && it.Is("approved"); {
+		case e.Kind == turn.Late && (it.HasCall() || p.late[c.Key] > 0):
+		case approves:
 			p.approved(it, sp)
-		}
-	case turn.Outcome:
-		p.outcome(it, sp, c)
-	case turn.Late:
-		switch {
-		case it.HasCall() || p.late[c.Key] > 0:
-		case decides && it.Is("approved"):
-			p.approved(it, sp)
-		default:
-			if p.late == nil {
-				p.late = make(map[turn.CallKey]chunk.Ordinal)
+		case e.Kind != turn.Decision:
+			if e.Kind == turn.Late {
+				p.late[c.Key] = it.Rec.Ordinal
 			}
-			p.late[c.Key] = it.Rec.Ordinal
 			p.outcome(it, sp, c)
 		}
 	}
@@ -102,79 +98,68 @@ func (p *printer) callHead(it *turn.Item, c *turn.Call) {
 	p.f.Content("toolName", name)
 }
 
-func (p *printer) streamStart(it *turn.Item, c *turn.Call) {
+func (p *printer) inputStart(it *turn.Item, sp *speaker, c *turn.Call) {
 	callOutputOf(c).streaming = p.response
-	p.open(p.of(c.By), "tool-call-input-streaming-start")
+	p.open(sp, "tool-call-input-streaming-start")
 	p.callHead(it, c)
-	p.shut(p.of(c.By))
-}
-
-// inputDelta writes a piece of the arguments. The client stops its tools at a piece without a start in the response.
-func (p *printer) inputDelta(e *turn.Event) {
-	it, c, piece := e.Item, e.Call, e.Text
-	o, sp := callOutputOf(c), p.of(c.By)
-	if o.announced > 0 {
-		return
-	}
-	if o.streaming != p.response {
-		p.turn.CloseText(it)
-		p.streamStart(it, c)
-	}
-	p.open(sp, "tool-call-delta")
-	p.callHead(it, c)
-	p.f.Content("argsTextDelta", piece)
 	p.shut(sp)
 }
 
-func (p *printer) streamEnd(c *turn.Call) {
+// inputDelta writes a piece of the arguments. The client stops its tools at a piece without a start in the response.
+func (p *printer) inputDelta(e *turn.Event, sp *speaker) {
+	it, c := e.Item, e.Call
+	if announcedIn(c) > 0 {
+		return
+	}
+	if callOutputOf(c).streaming != p.response {
+		p.turn.CloseText(it)
+		p.inputStart(it, sp, c)
+	}
+	p.open(sp, "tool-call-delta")
+	p.callHead(it, c)
+	p.f.Content("argsTextDelta", e.Text)
+	p.shut(sp)
+}
+
+// inputEnd writes the end of arguments that stream in this response.
+func (p *printer) inputEnd(sp *speaker, c *turn.Call) {
 	o := callOutputOf(c)
 	if o.streaming != p.response {
 		return
 	}
 	o.streaming = 0
-	p.open(p.of(c.By), "tool-call-input-streaming-end")
+	p.open(sp, "tool-call-input-streaming-end")
 	p.f.Content("toolCallId", c.Local())
-	p.shut(p.of(c.By))
-}
-
-// announce writes the call with its input. A call that has no outcome where a response ends is announced again before it has one.
-func (p *printer) announce(it *turn.Item, c *turn.Call, input chunk.Value) {
-	p.streamEnd(c)
-	o, sp := callOutputOf(c), p.of(c.By)
-	input = arguments(input)
-	if len(o.input) == 0 {
-		o.input = bytes.Clone(input)
-	}
-	o.announced, o.announcedAt = p.response, it.Rec.Ordinal
-	o.first = cmp.Or(o.first, p.response)
-	p.open(sp, "tool-call")
-	p.callHead(it, c)
-	p.f.Raw("args", input)
 	p.shut(sp)
 }
 
-// announced announces a call unless it was announced in this response.
-func (p *printer) announced(it *turn.Item, c *turn.Call, input chunk.Value) {
-	o := callOutputOf(c)
-	if o.announced == p.response {
+// announce writes a call with its input unless this response has it. A call that has no outcome where a response ends is announced again before it has one.
+func (p *printer) announce(it *turn.Item, sp *speaker, c *turn.Call, input chunk.Value) {
+	if announcedIn(c) == p.response {
 		return
 	}
-	if o.input != nil {
-		input = o.input
-	}
 	p.turn.CloseText(it)
-	p.announce(it, c, input)
+	p.inputEnd(sp, c)
+	o := callOutputOf(c)
+	if o.input == nil {
+		o.input = bytes.Clone(arguments(input))
+	}
+	c.Mark = [2]uint64{2*uint64(p.response) | c.Mark[0]&ranByClient, uint64(it.Rec.Ordinal)}
+	p.open(sp, "tool-call")
+	p.callHead(it, c)
+	p.f.Raw("args", o.input)
+	p.shut(sp)
 }
 
 // outcome writes the outcome of a call. That of a call that the client ran after an earlier response is a notice. The client has it: Mastra's servers do not send it,
 // and a call with that result would be run again at the end of this response, one without would stop the client's tools.
 func (p *printer) outcome(it *turn.Item, sp *speaker, c *turn.Call) {
-	o, denied := callOutputOf(c), it.Rec.Type == chunk.TypeToolApprovalResponse
-	if !denied && o.client && o.announced != p.response && it.Rec.Type == chunk.TypeToolEnd && !it.Is("providerExecuted") {
-		p.sendNotice(sp, "tool-result", func(f *turn.Frames) {
+	denied, ran := it.Rec.Type == chunk.TypeToolApprovalResponse, c.Mark[0]&ranByClient != 0 && announcedIn(c) != p.response
+	if ran && it.Rec.Type == chunk.TypeToolEnd && !it.Is("providerExecuted") {
+		p.sendNotice(sp, "tool-result", func(o *rawjson.Object) {
 			p.callHead(it, c)
-			f.Raw("result", it.OrNull("result"))
-			f.Raw("error", it.Get("error"))
+			o.Raw("result", it.OrNull("result"))
+			o.Raw("error", it.Get("error"))
 		})
 		return
 	}
@@ -182,7 +167,7 @@ func (p *printer) outcome(it *turn.Item, sp *speaker, c *turn.Call) {
 	if it.Rec.Type == chunk.TypeToolInputError {
 		input = it.Get("partialInput")
 	}
-	p.announced(it, c, input)
+	p.announce(it, sp, c, input)
 	switch {
 	case denied:
 		p.open(sp, "tool-output-denied")
@@ -214,10 +199,9 @@ func (p *printer) outcome(it *turn.Item, sp *speaker, c *turn.Call) {
 const resumeSchema = `{"type":"object","properties":{"approved":{"type":"boolean"},"reason":{"type":"string"}},"required":["approved"]}`
 
 // ask writes a request to the user.
-func (p *printer) ask(it *turn.Item, c *turn.Call) {
+func (p *printer) ask(it *turn.Item, sp *speaker, c *turn.Call) {
 	input := it.Get("input")
-	p.announced(it, c, input)
-	sp := p.of(c.By)
+	p.announce(it, sp, c, input)
 	p.begin(sp, "tool-call-approval")
 	p.approvalEnvelope(it, sp)
 	p.f.Nest("payload")
@@ -230,7 +214,7 @@ func (p *printer) ask(it *turn.Item, c *turn.Call) {
 // approvalEnvelope is envelope with the run that makes the client's id of the approval, run::call, that of the log.
 func (p *printer) approvalEnvelope(it *turn.Item, sp *speaker) {
 	run, ok := strings.CutSuffix(it.Text("approvalId"), "::"+it.Text("toolCallId"))
-	if !ok || run == "" || !p.isOwn(sp) {
+	if !ok || run == "" || !sp.agent.Own() {
 		p.envelope(sp)
 		return
 	}
@@ -240,9 +224,9 @@ func (p *printer) approvalEnvelope(it *turn.Item, sp *speaker) {
 
 // approved writes an approval, for which Mastra has no chunk.
 func (p *printer) approved(it *turn.Item, sp *speaker) {
-	p.sendNotice(sp, "tool-approval-response", func(f *turn.Frames) {
+	p.sendNotice(sp, "tool-approval-response", func(o *rawjson.Object) {
 		for _, name := range []string{"toolCallId", "toolName", "approvalId", "approved", "reason"} {
-			f.Raw(name, it.Get(name))
+			o.Raw(name, it.Get(name))
 		}
 	})
 }

@@ -44,7 +44,7 @@ var writers = map[string]func(Turn) dialect.Writer{
 
 var headers = map[string]func() map[string]string{
 	dialect.AISDK:  aisdk.Header,
-	dialect.Mastra: mastra.Events.Header,
+	dialect.Mastra: mastra.Header,
 }
 
 var translators = map[string]func(dialect.Run) dialect.Translator{

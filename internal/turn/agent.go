@@ -12,23 +12,22 @@ type Agent struct {
 	Session string // of a sub-agent, "" for the session's own
 	Kept    any    // what the printer keeps of it
 	Paused  bool   // it waits for users, or for its sub-agents
-	// Suspended is set by a printer of an agent that waits for data of a user, until it is resumed.
-	Suspended bool
-	Running   bool // of a sub-agent, according to the records of its parent
+	Running bool   // of a sub-agent, according to the records of its parent
+
+	StepOpen  bool  // a step began, and has not ended
+	Suspended bool  // it waits for data of a user, until it is resumed; set by a printer
+	OpenCalls int32 // number of its calls without an outcome
+	Starts    int32 // of a sub-agent: how often it was started, according to the records of its parent
 
 	// The steps. First is the sequence of the record that opened the step of the answer that is written, as the snapshot has it, 0 if the next part opens one.
-	StepOpen bool   // a step began, and has not ended
-	Step     int64  // highest step it reached
-	StepNo   int64  // number of that which is open
-	StepID   []byte // of that, as the content of a JSON string; nil for none
-	First    chunk.Seq
+	Step   int64  // highest step it reached
+	StepNo int64  // number of that which is open
+	StepID []byte // of that, as the content of a JSON string; nil for none
+	First  chunk.Seq
 
 	Block Block
 
-	OpenCalls int32 // number of its calls without an outcome
-
 	// Of a sub-agent, according to the records of its parent.
-	Starts int32  // how often it was started
 	Parent *Agent // nil for one that was not started
 	CallID string // id of the call that started it, while it is running
 	Call   []byte // the same in the messages, as the content of a JSON string
@@ -130,11 +129,8 @@ func (m *Machine) agentEnd(it *Item) {
 	a.CallID, a.Call, a.Type = "", nil, nil
 }
 
-// Adopt makes a sub-agent one that runs, and that another agent has started, nil for that of the session. A printer calls it for one whose start is hidden or missing.
+// Adopt makes a sub-agent one that runs, and that another agent has started. A printer calls it for one whose start is hidden or missing.
 func (m *Machine) Adopt(a, parent *Agent) {
-	if parent == nil {
-		parent = &m.own
-	}
 	a.Running, a.Parent = true, parent
 	m.runs[a.startedBy()]++
 }

@@ -79,7 +79,7 @@ func (m *Machine) closeBlock(a *Agent, it *Item) {
 	if a.Block.Kind == NoBlock {
 		return
 	}
-	m.print(&Event{Kind: BlockClose, Item: it, Agent: a})
+	m.emit(&Event{Kind: BlockClose, Item: it, Agent: a})
 	a.Block.Kind = NoBlock
 }
 

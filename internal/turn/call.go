@@ -37,7 +37,9 @@ type Call struct {
 	Streaming bool // its arguments stream
 	Sent      bool // its arguments are complete
 	Approved  bool // a user approved it
-	Suspended bool // a user must give it data; set by a printer
+
+	// SuspendedAt is the record of its agent by which a user must give it data, 0 for none. A printer sets it.
+	SuspendedAt chunk.Ordinal
 
 	// ApprovalID is the id of the approval that waits for a decision, as the content of a JSON string; nil for none.
 	ApprovalID []byte
@@ -54,6 +56,17 @@ type Call struct {
 
 	// The records of these changes. A truncated record may remove them.
 	begunAt, sentAt, approvalAt, endedAt chunk.Ordinal
+	delegatedAt                          chunk.Ordinal // 0 if the name of the tool says that a sub-agent runs it
+}
+
+// Delegate notes that a sub-agent runs the call, because of a record of its agent or of the sub-agent.
+func (c *Call) Delegate(it *Item) {
+	if c.Delegated {
+		return
+	}
+	if c.Delegated = true; it.By == c.By {
+		c.delegatedAt = it.Rec.Ordinal
+	}
 }
 
 // Local returns Shown without the session of a sub-agent.
@@ -75,7 +88,7 @@ type calls struct {
 	byKey    map[CallKey]*Call // those without an outcome
 	open     []*Call           // the same, as they came, see list; nil for one that was dropped
 	dropped  int               // number of those
-	shown    map[string]bool   // ids of these
+	shown    map[string]*Call  // the same, by Call.ID
 	finished finishedCalls     // those with an outcome
 	reused   map[CallKey]int   // number behind the id of the latest call of a key that was used again
 	count    int               // of all calls that ever began
@@ -89,9 +102,9 @@ func (s *calls) add(c *Call) {
 	c.ID = c.Key.ShownID(c.suffix)
 	c.Shown = escaped(c.ID)
 	if s.byKey == nil {
-		s.byKey, s.shown = make(map[CallKey]*Call), make(map[string]bool)
+		s.byKey, s.shown = make(map[CallKey]*Call), make(map[string]*Call)
 	}
-	s.byKey[c.Key], s.shown[c.ID] = c, true
+	s.byKey[c.Key], s.shown[c.ID] = c, c
 	c.By.OpenCalls++
 	c.place = len(s.open)
 	s.open = append(s.open, c)
@@ -138,12 +151,23 @@ func (s *calls) freeSuffix(key CallKey) int {
 
 // isShown reports whether a call is shown under an id.
 func (s *calls) isShown(id string) bool {
-	return s.shown[id] || s.finished.has(id)
+	return s.shown[id] != nil || s.finished.has(id)
 }
 
-// hasEnded reports whether the latest call with a key has its outcome.
-func (s *calls) hasEnded(key CallKey) bool {
-	return s.finished.has(s.shownID(key))
+// ended returns the latest call with a key if it has its outcome. Another call may have its id by chance: a_2 is also the second call with the id a.
+func (s *calls) ended(key CallKey) (c finishedCall, ok bool) {
+	c, ok = s.finished.find(s.shownID(key))
+	return c, ok && c.is(key)
+}
+
+// has reports whether a call with a key and a number behind its id is shown.
+func (s *calls) has(key CallKey, suffix int) bool {
+	id := key.ShownID(suffix)
+	if c := s.shown[id]; c != nil {
+		return c.Key == key
+	}
+	c, ok := s.finished.find(id)
+	return ok && c.is(key)
 }
 
 // shownID returns the id in the messages of the latest call with a key.
@@ -165,7 +189,8 @@ func (m *Machine) ShownID(key CallKey) (id string, ok bool) {
 	if c := m.calls.byKey[key]; c != nil {
 		return c.ID, true
 	}
-	return m.calls.shownID(key), m.calls.hasEnded(key)
+	_, ok = m.calls.ended(key)
+	return m.calls.shownID(key), ok
 }
 
 // cutInputs ends the arguments that stream. A run that is resumed streams them again.
@@ -221,7 +246,7 @@ func (m *Machine) Withdraw(a *Agent) {
 	}
 	for _, c := range m.calls.list() {
 		if c.By == a {
-			c.ApprovalID, c.Suspended = nil, false
+			c.ApprovalID, c.SuspendedAt = nil, 0
 		}
 	}
 }
@@ -327,7 +352,7 @@ func (m *Machine) outcomeOf(it *Item) {
 	c, bad := it.OpenCall(), it.Rec.Type == chunk.TypeToolInputError
 	if c == nil {
 		ours := it.Rec.Type != chunk.TypeToolEnd || it.Is("providerExecuted")
-		if !ours || m.calls.hasEnded(it.callKey()) {
+		if _, ended := m.calls.ended(it.callKey()); ended || !ours {
 			m.late(it)
 			return
 		}
@@ -352,8 +377,8 @@ func (m *Machine) outcomeOf(it *Item) {
 func (m *Machine) late(it *Item) {
 	key := it.callKey()
 	id := m.calls.shownID(key)
-	f, _ := m.calls.finished.find(id)
-	m.emit(&Event{Kind: Late, Item: it, Call: &Call{Key: key, By: it.By, ID: id, Shown: escaped(id)}, Denied: f.flags&finishedDenied != 0})
+	f, ended := m.calls.ended(key)
+	m.emit(&Event{Kind: Late, Item: it, Call: &Call{Key: key, By: it.By, ID: id, Shown: escaped(id)}, Denied: ended && f.flags&finishedDenied != 0})
 }
 
 // finish ends a call.
@@ -389,6 +414,18 @@ func (s *calls) remove(taken func(chunk.Ordinal) bool, own *Agent) (gone []*Call
 	return gone
 }
 
+// removeWaits reverts what removed records of an agent say about data for which its calls wait, and about sub-agents that run them.
+func (s *calls) removeWaits(a *Agent, taken func(chunk.Ordinal) bool) {
+	for _, c := range s.list() {
+		if c.By == a && taken(c.SuspendedAt) {
+			c.SuspendedAt = 0
+		}
+		if c.By == a && taken(c.delegatedAt) {
+			c.Delegated, c.delegatedAt = false, 0
+		}
+	}
+}
+
 // findLatest finds the latest call of each key. Numbers are free again if their calls are removed.
 func (s *calls) findLatest() {
 	clear(s.byKey)
@@ -398,7 +435,7 @@ func (s *calls) findLatest() {
 		}
 	}
 	for key, n := range s.reused {
-		for n > 1 && !s.isShown(key.ShownID(n)) {
+		for n > 1 && !s.has(key, n) {
 			n--
 		}
 		if s.reused[key] = n; n == 1 {

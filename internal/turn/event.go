@@ -58,7 +58,7 @@ const (
 
 	AgentOpen  // Agent starts. Alone: there is no record of its start, and AgentClose follows
 	AgentClose // Agent ends, with Value
-	AgentRun   // a run of Agent starts
+	AgentRun   // a run of Agent starts. Quiet: the client gets nothing of it
 	AgentEnd   // it has ended
 	AgentFail  // it has failed
 	AgentGone  // the start of Agent was removed
@@ -98,7 +98,7 @@ type Event struct {
 	Turn *Machine
 
 	Item  *Item
-	Agent *Agent // of the item, unless the kind says otherwise
+	Agent *Agent // of the item, or the session's own, unless the kind says otherwise
 	Call  *Call
 	Text  []byte // content of a JSON string
 	Value chunk.Value

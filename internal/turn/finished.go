@@ -40,7 +40,7 @@ const (
 	finishedSub       = 1 << iota // of a sub-agent: the place of its session follows
 	finishedNumbered              // with a suffix, which follows the id
 	finishedClient                // Call.Client
-	finishedDelegated             // Call.Delegated
+	finishedDelegated             // Call.Delegated: its record follows
 	finishedSent                  // Call.Sent: its record and the hash of the arguments follow
 	finishedMarked                // Call.Mark follows
 	finishedApproved              // Call.Approved: its record follows
@@ -109,6 +109,9 @@ func (f *finishedCalls) append(b []byte, c *Call) []byte {
 	if c.Approved {
 		b = binary.AppendVarint(b, int64(c.approvalAt-c.begunAt))
 	}
+	if c.Delegated {
+		b = binary.AppendUvarint(b, uint64(c.delegatedAt))
+	}
 	return b
 }
 
@@ -157,7 +160,7 @@ type finishedCall struct {
 	hash    uint64
 	mark    [2]uint64
 
-	approvedAt chunk.Ordinal // 0 for none
+	approvedAt, delegatedAt chunk.Ordinal // 0 for none
 }
 
 // read reads the call that b begins with, and returns the rest of b. Without the call before it, the numbers that rise are not those of the call.
@@ -195,6 +198,9 @@ func (f *finishedCalls) read(b []byte, last finishedAt) (c finishedCall, rest []
 	if c.flags&finishedApproved != 0 {
 		c.approvedAt = c.begunAt + chunk.Ordinal(difference())
 	}
+	if c.flags&finishedDelegated != 0 {
+		c.delegatedAt = chunk.Ordinal(size())
+	}
 	return c, b
 }
 
@@ -219,13 +225,17 @@ func (f *finishedCalls) each(do func(*finishedCall)) {
 
 func (c *finishedCall) key() CallKey { return CallKey{c.agent, string(c.id)} }
 
+// is reports whether the call has a key.
+func (c *finishedCall) is(key CallKey) bool { return c.agent == key.Agent && string(c.id) == key.ID }
+
 // call returns the call as it was. by is its agent.
 func (f *finishedCalls) call(c *finishedCall, by *Agent) *Call {
 	key := c.key()
 	return &Call{
 		Key: key, By: by, ID: key.ShownID(c.suffix), Name: f.names[c.name],
 		Client: c.flags&finishedClient != 0, Delegated: c.flags&finishedDelegated != 0, Sent: c.flags&finishedSent != 0, denied: c.flags&finishedDenied != 0,
-		Approved: c.flags&finishedApproved != 0, approvalAt: c.approvedAt, Mark: c.mark, suffix: c.suffix, number: c.number, hash: c.hash, begunAt: c.begunAt, sentAt: c.sentAt, endedAt: c.endedAt,
+		Approved: c.flags&finishedApproved != 0, approvalAt: c.approvedAt, delegatedAt: c.delegatedAt, Mark: c.mark,
+		suffix: c.suffix, number: c.number, hash: c.hash, begunAt: c.begunAt, sentAt: c.sentAt, endedAt: c.endedAt,
 	}
 }
 

@@ -40,7 +40,7 @@ func TestFinishedCallsAreStored(t *testing.T) {
 				c.sentAt, c.hash = ordinal("sent at"), rapid.Uint64().Draw(t, "hash")
 			}
 			if c.Delegated = rapid.Bool().Draw(t, "delegated"); c.Delegated {
-				c.Mark[0] = rapid.Uint64().Draw(t, "mark")
+				c.Mark[0], c.delegatedAt = rapid.Uint64().Draw(t, "mark"), ordinal("delegated at")
 			}
 			if c.Approved = rapid.Bool().Draw(t, "approved"); c.Approved {
 				c.approvalAt = ordinal("approved at")

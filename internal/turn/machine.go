@@ -42,7 +42,7 @@ type Rules struct {
 	// Shows reports whether a record of a sub-agent is written like one of the session's agent. Others are events of the kind Other.
 	Shows func(*Item) bool
 
-	// Asks reports whether a call without an outcome waits for the client; a call with an ApprovalID does. Default: Machine.WaitsForClient.
+	// Asks reports whether a call without an outcome waits for the client; one that waits for an approval or for data does. Default: Machine.WaitsForClient.
 	Asks func(*Call) bool
 }
 
@@ -158,7 +158,7 @@ func (m *Machine) end() []byte {
 
 // Done reports whether the frames that end the response were appended: the turn has ended, or waits for the client. Records may follow in the log. Append after
 // Done continues the turn if the record resumes it.
-func (m *Machine) Done() bool { return m.idle && !m.open }
+func (m *Machine) Done() bool { return m.idle && !m.open && !(m.again && m.rules.Restarts) }
 
 // Resume begins another response of the turn, for a client that has the records so far: it appends its beginning, without a cursor, and the beginning of what is
 // open. If nothing is open, because the turn waits or has ended, the response may begin with the record that resumes or ends the turn, see Rules.EarlyStart.
@@ -169,7 +169,7 @@ func (m *Machine) Resume(dst []byte) []byte {
 			return dst
 		}
 		m.out.Begin(dst, chunk.Cursor{})
-		m.print(&Event{Kind: Begin, Again: true})
+		m.emit(&Event{Kind: Begin, Again: true})
 		return m.out.End()
 	}
 	m.out.Begin(dst, chunk.Cursor{})
@@ -179,17 +179,17 @@ func (m *Machine) Resume(dst []byte) []byte {
 			m.outcome = running // the response has an end, also if the turn had it before
 		}
 	}
-	m.print(&Event{Kind: Begin, Again: true})
+	m.emit(&Event{Kind: Begin, Again: true})
 	for _, a := range m.allAgents() {
 		if a.StepOpen {
-			m.print(&Event{Kind: StepOpen, Agent: a, Again: true})
+			m.emit(&Event{Kind: StepOpen, Agent: a, Again: true})
 		}
 		if a.Block.Kind != NoBlock {
-			m.print(&Event{Kind: BlockOpen, Agent: a, Again: true})
+			m.emit(&Event{Kind: BlockOpen, Agent: a, Again: true})
 		}
 	}
 	for _, c := range m.calls.list() {
-		m.print(&Event{Kind: InputOpen, Agent: c.By, Call: c, Again: true})
+		m.emit(&Event{Kind: InputOpen, Agent: c.By, Call: c, Again: true})
 	}
 	return m.out.End()
 }
@@ -206,7 +206,7 @@ func (m *Machine) Start(dst []byte) []byte {
 
 func (m *Machine) start() {
 	m.open, m.again = m.open || !m.idle, false
-	m.print(&Event{Kind: Begin})
+	m.emit(&Event{Kind: Begin})
 }
 
 // Finish appends the end of the response unless it has ended. It is for a log that has ended, and for a response without records.
@@ -261,6 +261,9 @@ func (m *Machine) Session() chunk.Session { return m.session }
 // RunID returns the id of the latest run, as the content of a JSON string.
 func (m *Machine) RunID() []byte { return m.run }
 
+// Own returns the session's own agent.
+func (m *Machine) Own() *Agent { return &m.own }
+
 // Agents returns the sub-agents, as they came.
 func (m *Machine) Agents() []*Agent { return m.order }
 
@@ -279,17 +282,17 @@ func (m *Machine) respond(it *Item) {
 	m.emit(&Event{Kind: Begin, Item: it, First: !m.turn && it.By.Own()})
 }
 
-// emit passes an event of a record to the printer.
+// emit passes an event to the printer.
 func (m *Machine) emit(e *Event) {
-	if e.Agent == nil && e.Item != nil {
-		e.Agent = e.Item.By
-	}
-	m.print(e)
-}
-
-func (m *Machine) print(e *Event) {
 	m.event = *e
 	m.event.Turn = m
+	switch {
+	case e.Agent != nil:
+	case e.Item != nil:
+		m.event.Agent = e.Item.By
+	default:
+		m.event.Agent = &m.own
+	}
 	m.printer.Print(&m.out, &m.event)
 }
 

@@ -126,10 +126,13 @@ func (m *Machine) Suspended() bool {
 }
 
 func (m *Machine) asksAbout(c *Call) bool {
-	if m.rules.Asks != nil && m.rules.Asks(c) {
+	if c.ApprovalID != nil || c.SuspendedAt > 0 {
 		return true
 	}
-	return c.ApprovalID != nil || m.rules.Asks == nil && m.WaitsForClient(c)
+	if m.rules.Asks != nil {
+		return m.rules.Asks(c)
+	}
+	return m.WaitsForClient(c)
 }
 
 // WaitsForClient reports whether the client runs a call: its agent waits, and nothing else runs it.
@@ -156,7 +159,7 @@ func (m *Machine) agentControl(it *Item) {
 		if !m.idle {
 			m.respond(it)
 		}
-		m.emit(&Event{Kind: AgentRun, Item: it})
+		m.emit(&Event{Kind: AgentRun, Item: it, Quiet: m.idle})
 	case chunk.TypeStreamActive:
 		a.Paused = false
 		m.works[a] = true
@@ -178,6 +181,7 @@ func (m *Machine) agentControl(it *Item) {
 		a.release()
 	case chunk.TypeTruncated:
 		if taken := removedBy(it); taken != nil {
+			m.calls.removeWaits(a, taken)
 			m.emit(&Event{Kind: AgentRemoved, Item: it, Taken: taken, Quiet: !m.open || m.idle})
 		}
 	case chunk.TypeStreamPaused:
@@ -275,7 +279,7 @@ func (m *Machine) endResponse(e *Event) {
 func (m *Machine) closeStep(a *Agent, it *Item) {
 	m.closeBlock(a, it)
 	if a.StepOpen {
-		m.print(&Event{Kind: StepClose, Item: it, Agent: a})
+		m.emit(&Event{Kind: StepClose, Item: it, Agent: a})
 		a.StepOpen, a.StepID = false, nil
 	}
 }

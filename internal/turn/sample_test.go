@@ -3,6 +3,8 @@ package turn_test
 import (
 	"bytes"
 	"fmt"
+	"regexp"
+	"slices"
 	"testing"
 
 	"pgregory.net/rapid"
@@ -135,6 +137,43 @@ func TestSubAgentWithoutAName(t *testing.T) {
 	}
 	if !m.Done() || !bytes.Contains(frames, []byte(`"waits":true`)) {
 		t.Errorf("the response is open after\n%s", frames)
+	}
+}
+
+// TestIDsLikeNumberedOnes: a model may call a tool with the id that a second call of another id is shown under. The two are two calls.
+func TestIDsLikeNumberedOnes(t *testing.T) {
+	start := func(id string) chunk.Body {
+		return chunk.ToolStart{ToolCallID: id, ToolName: "search", Arguments: chunk.Value(`{}`)}
+	}
+	end := func(id string) chunk.Body {
+		return chunk.ToolEnd{ToolCallID: id, ToolName: "search", Result: chunk.Value(`1`), ProviderExecuted: new(true)}
+	}
+	removal := func(first, last int64) chunk.Body {
+		return chunk.Truncated{Removed: []chunk.OrdinalRange{{First: first, Last: last}}}
+	}
+	for _, test := range []struct {
+		what   string
+		bodies []chunk.Body
+		want   []string // ids of the events of calls, of their arguments and outcomes
+	}{
+		{"an outcome alone", []chunk.Body{start("a"), end("a"), start("a"), end("a"), end("a_2")}, []string{"a", "a", "a_2", "a_2", "a_2_2", "a_2_2"}},
+		{
+			"an outcome after a removal", []chunk.Body{start("a_2"), end("a_2"), start("a"), end("a"), start("a"), removal(4, 6), end("a")},
+			[]string{"a_2", "a_2", "a", "a", "a_3", "removed", "a", "a"},
+		},
+	} {
+		m := turn.New(sample{}, turn.Rules{}, turn.Config{})
+		frames := m.Append(nil, record(t, 0, chunk.RunStarted{RunID: "r1", Epoch: 1, Mode: "execute"}))
+		for i, body := range test.bodies {
+			frames = m.Append(frames, record(t, i+1, body))
+		}
+		var got []string
+		for _, id := range regexp.MustCompile(`"(?:call","id":"([^"]*)|(removed))"`).FindAllSubmatch(frames, -1) {
+			got = append(got, string(id[1])+string(id[2]))
+		}
+		if !slices.Equal(got, test.want) {
+			t.Errorf("%s: the calls are %q, want %q", test.what, got, test.want)
+		}
 	}
 }
 

@@ -96,11 +96,11 @@ func TestWorkflow(t *testing.T) {
 	for name, status := range map[string]string{"workflow": "success", "workflow-fails": "failed", "workflow-suspends": "success"} {
 		t.Run(name, func(t *testing.T) {
 			records := all[name].records
-			w := mastra.NewWriter(mastra.WriterConfig{MessageID: "msg-1", Framing: mastra.Separated})
+			w := mastra.NewWriter(mastra.WriterConfig{MessageID: "msg-1"})
 			var bodies [][]byte
 			var body []byte
 			for _, rec := range records {
-				if body = w.Append(body, rec); w.Done() && len(body) > 0 {
+				if body = mastra.Separate(body, w.Append(nil, rec)); w.Done() && len(body) > 0 {
 					bodies, body = append(bodies, body), nil
 				}
 			}

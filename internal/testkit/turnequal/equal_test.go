@@ -39,7 +39,7 @@ var writers = map[string]func(turnequal.Turn) turnequal.Writer{
 	},
 	turnequal.Kortyx: func(of turnequal.Turn) turnequal.Writer { return kortyx.NewWriter(kortyx.Options(of.Kortyx)) },
 	turnequal.Mastra: func(of turnequal.Turn) turnequal.Writer {
-		return mastra.NewWriter(mastra.WriterConfig{MessageID: of.ID, Framing: mastra.Framing(of.Mastra.Framing)})
+		return mastra.NewWriter(mastra.WriterConfig{MessageID: of.ID})
 	},
 }
 

@@ -29,9 +29,9 @@ type Turn struct {
 
 // String returns the options for an error.
 func (o Turn) String() string {
-	return fmt.Sprintf("id %q, state %s, client tools %t; AG-UI: sub-agents %t, omitted %d; AI SDK: version %d, sub-agents %d, no steps %t, metadata %t %t %t, error text %t; Mastra: framing %d",
+	return fmt.Sprintf("id %q, state %s, client tools %t; AG-UI: sub-agents %t, omitted %d; AI SDK: version %d, sub-agents %d, no steps %t, metadata %t %t %t, error text %t",
 		o.ID, o.AGUI.State, o.AGUI.ClientTool != nil, o.AGUI.SubAgents, len(o.Omitted), o.AISDK.Major, o.AISDK.SubAgents, o.AISDK.NoSteps,
-		o.AISDK.StartMetadata != nil, o.AISDK.StepMetadata != nil, o.AISDK.FinishMetadata != nil, o.AISDK.ErrorText != nil, o.Mastra.Framing)
+		o.AISDK.StartMetadata != nil, o.AISDK.StepMetadata != nil, o.AISDK.FinishMetadata != nil, o.AISDK.ErrorText != nil)
 }
 
 // Old returns the old writer of a turn in a dialect.
@@ -155,9 +155,6 @@ func options(t *rapid.T) Turn {
 		of.AISDK.ErrorText = func(f aisdk.Failure) string { return "[" + f.Code + "] " + f.Text }
 	}
 	of.Mastra = mastra.WriterConfig{MessageID: of.ID}
-	if flag("separated", 6) {
-		of.Mastra.Framing = mastra.Separated
-	}
 	of.Kortyx = kortyx.Options{State: state}
 	return of
 }

@@ -125,6 +125,10 @@ var knownKortyx = turnequal.Differences{{
 		return c.Log[at].Type == chunk.TypeStreamPaused && startRemoved(c, at)
 	},
 }, {
+	Name: "pause with a call that the client does not run", Dialect: turnequal.Kortyx,
+	Reason:  "as in the other dialects, the client does not run a call that a user has approved, that a sub-agent runs, or whose arguments are not complete",
+	Accepts: runsElsewhere,
+}, {
 	Name: "step that was reached after the end of a response", Dialect: turnequal.Kortyx,
 	Reason:  "a step begins with its first record, also if that came after the end of a response",
 	Accepts: reachedLate}}
@@ -378,6 +382,28 @@ func renamesTool(c *turnequal.Case, at int) bool {
 			names[id] = name
 		}
 		return known && name != "" && name != before
+	})
+}
+
+// runsElsewhere reports whether a run waits after a place, and has a call before it that a user or a rule has approved, that a sub-agent has been started for, or whose
+// arguments began again after its start.
+func runsElsewhere(c *turnequal.Case, at int) bool {
+	if typ := c.Log[at].Type; typ != chunk.TypeStreamPaused && typ != chunk.TypeStreamEnd && typ != chunk.TypeStreamFailed {
+		return false
+	}
+	called := make(map[string]bool)
+	return slices.ContainsFunc(handled(c, at, false), func(i int) bool {
+		switch rec := &c.Log[i]; rec.Type {
+		case chunk.TypeToolStart, chunk.TypeToolApprovalRequest:
+			called[rec.Session.ID+" "+member(rec, "toolCallId")] = true
+		case chunk.TypeToolApprovalResponse:
+			return approves(rec) && called[rec.Session.ID+" "+member(rec, "toolCallId")]
+		case chunk.TypeToolArgStreamStart:
+			return called[rec.Session.ID+" "+member(rec, "toolCallId")]
+		case chunk.TypeSubagentStart:
+			return called[rec.Session.ID+" "+member(rec, "callId")]
+		}
+		return false
 	})
 }
 

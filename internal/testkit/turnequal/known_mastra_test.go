@@ -67,6 +67,16 @@ var knownMastra = turnequal.Differences{{
 	Reason:  "the removal of an outcome does not remove the name of the tool, and the input of a call that has its outcome is not kept",
 	Accepts: outcomeRemoved,
 }, {
+	Name: "pause with a call that the client does not run", Dialect: turnequal.Mastra,
+	Reason:  "as in the other dialects, the client does not run a call that a user has approved, that a sub-agent runs, or whose arguments are not complete",
+	Accepts: runsElsewhere,
+}, {
+	Name: "removal of other records of an agent that waits for data", Dialect: turnequal.Mastra,
+	Reason: "the removal of other records does not end that an agent waits",
+	Accepts: func(c *turnequal.Case, at int) bool {
+		return (endsResponse(c.Log[at].Type) || c.Log[at].Type == chunk.TypeStreamActive) && staysSuspended(c, at)
+	},
+}, {
 	Name: "pause of a turn that waits or has ended", Dialect: turnequal.Mastra,
 	Reason:  "a pause that follows another one ends the response if a user was asked since, as in the other dialects",
 	Accepts: func(c *turnequal.Case, at int) bool { return c.Log[at].Type == chunk.TypeStreamPaused && isOver(c, at) },
@@ -251,6 +261,19 @@ func removesType(c *turnequal.Case, at int, typ chunk.Type) bool {
 	return false
 }
 
+// staysSuspended reports whether a record before a place says that an agent waits for data, and a removal after it names other records of the agent.
+func staysSuspended(c *turnequal.Case, at int) bool {
+	waits := make(map[string][]chunk.Ordinal)
+	return slices.ContainsFunc(handled(c, at, false), func(i int) bool {
+		rec := &c.Log[i]
+		if name := member(rec, "eventName"); rec.Type == chunk.TypeCustom && strings.HasPrefix(name, "mastra.") && strings.HasSuffix(name, "-suspended") {
+			waits[rec.Session.ID] = append(waits[rec.Session.ID], rec.Ordinal)
+		}
+		b, ok := chunk.BodyOf[chunk.Truncated](*rec)
+		return ok && slices.ContainsFunc(waits[rec.Session.ID], func(o chunk.Ordinal) bool { return !b.Removes(o) })
+	})
+}
+
 // streamsAfterQuestion reports whether the arguments of a call began to stream before a place after a request for its approval.
 func streamsAfterQuestion(c *turnequal.Case, at int) bool {
 	asked := make(map[string]bool)
@@ -364,7 +387,7 @@ func startsLate(c *turnequal.Case, at int) bool {
 		if isOutcome(rec.Type) || rec.Type == chunk.TypeToolApprovalResponse {
 			ended[rec.Session.ID+" "+member(rec, "toolCallId")] = true
 		}
-		return rec.Type == chunk.TypeSubagentStart && ended[rec.Session.ID+" "+member(rec, "callId")]
+		return (rec.Type == chunk.TypeSubagentStart || rec.Type == chunk.TypeSubagentEnd) && ended[rec.Session.ID+" "+member(rec, "callId")]
 	})
 }
 
