@@ -72,9 +72,6 @@ type Turn struct {
 	// Frames, if not nil, are the whole response: there is no turn.
 	Frames []byte
 
-	// Earlier are calls of earlier turns, whose outcomes are not of this message.
-	Earlier []string
-
 	// Begun is called when Run begins. It returns the id of the answer and the calls of earlier turns if they were not known, otherwise "". An error aborts the
 	// response.
 	Begun func(ctx context.Context, rec chunk.Record, started chunk.RunStarted) (messageID string, earlier []string, err error)
@@ -393,17 +390,17 @@ func (t *turn) beginTurn(ctx context.Context, rec *chunk.Record, inputs int) err
 	turn := dialects.Turn{Session: t.of.Session, AISDK: t.of.AISDK}
 	switch {
 	case t.messageID != "":
-		turn.MessageID, turn.OpenCalls, t.messageID = t.messageID, t.of.Earlier, ""
+		turn.MessageID, t.messageID = t.messageID, ""
 	case t.state.start.Seq == rec.Seq:
-		turn.MessageID, turn.State, turn.OpenCalls = fold.MessageID(t.state.answer), t.state.before, t.state.earlier
+		turn.MessageID, turn.State, turn.AISDK.Earlier = fold.MessageID(t.state.answer), t.state.before, t.state.earlier
 	case rec.Ordinal == t.state.at.Ordinal+1:
-		turn.MessageID, turn.State, turn.OpenCalls = fold.MessageID(t.state.messages+inputs), t.state.now, t.state.open
+		turn.MessageID, turn.State, turn.AISDK.Earlier = fold.MessageID(t.state.messages+inputs), t.state.now, t.state.open
 	default:
 		at, err := t.edge.turnAt(ctx, t.of.Session, rec.Seq)
 		if err != nil {
 			return err
 		}
-		turn.MessageID, turn.State, turn.OpenCalls = fold.MessageID(at.answer), at.before, at.earlier
+		turn.MessageID, turn.State, turn.AISDK.Earlier = fold.MessageID(at.answer), at.before, at.earlier
 	}
 	if t.of.View != nil {
 		turn.State = nil // it may have what the view hides

@@ -265,7 +265,6 @@ func (t *turn) lostStep(rec *chunk.Record) bool {
 func (t *turn) resumePoint(ctx context.Context) (from int, err error) {
 	pause, shows := t.history.pause, t.of.Steps
 	probe := aisdk.New(t.of.MessageID, t.of.AISDK)
-	probe.OmitOutcomes(t.of.Earlier...)
 	var frames []byte
 	n, steps, found, atFound := 0, 0, -1, 0
 	missed := false // an outcome that the client does not have was found: its response ended before

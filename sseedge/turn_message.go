@@ -13,7 +13,6 @@ import (
 // newMessage sets the writer of a message with an id.
 func (t *turn) newMessage(id string) {
 	t.out = aisdk.New(id, t.of.AISDK)
-	t.out.OmitOutcomes(t.of.Earlier...)
 	t.writer = t.out
 }
 
@@ -82,7 +81,7 @@ func (t *turn) takeAwaited(ctx context.Context, rec *chunk.Record) error {
 		}
 		switch {
 		case id != "":
-			t.of.Earlier = earlier
+			t.of.AISDK.Earlier = earlier
 			t.newMessage(id)
 			t.frames = t.out.Start(t.frames)
 		case t.writer == nil:

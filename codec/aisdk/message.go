@@ -15,14 +15,11 @@ type MessageWriter struct {
 func New(messageID string, opt Options) *MessageWriter {
 	p := &printer{opt: opt, meta: Meta{MessageID: messageID}, steps: steps{number: 1}}
 	rules := turn.Rules{EarlyStart: true, ErrorEnds: true, OneInput: true, CloseAll: true, EmptyParts: true, Shows: p.shows, Asks: asks}
-	return &MessageWriter{turn.New(p, rules, turn.Config{IsClient: opt.ClientTool}), p}
+	return &MessageWriter{turn.New(p, rules, turn.Config{IsClient: opt.ClientTool, Earlier: opt.Earlier}), p}
 }
 
 // asks reports whether a call without a request waits for the client.
 func asks(c *turn.Call) bool { return c.Client && c.Sent }
-
-// OmitOutcomes leaves out the outcomes of calls of earlier messages, before the first record.
-func (m *MessageWriter) OmitOutcomes(callIDs ...string) { m.machine.OmitOutcomes(callIDs...) }
 
 // Append appends the frames of rec, the next record of the session or of its tree. Some records have no frame. The last frame of rec has its cursor as
 // id; start and [DONE] have none.

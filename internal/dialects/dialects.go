@@ -22,9 +22,6 @@ type Turn struct {
 	// State is the custom state of the session before the turn, {} if it has none, and nil if it is not known or the client must not get it.
 	State chunk.Value
 
-	// OpenCalls are the calls of the session that had no outcome before the turn.
-	OpenCalls []string
-
 	// AISDK selects the form of the dialect of the AI SDK. Its ClientTool is for all dialects.
 	AISDK aisdk.Options
 }
@@ -33,11 +30,7 @@ var writers = map[string]func(Turn) dialect.Writer{
 	dialect.AGUI: func(t Turn) dialect.Writer {
 		return agui.New(t.MessageID, agui.Options{State: t.State, ClientTool: t.AISDK.ClientTool})
 	},
-	dialect.AISDK: func(t Turn) dialect.Writer {
-		w := aisdk.New(t.MessageID, t.AISDK)
-		w.OmitOutcomes(t.OpenCalls...)
-		return w
-	},
+	dialect.AISDK:  func(t Turn) dialect.Writer { return aisdk.New(t.MessageID, t.AISDK) },
 	dialect.Kortyx: func(t Turn) dialect.Writer { return kortyx.NewWriter(kortyx.Options{State: t.State}) },
 	dialect.Mastra: func(t Turn) dialect.Writer { return mastra.NewWriter(mastra.WriterConfig{MessageID: t.MessageID}) },
 }

@@ -50,6 +50,10 @@ type Rules struct {
 type Config struct {
 	// IsClient reports whether the client runs a tool; nil: it runs none. A member providerExecuted in the record that starts the call takes precedence.
 	IsClient func(tool string) bool
+
+	// Earlier are calls of the session's agent that an earlier turn began: their outcomes, and the ends of their sub-agents, are left out. One that begins again is
+	// of this turn.
+	Earlier []string
 }
 
 // Machine follows one turn of a session, from the run_started record that opens it. What it writes depends on the records only, so every process that reads the
@@ -93,7 +97,7 @@ type Machine struct {
 	more   continued
 
 	calls   calls
-	earlier map[string]bool // see OmitOutcomes
+	earlier map[string]bool // see Config.Earlier
 	data    data
 
 	skipped []byte // frames that are dropped
@@ -126,6 +130,12 @@ func (o outcome) reason() Reason {
 // New returns a Machine before the first record of a turn.
 func New(p Printer, r Rules, c Config) *Machine {
 	m := &Machine{printer: p, rules: r, cfg: c, works: make(map[*Agent]bool), runs: make(map[CallKey]int)}
+	for _, id := range c.Earlier {
+		if m.earlier == nil {
+			m.earlier = make(map[string]bool)
+		}
+		m.earlier[id] = true
+	}
 	m.deltas, _ = p.(DeltaPrinter)
 	m.out.IDAfter = r.CursorAfter
 	return m
@@ -217,15 +227,6 @@ func (m *Machine) Finish(dst []byte) []byte {
 		m.endResponse(&Event{Kind: End, Reason: m.outcome.reason()})
 	}
 	return m.out.End()
-}
-
-// OmitOutcomes leaves out the outcomes of calls of the session's agent, and the ends of sub-agents, that an earlier turn began. A call that begins again is of this
-// turn.
-func (m *Machine) OmitOutcomes(callIDs ...string) {
-	m.earlier = make(map[string]bool, len(callIDs))
-	for _, id := range callIDs {
-		m.earlier[id] = true
-	}
 }
 
 // Times returns when the log stored the first record and the latest.

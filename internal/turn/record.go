@@ -153,7 +153,7 @@ func (m *Machine) read(rec *chunk.Record, by *Agent) *Item {
 	return it
 }
 
-// isOfEarlier reports whether a record is an outcome that OmitOutcomes leaves out.
+// isOfEarlier reports whether a record is an outcome of one of Config.Earlier.
 func (m *Machine) isOfEarlier(it *Item) bool {
 	if len(m.earlier) == 0 || !it.By.Own() {
 		return false

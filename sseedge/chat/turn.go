@@ -61,7 +61,7 @@ func (re *response) messageTurn(t *sseedge.Turn, state *conversation.State, coun
 	t.Dialect, t.Replay, t.AISDK = dialect.AISDK, true, re.service.cfg.Dialect
 	t.Waits, t.Start, t.Through, t.Ended = plan.Queued || state.Opening(), state.TurnStart, state.MaxSeq, !state.InFlight()
 	t.Continues, t.Own, t.Steps, t.Decided = plan.Show == conversation.ShowTail, plan.Show == conversation.ShowNew, plan.Steps, plan.Decided
-	t.Earlier, t.Head = re.earlier, func(dst []byte) []byte { return appendRejections(dst, plan.Rejected) }
+	t.AISDK.Earlier, t.Head = re.earlier, func(dst []byte) []byte { return appendRejections(dst, plan.Rejected) }
 	t.Timeout, t.HistoryBytes = re.service.logic.RequestTimeout(), re.service.historyBytes
 	t.Follow, t.Failed, t.Begun = re.follow, re.failed, re.begun
 	t.Opened, t.Sent, t.Closed = counts.opened, counts.sent, counts.closed
