@@ -16,7 +16,7 @@ import (
 	"github.com/tailrace/tailrace/sseedge"
 )
 
-// A client that comes back with an id that the log has not reached is told so. It does not wait for records that may never come, nor get those of another turn.
+// A client that comes back with an id that the log has not reached is refused: otherwise it would wait for records, and get those of another turn.
 func TestDialectRefusesAnIDFromTheFuture(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newEnv(t, envConfig{})
@@ -34,7 +34,7 @@ func TestDialectRefusesAnIDFromTheFuture(t *testing.T) {
 			{Continues: true}, {Whole: true}, {Waits: true, Run: "r2"}, {Continues: true, Waits: true, Run: "r2"},
 		} {
 			of.Session, of.Dialect, of.After = s1, dialect.AGUI, chunk.Position{Seq: 99}
-			r := httptest.NewRequestWithContext(t.Context(), http.MethodPost, "/", http.NoBody)
+			r := httptest.NewRequestWithContext(t.Context(), http.MethodPost, "/", nil)
 			if p := w.edge.ServeTurn(deadlines{httptest.NewRecorder()}, r, of); p == nil || p.Status < 400 || p.Status >= 500 {
 				t.Errorf("%+v: %v", of, p)
 			}

@@ -38,7 +38,7 @@ func TestAwaitedRunIsCheckedWhileAnotherWrites(t *testing.T) {
 		ended := make(chan struct{})
 		go func() {
 			defer close(ended)
-			r := httptest.NewRequestWithContext(t.Context(), http.MethodPost, "/", http.NoBody)
+			r := httptest.NewRequestWithContext(t.Context(), http.MethodPost, "/", nil)
 			if p := w.edge.ServeTurn(deadlines{httptest.NewRecorder()}, r, of); p != nil {
 				t.Error(p)
 			}
@@ -73,7 +73,7 @@ func TestWaitingEndsABusyResponse(t *testing.T) {
 		began := time.Now()
 		stop := time.AfterFunc(heartbeat-time.Second, func() { w.log.Append(s1, chunk.TypeTextDelta, `"delta":"more"`) })
 		defer stop.Stop()
-		r := httptest.NewRequestWithContext(t.Context(), http.MethodPost, "/", http.NoBody)
+		r := httptest.NewRequestWithContext(t.Context(), http.MethodPost, "/", nil)
 		p := w.edge.ServeTurn(out, r, sseedge.Turn{
 			Session: s1, Dialect: dialect.AGUI, After: chunk.Position{Seq: 1, Ordinal: 1}, Continues: true, Waits: true, Run: "r2",
 			Waiting: func(_ context.Context, dst []byte) ([]byte, error) { return append(dst, "data: last\n\n"...), io.EOF },
@@ -91,7 +91,7 @@ func TestHeartbeatPrecedesTheCheck(t *testing.T) {
 		w := newEnv(t, envConfig{edge: sseedge.Config{Heartbeat: heartbeat}})
 		w.log.Append(s1, chunk.TypeRunStarted, `"runId":"r1","epoch":1,"mode":"execute","input":[{"content":"hello"}]`)
 		out := deadlines{httptest.NewRecorder()}
-		r := httptest.NewRequestWithContext(t.Context(), http.MethodPost, "/", http.NoBody)
+		r := httptest.NewRequestWithContext(t.Context(), http.MethodPost, "/", nil)
 		checked := false
 		p := w.edge.ServeTurn(out, r, sseedge.Turn{
 			Session: s1, Dialect: dialect.AGUI, After: chunk.Position{Seq: 1, Ordinal: 1}, Waits: true, Run: "r2",
