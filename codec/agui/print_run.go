@@ -159,7 +159,7 @@ func appendInterrupt(dst []byte, in interrupt) []byte {
 // end writes the end of the run.
 func (p *printer) end(f *turn.Frames, e *turn.Event) {
 	p.openFinished(f, e)
-	if e.Reason == turn.Success || e.Reason == turn.Waiting {
+	if e.Reason == turn.Success {
 		succeeded(f, e.Value)
 	} else {
 		f.Nest("outcome")

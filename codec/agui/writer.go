@@ -41,9 +41,6 @@ func (w *Writer) Done() bool { return w.machine.Done() }
 // content that follows is appended.
 func (w *Writer) Resume(dst []byte) []byte { return w.machine.Resume(dst) }
 
-// Finish appends the end of the response unless it has ended, for a run that waits for a user who cannot be asked.
-func (w *Writer) Finish(dst []byte) []byte { return w.machine.Finish(dst) }
-
 // Omit leaves out the results of calls from now on, by their ids in the messages: the client ran them, sent the results and has them as messages of its own, which
 // the client of AG-UI would show a second time. They are the Results of a RunInput. Other clients of the session get them.
 func (w *Writer) Omit(callIDs ...string) {
