@@ -170,6 +170,14 @@ var knownAISDK = turnequal.Differences{{
 		return differ(c, "finish-step", "start-step finish-step "+framesOfCalls) && (ends(&c.Log[at]) || c.Log[at].Type == chunk.TypeRunInterrupted || c.Log[at].Type == chunk.TypeError) && anyBefore(c, at-1, ends)
 	},
 }, {
+	Name: "step after a removal that was not written", Dialect: turnequal.AISDK,
+	Reason: "the old writer counted a reset-step whose frames it dropped, because the turn had ended, so that the next step had no start-step",
+	Accepts: func(c *turnequal.Case, at int) bool {
+		return differ(c, "", "start-step") && slices.ContainsFunc(handled(c, at, false), func(i int) bool {
+			return c.Log[i].Type == chunk.TypeTruncated && isOver(c, i)
+		})
+	},
+}, {
 	Name: "second end after an interruption", Dialect: turnequal.AISDK,
 	Reason: "a turn that was interrupted ends with an error or a resumed run only, however often the log has its end",
 	Accepts: func(c *turnequal.Case, at int) bool {
@@ -368,20 +376,13 @@ func isStructured(rec *chunk.Record) bool {
 
 // endsTwice reports whether the turn waits or has ended, and has another end before it is resumed.
 func endsTwice(c *turnequal.Case, at int) bool {
-	ended := false
-	for _, i := range handled(c, at+1, false) {
-		rec := &c.Log[i]
-		switch rec.Type {
+	return slices.ContainsFunc(handled(c, at+1, false), func(i int) bool {
+		switch rec := &c.Log[i]; rec.Type {
 		case chunk.TypeStreamPaused, chunk.TypeStreamEnd, chunk.TypeStreamFailed, chunk.TypeRunInterrupted, chunk.TypeError:
-			if ended && rec.Session == c.Log[0].Session {
-				return true
-			}
-			ended = ended || rec.Session == c.Log[0].Session
-		case chunk.TypeRunStarted, chunk.TypeStreamActive, chunk.TypeRunResumed:
-			ended = false
+			return rec.Session == c.Log[0].Session && isOver(c, i)
 		}
-	}
-	return false
+		return false
+	})
 }
 
 // begunBy returns the call that a record begins, or would if it had not begun before.
