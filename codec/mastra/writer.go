@@ -34,7 +34,7 @@ func NewWriter(cfg WriterConfig) *Writer {
 
 // Append appends the frames of rec, the next record of the session or of its tree. Some records have no frame. The cursor of rec follows its last chunk as an
 // event of its own. A malformed record has no frame.
-func (w *Writer) Append(dst []byte, rec chunk.Record) []byte { return w.machine.Append(dst, rec) }
+func (w *Writer) Append(dst []byte, rec chunk.Record) []byte { return w.machine.Write(dst, &rec) }
 
 // Hide is Append for a record whose content the client must not get. It writes at most the end of the text that the record ends.
 func (w *Writer) Hide(dst []byte, rec chunk.Record) []byte { return w.machine.Hide(dst, rec) }

@@ -42,12 +42,15 @@ var knownMastra = turnequal.Differences{{
 	},
 }, {
 	Name: "step with over 2^31 tokens", Dialect: turnequal.Mastra,
-	Reason:  "tokens are counted up to the largest integer that a client reads exactly, as in the other dialects",
-	Accepts: usesManyTokens,
+	Reason: "tokens are counted up to the largest integer that a client reads exactly, as in the other dialects",
+	Accepts: func(c *turnequal.Case, at int) bool {
+		typ := c.Log[at].Type
+		return (typ == chunk.TypeStepEnd || typ == chunk.TypeSubagentEnd || endsResponse(typ)) && usesManyTokens(c, at)
+	},
 }, {
 	Name: "first record is hidden", Dialect: turnequal.Mastra,
 	Reason:  "the session of a turn is that of its first record, also of a hidden one: a turn begins with a record that every client gets",
-	Accepts: func(c *turnequal.Case, _ int) bool { return c.Hidden[0] },
+	Accepts: beginsElsewhere,
 }, {
 	Name: "call in a text of a network", Dialect: turnequal.Mastra,
 	Reason: "a call ends the text around it where the snapshot has two parts, also if the chunks of a network have the call",
@@ -60,12 +63,18 @@ var knownMastra = turnequal.Differences{{
 	Accepts: func(c *turnequal.Case, at int) bool { return endsResponse(c.Log[at].Type) && hasTextOfSubAgent(c, at) },
 }, {
 	Name: "removal of the start of a sub-agent", Dialect: turnequal.Mastra,
-	Reason:  "a sub-agent whose start was removed does not run: the run does not wait for it, and it may be started again",
-	Accepts: func(c *turnequal.Case, at int) bool { return removesType(c, at, chunk.TypeSubagentStart) },
+	Reason: "a sub-agent whose start was removed does not run: the run does not wait for it, and it may be started again",
+	Accepts: func(c *turnequal.Case, at int) bool {
+		switch c.Log[at].Type {
+		case chunk.TypeTruncated, chunk.TypeStreamPaused, chunk.TypeSubagentStart, chunk.TypeSubagentEnd:
+			return removesType(c, at, chunk.TypeSubagentStart)
+		}
+		return false
+	},
 }, {
 	Name: "removal of an outcome", Dialect: turnequal.Mastra,
-	Reason:  "the removal of an outcome does not remove the name of the tool, and the input of a call that has its outcome is not kept",
-	Accepts: outcomeRemoved,
+	Reason:  "the removal of an outcome does not remove the name of the tool and who runs the call, and the input of a call that has its outcome is not kept",
+	Accepts: losesOutcome,
 }, {
 	Name: "pause with a call that the client does not run", Dialect: turnequal.Mastra,
 	Reason:  "as in the other dialects, the client does not run a call that a user has approved, that a sub-agent runs, or whose arguments are not complete",
@@ -205,6 +214,32 @@ func usesManyTokens(c *turnequal.Case, at int) bool {
 		}
 		u.Add(m.Get("usage"))
 		return max(u.Input, u.Output, u.Cached, u.CacheWrite) > 1<<31
+	})
+}
+
+// beginsElsewhere reports whether the first record is hidden and of another session than the first one that is not.
+func beginsElsewhere(c *turnequal.Case, _ int) bool {
+	first := slices.Index(c.Hidden, false)
+	return c.Hidden[0] && first > 0 && c.Log[first].Session != c.Log[0].Session
+}
+
+// losesOutcome reports whether an outcome of the call of the record at a place, or of any call if it is a pause, was removed before.
+func losesOutcome(c *turnequal.Case, at int) bool {
+	of, outcomes := &c.Log[at], []chunk.Ordinal(nil)
+	id := member(of, "toolCallId")
+	if id == "" && of.Type != chunk.TypeStreamPaused {
+		return false
+	}
+	return slices.ContainsFunc(handled(c, at, false), func(i int) bool {
+		rec := &c.Log[i]
+		if rec.Session != of.Session {
+			return false
+		}
+		if (isOutcome(rec.Type) || rec.Type == chunk.TypeToolApprovalResponse) && (id == "" || member(rec, "toolCallId") == id) {
+			outcomes = append(outcomes, rec.Ordinal)
+		}
+		b, ok := chunk.BodyOf[chunk.Truncated](*rec)
+		return ok && slices.ContainsFunc(outcomes, b.Removes)
 	})
 }
 
