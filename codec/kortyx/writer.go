@@ -141,8 +141,7 @@ func (p *printer) save() {
 	p.frames.Open("checkpoint")
 	p.frames.Content("id", p.checkpoint)
 	p.frames.String("sessionId", p.turn.Session().ID)
-	p.frames.Name("turnIndex")
-	p.frames.Dst = strconv.AppendInt(p.frames.Dst, p.checkpoints-1, 10)
+	p.frames.Number("turnIndex", p.checkpoints-1)
 	p.frames.Shut()
 	p.checkpoint = nil
 }

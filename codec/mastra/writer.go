@@ -152,14 +152,10 @@ func (p *printer) Print(f *turn.Frames, e *turn.Event) {
 		if !e.Alone || sp.parent == nil {
 			p.announceAgent(it, p.of(it.By), sp, it.Text("callId"), it.Text("subAgentType"))
 		}
-	case turn.AgentClose:
-		p.agentClose(it, sp)
 	case turn.AgentRun:
 		p.agentRun(e, sp)
-	case turn.AgentEnd:
-		p.finishAgent(sp, sp.reason())
-	case turn.AgentFail:
-		p.agentFail(it, sp)
+	case turn.AgentEnd, turn.AgentFail, turn.AgentClose:
+		p.agentEnds(e, sp)
 	case turn.Part:
 		p.part(it, sp)
 	case turn.Data, turn.Structured:
@@ -207,9 +203,11 @@ func (p *printer) endResponse() {
 	p.f.Mark("[DONE]")
 }
 
-// record begins a step if the record has a higher step than the records before, and is not the start of one. It writes the step-start that waits for the record.
+// record begins a step if the record has a higher step than the records before, and is not the start of one. It writes the step-start that waits for the record,
+// unless the record is the chunk of that step of a workflow.
 func (p *printer) record(it *turn.Item, sp *speaker, first bool) {
-	if it.Rec.Type != chunk.TypeCustom || !startsWorkStep(it, sp) {
+	work := sp.pending != nil && it.Text("eventName") == keptPrefix+workflowStepStart && it.Text("data", "payload", "id") == *sp.pending
+	if !work {
 		p.flushStep(sp)
 	}
 	if first && sp.agent.Own() && it.Rec.Type != chunk.TypeStepStart {

@@ -167,8 +167,8 @@ var knownMastra = turnequal.Differences{{
 		return (isOfCall(c.Log[at].Type) || isPieceOfInput(c.Log[at].Type)) && agentEnded(c, at)
 	},
 }, {
-	Name: "arguments that stream when another run begins", Dialect: turnequal.Mastra,
-	Reason:  "as in the other dialects, the arguments begin again in another run",
+	Name: "arguments that stream when another run begins or records are removed", Dialect: turnequal.Mastra,
+	Reason:  "as in the other dialects, the arguments begin again in another run, and after a removal",
 	Accepts: func(c *turnequal.Case, at int) bool { return isPieceOfInput(c.Log[at].Type) && cutsInput(c, at) },
 }, {
 	Name: "id that a call of the finish tool has too", Dialect: turnequal.Mastra,
@@ -217,10 +217,13 @@ func usesManyTokens(c *turnequal.Case, at int) bool {
 	})
 }
 
-// beginsElsewhere reports whether the first record is hidden and of another session than the first one that is not.
-func beginsElsewhere(c *turnequal.Case, _ int) bool {
+// beginsElsewhere reports whether the first records are hidden, and one of them is of another session than the first one that is not, or has reached the step of the
+// record at a place.
+func beginsElsewhere(c *turnequal.Case, at int) bool {
 	first := slices.Index(c.Hidden, false)
-	return c.Hidden[0] && first > 0 && c.Log[first].Session != c.Log[0].Session
+	return first > 0 && slices.ContainsFunc(c.Log[:first], func(rec chunk.Record) bool {
+		return rec.Session != c.Log[first].Session || step(&rec) > 0 && step(&rec) >= step(&c.Log[at])
+	})
 }
 
 // losesOutcome reports whether an outcome of the call of the record at a place, or of any call if it is a pause, was removed before.
@@ -384,13 +387,13 @@ func agentEnded(c *turnequal.Case, at int) bool {
 	})
 }
 
-// cutsInput reports whether another run began, or the run continued, between the start of the arguments of which the record at a place has a piece, and the piece.
+// cutsInput reports whether another run began, the run continued, or records were removed between the start of the arguments of which the record at a place has a piece, and the piece.
 func cutsInput(c *turnequal.Case, at int) (cuts bool) {
 	id := member(&c.Log[at], "toolCallId")
 	for _, i := range handled(c, at, false) {
 		rec := &c.Log[i]
 		switch {
-		case resumes(rec.Type):
+		case resumes(rec.Type), rec.Type == chunk.TypeTruncated:
 			cuts = true
 		case rec.Type == chunk.TypeToolArgStreamStart && rec.Session == c.Log[at].Session && member(rec, "toolCallId") == id:
 			cuts = false
