@@ -1,7 +1,6 @@
 package mastra
 
 import (
-	"bytes"
 	"cmp"
 
 	"github.com/tailrace/tailrace/chunk"
@@ -12,11 +11,6 @@ import (
 type WriterConfig struct {
 	// MessageID is the id of the answer: that of the message in snapshots.
 	MessageID string
-}
-
-// Header returns the headers of a response, in addition to those that the server sets. no-transform and X-Accel-Buffering keep proxies from buffering chunks.
-func Header() map[string]string {
-	return map[string]string{"Content-Type": "text/event-stream", "Cache-Control": "no-cache, no-transform", "X-Accel-Buffering": "no"}
 }
 
 // Writer writes one turn of a session as the chunks of a Mastra agent, or of a workflow if its log has those of one. It is an internal/dialect.Writer: what it
@@ -45,16 +39,6 @@ func (w *Writer) Resume(dst []byte) []byte { return w.machine.Resume(dst) }
 
 // Done reports whether the response is over: its last frames were appended. Another response may continue the turn.
 func (w *Writer) Done() bool { return w.machine.Done() }
-
-// Separate appends the chunks of frames of a Writer with U+001E after each, as the clients of workflows read them: without cursors and the end mark.
-func Separate(dst, frames []byte) []byte {
-	for line := range bytes.Lines(frames) {
-		if data, ok := bytes.CutPrefix(line, []byte("data: {")); ok {
-			dst = append(append(append(dst, '{'), bytes.TrimSuffix(data, []byte("\n"))...), '\x1e')
-		}
-	}
-	return dst
-}
 
 // printer writes the events of a turn.
 type printer struct {

@@ -116,6 +116,16 @@ var knownMastra = turnequal.Differences{{
 	Reason:  "a step begins once, also if its first record came after the end of a response",
 	Accepts: reachedLate,
 }, {
+	Name: "end of a step of a network in which a call has no start", Dialect: turnequal.Mastra,
+	Reason: "a piece or an answer without a start begins no call, also in a network",
+	Accepts: func(c *turnequal.Case, at int) bool {
+		typ := c.Log[at].Type
+		return (typ == chunk.TypeStepEnd || endsResponse(typ)) && wroteNetwork(c, at) && slices.ContainsFunc(handled(c, at, false), func(i int) bool {
+			of := c.Log[i].Type
+			return c.Log[i].Session == c.Log[at].Session && (isPieceOfInput(of) || isOutcome(of) || of == chunk.TypeToolApprovalResponse)
+		})
+	},
+}, {
 	Name: "decision about a call of a network that has its outcome", Dialect: turnequal.Mastra,
 	Reason: "a call has one outcome, also in a network",
 	Accepts: func(c *turnequal.Case, at int) bool {
