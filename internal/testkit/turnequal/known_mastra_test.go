@@ -73,7 +73,7 @@ var knownMastra = turnequal.Differences{{
 	},
 }, {
 	Name: "removal of an outcome", Dialect: turnequal.Mastra,
-	Reason:  "the removal of an outcome does not remove the name of the tool and who runs the call, and the input of a call that has its outcome is not kept",
+	Reason:  "the removal of an outcome does not remove the name of the tool, and the input of a call that has its outcome is not kept",
 	Accepts: losesOutcome,
 }, {
 	Name: "pause with a call that the client does not run", Dialect: turnequal.Mastra,
