@@ -122,7 +122,7 @@ func (t *Translator) Translate(raw []byte) ([]chunk.Chunk, error) {
 		row := t.row(e)
 		e.by.KeepRest(mark, t.b.Rests.Of(e.Reset(), row, members))
 	} else {
-		e.by.Keep(e.kind, without(whole, "rawEvent")) // what the provider of the model sent may have prompts
+		e.by.Keep(e.kind, dialect.Without(whole, 1, "rawEvent")) // what the provider of the model sent may have prompts
 	}
 	return t.b.Take(), nil
 }
@@ -151,21 +151,6 @@ type event struct {
 
 	kind string
 	by   *source
-}
-
-// without returns an object without a member.
-func without(v chunk.Value, name string) chunk.Value {
-	o := rawjson.Begin(nil)
-	for n, value := range rawjson.Members(v) {
-		if n.Is(name) {
-			continue
-		}
-		if len(o.Dst) > 1 {
-			o.Dst = append(o.Dst, ',')
-		}
-		o.Dst = append(append(append(o.Dst, n...), ':'), value...)
-	}
-	return o.End()
 }
 
 // translate writes the chunks of an event, or reports false and writes none.

@@ -68,47 +68,7 @@ func contentText(v chunk.Value) string {
 
 // withoutToken returns v without the members resumeToken, at any depth: the token answers a question in the user's name.
 func withoutToken(v chunk.Value) chunk.Value {
-	out, _ := appendWithoutToken(nil, v)
-	return out
-}
-
-func appendWithoutToken(dst []byte, v []byte) ([]byte, bool) {
-	begin := len(dst)
-	sep := func() {
-		if len(dst) > begin+1 {
-			dst = append(dst, ',')
-		}
-	}
-	removed := false
-	switch rawjson.Kind(v) {
-	case '{':
-		dst = append(dst, '{')
-		for name, value := range rawjson.Members(v) {
-			if name.Is("resumeToken") {
-				removed = true
-				continue
-			}
-			sep()
-			dst = append(append(dst, name...), ':')
-			var inner bool
-			dst, inner = appendWithoutToken(dst, value)
-			removed = removed || inner
-		}
-		dst = append(dst, '}')
-	case '[':
-		dst = append(dst, '[')
-		for value := range rawjson.Elements(v) {
-			sep()
-			var inner bool
-			dst, inner = appendWithoutToken(dst, value)
-			removed = removed || inner
-		}
-		dst = append(dst, ']')
-	}
-	if !removed {
-		return append(dst[:begin], v...), false
-	}
-	return dst, true
+	return dialect.Without(v, chunk.MaxDepth, "resumeToken")
 }
 
 // orNull returns v, null if it is missing.

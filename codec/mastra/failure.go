@@ -1,8 +1,6 @@
 package mastra
 
 import (
-	"slices"
-
 	"github.com/tailrace/tailrace/chunk"
 	"github.com/tailrace/tailrace/internal/dialect"
 )
@@ -35,18 +33,5 @@ func failureText(v chunk.Value) string {
 			return s
 		}
 	}
-	return string(without(v, "stack", "requestBodyValues", "responseBody", "responseHeaders", "data", "prompt"))
-}
-
-// without returns v without the members of these names, at any depth.
-func without(v chunk.Value, names ...string) chunk.Value {
-	if len(v) == 0 {
-		return chunk.Value("null")
-	}
-	return rewrite(v, func(name string, value chunk.Value) chunk.Value {
-		if slices.Contains(names, name) {
-			return nil
-		}
-		return without(value, names...)
-	})
+	return string(orNull(dialect.Without(v, chunk.MaxDepth, "stack", "requestBodyValues", "responseBody", "responseHeaders", "data", "prompt")))
 }

@@ -1,8 +1,6 @@
 package mastra
 
 import (
-	"iter"
-
 	"github.com/tailrace/tailrace/chunk"
 	"github.com/tailrace/tailrace/internal/dialect"
 	"github.com/tailrace/tailrace/internal/rawjson"
@@ -31,15 +29,8 @@ func text(v chunk.Value) (string, bool) {
 	return s, err == nil
 }
 
-// quote returns the JSON of a string.
-func quote(s string) chunk.Value {
-	v, _ := rawjson.AppendQuotedChunk(nil, s)
-	return v
-}
-
-// isObject and isArray check the first byte: there is no white space before it.
+// isObject checks the first byte: there is no white space before it.
 func isObject(v chunk.Value) bool { return len(v) > 0 && v[0] == '{' }
-func isArray(v chunk.Value) bool  { return len(v) > 0 && v[0] == '[' }
 
 // object has the members of a JSON object by name. The nil object has none.
 type object map[string]chunk.Value
@@ -69,38 +60,8 @@ func (o object) or(name, other string) string {
 	return other
 }
 
-// maybe returns the string with this name, nil if there is none.
-func (o object) maybe(name string) *string {
-	if s, ok := o.text(name); ok {
-		return &s
-	}
-	return nil
-}
-
 // object returns the object with this name.
 func (o object) object(name string) object { return read(o[name]) }
-
-// flag reports whether the member with this name is true.
-func (o object) flag(name string) bool { return string(o[name]) == "true" }
-
-// elements yields the members of an object, with quoted names, or the elements of an array, with nil for names, in their order.
-func elements(v chunk.Value) iter.Seq2[chunk.Value, chunk.Value] {
-	return func(yield func(name, value chunk.Value) bool) {
-		if !isArray(v) {
-			for name, value := range rawjson.Members(v) {
-				if !yield(chunk.Value(name), value) {
-					return
-				}
-			}
-			return
-		}
-		for value := range rawjson.Elements(v) {
-			if !yield(nil, value) {
-				return
-			}
-		}
-	}
-}
 
 // orNull returns v, null if it is missing.
 func orNull(v chunk.Value) chunk.Value {

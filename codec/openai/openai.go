@@ -2,6 +2,7 @@ package openai
 
 import (
 	"github.com/tailrace/tailrace/chunk"
+	"github.com/tailrace/tailrace/internal/dialect"
 	"github.com/tailrace/tailrace/internal/openaistream"
 )
 
@@ -22,25 +23,21 @@ type Config struct {
 
 // Translator translates the responses of a model to the requests of one run. It is not safe for concurrent use.
 type Translator struct {
-	cfg      Config
-	step     int64
+	b        *dialect.Builder
+	agent    dialect.Agent
+	runID    string
 	reader   *openaistream.Reader // of the current response, nil between two
 	content  bool                 // the response has text or a call
 	open     []openCall           // without an outcome, that the client may run
 	rejected bool                 // a call has invalid arguments
-	paused   bool                 // stream_paused was written
-	ended    bool                 // stream_end or stream_failed was written
-	out      []chunk.Chunk        // result for the current chunk so far
 }
 
 type openCall struct{ id, name string }
 
 // New creates a Translator.
 func New(cfg Config) *Translator {
-	if cfg.AgentType == "" {
-		cfg.AgentType = "agent"
-	}
-	return &Translator{cfg: cfg, step: cfg.Step}
+	b, agent := dialect.NewBuilder("", dialect.Run(cfg))
+	return &Translator{b: b, agent: agent, runID: cfg.RunID}
 }
 
 // Translate translates the data of one server-sent event, JSON in UTF-8. The text [DONE], which ends a stream, may be passed too: without it, a response of a server
@@ -56,11 +53,11 @@ func (t *Translator) Translate(raw []byte) ([]chunk.Chunk, error) {
 		r = &openaistream.Reader{}
 	}
 	if r != t.reader {
-		r.Step = t.step + 1
+		r.Step = t.agent.Step + 1
 	}
 	events, err := r.Read(raw)
 	if err != nil {
-		t.out = nil // Begins is false for such data
+		t.b.Out = nil // Begins is false for such data
 		return nil, &chunk.FieldError{Want: "an event of OpenAI's API, a JSON object", Got: "something else"}
 	}
 	if r != t.reader {
@@ -70,7 +67,7 @@ func (t *Translator) Translate(raw []byte) ([]chunk.Chunk, error) {
 	for _, e := range events {
 		t.translate(e)
 	}
-	return t.take(), nil
+	return t.b.Take(), nil
 }
 
 // End returns the chunks for the end of a response: the run ended, failed, or pauses. Call it when the response is over. A run pauses if the model has called tools
@@ -80,7 +77,7 @@ func (t *Translator) End() []chunk.Chunk {
 	r := t.reader
 	t.reader = nil
 	switch {
-	case r == nil && (t.paused || t.ended):
+	case r == nil && (t.agent.Paused || t.agent.Ended):
 		return nil
 	case r == nil: // an empty response
 		r = &openaistream.Reader{}
@@ -88,24 +85,14 @@ func (t *Translator) End() []chunk.Chunk {
 		t.finishStep(r)
 	}
 	t.conclude(r)
-	return t.take()
-}
-
-func (t *Translator) take() []chunk.Chunk {
-	out := t.out
-	t.out = nil
-	return out
+	return t.b.Take()
 }
 
 // begin begins a step: a response is one step.
 func (t *Translator) begin() {
-	if t.paused {
-		t.paused = false
-		t.emit(chunk.StreamActive{})
-	}
-	t.step++
+	t.agent.Resume()
 	t.content, t.rejected, t.open = false, false, nil
-	t.emit(chunk.StepStart{})
+	t.agent.NextStep(nil)
 }
 
 func (t *Translator) finishStep(r *openaistream.Reader) {
@@ -120,7 +107,7 @@ func (t *Translator) finishStep(r *openaistream.Reader) {
 		end.Usage = r.Usage.Chunk()
 	}
 	chunk.Model{Name: r.Model}.AddTo(&end)
-	t.emit(end)
+	t.agent.EmitValid(end)
 }
 
 // pausedForCalls is the reason of a pause, as for calls of the browser in package workers.
@@ -129,7 +116,7 @@ const pausedForCalls = "suspended_client_tool"
 // conclude ends or pauses the run after the response in r.
 func (t *Translator) conclude(r *openaistream.Reader) {
 	switch {
-	case t.ended:
+	case t.agent.Ended:
 	case r.Failure != nil:
 		code, final := r.Failure.Classify(0)
 		t.fail(openaistream.UserMessage(code), code, openaistream.Temporary(code) && !final)
@@ -137,34 +124,19 @@ func (t *Translator) conclude(r *openaistream.Reader) {
 		t.fail("the model's response broke off", openaistream.CodeUnavailable, true)
 	case len(t.open) > 0:
 		call := t.open[0]
-		t.paused = true
-		t.emit(chunk.RunPaused{RunID: t.cfg.RunID, Reason: pausedForCalls, PendingToolName: &call.name, PendingToolCallID: &call.id})
-		t.emit(chunk.StreamPaused{Reason: new(pausedForCalls)})
+		t.agent.EmitValid(chunk.RunPaused{RunID: t.runID, Reason: pausedForCalls, PendingToolName: &call.name, PendingToolCallID: &call.id})
+		t.agent.Pause(pausedForCalls)
 	case r.Finish == openaistream.FinishFiltered && !t.content:
 		t.fail(openaistream.UserMessage(openaistream.CodeContentFiltered), openaistream.CodeContentFiltered, false)
 	case r.Finish == openaistream.FinishCalls && t.rejected:
 		t.fail("the model called its tools with invalid arguments", "validation_error", true)
 	default:
-		t.ended = true
-		t.emit(chunk.StreamEnd{StreamID: t.cfg.Session})
+		t.agent.End(nil, nil, nil)
 	}
 }
 
 func (t *Translator) fail(message, code string, retryable bool) {
-	t.ended = true
-	t.emit(chunk.StreamFailed{Error: message, ErrorDetail: &chunk.ErrorDetail{
-		Message: message, Code: &code, Category: new("provider"), Retryable: &retryable,
-	}})
-}
-
-// emit appends a chunk, and reports whether it is valid.
-func (t *Translator) emit(b chunk.Body, extra ...chunk.Member) bool {
-	c := chunk.Chunk{AgentID: t.cfg.Session, AgentType: t.cfg.AgentType, Step: t.step, Body: b, Extra: extra}
-	if c.ValidateUnstored() != nil {
-		return false
-	}
-	t.out = append(t.out, c)
-	return true
+	t.agent.End(&chunk.ErrorDetail{Message: message, Code: &code, Category: new("provider"), Retryable: &retryable}, nil, nil)
 }
 
 func (t *Translator) translate(e openaistream.Event) {
@@ -172,11 +144,11 @@ func (t *Translator) translate(e openaistream.Event) {
 	switch e.Kind {
 	case openaistream.Text:
 		t.content = true
-		t.emit(chunk.TextDelta{Delta: e.Text}, extra...)
+		t.agent.EmitValid(chunk.TextDelta{Delta: e.Text}, extra...)
 	case openaistream.Reasoning:
-		t.emit(chunk.Thinking{Content: e.Text}, extra...)
+		t.agent.EmitValid(chunk.Thinking{Content: e.Text}, extra...)
 	case openaistream.ReasoningEnd:
-		t.emit(chunk.Thinking{IsComplete: true}, extra...)
+		t.agent.EmitValid(chunk.Thinking{IsComplete: true}, extra...)
 	case openaistream.Arguments:
 		t.arguments(e.Call, e.Text)
 	case openaistream.CallDone:
@@ -185,6 +157,6 @@ func (t *Translator) translate(e openaistream.Event) {
 		t.serverCall(e.Value)
 	default:
 		t.content = t.content || e.Body.Type() == chunk.TypeFile
-		t.emit(e.Body)
+		t.agent.EmitValid(e.Body)
 	}
 }

@@ -13,7 +13,7 @@ import (
 func (t *Translator) id(c *openaistream.Call) string {
 	id := c.ID
 	if (chunk.Chunk{AgentID: "-", Body: chunk.ToolArgStreamEnd{ToolCallID: id}}).Validate() != nil || id == "" {
-		return fmt.Sprintf("call_%d_%d", t.step, c.Index)
+		return fmt.Sprintf("call_%d_%d", t.agent.Step, c.Index)
 	}
 	return id
 }
@@ -25,9 +25,9 @@ func name(c *openaistream.Call) string {
 
 func (t *Translator) arguments(c *openaistream.Call, piece string) {
 	if c.Arguments() == piece { // the first one
-		t.emit(chunk.ToolArgStreamStart{ToolCallID: t.id(c), ToolName: name(c)}, chunk.RunBy(c.Provider))
+		t.agent.EmitValid(chunk.ToolArgStreamStart{ToolCallID: t.id(c), ToolName: name(c)}, chunk.RunBy(c.Provider))
 	}
-	t.emit(chunk.ToolArgStreamDelta{ToolCallID: t.id(c), Delta: piece})
+	t.agent.EmitValid(chunk.ToolArgStreamDelta{ToolCallID: t.id(c), Delta: piece})
 }
 
 // callDone starts a call, or rejects one whose arguments are not JSON. The run does not wait for its result.
@@ -35,7 +35,7 @@ func (t *Translator) callDone(c *openaistream.Call) {
 	t.content = true
 	id, args := t.id(c), chunk.Value(rawjson.TrimSpace([]byte(c.Arguments())))
 	if c.Streamed() {
-		t.emit(chunk.ToolArgStreamEnd{ToolCallID: id})
+		t.agent.EmitValid(chunk.ToolArgStreamEnd{ToolCallID: id})
 	}
 	if len(args) == 0 {
 		args = chunk.Value(`{}`) // some models omit empty arguments
@@ -44,15 +44,15 @@ func (t *Translator) callDone(c *openaistream.Call) {
 		args = append(append(chunk.Value(`{"value":`), args...), '}')
 	}
 	extra := openaistream.Extra(c.State)
-	if c.Overlong() || !t.emit(chunk.ToolStart{ToolCallID: id, ToolName: name(c), Arguments: args}, append(extra, chunk.RunBy(c.Provider))...) {
+	if c.Overlong() || !t.agent.EmitValid(chunk.ToolStart{ToolCallID: id, ToolName: name(c), Arguments: args}, append(extra, chunk.RunBy(c.Provider))...) {
 		t.rejected = true
 		e := chunk.ToolInputError{ToolCallID: id, ToolName: name(c), Error: "the arguments are not valid JSON, or too long"}
 		if partial, err := chunk.ValueOf(c.Arguments()); err == nil && c.Replaced() {
 			e.PartialInput = &partial
 		}
-		if !t.emit(e, extra...) {
+		if !t.agent.EmitValid(e, extra...) {
 			e.PartialInput = nil
-			t.emit(e)
+			t.agent.EmitValid(e)
 		}
 		return
 	}
@@ -65,6 +65,6 @@ func (t *Translator) callDone(c *openaistream.Call) {
 func (t *Translator) serverCall(item chunk.Value) {
 	t.content = true
 	start, end := openaistream.ServerCallOf(item)
-	t.emit(start, chunk.RunBy(true))
-	t.emit(end)
+	t.agent.EmitValid(start, chunk.RunBy(true))
+	t.agent.EmitValid(end)
 }
