@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"log/slog"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -117,6 +118,21 @@ func (k *keyring) find(ctx context.Context, kid, alg string) ([]key, *keySet, er
 		return nil, nil, k.unavailable(err)
 	}
 	return nil, nil, invalid(ReasonKey)
+}
+
+// verify checks the type, the algorithm and the signature of a token, and returns the keys that it was verified with.
+func (k *keyring) verify(ctx context.Context, t *token, types, algorithms []string) (*keySet, error) {
+	switch {
+	case !slices.Contains(types, t.typ):
+		return nil, invalid(ReasonType)
+	case !slices.Contains(algorithms, t.alg):
+		return nil, invalid(ReasonAlgorithm)
+	}
+	keys, set, err := k.find(ctx, t.kid, t.alg)
+	if err != nil {
+		return nil, err
+	}
+	return set, t.verify(keys)
 }
 
 func (k *keyring) unavailable(cause error) error {

@@ -310,27 +310,15 @@ func (o *OIDC) keys() *keySet { return o.ring.keys() }
 var accessTokenTypes = []string{"", "jwt", "application/jwt", sessionTokenType, "application/" + sessionTokenType}
 
 func (o *OIDC) verify(ctx context.Context, t *token) (*Grant, *keySet, error) {
-	if !slices.Contains(accessTokenTypes, t.typ) {
-		return nil, nil, invalid(ReasonType)
-	}
-	if !slices.Contains(o.cfg.Algorithms, t.alg) {
-		return nil, nil, invalid(ReasonAlgorithm)
-	}
-	keys, set, err := o.ring.find(ctx, t.kid, t.alg)
+	set, err := o.ring.verify(ctx, t, accessTokenTypes, o.cfg.Algorithms)
 	if err != nil {
-		return nil, nil, err
-	}
-	if err := t.verify(keys); err != nil {
 		return nil, nil, err
 	}
 	expires, issued, err := t.claims.checkTimes(o.cfg.Now())
 	if err != nil {
 		return nil, nil, err
 	}
-	if err := t.claims.checkAudience(o.cfg.Audiences); err != nil {
-		return nil, nil, err
-	}
-	if err := t.claims.checkBound(); err != nil {
+	if err := t.claims.checkUse(o.cfg.Audiences); err != nil {
 		return nil, nil, err
 	}
 	g, err := o.grant(t.claims)

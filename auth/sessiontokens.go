@@ -191,18 +191,11 @@ func (s *SessionTokens) Close() { s.ring.close() }
 
 func (s *SessionTokens) keys() *keySet { return s.ring.keys() }
 
+var sessionTokenTypes = []string{sessionTokenType, "application/" + sessionTokenType}
+
 func (s *SessionTokens) verify(ctx context.Context, t *token) (*Grant, *keySet, error) {
-	if t.typ != sessionTokenType && t.typ != "application/"+sessionTokenType {
-		return nil, nil, invalid(ReasonType)
-	}
-	if !slices.Contains(s.algorithms, t.alg) {
-		return nil, nil, invalid(ReasonAlgorithm)
-	}
-	keys, set, err := s.ring.find(ctx, t.kid, t.alg)
+	set, err := s.ring.verify(ctx, t, sessionTokenTypes, s.algorithms)
 	if err != nil {
-		return nil, nil, err
-	}
-	if err := t.verify(keys); err != nil {
 		return nil, nil, err
 	}
 	g, err := s.grant(t.claims)
@@ -220,10 +213,7 @@ func (s *SessionTokens) grant(c claims) (*Grant, error) {
 	case !expires.After(issued) || expires.Sub(issued) > s.cfg.MaxLifetime:
 		return nil, invalidMember(ReasonClaim, "exp")
 	}
-	if err := c.checkAudience([]string{s.cfg.Audience}); err != nil {
-		return nil, err
-	}
-	if err := c.checkBound(); err != nil {
+	if err := c.checkUse([]string{s.cfg.Audience}); err != nil {
 		return nil, err
 	}
 	g := &Grant{Issuer: s.cfg.Issuer, ExpiresAt: expires.Add(Leeway), IssuedAt: issued}

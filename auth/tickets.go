@@ -13,6 +13,8 @@ import (
 	"time"
 
 	"github.com/go-json-experiment/json"
+
+	"github.com/tailrace/tailrace/internal/revocation"
 )
 
 const ticketLength = 26 // of rand.Text
@@ -21,7 +23,7 @@ const ticketLength = 26 // of rand.Text
 const TicketTTL = 30 * time.Second
 
 // ErrNoTicket reports a ticket that does not exist: it was never issued, has expired, or was spent.
-var ErrNoTicket = errors.New("no such ticket")
+var ErrNoTicket = revocation.ErrNoTicket
 
 // TicketStore stores tickets. It may be called concurrently, and from several processes.
 type TicketStore interface {

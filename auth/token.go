@@ -193,21 +193,16 @@ func (c claims) checkTimes(now time.Time) (expires, issued time.Time, err error)
 // maxAudiences bounds the services that a token is for.
 const maxAudiences = 32
 
-// checkAudience checks that the token is for one of the accepted audiences.
-func (c claims) checkAudience(accepted []string) error {
+// checkUse checks that the token is for one of the accepted audiences, and refuses one that is bound to a key of the client: this package does not check that the
+// client has that key (RFC 7800, DPoP, mutual TLS), and a bound token that is accepted without the check is worth as much to a thief.
+func (c claims) checkUse(audiences []string) error {
 	list, _, err := c.texts(maxAudiences, "aud")
 	if err != nil {
 		return err
 	}
-	if slices.ContainsFunc(list, func(audience string) bool { return slices.Contains(accepted, audience) }) {
-		return nil
+	if !slices.ContainsFunc(list, func(audience string) bool { return slices.Contains(audiences, audience) }) {
+		return invalid(ReasonAudience)
 	}
-	return invalid(ReasonAudience)
-}
-
-// checkBound refuses a token that is bound to a key of the client: this package does not check that the client has that key (RFC 7800, DPoP, mutual TLS), and a
-// bound token that is accepted without the check is worth as much to a thief.
-func (c claims) checkBound() error {
 	if rawjson.Get(c, "cnf") != nil {
 		return invalidMember(ReasonClaim, "cnf")
 	}

@@ -69,9 +69,8 @@ func (l *partitionLoop) runDurable(ctx context.Context) error {
 		err = &chunk.TruncatedError{Reason: chunk.TruncatedRecreated, After: chunk.Seq(max(d.handled, d.pinned.Acknowledged()))}
 	}
 	// The handled records are committed and acknowledged for every reason that ends the loop. Only an error of Commit replaces that reason.
-	var rejected *commitError
-	if failed := d.commitAndAck(ctx); errors.As(failed, &rejected) {
-		err = failed
+	if rejected, ok := errors.AsType[*commitError](d.commitAndAck(ctx)); ok {
+		err = rejected
 	}
 	d.pinned.Release(ctx)
 	return err

@@ -270,7 +270,13 @@ func (rd *readState) next(ctx context.Context) (chunk.Record, uint64, error) {
 // take returns the next message of the read.
 func (rd *readState) take(ctx context.Context) (jsreader.Entry, error) {
 	for {
-		e, err := rd.nextEntry(ctx)
+		var e jsreader.Entry
+		var err error
+		if rd.merge != nil {
+			e, err = rd.merge.next(ctx)
+		} else {
+			e, err = rd.ordered.Next(ctx)
+		}
 		switch {
 		case errors.Is(err, jsreader.ErrEnd) && rd.merge != nil:
 			err = rd.endOfHistory(ctx)
@@ -288,13 +294,6 @@ func (rd *readState) take(ctx context.Context) (jsreader.Entry, error) {
 			return jsreader.Entry{}, err
 		}
 	}
-}
-
-func (rd *readState) nextEntry(ctx context.Context) (jsreader.Entry, error) {
-	if rd.merge != nil {
-		return rd.merge.next(ctx)
-	}
-	return rd.ordered.Next(ctx)
 }
 
 // errSkip reports a message that is skipped.

@@ -78,7 +78,13 @@ func (rd *readState) attachAll(ctx context.Context, sessions []string, state jsc
 		}
 		rd.state = sr.State()
 	}
-	return rd.merge.ask(ctx)
+	// The first requests, so that the server works for all readers while the merge waits for the first.
+	for _, sr := range rd.merge.open {
+		if err := sr.Prefetch(ctx); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // followLive follows a tree after the end of its merge with a wildcard, which also matches the sub-agents that start later. So near to the end of the stream
@@ -112,16 +118,6 @@ func (rd *readState) endOfHistory(ctx context.Context) error {
 		return rd.errEmptyScope()
 	}
 	return rd.ended(ctx)
-}
-
-// ask sends the first request of every reader, so that the server works for all of them while the merge waits for the first.
-func (m *mergeReader) ask(ctx context.Context) error {
-	for _, sr := range m.open {
-		if err := sr.Prefetch(ctx); err != nil {
-			return err
-		}
-	}
-	return nil
 }
 
 // left returns how many messages are left by the count of the server.

@@ -112,14 +112,7 @@ func (r *Reader) truncationRecord(e *jsreader.Entry) (truncationRecord, bool) {
 		return truncationRecord{}, false
 	}
 	rec, err := decode(e.Message, s)
-	if err != nil {
-		return truncationRecord{}, false
-	}
-	return truncationOf(rec)
-}
-
-func truncationOf(rec chunk.Record) (truncationRecord, bool) {
-	if rec.Type != chunk.TypeTruncated {
+	if err != nil || rec.Type != chunk.TypeTruncated {
 		return truncationRecord{}, false
 	}
 	body, ok := chunk.BodyOf[chunk.Truncated](rec)

@@ -39,7 +39,7 @@ func InboxQueuedKey(s chunk.Session, run string) (string, error) {
 
 // InboxQueuedKeys returns the filter <tenant>.<root>.<session>.*.queued of all messages of a session that wait. The error is a *TokenError.
 func InboxQueuedKeys(s chunk.Session) (string, error) {
-	return valid(inboxSession(s)+".*.queued", CheckSession(s))
+	return valid(sessionTokens(s)+".*.queued", CheckSession(s))
 }
 
 // InboxAllQueuedKeys returns the filter *.*.*.*.queued of all messages that wait.
@@ -60,7 +60,7 @@ func ParseInboxQueuedKey(key string) (chunk.Session, error) {
 
 // InboxSessionKeys returns the filter <tenant>.<root>.<session>.> of all keys of the runs of s. The error is a *TokenError.
 func InboxSessionKeys(s chunk.Session) (string, error) {
-	return valid(inboxSession(s)+".>", CheckSession(s))
+	return valid(sessionTokens(s)+".>", CheckSession(s))
 }
 
 // InboxHints returns the filter tr.inbox.<tenant>.<root>.<session>.<run>.> of the hints that the server publishes for each value stored for a run. The error is
@@ -77,7 +77,5 @@ func (l Layout) InboxHints(s chunk.Session, run string) (string, error) {
 func (l Layout) AllInboxHints() string { return l.withDefaults().Prefix + inboxToken + ">" }
 
 func inboxRun(s chunk.Session, run string) (string, error) {
-	return valid(inboxSession(s)+"."+run, CheckSession(s), CheckToken("run", run))
+	return valid(sessionTokens(s)+"."+run, CheckSession(s), CheckToken("run", run))
 }
-
-func inboxSession(s chunk.Session) string { return sessionTokens(s) }

@@ -2,9 +2,10 @@ package topology
 
 import (
 	"slices"
-	"strings"
 
 	"github.com/nats-io/nats.go/jetstream"
+
+	"github.com/tailrace/tailrace/internal/jsclient"
 )
 
 // Class says what a Difference means.
@@ -86,29 +87,12 @@ func (w streamSpec) classOf(is, should setting, got jetstream.StreamConfig) Clas
 		if w.RePublish == nil && w.live != nil && *got.RePublish == *w.live {
 			return Accepted
 		}
-		if w.RePublish == nil && !slices.ContainsFunc(w.reserved, func(reserved string) bool { return overlap(got.RePublish.Destination, reserved) }) {
+		if w.RePublish == nil && !slices.ContainsFunc(w.reserved, func(reserved string) bool { return jsclient.Overlap(got.RePublish.Destination, reserved) }) {
 			return Accepted
 		}
 	}
 	return Breaks
 }
-
-// overlap reports whether a subject can match both filters.
-func overlap(a, b string) bool {
-	left, right := strings.Split(a, "."), strings.Split(b, ".")
-	for i := range min(len(left), len(right)) {
-		switch l, r := left[i], right[i]; {
-		case l == ">" || r == ">":
-			return true
-		case l != r && !isWildcard(l) && !isWildcard(r):
-			return false
-		}
-	}
-	return len(left) == len(right)
-}
-
-// isWildcard reports whether a token matches any other, also in the destination of a republish ("{{wildcard(1)}}").
-func isWildcard(token string) bool { return token == "*" || strings.HasPrefix(token, "{{") }
 
 // risks say what happens while a setting is Breaks.
 var risks = map[string]string{

@@ -8,22 +8,10 @@ import (
 
 	"github.com/tailrace/tailrace/chunk"
 	"github.com/tailrace/tailrace/internal/dialect"
+	"github.com/tailrace/tailrace/internal/outgoing"
 )
 
-// chunks is a translated response. The steps of a Turn are written from one; a durable copy of a task protocol's stream could be another reader of it.
-type chunks interface {
-	// next returns the next chunk. It blocks until the endpoint has sent it, or until ctx ends, and then returns the cause of ctx. io.EOF follows the last chunk,
-	// which is a stream_end, a stream_paused or a stream_failed.
-	next(ctx context.Context) (chunk.Chunk, error)
-
-	// unread makes next return c again.
-	unread(c chunk.Chunk)
-
-	// failure returns why the response could not be read to its end, nil if it could.
-	failure() *failure
-}
-
-// answer is the response of an endpoint. Its methods are called from one goroutine.
+// answer is the translated response of an endpoint, from which the steps of a Turn are written. Its methods are called from one goroutine.
 type answer struct {
 	tr     dialect.Translator
 	events *eventReader
@@ -31,35 +19,35 @@ type answer struct {
 	body   io.Closer
 	reqCtx context.Context //nolint:containedctx // of the request, whose response spans several steps
 	cancel context.CancelCauseFunc
-	whole  *timer
+	whole  *outgoing.Timer
 
 	queue []chunk.Chunk
 	begun bool // an event was read
 	ended bool
-	fail  *failure
+	fail  *failure // why the response could not be read to its end, nil if it could
 }
 
-var _ chunks = (*answer)(nil)
-
 func newAnswer(reqCtx context.Context, cancel context.CancelCauseFunc, body io.ReadCloser, lines bool, cfg Config, large largeEvents) *answer {
-	limited := &responseReader{in: body, left: cfg.MaxResponseBytes, idle: newTimer(cfg.IdleTimeout, func() { cancel(errIdle) })}
+	limited := &responseReader{in: body, left: cfg.MaxResponseBytes, idle: outgoing.NewTimer(cfg.IdleTimeout, func() { cancel(errIdle) })}
 	slot := &largeSlot{of: large, done: reqCtx.Done()}
 	a := &answer{
 		events: newEventReader(limited, lines, cfg.MaxEventBytes, slot.resize), slot: slot, body: body, reqCtx: reqCtx, cancel: cancel,
-		whole: newTimer(cfg.Timeout, func() { cancel(errTimeout) }),
+		whole: outgoing.NewTimer(cfg.Timeout, func() { cancel(errTimeout) }),
 	}
-	a.whole.start()
+	a.whole.Start()
 	return a
 }
 
 // close ends the request, and releases its connection.
 func (a *answer) close() {
 	a.slot.resize(0)
-	a.whole.stop()
+	a.whole.Stop()
 	a.cancel(nil)
 	_ = a.body.Close() // it was only read
 }
 
+// next returns the next chunk. It blocks until the endpoint has sent it, or until ctx ends, and then returns the cause of ctx. io.EOF follows the last chunk,
+// which is a stream_end, a stream_paused or a stream_failed.
 func (a *answer) next(ctx context.Context) (chunk.Chunk, error) {
 	for len(a.queue) == 0 {
 		if a.ended {
@@ -74,9 +62,8 @@ func (a *answer) next(ctx context.Context) (chunk.Chunk, error) {
 	return c, nil
 }
 
+// unread makes next return c again.
 func (a *answer) unread(c chunk.Chunk) { a.queue = append([]chunk.Chunk{c}, a.queue...) }
-
-func (a *answer) failure() *failure { return a.fail }
 
 // read translates the next event, or the end of the body.
 func (a *answer) read(ctx context.Context) error {
@@ -127,7 +114,7 @@ var errResponseSize = errors.New("response exceeds the limit")
 type responseReader struct {
 	in   io.Reader
 	left int64 // negative from the start for no limit
-	idle *timer
+	idle *outgoing.Timer
 }
 
 func (r *responseReader) Read(buf []byte) (int, error) {
@@ -137,9 +124,9 @@ func (r *responseReader) Read(buf []byte) (int, error) {
 	if r.left > 0 && int64(len(buf)) > r.left {
 		buf = buf[:r.left]
 	}
-	r.idle.start()
+	r.idle.Start()
 	n, err := r.in.Read(buf)
-	r.idle.stop()
+	r.idle.Stop()
 	if r.left > 0 {
 		r.left -= int64(n)
 	}

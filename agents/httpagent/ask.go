@@ -12,9 +12,9 @@ import (
 	"net/url"
 	"slices"
 	"strings"
-	"time"
 
 	"github.com/tailrace/tailrace/internal/dialect"
+	"github.com/tailrace/tailrace/internal/outgoing"
 	"github.com/tailrace/tailrace/internal/wait"
 	"github.com/tailrace/tailrace/workers"
 )
@@ -29,7 +29,6 @@ func (a *Agent) ask(life, ctx context.Context, t *workers.Turn) (*answer, error)
 	if a.cfg.Dialect == Mastra {
 		to = mastraURL(to, t)
 	}
-	backoff := wait.Backoff{First: a.cfg.Retry.InitialDelay, Max: a.cfg.Retry.MaxDelay, Jitter: true}
 	for attempt := 1; ; attempt++ {
 		ans, err := a.attempt(life, ctx, to, header, text)
 		f, ok := errors.AsType[*failure](err)
@@ -39,10 +38,10 @@ func (a *Agent) ask(life, ctx context.Context, t *workers.Turn) (*answer, error)
 			}
 			return ans, err
 		}
-		if !f.retry || attempt >= a.cfg.Retry.Attempts || f.after > a.cfg.Retry.MaxRetryAfter {
+		delay, more := outgoing.Retry(a.cfg.Retry).Next(attempt, f.after)
+		if !f.retry || !more {
 			return nil, f
 		}
-		delay := max(backoff.Delay(attempt), f.after)
 		a.cfg.Log.WarnContext(ctx, "agent request failed", "session", t.Session().String(), "run", t.RunID(), "code", f.code, "attempt", attempt, "delay", delay, "error", f.cause)
 		if wait.Sleep(ctx, delay) != nil {
 			return nil, context.Cause(ctx)
@@ -87,9 +86,9 @@ func (a *Agent) attempt(life, ctx context.Context, to string, header http.Header
 	reqCtx, cancel := context.WithCancelCause(life)
 	stop := context.AfterFunc(ctx, func() { cancel(context.Cause(ctx)) })
 	defer stop()
-	timer := newTimer(a.cfg.ResponseTimeout, func() { cancel(errResponseTimeout) })
-	defer timer.stop()
-	timer.start()
+	timer := outgoing.NewTimer(a.cfg.ResponseTimeout, func() { cancel(errResponseTimeout) })
+	defer timer.Stop()
+	timer.Start()
 	req, err := http.NewRequestWithContext(reqCtx, http.MethodPost, to, bytes.NewReader(body))
 	if err != nil {
 		cancel(nil)
@@ -128,31 +127,4 @@ func checkResponse(res *http.Response) (lines bool, f *failure) {
 	}
 	text, _ := io.ReadAll(io.LimitReader(res.Body, maxErrorBody)) // what was read until the error is logged
 	return false, failuref(CodeInvalid, "content type %q, want text/event-stream or application/x-ndjson: %s", res.Header.Get("Content-Type"), strings.ToValidUTF8(string(text), "\uFFFD"))
-}
-
-// timer calls a function after a time that can be started again. A limit of Off never does.
-type timer struct {
-	after time.Duration
-	timer *time.Timer
-}
-
-func newTimer(after time.Duration, f func()) *timer {
-	t := &timer{after: after}
-	if after > 0 {
-		t.timer = time.AfterFunc(after, f)
-		t.timer.Stop()
-	}
-	return t
-}
-
-func (t *timer) start() {
-	if t.timer != nil {
-		t.timer.Reset(t.after)
-	}
-}
-
-func (t *timer) stop() {
-	if t.timer != nil {
-		t.timer.Stop()
-	}
 }

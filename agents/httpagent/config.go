@@ -13,6 +13,7 @@ import (
 	"golang.org/x/net/http/httpguts"
 
 	"github.com/tailrace/tailrace/chunk"
+	"github.com/tailrace/tailrace/internal/outgoing"
 )
 
 // The dialects of endpoints.
@@ -110,17 +111,8 @@ func (c Config) withDefaults() Config {
 	c.MaxEventBytes = cmp.Or(c.MaxEventBytes, 44<<20)
 	c.MaxResponseBytes = cmp.Or(c.MaxResponseBytes, 256<<20)
 	c.Log = cmp.Or(c.Log, slog.New(slog.DiscardHandler))
-	c.Retry = c.Retry.withDefaults()
+	c.Retry = Retry(outgoing.Retry(c.Retry).WithDefaults())
 	return c
-}
-
-func (r Retry) withDefaults() Retry {
-	r.Attempts = cmp.Or(r.Attempts, 5)
-	r.InitialDelay = cmp.Or(r.InitialDelay, 500*time.Millisecond)
-	r.MaxDelay = cmp.Or(r.MaxDelay, 20*time.Second)
-	r.MaxRetryAfter = cmp.Or(r.MaxRetryAfter, time.Minute)
-	r.Attempts, r.MaxRetryAfter = max(1, r.Attempts), max(0, r.MaxRetryAfter)
-	return r
 }
 
 func (c Config) validate() error {

@@ -8,10 +8,10 @@ import (
 	"net"
 	"net/http"
 	"net/url"
-	"strconv"
 	"strings"
 	"time"
 
+	"github.com/tailrace/tailrace/internal/outgoing"
 	"github.com/tailrace/tailrace/workers"
 )
 
@@ -115,19 +115,7 @@ func statusFailure(res *http.Response) *failure {
 		f.code = CodeRedirected
 	}
 	if f.retry {
-		f.after = retryAfter(res.Header, time.Now())
+		f.after = outgoing.RetryAfter(res.Header, time.Now())
 	}
 	return f
-}
-
-// retryAfter returns the delay that a response requests, 0 for none.
-func retryAfter(h http.Header, now time.Time) time.Duration {
-	text := h.Get("Retry-After")
-	if s, err := strconv.ParseUint(text, 10, 31); err == nil {
-		return time.Duration(s) * time.Second
-	}
-	if at, err := http.ParseTime(text); err == nil {
-		return max(0, at.Sub(now))
-	}
-	return 0
 }

@@ -65,7 +65,7 @@ func newStepWriter(s *workers.Step, session string, cfg Config) *stepWriter {
 }
 
 // write writes the chunks up to the end of the step. over reports that it is the end of the response too. The caller must commit the step if the error is nil.
-func (w *stepWriter) write(ctx context.Context, in chunks) (over bool, err error) {
+func (w *stepWriter) write(ctx context.Context, in *answer) (over bool, err error) {
 	if err := w.step.Model(w.model); err != nil {
 		return false, err
 	}
@@ -86,7 +86,7 @@ func (w *stepWriter) write(ctx context.Context, in chunks) (over bool, err error
 		case chunk.StreamPaused:
 			return true, w.end(ctx, true)
 		case chunk.StreamFailed:
-			return true, w.failed(in.failure(), b)
+			return true, w.failed(in.fail, b)
 		default:
 			err = w.writeChunk(ctx, c)
 			if errors.Is(err, chunk.ErrInvalid) {

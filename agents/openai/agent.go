@@ -20,7 +20,8 @@ import (
 // between steps.
 type Agent struct {
 	cfg   Config
-	wire  wire
+	path  string                         // of the requests, relative to the base URL
+	body  func(q request) map[string]any // returns the members of a request
 	tools []*tool
 
 	endpoint string // see endpointOf
@@ -41,9 +42,9 @@ func New(cfg Config) (*Agent, error) {
 	}
 	a := &Agent{cfg: cfg, tools: tools, endpoint: endpointOf(cfg)}
 	if cfg.API == Responses {
-		a.wire = responsesWire{model: cfg.Model}
+		a.path, a.body = "responses", responsesWire{model: cfg.Model}.body
 	} else {
-		a.wire = chatWire{model: cfg.Model, sendReasoning: cfg.SendReasoning}
+		a.path, a.body = "chat/completions", chatWire{model: cfg.Model, sendReasoning: cfg.SendReasoning}.body
 	}
 	return a, nil
 }
@@ -55,7 +56,7 @@ func (a *Agent) Answer(ctx context.Context, t *workers.Turn) error {
 			return err
 		}
 		if a.cfg.MaxSteps > 0 && t.Steps() >= a.cfg.MaxSteps {
-			return stepLimit(a.cfg.MaxSteps)
+			return &workers.Error{Message: fmt.Sprintf("step limit of %d exceeded", a.cfg.MaxSteps), Code: workers.CodeStepLimit}
 		}
 		if over, err := a.step(ctx, t); err != nil || over {
 			return err
@@ -70,7 +71,7 @@ func (a *Agent) step(ctx context.Context, t *workers.Turn) (over bool, err error
 		err = t.Step(ctx, func(ctx context.Context, s *workers.Step) error {
 			if granted := s.ApprovedCalls(); len(granted) > 0 {
 				over = false
-				if err := s.SetFinishReason(finishCalls); err != nil {
+				if err := s.SetFinishReason(openaistream.FinishCalls); err != nil {
 					return err
 				}
 				return a.runAll(ctx, t, s, granted)
@@ -134,9 +135,9 @@ func (a *Agent) handleAnswer(ctx context.Context, t *workers.Turn, s *workers.St
 		return nil, false, a.dispatch(ctx, t, s, p.calls, p)
 	}
 	switch {
-	case a.cfg.Output != nil && end.finish != finishFiltered:
+	case a.cfg.Output != nil && end.finish != openaistream.FinishFiltered:
 		return []entry{{role: modelRole, text: p.answer.String(), reasoning: p.reasoning.String()}, {role: userRole, text: "Give your final answer by calling " + finishTool + "."}}, false, nil
-	case !p.emitted && end.finish == finishFiltered, a.cfg.Output != nil:
+	case !p.emitted && end.finish == openaistream.FinishFiltered, a.cfg.Output != nil:
 		return nil, false, (&failure{code: CodeContentFiltered, cause: errFiltered}).asError()
 	}
 	s.MarkFinal()
@@ -163,7 +164,7 @@ func (a *Agent) finish(ctx context.Context, s *workers.Step, p *stepWriter, last
 		e := entry{role: modelRole, text: p.answer.String(), reasoning: p.reasoning.String(), calls: []historyCall{{id: p.idOf(last), name: finishTool, args: last.Arguments()}}}
 		return []entry{e, {role: outcomeRole, call: p.idOf(last), text: "error: " + invalid.Error()}}, false, nil //nolint:nilerr // reported to the model
 	}
-	return nil, true, errors.Join(s.SetFinishReason(finishStop), s.Output(ctx, output))
+	return nil, true, errors.Join(s.SetFinishReason(openaistream.FinishStop), s.Output(ctx, output))
 }
 
 // dispatch decides who runs each call, and runs the local ones.

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"time"
 
+	"github.com/tailrace/tailrace/internal/outgoing"
 	"github.com/tailrace/tailrace/internal/wait"
 	"github.com/tailrace/tailrace/workers"
 )
@@ -47,9 +48,12 @@ func (a *Agent) ask(ctx context.Context, s *workers.Step, q request, attempts *a
 
 // attempt sends one request. A *failure is the endpoint's; the error is any other.
 func (a *Agent) attempt(ctx context.Context, q request, p *stepWriter) (result, *failure, error) {
-	ctx2, end := withIdleTimeout(ctx, a.cfg.IdleTimeout)
-	defer end()
-	answer, err := a.send(ctx2, q, p)
+	ctx2, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	idle := outgoing.NewTimer(a.cfg.IdleTimeout, func() { cancel(errIdle) })
+	defer idle.Stop()
+	idle.Start()
+	answer, err := a.send(ctx2, idle, q, p)
 	switch {
 	case p.err != nil:
 		return result{}, nil, p.err
@@ -62,15 +66,13 @@ func (a *Agent) attempt(ctx context.Context, q request, p *stepWriter) (result, 
 }
 
 // after counts a failed attempt and reports whether to retry.
-func (t *attempts) after(f *failure) bool {
+func (t *attempts) after(f *failure) (retry bool) {
 	t.count++
 	t.delay = 0
-	if !f.retryable() || t.count >= t.retry.Attempts || f.after > t.retry.MaxRetryAfter {
-		return false
+	if f.retryable() {
+		t.delay, retry = outgoing.Retry(t.retry).Next(t.count, f.after)
 	}
-	backoff := wait.Backoff{First: t.retry.InitialDelay, Max: t.retry.MaxDelay, Jitter: true}
-	t.delay = max(backoff.Delay(t.count), f.after)
-	return true
+	return retry
 }
 
 // wait blocks for the delay before the next attempt.

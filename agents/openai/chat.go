@@ -60,8 +60,7 @@ type (
 	}
 )
 
-func (w chatWire) path() string { return "chat/completions" }
-
+// body returns the members of a request.
 func (w chatWire) body(q request) map[string]any {
 	messages := make([]chatMessage, 0, len(q.history)+1)
 	if q.system != "" {

@@ -11,7 +11,6 @@ import (
 
 	"github.com/tailrace/tailrace/chunk"
 	"github.com/tailrace/tailrace/internal/outgoing"
-	"github.com/tailrace/tailrace/workers"
 )
 
 // API is the protocol of the endpoint.
@@ -139,18 +138,8 @@ func (c Config) withDefaults() Config {
 	c.IdleTimeout = cmp.Or(c.IdleTimeout, 5*time.Minute)
 	c.Client = outgoing.Client(c.Client)
 	c.Log = cmp.Or(c.Log, slog.New(slog.DiscardHandler))
-	c.Retry = c.Retry.withDefaults()
+	c.Retry = Retry(outgoing.Retry(c.Retry).WithDefaults())
 	return c
-}
-
-func (r Retry) withDefaults() Retry {
-	r.Attempts = cmp.Or(r.Attempts, 5)
-	r.InitialDelay = cmp.Or(r.InitialDelay, 500*time.Millisecond)
-	r.MaxDelay = cmp.Or(r.MaxDelay, 20*time.Second)
-	r.MaxRetryAfter = cmp.Or(r.MaxRetryAfter, time.Minute)
-	r.Attempts = max(1, r.Attempts)
-	r.InitialDelay, r.MaxDelay, r.MaxRetryAfter = max(0, r.InitialDelay), max(0, r.MaxDelay), max(0, r.MaxRetryAfter)
-	return r
 }
 
 func (c Config) validate() error {
@@ -173,9 +162,4 @@ func (c Config) validate() error {
 		return errors.New("BaseURL has a user or a query, want the credentials in Key")
 	}
 	return nil
-}
-
-// stepLimit returns the error of a turn with too many steps.
-func stepLimit(n int) error {
-	return &workers.Error{Message: fmt.Sprintf("step limit of %d exceeded", n), Code: workers.CodeStepLimit}
 }

@@ -3,8 +3,8 @@ package openai
 import (
 	"context"
 	"errors"
+	"fmt"
 	"net"
-	"net/http"
 	"net/url"
 	"strconv"
 	"strings"
@@ -12,6 +12,7 @@ import (
 
 	"github.com/tailrace/tailrace/internal/ingestion"
 	"github.com/tailrace/tailrace/internal/openaistream"
+	"github.com/tailrace/tailrace/internal/outgoing"
 	"github.com/tailrace/tailrace/workers"
 )
 
@@ -74,7 +75,7 @@ func (a *Agent) classify(ctx context.Context, err error) *failure {
 		f.code, f.cause = CodeTimeout, errIdle
 	case errors.As(err, &api):
 		f.code, f.final = api.body.Classify(api.status)
-		f.after = retryAfter(api.header, time.Now())
+		f.after = outgoing.RetryAfter(api.header, time.Now())
 		switch api.header.Get("X-Should-Retry") {
 		case "false":
 			f.final = true
@@ -109,7 +110,7 @@ func (a *Agent) clean(err error) error {
 	if a.cfg.Key != "" {
 		text = strings.ReplaceAll(text, string(a.cfg.Key), hidden)
 	}
-	return errors.New(clip(text))
+	return fmt.Errorf("%.500s", text)
 }
 
 // errorForLog returns the error for the log. The message about an invalid key is dropped, because it may contain
@@ -126,24 +127,4 @@ func errorForLog(p *openaistream.Error, status int, code string) error {
 		text += ", status " + strconv.Itoa(status)
 	}
 	return errors.New(text)
-}
-
-// retryAfter returns the delay that a response requests, 0 for none.
-func retryAfter(h http.Header, now time.Time) time.Duration {
-	if ms, err := strconv.ParseFloat(h.Get("Retry-After-Ms"), 64); err == nil && ms > 0 {
-		return duration(ms, time.Millisecond)
-	}
-	text := h.Get("Retry-After")
-	if s, err := strconv.ParseFloat(text, 64); err == nil && s > 0 {
-		return duration(s, time.Second)
-	}
-	if at, err := http.ParseTime(text); err == nil {
-		return max(0, at.Sub(now))
-	}
-	return 0
-}
-
-// duration returns n units, at most a day.
-func duration(n float64, unit time.Duration) time.Duration {
-	return time.Duration(min(n*float64(unit), float64(24*time.Hour)))
 }

@@ -3,7 +3,6 @@ package openai
 import (
 	"context"
 	"fmt"
-	"net/http"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -239,21 +238,6 @@ func TestKeyIsNotLogged(t *testing.T) {
 	}
 }
 
-// The endpoint decides when it is asked again.
-func TestRetryAfterHeader(t *testing.T) {
-	now := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
-	for header, want := range map[string]time.Duration{
-		"Retry-After: 2": 2 * time.Second, "Retry-After: 0.5": time.Second / 2, "Retry-After-Ms: 30": 30 * time.Millisecond,
-		"Retry-After: Thu, 01 Jan 2026 00:00:07 GMT": 7 * time.Second, "Retry-After: soon": 0, "Retry-After: -3": 0,
-		"Retry-After: 1e300": 24 * time.Hour, "Retry-After: Thu, 01 Jan 2020 00:00:07 GMT": 0,
-	} {
-		name, value, _ := strings.Cut(header, ": ")
-		if got := retryAfter(http.Header{name: {value}}, now); got != want {
-			t.Errorf("%s: %s, want %s", header, got, want)
-		}
-	}
-}
-
 // After a crash in the middle of an answer only the answer of the next worker is left.
 func TestWorkerCrash(t *testing.T) {
 	for _, api := range apis {
@@ -349,10 +333,5 @@ func TestOff(t *testing.T) {
 	}
 	if (&attempts{retry: Retry{Attempts: 2}}).after(&failure{code: CodeOverloaded, after: time.Second}) {
 		t.Error("retried after a requested delay, want none")
-	}
-	ctx, end := withIdleTimeout(t.Context(), Off)
-	defer end()
-	if ctx.Value(idleTimerKey{}) != nil || ctx.Err() != nil {
-		t.Error("idle timer started, want none")
 	}
 }

@@ -11,6 +11,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/tailrace/tailrace/internal/outgoing"
 	"github.com/tailrace/tailrace/workers"
 )
 
@@ -73,7 +74,7 @@ func TestRequestsAreThoseOfTheLibrary(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if _, err = a.send(context.Background(), q, newStepWriter(nil, nil, "")); err == nil {
+			if _, err = a.send(context.Background(), outgoing.NewTimer(Off, nil), q, newStepWriter(nil, nil, "")); err == nil {
 				t.Error("an empty response is complete")
 			}
 			var got, want any

@@ -35,8 +35,7 @@ type (
 	}
 )
 
-func (w responsesWire) path() string { return "responses" }
-
+// body returns the members of a request.
 func (w responsesWire) body(q request) map[string]any {
 	input := []any{}
 	for _, e := range q.history {

@@ -80,7 +80,7 @@ func (cfg WebhookConfig) run(ctx context.Context, c Call) (any, error) {
 		return nil, fmt.Errorf("tool response exceeds %d bytes", maxValue)
 	}
 	if res.StatusCode < 200 || res.StatusCode > 299 {
-		return nil, fmt.Errorf("tool returned status %d: %s", res.StatusCode, clip(strings.ToValidUTF8(string(text), "\uFFFD")))
+		return nil, fmt.Errorf("tool returned status %d: %.500s", res.StatusCode, strings.ToValidUTF8(string(text), "\uFFFD"))
 	}
 	switch {
 	case len(bytes.TrimSpace(text)) == 0:
@@ -94,13 +94,4 @@ func (cfg WebhookConfig) run(ctx context.Context, c Call) (any, error) {
 // webhookError returns an error that users see without its cause.
 func webhookError(text string, cause error) error {
 	return &workers.Error{Message: text, Code: workers.CodeToolFailed, Cause: cause}
-}
-
-// clip truncates a text for an error message.
-func clip(text string) string {
-	const maxBytes = 500
-	if len(text) > maxBytes {
-		return strings.ToValidUTF8(text[:maxBytes], "") + "…"
-	}
-	return text
 }

@@ -13,19 +13,10 @@ import (
 	"net/http"
 	"strconv"
 	"strings"
-	"time"
 
 	"github.com/tailrace/tailrace/internal/openaistream"
+	"github.com/tailrace/tailrace/internal/outgoing"
 )
-
-// wire writes the requests of one of the two APIs.
-type wire interface {
-	// path returns the path of the requests, relative to the base URL.
-	path() string
-
-	// body returns the members of a request.
-	body(q request) map[string]any
-}
 
 // request is the input of a model call.
 type request struct {
@@ -41,13 +32,6 @@ type result struct {
 	model  string // that the endpoint names, "" for none
 	usage  *openaistream.Usage
 }
-
-// The finish reasons that the agent decides by.
-const (
-	finishStop     = openaistream.FinishStop
-	finishCalls    = openaistream.FinishCalls
-	finishFiltered = openaistream.FinishFiltered
-)
 
 // defaultBaseURL is the URL of OpenAI's API.
 const defaultBaseURL = "https://api.openai.com/v1"
@@ -67,15 +51,15 @@ func (e *statusError) Error() string {
 }
 
 // send sends a request and writes the response with p. The error is of the endpoint, the connection or the context, unless p has one. It is not repeated here,
-// because only the caller knows which output was written.
-func (a *Agent) send(ctx context.Context, q request, p *stepWriter) (result, error) {
-	members := a.wire.body(q)
+// because only the caller knows which output was written. Any data of the endpoint starts idle again.
+func (a *Agent) send(ctx context.Context, idle *outgoing.Timer, q request, p *stepWriter) (result, error) {
+	members := a.body(q)
 	maps.Copy(members, a.cfg.ExtraBody)
 	text, err := json.Marshal(members)
 	if err != nil {
 		return result{}, err
 	}
-	target := strings.TrimSuffix(cmp.Or(a.cfg.BaseURL, defaultBaseURL), "/") + "/" + a.wire.path()
+	target := strings.TrimSuffix(cmp.Or(a.cfg.BaseURL, defaultBaseURL), "/") + "/" + a.path
 	req, err := http.NewRequestWithContext(ctx, http.MethodPost, target, bytes.NewReader(text))
 	if err != nil {
 		return result{}, err
@@ -90,8 +74,8 @@ func (a *Agent) send(ctx context.Context, q request, p *stepWriter) (result, err
 		return result{}, err
 	}
 	defer func() { _ = res.Body.Close() }() // it was only read
-	body := timedBody{res.Body, idleTimerOf(ctx)}
-	body.reset()
+	body := timedBody{res.Body, idle}
+	idle.Start()
 	if res.StatusCode >= http.StatusMultipleChoices { // also a redirect, which is not followed
 		return result{}, readStatus(res, body)
 	}
@@ -114,50 +98,17 @@ func readStatus(res *http.Response, body io.Reader) *statusError {
 	return &statusError{status: res.StatusCode, header: res.Header, body: openaistream.ParseError(text)}
 }
 
-// idleTimer cancels a context when the endpoint has sent no data for too long.
-type idleTimer struct {
-	timer *time.Timer
-	after time.Duration
-}
-
-type idleTimerKey struct{}
-
-// withIdleTimeout returns a context that is cancelled after d without data, or when the function is called. A negative d never
-// expires.
-func withIdleTimeout(ctx context.Context, d time.Duration) (context.Context, func()) {
-	ctx, cancel := context.WithCancelCause(ctx)
-	if d < 0 {
-		return ctx, func() { cancel(nil) }
-	}
-	v := &idleTimer{after: d, timer: time.AfterFunc(d, func() { cancel(errIdle) })}
-	return context.WithValue(ctx, idleTimerKey{}, v), func() {
-		v.timer.Stop()
-		cancel(nil)
-	}
-}
-
-// idleTimerOf returns the timer of a context, which may be nil.
-func idleTimerOf(ctx context.Context) *idleTimer {
-	v, _ := ctx.Value(idleTimerKey{}).(*idleTimer)
-	return v
-}
-
-// timedBody resets the idle timer of a request on any data, including comments that servers send as heartbeats.
+// timedBody starts the idle timer of a request again on any data, including comments that servers send as heartbeats.
 type timedBody struct {
-	body io.Reader
-	idle *idleTimer
-}
+	io.Reader
 
-func (b timedBody) reset() {
-	if b.idle != nil {
-		b.idle.timer.Reset(b.idle.after)
-	}
+	idle *outgoing.Timer
 }
 
 func (b timedBody) Read(buf []byte) (int, error) {
-	n, err := b.body.Read(buf)
+	n, err := b.Reader.Read(buf)
 	if n > 0 {
-		b.reset()
+		b.idle.Start()
 	}
 	return n, err
 }

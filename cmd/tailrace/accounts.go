@@ -7,14 +7,12 @@ import (
 	"fmt"
 	"maps"
 	"net/http"
-	"os"
 	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
 
-	"github.com/go-json-experiment/json"
 	"github.com/prometheus/client_golang/prometheus"
 	"golang.org/x/sync/errgroup"
 
@@ -57,12 +55,9 @@ func (e accountEntry) settings(c config, tenant string) (config, error) {
 
 // readAccounts returns the settings of each tenant with an account of its own.
 func (c config) readAccounts() (map[string]config, error) {
-	text, err := os.ReadFile(c.Accounts)
-	if err != nil {
-		return nil, err
-	}
 	var entries map[string]accountEntry
-	if err := json.Unmarshal(text, &entries, json.RejectUnknownMembers(true)); err != nil {
+	err := readSettings(c.Accounts, &entries)
+	if err != nil {
 		return nil, fmt.Errorf("%s: %w", c.Accounts, err)
 	}
 	of := make(map[string]config, len(entries))

@@ -35,23 +35,6 @@ func (c config) withoutDemo() config {
 	return c
 }
 
-// secret is a setting that is not printed.
-type secret string
-
-func (s secret) String() string { return openai.Secret(s).String() }
-
-// GoString is used by %#v.
-func (s secret) GoString() string { return s.String() }
-
-// LogValue is used by slog.
-func (s secret) LogValue() slog.Value { return slog.StringValue(s.String()) }
-
-// UnmarshalText stores the text unchanged.
-func (s *secret) UnmarshalText(text []byte) error { //nolint:unparam // as encoding.TextUnmarshaler has it
-	*s = secret(text)
-	return nil
-}
-
 // agentFile is the JSON file that defines the agents.
 type agentFile struct {
 	Agents map[string]agentEntry `json:"agents"`
@@ -138,7 +121,7 @@ func decodeAgents(in io.Reader) (agentFile, error) {
 
 func (e agentEntry) config(c config) (openai.Config, error) {
 	cfg := openai.Config{
-		BaseURL: string(c.ModelURL), Key: openai.Secret(c.ModelKey), Model: c.Model, API: e.API, System: e.System,
+		BaseURL: string(c.ModelURL), Key: c.ModelKey, Model: c.Model, API: e.API, System: e.System,
 		Provider: e.Provider, Output: e.Output, ExtraBody: e.Body, MaxSteps: e.MaxSteps, SendReasoning: e.Reasoning,
 	}
 	var err error

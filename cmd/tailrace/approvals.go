@@ -14,7 +14,7 @@ const countInterval = 15 * time.Second
 // countApprovals counts the calls that wait for an approval until ctx ends. Each projector counts those of all partitions: a count of the own partitions alone would
 // be wrong while a share moves.
 func (b *app) countApprovals(ctx context.Context, store *jssnapshots.Store) error {
-	metric, err := metrics.NewApprovals(b.metrics)
+	pending, err := metrics.RegisterApprovals(b.metrics)
 	if err != nil {
 		return err
 	}
@@ -22,7 +22,7 @@ func (b *app) countApprovals(ctx context.Context, store *jssnapshots.Store) erro
 	b.measure(ctx, countInterval, "pending approvals not counted", func(ctx context.Context) error {
 		n, err := approvals.Count(ctx)
 		if err == nil {
-			metric.Counted(n)
+			pending.Set(float64(n))
 		}
 		return err
 	})

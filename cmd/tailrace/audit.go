@@ -33,11 +33,11 @@ func (b *app) newAudit() (*audit.Log, error) {
 		return nil, err
 	}
 	var l *audit.Log
-	counts, err := metrics.NewAudit(b.metrics, func() int { return l.Queued() })
+	stored, lost, err := metrics.RegisterAudit(b.metrics, func() int { return l.Queued() })
 	if err != nil {
 		return nil, err
 	}
-	cfg := audit.Config{Store: store, RefusalsPerSecond: b.refusals, RefusalBurst: 5 * b.refusals, OnStored: counts.Stored, OnLost: counts.Lost, Log: b.log}
+	cfg := audit.Config{Store: store, RefusalsPerSecond: b.refusals, RefusalBurst: 5 * b.refusals, OnStored: stored.Inc, OnLost: lost.Inc, Log: b.log}
 	if b.cfg.Audit == auditRequired {
 		cfg.Mode = audit.Required
 	}

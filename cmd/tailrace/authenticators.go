@@ -10,8 +10,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/go-json-experiment/json"
-
 	"github.com/tailrace/tailrace/auth"
 	"github.com/tailrace/tailrace/sseedge/credentials"
 )
@@ -26,115 +24,71 @@ type authFile struct {
 }
 
 type oidcIssuer struct {
-	Issuer        string            `json:"issuer"`
-	KeysURL       string            `json:"keysUrl"`
-	Audiences     []string          `json:"audiences"`
-	Algorithms    []string          `json:"algorithms"`
-	SubjectClaim  string            `json:"subjectClaim"`
-	Tenant        string            `json:"tenant"`
-	TenantClaim   string            `json:"tenantClaim"`
-	Tenants       map[string]string `json:"tenants"`
-	ScopeClaim    string            `json:"scopeClaim"`
-	ScopeValues   map[string]scope  `json:"scopeValues"`
-	Scopes        scope             `json:"scopes"`
-	Sessions      sessionSet        `json:"sessions"`
-	SessionsClaim string            `json:"sessionsClaim"`
-	Views         []string          `json:"views"`
-	ViewClaim     string            `json:"viewClaim"`
+	Issuer        string                `json:"issuer"`
+	KeysURL       string                `json:"keysUrl"`
+	Audiences     []string              `json:"audiences"`
+	Algorithms    []string              `json:"algorithms"`
+	SubjectClaim  string                `json:"subjectClaim"`
+	Tenant        string                `json:"tenant"`
+	TenantClaim   string                `json:"tenantClaim"`
+	Tenants       map[string]string     `json:"tenants"`
+	ScopeClaim    string                `json:"scopeClaim"`
+	ScopeValues   map[string]auth.Scope `json:"scopeValues"`
+	Scopes        auth.Scope            `json:"scopes"`
+	Sessions      auth.Sessions         `json:"sessions"`
+	SessionsClaim string                `json:"sessionsClaim"`
+	Views         []string              `json:"views"`
+	ViewClaim     string                `json:"viewClaim"`
 }
 
 type tokenIssuer struct {
-	Issuer      string   `json:"issuer"`
-	Audience    string   `json:"audience"`
-	KeysFile    string   `json:"keysFile"`
-	SecretFile  string   `json:"secretFile"`
-	SigningKeys []string `json:"signingKeys"` // files; the first one signs the tokens of POST /v1/tokens
-	Tenants     []string `json:"tenants"`
-	Scopes      scope    `json:"scopes"`
-	MaxLifetime duration `json:"maxLifetime"`
+	Issuer      string        `json:"issuer"`
+	Audience    string        `json:"audience"`
+	KeysFile    string        `json:"keysFile"`
+	SecretFile  string        `json:"secretFile"`
+	SigningKeys []string      `json:"signingKeys"` // files; the first one signs the tokens of POST /v1/tokens
+	Tenants     []string      `json:"tenants"`
+	Scopes      auth.Scope    `json:"scopes"`
+	MaxLifetime time.Duration `json:"maxLifetime"`
 }
 
+// proxyIssuer has the members of auth.ProxyConfig.
 type proxyIssuer struct {
-	Networks      []network        `json:"networks"`
-	SubjectHeader string           `json:"subjectHeader"`
-	Tenant        string           `json:"tenant"`
-	TenantHeader  string           `json:"tenantHeader"`
-	Scopes        scope            `json:"scopes"`
-	ScopeHeader   string           `json:"scopeHeader"`
-	ScopeValues   map[string]scope `json:"scopeValues"`
-	Sessions      sessionSet       `json:"sessions"`
-	Views         []string         `json:"views"`
-	ViewHeader    string           `json:"viewHeader"`
+	Proxies       []netip.Prefix        `json:"networks"`
+	SubjectHeader string                `json:"subjectHeader"`
+	Tenant        string                `json:"tenant"`
+	TenantHeader  string                `json:"tenantHeader"`
+	Scopes        auth.Scope            `json:"scopes"`
+	ScopeHeader   string                `json:"scopeHeader"`
+	ScopeValues   map[string]auth.Scope `json:"scopeValues"`
+	Sessions      auth.Sessions         `json:"sessions"`
+	Views         []string              `json:"views"`
+	ViewHeader    string                `json:"viewHeader"`
 }
 
+// certificateIssuer has the members of auth.ClientCertificatesConfig.
 type certificateIssuer struct {
-	URIs        []string   `json:"uris"`
-	DNSNames    []string   `json:"dnsNames"`
-	CommonNames []string   `json:"commonNames"`
-	Tenant      string     `json:"tenant"`
-	Scopes      scope      `json:"scopes"`
-	Sessions    sessionSet `json:"sessions"`
-	Views       []string   `json:"views"`
+	URIs        []string      `json:"uris"`
+	DNSNames    []string      `json:"dnsNames"`
+	CommonNames []string      `json:"commonNames"`
+	Tenant      string        `json:"tenant"`
+	Scopes      auth.Scope    `json:"scopes"`
+	Sessions    auth.Sessions `json:"sessions"`
+	Views       []string      `json:"views"`
 }
 
-// scope is "read chat" in the file.
-type scope auth.Scope
-
-// UnmarshalText parses names of rights.
-func (s *scope) UnmarshalText(text []byte) error {
-	set, err := auth.ParseScope(string(text))
-	*s = scope(set)
-	return err
-}
-
-// network is "10.0.0.0/8" or "192.0.2.7" in the file.
-type network netip.Prefix
-
-// UnmarshalText parses a network or an address.
-func (n *network) UnmarshalText(text []byte) error {
-	prefix, err := parsePrefix(string(text))
-	*n = network(prefix)
-	return err
-}
-
-func scopesOf(values map[string]scope) map[string]auth.Scope {
-	if values == nil {
-		return nil
-	}
-	of := make(map[string]auth.Scope, len(values))
-	for name, s := range values {
-		of[name] = auth.Scope(s)
-	}
-	return of
-}
-
-// sessionSet is "own", "all", or "p*" for the sessions whose id begins with p.
-type sessionSet auth.Sessions
-
-// UnmarshalText parses a set.
-func (s *sessionSet) UnmarshalText(text []byte) error {
-	prefix, isPrefix := strings.CutSuffix(string(text), "*")
+// parseSessions parses "own", "all", or "p*" for the sessions whose id begins with p.
+func parseSessions(text string) (auth.Sessions, error) {
+	prefix, isPrefix := strings.CutSuffix(text, "*")
 	switch {
-	case string(text) == "own":
-		*s = sessionSet{Own: true}
-	case string(text) == "all":
-		*s = sessionSet{All: true}
+	case text == "own":
+		return auth.Sessions{Own: true}, nil
+	case text == "all":
+		return auth.Sessions{All: true}, nil
 	case isPrefix && prefix != "":
-		*s = sessionSet{Prefix: prefix}
-	default:
-		return fmt.Errorf("sessions are %q, want own, all, or a prefix and *", text)
+		return auth.Sessions{Prefix: prefix}, nil
 	}
-	return nil
-}
-
-// duration is "15m" in the file.
-type duration time.Duration
-
-// UnmarshalText parses a duration.
-func (d *duration) UnmarshalText(text []byte) error {
-	value, err := time.ParseDuration(string(text))
-	*d = duration(value)
-	return err
+	return auth.Sessions{}, fmt.Errorf("sessions are %q, want own, all, or a prefix and *", text)
 }
 
 // authenticators are those of one process.
@@ -179,7 +133,7 @@ func (c config) newAuthenticators(log *slog.Logger) (*authenticators, error) {
 // parseAuthenticators takes the origins whose pages may use a cookie.
 func parseAuthenticators(text []byte, origins []string, log *slog.Logger) (*authenticators, error) {
 	var file authFile
-	if err := json.Unmarshal(text, &file, json.RejectUnknownMembers(true)); err != nil {
+	if err := decodeSettings(text, &file); err != nil {
 		return nil, err
 	}
 	a := &authenticators{routes: &credentials.Config{}, revocations: auth.NewRevocations(), certificates: len(file.ClientCertificates), names: []any{
@@ -236,14 +190,14 @@ func (a *authenticators) add(chain *auth.ChainConfig, file authFile, log *slog.L
 		chain.Verifiers = append(chain.Verifiers, s)
 	}
 	for i, f := range file.Proxies {
-		p, err := auth.NewProxy(f.config())
+		p, err := auth.NewProxy(auth.ProxyConfig(f))
 		if err != nil {
 			return fmt.Errorf("proxies %d: %w", i, err)
 		}
 		chain.Fallbacks = append(chain.Fallbacks, p)
 	}
 	for i, f := range file.ClientCertificates {
-		c, err := auth.NewClientCertificates(f.config())
+		c, err := auth.NewClientCertificates(auth.ClientCertificatesConfig(f))
 		if err != nil {
 			return fmt.Errorf("clientCertificates %d: %w", i, err)
 		}
@@ -257,16 +211,16 @@ func (f oidcIssuer) config(log *slog.Logger) auth.OIDCConfig {
 		Issuer: f.Issuer, KeysURL: f.KeysURL, Audiences: f.Audiences, Algorithms: f.Algorithms, Log: log,
 		Mapping: auth.Mapping{
 			SubjectClaim: f.SubjectClaim, Tenant: f.Tenant, TenantClaim: f.TenantClaim, Tenants: f.Tenants,
-			ScopeClaim: f.ScopeClaim, ScopeValues: scopesOf(f.ScopeValues), Scopes: auth.Scope(f.Scopes),
-			Sessions: auth.Sessions(f.Sessions), SessionsClaim: f.SessionsClaim, Views: f.Views, ViewClaim: f.ViewClaim,
+			ScopeClaim: f.ScopeClaim, ScopeValues: f.ScopeValues, Scopes: f.Scopes,
+			Sessions: f.Sessions, SessionsClaim: f.SessionsClaim, Views: f.Views, ViewClaim: f.ViewClaim,
 		},
 	}
 }
 
 func (f tokenIssuer) config(log *slog.Logger) (auth.SessionTokensConfig, error) {
 	cfg := auth.SessionTokensConfig{
-		Issuer: f.Issuer, Audience: f.Audience, KeysFile: f.KeysFile, Tenants: f.Tenants, Scopes: auth.Scope(f.Scopes),
-		MaxLifetime: time.Duration(f.MaxLifetime), Log: log,
+		Issuer: f.Issuer, Audience: f.Audience, KeysFile: f.KeysFile, Tenants: f.Tenants, Scopes: f.Scopes,
+		MaxLifetime: f.MaxLifetime, Log: log,
 	}
 	if f.SecretFile == "" {
 		return cfg, nil
@@ -301,25 +255,6 @@ func (a *authenticators) addSigningKeys(f tokenIssuer, cfg *auth.SessionTokensCo
 		}
 	}
 	return nil
-}
-
-func (f proxyIssuer) config() auth.ProxyConfig {
-	networks := make([]netip.Prefix, len(f.Networks))
-	for i, n := range f.Networks {
-		networks[i] = netip.Prefix(n)
-	}
-	return auth.ProxyConfig{
-		Proxies: networks, SubjectHeader: f.SubjectHeader, Tenant: f.Tenant, TenantHeader: f.TenantHeader,
-		Scopes: auth.Scope(f.Scopes), ScopeHeader: f.ScopeHeader, ScopeValues: scopesOf(f.ScopeValues),
-		Sessions: auth.Sessions(f.Sessions), Views: f.Views, ViewHeader: f.ViewHeader,
-	}
-}
-
-func (f certificateIssuer) config() auth.ClientCertificatesConfig {
-	return auth.ClientCertificatesConfig{
-		URIs: f.URIs, DNSNames: f.DNSNames, CommonNames: f.CommonNames, Tenant: f.Tenant, Scopes: auth.Scope(f.Scopes),
-		Sessions: auth.Sessions(f.Sessions), Views: f.Views,
-	}
 }
 
 // load loads the keys of the providers, so that the first requests do not wait for them. Without keys the first tokens load them.

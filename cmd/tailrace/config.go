@@ -9,6 +9,7 @@ import (
 	"log/slog"
 	"time"
 
+	"github.com/tailrace/tailrace/agents/openai"
 	"github.com/tailrace/tailrace/subjects"
 )
 
@@ -64,7 +65,7 @@ type config struct {
 	Ingest          string          `envconfig:"TAILRACE_INGEST" desc:"serve the paths through which agents write runs over HTTP, with the right ingest (docs/ingest.md): on or off; if empty, on for 'up' and off for 'edge'; with on, print the NATS permissions of the edge again"`
 
 	ModelURL   redactedURL   `envconfig:"TAILRACE_MODEL_URL" desc:"base URL of an OpenAI-compatible endpoint with its version, such as http://127.0.0.1:8000/v1; with MODEL_URL or MODEL_KEY, 'up' and 'worker' run agents with a model instead of the demo, and MODEL is required"`
-	ModelKey   secret        `envconfig:"TAILRACE_MODEL_KEY" desc:"API key of the endpoint (of OpenAI if MODEL_URL is empty); never logged; the value of a flag is visible to other users of the machine, that of the variable is not"`
+	ModelKey   openai.Secret `envconfig:"TAILRACE_MODEL_KEY" desc:"API key of the endpoint (of OpenAI if MODEL_URL is empty); never logged; the value of a flag is visible to other users of the machine, that of the variable is not"`
 	Model      string        `envconfig:"TAILRACE_MODEL" desc:"name of the model; without AGENTS its agent has the type assistant, which is then the default of CHAT_AGENT"`
 	Agents     string        `envconfig:"TAILRACE_AGENTS" desc:"JSON file of agents (docs/workers.md): models with their tools and sub-agents, whose endpoint is that of the settings, and HTTP endpoints (docs/bring-your-agent.md); with it, 'up' and 'worker' run these agents instead of the demo"`
 	Demo       demoSetting   `envconfig:"TAILRACE_DEMO" default:"on" desc:"run the demo agent and serve its web page: on, off, or on with a delay factor: 1 is the pace of a model, 2 is half as fast, 0 does not wait"`

@@ -254,7 +254,7 @@ const lagInterval = 15 * time.Second
 
 // serveFirehose adds the ops listener and what it reports to the services of a durable firehose. The streams were checked before.
 func (b *app) serveFirehose(ctx context.Context, services *errgroup.Group, reader *consumers.Reader, firehose *consumers.Firehose) error {
-	metric, err := metrics.NewFirehose(b.metrics, reader)
+	measured, err := metrics.RegisterFirehose(b.metrics, reader)
 	if err != nil {
 		return err
 	}
@@ -274,7 +274,7 @@ func (b *app) serveFirehose(ctx context.Context, services *errgroup.Group, reade
 	services.Go(func() error {
 		b.measure(ctx, lagInterval, "firehose lag not measured", func(ctx context.Context) error {
 			lags, err := firehose.Lag(ctx) // fails until Run has created the consumers
-			metric.Measured(lags)
+			measured(lags)
 			return err
 		})
 		return nil

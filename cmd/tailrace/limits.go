@@ -4,11 +4,8 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
-	"os"
 	"strconv"
 	"strings"
-
-	"github.com/go-json-experiment/json"
 
 	"github.com/tailrace/tailrace/sseedge"
 	"github.com/tailrace/tailrace/subjects"
@@ -17,8 +14,8 @@ import (
 // limitsFile is the file of limits, see docs/security.md. A limit of an address, a session or a run that is missing is the default.
 type limitsFile struct {
 	Address struct {
-		Rate    rate  `json:"rate"`    // requests to one edge
-		Streams count `json:"streams"` // open streams on one edge
+		Rate    sseedge.Rate `json:"rate"`    // requests to one edge
+		Streams count        `json:"streams"` // open streams on one edge
 	} `json:"address"`
 	Session struct {
 		Streams count    `json:"streams"` // open streams on one edge
@@ -31,10 +28,10 @@ type limitsFile struct {
 
 // tenantLimits are the limits of one tenant. A member that is 0 is not limited.
 type tenantLimits struct {
-	Rate        rate `json:"rate"`        // requests of all its clients to one edge
-	SubjectRate rate `json:"subjectRate"` // requests of one subject to one edge
-	Streams     int  `json:"streams"`     // open streams on one edge
-	Runs        int  `json:"runs"`        // runs at the same time, of all workers
+	Rate        sseedge.Rate `json:"rate"`        // requests of all its clients to one edge
+	SubjectRate sseedge.Rate `json:"subjectRate"` // requests of one subject to one edge
+	Streams     int          `json:"streams"`     // open streams on one edge
+	Runs        int          `json:"runs"`        // runs at the same time, of all workers
 
 	TokensPerDay int64 `json:"tokensPerDay"` // of all workers, in a day in UTC
 }
@@ -56,30 +53,24 @@ func (n *count) UnmarshalJSON(text []byte) error {
 	return nil
 }
 
-// rate is "20/60" in the file: requests per second, and how many may come at once.
-type rate sseedge.Rate
-
 const unlimited = "unlimited"
 
-// UnmarshalText parses a rate. An empty one is the default.
-func (r *rate) UnmarshalText(text []byte) error {
-	switch string(text) {
+// parseRate parses requests per second, and how many may come at once. An empty text is the default.
+func parseRate(text string) (r sseedge.Rate, err error) {
+	switch text {
 	case "":
-		*r = rate{}
-		return nil
+		return r, nil
 	case unlimited:
-		*r = rate(sseedge.Unlimited)
-		return nil
+		return sseedge.Unlimited, nil
 	}
-	perSecond, burst, _ := strings.Cut(string(text), "/")
-	var err error
+	perSecond, burst, _ := strings.Cut(text, "/")
 	if r.PerSecond, err = strconv.ParseFloat(perSecond, 64); err == nil {
 		r.Burst, err = strconv.Atoi(burst)
 	}
-	if err != nil || sseedge.Rate(*r).Validate() != nil {
-		return errors.New("want requests per second and burst, such as 20/60, or unlimited")
+	if err != nil || r.Validate() != nil {
+		return r, errors.New("want requests per second and burst, such as 20/60, or unlimited")
 	}
-	return nil
+	return r, nil
 }
 
 // readLimits reads the file of limits. Without one tenants have none.
@@ -88,10 +79,7 @@ func (c config) readLimits() (limitsFile, error) {
 	if c.Limits == "" {
 		return f, nil
 	}
-	text, err := os.ReadFile(c.Limits)
-	if err == nil {
-		err = json.Unmarshal(text, &f, json.RejectUnknownMembers(true))
-	}
+	err := readSettings(c.Limits, &f)
 	if err == nil {
 		err = f.check()
 	}
@@ -126,10 +114,10 @@ func (l tenantLimits) check() error {
 // of returns the limits of a tenant: its own, and the default for each that it does not have.
 func (f limitsFile) of(tenant string) tenantLimits {
 	l := f.Tenants[tenant]
-	if l.Rate == (rate{}) {
+	if l.Rate == (sseedge.Rate{}) {
 		l.Rate = f.Default.Rate
 	}
-	if l.SubjectRate == (rate{}) {
+	if l.SubjectRate == (sseedge.Rate{}) {
 		l.SubjectRate = f.Default.SubjectRate
 	}
 	l.Streams = cmp.Or(l.Streams, f.Default.Streams)
@@ -157,9 +145,9 @@ func (f limitsFile) tokensPerDay(tenant string) int64 { return f.of(tenant).Toke
 
 // rates returns the rates of an edge. Without authenticators all clients are one subject, so that it has no rate.
 func (f limitsFile) rates(c config) sseedge.Rates {
-	r := sseedge.Rates{Address: sseedge.Rate(f.Address.Rate), Tenant: func(tenant string) sseedge.Rate { return sseedge.Rate(f.of(tenant).Rate) }}
+	r := sseedge.Rates{Address: f.Address.Rate, Tenant: func(tenant string) sseedge.Rate { return f.of(tenant).Rate }}
 	if c.Auth != "" {
-		r.Subject = func(tenant string) sseedge.Rate { return sseedge.Rate(f.of(tenant).SubjectRate) }
+		r.Subject = func(tenant string) sseedge.Rate { return f.of(tenant).SubjectRate }
 	}
 	return r
 }

@@ -25,11 +25,11 @@ func TestLimitsFile(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	def := tenantLimits{Rate: rate{200, 400}, SubjectRate: rate{20, 60}, Streams: 500, Runs: 50, TokensPerDay: 1_000_000}
+	def := tenantLimits{Rate: sseedge.Rate{PerSecond: 200, Burst: 400}, SubjectRate: sseedge.Rate{PerSecond: 20, Burst: 60}, Streams: 500, Runs: 50, TokensPerDay: 1_000_000}
 	acme := def
-	acme.Rate, acme.Runs, acme.TokensPerDay = rate{0.5, 3}, 7, 2000
+	acme.Rate, acme.Runs, acme.TokensPerDay = sseedge.Rate{PerSecond: 0.5, Burst: 3}, 7, 2000
 	initech := def
-	initech.Rate = rate(sseedge.Unlimited)
+	initech.Rate = sseedge.Unlimited
 	for tenant, want := range map[string]tenantLimits{"acme": acme, "initech": initech, "globex": def, "other": def} {
 		if got := f.of(tenant); got != want {
 			t.Errorf("%s: %+v, want %+v", tenant, got, want)

@@ -100,21 +100,17 @@ type usageError struct{ error }
 func (e usageError) Unwrap() error { return e.error }
 
 func exitCode(t terminal, name string, err error) int {
-	var usage usageError
-	var unreachable unreachableError
-	switch {
-	case err == nil, errors.Is(err, flag.ErrHelp):
+	if err == nil || errors.Is(err, flag.ErrHelp) {
 		return exitOK
-	case errors.As(err, &usage):
-		fmt.Fprintf(t.err, "tailrace %s: %v\n", name, err)
-		return exitUsage
-	case errors.As(err, &unreachable):
-		fmt.Fprintf(t.err, "tailrace %s: %v\n", name, err)
-		return exitUnreachable
-	default:
-		fmt.Fprintf(t.err, "tailrace %s: %v\n", name, err)
-		return exitError
 	}
+	fmt.Fprintf(t.err, "tailrace %s: %v\n", name, err)
+	if _, ok := errors.AsType[usageError](err); ok {
+		return exitUsage
+	}
+	if _, ok := errors.AsType[unreachableError](err); ok {
+		return exitUnreachable
+	}
+	return exitError
 }
 
 // arguments loads the configuration of a command, or prints its help if the arguments ask for it.

@@ -33,9 +33,3 @@ func (u redactedURL) GoString() string { return u.String() }
 
 // LogValue is String, for handlers that do not call it.
 func (u redactedURL) LogValue() slog.Value { return slog.StringValue(u.String()) }
-
-// UnmarshalText accepts every text.
-func (u *redactedURL) UnmarshalText(text []byte) error { //nolint:unparam // as encoding.TextUnmarshaler has it
-	*u = redactedURL(text)
-	return nil
-}

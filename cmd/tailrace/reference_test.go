@@ -26,7 +26,7 @@ var readmeSettings = []string{"NATS_URL", "DATA_DIR", "LISTEN", "AUTH", "TRUST_N
 // settingTypes are the names of types in the reference.
 var settingTypes = map[string]string{
 	"bool": "true or false", "int": "number", "int64": "number", "float64": "number", "time.Duration": "duration", "string": "text", "slog.Level": "level", "main.format": "text",
-	"main.redactedURL": "URL", "main.secret": "secret", "main.stringList": "list", "main.prefixes": "list", "main.rate": "text", "main.subAgentContent": "text",
+	"main.redactedURL": "URL", "openai.Secret": "secret", "main.stringList": "list", "main.prefixes": "list", "main.rate": "text", "main.subAgentContent": "text",
 	"main.syncSetting": "duration or text", "main.demoSetting": "number or text",
 }
 

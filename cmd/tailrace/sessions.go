@@ -32,7 +32,7 @@ type sessionSelection struct {
 // session with an error counts as failed; a session that was deleted meanwhile
 // is skipped.
 func (c *sessionSelection) work(ctx context.Context, t terminal, f *sessionWalker, do func(context.Context, chunk.Session) (line, error)) (*tally, error) {
-	done := &tally{out: t.out, progress: t.err, json: c.json, all: c.all}
+	done := &tally{out: t.out, progress: t.err, json: c.json, all: c.all, count: map[string]int{}}
 	stop := done.report(ctx)
 	err := f.each(ctx, c.under(f.b.cfg.Tenant), func(ctx context.Context, s chunk.Session) error {
 		l, err := do(ctx, s)
@@ -193,9 +193,6 @@ type line struct {
 func (t *tally) add(l line) error {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if t.count == nil {
-		t.count = make(map[string]int)
-	}
 	t.done++
 	t.count[l.Result]++
 	var err error

@@ -46,11 +46,13 @@ func (s setting) flagName() string {
 
 // parse sets the setting to the text of a flag, of which it accepts what envconfig accepts of a variable.
 func (s setting) parse(text string) (err error) {
+	if s.value.Kind() == reflect.String {
+		s.value.SetString(text)
+		return nil
+	}
 	switch p := s.value.Addr().Interface().(type) {
 	case encoding.TextUnmarshaler:
 		err = p.UnmarshalText([]byte(text))
-	case *string:
-		*p = text
 	case *bool:
 		*p, err = strconv.ParseBool(text)
 	case *int:

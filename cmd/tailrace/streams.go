@@ -3,7 +3,6 @@ package main
 import (
 	"errors"
 	"fmt"
-	"os"
 	"strconv"
 	"strings"
 	"time"
@@ -58,10 +57,7 @@ func (c config) readStreams() (streamsFile, error) {
 	if c.Streams == "" {
 		return f, nil
 	}
-	text, err := os.ReadFile(c.Streams)
-	if err == nil {
-		err = json.Unmarshal(text, &f, json.RejectUnknownMembers(true))
-	}
+	err := readSettings(c.Streams, &f)
 	if wrong, ok := errors.AsType[*json.SemanticError](err); ok && wrong.Err != nil {
 		err = fmt.Errorf("%s: %w", wrong.JSONPointer, wrong.Err)
 	}

@@ -18,11 +18,11 @@ func (b *app) sweepSnapshots(ctx context.Context, store *jssnapshots.Store) erro
 	if err != nil {
 		return err
 	}
-	expired, err := metrics.NewExpired(b.metrics)
+	expired, err := metrics.RegisterExpired(b.metrics)
 	if err != nil {
 		return err
 	}
-	eraser, err := b.newEraser(store, expired.Expired)
+	eraser, err := b.newEraser(store, expired.Inc)
 	if err != nil {
 		return err
 	}

@@ -28,7 +28,7 @@ func TestAuditLineIsOneLine(t *testing.T) {
 // What a snapshot stores is the text of an agent: no control sequence of it reaches the terminal.
 func TestVerifyPrintsNoControlSequences(t *testing.T) {
 	var out strings.Builder
-	found := &tally{out: &out, progress: io.Discard}
+	found := &tally{out: &out, progress: io.Discard, count: map[string]int{}}
 	err := found.add(verifyLine(projector.VerifyResult{Differences: []fold.Difference{{Member: "state", Stored: "\"a\u009b2J\""}}}))
 	if err != nil || strings.ContainsRune(out.String(), 0x9b) || !strings.Contains(out.String(), "\n  state\n    stored \"a2J\"\n") {
 		t.Errorf("%q, %v", out.String(), err)

@@ -46,9 +46,6 @@ type Config struct {
 	// MaxQueue is the number of events that wait for the store. Further ones are lost: they are counted, and logged with their ids. Defaults to 8192.
 	MaxQueue int
 
-	// WriteTimeout bounds the write of one event that an act waits for: in the modes Sync and Required. Defaults to 5 seconds.
-	WriteTimeout time.Duration
-
 	// RefusalsPerSecond and RefusalBurst limit the events of refused accesses. Further ones are counted in one event a second. Default to 10 and 50.
 	RefusalsPerSecond, RefusalBurst int
 
@@ -59,8 +56,13 @@ type Config struct {
 	Log *slog.Logger
 }
 
-// writers is the number of events that are written at the same time.
-const writers = 8
+const (
+	// writers is the number of events that are written at the same time.
+	writers = 8
+
+	// writeTimeout bounds the write of one event that an act waits for: in the modes Sync and Required.
+	writeTimeout = 5 * time.Second
+)
 
 // Log records events. Its methods are safe for concurrent use. The nil *Log records nothing.
 type Log struct {
@@ -80,7 +82,6 @@ type Log struct {
 // New returns a Log. In the mode Async events are stored while Run runs; in the other modes those of refused accesses are.
 func New(cfg Config) *Log {
 	cfg.MaxQueue = cmp.Or(cfg.MaxQueue, 8192)
-	cfg.WriteTimeout = cmp.Or(cfg.WriteTimeout, 5*time.Second)
 	cfg.RefusalsPerSecond = cmp.Or(cfg.RefusalsPerSecond, 10)
 	cfg.RefusalBurst = cmp.Or(cfg.RefusalBurst, 50)
 	if cfg.OnStored == nil {
@@ -137,7 +138,7 @@ func (l *Log) Record(ctx context.Context, e Event, outcome Outcome) {
 func (l *Log) add(ctx context.Context, e Event, outcome Outcome) {
 	e = l.complete(ctx, e, outcome)
 	if l.cfg.Mode == Async {
-		l.enqueue(e, l.cfg.MaxQueue)
+		l.enqueue(e)
 		return
 	}
 	if err := l.write(ctx, e); err != nil { // the act is done, whatever happens to the request
@@ -149,7 +150,7 @@ func (l *Log) add(ctx context.Context, e Event, outcome Outcome) {
 
 // write stores an event that a request waits for, also if its client disconnects.
 func (l *Log) write(ctx context.Context, e Event) error {
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), l.cfg.WriteTimeout)
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), writeTimeout)
 	defer cancel()
 	return l.cfg.Store.Put(ctx, e)
 }
@@ -223,10 +224,10 @@ func (l *Log) queueRefused() {
 	}
 }
 
-// enqueue adds an event if fewer than limit wait.
-func (l *Log) enqueue(e Event, limit int) {
+// enqueue adds an event if there is space.
+func (l *Log) enqueue(e Event) {
 	l.mu.Lock()
-	if l.stopped || len(l.queue) >= limit {
+	if l.stopped || len(l.queue) >= l.cfg.MaxQueue {
 		l.mu.Unlock()
 		l.lost(e, errQueue)
 		return
@@ -286,7 +287,7 @@ func (l *Log) countOmitted() {
 	l.omitted = 0
 	l.mu.Unlock()
 	if n > 0 {
-		l.enqueue(Event{ID: rand.Text(), Time: time.Now(), Act: Access, Outcome: Refused, Count: n}, l.cfg.MaxQueue)
+		l.enqueue(Event{ID: rand.Text(), Time: time.Now(), Act: Access, Outcome: Refused, Count: n})
 	}
 }
 

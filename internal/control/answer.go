@@ -163,24 +163,14 @@ func (a Answer) checkSizes() error {
 			return invalid(id.field, "is not UTF-8")
 		}
 	}
-	if err := checkWords("Reason", a.Reason); err != nil {
+	if err := checkText("Reason", a.Reason, MaxError); err != nil {
 		return err
 	}
-	if err := checkWords("Error", a.Error); err != nil {
+	if err := checkText("Error", a.Error, MaxError); err != nil {
 		return err
 	}
 	if len(a.Result) > MaxResult {
 		return fmt.Errorf("result has %d bytes of JSON, want at most %d: %w", len(a.Result), MaxResult, chunk.ErrTooLarge)
-	}
-	return nil
-}
-
-func checkWords(field, text string) error {
-	if len(text) > MaxError {
-		return invalid(field, fmt.Sprintf("has %d bytes, want at most %d", len(text), MaxError))
-	}
-	if !utf8.ValidString(text) {
-		return invalid(field, "is not UTF-8")
 	}
 	return nil
 }

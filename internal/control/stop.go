@@ -37,7 +37,7 @@ func (s Stop) Validate() error {
 	if err := checkPrincipal(s.By); err != nil {
 		return err
 	}
-	return checkWords("Reason", s.Reason)
+	return checkText("Reason", s.Reason, MaxError)
 }
 
 // Escalates reports whether s replaces the stored kind.

@@ -3,6 +3,7 @@ package demo
 import (
 	"cmp"
 	"context"
+	"crypto/rand"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -83,10 +84,21 @@ func (h *Handler) routes() []httpkit.Route {
 	return routes
 }
 
+// maxBody is the maximum size of a request body in bytes.
+const maxBody = 8 << 10
+
+// request is the body of POST /v1/demo/runs.
+type request struct {
+	Scenario string  `json:"scenario"`
+	Session  *string `json:"session"` // nil creates one
+}
+
+const wantRequest = `want one JSON object: {"scenario":"tour"}, with "session" to continue one`
+
 // runs starts a run.
 func (h *Handler) runs(w http.ResponseWriter, r *http.Request, _ string) *httpkit.Problem {
-	req, p := readRequest(w, r)
-	if p != nil {
+	var req request
+	if p := h.cfg.Shared.Bodies.JSON(w, r, httpkit.JSONLimits{Bytes: maxBody}, httpkit.IntoExactly(&req, wantRequest)); p != nil {
 		return p
 	}
 	session, p := h.session(r.Context(), req)
@@ -114,7 +126,7 @@ func (h *Handler) runs(w http.ResponseWriter, r *http.Request, _ string) *httpki
 // session returns the session of a request, which the client may use, or a new one.
 func (h *Handler) session(ctx context.Context, req request) (chunk.Session, *httpkit.Problem) {
 	if req.Session == nil {
-		return chunk.RootSession(httpkit.GrantOf(ctx).Tenant, newID()), nil
+		return chunk.RootSession(httpkit.GrantOf(ctx).Tenant, rand.Text()), nil
 	}
 	id := *req.Session
 	if err := subjects.CheckID("session", id); err != nil {
@@ -142,8 +154,13 @@ func newCommand(req request) (control.Command, *httpkit.Problem) {
 		return control.Command{}, httpkit.Internal
 	}
 	return control.Command{
-		Kind: control.Execute, AgentType: script.AgentType, RunID: newID(), Input: []chunk.InputMessage{{Content: scenario.Prompt}}, Params: chosen,
+		Kind: control.Execute, AgentType: script.AgentType, RunID: rand.Text(), Input: []chunk.InputMessage{{Content: scenario.Prompt}}, Params: chosen,
 	}, nil
+}
+
+// problem returns a problem with a text for users.
+func problem(status int, code, detail string) *httpkit.Problem {
+	return httpkit.NewProblem(status, code, http.StatusText(status), detail)
 }
 
 // scenarios lists the scenarios.

@@ -83,7 +83,7 @@ func TestStartRun(t *testing.T) {
 		if want := fmt.Sprintf(`{"scenario":%q}`, scenario); string(c.Params) != want || len(c.Input) != 1 || c.Input[0].Content == "" {
 			t.Errorf("params %s, input %v", c.Params, c.Input)
 		}
-		if len(c.RunID) != 32 || subjects.CheckToken("run", c.RunID) != nil || len(c.Session.ID) != 32 {
+		if len(c.RunID) != 26 || subjects.CheckToken("run", c.RunID) != nil || len(c.Session.ID) != 26 {
 			t.Errorf("ids %q and %q: want 128 bits each", c.RunID, c.Session.ID)
 		}
 	}
@@ -107,8 +107,8 @@ func TestRefusedRequests(t *testing.T) {
 		"an empty session":   {"POST", asJSON, `{"scenario":"tour","session":""}`, 400, "VALIDATION_ERROR"},
 		"a wildcard session": {"POST", asJSON, `{"scenario":"tour","session":">"}`, 400, "VALIDATION_ERROR"},
 		"a long session":     {"POST", asJSON, `{"scenario":"tour","session":"` + strings.Repeat("x", 65) + `"}`, 400, "VALIDATION_ERROR"},
-		"a long body":        {"POST", asJSON, `{"scenario":"` + strings.Repeat("x", 9000) + `"}`, 413, "BODY_TOO_LARGE"},
-		"a long tail":        {"POST", asJSON, `{"scenario":"tour"}` + strings.Repeat(" ", 9000), 413, "BODY_TOO_LARGE"},
+		"a long body":        {"POST", asJSON, `{"scenario":"` + strings.Repeat("x", 9000) + `"}`, 413, "CONTENT_TOO_LARGE"},
+		"a long tail":        {"POST", asJSON, `{"scenario":"tour"}` + strings.Repeat(" ", 9000), 413, "CONTENT_TOO_LARGE"},
 		"a read":             {"GET", "", "", 405, "METHOD_NOT_ALLOWED"},
 	}
 	for name, test := range tests {
@@ -197,5 +197,5 @@ func TestConfigIsChecked(t *testing.T) {
 // ofAcme returns the settings of an edge whose clients have all rights in a tenant.
 func ofAcme(t *testing.T) *access.Shared {
 	t.Helper()
-	return &access.Shared{Shared: httpkit.Shared{Auth: authtest.None(t, "acme")}, Access: &access.Access{}}
+	return &access.Shared{Shared: httpkit.Shared{Auth: authtest.None(t, "acme"), Bodies: httpkit.NewBodyLimiter(0)}, Access: &access.Access{}}
 }

@@ -3,6 +3,8 @@ package demo
 import (
 	"context"
 	"time"
+
+	"github.com/tailrace/tailrace/internal/wait"
 )
 
 // Pace blocks for d, or until ctx ends, and then returns its error. It may be called concurrently.
@@ -12,17 +14,6 @@ type Pace func(ctx context.Context, d time.Duration) error
 // fast, 0 does not wait.
 func ScaledPace(factor float64) Pace {
 	return func(ctx context.Context, d time.Duration) error {
-		d = time.Duration(factor * float64(d))
-		if d <= 0 {
-			return ctx.Err()
-		}
-		timer := time.NewTimer(d)
-		defer timer.Stop()
-		select {
-		case <-timer.C:
-			return nil
-		case <-ctx.Done():
-			return ctx.Err()
-		}
+		return wait.Sleep(ctx, time.Duration(factor*float64(d)))
 	}
 }

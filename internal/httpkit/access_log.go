@@ -12,10 +12,10 @@ import (
 
 // accessEntry is the line of one request in the access log.
 type accessEntry struct {
-	http.ResponseWriter
+	statusWriter
 
-	status, bytes int
-	stream        []slog.Attr // of a stream that has ended
+	bytes  int
+	stream []slog.Attr // of a stream that has ended
 }
 
 type accessKey struct{}
@@ -25,7 +25,7 @@ func IsLogged(r *http.Request) bool { return r.Context().Value(accessKey{}) != n
 
 // LogAccess serves a request and writes one line when its response, or its stream, has ended. route is its name in metrics: the path has ids and may have a ticket.
 func LogAccess(log *slog.Logger, proxies []netip.Prefix, route string, w http.ResponseWriter, r *http.Request, next http.Handler) {
-	entry, began, address := &accessEntry{ResponseWriter: w}, time.Now(), clientAddress(r, proxies)
+	entry, began, address := &accessEntry{statusWriter: statusWriter{ResponseWriter: w}}, time.Now(), clientAddress(r, proxies)
 	ctx := context.WithValue(r.Context(), accessKey{}, entry)
 	defer func() { // also of a handler that panics to end its connection
 		attrs := append([]slog.Attr{
@@ -44,21 +44,8 @@ func LogStreamEnd(ctx context.Context, s chunk.Session, reason string, more ...s
 	}
 }
 
-func (e *accessEntry) WriteHeader(status int) {
-	if e.status < http.StatusOK {
-		e.status = status
-	}
-	e.ResponseWriter.WriteHeader(status)
-}
-
 func (e *accessEntry) Write(b []byte) (int, error) {
-	if e.status < http.StatusOK {
-		e.status = http.StatusOK
-	}
-	n, err := e.ResponseWriter.Write(b)
+	n, err := e.statusWriter.Write(b)
 	e.bytes += n
 	return n, err
 }
-
-// Unwrap is for http.ResponseController, which flushes and sets deadlines.
-func (e *accessEntry) Unwrap() http.ResponseWriter { return e.ResponseWriter }

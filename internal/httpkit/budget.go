@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"errors"
-	"net/http"
 	"net/netip"
 	"slices"
 	"sync"
@@ -45,14 +44,6 @@ func ClientOf(ctx context.Context) Client {
 }
 
 type addressKey struct{}
-
-// withAddress returns the request with its public address for ClientOf.
-func withAddress(r *http.Request, a netip.Addr) *http.Request {
-	if !a.IsValid() || exempt(a) {
-		return r
-	}
-	return r.WithContext(context.WithValue(r.Context(), addressKey{}, a))
-}
 
 // ErrBudget reports that too little of a Budget was free until the end of the context.
 var ErrBudget = errors.New("budget in use")

@@ -78,20 +78,13 @@ func (d *Drain) leave(e *entry) {
 
 // CloseRevoked closes the streams whose credentials are revoked.
 func (d *Drain) CloseRevoked() {
-	for _, e := range d.revoked() {
-		e.cancel(ErrRevoked)
-	}
-}
-
-func (d *Drain) revoked() (found []*entry) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	for e := range d.open {
 		if e.grant != nil && d.Revocations.Revoked(e.grant) {
-			found = append(found, e)
+			e.cancel(ErrRevoked)
 		}
 	}
-	return found
 }
 
 // Draining reports whether Begin was called.
@@ -114,22 +107,17 @@ func (d *Drain) Len() int {
 func (d *Drain) Begin(ctx context.Context, spread time.Duration) error {
 	cancels := d.start()
 	closeGradually(ctx, cancels, spread)
-	for {
-		d.mu.Lock()
-		n, empty := len(d.open), d.empty
-		d.mu.Unlock()
-		if n == 0 {
-			return nil
-		}
-		select {
-		case <-empty:
-		case <-ctx.Done():
-			if n = d.Len(); n == 0 {
-				return nil
-			}
+	if d.Len() == 0 {
+		return nil
+	}
+	select {
+	case <-d.empty: // no stream enters any more
+	case <-ctx.Done():
+		if n := d.Len(); n > 0 {
 			return fmt.Errorf("%d streams still open: %w", n, context.Cause(ctx))
 		}
 	}
+	return nil
 }
 
 func (d *Drain) start() []context.CancelCauseFunc {

@@ -1,7 +1,6 @@
 package httpkit
 
 import (
-	"context"
 	"net/http"
 	"strconv"
 
@@ -18,47 +17,56 @@ func NewRequestMetrics() *RequestMetrics {
 
 // Watch returns a ResponseWriter that counts the response to r under the route that name returns. A response that is counted already stays as it is.
 func (m *RequestMetrics) Watch(w http.ResponseWriter, r *http.Request, name func(*http.Request) string) http.ResponseWriter {
-	if _, counted := w.(*statusRecorder); counted || m == nil {
+	if _, counted := w.(*countedWriter); counted || m == nil {
 		return w
 	}
-	return &statusRecorder{ResponseWriter: w, m: m, ctx: r.Context(), route: name(r)}
+	ctx, route := r.Context(), name(r)
+	return &countedWriter{statusWriter{ResponseWriter: w, onStatus: func(status int) {
+		code := strconv.Itoa(status)
+		if status >= http.StatusInternalServerError && ctx.Err() != nil {
+			code = ClientClosed
+		}
+		m.WithLabelValues(route, code).Inc()
+	}}}
 }
 
 // ClientClosed is the code under which a request is counted whose client disconnected before it had a status. The handler fails then with what its context
 // caused, such as 503, which no client receives and which operators are to be alerted of.
 const ClientClosed = "499"
 
-// statusRecorder counts a request as soon as its status is known: a stream lasts for days.
-type statusRecorder struct {
+// countedWriter is the ResponseWriter of Watch.
+type countedWriter struct{ statusWriter }
+
+// statusWriter notes the status of a response as soon as it is known: a stream lasts for days.
+type statusWriter struct {
 	http.ResponseWriter
 
-	m     *RequestMetrics
-	ctx   context.Context //nolint:containedctx // of the request: it ends when the client disconnects
-	route string
-	known bool
+	status   int              // 0 while it is not known
+	onStatus func(status int) // called once; may be nil
 }
 
-func (w *statusRecorder) WriteHeader(status int) {
-	if !w.known && status >= http.StatusOK {
-		w.known = true
-		code := strconv.Itoa(status)
-		if status >= http.StatusInternalServerError && w.ctx.Err() != nil {
-			code = ClientClosed
-		}
-		w.m.WithLabelValues(w.route, code).Inc()
-	}
+func (w *statusWriter) WriteHeader(status int) {
+	w.note(status)
 	w.ResponseWriter.WriteHeader(status)
 }
 
-func (w *statusRecorder) Write(b []byte) (int, error) {
-	if !w.known {
-		w.WriteHeader(http.StatusOK)
-	}
+func (w *statusWriter) Write(b []byte) (int, error) {
+	w.note(http.StatusOK)
 	return w.ResponseWriter.Write(b)
 }
 
+// note notes the first status that is not that of an informational response.
+func (w *statusWriter) note(status int) {
+	if w.status != 0 || status < http.StatusOK {
+		return
+	}
+	if w.status = status; w.onStatus != nil {
+		w.onStatus(status)
+	}
+}
+
 // Unwrap is for http.ResponseController, which flushes and sets deadlines.
-func (w *statusRecorder) Unwrap() http.ResponseWriter { return w.ResponseWriter }
+func (w *statusWriter) Unwrap() http.ResponseWriter { return w.ResponseWriter }
 
 // Collectors are one prometheus.Collector: they are registered together or not at all.
 type Collectors []prometheus.Collector

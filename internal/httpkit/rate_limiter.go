@@ -1,6 +1,7 @@
 package httpkit
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"math"
@@ -137,12 +138,16 @@ func (l *RateLimiter) admitAddress(r *http.Request, rated bool) *Problem {
 	return l.admit(rateKey{address: a}, l.rates.address(a), AddressRate, l.take)
 }
 
-// named returns the request with the address of its client for ClientOf.
+// named returns the request with the public address of its client for ClientOf.
 func (l *RateLimiter) named(r *http.Request) *http.Request {
 	if l == nil {
 		return r
 	}
-	return withAddress(r, clientAddress(r, l.proxies))
+	a := clientAddress(r, l.proxies)
+	if !a.IsValid() || exempt(a) {
+		return r
+	}
+	return r.WithContext(context.WithValue(r.Context(), addressKey{}, a))
 }
 
 // briefStream is the time within which the end of a stream is that of a request which has opened none.

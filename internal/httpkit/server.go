@@ -10,31 +10,21 @@ import (
 	"time"
 )
 
-// ServerConfig configures the http.Server of an edge. The zero ServerConfig is ready for production except for Addr.
+// ServerConfig configures the http.Server of an edge. The zero ServerConfig is ready for production. NewServer sets the other limits of
+// http.Server, which the caller may change.
 type ServerConfig struct {
-	Addr string // as http.Server has it
-
 	// TLS is for ServeTLS, with HTTP/2 for clients that negotiate it; ReloadingTLSConfig creates one from files. Defaults to none.
 	TLS *tls.Config
 
 	// H2C accepts HTTP/2 without TLS from clients that start with it, as proxies can be configured to. Requests to upgrade are ignored either way.
 	H2C bool
 
-	// HeaderTimeout is how long a client may take to send its request. Defaults to 5 seconds.
-	HeaderTimeout time.Duration
-
 	// BodyTimeout is how long a client may take to send a body. Defaults to 10 seconds.
 	BodyTimeout time.Duration
-
-	// IdleTimeout is how long a connection is kept between requests. Defaults to 60 seconds.
-	IdleTimeout time.Duration
 
 	// HTTP2Timeout is how long an HTTP/2 connection may accept no data, or not answer a ping, before it is closed with all its streams. WriteTimeout is the
 	// same for one stream. Defaults to 10 seconds.
 	HTTP2Timeout time.Duration
-
-	// MaxHeaderBytes bounds the header of a request. Defaults to 32 KiB.
-	MaxHeaderBytes int
 
 	// MaxConcurrentStreams bounds the streams on one HTTP/2 connection. Defaults to 100.
 	MaxConcurrentStreams int
@@ -56,13 +46,12 @@ func NewServer(cfg ServerConfig, handler http.Handler) *http.Server {
 	protocols.SetHTTP2(true) // by ALPN, so only with TLS
 	protocols.SetUnencryptedHTTP2(cfg.H2C)
 	server := &http.Server{
-		Addr:              cfg.Addr,
 		Handler:           boundBodies(handler, cmp.Or(cfg.BodyTimeout, 10*time.Second)),
 		TLSConfig:         cfg.TLS,
 		Protocols:         protocols,
-		ReadHeaderTimeout: cmp.Or(cfg.HeaderTimeout, 5*time.Second),
-		IdleTimeout:       cmp.Or(cfg.IdleTimeout, 60*time.Second),
-		MaxHeaderBytes:    cmp.Or(cfg.MaxHeaderBytes, 32<<10),
+		ReadHeaderTimeout: 5 * time.Second,
+		IdleTimeout:       60 * time.Second,
+		MaxHeaderBytes:    32 << 10,
 		HTTP2: &http.HTTP2Config{
 			MaxConcurrentStreams: cmp.Or(cfg.MaxConcurrentStreams, 100),
 			WriteByteTimeout:     timeout,

@@ -9,6 +9,8 @@ import (
 
 // Surface is a Router with the streams that its routes have open. It implements sseedge.Surface, so that a group of routes is mounted on an Edge.
 type Surface struct {
+	*Router
+
 	Streams Drain
 
 	// DrainPeriod is the time over which Drain closes the streams. Defaults to none: they end at once.
@@ -16,8 +18,6 @@ type Surface struct {
 
 	// Below is a path. The Surface also gets the requests for all paths below it that are not of a route, which it answers in its own form. Defaults to none.
 	Below string
-
-	router *Router
 }
 
 // NewSurface returns a Surface with these routes, whose policies are those of the edge. Of o, it uses what is not in Shared: names, texts of problems, Respond.
@@ -31,25 +31,16 @@ func (s *Shared) NewSurface(routes []Route, o Options) (*Surface, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Surface{Streams: Drain{Revocations: s.Revocations}, router: router}, nil
+	return &Surface{Streams: Drain{Revocations: s.Revocations}, Router: router}, nil
 }
-
-// ServeHTTP serves one request.
-func (s *Surface) ServeHTTP(w http.ResponseWriter, r *http.Request) { s.router.ServeHTTP(w, r) }
 
 // Match implements sseedge.Surface.
 func (s *Surface) Match(path string) bool {
-	return s.router.Match(path) || s.Below != "" && strings.HasPrefix(path, s.Below+"/")
+	return s.Router.Match(path) || s.Below != "" && strings.HasPrefix(path, s.Below+"/")
 }
 
-// Routes returns all routes, see Router.Routes.
-func (s *Surface) Routes() []string { return s.router.Routes() }
-
 // RouteName implements sseedge.Surface.
-func (s *Surface) RouteName(r *http.Request) string { return s.router.Name(r) }
-
-// Policies implements sseedge.Surface.
-func (s *Surface) Policies() []Policy { return s.router.Policies() }
+func (s *Surface) RouteName(r *http.Request) string { return s.Name(r) }
 
 // Drain implements sseedge.Surface. Other requests than those for streams are still served.
 func (s *Surface) Drain(ctx context.Context) error { return s.Streams.Begin(ctx, s.DrainPeriod) }

@@ -31,7 +31,12 @@ func (rr *Router) trace(w http.ResponseWriter, r *http.Request, rt *Route, id st
 	ctx, span := tracing.Tracer(rr.o.Tracer).Start(ctx, r.Method+" "+rt.Name, trace.WithSpanKind(trace.SpanKindServer),
 		trace.WithAttributes(tracing.Method.String(r.Method), tracing.Route.String(rt.Name)))
 	defer span.End() // also of a handler that panics to end its connection
-	traced := &tracedWriter{ResponseWriter: w, span: span}
+	traced := &statusWriter{ResponseWriter: w, onStatus: func(status int) {
+		span.SetAttributes(tracing.Status.Int(status))
+		if status >= http.StatusInternalServerError {
+			tracing.Fail(span, strconv.Itoa(status))
+		}
+	}}
 	if rt.Act != "" {
 		p = rr.act(traced, r.WithContext(ctx), rt, id)
 	} else {
@@ -44,37 +49,3 @@ func (rr *Router) trace(w http.ResponseWriter, r *http.Request, rt *Route, id st
 	traced.note(status)
 	return p
 }
-
-// tracedWriter notes the status of a response in its span.
-type tracedWriter struct {
-	http.ResponseWriter
-
-	span  trace.Span
-	known bool
-}
-
-func (w *tracedWriter) WriteHeader(status int) {
-	w.note(status)
-	w.ResponseWriter.WriteHeader(status)
-}
-
-func (w *tracedWriter) note(status int) {
-	if w.known || status < http.StatusOK {
-		return
-	}
-	w.known = true
-	w.span.SetAttributes(tracing.Status.Int(status))
-	if status >= http.StatusInternalServerError {
-		tracing.Fail(w.span, strconv.Itoa(status))
-	}
-}
-
-func (w *tracedWriter) Write(b []byte) (int, error) {
-	if !w.known {
-		w.WriteHeader(http.StatusOK)
-	}
-	return w.ResponseWriter.Write(b)
-}
-
-// Unwrap is for http.ResponseController, which flushes and sets deadlines.
-func (w *tracedWriter) Unwrap() http.ResponseWriter { return w.ResponseWriter }

@@ -3,13 +3,13 @@ package hub
 import (
 	"context"
 	"errors"
-	"math/rand/v2"
 	"slices"
 	"sync"
 	"time"
 
 	"github.com/tailrace/tailrace/chunk"
 	"github.com/tailrace/tailrace/codec"
+	"github.com/tailrace/tailrace/internal/wait"
 )
 
 // key names a root within its partition.
@@ -41,13 +41,6 @@ func newFeed(h *Hub, scope Scope) *follower {
 	return &follower{hub: h, scope: scope, topics: make(map[key][]*topic), start: make(chan struct{})}
 }
 
-// acquire adds a subscriber.
-func (p *follower) acquire() {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	p.demand++
-}
-
 // release removes a subscriber. A feed of a root without topics is ended at once, as they are: see leave.
 func (p *follower) release() {
 	p.mu.Lock()
@@ -63,9 +56,11 @@ func (p *follower) release() {
 	}
 }
 
+var feedBackoff = wait.Backoff{First: 50 * time.Millisecond, Max: time.Second, Jitter: true}
+
 // run keeps the feed open until ctx ends.
 func (p *follower) run(ctx context.Context) {
-	for pause := time.Duration(0); ctx.Err() == nil; {
+	for attempt := 1; ; attempt++ {
 		started := time.Now()
 		err := p.follow(ctx)
 		if ctx.Err() != nil {
@@ -74,12 +69,10 @@ func (p *follower) run(ctx context.Context) {
 		p.hub.cfg.Log.Warn("feed failed", "feed", p.scope.String(), "error", err)
 		p.failed(err)
 		if time.Since(started) > 10*time.Second {
-			pause = 0
+			attempt = 1
 		}
-		pause = min(max(2*pause, 50*time.Millisecond), time.Second)
-		select {
-		case <-ctx.Done():
-		case <-time.After(pause/2 + rand.N(pause/2)):
+		if wait.Sleep(ctx, feedBackoff.Delay(attempt)) != nil {
+			return
 		}
 	}
 }

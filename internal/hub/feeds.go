@@ -37,7 +37,9 @@ func (f *feeds) acquire(h *Hub, scope Scope) *follower {
 	if p == nil {
 		p = f.add(h, scope)
 	}
-	p.acquire()
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.demand++
 	return p
 }
 

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/tailrace/tailrace/chunk"
+	"github.com/tailrace/tailrace/internal/wait"
 )
 
 // maxRetries is how often a cursor reads the log again without progress before its
@@ -216,10 +217,8 @@ func (c *Cursor) retry(ctx context.Context, err error) error {
 		c.t.forgetLast(c.own)
 		return err
 	}
-	select {
-	case <-time.After(time.Duration(c.retries) * 25 * time.Millisecond):
-		return nil
-	case <-ctx.Done():
+	if wait.Sleep(ctx, time.Duration(c.retries)*25*time.Millisecond) != nil {
 		return context.Cause(ctx)
 	}
+	return nil
 }

@@ -1,6 +1,7 @@
 package hub
 
 import (
+	"sort"
 	"sync/atomic"
 	"unsafe"
 
@@ -72,15 +73,7 @@ func (g *segment) last() chunk.Seq {
 
 // after returns the index of the first frame after seq.
 func (g *segment) after(seq chunk.Seq) int {
-	lo, hi := 0, len(g.frames)
-	for lo < hi {
-		if mid := (lo + hi) / 2; g.frames[mid].seq > seq {
-			hi = mid
-		} else {
-			lo = mid + 1
-		}
-	}
-	return lo
+	return sort.Search(len(g.frames), func(i int) bool { return g.frames[i].seq > seq })
 }
 
 // shown returns the offsets of the bytes of f for a reader of the scope.

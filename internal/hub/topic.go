@@ -3,6 +3,7 @@ package hub
 import (
 	"cmp"
 	"slices"
+	"sort"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -311,12 +312,7 @@ func (t *topic) find(pageSet string, at chunk.Seq) (*segment, chunk.Seq) {
 // search returns the segment that covers at, or nil and the start of the next one, 0
 // if there is none.
 func search(segments []*segment, at chunk.Seq) (*segment, chunk.Seq) {
-	i, _ := slices.BinarySearchFunc(segments, at, func(g *segment, at chunk.Seq) int {
-		if g.from <= at {
-			return -1
-		}
-		return 1
-	})
+	i := sort.Search(len(segments), func(i int) bool { return segments[i].from > at })
 	if i > 0 && segments[i-1].covers(at) {
 		return segments[i-1], 0
 	}

@@ -3,7 +3,9 @@ package jsclient
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
+	"iter"
 	"time"
 
 	"github.com/nats-io/nats.go"
@@ -87,6 +89,20 @@ func attemptTimeout(budget time.Duration) time.Duration { return max(minAttemptT
 // LastRetry is Last with retries.
 func (c *Client) LastRetry(ctx context.Context, budget time.Duration, stream, subject string) (Message, error) {
 	return Retry(ctx, Policy{For: budget}, func(ctx context.Context) (Message, error) { return c.Last(ctx, stream, subject) })
+}
+
+// Each yields the messages of a filter in the order of the stream, which the leader returns one by one, with the budget of NextRetry for each, and at most one
+// error, last.
+func (c *Client) Each(ctx context.Context, budget time.Duration, stream, filter string) iter.Seq2[Message, error] {
+	return func(yield func(Message, error) bool) {
+		for from := uint64(1); ; {
+			m, err := c.NextRetry(ctx, budget, stream, filter, from)
+			if errors.Is(err, ErrNotFound) || !yield(m, err) || err != nil {
+				return
+			}
+			from = m.Seq + 1
+		}
+	}
 }
 
 // NextRetry is Next with retries.

@@ -159,15 +159,10 @@ func (b *Inbox) Answers(ctx context.Context, s chunk.Session, run string) ([]con
 		return nil, fmt.Errorf("answers: %w", err)
 	}
 	var all []control.Answer
-	for from := uint64(1); ; {
-		m, err := b.api.NextRetry(ctx, b.cfg.RetryTimeout, b.stream(), b.subject(filter), from)
-		if errors.Is(err, jetstream.ErrMsgNotFound) {
-			return all, nil
-		}
+	for m, err := range b.api.Each(ctx, b.cfg.RetryTimeout, b.stream(), b.subject(filter)) {
 		if err != nil {
 			return nil, fmt.Errorf("answers to run %s: %w", run, err)
 		}
-		from = m.Seq + 1
 		a, err := control.DecodeAnswer(s, run, strings.TrimPrefix(m.Subject, b.subject("")), m.Data)
 		switch {
 		case err == nil:
@@ -176,6 +171,7 @@ func (b *Inbox) Answers(ctx context.Context, s chunk.Session, run string) ([]con
 			return nil, fmt.Errorf("answers to run %s: %w", run, err)
 		}
 	}
+	return all, nil
 }
 
 // StopRequest returns the request to stop the run, if there is one. Errors are those of Answers.
@@ -222,15 +218,10 @@ func (b *Inbox) DeleteOtherRuns(ctx context.Context, s chunk.Session, before tim
 		return fmt.Errorf("forget: %w", err)
 	}
 	prefix := strings.TrimSuffix(b.subject(keys), ">")
-	for from := uint64(1); ; {
-		m, err := b.api.NextRetry(ctx, b.cfg.RetryTimeout, b.stream(), b.subject(keys), from)
-		if errors.Is(err, jetstream.ErrMsgNotFound) {
-			return nil
-		}
+	for m, err := range b.api.Each(ctx, b.cfg.RetryTimeout, b.stream(), b.subject(keys)) {
 		if err != nil {
 			return fmt.Errorf("forget the inbox of %s: %w", s, err)
 		}
-		from = m.Seq + 1
 		run, _, _ := strings.Cut(strings.TrimPrefix(m.Subject, prefix), ".")
 		if !m.Stored.Before(before) || keep(run) {
 			continue
@@ -238,10 +229,11 @@ func (b *Inbox) DeleteOtherRuns(ctx context.Context, s chunk.Session, before tim
 		if q, err := control.DecodeQueued(s, strings.TrimPrefix(m.Subject, b.subject("")), m.Data); err == nil && q.Open() {
 			continue // its run has not begun
 		}
-		if _, err := b.api.PurgeRetry(ctx, b.cfg.RetryTimeout, b.stream(), m.Subject, from); err != nil {
+		if _, err := b.api.PurgeRetry(ctx, b.cfg.RetryTimeout, b.stream(), m.Subject, m.Seq+1); err != nil {
 			return fmt.Errorf("forget the inbox of %s: %w", s, err)
 		}
 	}
+	return nil
 }
 
 // Watch sends a notification, at most one at a time, when a value was stored for the run: a later read returns it. Notifications are lost when the leader of the

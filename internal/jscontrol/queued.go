@@ -9,7 +9,6 @@ import (
 	"time"
 
 	"github.com/nats-io/nats.go"
-	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/tailrace/tailrace/chunk"
 	"github.com/tailrace/tailrace/internal/control"
@@ -80,11 +79,7 @@ func (b *Inbox) Queued(ctx context.Context, s chunk.Session) ([]control.Queued, 
 
 // queued returns the messages of a session, and the sequence of the last one that is stored.
 func (b *Inbox) queued(ctx context.Context, s chunk.Session, filter string) (all []control.Queued, last uint64, err error) {
-	for {
-		m, err := b.api.NextRetry(ctx, b.cfg.RetryTimeout, b.stream(), b.subject(filter), last+1)
-		if errors.Is(err, jetstream.ErrMsgNotFound) {
-			return all, last, nil
-		}
+	for m, err := range b.api.Each(ctx, b.cfg.RetryTimeout, b.stream(), b.subject(filter)) {
 		if err != nil {
 			return nil, 0, fmt.Errorf("messages queued in %s: %w", s, err)
 		}
@@ -97,6 +92,7 @@ func (b *Inbox) queued(ctx context.Context, s chunk.Session, filter string) (all
 			return nil, 0, fmt.Errorf("messages queued in %s: %w", s, err)
 		}
 	}
+	return all, last, nil
 }
 
 // withdrawnAge is the time for which the inbox knows a message that was withdrawn: a page that has lost its response may repeat its request.
@@ -106,15 +102,10 @@ const withdrawnAge = 24 * time.Hour
 // message of a newer build is left to that.
 func (b *Inbox) QueuedBefore(ctx context.Context, before time.Time) ([]chunk.Session, error) {
 	var all []chunk.Session
-	for from := uint64(1); ; {
-		m, err := b.api.NextRetry(ctx, b.cfg.RetryTimeout, b.stream(), b.subject(subjects.InboxAllQueuedKeys()), from)
-		if errors.Is(err, jetstream.ErrMsgNotFound) {
-			return all, nil
-		}
+	for m, err := range b.api.Each(ctx, b.cfg.RetryTimeout, b.stream(), b.subject(subjects.InboxAllQueuedKeys())) {
 		if err != nil {
 			return nil, fmt.Errorf("queued messages: %w", err)
 		}
-		from = m.Seq + 1
 		key := strings.TrimPrefix(m.Subject, b.subject(""))
 		s, err := subjects.ParseInboxQueuedKey(key)
 		if err != nil || !m.Stored.Before(before) {
@@ -126,11 +117,12 @@ func (b *Inbox) QueuedBefore(ctx context.Context, before time.Time) ([]chunk.Ses
 		case q.Open() && !slices.Contains(all, s):
 			all = append(all, s)
 		case q.State == control.QueuedWithdrawn && m.Stored.Before(before.Add(-withdrawnAge)):
-			if _, err := b.api.PurgeRetry(ctx, b.cfg.RetryTimeout, b.stream(), m.Subject, from); err != nil {
+			if _, err := b.api.PurgeRetry(ctx, b.cfg.RetryTimeout, b.stream(), m.Subject, m.Seq+1); err != nil {
 				return nil, fmt.Errorf("forget messages that were withdrawn in %s: %w", s, err)
 			}
 		}
 	}
+	return all, nil
 }
 
 // DeleteQueued removes the messages of a session that wait: no process starts one any more.

@@ -71,7 +71,7 @@ func (q *Queue) request(ctx context.Context, c control.Command, after control.Re
 			return fmt.Errorf("request command %s: %w: %w", c.ID(), chunk.ErrUnknownOutcome, lookErr)
 		case lookErr != nil:
 			return fmt.Errorf("request command %s: %w", c.ID(), err)
-		case stored != nil && isCommand(stored, c):
+		case stored != nil && stored.Unreadable == nil && stored.Command.ID() == c.ID():
 			return nil
 		case stored != nil && stored.Revision != control.Revision(expected):
 			return fmt.Errorf("request command %s: %w", c.ID(), stored)
@@ -115,11 +115,6 @@ func (q *Queue) admit(ctx context.Context, c control.Command, subject string) er
 	return nil
 }
 
-// isCommand reports whether the command in e is c.
-func isCommand(e *control.BusyError, c control.Command) bool {
-	return e.Unreadable == nil && e.Command.ID() == c.ID()
-}
-
 // Pending returns the newest command of s that waits or whose run is in progress, and its revision. The error is control.ErrNoCommand if there is none; a
 // *control.BusyError with the reason if this build cannot read it; chunk.ErrInvalid for an invalid name; otherwise the server could not be reached.
 //
@@ -153,18 +148,14 @@ type StoredCommand struct {
 // one from the leader, and ends at an error.
 func (q *Queue) StoredBefore(ctx context.Context, before time.Time) iter.Seq2[StoredCommand, error] {
 	return func(yield func(StoredCommand, error) bool) {
-		for from := uint64(1); ; {
-			m, err := q.api.NextRetry(ctx, q.cfg.RetryTimeout, q.cfg.Layout.CommandStream(), q.cfg.Layout.AllCommands(), from)
+		for m, err := range q.api.Each(ctx, q.cfg.RetryTimeout, q.cfg.Layout.CommandStream(), q.cfg.Layout.AllCommands()) {
 			if err != nil {
-				if !errors.Is(err, jsclient.ErrNotFound) {
-					yield(StoredCommand{}, fmt.Errorf("list commands: %w", err))
-				}
+				yield(StoredCommand{}, fmt.Errorf("list commands: %w", err))
 				return
 			}
 			if !m.Stored.Before(before) {
 				return
 			}
-			from = m.Seq + 1
 			c, err := control.DecodeCommand(q.cfg.Layout, m.Subject, m.Data)
 			if err == nil && !yield(StoredCommand{c, m.Stored}, nil) {
 				return
@@ -195,15 +186,11 @@ func (q *Queue) Commands(ctx context.Context, s chunk.Session, agentType string)
 			yield(control.Command{}, fmt.Errorf("commands: %w", err))
 			return
 		}
-		for from := uint64(1); ; {
-			m, err := q.api.NextRetry(ctx, q.cfg.RetryTimeout, q.cfg.Layout.CommandStream(), subject, from)
+		for m, err := range q.api.Each(ctx, q.cfg.RetryTimeout, q.cfg.Layout.CommandStream(), subject) {
 			if err != nil {
-				if !errors.Is(err, jsclient.ErrNotFound) {
-					yield(control.Command{}, fmt.Errorf("commands of %s: %w", s, err))
-				}
+				yield(control.Command{}, fmt.Errorf("commands of %s: %w", s, err))
 				return
 			}
-			from = m.Seq + 1
 			there := q.busy(subject, m)
 			if err = nil; there.Unreadable != nil {
 				err = there

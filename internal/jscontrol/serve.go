@@ -189,7 +189,7 @@ func (s *server) handleMsg(ctx context.Context, from source, msg delivery) {
 		return
 	case err != nil:
 		log.ErrorContext(ctx, "malformed command removed", "error", err)
-		s.logAckFailure(ctx, "term", msg.TermWithReason(clip(err.Error())))
+		s.logAckFailure(ctx, "term", msg.TermWithReason(fmt.Sprintf("%.200s", err.Error())))
 		return
 	}
 	c.TraceParent = codec.TraceParentOf(msg.Headers(), nil)
@@ -293,12 +293,4 @@ func (s *server) flush(ctx context.Context) {
 	if err := s.js.Conn().FlushWithContext(last); err != nil && !errors.Is(err, nats.ErrConnectionClosed) {
 		s.logAckFailure(ctx, "flush", err)
 	}
-}
-
-func clip(s string) string {
-	const maxBytes = 200
-	if len(s) <= maxBytes {
-		return s
-	}
-	return s[:maxBytes]
 }

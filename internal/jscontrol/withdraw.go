@@ -34,15 +34,13 @@ func (q *Queue) DeleteSession(ctx context.Context, s chunk.Session) (bool, error
 
 // withdraw removes the messages of a filter one by one.
 func (q *Queue) withdraw(ctx context.Context, stream, filter string, s chunk.Session) (some bool, err error) {
-	for from := uint64(1); ; {
-		m, err := q.next(ctx, stream, filter, s, from)
-		if errors.Is(err, jsclient.ErrNotFound) {
-			return some, nil
-		}
+	for m, err := range q.api.Each(ctx, q.cfg.RetryTimeout, stream, filter) {
 		if err != nil {
 			return some, err
 		}
-		from = m.Seq + 1
+		if !isOf(m, s) {
+			continue
+		}
 		some = true
 		_, err = jsclient.Retry(ctx, jsclient.Policy{For: q.cfg.RetryTimeout}, func(ctx context.Context) (struct{}, error) {
 			return struct{}{}, q.api.Delete(ctx, stream, m.Seq)
@@ -51,21 +49,13 @@ func (q *Queue) withdraw(ctx context.Context, stream, filter string, s chunk.Ses
 			return some, err
 		}
 	}
+	return some, nil
 }
 
-// next returns the first message of a filter from a sequence on that is of s: subjects do not contain the root, and another tree may have a session with the
-// same id.
-func (q *Queue) next(ctx context.Context, stream, filter string, s chunk.Session, from uint64) (jsclient.Message, error) {
-	for {
-		m, err := q.api.NextRetry(ctx, q.cfg.RetryTimeout, stream, filter, from)
-		if err != nil {
-			return m, err
-		}
-		if root, ok := control.RootOf(m.Data); !ok || root == s.Root {
-			return m, nil
-		}
-		from = m.Seq + 1
-	}
+// isOf reports whether a message is of s: subjects do not contain the root, and another tree may have a session with the same id.
+func isOf(m jsclient.Message, s chunk.Session) bool {
+	root, ok := control.RootOf(m.Data)
+	return !ok || root == s.Root
 }
 
 // SessionCommands returns the commands of a session in the queue, of any agent type. A malformed one is a Command with its Session alone.
@@ -74,18 +64,18 @@ func (q *Queue) SessionCommands(ctx context.Context, s chunk.Session) (all []con
 	if err != nil {
 		return nil, err
 	}
-	for from := uint64(1); ; {
-		m, err := q.next(ctx, q.cfg.Layout.CommandStream(), filter, s, from)
-		if errors.Is(err, jsclient.ErrNotFound) {
-			return all, nil
-		}
+	for m, err := range q.api.Each(ctx, q.cfg.RetryTimeout, q.cfg.Layout.CommandStream(), filter) {
 		if err != nil {
 			return nil, err
+		}
+		if !isOf(m, s) {
+			continue
 		}
 		c, err := control.DecodeCommand(q.cfg.Layout, m.Subject, m.Data)
 		if err != nil {
 			c = control.Command{Session: s}
 		}
-		all, from = append(all, c), m.Seq+1
+		all = append(all, c)
 	}
+	return all, nil
 }

@@ -73,9 +73,6 @@ func (s *Store) Revoke(ctx context.Context, r revocation.Revocation) error {
 	return nil
 }
 
-// ErrNoTicket reports a ticket that does not exist: it was never stored, is spent, or has expired.
-var ErrNoTicket = errors.New("no such ticket")
-
 // spentGrace is how much longer the note that a ticket is spent stays than the ticket: an attempt to store the ticket that a server or a connection has
 // delayed must still find it.
 const spentGrace = 2 * time.Minute
@@ -96,10 +93,10 @@ func (s *Store) PutTicket(ctx context.Context, id string, ticket []byte, ttl tim
 }
 
 // SpendTicket returns a ticket, once: of any number of callers at the same time, also in other processes, at most one gets it, and every later one
-// ErrNoTicket. The ticket may be spent although SpendTicket returns another error, because a response was lost; no other caller gets it then.
+// revocation.ErrNoTicket. The ticket may be spent although SpendTicket returns another error, because a response was lost; no other caller gets it then.
 func (s *Store) SpendTicket(ctx context.Context, id string) ([]byte, error) {
 	if id == "" {
-		return nil, ErrNoTicket
+		return nil, revocation.ErrNoTicket
 	}
 	key := subjects.TicketKey(id)
 	m, err := s.last(ctx, key)
@@ -107,7 +104,7 @@ func (s *Store) SpendTicket(ctx context.Context, id string) ([]byte, error) {
 		return nil, fmt.Errorf("spend ticket: %w", err)
 	}
 	if len(m.Data) == 0 { // none, or the note that it is spent
-		return nil, ErrNoTicket
+		return nil, revocation.ErrNoTicket
 	}
 	ttl, err := time.ParseDuration(m.Header.Get(jetstream.MsgTTLHeader))
 	if err != nil {
@@ -118,7 +115,7 @@ func (s *Store) SpendTicket(ctx context.Context, id string) ([]byte, error) {
 	case err != nil:
 		return nil, fmt.Errorf("spend ticket: %w", err)
 	case !mine:
-		return nil, ErrNoTicket
+		return nil, revocation.ErrNoTicket
 	}
 	return m.Data, nil
 }

@@ -11,6 +11,7 @@ import (
 
 	"github.com/tailrace/tailrace/chunk"
 	"github.com/tailrace/tailrace/internal/natsauth"
+	"github.com/tailrace/tailrace/internal/revocation"
 	"github.com/tailrace/tailrace/internal/testkit/natstest"
 	"github.com/tailrace/tailrace/internal/testkit/roletest"
 	"github.com/tailrace/tailrace/internal/testkit/seedtest"
@@ -28,7 +29,7 @@ func putTicket(t *testing.T, s *Store, id string, ttl time.Duration) {
 // wantSpent checks that a ticket cannot be spent.
 func wantSpent(t *testing.T, s *Store, id string) {
 	t.Helper()
-	if ticket, err := s.SpendTicket(t.Context(), id); !errors.Is(err, ErrNoTicket) || ticket != nil {
+	if ticket, err := s.SpendTicket(t.Context(), id); !errors.Is(err, revocation.ErrNoTicket) || ticket != nil {
 		t.Errorf("ticket %s: %q, %v, want ErrNoTicket", id, ticket, err)
 	}
 }
@@ -104,7 +105,7 @@ func spend(t *testing.T, stores []*Store, id string) (got, unknown int) {
 				got++
 			case err == nil:
 				t.Errorf("ticket %s has the content %q", id, ticket)
-			case !errors.Is(err, ErrNoTicket):
+			case !errors.Is(err, revocation.ErrNoTicket):
 				unknown++
 			}
 		})

@@ -164,8 +164,8 @@ func (o *Ordered) Next(ctx context.Context) (Entry, error) {
 			o.emptyResets, o.serverSkips = 0, 0
 			return e, nil
 		}
-		var lost *consumerLostError
-		if !errors.As(err, &lost) {
+		lost, ok := errors.AsType[*consumerLostError](err)
+		if !ok {
 			return Entry{}, err
 		}
 		if err := o.reset(ctx, lost.reason); err != nil {
@@ -208,7 +208,10 @@ func (o *Ordered) ConfirmEnd(ctx context.Context, bound uint64) error {
 	if err := wait.Sleep(ctx, 10*time.Millisecond); err != nil {
 		return err
 	}
-	return o.continueWith(ctx, m)
+	// m, which the consumer did not deliver, is the next message, and the reader attaches again after it.
+	o.peeked = &Entry{Message: m, Pending: 1, Deliveries: 1}
+	o.last.move(o.peeked)
+	return o.reset(ctx, "the leader has more")
 }
 
 // NextThrough is Next for a reader that is not live and reads up to a bound: ErrEnd is confirmed, see ConfirmEnd. It may also return messages after the bound.
@@ -222,13 +225,6 @@ func (o *Ordered) NextThrough(ctx context.Context, bound uint64) (Entry, error) 
 			return Entry{}, err
 		}
 	}
-}
-
-// continueWith makes m, which the leader has and the consumer did not deliver, the next message, and attaches again after it.
-func (o *Ordered) continueWith(ctx context.Context, m jsclient.Message) error {
-	o.peeked = &Entry{Message: m, Pending: 1, Deliveries: 1}
-	o.last.move(o.peeked)
-	return o.reset(ctx, "the leader has more")
 }
 
 // reset replaces the consumer by one that begins after the last message that was delivered.

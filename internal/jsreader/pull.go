@@ -333,7 +333,7 @@ func (p *pull) handleMsg(m *nats.Msg) (e Entry, ok bool, err error) {
 
 // takeStatus handles the status of a request.
 func (p *pull) takeStatus(status string, m *nats.Msg) error {
-	text := description(m)
+	text := strings.ToLower(m.Header.Get(descriptionHeader))
 	refusals := p.refusals
 	p.refusals = 0
 	switch {

@@ -2,7 +2,6 @@ package jsreader
 
 import (
 	"strconv"
-	"strings"
 
 	"github.com/nats-io/nats.go"
 )
@@ -31,8 +30,4 @@ func unserved(m *nats.Msg) int {
 		return 0
 	}
 	return n
-}
-
-func description(m *nats.Msg) string {
-	return strings.ToLower(m.Header.Get(descriptionHeader))
 }

@@ -12,13 +12,13 @@ import (
 
 func TestAudit(t *testing.T) {
 	reg := prometheus.NewRegistry()
-	a, err := metrics.NewAudit(reg, func() int { return 3 })
+	stored, lost, err := metrics.RegisterAudit(reg, func() int { return 3 })
 	if err != nil {
 		t.Fatal(err)
 	}
-	a.Stored()
-	a.Stored()
-	a.Lost()
+	stored.Inc()
+	stored.Inc()
+	lost.Inc()
 	want := `
 # HELP tailrace_audit_queued_events Events of the audit log that are not stored yet.
 # TYPE tailrace_audit_queued_events gauge
@@ -42,7 +42,7 @@ tailrace_audit_queued_events 3
 	if got["stored"] != 2 || got["lost"] != 1 {
 		t.Errorf("events: %v", got)
 	}
-	if _, err := metrics.NewAudit(reg, func() int { return 0 }); err == nil {
+	if _, _, err := metrics.RegisterAudit(reg, func() int { return 0 }); err == nil {
 		t.Error("registered twice")
 	}
 }

@@ -13,7 +13,7 @@ import (
 // TestExpired checks that the counter exists from the beginning, and that a second registration fails.
 func TestExpired(t *testing.T) {
 	reg := prometheus.NewRegistry()
-	e, err := metrics.NewExpired(reg)
+	e, err := metrics.RegisterExpired(reg)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -25,9 +25,9 @@ tailrace_sessions_expired_total ` + want + "\n"
 		if err := testutil.GatherAndCompare(reg, strings.NewReader(text)); err != nil {
 			t.Error(err)
 		}
-		e.Expired()
+		e.Inc()
 	}
-	if _, err := metrics.NewExpired(reg); err == nil {
+	if _, err := metrics.RegisterExpired(reg); err == nil {
 		t.Error("registered twice")
 	}
 }

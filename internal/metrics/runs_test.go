@@ -14,11 +14,11 @@ import (
 // TestRuns checks that every reason has a series from the beginning, and that a second registration fails.
 func TestRuns(t *testing.T) {
 	reg := prometheus.NewRegistry()
-	r, err := metrics.NewRuns(reg)
+	ended, err := metrics.RegisterRuns(reg)
 	if err != nil {
 		t.Fatal(err)
 	}
-	r.Ended(workers.ReasonExpired)
+	ended(workers.ReasonExpired)
 	want := `
 # HELP tailrace_runs_ended_without_worker_total Runs ended without a worker, by reason: stopped (by a user, before a worker has started it), owner (active without a command and without records) or expired (not started before its command expires).
 # TYPE tailrace_runs_ended_without_worker_total counter
@@ -29,7 +29,7 @@ tailrace_runs_ended_without_worker_total{reason="stopped"} 0
 	if err := testutil.GatherAndCompare(reg, strings.NewReader(want)); err != nil {
 		t.Error(err)
 	}
-	if _, err := metrics.NewRuns(reg); err == nil {
+	if _, err := metrics.RegisterRuns(reg); err == nil {
 		t.Error("registered twice")
 	}
 }

@@ -2,9 +2,10 @@ package natsauth
 
 import (
 	"slices"
-	"strings"
 
 	"github.com/nats-io/jwt/v2"
+
+	"github.com/tailrace/tailrace/internal/jsclient"
 )
 
 // UserInfoSubject is the subject of a request for the permissions of the user that makes it.
@@ -33,22 +34,8 @@ func isDenied(subject string, want, have jwt.Permission) bool {
 		if isWithin(denied, want.Deny) {
 			return false
 		}
-		return overlap(denied, subject)
+		return jsclient.Overlap(denied, subject)
 	})
-}
-
-// overlap reports whether two patterns match a common subject.
-func overlap(a, b string) bool {
-	one, other := strings.Split(a, "."), strings.Split(b, ".")
-	for i := 0; i < len(one) && i < len(other); i++ {
-		switch {
-		case one[i] == ">" || other[i] == ">":
-			return true
-		case one[i] != other[i] && one[i] != any1 && other[i] != any1:
-			return false
-		}
-	}
-	return len(one) == len(other)
 }
 
 // isWithin reports whether one of the patterns contains a subject, which may have wildcards.

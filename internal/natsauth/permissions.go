@@ -1,6 +1,7 @@
 package natsauth
 
 import (
+	"cmp"
 	"slices"
 	"strings"
 
@@ -17,8 +18,6 @@ import (
 
 // any1 is the wildcard of one token.
 const any1 = "*"
-
-type stream = jetstream.StreamConfig
 
 // Of returns the permissions of a role. The lists are sorted. The error names the invalid field of cfg.
 func Of(role Role, cfg Config) (jwt.Permissions, error) {
@@ -37,7 +36,7 @@ func Of(role Role, cfg Config) (jwt.Permissions, error) {
 		g.logs = append(g.logs, cfg.Layout.Stream(p))
 		g.snapshots = append(g.snapshots, cfg.Layout.SnapshotsOf(p))
 	}
-	g.subscribe(cfg.inboxPrefix(role) + ".>")
+	g.subscribe(cmp.Or(cfg.InboxPrefix, InboxPrefix(role)) + ".>")
 	g.publish(UserInfoSubject)
 	g.verify(streams)
 	switch role {
@@ -137,7 +136,7 @@ func (g *grants) ack(stream, consumer string) {
 }
 
 // verify allows the comparison of the streams, which each role does when it starts.
-func (g *grants) verify(streams []stream) {
+func (g *grants) verify(streams []jetstream.StreamConfig) {
 	g.call("INFO", "STREAM.NAMES")
 	for _, s := range streams {
 		g.call("STREAM.INFO." + s.Name)
@@ -145,7 +144,7 @@ func (g *grants) verify(streams []stream) {
 }
 
 // probe allows the check whether messages are stored: a message that the server always refuses, on a subject that no session has.
-func (g *grants) probe(streams []stream) {
+func (g *grants) probe(streams []jetstream.StreamConfig) {
 	for _, s := range streams {
 		g.store(jsclient.ProbeSubject(s.Subjects[0]))
 	}

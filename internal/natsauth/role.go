@@ -81,25 +81,10 @@ func (c Config) validate(role Role) error {
 			return err
 		}
 	}
-	return CheckInboxPrefix(c.InboxPrefix)
-}
-
-// CheckInboxPrefix returns an error for a prefix of inboxes that is not one or more tokens. An empty one is valid and means the default.
-func CheckInboxPrefix(prefix string) error {
-	if prefix == "" {
-		return nil
-	}
-	for token := range strings.SplitSeq(prefix, ".") {
-		if token == "" || strings.ContainsAny(token, "*> \t\r\n") {
-			return fmt.Errorf("inbox prefix is %q, want tokens without wildcards, separated by dots", prefix)
+	for token := range strings.SplitSeq(c.InboxPrefix, ".") {
+		if c.InboxPrefix != "" && (token == "" || strings.ContainsAny(token, "*> \t\r\n")) {
+			return fmt.Errorf("inbox prefix is %q, want tokens without wildcards, separated by dots", c.InboxPrefix)
 		}
 	}
 	return nil
-}
-
-func (c Config) inboxPrefix(role Role) string {
-	if c.InboxPrefix != "" {
-		return c.InboxPrefix
-	}
-	return InboxPrefix(role)
 }

@@ -1,9 +1,6 @@
 package rawjson
 
-import (
-	"bytes"
-	"strconv"
-)
+import "bytes"
 
 // nameSet holds the names of one object. Comparing a few names is cheaper than hashing them.
 type nameSet struct {
@@ -38,5 +35,3 @@ func (s *nameSet) add(name []byte) bool {
 	s.many[string(name)] = struct{}{}
 	return true
 }
-
-func index(i int) string { return strconv.Itoa(i) }

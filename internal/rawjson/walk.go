@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"errors"
 	"iter"
+	"strconv"
 )
 
 var errMalformed = errors.New("not JSON")
@@ -219,7 +220,7 @@ func Duplicate(value []byte) (path []string) {
 		i := 0
 		for elem := range Elements(value) {
 			if path := Duplicate(elem); path != nil {
-				return append([]string{index(i)}, path...)
+				return append([]string{strconv.Itoa(i)}, path...)
 			}
 			i++
 		}

@@ -43,6 +43,9 @@ const (
 // ErrMalformed reports a stored revocation that cannot be read.
 var ErrMalformed = errors.New("malformed revocation")
 
+// ErrNoTicket reports a ticket that does not exist: it was never stored, has expired, or was spent. The bucket of revocations has the tickets too.
+var ErrNoTicket = errors.New("no such ticket")
+
 // Validate returns an error that wraps chunk.ErrInvalid for a revocation that no credential can match.
 func (r Revocation) Validate() error {
 	if err := subjects.CheckToken("tenant", r.Tenant); err != nil {

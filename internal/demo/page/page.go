@@ -1,6 +1,7 @@
 package page
 
 import (
+	"bytes"
 	"cmp"
 	"crypto/sha256"
 	"embed"
@@ -10,8 +11,8 @@ import (
 	"net/http"
 	"path"
 	"slices"
-	"strconv"
 	"strings"
+	"time"
 )
 
 //go:embed static
@@ -71,16 +72,8 @@ func Paths() []string {
 func (f file) serve(w http.ResponseWriter, r *http.Request) {
 	w.Header().Set("Cache-Control", "no-cache")
 	w.Header().Set("ETag", f.tag)
-	if matches(r.Header.Get("If-None-Match"), f.tag) {
-		w.WriteHeader(http.StatusNotModified)
-		return
-	}
 	w.Header().Set("Content-Type", f.contentType)
-	w.Header().Set("Content-Length", strconv.Itoa(len(f.body)))
-	if r.Method == http.MethodHead {
-		return
-	}
-	_, _ = w.Write(f.body) // the browser may have disconnected
+	http.ServeContent(w, r, "", time.Time{}, bytes.NewReader(f.body))
 }
 
 func secure(h http.Header) {
@@ -89,17 +82,6 @@ func secure(h http.Header) {
 	h.Set("Referrer-Policy", "no-referrer")
 	h.Set("Cross-Origin-Opener-Policy", "same-origin")
 	h.Set("Cross-Origin-Resource-Policy", "same-origin")
-}
-
-// matches reports whether an If-None-Match names the tag.
-func matches(header, tag string) bool {
-	for candidate := range strings.SplitSeq(header, ",") {
-		candidate = strings.TrimPrefix(strings.TrimSpace(candidate), "W/")
-		if candidate == tag || candidate == "*" {
-			return true
-		}
-	}
-	return false
 }
 
 // load reads the embedded files; it cannot fail in a binary that was built.

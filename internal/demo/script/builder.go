@@ -6,6 +6,7 @@ import (
 	"math/rand/v2"
 	"strconv"
 	"time"
+	"unicode/utf16"
 
 	"github.com/tailrace/tailrace/chunk"
 )
@@ -87,9 +88,9 @@ func (p *scriptBuilder) text(s string) {
 
 // halves streams a character beyond the basic plane as two unpaired surrogates, as some producers do.
 func (p *scriptBuilder) halves(r rune) {
-	high, low := surrogates(r)
-	p.say(chunk.TextDelta{Delta: high})
-	p.say(chunk.TextDelta{Delta: low})
+	for _, half := range utf16.Encode([]rune{r}) {
+		p.say(chunk.TextDelta{Delta: wtf8(half)})
+	}
 }
 
 // thought streams one block of reasoning; the last piece completes the block.

@@ -3,6 +3,7 @@ package script
 import (
 	"embed"
 	"fmt"
+	"regexp"
 	"strings"
 )
 
@@ -23,28 +24,14 @@ func prose(name string) string {
 	return strings.TrimSuffix(text, "\n")
 }
 
-// chapters splits a long text; each chapter includes the empty line after it.
-func chapters(text string) []string {
-	var parts []string
-	for {
-		at := nextChapter(text)
-		parts = append(parts, text[:at])
-		if text = text[at:]; text == "" {
-			return parts
-		}
-	}
-}
+// chapterStart matches the start of a chapter that is not the first one, a line such as "7. The write-ahead".
+var chapterStart = regexp.MustCompile(`\n[1-9][0-9]?\.`)
 
-// nextChapter returns the start of the second chapter, a line such as "7. The write-ahead".
-func nextChapter(text string) int {
-	for at := 1; at < len(text); at++ {
-		line := text[at:]
-		if text[at-1] != '\n' || line[0] < '1' || line[0] > '9' {
-			continue
-		}
-		if digits := strings.IndexByte(line, '.'); digits == 1 || digits == 2 {
-			return at
-		}
+// chapters splits a long text; each chapter includes the empty line after it.
+func chapters(text string) (parts []string) {
+	from := 0
+	for _, at := range chapterStart.FindAllStringIndex(text, -1) {
+		parts, from = append(parts, text[from:at[0]+1]), at[0]+1
 	}
-	return len(text)
+	return append(parts, text[from:])
 }

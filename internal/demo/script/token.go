@@ -45,12 +45,7 @@ func startsPiece(r rune) bool {
 	return r == ' ' || r == '\n' || r == '"' || r == '(' || r == '{'
 }
 
-// surrogates returns the two UTF-16 surrogates of r, each as three bytes of WTF-8 (package chunk).
-func surrogates(r rune) (high, low string) {
-	r -= 0x10000
-	return wtf8(0xd800 + r>>10), wtf8(0xdc00 + r&0x3ff)
-}
-
-func wtf8(half rune) string {
+// wtf8 returns a UTF-16 surrogate as three bytes of WTF-8 (package chunk).
+func wtf8(half uint16) string {
 	return string([]byte{0xe0 | byte(half>>12), 0x80 | byte(half>>6)&0x3f, 0x80 | byte(half)&0x3f})
 }
