@@ -23,7 +23,7 @@ var errLogUnavailable = errors.New("no record to continue from")
 // stream is one open connection. It runs on the goroutine of its request; its sessions need no other goroutines.
 type stream struct {
 	edge          *Edge
-	turn          *Turn           // nil for the events of sessions
+	turn          *turn           // of a surface, nil for the events of sessions
 	subscriptions []*subscription // one for each session
 	named         bool            // events have the name of their session, see multi_session.go
 	out           *sse.Writer
@@ -102,7 +102,7 @@ func (e *Edge) open(w http.ResponseWriter, r *http.Request, s *stream) *httpkit.
 func (e *Edge) attach(ctx context.Context, r *http.Request, s *stream) (ended bool, p *httpkit.Problem) {
 	switch err := s.attach(ctx); {
 	case err != nil && s.isMessage():
-		return false, s.turn.Failed(ctx, err)
+		return false, s.turn.of.Failed(ctx, err)
 	case errors.Is(err, hub.ErrEnded):
 		return true, nil
 	case errors.Is(err, chunk.ErrUnknownSession):
@@ -142,7 +142,7 @@ func (s *stream) sessions() []chunk.Session {
 func (s *stream) attach(ctx context.Context) error {
 	timeout := s.edge.cfg.AttachTimeout
 	if s.isMessage() {
-		timeout = s.turn.Timeout
+		timeout = s.turn.of.Timeout
 	}
 	ctx, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
@@ -173,7 +173,7 @@ func (s *stream) attach(ctx context.Context) error {
 }
 
 // isMessage reports whether the response is one message, see Turn.Replay.
-func (s *stream) isMessage() bool { return s.turn != nil && s.turn.Replay }
+func (s *stream) isMessage() bool { return s.turn != nil && s.turn.of.Replay }
 
 func (s *stream) detach() {
 	for _, v := range s.subscriptions {
@@ -221,7 +221,7 @@ func (s *stream) beginMessage(ctx context.Context, w http.ResponseWriter) error 
 	w.Header().Set("X-Content-Type-Options", "nosniff")
 	w.WriteHeader(http.StatusOK)
 	s.stats.opened = time.Now()
-	s.turn.Opened()
+	s.turn.of.Opened()
 	v := s.subscriptions[0]
 	return v.source.begin(ctx, func(frames []byte) error { return s.send(ctx, v, hub.Batch{Frames: frames, Records: 1}) })
 }
@@ -230,7 +230,7 @@ func (s *stream) beginMessage(ctx context.Context, w http.ResponseWriter) error 
 func (s *stream) finish(ctx context.Context, err error) {
 	reason := s.stats.close(ctx, err)
 	if s.isMessage() {
-		s.turn.Closed(reason)
+		s.turn.of.Closed(reason)
 	}
 	httpkit.LogStreamEnd(ctx, s.subscriptions[0].req.Session, reason, slog.Int("events", s.stats.events))
 	s.edge.cfg.Log.Log(ctx, httpkit.EndLevel(reason), "stream ended", "reason", reason, "session", s.subscriptions[0].req.Session.String(),
@@ -328,26 +328,15 @@ func (s *stream) heartbeat(ctx context.Context) error {
 			}
 		}
 	}
-	if time.Since(s.out.LastWrite()) < s.edge.cfg.Heartbeat {
+	if time.Since(s.out.LastWrite()) >= s.edge.cfg.Heartbeat {
+		if err := s.out.Comment("keepalive"); err != nil {
+			return err
+		}
+	}
+	if s.turn == nil {
 		return nil
 	}
-	if s.turn != nil {
-		return s.waiting(ctx)
-	}
-	return s.out.Comment("keepalive")
-}
-
-// waiting is the heartbeat of a turn.
-func (s *stream) waiting(ctx context.Context) error {
-	text := "keepalive"
-	if s.isMessage() {
-		text = "keep-alive"
-	}
-	err := s.out.Comment(text)
-	if err != nil || s.turn.Waiting == nil {
-		return err
-	}
-	frames, err := s.turn.Waiting(ctx, nil)
+	frames, err := s.turn.waiting(ctx) // after the comment: it may wait for a server that does not respond
 	return cmp.Or(s.send(ctx, s.subscriptions[0], hub.Batch{Frames: frames, Records: 1}), err)
 }
 
@@ -362,7 +351,7 @@ func (s *stream) send(ctx context.Context, v *subscription, batch hub.Batch) err
 	}
 	s.stats.sent(batch, s.out.LastWrite())
 	if s.isMessage() {
-		s.turn.Sent()
+		s.turn.of.Sent(s.turn.awaited == "")
 	}
 	return nil
 }

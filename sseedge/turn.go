@@ -46,8 +46,8 @@ type Turn struct {
 	// HeldResults are calls of which the client has the results as messages of its own. Only AG-UI has such clients.
 	HeldResults []string
 
-	// Waiting is called with each heartbeat, on the goroutine of the request, and appends frames. io.EOF ends the response after them, and another error aborts
-	// it. nil appends nothing.
+	// Waiting is called with each heartbeat until Run has begun, on the goroutine of the request, and appends frames. io.EOF ends the response after them, and
+	// another error aborts it. nil appends nothing.
 	Waiting func(ctx context.Context, dst []byte) ([]byte, error)
 
 	// Replay says that the response is one message of the AI SDK, in the form of AISDK. The records of the turn up to Through are read before it begins, and are
@@ -72,9 +72,6 @@ type Turn struct {
 	// Frames, if not nil, are the whole response: there is no turn.
 	Frames []byte
 
-	// Earlier are calls of earlier turns, whose outcomes are not of this message.
-	Earlier []string
-
 	// Begun is called when Run begins. It returns the id of the answer and the calls of earlier turns if they were not known, otherwise "". An error aborts the
 	// response.
 	Begun func(ctx context.Context, rec chunk.Record, started chunk.RunStarted) (messageID string, earlier []string, err error)
@@ -94,23 +91,26 @@ type Turn struct {
 	// Failed returns the problem for an error before the response begins, which may be ErrUnfinished.
 	Failed func(ctx context.Context, err error) *httpkit.Problem
 
-	// Opened, Sent and Closed are called when the response begins, when frames were written, and when it has ended. Such a response is not counted as an event
-	// stream.
-	Opened, Sent func()
-	Closed       func(reason string)
+	// Opened, Sent and Closed are called when the response begins, when frames were written, and when it has ended. begun reports whether Run has begun, if there is
+	// one. Such a response is not counted as an event stream.
+	Opened func()
+	Sent   func(begun bool)
+	Closed func(reason string)
 }
 
-// ServeTurn waits for the turn and writes it in its dialect. The caller has reserved the stream, and ctx ends when it drains. The response is aborted if the turn
-// cannot be written to its end.
-func (e *Edge) ServeTurn(ctx context.Context, w http.ResponseWriter, r *http.Request, of Turn) *httpkit.Problem {
+// ServeTurn waits for the turn and writes it in its dialect. The caller has reserved the stream, and the context of r ends when it drains. The response is aborted
+// if the turn cannot be written to its end.
+func (e *Edge) ServeTurn(w http.ResponseWriter, r *http.Request, of Turn) *httpkit.Problem {
+	ctx := r.Context()
 	req := hub.Request{Session: of.Session}
 	if !of.Replay {
 		req.Encoding, req.After, req.Anchor, req.KeepOpen, req.Await = hub.RecordEncoding, of.After, of.Anchor, of.Waits, true
 		of.AISDK = e.cfg.AISDK
 	}
 	v := newSubscription(e, req)
-	v.source = newTurn(v, &of)
-	s := &stream{edge: e, turn: &of, subscriptions: []*subscription{v}}
+	t := newTurn(v, &of)
+	v.source = t
+	s := &stream{edge: e, turn: t, subscriptions: []*subscription{v}}
 	defer s.detach()
 	ended, p := e.attach(ctx, r, s)
 	if p != nil {
@@ -128,7 +128,6 @@ func (e *Edge) ServeTurn(ctx context.Context, w http.ResponseWriter, r *http.Req
 // from its next response.
 type turn struct {
 	*subscription
-	*message // nil without Turn.Replay
 
 	of      *Turn
 	records turnCursor
@@ -140,6 +139,16 @@ type turn struct {
 	messageID string // of the answer of the first turn that begins; "": it is read
 	turns     dialect.Turns
 	state     *turnState // nil with Turn.Replay
+
+	// deferred is a pause that does not end the response, because the run continues without the user, see Turn.Paused. If it turns out to wait for the user after
+	// all, the pause is written then, at the position of the last record.
+	deferred *chunk.Record
+	last     chunk.Cursor
+
+	// Of a message of the AI SDK, see Turn.Replay. Its writer gets the records themselves, to determine which of them belong to the message and when the response ends,
+	// and the view is applied last.
+	out     *aisdk.MessageWriter // the writer
+	history history
 
 	ahead  []byte       // records before those of the cursor
 	rest   *hub.Cursor  // of the records of the turn that the client has, nil when the writer has them all
@@ -156,11 +165,10 @@ type turnCursor = interface {
 
 func newTurn(v *subscription, of *Turn) *turn {
 	t := &turn{subscription: v, of: of, awaited: of.Run, messageID: of.MessageID, sent: of.After.Seq}
-	if !of.Replay {
+	switch {
+	case !of.Replay:
 		t.state = new(turnState)
-		return t
-	}
-	if t.message = new(message); !of.Waits {
+	case !of.Waits:
 		t.newMessage(of.MessageID)
 	}
 	return t
@@ -328,6 +336,9 @@ func (t *turn) take(ctx context.Context, batch *hub.Batch, rec *chunk.Record) er
 		if err := takeRun(ctx, rec); err != nil || t.over {
 			return err
 		}
+		if rec.Type == chunk.TypeRunStarted {
+			t.deferred = nil
+		}
 	}
 	if t.writer == nil {
 		return nil // of an earlier turn, or of a sub-agent that ends after its turn
@@ -336,9 +347,9 @@ func (t *turn) take(ctx context.Context, batch *hub.Batch, rec *chunk.Record) er
 		t.primed, t.frames = false, t.writer.Resume(t.frames)
 	}
 	before := len(t.frames)
-	if !t.of.Replay {
+	if batch == nil || t.of.Paused == nil {
 		t.append(rec)
-	} else if err := t.writeMessage(ctx, rec); err != nil {
+	} else if err := t.write(ctx, rec); err != nil {
 		return err
 	}
 	if len(t.frames) == before { // it does not end a response: its client would come back with the same cursor
@@ -381,15 +392,15 @@ func (t *turn) beginTurn(ctx context.Context, rec *chunk.Record, inputs int) err
 	case t.messageID != "":
 		turn.MessageID, t.messageID = t.messageID, ""
 	case t.state.start.Seq == rec.Seq:
-		turn.MessageID, turn.State = fold.MessageID(t.state.answer), t.state.before
+		turn.MessageID, turn.State, turn.AISDK.Earlier = fold.MessageID(t.state.answer), t.state.before, t.state.earlier
 	case rec.Ordinal == t.state.at.Ordinal+1:
-		turn.MessageID, turn.State = fold.MessageID(t.state.messages+inputs), t.state.now
+		turn.MessageID, turn.State, turn.AISDK.Earlier = fold.MessageID(t.state.messages+inputs), t.state.now, t.state.open
 	default:
 		at, err := t.edge.turnAt(ctx, t.of.Session, rec.Seq)
 		if err != nil {
 			return err
 		}
-		turn.MessageID, turn.State = fold.MessageID(at.answer), at.before
+		turn.MessageID, turn.State, turn.AISDK.Earlier = fold.MessageID(at.answer), at.before, at.earlier
 	}
 	if t.of.View != nil {
 		turn.State = nil // it may have what the view hides
@@ -397,6 +408,31 @@ func (t *turn) beginTurn(ctx context.Context, rec *chunk.Record, inputs int) err
 	t.writer = dialects.NewWriter(t.of.Dialect, turn)
 	if w, ok := t.writer.(interface{ Omit(callIDs ...string) }); ok {
 		w.Omit(t.of.HeldResults...)
+	}
+	return nil
+}
+
+// write appends the frames of a record that the client does not have. A pause is written if it ends the response, see Turn.Paused.
+func (t *turn) write(ctx context.Context, rec *chunk.Record) error {
+	t.last = rec.Cursor()
+	pauses := rec.Type == chunk.TypeStreamPaused
+	if pauses && rec.Session == t.of.Session {
+		t.deferred = cloned(rec)
+	} else {
+		t.append(rec)
+	}
+	if !pauses || t.deferred == nil {
+		return nil // a sub-agent waits while its parent is running
+	}
+	ends, err := t.of.Paused(ctx, t.deferred.Seq)
+	if err != nil || !ends {
+		return err // the run continues without the user, or has continued already
+	}
+	end := t.atTheEnd(*t.deferred)
+	t.append(&end)
+	t.deferred = nil
+	if w, ok := t.writer.(interface{ Finish(dst []byte) []byte }); ok && t.of.View != nil {
+		t.frames = w.Finish(t.frames) // what the user has to answer may be hidden from this client, and it must be able to send a message
 	}
 	return nil
 }
@@ -427,6 +463,14 @@ func (t *turn) skipped() hub.Batch {
 	}
 	t.sent = t.at.Seq
 	return hub.Batch{SkipTo: t.at}
+}
+
+// waiting returns what Turn.Waiting shows.
+func (t *turn) waiting(ctx context.Context) (frames []byte, err error) {
+	if t.of.Waiting == nil || t.awaited == "" {
+		return nil, nil
+	}
+	return t.of.Waiting(ctx, nil)
 }
 
 // unknown ends the subscription: no dialect has an event for a session that does not exist.

@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"cmp"
 	"context"
-	"encoding/json"
 	"errors"
 	"slices"
 
@@ -40,7 +39,6 @@ var ErrUnfinished = errors.New("message of the client ends in the output of a ru
 func (t *turn) readHistory(ctx context.Context) (err error) {
 	h := &t.history
 	h.replay = t.out.BeginReplay()
-	t.setEarlier(t.of.Earlier)
 	if t.of.Opening != nil {
 		t.addHistory(t.of.Opening)
 	}
@@ -101,9 +99,6 @@ func (t *turn) readThrough(ctx context.Context, from turnCursor, do func(*chunk.
 // addHistory adds the next record to the history.
 func (t *turn) addHistory(rec *chunk.Record) {
 	h := &t.history
-	if t.isEarlierCall(rec) {
-		return
-	}
 	t.last = rec.Cursor()
 	h.lost = h.lost || t.lostStep(rec)
 	h.replay.FindRemoved(*rec)
@@ -121,9 +116,8 @@ func (t *turn) addHistory(rec *chunk.Record) {
 // each passes the records of the history that belong to the message to do, with their indexes. Their Data is valid during the call.
 func (t *turn) each(ctx context.Context, do func(i int, rec *chunk.Record) error) error {
 	h, n := &t.history, 0
-	t.setEarlier(t.of.Earlier)
 	own := func(rec *chunk.Record) error {
-		if t.isEarlierCall(rec) || h.pause != nil && rec.Type == chunk.TypeStreamPaused && rec.Seq == h.pause.Seq {
+		if h.pause != nil && rec.Type == chunk.TypeStreamPaused && rec.Seq == h.pause.Seq {
 			return nil
 		}
 		n++
@@ -326,21 +320,13 @@ func (t *turn) isMissedOutcome(rec *chunk.Record) bool {
 	default:
 		return false
 	}
-	id := callOf(rec)
+	var m chunk.Members
+	if m.Read(rec.Data) != nil {
+		return false
+	}
+	id := m.Text("toolCallId")
 	if rec.Session != t.of.Session {
 		id = dialect.CallID(rec.Session.ID, id)
 	}
 	return slices.Contains(t.of.Decided, id)
-}
-
-// callOf returns the call to which a record belongs.
-func callOf(rec *chunk.Record) string {
-	var about struct {
-		ToolCallID string `json:"toolCallId"`
-		CallID     string `json:"callId"`
-	}
-	if err := json.Unmarshal(rec.Data, &about); err != nil {
-		return ""
-	}
-	return cmp.Or(about.ToolCallID, about.CallID)
 }

@@ -10,31 +10,10 @@ import (
 	"github.com/tailrace/tailrace/codec/aisdk"
 )
 
-// message has what a turn needs besides if it is one message of the AI SDK, see Turn.Replay. It gets the records themselves, to determine which of them belong to
-// the message and when the response ends, and applies the view last.
-type message struct {
-	out     *aisdk.MessageWriter // the writer of the turn
-	earlier map[string]bool      // see Turn.Earlier
-
-	// deferred is a pause that does not end the response, because the run continues without the user. If it turns out to wait for the user after all, the pause
-	// is written then, at the position of the last record.
-	deferred *chunk.Record
-	last     chunk.Cursor
-
-	history history
-}
-
 // newMessage sets the writer of a message with an id.
 func (t *turn) newMessage(id string) {
 	t.out = aisdk.New(id, t.of.AISDK)
 	t.writer = t.out
-}
-
-func (t *turn) setEarlier(calls []string) {
-	t.earlier = make(map[string]bool, len(calls))
-	for _, id := range calls {
-		t.earlier[id] = true
-	}
 }
 
 // maxReads limits how often a message is read from its beginning.
@@ -47,7 +26,7 @@ func (t *turn) readMessage(ctx context.Context) (err error) {
 		return nil
 	}
 	after, through := t.of.Start, t.of.Through
-	if t.setEarlier(t.of.Earlier); t.of.Waits {
+	if t.of.Waits {
 		after, through = t.of.After, t.of.After.Seq
 	}
 	for n := 1; ; n++ {
@@ -102,43 +81,15 @@ func (t *turn) takeAwaited(ctx context.Context, rec *chunk.Record) error {
 		}
 		switch {
 		case id != "":
+			t.of.AISDK.Earlier = earlier
 			t.newMessage(id)
 			t.frames = t.out.Start(t.frames)
-			t.setEarlier(earlier)
 		case t.writer == nil:
 			t.newMessage(t.of.MessageID)
 			t.out.Start(nil) // it was sent
 		}
 	}
-	t.awaited, t.deferred = "", nil
-	return nil
-}
-
-// writeMessage appends the frames of a record of the message. A pause is written if it ends the response, see Turn.Paused.
-func (t *turn) writeMessage(ctx context.Context, rec *chunk.Record) error {
-	t.last = rec.Cursor()
-	pauses := rec.Type == chunk.TypeStreamPaused
-	switch {
-	case t.isEarlierCall(rec):
-		return nil
-	case pauses && rec.Session == t.of.Session:
-		t.deferred = cloned(rec)
-	default:
-		t.append(rec)
-	}
-	if !pauses || t.deferred == nil {
-		return nil // a sub-agent waits while its parent is running
-	}
-	ends, err := t.of.Paused(ctx, t.deferred.Seq)
-	if err != nil || !ends {
-		return err // the run continues without the user, or has continued already
-	}
-	end := t.atTheEnd(*t.deferred)
-	t.append(&end)
-	t.deferred = nil
-	if t.of.View != nil { // what the user has to answer may be hidden from this client, and it must be able to send a message
-		t.frames = t.out.Finish(t.frames)
-	}
+	t.awaited = ""
 	return nil
 }
 
@@ -155,18 +106,4 @@ func (t *turn) atTheEnd(pause chunk.Record) chunk.Record {
 		pause.Seq, pause.StoredAt = t.last.Seq, time.UnixMilli(int64(t.last.Anchor))
 	}
 	return pause
-}
-
-// isEarlierCall reports whether a record is about a call of an earlier message. A call that starts again belongs to this one.
-func (t *turn) isEarlierCall(rec *chunk.Record) bool {
-	if len(t.earlier) == 0 || rec.Session != t.of.Session {
-		return false
-	}
-	switch rec.Type {
-	case chunk.TypeToolEnd, chunk.TypeToolApprovalResponse, chunk.TypeToolOutputError, chunk.TypeToolInputError, chunk.TypeSubagentEnd:
-		return t.earlier[callOf(rec)]
-	case chunk.TypeToolStart, chunk.TypeToolArgStreamStart, chunk.TypeToolApprovalRequest:
-		delete(t.earlier, callOf(rec))
-	}
-	return false
 }

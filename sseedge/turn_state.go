@@ -17,14 +17,18 @@ type turnState struct {
 	at       chunk.Position // position in the session …
 	messages int            // … and the number of messages there
 
-	before, now chunk.Value // custom state before the turn, and at the position
+	before, now   chunk.Value // custom state before the turn, and at the position
+	earlier, open []string    // calls without an outcome before the turn, and at the position
 }
 
 // turnOf returns the open turn of a snapshot. The error is errTurnUnknown if the log no longer has the record that opened it.
 func (e *Edge) turnOf(ctx context.Context, snap fold.Snapshot) (turnState, error) {
 	turn := turnState{
 		start: snap.TurnStart(), answer: snap.TurnMessages(), at: snap.Position, messages: snap.MessageCount(),
-		before: orEmpty(snap.TurnState()), now: orEmpty(snap.State),
+		before: orEmpty(snap.TurnState()), now: orEmpty(snap.State), earlier: snap.TurnCalls(),
+	}
+	for _, c := range snap.OpenCalls() {
+		turn.open = append(turn.open, c.ID)
 	}
 	for rec, err := range e.log.Replay(ctx, chunk.Range{Session: snap.Session, After: turn.start.Before(), Through: turn.start.Seq}) {
 		switch {

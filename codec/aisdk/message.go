@@ -15,7 +15,7 @@ type MessageWriter struct {
 func New(messageID string, opt Options) *MessageWriter {
 	p := &printer{opt: opt, meta: Meta{MessageID: messageID}, steps: steps{number: 1}}
 	rules := turn.Rules{EarlyStart: true, ErrorEnds: true, OneInput: true, CloseAll: true, EmptyParts: true, Shows: p.shows, Asks: asks}
-	return &MessageWriter{turn.New(p, rules, turn.Config{IsClient: opt.ClientTool}), p}
+	return &MessageWriter{turn.New(p, rules, turn.Config{IsClient: opt.ClientTool, Earlier: opt.Earlier}), p}
 }
 
 // asks reports whether a call without a request waits for the client.

@@ -35,6 +35,9 @@ type Options struct {
 	// ClientTool reports whether the browser runs a tool; nil: it runs none. A member "providerExecuted" in the record that starts the call takes precedence.
 	ClientTool func(name string) bool
 
+	// Earlier are calls of earlier messages, whose outcomes are not of this one.
+	Earlier []string
+
 	// StartMetadata, StepMetadata and FinishMetadata return the messageMetadata of the first chunk, after each step and of the last chunk: a JSON object, nil
 	// for none. The client merges them.
 	StartMetadata, StepMetadata, FinishMetadata func(Meta) chunk.Value

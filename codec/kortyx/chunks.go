@@ -259,7 +259,6 @@ func (p *printer) part(it *turn.Item) {
 func (p *printer) carry(it *turn.Item) {
 	o := rawjson.Begin(nil)
 	o.Raw("chunk", it.JSON())
-	o.Name("sequence")
-	o.Dst = strconv.AppendUint(o.Dst, uint64(it.Rec.Seq), 10)
+	o.Number("sequence", int64(it.Rec.Seq))
 	p.final(it, "native", "native.chunk", o.End())
 }

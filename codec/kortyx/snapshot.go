@@ -46,8 +46,7 @@ func (w *snapshotWriter) append(dst []byte) []byte {
 		w.Raw("checkpointId", null)
 	}
 	w.String("status", string(w.of.Status))
-	w.Name("streamSequence")
-	w.Dst = strconv.AppendUint(w.Dst, uint64(w.of.Position.Seq), 10)
+	w.Number("streamSequence", int64(w.of.Position.Seq))
 	if w.of.Failure != nil {
 		w.String("error", w.of.Failure.Message)
 	}

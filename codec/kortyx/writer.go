@@ -30,7 +30,7 @@ func NewWriter(opt Options) *Writer {
 }
 
 // Append appends the frames of rec, see dialect.Writer.
-func (w *Writer) Append(dst []byte, rec chunk.Record) []byte { return w.machine.Append(dst, rec) }
+func (w *Writer) Append(dst []byte, rec chunk.Record) []byte { return w.machine.Write(dst, &rec) }
 
 // Hide is Append for a record that is hidden from the client, see dialect.Writer.
 func (w *Writer) Hide(dst []byte, rec chunk.Record) []byte { return w.machine.Hide(dst, rec) }
@@ -141,8 +141,7 @@ func (p *printer) save() {
 	p.frames.Open("checkpoint")
 	p.frames.Content("id", p.checkpoint)
 	p.frames.String("sessionId", p.turn.Session().ID)
-	p.frames.Name("turnIndex")
-	p.frames.Dst = strconv.AppendInt(p.frames.Dst, p.checkpoints-1, 10)
+	p.frames.Number("turnIndex", p.checkpoints-1)
 	p.frames.Shut()
 	p.checkpoint = nil
 }

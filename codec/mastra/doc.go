@@ -96,7 +96,8 @@
 //	}
 //
 // Each chunk is an event of one line. The cursor of a record is an event of its own after its chunks, because the clients lose an event that has an id line; a
-// connection that breaks between the two gets the record again. [DONE] is the last event. Clients of workflows expect what Separate makes of it, which has no cursors.
+// connection that breaks between the two gets the record again. [DONE] is the last event. Clients of workflows expect U+001E after each chunk instead, and no
+// cursors: an application makes that of the events.
 //
 // What a Writer writes is a function of the records, also the ids of its blocks: block-<n> is the n-th text or reasoning of its agent in the turn. A server that
 // continues for another passes the earlier records to Append and drops the frames. Records that were removed since then change nothing about what follows.

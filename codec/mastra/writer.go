@@ -1,7 +1,6 @@
 package mastra
 
 import (
-	"bytes"
 	"cmp"
 
 	"github.com/tailrace/tailrace/chunk"
@@ -12,11 +11,6 @@ import (
 type WriterConfig struct {
 	// MessageID is the id of the answer: that of the message in snapshots.
 	MessageID string
-}
-
-// Header returns the headers of a response, in addition to those that the server sets. no-transform and X-Accel-Buffering keep proxies from buffering chunks.
-func Header() map[string]string {
-	return map[string]string{"Content-Type": "text/event-stream", "Cache-Control": "no-cache, no-transform", "X-Accel-Buffering": "no"}
 }
 
 // Writer writes one turn of a session as the chunks of a Mastra agent, or of a workflow if its log has those of one. It is an internal/dialect.Writer: what it
@@ -34,7 +28,7 @@ func NewWriter(cfg WriterConfig) *Writer {
 
 // Append appends the frames of rec, the next record of the session or of its tree. Some records have no frame. The cursor of rec follows its last chunk as an
 // event of its own. A malformed record has no frame.
-func (w *Writer) Append(dst []byte, rec chunk.Record) []byte { return w.machine.Append(dst, rec) }
+func (w *Writer) Append(dst []byte, rec chunk.Record) []byte { return w.machine.Write(dst, &rec) }
 
 // Hide is Append for a record whose content the client must not get. It writes at most the end of the text that the record ends.
 func (w *Writer) Hide(dst []byte, rec chunk.Record) []byte { return w.machine.Hide(dst, rec) }
@@ -45,16 +39,6 @@ func (w *Writer) Resume(dst []byte) []byte { return w.machine.Resume(dst) }
 
 // Done reports whether the response is over: its last frames were appended. Another response may continue the turn.
 func (w *Writer) Done() bool { return w.machine.Done() }
-
-// Separate appends the chunks of frames of a Writer with U+001E after each, as the clients of workflows read them: without cursors and the end mark.
-func Separate(dst, frames []byte) []byte {
-	for line := range bytes.Lines(frames) {
-		if data, ok := bytes.CutPrefix(line, []byte("data: {")); ok {
-			dst = append(append(append(dst, '{'), bytes.TrimSuffix(data, []byte("\n"))...), '\x1e')
-		}
-	}
-	return dst
-}
 
 // printer writes the events of a turn.
 type printer struct {
@@ -152,14 +136,10 @@ func (p *printer) Print(f *turn.Frames, e *turn.Event) {
 		if !e.Alone || sp.parent == nil {
 			p.announceAgent(it, p.of(it.By), sp, it.Text("callId"), it.Text("subAgentType"))
 		}
-	case turn.AgentClose:
-		p.agentClose(it, sp)
 	case turn.AgentRun:
 		p.agentRun(e, sp)
-	case turn.AgentEnd:
-		p.finishAgent(sp, sp.reason())
-	case turn.AgentFail:
-		p.agentFail(it, sp)
+	case turn.AgentEnd, turn.AgentFail, turn.AgentClose:
+		p.agentEnds(e, sp)
 	case turn.Part:
 		p.part(it, sp)
 	case turn.Data, turn.Structured:
@@ -207,9 +187,11 @@ func (p *printer) endResponse() {
 	p.f.Mark("[DONE]")
 }
 
-// record begins a step if the record has a higher step than the records before, and is not the start of one. It writes the step-start that waits for the record.
+// record begins a step if the record has a higher step than the records before, and is not the start of one. It writes the step-start that waits for the record,
+// unless the record is the chunk of that step of a workflow.
 func (p *printer) record(it *turn.Item, sp *speaker, first bool) {
-	if it.Rec.Type != chunk.TypeCustom || !startsWorkStep(it, sp) {
+	work := sp.pending != nil && it.Text("eventName") == keptPrefix+workflowStepStart && it.Text("data", "payload", "id") == *sp.pending
+	if !work {
 		p.flushStep(sp)
 	}
 	if first && sp.agent.Own() && it.Rec.Type != chunk.TypeStepStart {

@@ -33,26 +33,6 @@ func (p *printer) agentRun(e *turn.Event, sp *speaker) {
 	}
 }
 
-func (p *printer) agentClose(it *turn.Item, sp *speaker) {
-	if sp.parent != p.of(it.By) {
-		return
-	}
-	reason := sp.reason()
-	if it.Get("result", "error") != nil {
-		reason = reasonError
-	}
-	p.finishAgent(sp, reason)
-	sp.work = nil
-}
-
-// agentFail ends the output of a sub-agent with the error, unless it was written.
-func (p *printer) agentFail(it *turn.Item, sp *speaker) {
-	if sp.parent != nil && !sp.ended {
-		p.failure(it, sp, it.Get("errorDetail", "code"))
-		p.finishAgent(sp, reasonError)
-	}
-}
-
 // announceAgent writes the start of a sub-agent, once for each time that it is called.
 func (p *printer) announceAgent(it *turn.Item, parent, sp *speaker, callID, kind string) {
 	if parent == nil || sp.parent != nil && !sp.ended {
@@ -78,13 +58,24 @@ func (p *printer) announceAgent(it *turn.Item, parent, sp *speaker, callID, kind
 	}
 }
 
-// finishAgent writes the end of a sub-agent, once. Its own end and the record of its parent both announce it.
-func (p *printer) finishAgent(sp *speaker, reason string) {
-	if sp.parent == nil || sp.ended {
+// agentEnds writes the end of a sub-agent, once: its own end and the record of its parent both announce it. An error is written unless it was before.
+func (p *printer) agentEnds(e *turn.Event, sp *speaker) {
+	it, reason, closes := e.Item, sp.reason(), e.Kind == turn.AgentClose
+	if sp.parent == nil || closes && sp.parent != p.of(it.By) {
 		return
 	}
-	p.conclude(sp, reason)
-	p.turn.Withdraw(sp.agent)
-	sp.ended = true
-	sp.work = nil
+	if e.Kind == turn.AgentFail || closes && it.Get("result", "error") != nil {
+		reason = reasonError
+	}
+	if !sp.ended {
+		if e.Kind == turn.AgentFail {
+			p.failure(it, sp, it.Get("errorDetail", "code"))
+		}
+		p.conclude(sp, reason)
+		p.turn.Withdraw(sp.agent)
+		sp.ended, closes = true, true
+	}
+	if closes {
+		sp.work = nil
+	}
 }

@@ -3,7 +3,6 @@ package mastra
 import (
 	"cmp"
 	"slices"
-	"strconv"
 	"strings"
 
 	"github.com/tailrace/tailrace/chunk"
@@ -87,13 +86,12 @@ func (p *printer) notice(it *turn.Item, sp *speaker) {
 	}
 }
 
-// carry writes a chunk of a dialect that cannot be written as it is.
-func (p *printer) carry(it *turn.Item, sp *speaker, name string, whole []byte) {
-	p.data(sp, name+"-chunk")
+// carry writes a chunk that cannot be written as it is.
+func (p *printer) carry(it *turn.Item, sp *speaker, whole []byte) {
+	p.begin(sp, "data-mastra-chunk")
 	p.f.Nest("data")
 	p.f.Raw("chunk", whole)
-	p.f.Name("sequence")
-	p.f.Dst = strconv.AppendUint(p.f.Dst, uint64(it.Rec.Seq), 10)
+	p.f.Number("sequence", int64(it.Rec.Seq))
 	p.f.Close()
 	p.f.Flag("transient", true)
 	p.end(sp)
@@ -109,7 +107,7 @@ func (p *printer) custom(it *turn.Item, sp *speaker) {
 	if name == toolProgress && p.toolOutput(sp, data) {
 		return
 	}
-	p.data(sp, dataName(name))
+	p.begin(sp, "data-"+dataName(name)) // without an envelope, as those of Mastra's tools
 	p.f.Raw("data", data)
 	p.end(sp)
 }
@@ -153,7 +151,7 @@ func (p *printer) toolOutput(sp *speaker, data chunk.Value) bool {
 func (p *printer) original(it *turn.Item, sp *speaker, kind string, whole chunk.Value) {
 	m := read(whole)
 	if typ, ok := m.text("type"); !ok || typ != kind || !m.harmless(kind) {
-		p.carry(it, sp, "mastra", whole)
+		p.carry(it, sp, whole)
 		return
 	}
 	payload := m.object("payload")
@@ -215,11 +213,6 @@ func isOfNetwork(kind string) bool {
 	return slices.ContainsFunc([]string{"routing-agent-", "agent-execution-", "workflow-execution-", "tool-execution-", "network-"}, func(family string) bool {
 		return strings.HasPrefix(kind, family)
 	})
-}
-
-// startsWorkStep reports whether a record is the chunk of the workflow step that waits for its step-start.
-func startsWorkStep(it *turn.Item, sp *speaker) bool {
-	return sp.pending != nil && it.Text("eventName") == keptPrefix+workflowStepStart && it.Text("data", "payload", "id") == *sp.pending
 }
 
 // harmless reports whether clients accept a chunk of a type at any place, which a Translator has kept: of those that it translates, only those that lack members. Clients take a member "type" of the payload for the type of a chunk that they do not know.

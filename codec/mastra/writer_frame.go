@@ -122,12 +122,9 @@ func (p *printer) start(sp *speaker) {
 	p.shut(sp)
 }
 
-// data begins a data part. The caller writes the member data, and then calls end. Data parts have no envelope, as those of Mastra's tools.
-func (p *printer) data(sp *speaker, name string) { p.begin(sp, "data-"+name) }
-
 // sendNotice writes a data part that is not a part of the message. write writes its members.
 func (p *printer) sendNotice(sp *speaker, name string, write func(o *rawjson.Object)) {
-	p.data(sp, name)
+	p.begin(sp, "data-"+name)
 	p.f.Nest("data")
 	p.f.Text("agentId", sp.agent.Session)
 	write(&p.f.Object)

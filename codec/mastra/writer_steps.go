@@ -3,7 +3,6 @@ package mastra
 import (
 	"cmp"
 	"slices"
-	"strconv"
 
 	"github.com/tailrace/tailrace/chunk"
 	"github.com/tailrace/tailrace/internal/turn"
@@ -86,13 +85,9 @@ func (p *printer) usage(u turn.Usage) {
 	f := p.f
 	f.Nest("output")
 	f.Nest("usage")
-	number := func(name string, n int64) {
-		f.Name(name)
-		f.Dst = strconv.AppendInt(f.Dst, n, 10)
-	}
-	number("inputTokens", u.Input)
-	number("outputTokens", u.Output)
-	number("totalTokens", u.Input+u.Output)
+	f.Number("inputTokens", u.Input)
+	f.Number("outputTokens", u.Output)
+	f.Number("totalTokens", u.Input+u.Output)
 	f.Int("cachedInputTokens", u.Cached)
 	f.Int("cacheCreationInputTokens", u.CacheWrite)
 	f.Close()

@@ -360,25 +360,6 @@ func TestManyCalls(t *testing.T) {
 	}
 }
 
-// TestSeparated checks that the framing of workflows has the chunks of the other one.
-func TestSeparated(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) {
-		g := newGenerator(t)
-		g.turn()
-		var want []string
-		for _, frames := range write(WriterConfig{}, g.records).frames {
-			chunks, _ := chunksIn(t, frames)
-			for _, c := range chunks {
-				want = append(want, string(c))
-			}
-		}
-		body := string(Separate(nil, write(WriterConfig{}, g.records).body()))
-		if got := strings.Join(want, "\x1e"); body != got && body != got+"\x1e" {
-			t.Fatalf("got %q, want %q", body, got)
-		}
-	})
-}
-
 // TestEachChunk writes a record of each type, first visible and then hidden, and checks the frames.
 func TestEachChunk(t *testing.T) {
 	for _, sample := range chunktest.All() {

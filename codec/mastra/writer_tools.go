@@ -81,9 +81,6 @@ func (p *printer) call(e *turn.Event, sp *speaker) {
 	}
 }
 
-// unknownTool is the name of the tool of a call whose first record does not have it.
-var unknownTool = []byte("unknown")
-
 // callHead writes the id of the call of a record and its tool.
 func (p *printer) callHead(it *turn.Item, c *turn.Call) {
 	p.f.Content("toolCallId", c.Local())
@@ -93,7 +90,7 @@ func (p *printer) callHead(it *turn.Item, c *turn.Call) {
 	}
 	name := c.Name
 	if len(name) == 0 {
-		name = unknownTool
+		name = []byte("unknown") // its first record does not have it
 	}
 	p.f.Content("toolName", name)
 }

@@ -180,6 +180,10 @@ func (s *Service) Serve(ctx context.Context, req *Request) (Plan, State) {
 	defer cancel()
 	plan, state := refuse(s.CheckAgent(req.AgentType)), State{}
 	if plan.Refusal == nil {
+		// This check precedes all effects of the request: calls must not be abandoned for a message that is then rejected.
+		req.Turn, plan.Refusal = s.checkTurn(ctx, req.Session, req.Turn)
+	}
+	if plan.Refusal == nil {
 		plan, state = s.decide(ctx, req)
 	}
 	if plan.Refusal != nil {
@@ -204,9 +208,9 @@ func (s *Service) Load(ctx context.Context, id chunk.Session, agentType string) 
 	return state, err
 }
 
-// CheckInput returns the refusal of messages that a run could not write into the log, nil if it can. It omits messages before the last one that no run could
+// checkTurn returns the refusal of messages that a run could not write into the log, nil if it can. It omits messages before the last one that no run could
 // write: each was refused when it was the last one, and a client that keeps it would never be able to send another.
-func (s *Service) CheckInput(ctx context.Context, id chunk.Session, turn []Input) ([]Input, *Refusal) {
+func (s *Service) checkTurn(ctx context.Context, id chunk.Session, turn []Input) ([]Input, *Refusal) {
 	check := func(turn []Input) error {
 		in := inputsOf(turn)
 		if s.ports.Values != nil && hasLargeFiles(in) {

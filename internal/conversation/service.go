@@ -46,7 +46,10 @@ func (s *Service) decide(ctx context.Context, req *Request) (Plan, State) {
 			}
 			continue
 		}
-		ahead := req.startAhead(ctx, &plan, state)
+		var ahead Ahead
+		if req.OnExecute != nil && plan.executes() {
+			ahead = req.OnExecute(ctx, state)
+		}
 		stored, p := s.carryOut(ctx, req, plan)
 		if p == nil && stored {
 			// The command is stored after the loaded state, so only its run has started since. A response checks that, see begun in package chat.
@@ -56,7 +59,9 @@ func (s *Service) decide(ctx context.Context, req *Request) (Plan, State) {
 				return next, state
 			}
 		}
-		ahead.Drop()
+		if ahead != nil {
+			ahead.Drop()
+		}
 		if p != nil {
 			return refuse(p), state
 		}
@@ -64,18 +69,6 @@ func (s *Service) decide(ctx context.Context, req *Request) (Plan, State) {
 	s.cfg.Log.WarnContext(ctx, "compare-and-set retries exhausted", "session", req.Session.String())
 	return refuseWith(ReasonContended), State{}
 }
-
-// startAhead calls OnExecute for a plan that requests the run of a turn.
-func (r Request) startAhead(ctx context.Context, plan *Plan, state State) Ahead {
-	if r.OnExecute == nil || !plan.executes() {
-		return noAhead{}
-	}
-	return r.OnExecute(ctx, state)
-}
-
-type noAhead struct{}
-
-func (noAhead) Drop() {}
 
 // loadFor loads the state for a request, optimistically or with the command, and with all messages only if the plan depends on them.
 func (s *Service) loadFor(ctx context.Context, req *Request, optimistic bool) (State, error) {

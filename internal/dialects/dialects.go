@@ -36,8 +36,10 @@ var writers = map[string]func(Turn) dialect.Writer{
 }
 
 var headers = map[string]func() map[string]string{
-	dialect.AISDK:  aisdk.Header,
-	dialect.Mastra: mastra.Header,
+	dialect.AISDK: aisdk.Header,
+	dialect.Mastra: func() map[string]string {
+		return map[string]string{"Content-Type": "text/event-stream", "Cache-Control": "no-cache, no-transform", "X-Accel-Buffering": "no"}
+	},
 }
 
 var translators = map[string]func(dialect.Run) dialect.Translator{

@@ -76,9 +76,14 @@ func (o *Object) Content(name string, content []byte) {
 // Int writes an integer, unless it is 0.
 func (o *Object) Int(name string, v int64) {
 	if v != 0 {
-		o.Name(name)
-		o.Dst = strconv.AppendInt(o.Dst, v, 10)
+		o.Number(name, v)
 	}
+}
+
+// Number writes an integer.
+func (o *Object) Number(name string, v int64) {
+	o.Name(name)
+	o.Dst = strconv.AppendInt(o.Dst, v, 10)
 }
 
 // Flag writes true, or leaves out the member.

@@ -85,16 +85,15 @@ func (m *Machine) closeBlock(a *Agent, it *Item) {
 
 // continued is the frame of a piece of the open text of the session's agent, without the piece.
 type continued struct {
-	of   int // number of the text, 0 for none
-	head []byte
-	tail string
+	of         int // number of the text, 0 for none
+	head, tail []byte
 }
 
 // write appends the frames of a record. Most records only continue the open text of the session's agent: for them it writes the frame that the printer would write,
 // without asking it.
 func (m *Machine) write(dst []byte, rec *chunk.Record) []byte {
 	a := &m.own
-	if a.Block.Kind == NoBlock || !m.open || m.ahead != nil || rec.Ordinal != a.ordinal+1 || rec.Epoch != a.epoch || rec.Session != m.session {
+	if a.Block.Kind == NoBlock || !m.open || m.ahead != nil || rec.Seq == 0 || rec.Ordinal != a.ordinal+1 || rec.Epoch != a.epoch || rec.Session != m.session {
 		return m.handle(dst, rec)
 	}
 	kind, step, piece := a.texts.pieces.Read(rec)
@@ -105,21 +104,15 @@ func (m *Machine) write(dst []byte, rec *chunk.Record) []byte {
 	if kind == ReasoningBlock {
 		a.texts.thought = append(a.texts.thought, piece...)
 	}
-	head := m.more.head
 	switch {
-	case len(head) == 1: // nothing is written of this text
+	case len(m.more.tail) == 0: // nothing is written of this text
 		return dst
-	case rec.Seq == 0:
-		return append(append(append(dst, head[1:]...), piece...), m.more.tail...)
 	case m.out.IDAfter:
-		dst = append(append(append(dst, head[1:]...), piece...), m.more.tail...)
-		return append(rec.Cursor().Append(append(dst, "id: "...)), "\n\n"...)
+		dst = append(append(append(dst, m.more.head...), piece...), m.more.tail...)
+		return append(rec.Cursor().Append(dst), "\n\n"...)
 	}
-	dst = append(dst, "id: "...)
-	dst = rec.Cursor().Append(dst)
-	dst = append(dst, head...)
-	dst = append(dst, piece...)
-	return append(dst, m.more.tail...)
+	dst = append(rec.Cursor().Append(append(dst, "id: "...)), m.more.head...)
+	return append(append(dst, piece...), m.more.tail...)
 }
 
 // handle appends the frames of a record that the printer writes.
@@ -134,8 +127,15 @@ func (m *Machine) prepare() bool {
 	if m.deltas == nil {
 		return false
 	}
-	m.out.Begin(append(m.more.head[:0], '\n'), chunk.Cursor{})
-	m.more.tail = m.deltas.DeltaHead(&m.out, &m.own)
+	head := m.more.head[:0]
+	if !m.out.IDAfter {
+		head = append(head, '\n') // after the id
+	}
+	m.out.Begin(head, chunk.Cursor{})
+	m.more.tail = append(m.more.tail[:0], m.deltas.DeltaHead(&m.out, &m.own)...)
+	if m.out.IDAfter && len(m.more.tail) > 0 {
+		m.more.tail = append(m.more.tail, "id: "...)
+	}
 	m.more.head, m.more.of = m.out.End(), m.blocks
 	return true
 }

@@ -50,6 +50,10 @@ type Rules struct {
 type Config struct {
 	// IsClient reports whether the client runs a tool; nil: it runs none. A member providerExecuted in the record that starts the call takes precedence.
 	IsClient func(tool string) bool
+
+	// Earlier are calls of the session's agent that an earlier turn began: their outcomes, and the ends of their sub-agents, are left out. One that begins again is
+	// of this turn.
+	Earlier []string
 }
 
 // Machine follows one turn of a session, from the run_started record that opens it. What it writes depends on the records only, so every process that reads the
@@ -92,8 +96,9 @@ type Machine struct {
 	blocks int // number of texts so far
 	more   continued
 
-	calls calls
-	data  data
+	calls   calls
+	earlier map[string]bool // see Config.Earlier
+	data    data
 
 	skipped []byte // frames that are dropped
 }
@@ -125,6 +130,12 @@ func (o outcome) reason() Reason {
 // New returns a Machine before the first record of a turn.
 func New(p Printer, r Rules, c Config) *Machine {
 	m := &Machine{printer: p, rules: r, cfg: c, works: make(map[*Agent]bool), runs: make(map[CallKey]int)}
+	for _, id := range c.Earlier {
+		if m.earlier == nil {
+			m.earlier = make(map[string]bool)
+		}
+		m.earlier[id] = true
+	}
 	m.deltas, _ = p.(DeltaPrinter)
 	m.out.IDAfter = r.CursorAfter
 	return m
@@ -133,6 +144,9 @@ func New(p Printer, r Rules, c Config) *Machine {
 // Append appends the frames of rec, the next record of the session or of one of its sub-agents. Some records have none. The last frame of a record has its cursor.
 // A malformed record has no frames.
 func (m *Machine) Append(dst []byte, rec chunk.Record) []byte { return m.write(dst, &rec) }
+
+// Write is Append without a copy of the record.
+func (m *Machine) Write(dst []byte, rec *chunk.Record) []byte { return m.write(dst, rec) }
 
 // Skip is Append for a client that has the frames.
 func (m *Machine) Skip(rec chunk.Record) { m.skipped = m.Append(m.skipped[:0], rec) }

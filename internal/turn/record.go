@@ -74,7 +74,7 @@ func (m *Machine) record() {
 		return
 	}
 	it := m.read(rec, by)
-	if it == nil {
+	if it == nil || m.isOfEarlier(it) {
 		return
 	}
 	if wasIdle := m.idle; m.isResumedBy(it) {
@@ -151,6 +151,22 @@ func (m *Machine) read(rec *chunk.Record, by *Agent) *Item {
 		return nil
 	}
 	return it
+}
+
+// isOfEarlier reports whether a record is an outcome of one of Config.Earlier.
+func (m *Machine) isOfEarlier(it *Item) bool {
+	if len(m.earlier) == 0 || !it.By.Own() {
+		return false
+	}
+	switch it.Rec.Type {
+	case chunk.TypeToolEnd, chunk.TypeToolApprovalResponse, chunk.TypeToolOutputError, chunk.TypeToolInputError:
+		return m.earlier[it.Text("toolCallId")]
+	case chunk.TypeSubagentEnd:
+		return m.earlier[it.Text("callId")]
+	case chunk.TypeToolStart, chunk.TypeToolArgStreamStart, chunk.TypeToolApprovalRequest:
+		delete(m.earlier, it.Text("toolCallId"))
+	}
+	return false
 }
 
 // advance handles the first chunk of a step. It reports whether it is one.
@@ -231,7 +247,7 @@ func (m *Machine) hide() {
 		return
 	}
 	it := m.read(rec, by)
-	if it == nil {
+	if it == nil || m.isOfEarlier(it) {
 		return
 	}
 	if _, known := it.Type(); !known && !it.IsPiece() {

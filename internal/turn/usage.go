@@ -14,18 +14,26 @@ type Usage struct {
 
 // Add adds the usage of a step_end.
 func (u *Usage) Add(v chunk.Value) {
-	add := func(sum *int64, name string) { *sum = min(chunk.MaxInteger, *sum+tokens(rawjson.Get(v, name))) }
-	add(&u.Input, "inputTokens")
-	add(&u.Output, "outputTokens")
-	add(&u.Cached, "cachedTokens")
-	add(&u.CacheWrite, "cacheWriteTokens")
+	for name, n := range rawjson.Members(v) {
+		var sum *int64
+		switch {
+		case name.Is("inputTokens"):
+			sum = &u.Input
+		case name.Is("outputTokens"):
+			sum = &u.Output
+		case name.Is("cachedTokens"):
+			sum = &u.Cached
+		case name.Is("cacheWriteTokens"):
+			sum = &u.CacheWrite
+		default:
+			continue
+		}
+		*sum = min(chunk.MaxInteger, *sum+tokens(n))
+	}
 }
 
 // tokens returns a number of tokens, 0 for another value.
 func tokens(n chunk.Value) int64 {
-	if n == nil {
-		return 0
-	}
 	f, ok := chunk.Number(n).Float64()
 	if !ok || math.IsNaN(f) || f <= 0 {
 		return 0

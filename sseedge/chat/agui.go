@@ -1,7 +1,6 @@
 package chat
 
 import (
-	"context"
 	"net/http"
 
 	"github.com/tailrace/tailrace/chunk"
@@ -12,7 +11,6 @@ import (
 	"github.com/tailrace/tailrace/internal/dialect"
 	"github.com/tailrace/tailrace/internal/httpkit"
 	"github.com/tailrace/tailrace/internal/rawjson"
-	"github.com/tailrace/tailrace/projector/fold"
 	"github.com/tailrace/tailrace/sseedge"
 	"github.com/tailrace/tailrace/subjects"
 )
@@ -23,16 +21,24 @@ const aguiPath = "/api/agui"
 // agui serves POST /api/agui, a RunAgentInput: new messages start a run, results of the client's tools and answers to interrupts resume it, and a cursor without
 // either continues a response that was cut. The thread is the session, and the response has the events of the run.
 func (s *Service) agui(w http.ResponseWriter, r *http.Request, to target) *httpkit.Problem {
-	in, p := s.readRunInput(w, r)
+	var in agui.RunInput
+	p := s.readBody(w, r, func(text []byte) *httpkit.Problem {
+		var err error
+		in, err = agui.ParseRunInput(text)
+		return invalid(err)
+	})
 	if p != nil {
 		return p
 	}
-	to.id = in.ThreadID
+	if to.id = in.ThreadID; subjects.CheckID("threadId", to.id) != nil {
+		return badSession
+	}
 	of, p := s.chat(r.Context(), to, len(in.Messages) > 0)
 	if p != nil {
 		return p
 	}
-	req, p := s.runRequest(r, of, to, in)
+	of.run = &in
+	req, p := s.runRequest(r, of, to)
 	if p != nil {
 		return p
 	}
@@ -43,59 +49,23 @@ func (s *Service) agui(w http.ResponseWriter, r *http.Request, to target) *httpk
 	if !ok {
 		cursor, ok = in.Cursor, in.Cursor.Seq > 0
 	}
-	reads := ok && len(req.Turn) == 0 && req.Answered == nil
-	if p := problemOf(s.logic.CheckAgent(req.AgentType)); p != nil && !reads {
-		return p
+	if !ok || len(req.Turn) > 0 || req.Answered != nil {
+		return s.reply(w, r, of, req)
 	}
-	leave, p := s.admit(r, req.Session) // before the request takes effect, see reply
+	r, leave, p := s.admit(r, of.session)
 	if p != nil {
 		return p
 	}
 	defer leave()
-	if reads {
-		return s.serveTurn(w, r, of, sseedge.Turn{Dialect: dialect.AGUI, After: chunk.Position{Seq: cursor.Seq}, Anchor: cursor.Anchor, Continues: true})
-	}
-	plan, state := of.logic.Serve(r.Context(), &req)
-	switch {
-	case plan.Refusal != nil:
-		return problemOf(plan.Refusal)
-	case plan.Stream == nil:
-		return problems[conversation.ReasonNothingAsked]
-	case plan.Stream.Show == conversation.ShowEmpty:
-		return changed
-	}
-	if plan.Stream.Ahead != nil {
-		plan.Stream.Ahead.Drop()
-	}
-	turn := turnOf(plan.Stream, &state)
-	re := s.newResponse(of, plan.Stream, &state)
-	turn.Waiting = func(ctx context.Context, dst []byte) ([]byte, error) {
-		_, err := re.check(ctx) // the dialect has no event that may precede the start of a run
-		return dst, err
-	}
-	for _, result := range in.Results {
-		turn.HeldResults = append(turn.HeldResults, result.CallID)
-	}
-	return s.serveTurn(w, r, of, turn)
-}
-
-// readRunInput reads the body.
-func (s *Service) readRunInput(w http.ResponseWriter, r *http.Request) (in agui.RunInput, p *httpkit.Problem) {
-	p = s.readBody(w, r, func(text []byte) *httpkit.Problem {
-		var err error
-		if in, err = agui.ParseRunInput(text); err != nil {
-			return httpkit.Invalid(err.Error())
-		}
-		if subjects.CheckID("threadId", in.ThreadID) != nil {
-			return badSession
-		}
-		return nil
+	w.Header().Set("X-Session-Id", of.id)
+	return s.edge.ServeTurn(w, r, sseedge.Turn{
+		Session: of.session, View: of.view, Dialect: dialect.AGUI, After: chunk.Position{Seq: cursor.Seq}, Anchor: cursor.Anchor, Continues: true,
 	})
-	return in, p
 }
 
 // runRequest returns the request that an input is.
-func (s *Service) runRequest(r *http.Request, of chat, to target, in agui.RunInput) (req conversation.Request, p *httpkit.Problem) {
+func (s *Service) runRequest(r *http.Request, of chat, to target) (req conversation.Request, p *httpkit.Problem) {
+	in := *of.run
 	req = conversation.Request{Session: of.session, AgentType: to.agentType, Post: true, Trigger: conversation.Submit, Nonce: in.RunID}
 	req.Turn = turnInput(in.Messages)
 	if n := len(req.Turn); n > 0 {
@@ -110,9 +80,7 @@ func (s *Service) runRequest(r *http.Request, of chat, to target, in agui.RunInp
 			req.Answered = &conversation.AssistantMessage{ID: state.Answer, Answers: answers}
 		}
 	}
-	var refusal *conversation.Refusal
-	req.Turn, refusal = s.logic.CheckInput(r.Context(), req.Session, req.Turn)
-	return req, problemOf(refusal)
+	return req, nil
 }
 
 // answersOf returns the answers to the calls that wait for the client. Others were given before: a client sends the results of all its calls again.
@@ -183,22 +151,4 @@ func (s *Service) addContext(r *http.Request, m *chunk.InputMessage, in agui.Run
 		return
 	}
 	m.Metadata = &value
-}
-
-// turnOf returns the response to a request that was accepted.
-func turnOf(stream *conversation.Stream, state *conversation.State) sseedge.Turn {
-	of := sseedge.Turn{Dialect: dialect.AGUI, MessageID: stream.MessageID, Waits: true}
-	switch {
-	case stream.Run == "": // it has begun: the client gets all of its turn
-		of.After, of.Whole = state.TurnStart, true
-	case state.Opening():
-		of.After, of.Run = state.Position, stream.Run
-		if state.Status == fold.Paused || state.Status == fold.Active {
-			// The turn before it is not over: a call of it was abandoned, and the result follows.
-			of.Continues, of.MessageID = true, ""
-		}
-	default:
-		of.After, of.Continues = state.Position, true
-	}
-	return of
 }

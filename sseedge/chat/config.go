@@ -71,10 +71,8 @@ func New(edge *sseedge.Edge, logic *conversation.Service, cfg Config) (*Service,
 		return nil, fmt.Errorf("chat: %w", err)
 	}
 	s.surface.DrainPeriod, s.surface.Below = shared.DrainPeriod, chatsPath
-	if shared.Metrics != nil {
-		if s.metrics, err = newMetrics(shared.Metrics, s); err != nil {
-			return nil, fmt.Errorf("chat: %w", err)
-		}
+	if s.metrics, err = newMetrics(shared.Metrics, s); err != nil {
+		return nil, fmt.Errorf("chat: %w", err)
 	}
 	logic.Observe(conversation.Observer{Accepted: s.metrics.accepted, Requested: s.metrics.requested, Refused: s.metrics.refused})
 	logic.ReadWithin(shared.Pages.Read)

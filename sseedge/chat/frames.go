@@ -2,9 +2,7 @@ package chat
 
 import (
 	"encoding/json"
-	"time"
 
-	"github.com/tailrace/tailrace/internal/control"
 	"github.com/tailrace/tailrace/internal/conversation"
 )
 
@@ -50,22 +48,4 @@ func appendRejections(dst []byte, rejected []conversation.Rejection) []byte {
 		}{"data-resume-rejected", r, true})
 	}
 	return dst
-}
-
-// appendNotice appends that a command waits for a worker: the page would show nothing for up to a day.
-func appendNotice(dst []byte, c *control.Command, hidesRuns bool) []byte {
-	var notice struct {
-		Type string `json:"type"`
-		Data struct {
-			RunID   string `json:"runId"`
-			Seconds int    `json:"seconds"`
-		} `json:"data"`
-		Transient bool `json:"transient"`
-	}
-	notice.Type, notice.Transient = "data-run-waiting", true
-	notice.Data.Seconds = int(time.Since(c.Issued).Seconds())
-	if !hidesRuns {
-		notice.Data.RunID = c.RunID
-	}
-	return appendFrame(dst, notice)
 }

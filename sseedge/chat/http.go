@@ -1,14 +1,18 @@
 package chat
 
 import (
+	"cmp"
 	"context"
 	"net/http"
 
 	"github.com/tailrace/tailrace/auth"
 	"github.com/tailrace/tailrace/chunk"
+	"github.com/tailrace/tailrace/codec/agui"
+	"github.com/tailrace/tailrace/codec/aisdk"
 	"github.com/tailrace/tailrace/internal/conversation"
 	"github.com/tailrace/tailrace/internal/httpkit"
 	"github.com/tailrace/tailrace/internal/view"
+	"github.com/tailrace/tailrace/subjects"
 )
 
 const (
@@ -79,6 +83,7 @@ type chat struct {
 	session chunk.Session // another one if the client must not know that with the id, see access.Access
 	view    *view.Chat
 	logic   *conversation.Service // works for the client
+	run     *agui.RunInput        // of a client of AG-UI, nil for one of the AI SDK
 }
 
 // chat returns the chat of a request, which starts a session or does not.
@@ -87,15 +92,34 @@ func (s *Service) chat(ctx context.Context, to target, starts bool) (chat, *http
 	if err != nil {
 		return chat{}, problemOf(s.logic.Failed(ctx, session, "owner", err))
 	}
-	return chat{to.id, session, to.view, s.logic.As(caller)}, nil
+	return chat{id: to.id, session: session, view: to.view, logic: s.logic.As(caller)}, nil
 }
 
 // post serves POST /api/chat/{id}, and POST /api/chat with the id in the body.
 func (s *Service) post(w http.ResponseWriter, r *http.Request, to target) *httpkit.Problem {
-	of, req, p := s.receive(w, r, to)
+	var in aisdk.ChatInput
+	p := s.readBody(w, r, func(text []byte) *httpkit.Problem {
+		var err error
+		in, err = aisdk.ParseChatInput(text)
+		return invalid(err)
+	})
 	if p != nil {
 		return p
 	}
+	if to.id == "" {
+		if to.id = in.ChatID; subjects.CheckID("chat", to.id) != nil {
+			return badSession
+		}
+	}
+	of, p := s.chat(r.Context(), to, true)
+	if p != nil {
+		return p
+	}
+	if in.DroppedMetadata > 0 {
+		s.shared.Log.WarnContext(r.Context(), "metadata over the budget dropped", "session", of.session.String(), "messages", in.DroppedMetadata)
+	}
+	req := requestOf(in)
+	req.Session, req.AgentType, req.OnExecute = of.session, cmp.Or(req.AgentType, to.agentType), s.startPrefetch
 	return s.reply(w, r, of, req)
 }
 
@@ -112,19 +136,24 @@ func (s *Service) get(w http.ResponseWriter, r *http.Request, to target) *httpki
 	return s.reply(w, r, of, conversation.Request{Session: of.session, AgentType: to.agentType, Cursor: after})
 }
 
+func (s *Service) readBody(w http.ResponseWriter, r *http.Request, parse func(text []byte) *httpkit.Problem) *httpkit.Problem {
+	return s.shared.Bodies.JSON(w, r, httpkit.JSONLimits{Bytes: s.cfg.MaxBody, Depth: conversation.MaxDepth}, parse)
+}
+
 // reply decides a request and writes the response, or returns the problem. A POST reserves its stream first: otherwise a request could take effect although
 // its response rejects it. A GET reserves its stream later, because most GETs have nothing to stream.
 func (s *Service) reply(w http.ResponseWriter, r *http.Request, of chat, req conversation.Request) *httpkit.Problem {
 	counts := s.metrics.newCounts()
+	leave := func() {}
+	defer func() { leave() }()
+	var p *httpkit.Problem
 	if req.Post {
 		if p := problemOf(s.logic.CheckAgent(req.AgentType)); p != nil {
 			return p // not 503: the same request would be refused later too
 		}
-		leave, p := s.admit(r, req.Session)
-		if p != nil {
+		if r, leave, p = s.admit(r, of.session); p != nil {
 			return p
 		}
-		defer leave()
 	}
 	plan, state := of.logic.Serve(r.Context(), &req)
 	if plan.Refusal == nil && plan.Stream == nil {
@@ -141,19 +170,46 @@ func (s *Service) reply(w http.ResponseWriter, r *http.Request, of chat, req con
 	}
 	counts.decided(&req, &plan)
 	if !req.Post {
-		leave, p := s.admit(r, req.Session)
-		if p != nil {
+		if r, leave, p = s.admit(r, of.session); p != nil {
 			return p
 		}
-		defer leave()
 	}
 	return s.serve(w, r, of, plan.Stream, &state, &counts)
 }
 
-// admit reserves a stream, or returns the problem.
-func (s *Service) admit(r *http.Request, session chunk.Session) (leave func(), p *httpkit.Problem) {
-	if s.surface.Streams.Draining() {
-		return nil, draining
+// admit reserves a stream, or returns the problem. The context of the result ends when the stream must.
+func (s *Service) admit(r *http.Request, session chunk.Session) (_ *http.Request, leave func(), p *httpkit.Problem) {
+	ctx, exit, ok := s.surface.Streams.Enter(r.Context())
+	if !ok {
+		return r, func() {}, draining
 	}
-	return s.shared.Streams.Acquire(r, session)
+	release, p := s.shared.Streams.Acquire(r, session)
+	if p != nil {
+		return r, exit, p
+	}
+	return r.WithContext(ctx), func() {
+		release()
+		exit()
+	}, nil
+}
+
+// serve responds with the message of a plan, or returns the problem.
+func (s *Service) serve(
+	w http.ResponseWriter, r *http.Request, of chat, plan *conversation.Stream, state *conversation.State, counts *requestCounts,
+) *httpkit.Problem {
+	defer func() {
+		if plan.Ahead != nil { // it was not needed
+			plan.Ahead.Drop()
+		}
+	}()
+	turn, p := newResponse(s, of, plan, state).turn(state, counts)
+	if p == nil {
+		p = s.edge.ServeTurn(w, r, turn)
+	}
+	if p == streamLost && r.Method == http.MethodGet {
+		s.metrics.resumed(streamLost.Label())
+		w.WriteHeader(http.StatusNoContent) // the snapshot has the rest of the message
+		return nil
+	}
+	return p
 }

@@ -14,8 +14,8 @@ import (
 	"github.com/tailrace/tailrace/internal/httpkit"
 )
 
-// metrics has the metrics of a Service. Labels have few values, which this package defines: no chat, agent or tenant is a label. A Service on an Edge without
-// metrics has a nil *metrics, which counts nothing. The Edge counts requests by route and status.
+// metrics has the metrics of a Service. Labels have few values, which this package defines: no chat, agent or tenant is a label. The Edge counts requests by route
+// and status.
 type metrics struct {
 	streams     prometheus.GaugeFunc
 	bodies      prometheus.GaugeFunc
@@ -29,7 +29,7 @@ type metrics struct {
 	begun       prometheus.Histogram
 }
 
-// newMetrics registers the metrics of a Service.
+// newMetrics returns the metrics of a Service, and registers them unless reg is nil.
 func newMetrics(reg prometheus.Registerer, s *Service) (*metrics, error) {
 	m := &metrics{
 		streams: httpkit.Gauge("chat_streams", "Chat responses that are open.", func() float64 { return float64(s.surface.Streams.Len()) }),
@@ -47,6 +47,9 @@ func newMetrics(reg prometheus.Registerer, s *Service) (*metrics, error) {
 		waits: httpkit.Counter("chat_waits_total", "Chat responses whose run no worker had started when the time for data-run-waiting had passed."),
 		frame: httpkit.Histogram("chat_first_frame_seconds", "Time from the end of reading a POST to its first frame. The message is stored by then."),
 		begun: httpkit.Histogram("chat_first_answer_seconds", "Time from the end of reading a POST that requested a run to the first frame of that run, including the wait for a worker."),
+	}
+	if reg == nil {
+		return m, nil
 	}
 	all := httpkit.Collectors{m.streams, m.bodies, m.posts, m.resumes, m.disconnects, m.answers, m.commands, m.waits, m.frame, m.begun}
 	if err := reg.Register(all); err != nil {
@@ -101,43 +104,21 @@ func outcomeOf(r *http.Request, p *httpkit.Problem) string {
 	return p.Label()
 }
 
-func (m *metrics) posted(outcome string) {
-	if m != nil {
-		m.posts.WithLabelValues(outcome).Inc()
-	}
-}
+func (m *metrics) posted(outcome string) { m.posts.WithLabelValues(outcome).Inc() }
 
-func (m *metrics) resumed(outcome string) {
-	if m != nil {
-		m.resumes.WithLabelValues(outcome).Inc()
-	}
-}
-
-// waited counts a response that waits for a worker.
-func (m *metrics) waited() {
-	if m != nil {
-		m.waits.Inc()
-	}
-}
+func (m *metrics) resumed(outcome string) { m.resumes.WithLabelValues(outcome).Inc() }
 
 // accepted counts an answer of a user that was stored.
-func (m *metrics) accepted() {
-	if m != nil {
-		m.answers.WithLabelValues(answerAccepted).Inc()
-	}
-}
+func (m *metrics) accepted() { m.answers.WithLabelValues(answerAccepted).Inc() }
 
 // refused counts an answer that is refused because there is another one.
 func (m *metrics) refused(r *conversation.Refusal) {
-	if m != nil && r.First != nil {
+	if r.First != nil {
 		m.answers.WithLabelValues(problemOf(r).Label()).Inc()
 	}
 }
 
 func (m *metrics) requested(err error) {
-	if m == nil {
-		return
-	}
 	outcome := commandRequested
 	switch {
 	case errors.Is(err, control.ErrBusy), errors.Is(err, control.ErrTooManyRuns):
@@ -150,7 +131,7 @@ func (m *metrics) requested(err error) {
 
 // requestCounts collects the metrics of one request for a stream.
 type requestCounts struct {
-	m        *metrics // nil counts nothing
+	m        *metrics
 	read     time.Time
 	post     bool
 	outcome  string
@@ -179,9 +160,6 @@ func (a *requestCounts) decided(req *conversation.Request, plan *conversation.Pl
 }
 
 func (a *requestCounts) opened() {
-	if a.m == nil {
-		return
-	}
 	if a.post {
 		a.m.posted(a.outcome)
 	} else {
@@ -192,7 +170,7 @@ func (a *requestCounts) opened() {
 
 // sent counts written frames; begun reports whether the run that the request may have started has begun.
 func (a *requestCounts) sent(begun bool) {
-	if a.m == nil || !a.post {
+	if !a.post {
 		return
 	}
 	if !a.written {
@@ -206,8 +184,4 @@ func (a *requestCounts) sent(begun bool) {
 }
 
 // closed completes the counts.
-func (a *requestCounts) closed(reason string) {
-	if a.m != nil {
-		a.m.disconnects.WithLabelValues(reason).Inc()
-	}
-}
+func (a *requestCounts) closed(reason string) { a.m.disconnects.WithLabelValues(reason).Inc() }

@@ -18,9 +18,19 @@ func (s *Service) loadPage(ctx context.Context, of chat, agentType string) (aisd
 		return aisdk.FrontendSnapshot{}, err
 	}
 	var o aisdk.SnapshotOptions
-	agents := s.showSubAgents(ctx, of, &o)
+	if s.inlines(of) {
+		o.ClientTool = s.cfg.Dialect.ClientTool
+		o.SubAgents = func(list []fold.Message) map[string][]fold.Message {
+			agents := &pageAgents{
+				snapshots: of.logic.Snapshots(), root: of.session, log: s.shared.Log,
+				messages: make(map[string][]fold.Message), loaded: map[string]bool{of.session.ID: true},
+			}
+			err = agents.load(ctx, list, maxPageDepth)
+			return agents.messages
+		}
+	}
 	page := pageOf(&state, snap, o)
-	return page, agents.err
+	return page, err
 }
 
 // pageOf returns the page of a session. It does not contain the answer in flight: the page gets all of it from the stream,

@@ -28,24 +28,6 @@ type pageAgents struct {
 
 	messages map[string][]fold.Message // by session
 	loaded   map[string]bool           // sessions, also those without a snapshot
-	err      error                     // of the load
-}
-
-// showSubAgents sets the options with which a page shows the output of sub-agents, if the streams do. After the page is built, the result has the error of
-// the load.
-func (s *Service) showSubAgents(ctx context.Context, of chat, o *aisdk.SnapshotOptions) *pageAgents {
-	a := &pageAgents{
-		snapshots: of.logic.Snapshots(), root: of.session, log: s.shared.Log,
-		messages: make(map[string][]fold.Message), loaded: map[string]bool{of.session.ID: true},
-	}
-	if s.inlines(of) {
-		o.ClientTool = s.cfg.Dialect.ClientTool
-		o.SubAgents = func(list []fold.Message) map[string][]fold.Message {
-			a.err = a.load(ctx, list, maxPageDepth)
-			return a.messages
-		}
-	}
-	return a
 }
 
 // inlines reports whether pages show the output of sub-agents.

@@ -42,6 +42,14 @@ func problemOf(r *conversation.Refusal) *httpkit.Problem {
 	return httpkit.Internal
 }
 
+// invalid returns the problem of a body that cannot be parsed, nil without an error.
+func invalid(err error) *httpkit.Problem {
+	if err == nil {
+		return nil
+	}
+	return httpkit.Invalid(err.Error())
+}
+
 // problems has the problems for the refusals of package conversation.
 var problems = map[conversation.Reason]*httpkit.Problem{
 	conversation.ReasonUnstorable:    httpkit.Invalid("what was sent cannot be stored: it is nested too deeply, or a part of it is too long"),

@@ -14,21 +14,11 @@ type queuedMessage struct {
 
 // queue serves GET /api/chat/{id}/queue: the messages that wait until the answer in flight ends, in the order of their answers.
 func (s *Service) queue(w http.ResponseWriter, r *http.Request, to target) *httpkit.Problem {
-	of, p := s.chat(r.Context(), to, false)
-	if p != nil {
-		return p
-	}
-	if p := problemOf(s.logic.CheckAgent(to.agentType)); p != nil {
-		return p
-	}
 	ctx, cancel := s.withTimeout(r.Context())
 	defer cancel()
-	state, err := of.logic.Load(ctx, of.session, to.agentType)
-	if err != nil {
-		return problemOf(s.logic.Failed(ctx, of.session, "queue", err))
-	}
-	if !state.Known && state.Waiting() == nil {
-		return noChat
+	of, _, p := s.load(ctx, to)
+	if p != nil {
+		return p
 	}
 	all, err := of.logic.Queue(ctx, of.session)
 	if err != nil {

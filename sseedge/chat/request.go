@@ -1,7 +1,6 @@
 package chat
 
 import (
-	"cmp"
 	"crypto/rand"
 	"errors"
 	"net/http"
@@ -12,44 +11,7 @@ import (
 	"github.com/tailrace/tailrace/internal/conversation"
 	"github.com/tailrace/tailrace/internal/httpkit"
 	"github.com/tailrace/tailrace/internal/sse"
-	"github.com/tailrace/tailrace/subjects"
 )
-
-// receive reads the body of a POST.
-func (s *Service) receive(w http.ResponseWriter, r *http.Request, to target) (of chat, req conversation.Request, p *httpkit.Problem) {
-	var in aisdk.ChatInput
-	p = s.readBody(w, r, func(text []byte) *httpkit.Problem {
-		var err error
-		if in, err = aisdk.ParseChatInput(text); err != nil {
-			return httpkit.Invalid(err.Error())
-		}
-		return nil
-	})
-	if p != nil {
-		return of, req, p
-	}
-	if to.id == "" {
-		if to.id = in.ChatID; subjects.CheckID("chat", to.id) != nil {
-			return of, req, badSession
-		}
-	}
-	if of, p = s.chat(r.Context(), to, true); p != nil {
-		return of, req, p
-	}
-	req = requestOf(in)
-	req.Session = of.session
-	req.AgentType = cmp.Or(req.AgentType, to.agentType)
-	req.OnExecute = s.startPrefetch
-	// This check precedes all effects of the request: calls must not be abandoned for a message that is then rejected.
-	var refusal *conversation.Refusal
-	if req.Turn, refusal = s.logic.CheckInput(r.Context(), req.Session, req.Turn); refusal != nil {
-		return of, req, problemOf(refusal)
-	}
-	if in.DroppedMetadata > 0 {
-		s.shared.Log.WarnContext(r.Context(), "metadata over the budget dropped", "session", req.Session.String(), "messages", in.DroppedMetadata)
-	}
-	return of, req, nil
-}
 
 // requestOf returns the request that a body is.
 func requestOf(in aisdk.ChatInput) conversation.Request {
@@ -92,10 +54,6 @@ func submittedAnswer(a aisdk.CallAnswer) conversation.SubmittedAnswer {
 		out.InputHash = conversation.ShownHash(a.Input)
 	}
 	return out
-}
-
-func (s *Service) readBody(w http.ResponseWriter, r *http.Request, parse func(text []byte) *httpkit.Problem) *httpkit.Problem {
-	return s.shared.Bodies.JSON(w, r, httpkit.JSONLimits{Bytes: s.cfg.MaxBody, Depth: conversation.MaxDepth}, parse)
 }
 
 // readCursor returns the last event that the client of a GET has, CS-1. A malformed cursor is refused, as at an event stream: a client that got the whole answer

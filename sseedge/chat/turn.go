@@ -3,8 +3,6 @@ package chat
 import (
 	"context"
 	"errors"
-	"io"
-	"net/http"
 	"time"
 
 	"github.com/tailrace/tailrace/chunk"
@@ -15,76 +13,58 @@ import (
 	"github.com/tailrace/tailrace/sseedge"
 )
 
-// response is one response with a message. The Edge reads the records and writes the frames; the response has what depends on the state of the chat. It does not
+// response is one response with a turn. The Edge reads the records and writes the frames; the response has what depends on the state of the chat. It does not
 // keep that state, because it may be open for hours.
 type response struct {
 	service   *Service
 	of        chat
 	agentType string
 	plan      *conversation.Stream
-
-	awaited  string // the run that the response waits for: it was requested, and its records may not have begun. "" if it waits for none, or the run has begun
-	reported bool   // see reportWait
+	reported  bool // see appendNotice
 
 	// The next two are of a response that was announced before its run began.
 	next   chunk.Ordinal // of the run, if no other record is before it
 	inputs int           // number of messages of the user
 
-	earlier []string // see earlierCalls
+	earlier []string  // see earlierCalls
+	started chunk.Seq // of the latest run that is known
 }
 
-func (s *Service) newResponse(of chat, plan *conversation.Stream, state *conversation.State) *response {
-	re := &response{service: s, of: of, agentType: state.AgentType, plan: plan, awaited: plan.Run, earlier: earlierCalls(state)}
+func newResponse(s *Service, of chat, plan *conversation.Stream, state *conversation.State) *response {
+	re := &response{service: s, of: of, agentType: state.AgentType, plan: plan, earlier: earlierCalls(state), started: state.Run.StartSeq}
 	if state.Opening() {
 		re.next, re.inputs = state.Position.Ordinal+1, len(state.Command.Input)
 	}
 	return re
 }
 
-// serve responds with the message of a plan, or returns the problem.
-func (s *Service) serve(
-	w http.ResponseWriter, r *http.Request, of chat, plan *conversation.Stream, state *conversation.State, counts *requestCounts,
-) *httpkit.Problem {
-	re := s.newResponse(of, plan, state)
-	defer func() {
-		if plan.Ahead != nil {
-			plan.Ahead.Drop()
-		}
-	}()
-	turn := re.turn(state)
-	turn.Opened, turn.Closed, turn.Sent = counts.opened, counts.closed, func() { counts.sent(re.awaited == "") }
-	p := s.serveTurn(w, r, of, turn)
-	if p == streamLost && r.Method == http.MethodGet {
-		s.metrics.resumed(streamLost.Label())
-		w.WriteHeader(http.StatusNoContent) // the snapshot has the rest of the message
-		return nil
-	}
-	return p
-}
-
-// serveTurn writes a turn.
-func (s *Service) serveTurn(w http.ResponseWriter, r *http.Request, of chat, turn sseedge.Turn) *httpkit.Problem {
-	ctx, leave, ok := s.surface.Streams.Enter(r.Context())
-	if !ok {
-		return draining
-	}
-	defer leave()
-	turn.Session, turn.View = of.session, of.view
-	w.Header().Set("X-Session-Id", of.id)
-	return s.edge.ServeTurn(ctx, w, r, turn)
-}
-
-// turn returns the turn of the response, without what counts and shows that it waits.
-func (re *response) turn(state *conversation.State) sseedge.Turn {
+// turn returns the turn of the response.
+func (re *response) turn(state *conversation.State, counts *requestCounts) (sseedge.Turn, *httpkit.Problem) {
 	plan := re.plan
 	t := sseedge.Turn{
-		Dialect: dialect.AISDK, Replay: true, AISDK: re.service.cfg.Dialect, Run: plan.Run, MessageID: plan.MessageID,
-		Waits: plan.Queued || state.Opening(), Start: state.TurnStart, Through: state.MaxSeq, Ended: !state.InFlight(), Earlier: re.earlier,
-		Continues: plan.Show == conversation.ShowTail, Own: plan.Show == conversation.ShowNew, Steps: plan.Steps, Decided: plan.Decided,
-		Head:    func(dst []byte) []byte { return appendRejections(dst, plan.Rejected) },
-		Timeout: re.service.logic.RequestTimeout(), HistoryBytes: re.service.historyBytes,
-		Follow: re.follow, Failed: re.failed, Begun: re.begun, Paused: re.paused, Waiting: re.appendWaiting,
+		Session: re.of.session, View: re.of.view, Run: plan.Run, MessageID: plan.MessageID, Paused: re.paused, Waiting: re.appendWaiting,
 	}
+	switch {
+	case re.of.run == nil:
+		re.messageTurn(&t, state, counts)
+	case plan.Show == conversation.ShowEmpty:
+		return t, changed
+	default:
+		re.runTurn(&t, state)
+	}
+	return t, nil
+}
+
+// messageTurn sets what is of one message of the AI SDK.
+func (re *response) messageTurn(t *sseedge.Turn, state *conversation.State, counts *requestCounts) {
+	plan := re.plan
+	t.Dialect, t.Replay, t.AISDK = dialect.AISDK, true, re.service.cfg.Dialect
+	t.Waits, t.Start, t.Through, t.Ended = plan.Queued || state.Opening(), state.TurnStart, state.MaxSeq, !state.InFlight()
+	t.Continues, t.Own, t.Steps, t.Decided = plan.Show == conversation.ShowTail, plan.Show == conversation.ShowNew, plan.Steps, plan.Decided
+	t.AISDK.Earlier, t.Head = re.earlier, func(dst []byte) []byte { return appendRejections(dst, plan.Rejected) }
+	t.Timeout, t.HistoryBytes = re.service.logic.RequestTimeout(), re.service.historyBytes
+	t.Follow, t.Failed, t.Begun = re.follow, re.failed, re.begun
+	t.Opened, t.Sent, t.Closed = counts.opened, counts.sent, counts.closed
 	t.After.Seq = plan.After
 	switch {
 	case plan.Show == conversation.ShowEmpty:
@@ -94,7 +74,26 @@ func (re *response) turn(state *conversation.State) sseedge.Turn {
 	default:
 		t.Opening = openingOf(state)
 	}
-	return t
+}
+
+// runTurn sets what is of the runs of AG-UI.
+func (re *response) runTurn(t *sseedge.Turn, state *conversation.State) {
+	t.Dialect, t.Waits = dialect.AGUI, true
+	switch {
+	case t.Run == "": // it has begun: the client gets all of its turn
+		t.After, t.Whole = state.TurnStart, true
+	case !state.Opening():
+		t.After, t.Continues = state.Position, true
+	default:
+		t.After = state.Position
+		if state.Status == fold.Paused || state.Status == fold.Active {
+			// The turn before it is not over: a call of it was abandoned, and the result follows.
+			t.Continues, t.MessageID = true, ""
+		}
+	}
+	for _, result := range re.of.run.Results {
+		t.HeldResults = append(t.HeldResults, result.CallID)
+	}
 }
 
 // earlierCalls returns the calls whose outcomes belong to messages before that of a state.
@@ -152,7 +151,6 @@ var errOtherMessage = errors.New("message id differs from the announced one: an 
 // begun checks that the message has the id that was announced. The id was computed before the run was requested: if records follow that state, they may be a
 // whole turn; and if another client requested the run, its number of messages may differ.
 func (re *response) begun(ctx context.Context, rec chunk.Record, started chunk.RunStarted) (id string, earlier []string, err error) {
-	re.awaited = ""
 	switch {
 	case re.plan.Queued:
 		return re.beginQueued(ctx, started)
@@ -206,18 +204,12 @@ func (re *response) look(ctx context.Context) (conversation.State, error) {
 
 // paused reports whether the user has to answer while the run is paused.
 func (re *response) paused(ctx context.Context, pause chunk.Seq) (ends bool, err error) {
-	state, err := re.look(ctx)
-	return err == nil && !state.InFlight() && state.Run.StartSeq <= pause, err
-}
-
-// appendWaiting checks the run that is awaited.
-func (re *response) appendWaiting(ctx context.Context, dst []byte) ([]byte, error) {
-	waiting, err := re.check(ctx)
-	switch {
-	case errors.Is(err, errWithdrawn):
-		return append(dst, re.emptyTurn()...), io.EOF
-	case err != nil || waiting == nil:
-		return dst, err
+	if re.started > pause {
+		return false, nil // a turn may have many pauses
 	}
-	return appendNotice(dst, waiting, re.of.view.Hidden().RunIDs), nil
+	state, err := re.look(ctx)
+	if err == nil {
+		re.started = state.Run.StartSeq
+	}
+	return err == nil && !state.InFlight() && re.started <= pause, err
 }

@@ -80,7 +80,7 @@ var knownAISDK = turnequal.Differences{{
 	Name: "transient structured data", Dialect: turnequal.AISDK,
 	Reason: "a history has structured data, also if a member of its part calls it transient, as the stream and the snapshot do",
 	Accepts: func(c *turnequal.Case, at int) bool {
-		resets := c.Log[at].Type == chunk.TypeTruncated && differ(c, "reset-step", "data-truncated") // only a client that has the data cannot remove it
+		resets := c.Log[at].Type == chunk.TypeTruncated && differ(c, "reset-step", "data-truncated") // which cannot remove the data
 		return (resets || differsInData(c, at)) && anyBefore(c, at, func(rec *chunk.Record) bool {
 			return isStructured(rec) && bytes.Contains(rec.Data, []byte("transient")) && (rec != &c.Log[at] || c.Method == "Append of a replay")
 		})
@@ -135,19 +135,18 @@ var knownAISDK = turnequal.Differences{{
 	Name: "start of a sub-agent that runs", Dialect: turnequal.AISDK,
 	Reason: "a sub-agent that starts itself, or is started while it runs, is not written, whichever agent starts it",
 	Accepts: func(c *turnequal.Case, at int) bool {
-		runs := map[string]bool{}
-		last := false
-		anyBefore(c, at, func(rec *chunk.Record) bool {
+		runs, last := map[string]bool{}, false
+		for _, i := range handled(c, at+1, false) {
+			rec := &c.Log[i]
 			last = false
 			if b, ok := chunk.BodyOf[chunk.SubagentStart](*rec); ok {
 				last = runs[b.SubSessionID] || b.SubSessionID == rec.Session.ID || b.SubSessionID == c.Log[0].Session.ID
 				runs[b.SubSessionID] = true
 			} else if b, ok := chunk.BodyOf[chunk.SubagentEnd](*rec); ok {
 				last = b.SubSessionID == rec.Session.ID || b.SubSessionID == c.Log[0].Session.ID
-				delete(runs, b.SubSessionID)
+				runs[b.SubSessionID] = runs[b.SubSessionID] && isOver(c, i)
 			}
-			return false
-		})
+		}
 		return last && differ(c, "start-step finish-step data-subagent-start data-subagent-end", "")
 	},
 }, {
@@ -171,6 +170,14 @@ var knownAISDK = turnequal.Differences{{
 		return differ(c, "finish-step", "start-step finish-step "+framesOfCalls) && (ends(&c.Log[at]) || c.Log[at].Type == chunk.TypeRunInterrupted || c.Log[at].Type == chunk.TypeError) && anyBefore(c, at-1, ends)
 	},
 }, {
+	Name: "step after a removal that was not written", Dialect: turnequal.AISDK,
+	Reason: "the old writer counted a reset-step whose frames it dropped, because the turn had ended, so that the next step had no start-step",
+	Accepts: func(c *turnequal.Case, at int) bool {
+		return differ(c, "", "start-step") && slices.ContainsFunc(handled(c, at, false), func(i int) bool {
+			return c.Log[i].Type == chunk.TypeTruncated && isOver(c, i)
+		})
+	},
+}, {
 	Name: "second end after an interruption", Dialect: turnequal.AISDK,
 	Reason: "a turn that was interrupted ends with an error or a resumed run only, however often the log has its end",
 	Accepts: func(c *turnequal.Case, at int) bool {
@@ -186,7 +193,14 @@ var knownAISDK = turnequal.Differences{{
 				ends = 0
 			}
 		}
-		return ends > 2 && c.Log[at].Type == chunk.TypeStreamEnd && differ(c, "start start-step finish-step finish DONE "+framesOfCalls, "")
+		const frames = "start start-step finish-step finish abort error DONE " + framesOfCalls
+		switch {
+		case ends < 3:
+			return false
+		case c.Method == "Finish":
+			return differ(c, "finish", "finish")
+		}
+		return c.Log[at].Type == chunk.TypeStreamEnd && differ(c, frames, "") || c.Log[at].Type == chunk.TypeStreamFailed && differ(c, "", frames)
 	},
 }, {
 	Name: "finish reason of an end that is not written", Dialect: turnequal.AISDK,
@@ -362,15 +376,10 @@ func isStructured(rec *chunk.Record) bool {
 
 // endsTwice reports whether the turn waits or has ended, and has another end before it is resumed.
 func endsTwice(c *turnequal.Case, at int) bool {
-	ended := false
-	return anyBefore(c, at, func(rec *chunk.Record) bool {
-		before := ended
-		switch rec.Type {
+	return slices.ContainsFunc(handled(c, at+1, false), func(i int) bool {
+		switch rec := &c.Log[i]; rec.Type {
 		case chunk.TypeStreamPaused, chunk.TypeStreamEnd, chunk.TypeStreamFailed, chunk.TypeRunInterrupted, chunk.TypeError:
-			ended = ended || rec.Session == c.Log[0].Session
-			return before && rec.Session == c.Log[0].Session
-		case chunk.TypeRunStarted, chunk.TypeStreamActive, chunk.TypeRunResumed:
-			ended = false
+			return rec.Session == c.Log[0].Session && isOver(c, i)
 		}
 		return false
 	})
@@ -396,11 +405,6 @@ func begunBy(rec *chunk.Record) (id, tool string, ok bool) {
 // removes reports whether records of the log are removed. A history leaves them out, also the records of runs.
 func removes(c *turnequal.Case) bool {
 	return anyBefore(c, len(c.Log), func(rec *chunk.Record) bool { return rec.Type == chunk.TypeTruncated })
-}
-
-// hasMetadata reports whether metadata of the message is written.
-func hasMetadata(c *turnequal.Case) bool {
-	return c.AISDK.StartMetadata != nil || c.AISDK.StepMetadata != nil || c.AISDK.FinishMetadata != nil
 }
 
 // anyBefore reports whether a record up to at is of a form.

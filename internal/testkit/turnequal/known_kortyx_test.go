@@ -391,17 +391,22 @@ func runsElsewhere(c *turnequal.Case, at int) bool {
 	if typ := c.Log[at].Type; typ != chunk.TypeStreamPaused && typ != chunk.TypeStreamEnd && typ != chunk.TypeStreamFailed {
 		return false
 	}
-	called := make(map[string]bool)
+	called, delegated := make(map[string]bool), make(map[string]bool)
 	return slices.ContainsFunc(handled(c, at, false), func(i int) bool {
-		switch rec := &c.Log[i]; rec.Type {
+		rec := &c.Log[i]
+		id := rec.Session.ID + " " + member(rec, "toolCallId")
+		switch rec.Type {
 		case chunk.TypeToolStart, chunk.TypeToolApprovalRequest:
-			called[rec.Session.ID+" "+member(rec, "toolCallId")] = true
+			called[id] = true
+			return delegated[id]
 		case chunk.TypeToolApprovalResponse:
-			return approves(rec) && called[rec.Session.ID+" "+member(rec, "toolCallId")]
+			return approves(rec) && called[id]
 		case chunk.TypeToolArgStreamStart:
-			return called[rec.Session.ID+" "+member(rec, "toolCallId")]
+			return called[id]
 		case chunk.TypeSubagentStart:
-			return called[rec.Session.ID+" "+member(rec, "callId")]
+			id = rec.Session.ID + " " + member(rec, "callId")
+			delegated[id] = true
+			return called[id]
 		}
 		return false
 	})

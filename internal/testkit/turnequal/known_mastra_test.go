@@ -42,12 +42,15 @@ var knownMastra = turnequal.Differences{{
 	},
 }, {
 	Name: "step with over 2^31 tokens", Dialect: turnequal.Mastra,
-	Reason:  "tokens are counted up to the largest integer that a client reads exactly, as in the other dialects",
-	Accepts: usesManyTokens,
+	Reason: "tokens are counted up to the largest integer that a client reads exactly, as in the other dialects",
+	Accepts: func(c *turnequal.Case, at int) bool {
+		typ := c.Log[at].Type
+		return (typ == chunk.TypeStepEnd || typ == chunk.TypeSubagentEnd || endsResponse(typ)) && usesManyTokens(c, at)
+	},
 }, {
 	Name: "first record is hidden", Dialect: turnequal.Mastra,
 	Reason:  "the session of a turn is that of its first record, also of a hidden one: a turn begins with a record that every client gets",
-	Accepts: func(c *turnequal.Case, _ int) bool { return c.Hidden[0] },
+	Accepts: beginsElsewhere,
 }, {
 	Name: "call in a text of a network", Dialect: turnequal.Mastra,
 	Reason: "a call ends the text around it where the snapshot has two parts, also if the chunks of a network have the call",
@@ -60,12 +63,18 @@ var knownMastra = turnequal.Differences{{
 	Accepts: func(c *turnequal.Case, at int) bool { return endsResponse(c.Log[at].Type) && hasTextOfSubAgent(c, at) },
 }, {
 	Name: "removal of the start of a sub-agent", Dialect: turnequal.Mastra,
-	Reason:  "a sub-agent whose start was removed does not run: the run does not wait for it, and it may be started again",
-	Accepts: func(c *turnequal.Case, at int) bool { return removesType(c, at, chunk.TypeSubagentStart) },
+	Reason: "a sub-agent whose start was removed does not run: the run does not wait for it, and it may be started again",
+	Accepts: func(c *turnequal.Case, at int) bool {
+		switch c.Log[at].Type {
+		case chunk.TypeTruncated, chunk.TypeStreamPaused, chunk.TypeSubagentStart, chunk.TypeSubagentEnd:
+			return removesType(c, at, chunk.TypeSubagentStart)
+		}
+		return false
+	},
 }, {
 	Name: "removal of an outcome", Dialect: turnequal.Mastra,
 	Reason:  "the removal of an outcome does not remove the name of the tool, and the input of a call that has its outcome is not kept",
-	Accepts: outcomeRemoved,
+	Accepts: losesOutcome,
 }, {
 	Name: "pause with a call that the client does not run", Dialect: turnequal.Mastra,
 	Reason:  "as in the other dialects, the client does not run a call that a user has approved, that a sub-agent runs, or whose arguments are not complete",
@@ -106,6 +115,16 @@ var knownMastra = turnequal.Differences{{
 	Name: "step that was reached after the end of a response", Dialect: turnequal.Mastra,
 	Reason:  "a step begins once, also if its first record came after the end of a response",
 	Accepts: reachedLate,
+}, {
+	Name: "end of a step of a network in which a call has no start", Dialect: turnequal.Mastra,
+	Reason: "a piece or an answer without a start begins no call, also in a network",
+	Accepts: func(c *turnequal.Case, at int) bool {
+		typ := c.Log[at].Type
+		return (typ == chunk.TypeStepEnd || endsResponse(typ)) && wroteNetwork(c, at) && slices.ContainsFunc(handled(c, at, false), func(i int) bool {
+			of := c.Log[i].Type
+			return c.Log[i].Session == c.Log[at].Session && (isPieceOfInput(of) || isOutcome(of) || of == chunk.TypeToolApprovalResponse)
+		})
+	},
 }, {
 	Name: "decision about a call of a network that has its outcome", Dialect: turnequal.Mastra,
 	Reason: "a call has one outcome, also in a network",
@@ -158,8 +177,8 @@ var knownMastra = turnequal.Differences{{
 		return (isOfCall(c.Log[at].Type) || isPieceOfInput(c.Log[at].Type)) && agentEnded(c, at)
 	},
 }, {
-	Name: "arguments that stream when another run begins", Dialect: turnequal.Mastra,
-	Reason:  "as in the other dialects, the arguments begin again in another run",
+	Name: "arguments that stream when another run begins or records are removed", Dialect: turnequal.Mastra,
+	Reason:  "as in the other dialects, the arguments begin again in another run, and after a removal",
 	Accepts: func(c *turnequal.Case, at int) bool { return isPieceOfInput(c.Log[at].Type) && cutsInput(c, at) },
 }, {
 	Name: "id that a call of the finish tool has too", Dialect: turnequal.Mastra,
@@ -205,6 +224,35 @@ func usesManyTokens(c *turnequal.Case, at int) bool {
 		}
 		u.Add(m.Get("usage"))
 		return max(u.Input, u.Output, u.Cached, u.CacheWrite) > 1<<31
+	})
+}
+
+// beginsElsewhere reports whether the first records are hidden, and one of them is of another session than the first one that is not, or has reached the step of the
+// record at a place.
+func beginsElsewhere(c *turnequal.Case, at int) bool {
+	first := slices.Index(c.Hidden, false)
+	return first > 0 && slices.ContainsFunc(c.Log[:first], func(rec chunk.Record) bool {
+		return rec.Session != c.Log[first].Session || step(&rec) > 0 && step(&rec) >= step(&c.Log[at])
+	})
+}
+
+// losesOutcome reports whether an outcome of the call of the record at a place, or of any call if it is a pause, was removed before.
+func losesOutcome(c *turnequal.Case, at int) bool {
+	of, outcomes := &c.Log[at], []chunk.Ordinal(nil)
+	id := member(of, "toolCallId")
+	if id == "" && of.Type != chunk.TypeStreamPaused {
+		return false
+	}
+	return slices.ContainsFunc(handled(c, at, false), func(i int) bool {
+		rec := &c.Log[i]
+		if rec.Session != of.Session {
+			return false
+		}
+		if (isOutcome(rec.Type) || rec.Type == chunk.TypeToolApprovalResponse) && (id == "" || member(rec, "toolCallId") == id) {
+			outcomes = append(outcomes, rec.Ordinal)
+		}
+		b, ok := chunk.BodyOf[chunk.Truncated](*rec)
+		return ok && slices.ContainsFunc(outcomes, b.Removes)
 	})
 }
 
@@ -349,13 +397,13 @@ func agentEnded(c *turnequal.Case, at int) bool {
 	})
 }
 
-// cutsInput reports whether another run began, or the run continued, between the start of the arguments of which the record at a place has a piece, and the piece.
+// cutsInput reports whether another run began, the run continued, or records were removed between the start of the arguments of which the record at a place has a piece, and the piece.
 func cutsInput(c *turnequal.Case, at int) (cuts bool) {
 	id := member(&c.Log[at], "toolCallId")
 	for _, i := range handled(c, at, false) {
 		rec := &c.Log[i]
 		switch {
-		case resumes(rec.Type):
+		case resumes(rec.Type), rec.Type == chunk.TypeTruncated:
 			cuts = true
 		case rec.Type == chunk.TypeToolArgStreamStart && rec.Session == c.Log[at].Session && member(rec, "toolCallId") == id:
 			cuts = false
