@@ -26,7 +26,7 @@ func TestHostileTenant(t *testing.T) {
 	x := &hostile{matrix: m, t: t, token: m.issuer.Token(auth.Grant{Tenant: "hostile", Subject: "eve", Scopes: auth.AllScopes, Sessions: auth.Sessions{All: true}}, time.Hour, nil)}
 	ann := m.issuer.Token(auth.Grant{Tenant: "acme", Subject: "ann", Scopes: auth.AllScopes, Sessions: auth.Sessions{All: true}}, time.Hour, nil)
 	policies := slices.DeleteFunc(m.edge.edge.Policies(), func(p httpkit.Policy) bool { return p.Public })
-	var floor time.Duration // of the slowest request before the attacks, which has the load of the machine in it
+	var usual time.Duration // of the slowest request before the attacks, which has the load of the machine in it
 	ask := func(when string) map[string]int {
 		answers := make(map[string]int)
 		var slowest time.Duration
@@ -37,12 +37,12 @@ func TestHostileTenant(t *testing.T) {
 			answers[p.Method+" "+p.Path] = r.status
 			took := time.Since(began)
 			slowest = max(slowest, took)
-			if floor > 0 && took > max(4*time.Second, 20*floor) || r.status >= 500 {
-				t.Errorf("%s: %s %s: %d after %s, %s before: %s", when, p.Method, p.Path, r.status, took, floor, r.body)
+			if usual > 0 && took > max(4*time.Second, 20*usual) || r.status >= 500 {
+				t.Errorf("%s: %s %s: %d after %s, %s before: %s", when, p.Method, p.Path, r.status, took, usual, r.body)
 			}
 		}
-		if floor == 0 {
-			floor = slowest
+		if usual == 0 {
+			usual = slowest
 		}
 		return answers
 	}
