@@ -32,12 +32,7 @@ func (r *Run) Child(ctx context.Context, sub chunk.SubagentStart, run chunk.RunS
 		return nil, err
 	}
 	run.Parent = &chunk.Parent{SessionID: r.session.ID, CallID: sub.CallID}
-	return r.producer.Start(ctx, s, run, AgentType(sub.SubAgentType), subagentStart(sub))
-}
-
-// subagentStart keeps the record of a child in the session of its parent.
-func subagentStart(sub chunk.SubagentStart) StartOption {
-	return func(o *startOptions) { o.announced = sub }
+	return r.producer.Start(ctx, s, run, AgentType(sub.SubAgentType), func(o *startOptions) { o.announced = sub })
 }
 
 // EndChild ends a run that Child started, with result as its final output, and then writes the subagent_end with that result to this session: a reader of the

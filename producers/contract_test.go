@@ -37,11 +37,11 @@ func exerciseLog(t *testing.T, log sessionLog) {
 	ctx := t.Context()
 	number := uint64(0)
 	out := func(o chunk.Ordinal, after chunk.Seq) outgoing {
-		m := guarded(codec.EncodeJSON(codec.Envelope{Session: testSession, Epoch: 1, Ordinal: o},
-			codec.Header{Type: "later", Timestamp: 1}, []byte(`{"type":"later","n":`+strconv.Itoa(int(o))+`}`)), after)
+		m := codec.EncodeJSON(codec.Envelope{Session: testSession, Epoch: 1, Ordinal: o},
+			codec.Header{Type: "later", Timestamp: 1}, []byte(`{"type":"later","n":`+strconv.Itoa(int(o))+`}`))
+		m.Header[headerExpectedSeq] = []string{strconv.FormatUint(uint64(after), 10)}
 		number++
-		m.number = number
-		return m
+		return outgoing{number: number, after: after, header: m.Header, data: m.Data}
 	}
 	wantConflict := func(m outgoing) {
 		t.Helper()

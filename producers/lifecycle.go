@@ -173,7 +173,7 @@ func reduce(c chunk.Chunk) (chunk.Chunk, bool) {
 			return without(c, b, "errorDetail"), true
 		}
 		if len(b.Error) > cut {
-			b.Error = clip(b.Error, cut)
+			b.Error = strings.ToValidUTF8(b.Error[:cut], "")
 			return without(c, b, "error"), true
 		}
 	case chunk.StreamPaused:
@@ -197,12 +197,4 @@ func without(c chunk.Chunk, body chunk.Body, name string) chunk.Chunk {
 	}
 	c.Extra = append(c.Extra, chunk.Member{Name: member, Value: chunk.Value("[" + names + "]")})
 	return c
-}
-
-// clip returns the first n bytes of s, less an incomplete character.
-func clip(s string, n int) string {
-	for n > 0 && n < len(s) && s[n]&0xC0 == 0x80 {
-		n--
-	}
-	return s[:min(n, len(s))]
 }

@@ -341,10 +341,17 @@ func TestAnEndWithoutACaller(t *testing.T) {
 	})
 }
 
-func TestClip(t *testing.T) {
-	for in, want := range map[string]string{"": "", "abc": "abc", "abcd": "abcd", "abcde": "abcd", "abcß": "abc", "aß€": "aß"} {
-		if got := clip(in, 4); got != want {
-			t.Errorf("clip(%q) = %q, want %q", in, got, want)
+// An error that is cut ends with a whole character.
+func TestReduceCutsBetweenCharacters(t *testing.T) {
+	text := strings.Repeat("a", 255)
+	for _, end := range []string{"bc", "ß", "€", "😀"} {
+		c, ok := reduce(chunk.Chunk{Body: chunk.StreamFailed{Error: text + end}})
+		want := text
+		if end == "bc" {
+			want += "b"
+		}
+		if failed, _ := chunk.As[chunk.StreamFailed](c); !ok || failed.Error != want {
+			t.Errorf("%q: cut to %q", end, failed.Error[min(len(failed.Error), 250):])
 		}
 	}
 }

@@ -2,6 +2,8 @@ package producers
 
 import (
 	"errors"
+	"maps"
+	"slices"
 	"sync"
 
 	"github.com/nats-io/nats.go/jetstream"
@@ -31,7 +33,7 @@ func New(js jetstream.JetStream, cfg Config) (*Producer, error) {
 		return nil, errors.New("js is nil, want a JetStream")
 	}
 	client := jsclient.New(js)
-	publisher, err := jsclient.NewPublisher(client, jsclient.PublisherConfig{AttemptTimeout: cfg.AttemptTimeout})
+	publisher, err := jsclient.NewPublisher(client, cfg.AttemptTimeout)
 	if err != nil {
 		return nil, err
 	}
@@ -60,10 +62,7 @@ func (p *Producer) removeRun(r *Run) {
 func (p *Producer) Close() error {
 	p.mu.Lock()
 	p.closed = true
-	runs := make([]*Run, 0, len(p.runs))
-	for r := range p.runs {
-		runs = append(runs, r)
-	}
+	runs := slices.Collect(maps.Keys(p.runs))
 	p.mu.Unlock()
 	errs := make([]error, 0, len(runs)+1)
 	for _, r := range runs {

@@ -156,13 +156,10 @@ func (r *Run) encode(it *item) (outgoing, error) {
 	}
 	sum := r.sessionBytes + int64(len(m.Data))
 	m.SetSessionBytes(sum)
-	out := guarded(m, at.Seq)
-	out.sessionBytes = sum
-	out.number = number
-	out.bytes = out.size()
-	size := out.bytes
-	if size > r.log.maxMessageSize() {
-		return outgoing{}, fmt.Errorf("%w: %d bytes with headers, want at most %d", chunk.ErrTooLarge, size, r.log.maxMessageSize())
+	m.Header[headerExpectedSeq] = []string{strconv.FormatUint(uint64(at.Seq), 10)}
+	out := outgoing{number: number, after: at.Seq, header: m.Header, data: m.Data, sessionBytes: sum}
+	if out.bytes = out.size(); out.bytes > r.log.maxMessageSize() {
+		return outgoing{}, fmt.Errorf("%w: %d bytes with headers, want at most %d", chunk.ErrTooLarge, out.bytes, r.log.maxMessageSize())
 	}
 	if err := r.cfg.overLimit(it.typ, ordinal, sum); err != nil {
 		return outgoing{}, err
@@ -206,12 +203,6 @@ func encode(e codec.Envelope, it *item) (codec.Encoded, error) {
 		}
 	}
 	return codec.EncodeJSON(e, codec.Header{Type: it.typ, Timestamp: it.timestamp}, body), nil
-}
-
-// guarded returns m with the expected sequence.
-func guarded(m codec.Encoded, after chunk.Seq) outgoing {
-	m.Header[headerExpectedSeq] = []string{strconv.FormatUint(uint64(after), 10)}
-	return outgoing{after: after, header: m.Header, data: m.Data}
 }
 
 // size returns the size of the message as the server counts it.

@@ -35,11 +35,27 @@ func (b *Budget) Used() (sessions, memory int) {
 type budgetUser struct {
 	*Budget
 
-	ownSessions, ownMemory, ownInboxes, ownLarge atomic.Int64
+	ownSessions, ownMemory, ownInboxes, ownLarge share
 	wake                                         chan struct{} // another Runner needs memory
 }
 
-func (b *Budget) newUser() *budgetUser { return &budgetUser{Budget: b, wake: make(chan struct{}, 1)} }
+func (b *Budget) newUser() *budgetUser {
+	return &budgetUser{
+		Budget: b, ownSessions: share{all: &b.sessions}, ownMemory: share{all: &b.memory}, ownInboxes: share{all: &b.inboxes}, ownLarge: share{all: &b.large},
+		wake: make(chan struct{}, 1),
+	}
+}
+
+// share is what one Runner uses of one quantity of a Budget.
+type share struct {
+	all *atomic.Int64 // of all Runners
+	own atomic.Int64
+}
+
+func (q *share) add(n int) {
+	q.own.Add(int64(n))
+	q.all.Add(int64(n))
+}
 
 // join makes the Runner one of those that share the Budget.
 func (u *budgetUser) join() {
@@ -53,42 +69,21 @@ func (u *budgetUser) leave() {
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	delete(u.users, u)
-	u.addSessions(-int(u.ownSessions.Load()))
-	u.addMemory(-int(u.ownMemory.Load()))
-	u.addInboxes(-int(u.ownInboxes.Load()))
-	u.addLarge(-int(u.ownLarge.Load()))
-}
-
-func (u *budgetUser) addSessions(n int) {
-	u.ownSessions.Add(int64(n))
-	u.sessions.Add(int64(n))
-}
-
-func (u *budgetUser) addMemory(n int) {
-	u.ownMemory.Add(int64(n))
-	u.memory.Add(int64(n))
-}
-
-func (u *budgetUser) addInboxes(n int) {
-	u.ownInboxes.Add(int64(n))
-	u.inboxes.Add(int64(n))
-}
-
-func (u *budgetUser) addLarge(n int) {
-	u.ownLarge.Add(int64(n))
-	u.large.Add(int64(n))
+	for _, q := range []*share{&u.ownSessions, &u.ownMemory, &u.ownInboxes, &u.ownLarge} {
+		q.add(-int(q.own.Load()))
+	}
 }
 
 // takeLarge reports whether an attempt that may take n bytes may begin, and counts it if it is large: so large that as many as run at a time would exceed the limit
-// together. Large attempts together take half of the limit, and each Runner has at least one, so that none waits for another. addLarge returns what was taken.
+// together. Large attempts together take half of the limit, and each Runner has at least one, so that none waits for another. ownLarge.add returns what was taken.
 func (u *budgetUser) takeLarge(n int) (taken int, ok bool) {
 	switch {
 	case n <= u.maxMemory/64:
 		return 0, true
-	case u.ownLarge.Load() > 0 && u.large.Load()+int64(n) > int64(u.maxMemory/2):
+	case u.ownLarge.own.Load() > 0 && u.large.Load()+int64(n) > int64(u.maxMemory/2):
 		return 0, false
 	}
-	u.addLarge(n)
+	u.ownLarge.add(n)
 	return n, true
 }
 
@@ -100,8 +95,8 @@ func (u *budgetUser) excess(wakeOthers bool) (sessions, memory int) {
 	}
 	u.mu.Lock()
 	defer u.mu.Unlock()
-	sessions, others := u.part(&u.sessions, &u.ownSessions, u.maxSessions)
-	memory, more := u.part(&u.memory, &u.ownMemory, u.maxMemory)
+	sessions, others := u.part(&u.ownSessions, u.maxSessions)
+	memory, more := u.part(&u.ownMemory, u.maxMemory)
 	if !wakeOthers || !others && !more {
 		return sessions, memory
 	}
@@ -118,12 +113,12 @@ func (u *budgetUser) excess(wakeOthers bool) (sessions, memory int) {
 }
 
 // part returns what the Runner has to release of one quantity, and whether others have to release some too.
-func (u *budgetUser) part(all, own *atomic.Int64, limit int) (mine int, others bool) {
-	over := int(all.Load()) - limit
+func (u *budgetUser) part(q *share, limit int) (mine int, others bool) {
+	over := int(q.all.Load()) - limit
 	if over <= 0 {
 		return 0, false
 	}
-	mine = max(0, min(over, int(own.Load())-limit/max(1, len(u.users))))
+	mine = max(0, min(over, int(q.own.Load())-limit/max(1, len(u.users))))
 	return mine, mine < over
 }
 

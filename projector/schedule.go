@@ -147,7 +147,7 @@ func (r *Runner) attempt(ctx context.Context, s *session, inbox []Delivery, flus
 func (r *Runner) attemptEnded(ctx context.Context, s *session) {
 	s.state = idle
 	r.running--
-	r.budget.addLarge(-s.large)
+	r.budget.ownLarge.add(-s.large)
 	s.taken = len(s.unacked)
 	s.boundInbox()
 	s.takenBytes = 0
@@ -185,7 +185,7 @@ func (r *Runner) session(id chunk.Session) *session {
 	s.fold = applier{log: r.log, skipped: s.addDeadLetter, applied: r.cfg.Observe.Applied}
 	s.element = r.recent.PushFront(s)
 	r.sessions[id] = s
-	r.budget.addSessions(1)
+	r.budget.ownSessions.add(1)
 	return s
 }
 
@@ -193,7 +193,7 @@ func (r *Runner) session(id chunk.Session) *session {
 func (r *Runner) countUnacked(s *session) {
 	now, bytes := s.taken+len(s.inbox), s.takenBytes+s.inboxBytes
 	r.unacked += now - s.counted
-	r.budget.addInboxes(bytes - s.countedBytes)
+	r.budget.ownInboxes.add(bytes - s.countedBytes)
 	s.counted, s.countedBytes = now, bytes
 }
 
@@ -203,7 +203,7 @@ func (r *Runner) updateMemory(s *session) {
 	if s.loaded {
 		s.memoryBytes, s.foldedThrough = s.folder.MemoryBytes(), s.takenThrough
 	}
-	r.budget.addMemory(s.memoryBytes - before)
+	r.budget.ownMemory.add(s.memoryBytes - before)
 }
 
 // evict removes the least recently used sessions while there are too many. A session with unacknowledged deliveries is saved
@@ -215,8 +215,8 @@ func (r *Runner) evict(ctx context.Context, wakeOthers bool) {
 		s, _ := e.Value.(*session)
 		e = e.Prev()
 		if s.state == idle && s.counted == 0 {
-			r.budget.addMemory(-s.memoryBytes)
-			r.budget.addSessions(-1)
+			r.budget.ownMemory.add(-s.memoryBytes)
+			r.budget.ownSessions.add(-1)
 			r.recent.Remove(s.element)
 			delete(r.sessions, s.id)
 		} else if !s.flush {

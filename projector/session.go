@@ -309,20 +309,15 @@ func (s *session) save(ctx context.Context) error {
 		s.stats.conflicts.Add(1)
 		s.cfg.Observe.Conflict()
 		s.loaded = false
-		if err := s.reload(ctx); err != nil {
+		if err := s.load(ctx); err != nil { // the head that the other Runner saved
+			return err
+		}
+		if err := s.fold.catchUp(ctx, s.folder); err != nil {
 			return err
 		}
 	}
 	s.unackedSince = time.Now()
 	return nil
-}
-
-// reload continues from the head that another Runner saved.
-func (s *session) reload(ctx context.Context) error {
-	if err := s.load(ctx); err != nil {
-		return err
-	}
-	return s.fold.catchUp(ctx, s.folder)
 }
 
 // ackUnsaved acknowledges a snapshot that the store cannot hold. Nothing is lost: the stored head stays, and readers fold the

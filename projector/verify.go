@@ -53,7 +53,8 @@ func VerifySnapshot(ctx context.Context, store Store, log Log, s chunk.Session) 
 	switch {
 	case errors.Is(err, ErrNoSnapshot):
 		v.Finding = Unsaved
-		return v, checkKnown(ctx, log, s)
+		_, err = (&applier{log: log}).first(ctx, s)
+		return v, err
 	case isUnusable(err):
 		v.Finding, v.Reason = Unreadable, err.Error()
 		return v, nil
@@ -98,14 +99,6 @@ const reasonLost = "the log has lost records of the session"
 func (v VerifyResult) unprovable(reason string) VerifyResult {
 	v.Finding, v.Reason = Unprovable, reason
 	return v
-}
-
-// checkKnown returns an error if the log has no records of a session.
-func checkKnown(ctx context.Context, log Log, s chunk.Session) error {
-	for _, err := range log.Replay(ctx, chunk.Range{Session: s, FromOldest: true}) {
-		return err
-	}
-	return fmt.Errorf("session %s: %w", s, chunk.ErrUnknownSession)
 }
 
 // foldTo folds the log from its first record through an ordinal. It returns chunk.ErrTruncated if the log does not start with

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"math"
 	"time"
 
 	"go.opentelemetry.io/otel/trace"
@@ -103,9 +102,6 @@ func (c Config) withDefaults() Config {
 	c.MaxSteps = cmp.Or(c.MaxSteps, defaultMaxSteps)
 	c.MaxTakeovers = cmp.Or(c.MaxTakeovers, defaultMaxTakeovers)
 	c.ShutdownTimeout = cmp.Or(c.ShutdownTimeout, 5*time.Second)
-	if c.Observe == nil {
-		c.Observe = noObserver{}
-	}
 	c.Log = cmp.Or(c.Log, slog.New(slog.DiscardHandler))
 	if c.now == nil {
 		c.now = time.Now
@@ -139,14 +135,6 @@ func (c Config) validate() error {
 		return fmt.Errorf("RetryTimeout is %s, want more than 0", c.RetryTimeout)
 	}
 	return nil
-}
-
-// maxSteps returns the step limit of a turn.
-func (c Config) maxSteps() int64 {
-	if c.MaxSteps < 0 {
-		return math.MaxInt64
-	}
-	return int64(c.MaxSteps)
 }
 
 func (c Config) queue() jscontrol.QueueConfig {

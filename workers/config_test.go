@@ -2,7 +2,6 @@ package workers
 
 import (
 	"context"
-	"math"
 	"strings"
 	"testing"
 	"time"
@@ -39,8 +38,8 @@ func TestConfigOff(t *testing.T) {
 	if err := cfg.validate(); err != nil {
 		t.Fatal(err)
 	}
-	if got := cfg.maxSteps(); got != math.MaxInt64 {
-		t.Errorf("%d steps, want no limit", got)
+	if cfg.MaxSteps >= 0 {
+		t.Errorf("%d steps, want no limit", cfg.MaxSteps)
 	}
 	if got := cfg.producer(producers.NoPositions).Linger; got != producers.Off {
 		t.Errorf("linger %s, want none", got)

@@ -35,13 +35,7 @@ func CommandResults() []CommandResult {
 	return []CommandResult{CommandDone, CommandFailed, CommandFenced, CommandReturned}
 }
 
-// noObserver ignores all commands.
-type noObserver struct{}
-
-func (noObserver) CommandStarted(string, time.Duration)              {}
-func (noObserver) CommandEnded(string, CommandResult, time.Duration) {}
-
-// handleObserved is Handle for Run.
+// handleObserved is Handle for Run with an Observer.
 func (w *Workers) handleObserved(ctx context.Context, c control.Command) error {
 	requested, start := c.Issued, time.Now()
 	if c.Kind == control.Expire {

@@ -1,6 +1,7 @@
 package workers
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"slices"
@@ -53,77 +54,52 @@ func paramsOf(m chunk.SuspensionMarker) chunk.Value {
 	return payload.Params
 }
 
-// outcome is the result of a call, as it is stored.
-type outcome struct {
-	result  chunk.Value
-	err     *string
-	code    *string
-	decided *bool // of an approval
-	reason  *string
-	by      *chunk.Principal // the client that answered; nil if it is not known
-}
-
-func outcomeError(code, text string) outcome { return outcome{err: &text, code: &code} }
-
-// outcomeOf converts an answer.
-func outcomeOf(a control.Answer) outcome {
-	var o outcome
-	switch {
-	case a.Failed():
-		o = outcomeError(a.ErrorCode, a.Error)
-		if a.Error == "" {
-			o.err = &a.ErrorCode
-		}
-		if a.ErrorCode == "" {
-			o.code = nil
-		}
-	case a.Kind == control.Approval:
-		o.decided = &a.Approved
-		if a.Reason != "" {
-			o.reason = &a.Reason
-		}
-	default:
-		o.result = a.Result
-	}
-	o.by = a.By
-	return o
+// failedAnswer returns the answer to a call that has failed.
+func failedAnswer(code, text string) control.Answer {
+	return control.Answer{Error: text, ErrorCode: code}
 }
 
 // completeCall writes the outcome of a call at a step. An approval is not an outcome: the agent runs the
 // approved call.
-func (t *Turn) completeCall(ctx context.Context, step int64, c fold.Call, o outcome) error {
-	providerExecuted := c.Child != nil || strings.HasPrefix(c.ToolName, subagentPrefix)
-	if c.ApprovalID != "" && !c.Approved && o.decided != nil {
-		if err := t.emit(ctx, step, chunk.ToolApprovalResponse{
-			ToolCallID: c.ID, ToolName: c.ToolName, ApprovalID: c.ApprovalID, Approved: *o.decided, Reason: o.reason,
-		}, control.ByMember(o.by)...); err != nil || *o.decided {
+func (t *Turn) completeCall(ctx context.Context, step int64, c fold.Call, a control.Answer) error {
+	if c.ApprovalID != "" && !c.Approved && a.Kind == control.Approval && !a.Failed() {
+		decision := chunk.ToolApprovalResponse{ToolCallID: c.ID, ToolName: c.ToolName, ApprovalID: c.ApprovalID, Approved: a.Approved}
+		if a.Reason != "" {
+			decision.Reason = &a.Reason
+		}
+		if err := t.emit(ctx, step, decision, control.ByMember(a.By)...); err != nil || a.Approved {
 			return err
 		}
-		reason := ""
-		if o.reason != nil {
-			reason = *o.reason
-		}
-		o = outcomeError(CodeDenied, fold.Denial(reason))
+		a = failedAnswer(CodeDenied, fold.Denial(a.Reason))
+	}
+	end := chunk.ToolEnd{
+		ToolCallID: c.ID, ToolName: c.ToolName, ProviderExecuted: new(c.Child != nil || strings.HasPrefix(c.ToolName, subagentPrefix)),
+	}
+	if a.Failed() {
+		end.Error = new(cmp.Or(a.Error, a.ErrorCode))
+	} else {
+		end.Result = a.Result
+	}
+	if a.ErrorCode != "" {
+		end.ErrorCode = &a.ErrorCode
 	}
 	if c.Child != nil {
 		if err := t.emit(ctx, step, chunk.SubagentEnd{
-			SubAgentType: c.Child.Type, SubSessionID: c.Child.Session, CallID: c.ID, Result: o.parentAnswer(),
+			SubAgentType: c.Child.Type, SubSessionID: c.Child.Session, CallID: c.ID, Result: parentAnswer(end),
 		}); err != nil {
 			return err
 		}
 	}
-	if c.Input == nil && o.err != nil { // its arguments are incomplete
-		return t.emit(ctx, step, chunk.ToolInputError{ToolCallID: c.ID, ToolName: c.ToolName, Error: *o.err})
+	if c.Input == nil && end.Error != nil { // its arguments are incomplete
+		return t.emit(ctx, step, chunk.ToolInputError{ToolCallID: c.ID, ToolName: c.ToolName, Error: *end.Error})
 	}
-	return t.emit(ctx, step, chunk.ToolEnd{
-		ToolCallID: c.ID, ToolName: c.ToolName, Result: o.result, Error: o.err, ErrorCode: o.code, ProviderExecuted: &providerExecuted,
-	}, control.ByMember(o.by)...)
+	return t.emit(ctx, step, end, control.ByMember(a.By)...)
 }
 
 // parentAnswer returns the result for subagent_end: a failure is an object with a member "error" (SA-8).
-func (o outcome) parentAnswer() chunk.Value {
-	if o.err == nil {
-		return o.result
+func parentAnswer(end chunk.ToolEnd) chunk.Value {
+	if end.Error == nil {
+		return end.Result
 	}
 	var failed struct {
 		Error struct {
@@ -131,7 +107,7 @@ func (o outcome) parentAnswer() chunk.Value {
 			Code    *string `json:"code,omitempty"`
 		} `json:"error"`
 	}
-	failed.Error.Message, failed.Error.Code = *o.err, o.code
+	failed.Error.Message, failed.Error.Code = *end.Error, end.ErrorCode
 	v, err := chunk.ValueOf(failed)
 	if err != nil { // the text is not valid UTF-8
 		return chunk.Value(`{"error":{"message":"failed"}}`)
@@ -179,17 +155,17 @@ func (t *Turn) writeAnswers(ctx context.Context, resumes string) error {
 
 // outcomeFor returns the answer to a call, or CodeAbandoned if there is none. An approval counts if it is for the input that the log has, which is the one that
 // is executed.
-func (t *Turn) outcomeFor(ctx context.Context, answers map[string]control.Answer, c fold.Call) outcome {
+func (t *Turn) outcomeFor(ctx context.Context, answers map[string]control.Answer, c fold.Call) control.Answer {
 	a, ok := answers[c.ID]
 	switch {
 	case !ok:
-		return outcomeError(CodeAbandoned, "no answer to the call")
+		return failedAnswer(CodeAbandoned, "no answer to the call")
 	case a.Approved && a.InputHash != "" && a.InputHash != control.InputHash(c.Input):
 		t.log.WarnContext(ctx, "approval not used", "call", c.ID, "reason", "input mismatch")
 		t.w.audit.Record(ctx, audit.Event{Act: audit.RejectAnswer, By: a.By, Session: a.Session, Run: a.RunID, Call: a.CallID}, audit.Refused)
-		return outcomeError(CodeInputMismatch, "the approval was given for another input")
+		return failedAnswer(CodeInputMismatch, "the approval was given for another input")
 	}
-	return outcomeOf(a)
+	return a
 }
 
 // answers returns the answers to a run by call id.

@@ -6,12 +6,11 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"strings"
 
-	jsonpatch "github.com/evanphx/json-patch/v5"
 	"github.com/wI2L/jsondiff"
 
 	"github.com/tailrace/tailrace/chunk"
+	"github.com/tailrace/tailrace/projector/fold"
 )
 
 // emptyState is the initial custom state.
@@ -27,7 +26,7 @@ func diff(from, to chunk.Value) ([]chunk.PatchOp, error) {
 		return nil, fmt.Errorf("state %.40s: %w: want an object or an array", to, chunk.ErrInvalid)
 	}
 	ops, err := diffOps(from, to)
-	if err == nil && withinLimits(ops) && patchYields(from, to, ops) {
+	if err == nil && patchYields(from, to, ops) {
 		return ops, nil
 	}
 	return []chunk.PatchOp{{Op: "replace", Path: "", Value: &to}}, nil
@@ -89,45 +88,18 @@ func decodeExact(v chunk.Value) (any, error) {
 	return out, nil
 }
 
-// withinLimits reports whether one state_patch record can hold the operations and the fold accepts them.
-func withinLimits(ops []chunk.PatchOp) bool {
-	if len(ops) > chunk.MaxPatchOps {
-		return false
-	}
-	for _, op := range ops {
-		// The fold rejects an empty member name.
-		if strings.Count(op.Path, "/") > chunk.MaxPointerSegments || strings.Contains(op.Path+"/", "//") {
-			return false
-		}
-	}
-	return true
-}
-
 // patchYields reports whether the operations turn from into to.
 func patchYields(from, to chunk.Value, ops []chunk.PatchOp) bool {
-	got, ok := applyPatch(from, ops)
-	return ok && canonical(got) == canonical(to)
+	got, err := applyPatch(from, ops)
+	return err == nil && canonical(got) == canonical(to)
 }
 
-// applyPatch applies the operations as the fold does.
-func applyPatch(from chunk.Value, ops []chunk.PatchOp) (to chunk.Value, ok bool) {
-	defer func() {
-		if recover() != nil { // the library panics on some inputs
-			ok = false
-		}
-	}()
-	text, err := chunk.Chunk{AgentID: "a", Body: chunk.StatePatch{Patches: ops}}.AppendJSON(nil)
-	if err != nil {
-		return nil, false
+// applyPatch applies the operations as the fold does, if a record can hold them.
+func applyPatch(from chunk.Value, ops []chunk.PatchOp) (chunk.Value, error) {
+	if err := (chunk.Chunk{AgentID: "a", Body: chunk.StatePatch{Patches: ops}}).Validate(); err != nil {
+		return nil, err
 	}
-	var body struct {
-		Patches jsonpatch.Patch `json:"patches"`
-	}
-	if err := json.Unmarshal(text, &body); err != nil {
-		return nil, false
-	}
-	to, err = body.Patches.Apply(from)
-	return to, err == nil
+	return fold.ApplyPatch(from, ops)
 }
 
 // canonical returns a JSON value with sorted members; strings and numbers keep their text.

@@ -106,12 +106,9 @@ func (s *Step) Emit(ctx context.Context, body chunk.Body, extra ...chunk.Member)
 func (s *Step) patchState(ctx context.Context, patch chunk.StatePatch) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if !withinLimits(patch.Patches) {
-		return fmt.Errorf("emit %s: %w: patch exceeds the limits", patch.Type(), chunk.ErrInvalid)
-	}
-	to, ok := applyPatch(s.state, patch.Patches)
-	if !ok {
-		return fmt.Errorf("emit %s: %w: patch does not apply to the state", patch.Type(), chunk.ErrInvalid)
+	to, err := applyPatch(s.state, patch.Patches)
+	if err != nil {
+		return fmt.Errorf("emit %s: %w: patch does not apply to the state: %w", patch.Type(), chunk.ErrInvalid, err)
 	}
 	if err := s.queue(ctx, patch); err != nil {
 		return err

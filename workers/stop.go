@@ -169,7 +169,7 @@ func (t *Turn) completeOpenCalls(ctx context.Context, step int64, code, text str
 	}
 	calls := t.snap.OpenCalls()
 	for _, c := range calls {
-		if err := t.completeCall(ctx, step, c, outcomeError(code, text)); err != nil {
+		if err := t.completeCall(ctx, step, c, failedAnswer(code, text)); err != nil {
 			return err
 		}
 	}

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/tailrace/tailrace/chunk"
@@ -258,6 +259,9 @@ func (w *Workers) answerParent(ctx context.Context, a control.Answer) error {
 	return err
 }
 
+// maxChildError bounds the text of a failure that a parent gets, in bytes.
+const maxChildError = 1 << 10
+
 // subagentAnswer returns the result of a sub-agent's run as an answer.
 func subagentAnswer(snap fold.Snapshot) control.Answer {
 	a := control.Answer{Kind: control.SubagentResult}
@@ -270,7 +274,7 @@ func subagentAnswer(snap fold.Snapshot) control.Answer {
 	case fold.RunFailed:
 		a.Error, a.ErrorCode = "sub-agent failed", CodeInternal
 		if f := snap.Failure; f != nil {
-			a.Error = clip(f.Message)
+			a.Error = strings.ToValidUTF8(f.Message[:min(len(f.Message), maxChildError)], "")
 			if f.Detail != nil && f.Detail.Code != nil {
 				a.ErrorCode = *f.Detail.Code
 			}
@@ -279,17 +283,6 @@ func subagentAnswer(snap fold.Snapshot) control.Answer {
 		a.Error, a.ErrorCode = fmt.Sprintf("sub-agent %s", snap.Run.Status), CodeAborted
 	}
 	return a
-}
-
-// clip truncates s to the limit of an answer's text.
-func clip(s string) string {
-	const maxBytes = 1 << 10
-	for n := maxBytes; n < len(s); n-- {
-		if s[n]&0xC0 != 0x80 {
-			return s[:n]
-		}
-	}
-	return s
 }
 
 // abort fails a suspended run.

@@ -218,7 +218,7 @@ func (t *Turn) checkReady(ctx context.Context) error {
 		}
 	}
 	t.stopChecked = false
-	if n := t.w.cfg.maxSteps(); t.step >= n {
+	if n := t.w.cfg.MaxSteps; n >= 0 && t.step >= int64(n) {
 		return &Error{Message: fmt.Sprintf("step limit of %d exceeded", n), Code: CodeStepLimit}
 	}
 	if err := t.checkBudget(ctx); err != nil {

@@ -131,8 +131,11 @@ func open(js jetstream.JetStream, cfg Config) (*Workers, error) {
 // Config.ShutdownTimeout; then their runs move to other workers. Run returns an error if the connection is
 // closed permanently. It may be called once, and calls Close.
 func (w *Workers) Run(ctx context.Context) error {
-	types := slices.Sorted(maps.Keys(w.cfg.Agents))
-	return errors.Join(w.queue.Serve(ctx, types, w.handleObserved), w.Close())
+	types, handle := slices.Sorted(maps.Keys(w.cfg.Agents)), w.Handle
+	if w.cfg.Observe != nil {
+		handle = w.handleObserved
+	}
+	return errors.Join(w.queue.Serve(ctx, types, handle), w.Close())
 }
 
 // Close releases the resources of New, and stores the usage of tokens within three seconds. It is needed only if Run is not

@@ -10,28 +10,23 @@ import (
 
 // callOutput is what was written of a call.
 type callOutput struct {
-	tag []byte     // subagentRunId; it does not change: a client rejects another one if the sub-agent was started again
-	of  messageRef // message that it is attached to
-
+	tag     []byte // subagentRunId; it does not change: a client rejects another one if the sub-agent was started again
 	open    bool   // TOOL_CALL_START was written in this run, TOOL_CALL_END was not
 	fixed   bool   // the client has text that is not the beginning of the arguments: the metadata of the call has them
 	written []byte // arguments that the client has
 }
 
-// callOutputOf returns what was written of a call. One whose outcome was removed has nothing else than its mark.
+// callOutputOf returns what was written of a call. Its mark is the message that it is attached to. One whose outcome was removed has nothing else.
 func callOutputOf(c *turn.Call) *callOutput {
 	o, ok := c.Kept.(*callOutput)
 	if ok {
 		return o
 	}
-	if o = (&callOutput{of: messageRef{chunk.Seq(c.Mark[0]), int(c.Mark[1])}, fixed: true}); c.Mark == [2]uint64{} {
-		o.of, o.fixed = carrierOf(c.By), false
-		c.Mark = [2]uint64{uint64(o.of.first), uint64(o.of.n)}
-		if !c.By.Own() {
-			o.tag = outputOf(c.By).tag
-		}
+	o = &callOutput{fixed: c.Reopened()}
+	if c.Kept = o; !o.fixed {
+		of := carrierOf(c.By)
+		c.Mark, o.tag = [2]uint64{uint64(of.first), uint64(of.n)}, outputOf(c.By).tag
 	}
-	c.Kept = o
 	return o
 }
 
@@ -43,14 +38,9 @@ func (p *printer) call(f *turn.Frames, e *turn.Event) {
 	}
 	switch o := callOutputOf(c); e.Kind {
 	case turn.InputOpen:
-		if e.Again && o.open {
+		o.fixed = o.fixed || !e.Again && len(o.written) > 0
+		if e.Again == o.open {
 			p.callStart(f, c)
-		}
-		if !e.Again {
-			o.fixed = o.fixed || len(o.written) > 0
-			if !o.open {
-				p.callStart(f, c)
-			}
 		}
 	case turn.InputDelta:
 		if !o.fixed { // the client cannot begin the text again
@@ -74,8 +64,8 @@ func (p *printer) callStart(f *turn.Frames, c *turn.Call) {
 	f.Open("TOOL_CALL_START")
 	f.Content("toolCallId", c.Shown)
 	f.Content("toolCallName", c.Name)
-	p.messageID(f, "parentMessageId", o.of)
-	callTag(f, o)
+	p.messageID(f, "parentMessageId", messageRef{chunk.Seq(c.Mark[0]), int(c.Mark[1])})
+	tag(&f.Object, o.tag)
 	f.Shut()
 }
 
@@ -88,7 +78,7 @@ func callEnd(f *turn.Frames, c *turn.Call, arguments chunk.Value) {
 	o.open = false
 	f.Open("TOOL_CALL_END")
 	f.Content("toolCallId", c.Shown)
-	callTag(f, o)
+	tag(&f.Object, o.tag)
 	if arguments != nil {
 		f.Nest("metadata")
 		f.Raw("arguments", arguments)
@@ -101,15 +91,8 @@ func callArgs(f *turn.Frames, c *turn.Call, content []byte) {
 	f.Open("TOOL_CALL_ARGS")
 	f.Content("toolCallId", c.Shown)
 	f.Content("delta", content)
-	callTag(f, callOutputOf(c))
+	tag(&f.Object, callOutputOf(c).tag)
 	f.Shut()
-}
-
-// callTag writes which sub-agent a call is of.
-func callTag(f *turn.Frames, o *callOutput) {
-	if o.tag != nil {
-		f.Content("subagentRunId", o.tag)
-	}
 }
 
 // arguments writes the arguments of a call. A later record may have other ones: they are in the metadata then, because the client appends to the text.
@@ -123,64 +106,51 @@ func (p *printer) arguments(f *turn.Frames, e *turn.Event) {
 	}
 	text := rawjson.AppendEscaped(p.scratch[:0], arguments)
 	p.scratch = text
-	switch {
-	case !o.fixed && bytes.HasPrefix(text, o.written):
-		if len(text) > len(o.written) {
-			callArgs(f, c, text[len(o.written):])
-		}
-		callEnd(f, c, nil)
-	case !o.fixed && isSameJSON(rawjson.Unescaped(o.written), arguments):
-		callEnd(f, c, nil)
-	default:
-		callEnd(f, c, arguments)
+	begins := !o.fixed && bytes.HasPrefix(text, o.written)
+	if begins && len(text) > len(o.written) {
+		callArgs(f, c, text[len(o.written):])
 	}
+	if begins || !o.fixed && isSameJSON(rawjson.Unescaped(o.written), arguments) {
+		arguments = nil
+	}
+	callEnd(f, c, arguments)
 	o.fixed, o.written = true, nil
 }
 
 // isSameJSON reports whether text is a JSON value that differs from v in white space only.
 func isSameJSON(text []byte, v chunk.Value) bool {
-	if _, ok := rawjson.Scan(text, rawjson.Limits{Levels: chunk.MaxDepth}); !ok {
-		return false
-	}
-	return bytes.Equal(rawjson.AppendCompact(nil, text), rawjson.AppendCompact(nil, v))
+	_, valid := rawjson.Scan(text, rawjson.Limits{Levels: chunk.MaxDepth})
+	return valid && bytes.Equal(rawjson.AppendCompact(nil, text), rawjson.AppendCompact(nil, v))
 }
 
 // outcome writes the outcome of a call. The event has no member for an error, so its metadata has it.
 func (p *printer) outcome(f *turn.Frames, e *turn.Event) {
-	failure, code := e.Failure, e.Code
-	content := rawjson.Text(failure).Content()
-	switch {
-	case e.Denied:
+	c, failure, code, content := e.Call, e.Failure, e.Code, e.Value
+	callEnd(f, c, nil)
+	if p.omitted[c.ID] {
+		return
+	}
+	if e.Denied {
 		text := "call denied"
 		if reason := e.Item.Text("reason"); reason != "" {
 			text += ": " + reason
 		}
-		content = escaped(text)
-		failure, code = quoted(content), quoted([]byte("denied"))
-	case failure == nil && e.Value[0] == '"':
-		content = e.Value[1 : len(e.Value)-1]
-	case failure == nil:
-		p.scratch = rawjson.AppendEscaped(p.scratch[:0], e.Value)
-		content = p.scratch
+		failure, code = rawjson.AppendQuoted(nil, text), chunk.Value(`"denied"`)
 	}
-	callEnd(f, e.Call, nil)
-	if !p.omitted[e.Call.ID] {
-		p.result(f, e.Call, content, failure, code)
+	if failure != nil {
+		content = failure
 	}
-}
-
-func quoted(content []byte) chunk.Value {
-	return append(append(append(make(chunk.Value, 0, len(content)+2), '"'), content...), '"')
-}
-
-func (p *printer) result(f *turn.Frames, c *turn.Call, content []byte, failure, code chunk.Value) {
 	f.Open("TOOL_CALL_RESULT")
 	f.Name("messageId")
 	f.Dst = append(appendResultID(append(f.Dst, '"'), p.id, c.Shown), '"')
 	f.Content("toolCallId", c.Shown)
-	f.Content("content", content)
-	f.Raw("role", []byte(`"tool"`))
-	callTag(f, callOutputOf(c))
+	if content[0] == '"' {
+		f.Raw("content", content)
+	} else {
+		f.Bytes("content", content)
+	}
+	f.String("role", "tool")
+	tag(&f.Object, callOutputOf(c).tag)
 	if failure != nil {
 		f.Nest("metadata")
 		f.Raw("error", failure)

@@ -5,7 +5,6 @@ import (
 
 	"github.com/tailrace/tailrace/chunk"
 	"github.com/tailrace/tailrace/internal/rawjson"
-	"github.com/tailrace/tailrace/internal/structured"
 	"github.com/tailrace/tailrace/internal/turn"
 )
 
@@ -22,20 +21,18 @@ func (p *printer) delta(f *turn.Frames, a *turn.Agent) {
 // blockOpen writes the start of the open text of an agent.
 func (p *printer) blockOpen(f *turn.Frames, e *turn.Event) {
 	a, o := e.Agent, outputOf(e.Agent)
-	kind, role := "TEXT_MESSAGE_START", `"assistant"`
+	kind, role := "TEXT_MESSAGE_START", "assistant"
 	if !e.Again {
-		o.block = newMessage(a)
+		o.block = newMessage(a, a.Block.Kind == turn.TextBlock)
 	}
 	if a.Block.Kind == turn.ReasoningBlock {
 		p.blockEvent(f, "REASONING_START", a)
-		kind, role = "REASONING_MESSAGE_START", `"reasoning"`
-	} else if !e.Again {
-		o.carrier = o.block.n
+		kind, role = "REASONING_MESSAGE_START", "reasoning"
 	}
 	f.Open(kind)
 	p.messageID(f, "messageId", o.block)
-	f.Raw("role", []byte(role))
-	tag(f, a)
+	f.String("role", role)
+	tag(&f.Object, o.tag)
 	f.Shut()
 }
 
@@ -52,7 +49,7 @@ func (p *printer) blockClose(f *turn.Frames, a *turn.Agent) {
 func (p *printer) blockEvent(f *turn.Frames, kind string, a *turn.Agent) {
 	f.Open(kind)
 	p.messageID(f, "messageId", outputOf(a).block)
-	tag(f, a)
+	tag(&f.Object, outputOf(a).tag)
 	f.Shut()
 }
 
@@ -81,27 +78,20 @@ func (p *printer) announce(f *turn.Frames, a *turn.Agent) {
 }
 
 func agentClose(f *turn.Frames, e *turn.Event) {
-	failure := chunk.Value(nil)
-	if isObject(e.Value) {
-		failure = rawjson.Get(e.Value, "error")
+	failure, kind := chunk.Value(rawjson.Get(e.Value, "error")), "SUBAGENT_ERROR"
+	if failure.IsNull() {
+		kind = "SUBAGENT_FINISHED"
 	}
-	if !failure.IsNull() {
-		f.Open("SUBAGENT_ERROR")
-		f.Content("subagentRunId", outputOf(e.Agent).tag)
-		if failure[0] == '"' {
-			f.Raw("message", failure)
-		} else {
-			f.Bytes("message", failure)
-		}
-		f.Shut()
-		return
-	}
-	f.Open("SUBAGENT_FINISHED")
+	f.Open(kind)
 	f.Content("subagentRunId", outputOf(e.Agent).tag)
-	if !e.Value.IsNull() {
-		f.Raw("result", e.Value)
+	switch {
+	case failure.IsNull():
+		succeeded(f, e.Value)
+	case failure[0] == '"':
+		f.Raw("message", failure)
+	default:
+		f.Bytes("message", failure)
 	}
-	outcome(f, "success")
 	f.Shut()
 }
 
@@ -118,7 +108,7 @@ func (p *printer) suspend(f *turn.Frames, m *turn.Machine, a *turn.Agent) {
 			ids = append(ids, c.ApprovalID)
 		}
 	}
-	f.List("interruptIds", len(ids), func(dst []byte, i int) []byte { return append(append(append(dst, '"'), ids[i]...), '"') })
+	contents(f, "interruptIds", ids)
 	f.Close()
 	f.Shut()
 }
@@ -126,7 +116,8 @@ func (p *printer) suspend(f *turn.Frames, m *turn.Machine, a *turn.Agent) {
 // lifecycle writes a record that the protocol has no event for. It has none that removes messages without naming all others: after a removal of records the client
 // gets a CUSTOM event and loads the snapshot.
 func lifecycle(f *turn.Frames, e *turn.Event) {
-	if !e.Item.IsNotice() {
+	begins := e.Kind == turn.Run && !e.Open // another worker has not taken the run over: the response begins with it
+	if begins || e.Quiet || !e.Item.IsNotice() {
 		return
 	}
 	f.Open("CUSTOM")
@@ -134,7 +125,7 @@ func lifecycle(f *turn.Frames, e *turn.Event) {
 	f.Nest("value")
 	e.Item.WriteNotice(&f.Object)
 	f.Close()
-	tag(f, e.Item.By)
+	tag(&f.Object, outputOf(e.Item.By).tag)
 	f.Shut()
 }
 
@@ -144,17 +135,17 @@ func statePatch(f *turn.Frames, e *turn.Event) {
 		return
 	}
 	patches := e.Item.Get("patches")
-	if state, whole := wholeState(patches); whole {
-		if isObject(state) || isArray(state) { // the snapshot refuses others
-			f.Open("STATE_SNAPSHOT")
-			f.Raw("snapshot", state)
-			f.Shut()
-		}
-		return
+	state, whole := wholeState(patches)
+	switch {
+	case !whole:
+		f.Open("STATE_DELTA")
+		f.Raw("delta", patches)
+		f.Shut()
+	case isObject(state) || isArray(state): // the snapshot refuses others
+		f.Open("STATE_SNAPSHOT")
+		f.Raw("snapshot", state)
+		f.Shut()
 	}
-	f.Open("STATE_DELTA")
-	f.Raw("delta", patches)
-	f.Shut()
 }
 
 // wholeState returns the value of a patch that only replaces the whole state.
@@ -173,17 +164,13 @@ func wholeState(patches chunk.Value) (state chunk.Value, ok bool) {
 
 // part writes a file or a source as an activity message: a message that the client shows, and that is not output of the model.
 func (p *printer) part(f *turn.Frames, e *turn.Event) {
+	kind, names := ActivitySource, []string{"sourceId", "mediaType", "title", "filename"}
 	switch e.Item.Rec.Type {
 	case chunk.TypeFile:
-		p.activity(f, e, ActivityFile, "url", "mediaType", "filename")
+		kind, names = ActivityFile, []string{"url", "mediaType", "filename"}
 	case chunk.TypeSourceURL:
-		p.activity(f, e, ActivitySource, "sourceId", "url", "title")
-	case chunk.TypeSourceDocument:
-		p.activity(f, e, ActivitySource, "sourceId", "mediaType", "title", "filename")
+		names = []string{"sourceId", "url", "title"}
 	}
-}
-
-func (p *printer) activity(f *turn.Frames, e *turn.Event, kind string, names ...string) {
 	p.openActivity(f, e, kind)
 	for _, name := range names {
 		f.Raw(name, e.Item.Get(name))
@@ -195,9 +182,9 @@ func (p *printer) activity(f *turn.Frames, e *turn.Event, kind string, names ...
 // openActivity opens an activity message, and its content.
 func (p *printer) openActivity(f *turn.Frames, e *turn.Event, kind string) {
 	f.Open("ACTIVITY_SNAPSHOT")
-	p.messageID(f, "messageId", newMessage(e.Agent))
+	p.messageID(f, "messageId", newMessage(e.Agent, false))
 	f.String("activityType", kind)
-	tag(f, e.Agent)
+	tag(&f.Object, outputOf(e.Agent).tag)
 	f.Nest("content")
 }
 
@@ -207,7 +194,7 @@ func (p *printer) custom(f *turn.Frames, e *turn.Event) {
 		f.Open("CUSTOM")
 		f.Raw("name", e.Item.Get("eventName"))
 		f.Raw("value", e.Item.OrNull("data"))
-		tag(f, e.Agent)
+		tag(&f.Object, outputOf(e.Agent).tag)
 		f.Shut()
 		return
 	}
@@ -217,20 +204,8 @@ func (p *printer) custom(f *turn.Frames, e *turn.Event) {
 	if e.Is == turn.InvalidPart {
 		f.Dst = append(f.Dst, `{"status":"invalidated"}`...)
 	} else {
-		f.Dst = appendStream(f.Dst, e.Stream)
+		f.Dst = e.Stream.AppendValue(f.Dst)
 	}
 	f.Close()
 	f.Shut()
-}
-
-// appendStream appends the value of a stream, as package fold stores it.
-func appendStream(dst []byte, stream *structured.Stream) []byte {
-	o := rawjson.Begin(dst)
-	o.String("dataType", stream.Labels.DataType)
-	o.String("status", stream.Status().String())
-	o.Name("data")
-	o.Dst = stream.AppendData(o.Dst)
-	o.Text("schemaId", stream.Labels.SchemaID)
-	o.Text("schemaVersion", stream.Labels.SchemaVersion)
-	return o.End()
 }

@@ -12,17 +12,16 @@ import (
 
 // begin writes RUN_STARTED, and the start of the sub-agents that are running: the client knows those of this run only.
 func (p *printer) begin(f *turn.Frames, e *turn.Event) {
-	p.thread = escaped(e.Turn.Session().ID)
 	if !e.Again {
 		p.run = e.Turn.RunID()
 	}
 	opens := e.First && e.Item.Rec.Type == chunk.TypeRunStarted
 	f.Open("RUN_STARTED")
-	f.Content("threadId", p.thread)
+	f.String("threadId", e.Turn.Session().ID)
 	f.Content("runId", p.run)
 	f.String("protocolVersion", ProtocolVersion)
 	if opens {
-		p.input(f, e.Item)
+		p.input(f, e)
 	}
 	f.Shut()
 	f.Bare()
@@ -42,13 +41,11 @@ func (p *printer) begin(f *turn.Frames, e *turn.Event) {
 }
 
 // input writes the messages of the users that the turn answers, so that the client of another user has them, and what they replace.
-func (p *printer) input(f *turn.Frames, it *turn.Item) {
-	var input []chunk.InputMessage
-	if run, ok := chunk.BodyOf[chunk.RunStarted](*it.Rec); ok {
-		input = run.Input
-	}
+func (p *printer) input(f *turn.Frames, e *turn.Event) {
+	run, _ := chunk.BodyOf[chunk.RunStarted](*e.Item.Rec)
+	input := run.Input
 	f.Nest("input")
-	f.Content("threadId", p.thread)
+	f.String("threadId", e.Turn.Session().ID)
 	f.Content("runId", p.run)
 	f.Name("messages")
 	f.Dst = append(f.Dst, '[')
@@ -80,7 +77,7 @@ func (p *printer) input(f *turn.Frames, it *turn.Item) {
 			}
 		}
 	}
-	parent := it.Get("parent")
+	parent := e.Item.Get("parent")
 	if replaces == nil && parent == nil {
 		return
 	}
@@ -93,55 +90,43 @@ func (p *printer) input(f *turn.Frames, it *turn.Item) {
 // pause ends the response of a run that waits: for approvals, which are interrupts; for calls of the client; or for something else that the record names,
 // which is an interrupt too.
 func (p *printer) pause(f *turn.Frames, e *turn.Event) {
-	var approvals, calls []*turn.Call
+	var questions []interrupt
+	var calls [][]byte
 	for _, c := range e.Turn.OpenCalls() {
 		switch {
 		case c.ApprovalID != nil:
-			approvals = append(approvals, c)
+			questions = append(questions, interrupt{id: c.ApprovalID, call: c.Shown, tool: c.Name, tag: callOutputOf(c).tag})
 		case e.Turn.WaitsForClient(c):
-			calls = append(calls, c)
+			calls = append(calls, c.Shown)
 		}
 	}
-	p.openFinished(f, e)
-	f.Nest("outcome")
-	if len(approvals) == 0 && len(calls) > 0 {
-		f.String("type", "success")
-		pending(f, calls)
-		f.Close()
-		p.shutFinished(f)
-		return
-	}
-	f.String("type", "interrupt")
-	f.Name("interrupts")
-	f.Dst = append(f.Dst, '[')
-	for i, c := range approvals {
-		if i > 0 {
-			f.Dst = append(f.Dst, ',')
-		}
-		f.Dst = appendInterrupt(f.Dst, interrupt{id: c.ApprovalID, call: c.Shown, tool: c.Name, tag: callOutputOf(c).tag})
-	}
-	if len(approvals) == 0 {
+	if len(questions)+len(calls) == 0 {
 		reason := e.Item.Content("reason")
 		if len(reason) == 0 {
 			reason = []byte("paused")
 		}
-		f.Dst = appendInterrupt(f.Dst, interrupt{id: p.run, reason: reason})
+		questions = []interrupt{{id: p.run, reason: reason}}
 	}
-	f.Dst = append(f.Dst, ']')
+	p.openFinished(f, e)
+	f.Nest("outcome")
+	if questions == nil {
+		f.String("type", "success")
+	} else {
+		f.String("type", "interrupt")
+		f.List("interrupts", len(questions), func(dst []byte, i int) []byte { return appendInterrupt(dst, questions[i]) })
+		if calls != nil { // the outcome has no place for them
+			f.Close()
+			f.Nest("metadata")
+		}
+	}
+	contents(f, "pendingToolCallIds", calls)
 	f.Close()
-	if len(calls) > 0 { // the outcome has no place for them
-		f.Nest("metadata")
-		pending(f, calls)
-		f.Close()
-	}
 	p.shutFinished(f)
 }
 
-// pending writes the ids of the calls that the client must answer.
-func pending(f *turn.Frames, calls []*turn.Call) {
-	f.List("pendingToolCallIds", len(calls), func(dst []byte, i int) []byte {
-		return append(append(append(dst, '"'), calls[i].Shown...), '"')
-	})
+// contents writes a list of strings, from their contents.
+func contents(f *turn.Frames, name string, list [][]byte) {
+	f.List(name, len(list), func(dst []byte, i int) []byte { return append(append(append(dst, '"'), list[i]...), '"') })
 }
 
 // interrupt is a question to a user. The texts are the contents of JSON strings.
@@ -164,9 +149,7 @@ func appendInterrupt(dst []byte, in interrupt) []byte {
 	o.String("reason", reasonApproval)
 	o.Content("toolCallId", in.call)
 	o.Raw("responseSchema", []byte(approvalSchema))
-	if in.tag != nil {
-		o.Content("subagentRunId", in.tag)
-	}
+	tag(&o, in.tag)
 	o.Nest("metadata")
 	o.Content("toolCallName", in.tool)
 	o.Close()
@@ -176,13 +159,12 @@ func appendInterrupt(dst []byte, in interrupt) []byte {
 // end writes the end of the run.
 func (p *printer) end(f *turn.Frames, e *turn.Event) {
 	p.openFinished(f, e)
-	if !e.Value.IsNull() {
-		f.Raw("result", e.Value)
-	}
 	if e.Reason == turn.Success {
-		outcome(f, "success")
+		succeeded(f, e.Value)
 	} else {
-		outcome(f, "cancelled")
+		f.Nest("outcome")
+		f.String("type", "cancelled")
+		f.Close()
 	}
 	if e.Reason == turn.Aborted {
 		f.Nest("metadata")
@@ -190,6 +172,16 @@ func (p *printer) end(f *turn.Frames, e *turn.Event) {
 		f.Close()
 	}
 	p.shutFinished(f)
+}
+
+// succeeded writes the result of a run, if it has one, and that it was successful.
+func succeeded(f *turn.Frames, result chunk.Value) {
+	if !result.IsNull() {
+		f.Raw("result", result)
+	}
+	f.Nest("outcome")
+	f.String("type", "success")
+	f.Close()
 }
 
 func (p *printer) fail(f *turn.Frames, e *turn.Event) {
@@ -202,22 +194,27 @@ func (p *printer) fail(f *turn.Frames, e *turn.Event) {
 	p.shutFinished(f)
 }
 
-// outcome writes an outcome without members.
-func outcome(f *turn.Frames, kind string) {
-	f.Nest("outcome")
-	f.String("type", kind)
-	f.Close()
-}
-
 func (p *printer) openFinished(f *turn.Frames, e *turn.Event) {
 	p.conclude(f, e)
 	f.Open("RUN_FINISHED")
-	f.Content("threadId", p.thread)
+	f.String("threadId", e.Turn.Session().ID)
 	f.Content("runId", p.run)
 }
 
+// shutFinished ends the event with the tokens of the run.
 func (p *printer) shutFinished(f *turn.Frames) {
-	p.writeUsage(f)
+	if u := p.usage; u != nil {
+		f.Name("usage")
+		o := rawjson.Begin(append(f.Dst, '['))
+		o.Name("inputTokens")
+		o.Dst = strconv.AppendInt(o.Dst, u.Input, 10)
+		o.Name("outputTokens")
+		o.Dst = strconv.AppendInt(o.Dst, u.Output, 10)
+		o.Int("cachedInputTokens", u.Cached)
+		o.Int("cacheWriteInputTokens", u.CacheWrite)
+		f.Dst = append(o.End(), ']')
+	}
+	p.usage = nil
 	f.Shut()
 }
 
@@ -227,43 +224,22 @@ func (p *printer) conclude(f *turn.Frames, e *turn.Event) {
 		callEnd(f, c, nil)
 	}
 	for _, a := range slices.Backward(e.Turn.Agents()) {
-		if a.Running && outputOf(a).announced {
+		if a.Running {
 			p.suspend(f, e.Turn, a)
 		}
 	}
 }
 
-// stepEvent writes the start or the end of the open step of an agent.
-func stepEvent(f *turn.Frames, kind string, a *turn.Agent) {
+// step writes the start or the end of the open step of an agent, with what the record of its end has.
+func step(f *turn.Frames, kind string, a *turn.Agent, usage, reason chunk.Value) {
 	f.Open(kind)
-	stepName(f, a)
-	tag(f, a)
-	f.Shut()
-}
-
-func stepName(f *turn.Frames, a *turn.Agent) {
 	if a.StepID != nil {
 		f.Content("stepName", a.StepID)
-		return
+	} else {
+		f.Name("stepName")
+		f.Dst = append(strconv.AppendInt(append(f.Dst, `"step-`...), a.StepNo, 10), '"')
 	}
-	f.Name("stepName")
-	f.Dst = append(strconv.AppendInt(append(f.Dst, `"step-`...), a.StepNo, 10), '"')
-}
-
-func (p *printer) stepEnd(f *turn.Frames, e *turn.Event) {
-	usage, reason := e.Item.Get("usage"), e.Item.Get("finishReason")
-	if usage != nil {
-		if p.usage == nil {
-			p.usage = &turn.Usage{}
-		}
-		p.usage.Add(usage)
-	}
-	if !e.Agent.StepOpen {
-		return
-	}
-	f.Open("STEP_FINISHED")
-	stepName(f, e.Agent)
-	tag(f, e.Agent)
+	tag(&f.Object, outputOf(a).tag)
 	if usage != nil || reason != nil {
 		f.Nest("metadata")
 		f.Raw("finishReason", reason)
@@ -273,19 +249,15 @@ func (p *printer) stepEnd(f *turn.Frames, e *turn.Event) {
 	f.Shut()
 }
 
-// writeUsage writes the tokens of the run.
-func (p *printer) writeUsage(f *turn.Frames) {
-	u := p.usage
-	if p.usage = nil; u == nil {
-		return
+func (p *printer) stepEnd(f *turn.Frames, e *turn.Event) {
+	usage := e.Item.Get("usage")
+	if usage != nil {
+		if p.usage == nil {
+			p.usage = &turn.Usage{}
+		}
+		p.usage.Add(usage)
 	}
-	f.Name("usage")
-	o := rawjson.Begin(append(f.Dst, '['))
-	o.Name("inputTokens")
-	o.Dst = strconv.AppendInt(o.Dst, u.Input, 10)
-	o.Name("outputTokens")
-	o.Dst = strconv.AppendInt(o.Dst, u.Output, 10)
-	o.Int("cachedInputTokens", u.Cached)
-	o.Int("cacheWriteInputTokens", u.CacheWrite)
-	f.Dst = append(o.End(), ']')
+	if e.Agent.StepOpen {
+		step(f, "STEP_FINISHED", e.Agent, usage, e.Item.Get("finishReason"))
+	}
 }

@@ -17,7 +17,11 @@ type Writer struct {
 // New returns a Writer of the turn whose answer has this id in the snapshot, fold.MessageID(s.TurnMessages()), before the first record of the turn.
 func New(messageID string, opt Options) *Writer {
 	p := &printer{message: messageID, id: escaped(messageID), opt: opt}
-	return &Writer{machine: turn.New(p, turn.Rules{Drops: p.drops, Shows: p.shows}, turn.Config{}), printer: p}
+	var rules turn.Rules
+	if !opt.SubAgents {
+		rules = turn.Rules{Drops: drops, Shows: p.shows}
+	}
+	return &Writer{machine: turn.New(p, rules, turn.Config{}), printer: p}
 }
 
 // Append appends the events of rec, the next record of the session or of one of its sub-agents. The last one has the cursor of rec as id. RUN_STARTED has none.
@@ -54,7 +58,6 @@ type printer struct {
 	id      []byte // the same, as the content of a JSON string
 	opt     Options
 
-	thread  []byte      // id of the session, as the content of a JSON string
 	run     []byte      // id in the latest RUN_STARTED
 	usage   *turn.Usage // of the steps since it, nil for none
 	omitted map[string]bool
@@ -66,10 +69,6 @@ func (p *printer) Print(f *turn.Frames, e *turn.Event) {
 	switch e.Kind {
 	case turn.Begin:
 		p.begin(f, e)
-	case turn.Run:
-		if e.Open { // another worker has taken the run over
-			lifecycle(f, e)
-		}
 	case turn.Pause:
 		p.pause(f, e)
 	case turn.End:
@@ -77,17 +76,17 @@ func (p *printer) Print(f *turn.Frames, e *turn.Event) {
 	case turn.Fail:
 		p.fail(f, e)
 	case turn.StepOpen:
-		stepEvent(f, "STEP_STARTED", e.Agent)
+		step(f, "STEP_STARTED", e.Agent, nil, nil)
 	case turn.StepEnd:
 		p.stepEnd(f, e)
 	case turn.StepClose:
-		stepEvent(f, "STEP_FINISHED", e.Agent)
+		step(f, "STEP_FINISHED", e.Agent, nil, nil)
 	case turn.BlockOpen:
 		p.blockOpen(f, e)
 	case turn.BlockDelta:
 		p.delta(f, e.Agent)
 		f.Content("delta", e.Text)
-		tag(f, e.Agent)
+		tag(&f.Object, outputOf(e.Agent).tag)
 		f.Shut()
 	case turn.BlockClose:
 		p.blockClose(f, e.Agent)
@@ -97,7 +96,7 @@ func (p *printer) Print(f *turn.Frames, e *turn.Event) {
 		agentClose(f, e)
 	case turn.AgentGone:
 		p.suspend(f, e.Turn, e.Agent)
-	case turn.AgentFail, turn.Output, turn.Error, turn.Notice:
+	case turn.Run, turn.AgentFail, turn.Output, turn.Error, turn.Notice, turn.Removed:
 		lifecycle(f, e)
 	case turn.Part:
 		p.part(f, e)
@@ -105,10 +104,6 @@ func (p *printer) Print(f *turn.Frames, e *turn.Event) {
 		p.custom(f, e)
 	case turn.State:
 		statePatch(f, e)
-	case turn.Removed:
-		if !e.Quiet {
-			lifecycle(f, e)
-		}
 	default:
 		p.call(f, e)
 	}
@@ -122,11 +117,8 @@ func (p *printer) DeltaHead(f *turn.Frames, a *turn.Agent) (tail string) {
 	return "\"}\n\n"
 }
 
-// drops reports whether records of sub-agents with a type are not written.
-func (p *printer) drops(kind chunk.Type) bool {
-	if p.opt.SubAgents {
-		return false
-	}
+// drops reports whether records of sub-agents with a type are not written without Options.SubAgents.
+func drops(kind chunk.Type) bool {
 	switch kind {
 	case chunk.TypeCustom, chunk.TypeSubagentStart, chunk.TypeSubagentEnd, chunk.TypeError, chunk.TypeToolApprovalRequest, chunk.TypeToolStart,
 		chunk.TypeToolEnd, chunk.TypeToolInputError, chunk.TypeToolOutputError, chunk.TypeToolApprovalResponse:
@@ -137,39 +129,31 @@ func (p *printer) drops(kind chunk.Type) bool {
 
 // shows reports whether a record of a sub-agent that drops lets through is written.
 func (p *printer) shows(it *turn.Item) bool {
-	if p.opt.SubAgents {
-		return true
-	}
 	switch it.Rec.Type {
 	case chunk.TypeToolApprovalRequest:
 		return !it.Is("isAutomatic")
-	case chunk.TypeToolStart:
-		return it.OpenCall() != nil || p.opt.ClientTool != nil && p.opt.ClientTool(it.Text("toolName"))
-	case chunk.TypeToolEnd, chunk.TypeToolInputError, chunk.TypeToolOutputError, chunk.TypeToolApprovalResponse:
-		return it.OpenCall() != nil
+	case chunk.TypeToolStart, chunk.TypeToolEnd, chunk.TypeToolInputError, chunk.TypeToolOutputError, chunk.TypeToolApprovalResponse:
+		return it.OpenCall() != nil || it.Rec.Type == chunk.TypeToolStart && p.opt.ClientTool != nil && p.opt.ClientTool(it.Text("toolName"))
 	}
 	return true
 }
 
 // agentOutput is what was written of an agent.
 type agentOutput struct {
-	tag       []byte // subagentRunId, as the content of a JSON string
+	tag       []byte // subagentRunId, as the content of a JSON string; empty for the session's own agent
 	announced bool   // SUBAGENT_STARTED was written in this run
 
 	// The step of the answer that is written: it is one message in the snapshot, and several here.
-	step    chunk.Seq // turn.Agent.First
-	count   int       // of messages in it
-	carrier int       // number of the message that calls are attached to, noCarrier if the next call begins one
-	block   messageRef
+	next    messageRef // of the step, after its latest message
+	carries bool       // calls are attached to that one; otherwise the next call begins one
+	block   messageRef // of the open text
 }
-
-const noCarrier = -1
 
 // outputOf returns what was written of an agent.
 func outputOf(a *turn.Agent) *agentOutput {
 	o, ok := a.Kept.(*agentOutput)
 	if !ok {
-		o = &agentOutput{tag: escaped(a.Session), carrier: noCarrier}
+		o = &agentOutput{tag: escaped(a.Session)}
 		a.Kept = o
 	}
 	return o
@@ -181,31 +165,23 @@ type messageRef struct {
 	n     int
 }
 
-// newMessage returns a new message of the step of an agent.
-func newMessage(a *turn.Agent) messageRef {
-	o := stepOf(a)
-	ref := messageRef{o.step, o.count}
-	o.count++
-	o.carrier = noCarrier
-	return ref
+// newMessage returns a new message of the step of an agent. carries: the calls that follow are attached to it.
+func newMessage(a *turn.Agent, carries bool) messageRef {
+	o := outputOf(a)
+	if o.next.first != a.First {
+		o.next = messageRef{first: a.First}
+	}
+	o.carries = carries
+	o.next.n++
+	return messageRef{a.First, o.next.n - 1}
 }
 
 // carrierOf returns the message that a new call is attached to: the text before it in the step, or the message of the calls before it, or a new one.
 func carrierOf(a *turn.Agent) messageRef {
-	o := stepOf(a)
-	if o.carrier == noCarrier {
-		ref := newMessage(a)
-		o.carrier = ref.n
+	if o := outputOf(a); o.carries && o.next.first == a.First {
+		return messageRef{a.First, o.next.n - 1}
 	}
-	return messageRef{o.step, o.carrier}
-}
-
-func stepOf(a *turn.Agent) *agentOutput {
-	o := outputOf(a)
-	if o.step != a.First {
-		o.step, o.count, o.carrier = a.First, 0, noCarrier
-	}
-	return o
+	return newMessage(a, true)
 }
 
 // appendMessageID appends the id of a message: that of the answer, the sequence of the record that opened the step, and the number of the message in it. It
@@ -226,10 +202,10 @@ func (p *printer) messageID(f *turn.Frames, name string, ref messageRef) {
 	f.Dst = append(appendMessageID(f.Dst, p.id, ref), '"')
 }
 
-// tag writes which sub-agent an event is of.
-func tag(f *turn.Frames, a *turn.Agent) {
-	if !a.Own() {
-		f.Content("subagentRunId", outputOf(a).tag)
+// tag writes which sub-agent an event is of, by the tag of an agent or a call.
+func tag(o *rawjson.Object, id []byte) {
+	if len(id) > 0 {
+		o.Content("subagentRunId", id)
 	}
 }
 

@@ -127,12 +127,12 @@ func (p *printer) Print(f *turn.Frames, e *turn.Event) {
 		if !e.Again {
 			p.beginPart(f, e)
 		}
-		p.block(f, blockKinds(e.Agent).start, e.Agent)
+		block(f, e.Agent, "start")
 		f.Shut()
 	case turn.BlockDelta:
 		p.piece(f, e)
 	case turn.BlockClose:
-		p.block(f, blockKinds(e.Agent).end, e.Agent)
+		block(f, e.Agent, "end")
 		f.Shut()
 	case turn.InputOpen, turn.InputDelta, turn.Started, turn.Input, turn.Ask, turn.Decision, turn.Outcome:
 		p.call(f, e)
@@ -145,7 +145,7 @@ func (p *printer) Print(f *turn.Frames, e *turn.Event) {
 
 // DeltaHead implements turn.DeltaPrinter.
 func (p *printer) DeltaHead(f *turn.Frames, a *turn.Agent) (tail string) {
-	p.block(f, blockKinds(a).delta, a)
+	block(f, a, "delta")
 	f.Name("delta")
 	f.Dst = append(f.Dst, '"')
 	return "\"}\n\n"

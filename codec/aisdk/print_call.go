@@ -225,7 +225,7 @@ func (p *printer) decision(f *turn.Frames, e *turn.Event, c *call) {
 func (p *printer) outcome(f *turn.Frames, e *turn.Event, c *call) {
 	p.markVisible(e)
 	c.ended, c.answeredAt = true, e.Item.Rec.Ordinal
-	it := e.Item
+	it, part := e.Item, e.Item.Part()
 	switch {
 	case e.Denied:
 		f.Open("tool-output-denied")
@@ -238,7 +238,6 @@ func (p *printer) outcome(f *turn.Frames, e *turn.Event, c *call) {
 		sanitized(f, "input", it.Get("partialInput")) // the client rejects the chunk without it
 		f.Raw("errorText", e.Failure)
 		f.Flag("dynamic", !c.part.Static)
-		part := it.Part()
 		optional(f, "toolMetadata", part.ToolMetadata)
 		optional(f, "providerMetadata", part.ProviderMetadata)
 		// This includes tools of the browser: it does not run this call, and a step that ends with it must not look answered by the browser.
@@ -255,7 +254,6 @@ func (p *printer) outcome(f *turn.Frames, e *turn.Event, c *call) {
 		}
 		f.Flag("dynamic", !c.part.Static)
 		f.Flag("providerExecuted", it.Rec.Type == chunk.TypeToolOutputError || it.Is("providerExecuted")) // for client tools too
-		part := it.Part()
 		optional(f, "toolMetadata", part.ToolMetadata)
 		optional(f, "providerMetadata", part.ProviderMetadata)
 	}

@@ -11,20 +11,13 @@ import (
 	"github.com/tailrace/tailrace/internal/turn"
 )
 
-// kinds are the chunks of a text.
-type kinds struct{ start, delta, end string }
-
-// blockKinds returns the chunks of the open text of an agent.
-func blockKinds(a *turn.Agent) kinds {
-	if a.Block.Kind == turn.TextBlock {
-		return kinds{"text-start", "text-delta", "text-end"}
+// block opens a chunk of the open text of an agent: its start, a delta or its end. Its id depends on the log only, so all edges use the same one.
+func block(f *turn.Frames, a *turn.Agent, of string) {
+	kind := "text-"
+	if a.Block.Kind == turn.ReasoningBlock {
+		kind = "reasoning-"
 	}
-	return kinds{"reasoning-start", "reasoning-delta", "reasoning-end"}
-}
-
-// block opens a chunk of the open text of an agent. Its id depends on the log only, so all edges use the same one.
-func (p *printer) block(f *turn.Frames, kind string, a *turn.Agent) {
-	f.Open(kind)
+	f.Open(kind + of)
 	f.Dst = append(f.Dst, `,"id":"`...)
 	f.Dst = append(f.Dst, byte(a.Block.Kind))
 	f.Dst = strconv.AppendUint(f.Dst, uint64(a.Block.At), 10)
@@ -44,7 +37,7 @@ func (p *printer) piece(f *turn.Frames, e *turn.Event) {
 	if metadata == nil && f.Grow(e.Text, of) {
 		return
 	}
-	p.block(f, blockKinds(e.Agent).delta, e.Agent)
+	block(f, e.Agent, "delta")
 	optional(f, "providerMetadata", metadata)
 	f.Piece("delta", e.Text, of)
 }
@@ -241,16 +234,9 @@ func (p *printer) structured(f *turn.Frames, e *turn.Event) {
 		}
 	case turn.ValuePart:
 		p.beginPart(f, e)
-		labels := &e.Stream.Labels
 		f.Open("data-structured")
-		f.String("id", labels.StreamID)
-		f.Nest("data")
-		f.String("dataType", labels.DataType)
-		f.String("status", e.Stream.Status().String())
-		sanitized(f, "data", e.Stream.AppendData(nil))
-		f.Text("schemaId", labels.SchemaID)
-		f.Text("schemaVersion", labels.SchemaVersion)
-		f.Close()
+		f.String("id", e.Stream.Labels.StreamID)
+		sanitized(f, "data", e.Stream.AppendValue(nil))
 		f.Shut()
 	case turn.InvalidPart:
 		p.beginPart(f, e)

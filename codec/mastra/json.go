@@ -29,9 +29,8 @@ func text(v chunk.Value) (string, bool) {
 	return s, err == nil
 }
 
-// isObject and isArray check the first byte: there is no white space before it.
+// isObject checks the first byte: there is no white space before it.
 func isObject(v chunk.Value) bool { return len(v) > 0 && v[0] == '{' }
-func isArray(v chunk.Value) bool  { return len(v) > 0 && v[0] == '[' }
 
 // orNull returns v, null if it is missing.
 func orNull(v chunk.Value) chunk.Value {

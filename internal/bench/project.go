@@ -128,7 +128,9 @@ type projection struct {
 // project starts a Runner over the log of w that saves to a bucket. handed and
 // acked are called for every delivery, acked from many goroutines.
 func (w *env) project(ctx context.Context, name string, bucket *env, handed func(stored time.Time), acked func(stored time.Time)) (*projection, error) {
-	source, err := jssnapshots.NewSource(w.harness.js, jssnapshots.SourceConfig{Layout: w.layout, Name: name, Bucket: bucket.layout.Snapshots()})
+	layout := w.layout
+	layout.SnapshotBucket = bucket.layout.Snapshots()
+	source, err := jssnapshots.NewSource(w.harness.js, jssnapshots.SourceConfig{Layout: layout, Name: name})
 	if err != nil {
 		return nil, err
 	}

@@ -14,12 +14,6 @@ import (
 // ErrNotConnected reports that the connection was down when a message was to be sent: it was not sent.
 var ErrNotConnected = errors.New("not connected")
 
-// PublisherConfig configures a Publisher.
-type PublisherConfig struct {
-	// AttemptTimeout is the timeout of one attempt to publish.
-	AttemptTimeout time.Duration
-}
-
 // Publisher publishes to many subjects over one connection. It has one subscription for all responses, and watches the status of the connection.
 //
 // It replaces the request method of the client library for three reasons:
@@ -51,12 +45,12 @@ type replyQueue struct {
 // replyQueueSize exceeds the number of attempts of one message that are in flight at a time.
 const replyQueueSize = 8
 
-// NewPublisher returns a Publisher on the connection of c. It starts a subscription and a goroutine, which Close ends.
-func NewPublisher(c *Client, cfg PublisherConfig) (*Publisher, error) {
+// NewPublisher returns a Publisher on the connection of c with the timeout of one attempt to publish. It starts a subscription and a goroutine, which Close ends.
+func NewPublisher(c *Client, attemptTimeout time.Duration) (*Publisher, error) {
 	p := &Publisher{
 		nc:           c.nc,
 		inbox:        c.nc.NewInbox() + ".",
-		timeout:      cfg.AttemptTimeout,
+		timeout:      attemptTimeout,
 		replyQueues:  map[string]*replyQueue{},
 		disconnected: make(chan struct{}),
 		connected:    make(chan struct{}),

@@ -18,7 +18,7 @@ func newSubjectPublisher(t *testing.T, nc *nats.Conn, timeout time.Duration) *Su
 	if err != nil {
 		t.Fatal(err)
 	}
-	p, err := NewPublisher(New(js), PublisherConfig{AttemptTimeout: timeout})
+	p, err := NewPublisher(New(js), timeout)
 	if err != nil {
 		t.Fatal(err)
 	}

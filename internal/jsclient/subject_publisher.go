@@ -12,8 +12,6 @@ import (
 
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
-
-	"github.com/tailrace/tailrace/chunk"
 )
 
 // ErrWaitAbandoned reports that the caller has abandoned the wait for the response to a message that is still in flight.
@@ -98,24 +96,11 @@ func (s *SubjectPublisher) send(ctx context.Context, m Outgoing, abandon <-chan 
 		lastErrBefore: s.publisher.nc.LastError(),
 	}
 	if err := s.publisher.nc.PublishMsg(&nats.Msg{Subject: s.subject, Reply: a.reply, Header: m.Header, Data: m.Data}); err != nil {
-		return sendError(err)
+		return err
 	}
 	s.timer.Reset(s.publisher.timeout)
 	s.abandoned = a
 	return nil
-}
-
-// sendError converts the error of the client library for a message that it did not send.
-func sendError(err error) error {
-	switch {
-	case errors.Is(err, nats.ErrMaxPayload):
-		return fmt.Errorf("%w: more than the server's max_payload", chunk.ErrTooLarge)
-	case errors.Is(err, nats.ErrConnectionClosed), errors.Is(err, nats.ErrConnectionDraining):
-		return nats.ErrConnectionClosed
-	case errors.Is(err, nats.ErrReconnectBufExceeded):
-		return ErrNotConnected
-	}
-	return err
 }
 
 // denial returns the reason for a missing response. A server that denies the permission to publish reports that to the connection, not in a response, and a

@@ -18,19 +18,11 @@ import (
 // the root. It differs from the writer of requests: its records have no positions, the input may name its first agent as it likes, and run_started lines start runs.
 // A Publisher is for one goroutine.
 type Publisher struct {
-	producer   *producers.Producer
-	root       chunk.Session
-	agentType  string
-	takeOver   bool
-	dialect    string
-	message    string
-	runID      string
-	model      *string // of run_started, nil for none
-	provider   *string // likewise
-	lax        bool
+	*Service
+
+	cfg        PublisherConfig
 	begun      bool               // a line was read
 	translator dialect.Translator // nil for native lines
-	onEnd      func(context.Context, chunk.Session)
 
 	warnings []ingestion.Warning // about the last line
 
@@ -61,11 +53,7 @@ type PublisherConfig struct {
 
 // NewPublisher returns a Publisher.
 func (s *Service) NewPublisher(cfg PublisherConfig) (*Publisher, error) {
-	p := &Publisher{
-		onEnd: s.onEnd, producer: s.producer, root: cfg.Session, agentType: cfg.AgentType, takeOver: cfg.TakeOver, dialect: cfg.Dialect, message: cfg.Message, runID: cfg.RunID, lax: cfg.Lax,
-		model: chunk.LabelOf(cfg.Model), provider: chunk.LabelOf(cfg.Provider),
-		sessions: map[string]*published{}, aliases: map[string]string{},
-	}
+	p := &Publisher{Service: s, cfg: cfg, sessions: map[string]*published{}, aliases: map[string]string{}}
 	if cfg.Dialect == "" || cfg.Dialect == dialect.Native {
 		return p, nil
 	}
@@ -84,14 +72,14 @@ func (p *Publisher) Line(ctx context.Context, text []byte) error {
 	case isBlank(text) || p.translator == nil && isDone(text):
 		return nil
 	case p.translator != nil:
-		if guess, fits := dialect.Fits(p.dialect, text); !p.begun && !p.lax && !fits && !isDone(text) {
+		if guess, fits := dialect.Fits(p.cfg.Dialect, text); !p.begun && !p.cfg.Lax && !fits && !isDone(text) {
 			return fmt.Errorf("the first line looks like %s: use --dialect %s", guess, guess)
 		}
 		p.begun = true
 	default:
 		return p.native(ctx, text)
 	}
-	chunks, err := translate(p.translator, p.dialect, text)
+	chunks, err := translate(p.translator, p.cfg.Dialect, text)
 	if err != nil {
 		return err
 	}
@@ -111,7 +99,7 @@ func (p *Publisher) EndOfInput(ctx context.Context) error {
 
 func (p *Publisher) writeAll(ctx context.Context, chunks []chunk.Chunk) error {
 	for _, c := range chunks {
-		if err := p.write(ctx, p.root.Child(c.AgentID), c); err != nil {
+		if err := p.write(ctx, p.cfg.Session.Child(c.AgentID), c); err != nil {
 			return err
 		}
 	}
@@ -137,19 +125,19 @@ func (p *Publisher) decode(text []byte) (chunk.Chunk, chunk.Session, error) {
 	o, ok := ingestion.Outlined(text)
 	if !ok {
 		c, err := chunk.Decode(text) // the error says what is wrong
-		return c, p.root, err
+		return c, p.cfg.Session, err
 	}
-	if unknown, _ := o.UnknownType(); unknown != "" && !p.lax {
-		return chunk.Chunk{}, p.root, errors.New(unknown)
+	if unknown, _ := o.UnknownType(); unknown != "" && !p.cfg.Lax {
+		return chunk.Chunk{}, p.cfg.Session, errors.New(unknown)
 	}
-	session := p.root
+	session := p.cfg.Session
 	if o.AgentID != "" {
 		var err error
 		if session, err = p.sessionOf(o.AgentID); err != nil {
 			return chunk.Chunk{}, session, err
 		}
 	}
-	base := ingestion.Base{AgentID: session.ID, AgentType: p.agentType, Timestamp: time.Now().UnixMilli()}
+	base := ingestion.Base{AgentID: session.ID, AgentType: p.cfg.AgentType, Timestamp: time.Now().UnixMilli()}
 	if s := p.sessions[session.ID]; s != nil {
 		base.AgentType, base.Step = s.agentType, s.step
 	}
@@ -161,13 +149,13 @@ func (p *Publisher) decode(text []byte) (chunk.Chunk, chunk.Session, error) {
 // sessionOf returns the session of an agent: the first agent of the input is the root; every other one must have been started by a subagent_start.
 func (p *Publisher) sessionOf(agent string) (chunk.Session, error) {
 	if len(p.aliases) == 0 {
-		p.aliases[agent] = p.root.ID
+		p.aliases[agent] = p.cfg.Session.ID
 	}
 	id, known := p.aliases[agent]
 	if !known {
 		return chunk.Session{}, fmt.Errorf("agentId %q: want the input's first agent or the subSessionId of a subagent_start before it", agent)
 	}
-	return p.root.Child(id), subjects.CheckID("subSessionId", id)
+	return p.cfg.Session.Child(id), subjects.CheckID("subSessionId", id)
 }
 
 func (p *Publisher) write(ctx context.Context, session chunk.Session, c chunk.Chunk) error {
@@ -183,13 +171,13 @@ func (p *Publisher) write(ctx context.Context, session chunk.Session, c chunk.Ch
 	}
 	if s == nil || s.run == nil {
 		started := chunk.RunStarted{Mode: "execute"}
-		if session.ID == p.root.ID {
-			started.Model, started.Provider = p.model, p.provider
+		if session.ID == p.cfg.Session.ID {
+			started.Model, started.Provider = chunk.LabelOf(p.cfg.Model), chunk.LabelOf(p.cfg.Provider)
 		}
-		if session.ID == p.root.ID && len(p.sessions) == 0 {
-			started.RunID = p.runID
-			if p.message != "" {
-				started.Input = []chunk.InputMessage{{Content: p.message}}
+		if session.ID == p.cfg.Session.ID && len(p.sessions) == 0 {
+			started.RunID = p.cfg.RunID
+			if p.cfg.Message != "" {
+				started.Input = []chunk.InputMessage{{Content: p.cfg.Message}}
 			}
 		}
 		if err := p.start(ctx, session, c.AgentType, started); err != nil {
@@ -218,7 +206,7 @@ func (p *Publisher) write(ctx context.Context, session chunk.Session, c chunk.Ch
 		_, err := s.run.Write(ctx, c)
 		return err
 	case chunk.SubagentEnd:
-		if child := p.sessions[body.SubSessionID]; child != nil && child != s && body.SubSessionID != p.root.ID {
+		if child := p.sessions[body.SubSessionID]; child != nil && child != s && body.SubSessionID != p.cfg.Session.ID {
 			if err := child.finish(ctx, true); err != nil {
 				return err
 			}
@@ -260,10 +248,10 @@ func (p *Publisher) start(ctx context.Context, session chunk.Session, agentType 
 		}
 	}
 	if agentType == "" {
-		agentType = p.agentType
+		agentType = p.cfg.AgentType
 	}
 	opts := []producers.StartOption{producers.AgentType(agentType)}
-	if p.takeOver {
+	if p.cfg.TakeOver {
 		opts = append(opts, producers.TakeOver())
 	}
 	run, err := p.producer.Start(ctx, session, started, opts...)
@@ -296,13 +284,13 @@ func (s *published) close() error {
 func (p *Publisher) Finish(ctx context.Context, end bool) error {
 	var errs []error
 	for id, s := range p.sessions {
-		if id != p.root.ID {
+		if id != p.cfg.Session.ID {
 			errs = append(errs, s.finish(ctx, end))
 		}
 	}
-	if s := p.sessions[p.root.ID]; s != nil {
+	if s := p.sessions[p.cfg.Session.ID]; s != nil {
 		errs = append(errs, s.finish(ctx, end))
-		p.onEnd(ctx, p.root)
+		p.onEnd(ctx, p.cfg.Session)
 	}
 	return errors.Join(errs...)
 }

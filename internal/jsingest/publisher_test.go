@@ -33,7 +33,7 @@ func TestFillRejectsNull(t *testing.T) {
 func TestFillWritesJSON(t *testing.T) {
 	p := newPublisher(t, "a\x07\"\u00e9")
 	c, _, err := p.decode([]byte(`{"type":"text_delta","delta":"x"}`))
-	if err != nil || c.AgentType != p.agentType || c.AgentID != "s1" {
+	if err != nil || c.AgentType != p.cfg.AgentType || c.AgentID != "s1" {
 		t.Errorf("%+v, %v", c, err)
 	}
 }

@@ -86,7 +86,10 @@ func (w *writer) tryPut(ctx context.Context, s *session, c chunk.Chunk, at codec
 	case w.translator != nil && w.appends && (whole || bytes > 0): // another response has begun
 		return &ingestion.RefusalError{Reason: ingestion.ReasonSuperseded}
 	case whole:
-		return w.skip(ctx, s, c, at)
+		if sub, ok := c.Body.(chunk.SubagentStart); ok {
+			return w.startChild(ctx, s, sub, at)
+		}
+		return nil
 	}
 	if t := c.Type(); s.over && (s.failed && t.Terminal() || t == chunk.TypeStreamEnd) { // of two ends the worse one counts
 		return nil
@@ -141,14 +144,6 @@ func (w *writer) activate(ctx context.Context, s *session, c chunk.Chunk, at cod
 func beforeChunk(at codec.InputPosition) codec.InputPosition {
 	at.Partial, at.Chunks, at.Bytes = true, at.Chunks-1, 0
 	return at
-}
-
-// skip is called for a chunk that is stored.
-func (w *writer) skip(ctx context.Context, s *session, c chunk.Chunk, at codec.InputPosition) error {
-	if sub, ok := c.Body.(chunk.SubagentStart); ok {
-		return w.startChild(ctx, s, sub, at)
-	}
-	return nil
 }
 
 // switchTo stores what is queued for another session.

@@ -48,13 +48,6 @@ func (w *writer) Cleanup(ctx context.Context, step int64, after chunk.Seq) (remo
 	return removed, err
 }
 
-// changed keeps the position of the record of a change.
-func (w *writer) changed(at chunk.Position) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	w.before.at = chunk.Cursor{Seq: at.Seq}
-}
-
 // change calls f with the run. It does nothing if the run has the state.
 func (w *writer) change(ctx context.Context, to ingestion.Status, f func(*producers.Run) error) error {
 	s := w.sessions[w.of.Session.ID]
@@ -68,7 +61,10 @@ func (w *writer) change(ctx context.Context, to ingestion.Status, f func(*produc
 		err := f(s.run)
 		if err == nil {
 			s.over = to == ingestion.Ended || to == ingestion.Failed
-			w.changed(s.run.Position())
+			at := s.run.Position()
+			w.mu.Lock()
+			w.before.at = chunk.Cursor{Seq: at.Seq}
+			w.mu.Unlock()
 			return nil
 		}
 		r, ok := errors.AsType[*ingestion.RefusalError](refusal(err))

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"math"
 	"time"
 
 	"github.com/nats-io/nats.go/jetstream"
@@ -44,7 +45,8 @@ func (st *Store) DeleteEarlier(ctx context.Context, s chunk.Session, life int64,
 			return err
 		}
 	}
-	if err := old.removeObjects(ctx, begun); err != nil {
+	isReferenced := func(object string) bool { return old.referenced[object] }
+	if _, err := st.collect(ctx, old.b, s, garbage{before: math.MaxUint64, begun: begun, keep: isReferenced, ended: true}); err != nil {
 		return fmt.Errorf("remove earlier objects of %s: %w", s, err)
 	}
 	return nil
@@ -66,24 +68,16 @@ func (e *earlier) isHead(head fold.Snapshot, r projector.Revision) bool {
 	return head.Created == e.life || head.Deleted() && r == e.tombstone
 }
 
-func (e *earlier) subjects(ctx context.Context, keys func(chunk.Session) (string, error)) (map[string]uint64, error) {
-	filter, err := keys(e.session)
-	if err != nil {
-		return nil, err
-	}
-	info, err := e.info(ctx, e.b, e.b.subject(filter))
-	if err != nil {
-		return nil, err
-	}
-	return info.State.Subjects, nil
-}
-
 func (e *earlier) removePacks(ctx context.Context) error {
-	packs, err := e.subjects(ctx, subjects.SnapshotPackKeys)
+	filter, err := subjects.SnapshotPackKeys(e.session)
 	if err != nil {
 		return err
 	}
-	for subject := range packs {
+	info, err := e.info(ctx, e.b, e.b.subject(filter))
+	if err != nil {
+		return err
+	}
+	for subject := range info.State.Subjects {
 		m, err := e.lastMessage(ctx, e.b, subject)
 		if errors.Is(err, jetstream.ErrMsgNotFound) {
 			continue
@@ -138,31 +132,4 @@ func (e *earlier) keepHead(ctx context.Context) error {
 		e.referenced[p.Object] = true
 	}
 	return err
-}
-
-// removeObjects removes the objects that were noted before a time and are not of the current life.
-func (e *earlier) removeObjects(ctx context.Context, begun time.Time) error {
-	notes, err := e.subjects(ctx, subjects.SnapshotObjectKeys)
-	if err != nil {
-		return err
-	}
-	for subject := range notes {
-		object, _ := subjects.SnapshotObjectOf(e.b.key(subject))
-		if e.referenced[object] {
-			continue
-		}
-		note, err := e.lastMessage(ctx, e.b, subject)
-		switch {
-		case errors.Is(err, jetstream.ErrMsgNotFound):
-			continue
-		case err != nil:
-			return err
-		case !note.Stored.Before(begun):
-			continue
-		}
-		if err := e.discard(ctx, e.b, e.session, object); err != nil {
-			return err
-		}
-	}
-	return nil
 }

@@ -138,7 +138,7 @@ func (st *Store) Save(ctx context.Context, snap fold.Snapshot, after projector.R
 	// The size of the head is checked before its messages are written: they would stay in the bucket without a head.
 	head := snap.AppendHead(nil)
 	if len(head) > st.cfg.MaxValueBytes {
-		return 0, st.tooLarge(snap.Session, "head", len(head), st.cfg.MaxValueBytes)
+		return 0, &projector.TooLargeError{Session: snap.Session, Object: "head", Size: len(head), Limit: st.cfg.MaxValueBytes}
 	}
 	if err := s.saveOwner(ctx, snap); err != nil {
 		return 0, s.cleanUpLate(ctx, err)
@@ -149,7 +149,7 @@ func (st *Store) Save(ctx context.Context, snap fold.Snapshot, after projector.R
 	}
 	seq, spilled, err := s.head(ctx, snap, head)
 	if errors.Is(err, errTooLarge) {
-		err = st.tooLarge(snap.Session, "head", len(head), b.limit)
+		err = &projector.TooLargeError{Session: snap.Session, Object: "head", Size: len(head), Limit: b.limit}
 	}
 	if err != nil {
 		return 0, s.cleanUpLate(ctx, err)

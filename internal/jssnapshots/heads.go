@@ -47,32 +47,19 @@ const openTimeout = 5 * time.Second
 // heads yields the heads of a filter from a sequence on, in order, to the end of the bucket; then at most one error.
 func (st *Store) heads(ctx context.Context, b *bucket, filter string, start uint64) iter.Seq2[listedHead, error] {
 	return func(yield func(listedHead, error) bool) {
-		err := st.eachHead(ctx, b, filter, start, func(h listedHead) bool { return yield(h, nil) })
-		if err != nil {
+		o := jsreader.NewOrdered(st.api, jsreader.OrderedConfig{
+			Stream: b.name, Filter: b.subject(filter), After: max(1, start) - 1, HeadersOnly: true, OpenTimeout: openTimeout, Log: st.cfg.Log,
+		})
+		defer o.Close()
+		err := o.Open(ctx)
+		for end := o.State().Last; err == nil; {
+			var e jsreader.Entry
+			if e, err = o.NextThrough(ctx, end); err == nil && !yield(b.listedHead(&e), nil) {
+				return
+			}
+		}
+		if !errors.Is(err, jsreader.ErrEnd) {
 			yield(listedHead{}, fmt.Errorf("read %s: %w", filter, err))
-		}
-	}
-}
-
-func (st *Store) eachHead(ctx context.Context, b *bucket, filter string, start uint64, yield func(listedHead) bool) error {
-	o := jsreader.NewOrdered(st.api, jsreader.OrderedConfig{
-		Stream: b.name, Filter: b.subject(filter), After: max(1, start) - 1, HeadersOnly: true, OpenTimeout: openTimeout, Log: st.cfg.Log,
-	})
-	defer o.Close()
-	if err := o.Open(ctx); err != nil {
-		return err
-	}
-	end := o.State().Last
-	for {
-		e, err := o.NextThrough(ctx, end)
-		if errors.Is(err, jsreader.ErrEnd) {
-			return nil
-		}
-		if err != nil {
-			return err
-		}
-		if !yield(b.listedHead(&e)) {
-			return nil
 		}
 	}
 }

@@ -36,7 +36,7 @@ func (st *Store) Sessions(ctx context.Context, tenant string, q projector.Sessio
 	if err != nil {
 		return projector.SessionPage{}, err
 	}
-	m := merge{query: q, parallel: st.cfg.Parallel}
+	m := merge{query: q}
 	for i, b := range all {
 		l := &listing{Store: st, b: b, filter: filter, end: ends[i], few: uint64(q.Limit/len(all)) + 1}
 		m.all = append(m.all, l)
@@ -49,15 +49,14 @@ func (st *Store) Sessions(ctx context.Context, tenant string, q projector.Sessio
 
 // merge merges the lists of the buckets.
 type merge struct {
-	all      []*listing
-	query    projector.SessionQuery
-	parallel int
+	all   []*listing
+	query projector.SessionQuery
 }
 
 // each calls do for some buckets at the same time.
 func (m *merge) each(ctx context.Context, some func(*listing) bool, do func(context.Context, *listing) error) error {
 	group, running := errgroup.WithContext(ctx)
-	group.SetLimit(m.parallel)
+	group.SetLimit(parallel)
 	for _, l := range m.all {
 		if some(l) {
 			group.Go(func() error { return do(running, l) })

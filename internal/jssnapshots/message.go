@@ -42,7 +42,7 @@ func (st *Store) read(ctx context.Context, snap fold.Snapshot, head uint64, from
 	}
 	data := make([][]byte, to-from)
 	group, all := errgroup.WithContext(ctx)
-	group.SetLimit(st.cfg.Parallel)
+	group.SetLimit(parallel)
 	for start := from; start < to && all.Err() == nil; start += readMessages {
 		group.Go(func() error {
 			end := min(start+readMessages, to)
@@ -197,7 +197,7 @@ func (r *reading) add(p pack) (added int) {
 // open sets the messages from the packs, and reads those that are objects.
 func (r *reading) open(ctx context.Context) error {
 	group, all := errgroup.WithContext(ctx)
-	group.SetLimit(r.cfg.Parallel)
+	group.SetLimit(parallel)
 	for i := 0; i < len(r.packs) && all.Err() == nil; {
 		p, end := r.packs[i], i+1
 		for end < len(r.packs) && r.packs[end].seq == p.seq {
@@ -241,7 +241,7 @@ func (r *reading) unpack(p pack, data []byte, first int, target [][]byte) error 
 // savePacks writes the packs that a snapshot holds.
 func (s *saving) savePacks(ctx context.Context, packs []fold.Pack) error {
 	group, all := errgroup.WithContext(ctx)
-	group.SetLimit(s.cfg.Parallel)
+	group.SetLimit(parallel)
 	for _, p := range packs {
 		if all.Err() != nil {
 			break
@@ -259,7 +259,7 @@ func (s *saving) savePack(ctx context.Context, p fold.Pack) error {
 	what := fmt.Sprintf("message %d", p.Index())
 	data := appendPack(nil, s.life, p)
 	if len(data) > s.cfg.MaxValueBytes {
-		return s.tooLarge(s.session, what, len(data), s.cfg.MaxValueBytes)
+		return &projector.TooLargeError{Session: s.session, Object: what, Size: len(data), Limit: s.cfg.MaxValueBytes}
 	}
 	key, err := packKey(s.session, place{index: p.Index(), generation: p.Generation()})
 	if err != nil {
@@ -277,7 +277,7 @@ func (s *saving) savePack(ctx context.Context, p fold.Pack) error {
 		seq, err = s.replacePack(ctx, key, value, data)
 	}
 	if errors.Is(err, errTooLarge) {
-		return s.tooLarge(s.session, what, len(data), s.b.limit)
+		return &projector.TooLargeError{Session: s.session, Object: what, Size: len(data), Limit: s.b.limit}
 	}
 	s.wrote(key, seq)
 	return err

@@ -70,9 +70,10 @@ func (st *Store) OwnedByOther(ctx context.Context, s chunk.Session, subject stri
 	return false, nil
 }
 
-// saveOwner writes the key of the owner, unless the stored head has that owner: then the key was written before it.
+// saveOwner writes the key of the owner, unless the stored head has that owner: then the key was written before it. The owners of sub-agents are those of their
+// root, and a deleted session has none.
 func (s *saving) saveOwner(ctx context.Context, snap fold.Snapshot) error {
-	if !hasOwnerKey(snap) || s.after&ownerBits == ownerRevision(indexOf(snap)) {
+	if !snap.Session.IsRoot() || snap.Deleted() || s.after&ownerBits == ownerRevision(indexOf(snap)) {
 		return nil
 	}
 	key, err := subjects.SnapshotOwnerKey(s.session, ownerName(ownerOf(snap)))
@@ -88,9 +89,6 @@ func (s *saving) saveOwner(ctx context.Context, snap fold.Snapshot) error {
 	s.wrote(key, seq)
 	return nil
 }
-
-// hasOwnerKey reports whether the owner has a key: those of sub-agents are the owners of their root, and a deleted session has none.
-func hasOwnerKey(s fold.Snapshot) bool { return s.Session.IsRoot() && !s.Deleted() }
 
 func ownerOf(s fold.Snapshot) string {
 	if s.Owner == nil {

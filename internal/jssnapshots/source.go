@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"log/slog"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/nats-io/nats.go/jetstream"
@@ -36,8 +35,7 @@ type Source struct {
 	cfg    SourceConfig
 	poll   time.Duration // interval
 
-	malformed atomic.Uint64
-	limit     wait.Throttle // of the log lines for malformed messages
+	limit wait.Throttle // of the log lines for malformed messages
 
 	mu     sync.Mutex // guards epoch and pinned
 	epoch  string     // of the bucket; "" before the first request
@@ -53,19 +51,6 @@ func NewSource(js jetstream.JetStream, cfg SourceConfig) (*Source, error) {
 		return nil, err
 	}
 	return &Source{js: js, client: jsclient.New(js), cfg: cfg, poll: pollInterval}, nil
-}
-
-// MalformedCount returns the number of malformed messages.
-func (s *Source) MalformedCount() uint64 { return s.malformed.Load() }
-
-// AttachCount returns how often the Source was attached to its consumer: 1 if nothing failed.
-func (s *Source) AttachCount() uint64 {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.pinned == nil {
-		return 0
-	}
-	return s.pinned.Attached()
 }
 
 var (
@@ -166,7 +151,7 @@ func (s *Source) open(ctx context.Context) (*jsreader.Pinned, error) {
 	if s.pinned == nil {
 		s.pinned = jsreader.NewPinned(s.client, jsreader.PinnedConfig{
 			Stream: s.stream(), Epoch: log.Epoch, Name: s.cfg.Name, Description: "tailrace projector", Filter: s.cfg.Layout.AllFilter(s.cfg.Partition),
-			Metadata: map[string]string{bucketKey: s.bucket(), epochsKey: log.Epoch + "." + s.epoch}, Ahead: s.cfg.MaxAckPending, Batch: s.cfg.Batch, Request: 2 * s.cfg.Batch,
+			Metadata: map[string]string{bucketKey: s.bucket(), epochsKey: log.Epoch + "." + s.epoch}, Ahead: maxAckPending, Batch: s.cfg.Batch, Request: 2 * s.cfg.Batch,
 			AckWait: s.cfg.AckWait, TakeoverTimeout: s.cfg.TakeoverTimeout, Attach: s.checkBucket,
 			Heartbeat: s.cfg.TakeoverTimeout / 6, Log: s.cfg.Log,
 		})
@@ -257,7 +242,6 @@ func (s *Source) skipMalformed(ctx context.Context, e *jsreader.Entry, a *acker,
 			return // the server delivers it once more
 		}
 	}
-	s.malformed.Add(1)
 	if more, ok := s.limit.Allow(); ok {
 		s.cfg.Log.LogAttrs(ctx, slog.LevelWarn, "malformed message skipped", append(attrs, slog.Int64("notLogged", more))...)
 	}

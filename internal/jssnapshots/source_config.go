@@ -14,9 +14,13 @@ import (
 // Durable is the name of the consumer that the projectors of a partition share.
 const Durable = "projector"
 
+// maxAckPending is how many records the server sends ahead of their acknowledgement, so it bounds the memory of the projector.
+const maxAckPending = 20_000
+
 // SourceConfig shapes a Source. The zero value is ready for production.
 type SourceConfig struct {
-	// Layout names the stream.
+	// Layout names the stream, and the bucket to which snapshots are saved before records are acknowledged. The position of the consumer belongs to both: if the
+	// bucket was recreated, the acknowledged records are not saved, and the Source begins at the start of the log.
 	Layout subjects.Layout
 
 	// Partition selects the stream.
@@ -28,18 +32,11 @@ type SourceConfig struct {
 	// Batch is the maximum number of records of one batch. Defaults to 500.
 	Batch int
 
-	// MaxAckPending is how many records the server sends ahead of their acknowledgement, so it bounds the memory of the projector. Defaults to 20000.
-	MaxAckPending int
-
 	// AckWait is the time after which the server redelivers an unacknowledged record. Defaults to 30 s.
 	AckWait time.Duration
 
 	// TakeoverTimeout is the time without requests of the process that reads the partition after which another Source gets it. Defaults to 6 s, at least 3 s.
 	TakeoverTimeout time.Duration
-
-	// Bucket is the Layout.SnapshotBucket of the buckets to which snapshots are saved before records are acknowledged. The position of the consumer belongs to it: if the
-	// bucket was recreated, the acknowledged records are not saved, and the Source begins at the start of the log. Defaults to that of the Layout.
-	Bucket string
 
 	// OnMalformed, if not nil, is called for malformed messages. If it fails, the message is delivered again after AckWait, a few times.
 	OnMalformed func(ctx context.Context, f Malformed) error
@@ -61,12 +58,8 @@ type Malformed struct {
 }
 
 func (c SourceConfig) withDefaults() SourceConfig {
-	if c.Bucket == "" {
-		c.Bucket = c.Layout.Snapshots()
-	}
 	c.Name = cmp.Or(c.Name, Durable)
 	c.Batch = cmp.Or(c.Batch, 500)
-	c.MaxAckPending = cmp.Or(c.MaxAckPending, 20_000)
 	c.AckWait = cmp.Or(c.AckWait, 30*time.Second)
 	c.TakeoverTimeout = cmp.Or(c.TakeoverTimeout, 6*time.Second)
 	c.Log = cmp.Or(c.Log, slog.New(slog.DiscardHandler))
@@ -85,8 +78,6 @@ func (c SourceConfig) validate() error {
 		return fmt.Errorf("Partition is %d, want 0 to %d", c.Partition, c.Layout.PartitionCount()-1)
 	case c.Batch < 1 || c.Batch > 10_000:
 		return fmt.Errorf("Batch is %d, want 1 to 10000", c.Batch)
-	case c.MaxAckPending < c.Batch:
-		return fmt.Errorf("MaxAckPending is %d, want at least Batch, %d", c.MaxAckPending, c.Batch)
 	case c.AckWait < time.Second:
 		return fmt.Errorf("AckWait is %s, want at least 1s", c.AckWait)
 	case c.TakeoverTimeout < 3*time.Second:

@@ -124,7 +124,7 @@ func (p *project) awaitStart(tb testing.TB, cause error) {
 		tb.Errorf("the projector was started after %v, want %v", b.cause, cause)
 	}
 	natstest.Eventually(tb, "the projector to attach", func(context.Context) error {
-		if b.source.AttachCount() == 0 {
+		if attachCount(b.source) == 0 {
 			return errors.New("it has not attached")
 		}
 		return nil
@@ -245,4 +245,12 @@ func (w *env) consumerText(ctx context.Context) string {
 	info := c.CachedInfo()
 	return fmt.Sprintf("delivered %+v, ack floor %+v, %d pending, %d not acknowledged, %d requests wait, pinned %+v",
 		info.Delivered, info.AckFloor, info.NumPending, info.NumAckPending, info.NumWaiting, info.PriorityGroups)
+}
+
+// attachCount returns how often a Source was attached to its consumer: 1 if nothing failed.
+func attachCount(s *Source) uint64 {
+	if pinned := s.reader(); pinned != nil {
+		return pinned.Attached()
+	}
+	return 0
 }

@@ -451,7 +451,7 @@ func TestSlowSessionKeepsThePartition(t *testing.T) {
 	if n := standby.runner.Stats().Delivered; n > 0 {
 		t.Errorf("the standby got %d records, want 0", n)
 	}
-	if n := first.source.AttachCount(); n != 1 {
+	if n := attachCount(first.source); n != 1 {
 		t.Errorf("the source was attached %d times, want once", n)
 	}
 }

@@ -74,11 +74,7 @@ func (s *Source) measure(ctx context.Context) error {
 }
 
 // bucket returns the name of the bucket of the partition.
-func (s *Source) bucket() string {
-	layout := s.cfg.Layout
-	layout.SnapshotBucket = s.cfg.Bucket
-	return layout.SnapshotsOf(s.cfg.Partition)
-}
+func (s *Source) bucket() string { return s.cfg.Layout.SnapshotsOf(s.cfg.Partition) }
 
 // checkBucket returns ErrBucketRecreated if the bucket is not the one of the first call, or was restored from a backup since.
 func (s *Source) checkBucket(ctx context.Context) error {
@@ -98,15 +94,14 @@ func (s *Source) checkBucket(ctx context.Context) error {
 // BucketInUse reports whether the projector of any partition saves to a bucket, which is that of partition 0, or to the one of its partition, or was the last one
 // that did, according to its consumer.
 func BucketInUse(ctx context.Context, js jetstream.JetStream, layout subjects.Layout, bucket string) (bool, error) {
-	name := SourceConfig{Layout: layout}.withDefaults().Name
 	layout.SnapshotBucket = bucket
 	for p := range layout.PartitionCount() {
-		c, err := js.Consumer(ctx, layout.Stream(p), name)
+		c, err := js.Consumer(ctx, layout.Stream(p), Durable)
 		if errors.Is(err, jetstream.ErrConsumerNotFound) {
 			continue
 		}
 		if err != nil {
-			return false, fmt.Errorf("consumer %s of %s: %w", name, layout.Stream(p), err)
+			return false, fmt.Errorf("consumer %s of %s: %w", Durable, layout.Stream(p), err)
 		}
 		if c.CachedInfo().Config.Metadata[bucketKey] == layout.SnapshotsOf(p) {
 			return true, nil

@@ -22,9 +22,6 @@ type Config struct {
 	// Layout names the buckets.
 	Layout subjects.Layout
 
-	// Parallel is how many messages of one session are read or written at the same time. Defaults to 16.
-	Parallel int
-
 	// MaxValueBytes is the maximum size of a head or a message. One that is larger than a value of the bucket is an object. Defaults to 64 MiB.
 	MaxValueBytes int
 
@@ -34,6 +31,9 @@ type Config struct {
 	// Log, if not nil, gets failures that do not fail a call.
 	Log *slog.Logger
 }
+
+// parallel is how many requests for one session, or for buckets, are in flight at the same time.
+const parallel = 16
 
 // Store is a projector.Store in a key-value bucket for each partition and an object bucket, which topology creates. Its methods may be called concurrently. It need not be
 // closed.
@@ -60,18 +60,8 @@ func New(js jetstream.JetStream, cfg Config) (*Store, error) {
 	if err := cfg.Layout.Validate(); err != nil {
 		return nil, fmt.Errorf("Layout: %w", err)
 	}
-	cfg.Parallel = cmp.Or(cfg.Parallel, 16)
-	if cfg.Parallel < 1 {
-		return nil, fmt.Errorf("Parallel is %d, want at least 1", cfg.Parallel)
-	}
 	cfg.MaxValueBytes = cmp.Or(cfg.MaxValueBytes, 64<<20)
-	if cfg.MaxValueBytes < 1 {
-		return nil, fmt.Errorf("MaxValueBytes is %d, want at least 1", cfg.MaxValueBytes)
-	}
 	cfg.WriteGrace = cmp.Or(cfg.WriteGrace, time.Hour)
-	if cfg.WriteGrace < 0 {
-		return nil, fmt.Errorf("WriteGrace is %s, want more than 0", cfg.WriteGrace)
-	}
 	cfg.Log = cmp.Or(cfg.Log, slog.New(slog.DiscardHandler))
 	api := jsclient.New(js)
 	return &Store{js: js, api: api, cfg: cfg, values: jsvalues.New(api, cfg.Layout), opened: make(map[int]*bucket)}, nil
@@ -121,11 +111,6 @@ func revision(seq uint64, object bool, owner projector.Revision) projector.Revis
 }
 
 func sequence(r projector.Revision) uint64 { return uint64(r &^ (isObject | ownerBits)) }
-
-// tooLarge describes a part of a snapshot that does not fit.
-func (st *Store) tooLarge(s chunk.Session, what string, size, limit int) error {
-	return &projector.TooLargeError{Session: s, Object: what, Size: size, Limit: limit}
-}
 
 // time of a number of milliseconds, zero for none.
 func timeOf(millis int64) time.Time {

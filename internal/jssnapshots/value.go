@@ -177,6 +177,7 @@ type collection struct {
 // garbage says which objects of a session collect removes.
 type garbage struct {
 	before  uint64                   // those that are noted before this sequence …
+	begun   time.Time                // … and before this time, zero for any …
 	keep    func(object string) bool // … except these, nil for none
 	deleted bool                     // the session is: what was written of incomplete objects is removed, and their notes stay …
 	ended   bool                     // … unless no process can be writing any more
@@ -208,7 +209,7 @@ func (st *Store) collect(ctx context.Context, b *bucket, s chunk.Session, g garb
 			continue // collected by another process
 		case err != nil:
 			return c, err
-		case note.Seq >= g.before:
+		case note.Seq >= g.before, !g.begun.IsZero() && !note.Stored.Before(g.begun):
 			continue
 		case !st.isWriting(note, g, info.TimeStamp): // by the clock of the server
 			c.found = true

@@ -1,9 +1,7 @@
 package retention
 
 import (
-	"cmp"
 	"fmt"
-	"log/slog"
 	"time"
 
 	"github.com/tailrace/tailrace/subjects"
@@ -18,9 +16,4 @@ func checkLayout(l subjects.Layout) error {
 		return fmt.Errorf("Layout: %w", err)
 	}
 	return nil
-}
-
-// orDiscard returns log, or a logger that discards all records if log is nil.
-func orDiscard(log *slog.Logger) *slog.Logger {
-	return cmp.Or(log, slog.New(slog.DiscardHandler))
 }

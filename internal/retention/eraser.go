@@ -1,6 +1,7 @@
 package retention
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -95,7 +96,7 @@ func NewEraser(js jetstream.JetStream, store SnapshotStore, cfg EraserConfig) (*
 		return nil, err
 	}
 	client := jsclient.New(js)
-	return &Eraser{client: client, values: jsvalues.New(client, cfg.Layout), store: store, reader: projector.NewReader(store, log), queue: queue, inbox: box, cfg: cfg, log: orDiscard(cfg.Log), host: time.Now}, nil
+	return &Eraser{client: client, values: jsvalues.New(client, cfg.Layout), store: store, reader: projector.NewReader(store, log), queue: queue, inbox: box, cfg: cfg, log: cmp.Or(cfg.Log, slog.New(slog.DiscardHandler)), host: time.Now}, nil
 }
 
 // DeleteBy is Delete, with the client that requested it in the deletion record of each session.

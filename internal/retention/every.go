@@ -1,6 +1,7 @@
 package retention
 
 import (
+	"cmp"
 	"context"
 	"log/slog"
 	"time"
@@ -14,7 +15,7 @@ var sweepBackoff = wait.Backoff{First: 10 * time.Second, Max: time.Minute}
 // Every runs sweep once in each interval of l until ctx ends, in one of the processes that share l, and returns the error of ctx. It logs a sweep that fails
 // to log, which may be nil, and retries it after 10 seconds, later after a minute. Meanwhile another process may run it.
 func Every(ctx context.Context, l *Lease, sweep func(context.Context) error, log *slog.Logger) error {
-	log = orDiscard(log).With(slog.String("lease", l.cfg.Name))
+	log = cmp.Or(log, slog.New(slog.DiscardHandler)).With(slog.String("lease", l.cfg.Name))
 	return every(ctx, l.cfg.Interval, func(ctx context.Context) error { return l.Do(ctx, sweep) }, log)
 }
 

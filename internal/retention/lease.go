@@ -23,7 +23,10 @@ type Lease struct {
 	client  *jsclient.Client
 	stream  string
 	subject string
-	now     func(ctx context.Context) (time.Time, error)
+
+	// now returns the time of the server, which has also set that of the key. The clock of this process may be wrong: if it is late by a day, the process
+	// would not run the task for a day, and if it is early, each time.
+	now func(ctx context.Context) (time.Time, error)
 }
 
 // LeaseConfig names the task of a Lease. All processes that share it must have the same LeaseConfig.
@@ -55,14 +58,8 @@ func NewLease(js jetstream.JetStream, cfg LeaseConfig) (*Lease, error) {
 	}
 	bucket := cfg.Layout.Snapshots()
 	l := &Lease{cfg: cfg, client: jsclient.New(js), stream: "KV_" + bucket, subject: "$KV." + bucket + "." + key}
-	l.now = l.serverTime
+	l.now = func(ctx context.Context) (time.Time, error) { return l.client.Now(ctx, l.stream) }
 	return l, nil
-}
-
-// serverTime returns the time of the server, which has also set that of the key. The clock of this process may be wrong: if it is late by a day, the process
-// would not run the task for a day, and if it is early, each time.
-func (l *Lease) serverTime(ctx context.Context) (time.Time, error) {
-	return l.client.Now(ctx, l.stream)
 }
 
 // Do runs work, unless a process has started it less than nine tenths of the interval ago; the margin lets the process that started it last do so

@@ -19,6 +19,22 @@ func (s *Stream) AppendShown(dst []byte) []byte {
 	return append(dst, '}')
 }
 
+// AppendValue appends the stream as a message has it:
+//
+//	{"dataType":"report","status":"final","data":{…},"schemaId":"…","schemaVersion":"…"}
+//
+// An empty id or version of the schema is left out.
+func (s *Stream) AppendValue(dst []byte) []byte {
+	o := rawjson.Begin(dst)
+	o.String("dataType", s.Labels.DataType)
+	o.String("status", s.status.String())
+	o.Name("data")
+	o.Dst = s.AppendData(o.Dst)
+	o.Text("schemaId", s.Labels.SchemaID)
+	o.Text("schemaVersion", s.Labels.SchemaVersion)
+	return o.End()
+}
+
 // AppendData appends the value as AppendShown writes it, null if there is none.
 func (s *Stream) AppendData(dst []byte) []byte { return s.data.append(dst, false) }
 

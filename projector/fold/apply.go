@@ -63,15 +63,14 @@ func skipRecord(s Snapshot, rec chunk.Record, reason string) (Snapshot, error) {
 	if s.isApplied(rec) && !s.reusesOrdinal(rec) {
 		return s, nil
 	}
-	if !s.next(rec, nil) {
-		return s, gap(s.Session, s.Position.Ordinal, rec)
+	before := s.SessionBytes
+	s, err := s.skip(rec)
+	if err != nil {
+		return s, err
 	}
 	if truncation, ok := chunk.BodyOf[chunk.Truncated](rec); ok { // no later record explains the records that it removes
 		s.removedAhead = subtractRanges(s.removedAhead, addRanges(nil, truncation.Removed))
 	}
-	before := s.SessionBytes
-	s.link(rec)
-	s.moveTo(rec)
 	s.Faults.Skipped++
 	s.fault(rec, reason)
 	s.boundOpen(before)

@@ -151,11 +151,11 @@ func (s *Snapshot) pauseRun() {
 func (s *Snapshot) awaitClients(m *message) {
 	for i := range m.parts {
 		t := m.parts[i].tool
-		if t == nil || t.state != CallOpen || t.providerExecuted || s.isDelegated(t.callID) {
+		if t == nil || t.State != CallOpen || t.ProviderExecuted || s.isDelegated(t.ID) {
 			continue
 		}
-		if at := s.messages.locations()[t.callID]; at.index == m.index && at.part == m.sealed+i {
-			s.awaitClient(t.callID, 0)
+		if at := s.messages.locations()[t.ID]; at.index == m.index && at.part == m.sealed+i {
+			s.awaitClient(t.ID, 0)
 		}
 	}
 }
@@ -349,10 +349,10 @@ func (s *Snapshot) addPending(p Pending) {
 // awaitClient adds a call that the client must execute, if it has no outcome yet and does not wait for an approval.
 func (s *Snapshot) awaitClient(callID string, deadline int64) {
 	t, _ := s.find(callID)
-	if t == nil || t.state.hasOutcome() || t.state == CallAwaitingApproval {
+	if t == nil || t.State.hasOutcome() || t.State == CallAwaitingApproval {
 		return
 	}
-	s.addPending(Pending{Kind: PendingClient, CallID: callID, ToolName: t.name, RunID: s.Run.ID, Deadline: deadline})
+	s.addPending(Pending{Kind: PendingClient, CallID: callID, ToolName: t.Name, RunID: s.Run.ID, Deadline: deadline})
 }
 
 // removePending removes a call from the pending calls.

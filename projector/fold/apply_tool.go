@@ -27,7 +27,7 @@ func (s *Snapshot) applyTool(rec chunk.Record, c chunk.Chunk) {
 		s.toolInputError(rec, b, chunk.PartOf(c.Extra))
 	case chunk.ToolOutputError:
 		if t := s.openCall(rec, b.ToolCallID, b.ToolName); t != nil {
-			t.state, t.errorText, t.providerExecuted = CallFailed, b.Error, true
+			t.State, t.Error, t.ProviderExecuted = CallFailed, b.Error, true
 			s.completeCall(b.ToolCallID)
 		}
 	case chunk.ToolApprovalRequest:
@@ -45,9 +45,9 @@ func (s *Snapshot) toolArgsStart(rec chunk.Record, b chunk.ToolArgStreamStart, e
 		return
 	}
 	t := s.call(rec, b.ToolCallID, b.ToolName)
-	t.state, t.input, t.rawInput = CallStreaming, nil, nil
+	t.State, t.Input, t.rawInput = CallStreaming, nil, nil
 	t.setMembers(chunk.PartOf(extra))
-	t.providerExecuted = t.providerExecuted || chunk.RunByProvider(extra)
+	t.ProviderExecuted = t.ProviderExecuted || chunk.RunByProvider(extra)
 }
 
 func (s *Snapshot) toolStart(rec chunk.Record, b chunk.ToolStart, extra []chunk.Member) {
@@ -57,7 +57,7 @@ func (s *Snapshot) toolStart(rec chunk.Record, b chunk.ToolStart, extra []chunk.
 	t := s.call(rec, b.ToolCallID, b.ToolName)
 	t.setInput(b.Arguments)
 	t.setMembers(chunk.PartOf(extra))
-	t.providerExecuted = t.providerExecuted || chunk.RunByProvider(extra) // no client waits for it
+	t.ProviderExecuted = t.ProviderExecuted || chunk.RunByProvider(extra) // no client waits for it
 }
 
 func (s *Snapshot) toolEnd(rec chunk.Record, b chunk.ToolEnd, ui chunk.Part) {
@@ -66,12 +66,12 @@ func (s *Snapshot) toolEnd(rec chunk.Record, b chunk.ToolEnd, ui chunk.Part) {
 		return
 	}
 	if b.Error != nil {
-		t.state, t.errorText = CallFailed, *b.Error
+		t.State, t.Error = CallFailed, *b.Error
 	} else {
-		t.state, t.output = CallDone, orNull(b.Result)
+		t.State, t.Output = CallDone, orNull(b.Result)
 	}
 	if b.ProviderExecuted != nil && *b.ProviderExecuted {
-		t.providerExecuted = true
+		t.ProviderExecuted = true
 	}
 	t.setExtra(resultMetadata, ui.ProviderMetadata)
 	t.setExtra(toolMetadata, ui.ToolMetadata)
@@ -84,16 +84,16 @@ func (s *Snapshot) toolInputError(rec chunk.Record, b chunk.ToolInputError, ui c
 		return
 	}
 	s.closeText()
-	t.state, t.errorText, t.rawInput = CallFailed, b.Error, nil
-	t.input = nil
+	t.State, t.Error, t.rawInput = CallFailed, b.Error, nil
+	t.Input = nil
 	if b.PartialInput != nil {
-		t.input = *b.PartialInput
+		t.Input = *b.PartialInput
 	}
-	t.input = orNull(t.input)
+	t.Input = orNull(t.Input)
 	t.setExtra(resultMetadata, ui.ProviderMetadata) // the part is complete with it
 	ui.ProviderMetadata, ui.Title = nil, nil        // the client ignores this title
 	t.setMembers(ui)
-	t.providerExecuted = true // also for a tool of the client: the client must not execute it
+	t.ProviderExecuted = true // also for a tool of the client: the client must not execute it
 	s.completeCall(b.ToolCallID)
 }
 
@@ -108,7 +108,7 @@ func (s *Snapshot) approvalRequest(rec chunk.Record, b chunk.ToolApprovalRequest
 	if b.IsAutomatic != nil && *b.IsAutomatic {
 		return
 	}
-	t.state, t.approval = CallAwaitingApproval, &Approval{ID: b.ApprovalID}
+	t.State, t.Approval = CallAwaitingApproval, &Approval{ID: b.ApprovalID}
 	s.addPending(Pending{
 		Kind: PendingApproval, CallID: b.ToolCallID, ToolName: b.ToolName, RunID: s.Run.ID, ApprovalID: b.ApprovalID, Deadline: deadline(extra),
 	})
@@ -124,23 +124,23 @@ func (s *Snapshot) approvalResponse(rec chunk.Record, b chunk.ToolApprovalRespon
 	decided := &Approval{ID: b.ApprovalID, Approved: &approved, Reason: b.Reason}
 	switch {
 	case !approved:
-		t.state, t.approval = CallDenied, decided
+		t.State, t.Approval = CallDenied, decided
 		s.completeCall(b.ToolCallID)
-	case t.state == CallAwaitingApproval:
-		t.state, t.approval = CallApproved, decided
+	case t.State == CallAwaitingApproval:
+		t.State, t.Approval = CallApproved, decided
 	}
 }
 
 // call returns the tool part of a call that starts: the existing one of this turn while it has no outcome, else a new one at
 // the end of the answer.
-func (s *Snapshot) call(rec chunk.Record, id, name string) *tool {
+func (s *Snapshot) call(rec chunk.Record, id, name string) *ToolCall {
 	s.closeText()
-	if t, m := s.find(id); t != nil && !t.state.hasOutcome() && m.index >= s.messages.firstOfTurn {
+	if t, m := s.find(id); t != nil && !t.State.hasOutcome() && m.index >= s.messages.firstOfTurn {
 		m.last = rec.Seq
 		return t
 	}
 	m := s.currentMessage(rec)
-	t := &tool{callID: id, name: name, state: CallOpen, providerExecuted: isSubagent(name)}
+	t := &ToolCall{ID: id, Name: name, State: CallOpen, ProviderExecuted: isSubagent(name)}
 	s.messages.add(m, part{kind: toolPart, tool: t})
 	s.messages.setLocation(id, callLocation{index: m.index, part: m.sealed + len(m.parts) - 1, known: true})
 	return t
@@ -148,7 +148,7 @@ func (s *Snapshot) call(rec chunk.Record, id, name string) *tool {
 
 // openCall returns the tool part of a call for an update, nil if the update is too late to change anything. A call without a
 // start gets a part.
-func (s *Snapshot) openCall(rec chunk.Record, id, name string) *tool {
+func (s *Snapshot) openCall(rec chunk.Record, id, name string) *ToolCall {
 	if name == finishTool {
 		return nil
 	}
@@ -158,7 +158,7 @@ func (s *Snapshot) openCall(rec chunk.Record, id, name string) *tool {
 		return t
 	}
 	t, m := s.find(id)
-	if t == nil || t.state.hasOutcome() {
+	if t == nil || t.State.hasOutcome() {
 		return nil
 	}
 	m.last = rec.Seq
@@ -166,16 +166,16 @@ func (s *Snapshot) openCall(rec chunk.Record, id, name string) *tool {
 }
 
 // streaming returns the tool part of a call whose arguments are streaming, nil if there is none.
-func (s *Snapshot) streaming(id string) *tool {
+func (s *Snapshot) streaming(id string) *ToolCall {
 	t, _ := s.find(id)
-	if t == nil || t.state != CallStreaming {
+	if t == nil || t.State != CallStreaming {
 		return nil
 	}
 	return t
 }
 
 // find returns the tool part of a call and its message, nil if the message is finished or the call is unknown.
-func (s *Snapshot) find(id string) (*tool, *message) {
+func (s *Snapshot) find(id string) (*ToolCall, *message) {
 	at := s.messages.locations()[id]
 	if !at.known {
 		return nil, nil
@@ -188,10 +188,10 @@ func (s *Snapshot) find(id string) (*tool, *message) {
 }
 
 // setInput sets the input of a call. An earlier decision about the call stays.
-func (t *tool) setInput(input chunk.Value) {
-	t.input, t.rawInput = orNull(input), nil
-	if t.state != CallAwaitingApproval && t.state != CallApproved {
-		t.state = CallOpen
+func (c *ToolCall) setInput(input chunk.Value) {
+	c.Input, c.rawInput = orNull(input), nil
+	if c.State != CallAwaitingApproval && c.State != CallApproved {
+		c.State = CallOpen
 	}
 }
 
@@ -206,29 +206,29 @@ const (
 var toolExtras = []string{callTitle, toolMetadata, callMetadata, resultMetadata}
 
 // setMembers sets what a chunk that begins the call says about its part.
-func (t *tool) setMembers(ui chunk.Part) {
-	t.static = t.static || ui.Static && !strings.HasPrefix(t.name, subagentTool) && t.name != ""
-	t.setExtra(callTitle, ui.Title)
-	t.setExtra(toolMetadata, ui.ToolMetadata)
-	t.setExtra(callMetadata, ui.ProviderMetadata)
+func (c *ToolCall) setMembers(ui chunk.Part) {
+	c.Static = c.Static || ui.Static && !strings.HasPrefix(c.Name, subagentTool) && c.Name != ""
+	c.setExtra(callTitle, ui.Title)
+	c.setExtra(toolMetadata, ui.ToolMetadata)
+	c.setExtra(callMetadata, ui.ProviderMetadata)
 }
 
 // setExtra sets a member of extra, unless the value is nil. Earlier snapshots may share the old list.
-func (t *tool) setExtra(name string, v chunk.Value) {
+func (c *ToolCall) setExtra(name string, v chunk.Value) {
 	if v == nil {
 		return
 	}
 	m := chunk.Member{Name: name, Value: v}
 	place := func(m chunk.Member) int { return slices.Index(toolExtras, m.Name) }
-	i := slices.IndexFunc(t.extra, func(have chunk.Member) bool { return place(have) >= place(m) })
+	i := slices.IndexFunc(c.Extra, func(have chunk.Member) bool { return place(have) >= place(m) })
 	switch {
 	case i < 0:
-		t.extra = append(slices.Clip(t.extra), m)
-	case t.extra[i].Name == name:
-		t.extra = slices.Clone(t.extra)
-		t.extra[i] = m
+		c.Extra = append(slices.Clip(c.Extra), m)
+	case c.Extra[i].Name == name:
+		c.Extra = slices.Clone(c.Extra)
+		c.Extra[i] = m
 	default:
-		t.extra = slices.Insert(slices.Clone(t.extra), i, m)
+		c.Extra = slices.Insert(slices.Clone(c.Extra), i, m)
 	}
 }
 

@@ -184,7 +184,7 @@ func BenchmarkPatch(b *testing.B) {
 			v := chunk.Value("1")
 			b.ReportAllocs()
 			for b.Loop() {
-				if _, err := patchState(state, []chunk.PatchOp{{Op: "replace", Path: "/n", Value: &v}}); err != nil {
+				if _, err := ApplyPatch(state, []chunk.PatchOp{{Op: "replace", Path: "/n", Value: &v}}); err != nil {
 					b.Fatal(err)
 				}
 			}

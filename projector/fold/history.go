@@ -130,13 +130,13 @@ func (h *history) dropCalls(m *message, n int) {
 		if t == nil {
 			continue
 		}
-		at, ok := h.locations()[t.callID]
+		at, ok := h.locations()[t.ID]
 		switch {
 		case !ok || !at.known || at.index != m.index || at.part != m.sealed+i:
-		case t.state.hasOutcome():
-			h.drop(t.callID)
+		case t.State.hasOutcome():
+			h.drop(t.ID)
 		default:
-			delete(h.calls, t.callID) // its outcome gets a part of its own
+			delete(h.calls, t.ID) // its outcome gets a part of its own
 		}
 	}
 }
@@ -169,8 +169,8 @@ func (h *history) locations() map[string]callLocation {
 		m := &h.open[i]
 		for j := range m.parts {
 			t := m.parts[j].tool
-			if t != nil && m.index >= h.prevFirst && (m.index >= h.firstOfTurn || !t.state.hasOutcome()) {
-				h.calls[t.callID] = callLocation{index: m.index, part: m.sealed + j, known: true}
+			if t != nil && m.index >= h.prevFirst && (m.index >= h.firstOfTurn || !t.State.hasOutcome()) {
+				h.calls[t.ID] = callLocation{index: m.index, part: m.sealed + j, known: true}
 			}
 		}
 	}
@@ -309,7 +309,7 @@ func (s *Snapshot) ownMemory() int {
 		for j := range m.parts {
 			n += perPart + cap(m.parts[j].text) + len(m.parts[j].raw)
 			if t := m.parts[j].tool; t != nil {
-				n += len(t.input) + len(t.output) + cap(t.rawInput) + len(t.errorText)
+				n += len(t.Input) + len(t.Output) + cap(t.rawInput) + len(t.Error)
 			}
 		}
 		for j := range m.children {

@@ -40,8 +40,7 @@ func appendPart(dst []byte, p *part) []byte {
 	case reasoningPart:
 		return appendText(dst, "reasoning", p.text, p.open, p.meta)
 	case toolPart:
-		c := p.tool.typed()
-		return c.AppendJSON(dst)
+		return p.tool.AppendJSON(dst)
 	default:
 		return append(dst, p.raw...)
 	}

@@ -286,7 +286,7 @@ func (r *reader) part(raw []byte) part {
 	kind := r.str(m["type"])
 	if name, static := strings.CutPrefix(kind, staticTool); static {
 		t := r.tool(m)
-		t.name, t.static = name, true
+		t.Name, t.Static = name, true
 		return part{kind: toolPart, tool: t}
 	}
 	switch kind {
@@ -301,23 +301,23 @@ func (r *reader) part(raw []byte) part {
 	}
 }
 
-func (r *reader) tool(m map[string]chunk.Value) *tool {
-	t := &tool{
-		callID: r.str(m["toolCallId"]), name: r.str(m["toolName"]), state: CallState(r.str(m["state"])),
-		rawInput: r.bytes(m["rawInput"]), input: m["input"], output: m["output"], errorText: r.str(m["errorText"]),
-		providerExecuted: r.flag(m["providerExecuted"]),
+func (r *reader) tool(m map[string]chunk.Value) *ToolCall {
+	t := &ToolCall{
+		ID: r.str(m["toolCallId"]), Name: r.str(m["toolName"]), State: CallState(r.str(m["state"])),
+		rawInput: r.bytes(m["rawInput"]), Input: m["input"], Output: m["output"], Error: r.str(m["errorText"]),
+		ProviderExecuted: r.flag(m["providerExecuted"]),
 	}
 	for _, name := range toolExtras {
 		if v, ok := m[name]; ok {
-			t.extra = append(t.extra, chunk.Member{Name: name, Value: v})
+			t.Extra = append(t.Extra, chunk.Member{Name: name, Value: v})
 		}
 	}
 	if raw, ok := m["approval"]; ok {
 		a := r.members(raw)
-		t.approval = &Approval{ID: r.str(a["id"]), Reason: r.maybe(a["reason"])}
+		t.Approval = &Approval{ID: r.str(a["id"]), Reason: r.maybe(a["reason"])}
 		if raw, ok := a["approved"]; ok {
 			approved := r.flag(raw)
-			t.approval.Approved = &approved
+			t.Approval.Approved = &approved
 		}
 	}
 	return t

@@ -57,7 +57,7 @@ type part struct {
 	kind partKind
 	text []byte // of text and reasoning; WTF-8
 	open bool   // text may still be appended
-	tool *tool
+	tool *ToolCall
 	raw  chunk.Value
 	meta chunk.Value // of text and reasoning: providerMetadata of the AI SDK, nil for none
 }
@@ -76,20 +76,6 @@ func (st CallState) hasOutcome() bool {
 	return st == CallDone || st == CallFailed || st == CallDenied
 }
 
-type tool struct {
-	callID           string
-	name             string
-	state            CallState
-	rawInput         []byte      // arguments so far, while they are streaming; WTF-8
-	input            chunk.Value // nil if unknown
-	output           chunk.Value // of output-available
-	errorText        string      // of output-error
-	approval         *Approval
-	providerExecuted bool
-	static           bool           // see ToolCall
-	extra            []chunk.Member // likewise
-}
-
 // subagentTool is the prefix of the names of tools that are sub-agents. finishTool is the internal tool that carries the
 // structured output; it is never shown.
 const (
@@ -105,7 +91,7 @@ func (m *message) isComplete() bool {
 		return false
 	}
 	for i := range m.parts {
-		if t := m.parts[i].tool; t != nil && !t.state.hasOutcome() {
+		if t := m.parts[i].tool; t != nil && !t.State.hasOutcome() {
 			return false
 		}
 	}

@@ -12,13 +12,13 @@ func (s Snapshot) OpenCalls() []Call {
 				continue
 			}
 			t := m.parts[j].tool
-			c := Call{ID: t.callID, ToolName: t.name, Input: t.input}
-			if t.approval != nil {
-				c.ApprovalID = t.approval.ID
-				c.Approved = t.approval.Approved != nil && *t.approval.Approved
+			c := Call{ID: t.ID, ToolName: t.Name, Input: t.Input}
+			if t.Approval != nil {
+				c.ApprovalID = t.Approval.ID
+				c.Approved = t.Approval.Approved != nil && *t.Approval.Approved
 			}
 			for k := range m.children {
-				if m.children[k].CallID == t.callID && m.children[k].Status == ChildRunning {
+				if m.children[k].CallID == t.ID && m.children[k].Status == ChildRunning {
 					c.Child = &m.children[k]
 				}
 			}
@@ -31,7 +31,7 @@ func (s Snapshot) OpenCalls() []Call {
 // isOpenCall reports whether part j of an open message is a call without an outcome that a record may still complete.
 func (h *history) isOpenCall(m *message, j int) bool {
 	t := m.parts[j].tool
-	return t != nil && !t.state.hasOutcome() && h.locations()[t.callID] == callLocation{index: m.index, part: m.sealed + j, known: true}
+	return t != nil && !t.State.hasOutcome() && h.locations()[t.ID] == callLocation{index: m.index, part: m.sealed + j, known: true}
 }
 
 // RunningChildren returns the sub-agents of this turn and of the previous one that have not ended, oldest first. It does not

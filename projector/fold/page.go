@@ -239,12 +239,12 @@ func (p pagePosition) String() string {
 
 func parsePagePosition(text string) (p pagePosition, ok bool) {
 	id, inside, isInside := strings.Cut(text, "/")
-	if p.shown, ok = messageIndex(id); !ok || !isInside {
+	if p.shown, ok = MessageIndex(id); !ok || !isInside {
 		p.index = p.shown
 		return p, ok
 	}
 	index, parts, _ := strings.Cut(inside, "/")
-	p.index, ok = messageIndex(messagePrefix + index)
+	p.index, ok = MessageIndex(messagePrefix + index)
 	if n, err := strconv.ParseInt(parts, 10, 32); err == nil && n > 0 {
 		p.parts = int(n)
 	}

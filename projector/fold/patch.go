@@ -24,8 +24,6 @@ const (
 	maxOddOps    = 32  // operations that require a check against the document
 )
 
-var emptyState = chunk.Value(`{}`)
-
 // patch changes the custom state, or leaves it unchanged and counts the rejected patch: a patch is applied as a whole or not at
 // all.
 func (s *Snapshot) patch(rec chunk.Record, b chunk.StatePatch) {
@@ -39,17 +37,11 @@ func (s *Snapshot) patch(rec chunk.Record, b chunk.StatePatch) {
 }
 
 // ApplyPatch returns the custom state after the operations of a state_patch. nil is the state before the first patch. It returns an error, and no state, for
-// operations that a snapshot rejects.
+// operations that a snapshot rejects: those beyond the limits, and those that the library would apply differently from RFC 6902.
 func ApplyPatch(state chunk.Value, ops []chunk.PatchOp) (chunk.Value, error) {
 	if state == nil {
-		state = emptyState
+		state = chunk.Value(`{}`)
 	}
-	return patchState(state, ops)
-}
-
-// patchState applies RFC 6902 within limits. The library applies the operations; those that it would apply differently from the
-// RFC are rejected before.
-func patchState(state chunk.Value, ops []chunk.PatchOp) (chunk.Value, error) {
 	if len(ops) > maxOps {
 		return nil, fmt.Errorf("%d operations, want at most %d", len(ops), maxOps)
 	}

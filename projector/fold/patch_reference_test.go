@@ -276,7 +276,7 @@ func TestPatchAgreesWithTheRFC(t *testing.T) {
 			ops = append(ops, op)
 		}
 		before := string(state)
-		got, err := patchState(state, ops)
+		got, err := ApplyPatch(state, ops)
 		if string(state) != before {
 			t.Fatalf("the state was changed in place")
 		}

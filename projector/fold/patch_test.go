@@ -71,7 +71,7 @@ func TestBadPatches(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			state := chunk.Value(`{"a":[1,2,3],"o":{"k":1},"nulls":[null,2],"lone":"\ud800"}`)
 			before := slices.Clone(state)
-			if got, err := patchState(state, c.ops); err == nil {
+			if got, err := ApplyPatch(state, c.ops); err == nil {
 				t.Errorf("accepted: %.200s", got)
 			}
 			if string(state) != string(before) {
@@ -98,7 +98,7 @@ func TestGoodPatches(t *testing.T) {
 		{"a pair stays a pair", `{}`, []chunk.PatchOp{op("add", "/e", `"\ud83d\ude00\ud83d"`)}, `{"e":"\ud83d\ude00\ud83d"}`},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			got, err := patchState(chunk.Value(c.state), c.ops)
+			got, err := ApplyPatch(chunk.Value(c.state), c.ops)
 			if err != nil || string(got) != c.want {
 				t.Errorf("got %s, %v\nwant %s", got, err, c.want)
 			}

@@ -2,6 +2,7 @@ package fold
 
 import (
 	"cmp"
+	"math"
 	"slices"
 
 	"github.com/tailrace/tailrace/chunk"
@@ -57,13 +58,7 @@ func subtractRanges(set, less []chunk.OrdinalRange) []chunk.OrdinalRange {
 
 // upTo returns the part of set up to last.
 func upTo(set []chunk.OrdinalRange, last int64) []chunk.OrdinalRange {
-	var out []chunk.OrdinalRange
-	for _, r := range set {
-		if r.First <= last {
-			out = append(out, chunk.OrdinalRange{First: r.First, Last: min(r.Last, last)})
-		}
-	}
-	return out
+	return subtractRanges(set, []chunk.OrdinalRange{{First: last + 1, Last: math.MaxInt64}})
 }
 
 // covers reports whether set contains all of first..last. It contains every empty range.

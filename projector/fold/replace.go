@@ -29,7 +29,7 @@ func (s *Snapshot) replace(inputs []chunk.InputMessage) {
 		return
 	}
 	id, err := unquote(extra[i].Value)
-	from, ok := messageIndex(id)
+	from, ok := MessageIndex(id)
 	to := s.messages.count()
 	if err != nil || !ok || from >= to {
 		return
@@ -56,14 +56,11 @@ func (s *Snapshot) isReplaced(n int) bool {
 	return false
 }
 
-// messageIndex parses an id that MessageID returned.
-func messageIndex(id string) (int, bool) {
+// MessageIndex returns the index of a message id, and whether MessageID can return that id.
+func MessageIndex(id string) (int, bool) {
 	n, err := strconv.ParseUint(strings.TrimPrefix(id, messagePrefix), 10, 31)
 	return int(n), err == nil && MessageID(int(n)) == id
 }
-
-// MessageIndex returns the index of a message id, and whether MessageID can return that id.
-func MessageIndex(id string) (int, bool) { return messageIndex(id) }
 
 // Input is a user message in the history of a session.
 type Input struct {
@@ -123,8 +120,8 @@ func (s Snapshot) TurnCalls() []string {
 	var out []string
 	for i := range s.turn.messages.open {
 		for _, p := range s.turn.messages.open[i].parts {
-			if p.tool != nil && !p.tool.state.hasOutcome() {
-				out = append(out, p.tool.callID)
+			if p.tool != nil && !p.tool.State.hasOutcome() {
+				out = append(out, p.tool.ID)
 			}
 		}
 	}

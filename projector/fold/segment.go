@@ -74,7 +74,7 @@ func (h *history) takeCalls(to *message) {
 			}
 			to.parts = append(to.parts, p)
 			m.children = slices.DeleteFunc(m.children, func(c Child) bool {
-				isOf := c.CallID == p.tool.callID && c.Status == ChildRunning
+				isOf := c.CallID == p.tool.ID && c.Status == ChildRunning
 				if isOf {
 					to.children = append(to.children, c)
 				}
@@ -143,7 +143,7 @@ func (m *message) segment() int {
 // isFinal reports whether no record can change p.
 func (p *part) isFinal() bool {
 	if p.tool != nil {
-		return p.tool.state.hasOutcome()
+		return p.tool.State.hasOutcome()
 	}
 	return !p.open
 }
@@ -152,8 +152,8 @@ func (p *part) isFinal() bool {
 func (p *part) size() int {
 	n := len(p.text) + len(p.raw) + len(p.meta)
 	if t := p.tool; t != nil {
-		n += len(t.rawInput) + len(t.input) + len(t.output) + len(t.errorText)
-		for _, m := range t.extra {
+		n += len(t.rawInput) + len(t.Input) + len(t.Output) + len(t.Error)
+		for _, m := range t.Extra {
 			n += len(m.Value)
 		}
 	}

@@ -221,7 +221,7 @@ func (s Snapshot) PendingCalls() []PendingCall {
 	for _, p := range s.Pending {
 		call := PendingCall{Pending: p}
 		if t, _ := s.find(p.CallID); t != nil {
-			call.Input = t.input
+			call.Input = t.Input
 		}
 		out = append(out, call)
 	}
@@ -259,8 +259,5 @@ func (s Snapshot) TurnMessages() int {
 
 func (s *Snapshot) fault(rec chunk.Record, reason string) {
 	f := Fault{Position: rec.Position(), Type: rec.Type, Reason: clip(oneLine(reason))}
-	if len(s.Faults.Recent) == maxFaults {
-		s.Faults.Recent = s.Faults.Recent[1:]
-	}
-	s.Faults.Recent = append(s.Faults.Recent, f)
+	s.Faults.Recent = latestOf(s.Faults.Recent, f, maxFaults)
 }

@@ -141,14 +141,7 @@ func appendStream(dst []byte, stream *structured.Stream) []byte {
 	o.String("type", "data-structured")
 	o.String("id", stream.Labels.StreamID)
 	o.Name("data")
-	in := rawjson.Begin(o.Dst)
-	in.String("dataType", stream.Labels.DataType)
-	in.String("status", stream.Status().String())
-	in.Name("data")
-	in.Dst = stream.AppendData(in.Dst)
-	in.Text("schemaId", stream.Labels.SchemaID)
-	in.Text("schemaVersion", stream.Labels.SchemaVersion)
-	o.Dst = in.End()
+	o.Dst = stream.AppendValue(o.Dst)
 	return o.End()
 }
 

@@ -85,6 +85,5 @@ func (s *Snapshot) base() *Snapshot {
 	// Gaps ahead are found again by a fold from here; earlier ones are not, and their truncated record is still to come.
 	b.removedAhead = upTo(s.removedAhead, int64(s.Position.Ordinal))
 	b.Pending = slices.Clone(s.Pending)
-	b.Faults.Recent = slices.Clone(s.Faults.Recent)
 	return &b
 }

@@ -128,7 +128,7 @@ type ToolCall struct {
 	// Extra are members of the part in the AI SDK for which the chunk schema has none: title, toolMetadata, callProviderMetadata, resultProviderMetadata.
 	Extra []chunk.Member
 
-	rawInput []byte // arguments so far, of CallStreaming
+	rawInput []byte // arguments so far, of CallStreaming; WTF-8
 }
 
 // OutcomeUnknown reports a call that a provider of models has run, and whose outcome is not in the log.
@@ -239,7 +239,7 @@ func (p *part) typed() Part {
 	case reasoningPart:
 		return Part{Kind: PartReasoning, Text: string(p.text), Streaming: p.open, ProviderMetadata: p.meta}
 	case toolPart:
-		c := p.tool.typed()
+		c := *p.tool
 		if c.State == CallDenied {
 			c.Error = Denial("")
 			if c.Approval != nil && c.Approval.Reason != nil {
@@ -339,13 +339,6 @@ func (r *reader) source(s *Source, name rawjson.Text, value []byte) {
 		s.Title = r.str(value)
 	case name.Is("filename"):
 		s.Filename = r.str(value)
-	}
-}
-
-func (t *tool) typed() ToolCall {
-	return ToolCall{
-		ID: t.callID, Name: t.name, State: t.state, Input: t.input, Output: t.output, Error: t.errorText, Approval: t.approval,
-		ProviderExecuted: t.providerExecuted, Static: t.static, Extra: t.extra, rawInput: t.rawInput,
 	}
 }
 

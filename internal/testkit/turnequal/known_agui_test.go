@@ -9,12 +9,17 @@ import (
 
 var knownAGUI = turnequal.Differences{{
 	Name: "end of the last sub-agent while a user is asked", Dialect: turnequal.AGUI,
-	Reason:  "the run continues only when the user has answered, and clients answer after the end of the response",
-	Accepts: endsWhilePaused,
+	Reason: "the run continues only when the user has answered, and clients answer after the end of the response",
+	Accepts: func(c *turnequal.Case, at int) bool {
+		return endsWhilePaused(c, at) && differ(c, "", endOfRun)
+	},
 }, {
 	Name: "arguments of a call whose outcome was removed", Dialect: turnequal.AGUI,
-	Reason:  "the removal of an outcome does not remove the arguments: the client has them, and may have to run the call",
-	Accepts: outcomeRemoved,
+	Reason: "the removal of an outcome does not remove the arguments: the client has them, and may have to run the call",
+	Accepts: func(c *turnequal.Case, at int) bool {
+		const arguments = "TOOL_CALL_START TOOL_CALL_ARGS "
+		return outcomeRemoved(c, at) && differ(c, arguments+endOfRun, arguments+endOfRun)
+	},
 }, {
 	Name: "pause with a sub-agent of a sub-agent", Dialect: turnequal.AGUI,
 	Reason: "a run waits for the sub-agents that it has started: one of those may fail without the record of the end of another one below it",
@@ -22,8 +27,8 @@ var knownAGUI = turnequal.Differences{{
 		nested := map[string]bool{}
 		for i, rec := range c.Log[:min(at+1, len(c.Log))] {
 			own := rec.Session == c.Log[0].Session
-			if own && rec.Type == chunk.TypeStreamPaused && len(nested) > 0 {
-				return true
+			if own && rec.Type == chunk.TypeStreamPaused && len(nested) > 0 && i == at {
+				return differ(c, "", endOfRun)
 			}
 			if b, ok := chunk.BodyOf[chunk.SubagentStart](rec); ok && !own {
 				nested[b.SubSessionID] = true
@@ -34,6 +39,9 @@ var knownAGUI = turnequal.Differences{{
 		return false
 	},
 }}
+
+// endOfRun has the types of the events with which a response ends.
+const endOfRun = "TEXT_MESSAGE_END REASONING_MESSAGE_END REASONING_END TOOL_CALL_END STEP_FINISHED SUBAGENT_FINISHED RUN_FINISHED"
 
 // outcomeRemoved reports whether a record up to at removed the outcome of a call, and not the start of it.
 func outcomeRemoved(c *turnequal.Case, at int) bool {

@@ -111,6 +111,9 @@ type Difference struct {
 	// compared then.
 	Accepts func(c *Case, at int) bool
 
+	// Common, instead of Accepts, returns what both writers write, from the frames of one of them at a record: without what differs. The rest is compared.
+	Common func(c *Case, at int, frames []byte) []byte
+
 	used bool
 }
 
@@ -130,12 +133,25 @@ func (d Differences) Unused(tb testing.TB, dialect string) {
 // accepts reports whether a row accepts a difference.
 func (d Differences) accepts(c *Case, at int) bool {
 	for _, row := range d {
-		if row.Dialect == c.Dialect && row.Accepts(c, at) {
+		if row.Dialect == c.Dialect && row.Accepts != nil && row.Accepts(c, at) {
 			row.used = true
 			return true
 		}
 	}
 	return false
+}
+
+// common returns what is left of the frames of the writers without what may differ.
+func (d Differences) common(c *Case, at int, old, now []byte) (left, right []byte) {
+	for _, row := range d {
+		if row.Dialect != c.Dialect || row.Common == nil || bytes.Equal(old, now) {
+			continue
+		}
+		left, right := row.Common(c, at, old), row.Common(c, at, now)
+		row.used = row.used || !bytes.Equal(left, old) || !bytes.Equal(right, now)
+		old, now = left, right
+	}
+	return old, now
 }
 
 // Case is a turn and what a client does while it reads it.
@@ -146,6 +162,10 @@ type Case struct {
 	Log     turntest.Log // the records of the turn, and a few of the next one
 	Hidden  []bool       // records that the client must not see
 	Shown   turntest.Log // what it sees of the others
+
+	// The difference that a row is asked about: the method of the writers, and the frames of each, without what other rows leave out.
+	Method   string
+	Old, New []byte
 
 	seed uint64 // of what it does
 }
@@ -189,7 +209,7 @@ func compare(c *Case, known Differences, old, now func(Turn) Writer) string {
 	}
 	accepted := len(c.Log) // place of the first difference that is known
 	for i, pass := range passes {
-		p := pair{Case: c, open: func() (Writer, Writer) { return old(c.Turn), now(c.Turn) }, rand: rand.New(rand.NewPCG(c.seed, uint64(i)))}
+		p := pair{Case: c, known: known, open: func() (Writer, Writer) { return old(c.Turn), now(c.Turn) }, rand: rand.New(rand.NewPCG(c.seed, uint64(i)))}
 		if err := pass(&p); err != nil {
 			if p.at >= accepted || known.accepts(c, p.at) {
 				accepted = min(accepted, p.at) // the other passes compare what is before it
@@ -205,6 +225,7 @@ func compare(c *Case, known Differences, old, now func(Turn) Writer) string {
 type pair struct {
 	*Case
 
+	known    Differences
 	open     func() (Writer, Writer)
 	rand     *rand.Rand
 	old, now Writer
@@ -223,6 +244,11 @@ func (p *pair) begin(did string) {
 
 // equal compares what the writers have written. It returns an error that describes the difference.
 func (p *pair) equal(what string, old, now []byte) error {
+	p.Method = what
+	if !bytes.Equal(old, now) {
+		old, now = p.known.common(p.Case, p.at, old, now)
+	}
+	p.Old, p.New = old, now
 	switch {
 	case !bytes.Equal(old, now):
 		return fmt.Errorf("%s: %s at record %d, %s:\n old %q\n new %q\nof %s\n%s", p.Dialect, what, p.at, p.did, old, now, p.Turn, p.upTo())
