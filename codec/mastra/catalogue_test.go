@@ -7,6 +7,8 @@ import (
 	"os"
 	"strings"
 	"testing"
+
+	"github.com/tailrace/tailrace/internal/dialect"
 )
 
 // catalogue has every type that Mastra declares, with the members of real chunks: 47 of agents, 11 of workflows and 27 of networks.
@@ -136,7 +138,7 @@ func TestCatalogue(t *testing.T) {
 		if err != nil {
 			t.Fatalf("%s: %v", line, err)
 		}
-		kind, _ := read(mustCheck(t, []byte(line))).text("type")
+		kind, _ := dialect.Read(mustCheck(t, []byte(line))).Text("type")
 		declared[kind] = true
 		fmt.Fprintf(&got, "\n%s\n", line)
 		for _, c := range chunks {

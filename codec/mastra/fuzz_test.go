@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/tailrace/tailrace/chunk"
+	"github.com/tailrace/tailrace/internal/dialect"
 )
 
 // FuzzTranslate checks for any lines that Translate and End return valid chunks that fold without a fault, that a sub-agent starts before its first chunk and
@@ -107,9 +108,9 @@ func FuzzWrite(f *testing.F) {
 		var records []chunk.Record
 		last := map[string]chunk.Ordinal{}
 		for line := range bytes.Lines(text) {
-			m := read(bytes.TrimSpace(line))
-			kind, _ := m.text("type")
-			agent, _ := m.text("agentId")
+			m := dialect.Read(bytes.TrimSpace(line))
+			kind, _ := m.Text("type")
+			agent, _ := m.Text("agentId")
 			s := root
 			if agent != root.ID {
 				s = root.Child(agent)

@@ -32,37 +32,6 @@ func text(v chunk.Value) (string, bool) {
 // isObject checks the first byte: there is no white space before it.
 func isObject(v chunk.Value) bool { return len(v) > 0 && v[0] == '{' }
 
-// object has the members of a JSON object by name. The nil object has none.
-type object map[string]chunk.Value
-
-// read returns the object v, nil for another value.
-func read(v chunk.Value) object {
-	if !isObject(v) {
-		return nil
-	}
-	o := object{}
-	for name, value := range rawjson.Members(v) {
-		if s, err := name.Unquote(); err == nil {
-			o[s] = value
-		}
-	}
-	return o
-}
-
-// text returns the string with this name.
-func (o object) text(name string) (string, bool) { return text(o[name]) }
-
-// or returns the string with this name, or other if there is none.
-func (o object) or(name, other string) string {
-	if s, ok := o.text(name); ok {
-		return s
-	}
-	return other
-}
-
-// object returns the object with this name.
-func (o object) object(name string) object { return read(o[name]) }
-
 // orNull returns v, null if it is missing.
 func orNull(v chunk.Value) chunk.Value {
 	if v == nil {

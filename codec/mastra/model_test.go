@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/tailrace/tailrace/chunk"
+	"github.com/tailrace/tailrace/internal/dialect"
 )
 
 // Each step of the recorded runs that names its model has it: that of the response, and the provider of the requested one.
@@ -13,8 +14,8 @@ func TestModelsOfRecordedRuns(t *testing.T) {
 	named := 0
 	for _, r := range runs(t) {
 		for _, s := range translate(t, r) {
-			m := read(chunk.Value(s.raw))
-			if kind, _ := m.text("type"); kind != "step-finish" || m.object("payload").object("metadata").or("modelId", "") == "" {
+			m := dialect.Read(chunk.Value(s.raw))
+			if kind, _ := m.Text("type"); kind != "step-finish" || m.Object("payload").Object("metadata").Or("modelId", "") == "" {
 				continue
 			}
 			named++

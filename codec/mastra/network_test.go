@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/tailrace/tailrace/chunk"
+	"github.com/tailrace/tailrace/internal/dialect"
 )
 
 // example reads an example of testdata.
@@ -86,7 +87,7 @@ func sameChunks(t *testing.T, r recording) {
 		if label(got[i]) != label(raw) {
 			t.Fatalf("chunk %d\n got %s\nwant %s", i, got[i], raw)
 		}
-		kind, _ := read(chunk.Value(raw)).text("type")
+		kind, _ := dialect.Read(chunk.Value(raw)).Text("type")
 		if isOfNetwork(kind) && !strings.Contains(kind, "-event-") && !strings.Contains(kind, "text") && asJSON(got[i]) != asJSON(raw) {
 			t.Errorf("chunk %d\n got %s\nwant %s", i, got[i], raw)
 		}

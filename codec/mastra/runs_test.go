@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"github.com/tailrace/tailrace/chunk"
+	"github.com/tailrace/tailrace/internal/dialect"
 	"github.com/tailrace/tailrace/projector/fold"
 )
 
@@ -50,9 +51,9 @@ func label(raw []byte) string {
 	if raw == nil {
 		return "(end)"
 	}
-	m := read(raw)
-	kind, _ := m.text("type")
-	if inner, ok := m.object("payload").object("output").text("type"); ok && kind == "tool-output" {
+	m := dialect.Read(raw)
+	kind, _ := m.Text("type")
+	if inner, ok := m.Object("payload").Object("output").Text("type"); ok && kind == "tool-output" {
 		kind += "(" + inner + ")"
 	}
 	return kind

@@ -132,9 +132,9 @@ func (c *comparison) run() {
 func (c *comparison) errors() {
 	var first string
 	for _, raw := range c.rec.Chunks {
-		m := read(mustCheck(c, raw))
-		if kind, _ := m.text("type"); kind == "error" && first == "" {
-			first = failureText(m.object("payload")["error"])
+		m := dialect.Read(mustCheck(c, raw))
+		if kind, _ := m.Text("type"); kind == "error" && first == "" {
+			first = failureText(m.Object("payload").Peek("error"))
 		}
 	}
 	if first == "" {
@@ -292,9 +292,9 @@ func (c *comparison) drop(p part, difference string, names ...string) {
 func (c *comparison) replaceData() {
 	ids := map[string]bool{}
 	for i, raw := range c.rec.Chunks {
-		m := read(mustCheck(c, raw))
-		kind, _ := m.text("type")
-		id, ok := m.text("id")
+		m := dialect.Read(mustCheck(c, raw))
+		kind, _ := m.Text("type")
+		id, ok := m.Text("id")
 		if !ok || !strings.HasPrefix(kind, "data-") {
 			continue
 		}

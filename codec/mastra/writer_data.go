@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/tailrace/tailrace/chunk"
+	"github.com/tailrace/tailrace/internal/dialect"
 	"github.com/tailrace/tailrace/internal/rawjson"
 	"github.com/tailrace/tailrace/internal/turn"
 )
@@ -126,13 +127,11 @@ func dataName(name string) string {
 
 // toolOutput writes what a running tool wrote. It reports false for an event of another form.
 func (p *printer) toolOutput(sp *speaker, data chunk.Value) bool {
-	o := read(data)
-	_, isID := o.text("toolCallId")
-	_, isName := o.text("toolName")
-	output, ok := o["output"]
-	inner := read(output)
-	kind, _ := inner.text("type")
-	if _, hasData := inner["data"]; !isID || !isName || !ok || strings.HasPrefix(kind, "data-") && !hasData {
+	o := dialect.Read(data)
+	_, isID := o.Text("toolCallId")
+	_, isName := o.Text("toolName")
+	output, inner := o.Peek("output"), o.Object("output")
+	if !isID || !isName || output == nil || strings.HasPrefix(inner.Or("type", ""), "data-") && inner.Peek("data") == nil {
 		return false
 	}
 	p.begin(sp, "tool-output")
@@ -140,8 +139,8 @@ func (p *printer) toolOutput(sp *speaker, data chunk.Value) bool {
 	p.f.Raw("from", []byte(`"USER"`))
 	p.f.Nest("payload")
 	p.f.Raw("output", redact(output, chunk.MaxDepth))
-	p.f.Raw("toolCallId", o["toolCallId"])
-	p.f.Raw("toolName", o["toolName"])
+	p.f.Raw("toolCallId", o.Peek("toolCallId"))
+	p.f.Raw("toolName", o.Peek("toolName"))
 	p.shut(sp)
 	return true
 }
@@ -149,16 +148,16 @@ func (p *printer) toolOutput(sp *speaker, data chunk.Value) bool {
 // original writes a chunk that a Translator kept. A chunk of a type that it translates was kept because it lacks members, and would stop clients, which expect
 // them.
 func (p *printer) original(it *turn.Item, sp *speaker, kind string, whole chunk.Value) {
-	m := read(whole)
-	if typ, ok := m.text("type"); !ok || typ != kind || !m.harmless(kind) {
+	m := dialect.Read(whole)
+	if typ, ok := m.Text("type"); !ok || typ != kind || !harmless(m, kind) {
 		p.carry(it, sp, whole)
 		return
 	}
-	payload := m.object("payload")
+	payload := m.Object("payload")
 	sp.network = sp.network || isOfNetwork(kind)
-	switch id, _ := payload.text("id"); kind {
+	switch id, _ := payload.Text("id"); kind {
 	case "agent-execution-start", "workflow-execution-start":
-		sp.executing, _ = payload.text("runId")
+		sp.executing, _ = payload.Text("runId")
 		if sp.runs = eventOfAgent; kind != "agent-execution-start" {
 			sp.runs = eventOfWorkflow
 		}
@@ -171,14 +170,14 @@ func (p *printer) original(it *turn.Item, sp *speaker, kind string, whole chunk.
 	case "workflow-step-suspended":
 		sp.suspend(it)
 	case "tool-call-suspended":
-		call, _ := payload.text("toolCallId")
+		call, _ := payload.Text("toolCallId")
 		if c := p.turn.OpenCall(turn.CallKey{Agent: sp.agent.Session, ID: call}); c != nil {
 			c.SuspendedAt = it.Rec.Ordinal
 		} else {
 			sp.suspend(it)
 		}
 	}
-	if run, ok := m.text("runId"); ok && (sp.workflow || sp.network) {
+	if run, ok := m.Text("runId"); ok && (sp.workflow || sp.network) {
 		sp.run = run // clients put the chunks of one run together
 	}
 	p.turn.ForgetHead()
@@ -200,9 +199,9 @@ func (sp *speaker) suspend(it *turn.Item) { sp.agent.Suspended, sp.suspendedAt =
 
 // suspendPayload returns the payload of background-task-suspended with the name that the product's clients read for what the task waits for, if it has the one of the
 // product's documentation.
-func suspendPayload(o object, payload chunk.Value) chunk.Value {
-	data, documented := o["suspendData"]
-	if _, ok := o["suspendPayload"]; ok || !documented {
+func suspendPayload(o *dialect.Object, payload chunk.Value) chunk.Value {
+	data := o.Peek("suspendData")
+	if data == nil || o.Peek("suspendPayload") != nil {
 		return payload
 	}
 	return append(append(append(slices.Clone(payload[:len(payload)-1]), `,"suspendPayload":`...), data...), '}')
@@ -216,17 +215,17 @@ func isOfNetwork(kind string) bool {
 }
 
 // harmless reports whether clients accept a chunk of a type at any place, which a Translator has kept: of those that it translates, only those that lack members. Clients take a member "type" of the payload for the type of a chunk that they do not know.
-func (o object) harmless(kind string) bool {
+func harmless(o *dialect.Object, kind string) bool {
 	if kind == "object" {
 		return true
 	}
 	if _, translated := members[kind]; translated || dataName(kind) != kind || strings.HasPrefix(kind, "data-") {
 		return false
 	}
-	payload := o.object("payload")
-	_, nested := payload["type"]
+	payload := o.Object("payload")
+	nested := payload.Peek("type") != nil
 	if kind == "tool-call-suspended" {
-		_, isCall := payload.text("toolCallId")
+		_, isCall := payload.Text("toolCallId")
 		return isCall
 	}
 	return payload != nil && (!nested || strings.HasPrefix(kind, "background-task-") || kind == "response-metadata")
