@@ -31,7 +31,7 @@ func decodeSettings(text []byte, to any) error { return json.Unmarshal(text, to,
 
 // readSettings reads a file of settings.
 func readSettings(file string, to any) error {
-	text, err := os.ReadFile(file)
+	text, err := os.ReadFile(file) //nolint:gosec // the operator names the file
 	if err != nil {
 		return err
 	}

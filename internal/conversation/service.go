@@ -46,28 +46,37 @@ func (s *Service) decide(ctx context.Context, req *Request) (Plan, State) {
 			}
 			continue
 		}
-		var ahead Ahead
-		if req.OnExecute != nil && plan.executes() {
-			ahead = req.OnExecute(ctx, state)
-		}
-		stored, p := s.carryOut(ctx, req, plan)
-		if p == nil && stored {
-			// The command is stored after the loaded state, so only its run has started since. A response checks that, see begun in package chat.
-			state.applyCommand(plan.Command)
-			if next := Decide(*req, state); next.Stream != nil {
-				next.Stream.Ahead = ahead
-				return next, state
-			}
-		}
-		if ahead != nil {
-			ahead.Drop()
-		}
+		next, p := s.execute(ctx, req, &state, plan)
 		if p != nil {
 			return refuse(p), state
+		}
+		if next != nil {
+			return *next, state
 		}
 	}
 	s.cfg.Log.WarnContext(ctx, "compare-and-set retries exhausted", "session", req.Session.String())
 	return refuseWith(ReasonContended), State{}
+}
+
+// execute carries out a plan with a command. It returns the plan of a response, with the command in the state, or nil if the state must be loaded again.
+func (s *Service) execute(ctx context.Context, req *Request, state *State, plan Plan) (*Plan, *Refusal) {
+	var ahead Ahead
+	if req.OnExecute != nil && plan.executes() {
+		ahead = req.OnExecute(ctx, *state)
+	}
+	stored, p := s.carryOut(ctx, req, plan)
+	if p == nil && stored {
+		// The command is stored after the loaded state, so only its run has started since. A response checks that, see begun in package chat.
+		state.applyCommand(plan.Command)
+		if next := Decide(*req, *state); next.Stream != nil {
+			next.Stream.Ahead = ahead
+			return &next, nil
+		}
+	}
+	if ahead != nil {
+		ahead.Drop()
+	}
+	return nil, p
 }
 
 // loadFor loads the state for a request, optimistically or with the command, and with all messages only if the plan depends on them.

@@ -3,7 +3,6 @@ package dialects_test
 import (
 	"bytes"
 	"encoding/json"
-	"fmt"
 	"slices"
 	"testing"
 
@@ -71,7 +70,7 @@ func checkFrames(t *rapid.T, frames []byte, at chunk.Cursor) {
 			case len(line) == 0:
 			case isData && string(data) == "[DONE]":
 			case isData && json.Valid(data) && !identified:
-			case isID && !identified && string(id) == fmt.Sprintf("%s", at.Append(nil)) && at != chunk.Cursor{}:
+			case isID && !identified && bytes.Equal(id, at.Append(nil)) && at != chunk.Cursor{}:
 			default:
 				t.Fatalf("line %q of the record %s:\n%s", line, at.Append(nil), frames)
 			}

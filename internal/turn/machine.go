@@ -171,7 +171,7 @@ func (m *Machine) end() []byte {
 
 // Done reports whether the frames that end the response were appended: the turn has ended, or waits for the client. Records may follow in the log. Append after
 // Done continues the turn if the record resumes it.
-func (m *Machine) Done() bool { return m.idle && !m.open && !(m.again && m.rules.Restarts) }
+func (m *Machine) Done() bool { return m.idle && !m.open && (!m.again || !m.rules.Restarts) }
 
 // Resume begins another response of the turn, for a client that has the records so far: it appends its beginning, without a cursor, and the beginning of what is
 // open. If nothing is open, because the turn waits or has ended, the response may begin with the record that resumes or ends the turn, see Rules.EarlyStart.
