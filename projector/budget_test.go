@@ -159,7 +159,8 @@ func TestLargeSessionsTakeTurns(t *testing.T) {
 		for _, p := range partitions {
 			p.store.load = func(ctx context.Context, s chunk.Session) error {
 				if strings.HasPrefix(s.ID, p.name+"-large") {
-					peak.Store(max(peak.Load(), running.Add(1)))
+					for n, most := running.Add(1), peak.Load(); n > most && !peak.CompareAndSwap(most, n); most = peak.Load() {
+					}
 					defer running.Add(-1)
 				} else {
 					short.Add(1)

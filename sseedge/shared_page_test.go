@@ -33,7 +33,8 @@ func newCountedSnapshots(w *env) countedSnapshots {
 
 func (s countedSnapshots) wait(ctx context.Context) error {
 	s.reads.Add(1)
-	s.peak.Store(max(s.peak.Load(), s.running.Add(1)))
+	for n, most := s.running.Add(1), s.peak.Load(); n > most && !s.peak.CompareAndSwap(most, n); most = s.peak.Load() {
+	}
 	defer s.running.Add(-1)
 	select {
 	case <-s.release:

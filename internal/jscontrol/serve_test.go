@@ -252,8 +252,7 @@ func TestConcurrencyIsBounded(t *testing.T) {
 	var now, peak atomic.Int32
 	started, finish := make(chan string, 20), make(chan struct{})
 	busy := func(_ context.Context, c control.Command) error {
-		if n := now.Add(1); n > peak.Load() {
-			peak.Store(n)
+		for n, most := now.Add(1), peak.Load(); n > most && !peak.CompareAndSwap(most, n); most = peak.Load() {
 		}
 		defer now.Add(-1)
 		started <- c.RunID
