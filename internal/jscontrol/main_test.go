@@ -51,8 +51,15 @@ func serve(tb testing.TB, q *Queue, handle Handler) *worker {
 	tb.Helper()
 	ctx, cancel := context.WithCancel(context.Background())
 	w := &worker{cancel: cancel, done: make(chan error, 1)}
-	go func() { w.done <- q.Serve(ctx, []string{"support"}, handle) }()
-	tb.Cleanup(cancel)
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		w.done <- q.Serve(ctx, []string{"support"}, handle)
+	}()
+	tb.Cleanup(func() {
+		cancel()
+		<-ended // while its connection is open: after that a fetch of nats.go ends a second later
+	})
 	return w
 }
 
