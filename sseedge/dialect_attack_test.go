@@ -65,10 +65,13 @@ func TestDialectSessionIsDeletedDuringAResponse(t *testing.T) {
 						w.log.Append(chunk.RootSession("default", "other"), chunk.TypeRunStarted, `"runId":"r1","epoch":1,"mode":"execute"`)
 						w.log.Release()
 					}
-					time.AfterFunc(time.Minute, func() { resp.Body.Close() })
+					const limit = time.Minute // of a response that the edge does not end
+					began := time.Now()
+					stop := time.AfterFunc(limit, func() { resp.Body.Close() })
+					defer stop.Stop()
 					rest, err := io.ReadAll(events)
-					if (err == nil) != strings.Contains(string(rest), "the session was deleted") {
-						t.Errorf("%v after %q", err, rest)
+					if (err == nil) != strings.Contains(string(rest), "the session was deleted") || time.Since(began) >= limit {
+						t.Errorf("%v after %s: %q", err, time.Since(began), rest)
 					}
 				})
 			})

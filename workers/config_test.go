@@ -38,9 +38,6 @@ func TestConfigOff(t *testing.T) {
 	if err := cfg.validate(); err != nil {
 		t.Fatal(err)
 	}
-	if cfg.MaxSteps >= 0 {
-		t.Errorf("%d steps, want no limit", cfg.MaxSteps)
-	}
 	if got := cfg.producer(producers.NoPositions).Linger; got != producers.Off {
 		t.Errorf("linger %s, want none", got)
 	}

@@ -182,6 +182,27 @@ func TestRunFailure(t *testing.T) {
 	}
 }
 
+// A turn without a limit of steps has more than the default.
+func TestStepsWithoutALimit(t *testing.T) {
+	w := newEnv(t)
+	c := execute(uniqueName("s"), "long", "Hello?")
+	p := w.worker(map[string]Agent{"long": AgentFunc(func(ctx context.Context, t *Turn) error {
+		for range defaultMaxSteps + 5 {
+			if err := t.Step(ctx, func(ctx context.Context, s *Step) error { return s.Text(ctx, ".") }); err != nil {
+				return err
+			}
+		}
+		return nil
+	})})
+	p.cfg.MaxSteps = Off
+	w.serve(p)
+	w.Request(c)
+	snap := w.AwaitStatus(c.Session, fold.Ended)
+	if got, want := transcript(snap), "user: Hello?"+strings.Repeat("\nassistant: .", defaultMaxSteps+5); got != want {
+		t.Errorf("got\n%s", got)
+	}
+}
+
 // A failed step may be retried; its output is rolled back first.
 func TestStepRetry(t *testing.T) {
 	w := newEnv(t)
