@@ -3,6 +3,7 @@ package outgoing
 import (
 	"net/http"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -26,26 +27,26 @@ func TestRetryAfterHeader(t *testing.T) {
 // A timer without an end never fires; another one does, at the time after its last start.
 func TestTimer(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		fired := 0
-		endless := NewTimer(-1, func() { fired++ })
+		var fired atomic.Int32 // the function of a timer runs on a goroutine of its own
+		endless := NewTimer(-1, func() { fired.Add(1) })
 		endless.Start()
 		time.Sleep(time.Hour)
 		endless.Stop()
-		timer := NewTimer(time.Minute, func() { fired += 10 })
+		timer := NewTimer(time.Minute, func() { fired.Add(10) })
 		time.Sleep(time.Hour)
-		if synctest.Wait(); fired != 0 {
-			t.Errorf("fired %d, want none before the start", fired)
+		if synctest.Wait(); fired.Load() != 0 {
+			t.Errorf("fired %d, want none before the start", fired.Load())
 		}
 		timer.Start()
 		time.Sleep(50 * time.Second)
 		timer.Start()
 		time.Sleep(59 * time.Second)
-		if synctest.Wait(); fired != 0 {
-			t.Errorf("fired %d, want none a minute after the first start", fired)
+		if synctest.Wait(); fired.Load() != 0 {
+			t.Errorf("fired %d, want none a minute after the first start", fired.Load())
 		}
 		time.Sleep(time.Second)
-		if synctest.Wait(); fired != 10 {
-			t.Errorf("fired %d, want 10", fired)
+		if synctest.Wait(); fired.Load() != 10 {
+			t.Errorf("fired %d, want 10", fired.Load())
 		}
 	})
 }
