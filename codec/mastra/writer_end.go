@@ -27,20 +27,19 @@ func (p *printer) pause(it *turn.Item) {
 }
 
 // clientRuns reports whether the agent waits for calls that the client runs, and for no user. The response then ends with the reason tool-calls, at which the client
-// runs them.
+// runs them, and any other call of a tool that it has: it does not know of a sub-agent that names the call.
 func (p *printer) clientRuns() bool {
 	calls := p.turn.OpenCalls()
-	if p.turn.Suspended() || slices.ContainsFunc(calls, func(c *turn.Call) bool { return c.ApprovalID != nil || c.SuspendedAt > 0 }) {
+	asks := func(c *turn.Call) bool { return c.ApprovalID != nil || c.SuspendedAt > 0 }
+	if p.turn.Suspended() || slices.ContainsFunc(calls, asks) || !slices.ContainsFunc(calls, p.waitsForClient) {
 		return false
 	}
-	runs := false
 	for _, c := range calls {
-		if p.waitsForClient(c) {
+		if c.By.Own() && announcedIn(c) > 0 && !c.Delegated {
 			c.Mark[0] |= ranByClient
-			runs = true
 		}
 	}
-	return runs
+	return true
 }
 
 // ended ends the response of a turn that has ended, or was stopped. The error of one that has failed is written unless it was before.

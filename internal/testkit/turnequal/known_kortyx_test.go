@@ -46,8 +46,8 @@ var knownKortyx = turnequal.Differences{{
 		return c.Log[at].Type == chunk.TypeStreamPaused && runsHidden(c, at)
 	},
 }, {
-	Name: "repeated record of a sub-agent that was hidden before", Dialect: turnequal.Kortyx,
-	Reason:  "a record that was hidden is handled once, also if it is repeated and shown: no view hides one of two",
+	Name: "record of a sub-agent that is repeated or fenced after a hidden one", Dialect: turnequal.Kortyx,
+	Reason:  "a hidden record of a sub-agent counts for what is repeated or fenced: no view hides one of two, or the record with which a writer begins",
 	Accepts: wasHidden,
 }, {
 	Name: "resumption of a run that has ended", Dialect: turnequal.Kortyx,
@@ -138,11 +138,11 @@ func resumes(typ chunk.Type) bool {
 	return typ == chunk.TypeRunResumed || typ == chunk.TypeStreamActive || typ == chunk.TypeRunStarted
 }
 
-// wasHidden reports whether the record of a sub-agent at a place, or a later one, was hidden before.
+// wasHidden reports whether the record of a sub-agent at a place, a later one, or one of a later writer, was hidden before.
 func wasHidden(c *turnequal.Case, at int) bool {
 	rec := &c.Log[at]
 	for i := range c.Log[:at] {
-		if before := &c.Log[i]; c.Hidden[i] && before.Session == rec.Session && rec.Session != c.Log[0].Session && before.Ordinal >= rec.Ordinal {
+		if before := &c.Log[i]; c.Hidden[i] && before.Session == rec.Session && rec.Session != c.Log[0].Session && (before.Ordinal >= rec.Ordinal || before.Epoch > rec.Epoch) {
 			return true
 		}
 	}

@@ -204,6 +204,18 @@ var knownMastra = turnequal.Differences{{
 		return rec.Session != c.Log[0].Session && (rec.Type == chunk.TypeStreamActive || rec.Type == chunk.TypeRunStarted) && hasTextOfSubAgent(c, at)
 	},
 }, {
+	Name: "request of a later response that a rule answers", Dialect: turnequal.Mastra,
+	Reason: "a request that a rule answers is not shown: a call of an earlier response is written again with its outcome",
+	Accepts: func(c *turnequal.Case, at int) bool {
+		var m chunk.Members
+		call := callBefore(c, at, at)
+		return c.Log[at].Type == chunk.TypeToolApprovalRequest && call.begun && !call.ended && m.Read(c.Log[at].Data) == nil && string(m.Get("isAutomatic")) == "true"
+	},
+}, {
+	Name: "removal of arguments that replaced others", Dialect: turnequal.Mastra,
+	Reason:  "the first arguments of a call are not kept: after the removal of others the call has no arguments, until the run that repeats the step writes them again",
+	Accepts: losesInput,
+}, {
 	Name: "piece of a text in which a network or a workflow begins", Dialect: turnequal.Mastra,
 	Reason:  "the frames of a piece are those of the network or workflow, whether the writer has a frame of the text or not",
 	Accepts: func(c *turnequal.Case, at int) bool { return isText(c.Log[at].Type) && wroteOriginal(c, at) },
@@ -227,12 +239,12 @@ func usesManyTokens(c *turnequal.Case, at int) bool {
 	})
 }
 
-// beginsElsewhere reports whether the first records are hidden, and one of them is of another session than the first one that is not, or has reached the step of the
-// record at a place.
+// beginsElsewhere reports whether the first records are hidden, and one of them is of another session than the first one that is not, or has reached the step or
+// the ordinal of the record at a place.
 func beginsElsewhere(c *turnequal.Case, at int) bool {
 	first := slices.Index(c.Hidden, false)
 	return first > 0 && slices.ContainsFunc(c.Log[:first], func(rec chunk.Record) bool {
-		return rec.Session != c.Log[first].Session || step(&rec) > 0 && step(&rec) >= step(&c.Log[at])
+		return rec.Session != c.Log[first].Session || step(&rec) > 0 && step(&rec) >= step(&c.Log[at]) || rec.Session == c.Log[at].Session && rec.Ordinal >= c.Log[at].Ordinal
 	})
 }
 
@@ -253,6 +265,38 @@ func losesOutcome(c *turnequal.Case, at int) bool {
 		}
 		b, ok := chunk.BodyOf[chunk.Truncated](*rec)
 		return ok && slices.ContainsFunc(outcomes, b.Removes)
+	})
+}
+
+// losesInput reports whether a later record with the arguments of the call of the record at a place, or of any call if it is a pause, was removed before, and the first
+// record of the call was not.
+func losesInput(c *turnequal.Case, at int) bool {
+	of := &c.Log[at]
+	id := member(of, "toolCallId")
+	if id == "" && of.Type != chunk.TypeStreamPaused {
+		return false
+	}
+	calls := make(map[string][]chunk.Ordinal)
+	return slices.ContainsFunc(handled(c, at, false), func(i int) bool {
+		rec := &c.Log[i]
+		call := member(rec, "toolCallId")
+		if rec.Session != of.Session {
+			return false
+		}
+		switch rec.Type {
+		case chunk.TypeToolArgStreamStart, chunk.TypeToolStart, chunk.TypeToolApprovalRequest, chunk.TypeToolInputError:
+			if id != "" && call != id {
+				break
+			}
+			calls[call] = append(calls[call], rec.Ordinal)
+		}
+		b, ok := chunk.BodyOf[chunk.Truncated](*rec)
+		for _, records := range calls {
+			if ok && !b.Removes(records[0]) && slices.ContainsFunc(records, b.Removes) {
+				return true
+			}
+		}
+		return false
 	})
 }
 
@@ -434,6 +478,9 @@ func startsLate(c *turnequal.Case, at int) bool {
 		rec := &c.Log[i]
 		if isOutcome(rec.Type) || rec.Type == chunk.TypeToolApprovalResponse {
 			ended[rec.Session.ID+" "+member(rec, "toolCallId")] = true
+		}
+		if b, ok := chunk.BodyOf[chunk.RunStarted](*rec); ok && b.Parent != nil && ended[b.Parent.SessionID+" "+b.Parent.CallID] {
+			return true
 		}
 		return (rec.Type == chunk.TypeSubagentStart || rec.Type == chunk.TypeSubagentEnd) && ended[rec.Session.ID+" "+member(rec, "callId")]
 	})
