@@ -315,8 +315,8 @@ func TestWrittenResponses(t *testing.T) {
 			"start tool-call finish", "data-tool-result data-truncated data-tool-result …",
 		}},
 		{"a tool of the client whose call a sub-agent names", []any{
-			run, chunk.SubagentStart{SubAgentType: "x", SubSessionID: "k1", CallID: "c1"}, call("page"), chunk.ToolStart{ToolCallID: "c2", ToolName: "page", Arguments: chunk.Value(`{}`)}, chunk.StreamPaused{}, again, ofClient,
-		}, []string{"start tool-output(start) tool-call tool-call finish", "data-tool-result …"}},
+			run, chunk.SubagentStart{SubAgentType: "x", SubSessionID: "k1", CallID: "c1"}, call("page"), chunk.TextDelta{Delta: "x"}, chunk.ToolStart{ToolCallID: "c2", ToolName: "page", Arguments: chunk.Value(`{}`)}, chunk.StreamPaused{}, again, ofClient,
+		}, []string{"start tool-output(start) tool-call text-start text-delta text-end tool-call finish", "data-tool-result …"}},
 		{"an outcome that was removed", []any{run, call("x"), outcome, removal(3), outcome, end}, []string{"start tool-call tool-result data-truncated tool-result finish"}},
 		{"a call that a user has approved", []any{run, request, chunk.ToolApprovalResponse{ToolCallID: "c1", ToolName: "x", ApprovalID: "r::c1", Approved: true}, chunk.StreamPaused{}}, []string{
 			"start tool-call tool-call-approval data-tool-approval-response",

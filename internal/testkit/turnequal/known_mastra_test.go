@@ -239,12 +239,14 @@ func usesManyTokens(c *turnequal.Case, at int) bool {
 	})
 }
 
-// beginsElsewhere reports whether the first records are hidden, and one of them is of another session than the first one that is not, or has reached the step or
-// the ordinal of the record at a place.
+// beginsElsewhere reports whether the first records are hidden, and one of them is of another session than the first one that is not, has reached the step of the
+// record at a place, or is repeated up to it.
 func beginsElsewhere(c *turnequal.Case, at int) bool {
 	first := slices.Index(c.Hidden, false)
 	return first > 0 && slices.ContainsFunc(c.Log[:first], func(rec chunk.Record) bool {
-		return rec.Session != c.Log[first].Session || step(&rec) > 0 && step(&rec) >= step(&c.Log[at]) || rec.Session == c.Log[at].Session && rec.Ordinal >= c.Log[at].Ordinal
+		return rec.Session != c.Log[first].Session || step(&rec) > 0 && step(&rec) >= step(&c.Log[at]) || slices.ContainsFunc(c.Log[first:max(first, at+1)], func(of chunk.Record) bool {
+			return of.Session == rec.Session && of.Ordinal <= rec.Ordinal
+		})
 	})
 }
 
@@ -488,13 +490,14 @@ func startsLate(c *turnequal.Case, at int) bool {
 
 // wroteOriginal reports whether the session has a chunk of Mastra between the start of the text of which the record at a place has a piece, and the piece.
 func wroteOriginal(c *turnequal.Case, at int) (wrote bool) {
+	var m chunk.Members
 	for _, i := range handled(c, at, false) {
 		rec := &c.Log[i]
 		switch {
 		case rec.Session != c.Log[at].Session || isText(rec.Type):
 		case rec.Type == chunk.TypeCustom && strings.HasPrefix(member(rec, "eventName"), "mastra."):
 			wrote = true
-		case rec.Type != chunk.TypeCustom:
+		case rec.Type.Control() || m.Read(rec.Data) == nil && turn.EndsText(rec, &m, turn.NoBlock, nil):
 			wrote = false
 		}
 	}
