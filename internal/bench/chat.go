@@ -45,7 +45,9 @@ func (l *harness) chat() ([]pair, error) {
 	}
 	f := firstByte{harness: l, posts: l.cfg.size(200)}
 	chats := l.cfg.size(1000)
-	live := liveChats{live{harness: l, name: fmt.Sprintf("chat-%d-50/s", chats), sessions: chats, clients: 1, events: l.cfg.size(200), pace: 20 * time.Millisecond / time.Duration(chats)}}
+	live := liveChats{live: live{harness: l, name: fmt.Sprintf("chat-%d-50/s", chats), sessions: chats, clients: 1, events: l.cfg.size(200), pace: 20 * time.Millisecond / time.Duration(chats)}}
+	opened := live
+	opened.name, opened.opened = live.name+"-opened", true
 	few := live
 	few.sessions = max(1, chats/10)
 	few.name, few.pace = fmt.Sprintf("chat-%d-50/s", few.sessions), 20*time.Millisecond/time.Duration(few.sessions)
@@ -56,8 +58,9 @@ func (l *harness) chat() ([]pair, error) {
 			name: "chat-first-byte", baseline: "net/http and one JetStream publish", ours: f.ours, raw: f.bare,
 			targets: []target{{figure: middle, ratioAtMost: 3}},
 		},
-		{name: few.name, baseline: "net/http, without a log", ours: few.ours, raw: few.bare},
-		{name: live.name, baseline: "net/http, without a log", ours: live.ours, raw: live.bare},
+		few.pair(80, 35),
+		live.pair(250, 20),
+		opened.pair(150, 20),
 	}, nil
 }
 
@@ -229,7 +232,24 @@ func (f firstByte) one(ctx context.Context, client *http.Client, url, body, bear
 // liveChats measures many concurrent chats with one client each. Tokens are written at the pace of a model and may be
 // merged, as elsewhere. The baseline is notified of each token by the load clients and writes a prepared frame: it
 // stores nothing.
-type liveChats struct{ live }
+type liveChats struct {
+	live
+
+	opened bool // the time starts when all have received their first token
+}
+
+// The figures of what tokens cost the log.
+const (
+	storedRecords = "records/1000 tokens"
+	storedBytes   = "stored bytes/1000 tokens"
+)
+
+func (c liveChats) pair(p99, perToken float64) pair {
+	return pair{
+		name: c.name, baseline: "net/http, without a log", ours: c.ours, raw: c.bare,
+		targets: []target{{figure: slowest, atMost: p99}, {figure: cost, atMost: perToken}, {figure: storedRecords, atMost: 350}, {figure: storedBytes, atMost: 185_000}},
+	}
+}
 
 // token is one word of a model.
 const token = "word "
@@ -240,9 +260,28 @@ func (c liveChats) ours(ctx context.Context, _ int) (figures, error) {
 		return nil, err
 	}
 	j := c.job(site.addr, func(_ int, session string) string { return "/api/chat/" + session })
-	j.Writer, j.Token = writerTokens, token
-	out, err := loadClients(ctx, j, nil)
-	return c.figures(out), errors.Join(err, site.close())
+	j.Writer, j.Token, j.AfterFirst = writerTokens, token, c.opened
+	var before jetstream.StreamState
+	out, err := loadClients(ctx, j, func() (err error) {
+		before, err = c.harness.logState(ctx)
+		return err
+	})
+	if err != nil {
+		return nil, errors.Join(err, site.close())
+	}
+	after, err := c.harness.logState(ctx)
+	per1000 := func(stored uint64) float64 { return float64(stored) * 1000 / float64(out.Deliveries) }
+	all := append(c.figures(out), figure{storedRecords, per1000(after.Msgs - before.Msgs)}, figure{storedBytes, per1000(after.Bytes - before.Bytes)})
+	return all, errors.Join(err, site.close())
+}
+
+// logState returns what the log has stored.
+func (l *harness) logState(ctx context.Context) (jetstream.StreamState, error) {
+	stream, err := l.js.Stream(ctx, subjects.Layout{}.Stream(0))
+	if err != nil {
+		return jetstream.StreamState{}, err
+	}
+	return stream.CachedInfo().State, nil
 }
 
 func (c liveChats) bare(ctx context.Context, _ int) (figures, error) {
@@ -257,7 +296,7 @@ func (c liveChats) bare(ctx context.Context, _ int) (figures, error) {
 	if err != nil {
 		return nil, errors.Join(err, site.close())
 	}
-	j.Writer, j.Notifier, j.Token = writerNotifyOnly, notifier.listener.Addr().String(), token
+	j.Writer, j.Notifier, j.Token, j.AfterFirst = writerNotifyOnly, notifier.listener.Addr().String(), token, c.opened
 	out, err := loadClients(ctx, j, nil)
 	return c.figures(out), errors.Join(err, notifier.close(), site.close())
 }

@@ -43,7 +43,9 @@ type job struct {
 	Repeat int  `json:"repeat"`
 
 	// Otherwise the time starts when all clients are connected and have
-	// received an event with data and without a number.
+	// received an event with data and without a number; with AfterFirst when each has
+	// also received the first event of its session, which does not count.
+	AfterFirst bool          `json:"afterFirst"`
 	Writer     string        `json:"writer"`     // one of the constants below; empty writes nothing
 	Token      string        `json:"token"`      // events are repetitions of this token, which may be merged; empty if they are numbered
 	NATS       string        `json:"nats"`       // URL of the server to write to

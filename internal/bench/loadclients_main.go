@@ -130,7 +130,11 @@ func (m *loadClientsMain) watch(ctx context.Context) (outcome, error) {
 		logs      = make([]*deliveryLog, len(m.job.Groups))
 		opened    = make(chan struct{})
 		opening   = m.job.clients()
+		first     = 0 // event that counts
 	)
+	if m.job.AfterFirst {
+		first = 1
+	}
 	onOpen := func() {
 		if opening--; opening == 0 {
 			close(opened)
@@ -138,7 +142,11 @@ func (m *loadClientsMain) watch(ctx context.Context) (outcome, error) {
 	}
 	for i, g := range m.job.Groups {
 		logs[i] = newDeliveryLog(m.base, m.job.Events, g.Clients)
-		onEvent := func(n int, read time.Time) { latencies = append(latencies, logs[i].recordDelivery(n, read)) }
+		onEvent := func(n int, read time.Time) {
+			if latency := logs[i].recordDelivery(n, read); n >= first {
+				latencies = append(latencies, latency)
+			}
+		}
 		for k := range g.Clients {
 			c := m.job.client(g, k)
 			c.onOpen, c.onEvent = onOpen, onEvent
@@ -155,11 +163,14 @@ func (m *loadClientsMain) watch(ctx context.Context) (outcome, error) {
 	case <-ctx.Done():
 		return outcome{}, group.Wait()
 	}
+	if err := writeBefore(ctx, logs, first, write); err != nil {
+		return outcome{}, err
+	}
 	if err := m.start(); err != nil {
 		return outcome{}, err
 	}
 	began := time.Now()
-	group.Go(func() error { return m.write(ctx, logs, write) })
+	group.Go(func() error { return m.write(ctx, logs, first, write) })
 	if err := group.Wait(); err != nil {
 		return outcome{}, err
 	}
@@ -172,9 +183,29 @@ func (m *loadClientsMain) watch(ctx context.Context) (outcome, error) {
 	return out, nil
 }
 
-// write writes all events of all groups, round robin. The time of an event is
-// when it is passed to the writer of its session, which waits for the log.
-func (m *loadClientsMain) write(ctx context.Context, logs []*deliveryLog, write func(ctx context.Context, group, n int) error) error {
+// writeBefore writes the events of all groups before the first one that counts, and returns when the clients have received them.
+func writeBefore(ctx context.Context, logs []*deliveryLog, first int, write func(ctx context.Context, group, n int) error) error {
+	for n := range first {
+		for i, log := range logs {
+			log.write(n)
+			if err := write(ctx, i, n); err != nil {
+				return err
+			}
+		}
+		for _, log := range logs {
+			select {
+			case <-log.all[n]:
+			case <-ctx.Done():
+				return context.Cause(ctx) // the error of a client
+			}
+		}
+	}
+	return nil
+}
+
+// write writes all events of all groups from the first one that counts, round robin. The
+// time of an event is when it is passed to the writer of its session, which waits for the log.
+func (m *loadClientsMain) write(ctx context.Context, logs []*deliveryLog, first int, write func(ctx context.Context, group, n int) error) error {
 	const workers = 16
 	group, ctx := errgroup.WithContext(ctx)
 	var queues [workers]chan [2]int
@@ -189,8 +220,8 @@ func (m *loadClientsMain) write(ctx context.Context, logs []*deliveryLog, write 
 			return nil
 		})
 	}
-	err := paced(ctx, m.job.Events*len(m.job.Groups), m.job.Pace, func(k int) error {
-		i, n := k%len(logs), k/len(logs)
+	err := paced(ctx, (m.job.Events-first)*len(logs), m.job.Pace, func(k int) error {
+		i, n := k%len(logs), first+k/len(logs)
 		if m.job.Pace == 0 {
 			if n >= m.job.Window {
 				select {
