@@ -66,7 +66,7 @@ func newEdgeEnv(t *testing.T, cfg edgeEnvConfig) *edgeEnv {
 	}
 	js := jetStream(t, cfg.write)
 	streamtest.Ensure(t, js, topology.Config{Replicas: cfg.replicas, Republish: cfg.interest})
-	producer, err := producers.New(js, producers.Config{Positions: jssnapshots.NewPositions(js, subjects.Layout{}), Linger: time.Millisecond, RetryTimeout: time.Minute})
+	producer, err := producers.New(js, producers.Config{Positions: jssnapshots.NewPositions(js, subjects.Layout{}), Pace: time.Millisecond, RetryTimeout: time.Minute})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -116,7 +116,7 @@ func TestCleanupToStep(t *testing.T) {
 func TestCleanupFlushesFirst(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := newFakeLog(t, testSession)
-		r := startOn(t, l, Config{Linger: time.Hour})
+		r := startOn(t, l, Config{Pace: time.Hour})
 		emitAll(t, r, chunk.Chunk{Step: 1, Body: chunk.Thinking{Content: "a"}}, text("b"))
 		if n, err := r.CleanupToStep(t.Context(), 0, 0); n != 2 || err != nil {
 			t.Fatalf("removed %d, %v", n, err)

@@ -25,9 +25,10 @@ type Config struct {
 	// Layout names subjects and streams. It must be the same as that of the readers.
 	Layout subjects.Layout
 
-	// Linger is the longest delay of a delta that continues a block, during which later deltas are merged with it. The first delta of a block is not
-	// delayed. Defaults to 10 milliseconds; Off sends every delta as soon as the previous record is stored. Deltas that arrive meanwhile are still merged.
-	Linger time.Duration
+	// Pace is the shortest time between two records of a block of deltas: a delta that continues a block waits until Pace has passed since the record before
+	// it, and is merged with later ones. Other records, Write and Flush end the wait. Defaults to 60 milliseconds; Off, for speech, sends every delta as soon as
+	// the previous record is stored, merged with those that were emitted meanwhile.
+	Pace time.Duration
 
 	// MaxDelta is the size in bytes of text at which merged deltas are sent without further delay, at most an eighth of MaxChunk. Defaults to 4 KiB.
 	MaxDelta int
@@ -89,7 +90,7 @@ func (noPositions) StoredPosition(context.Context, chunk.Session) (at chunk.Posi
 }
 
 func (c Config) withDefaults() Config {
-	c.Linger = cmp.Or(c.Linger, 10*time.Millisecond)
+	c.Pace = cmp.Or(c.Pace, 60*time.Millisecond)
 	c.MaxDelta = cmp.Or(c.MaxDelta, 4<<10)
 	c.MaxQueue = cmp.Or(c.MaxQueue, 1024)
 	c.MaxQueueBytes = cmp.Or(c.MaxQueueBytes, 16<<20)

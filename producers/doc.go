@@ -15,9 +15,9 @@
 //	}
 //	return run.End(ctx, nil) // nil: every chunk is stored
 //
-// Emit and EmitBody queue a chunk and return. Write, Flush and End block until the record is stored. If a queued chunk cannot be stored, the next call
-// returns the error. A run publishes one message at a time; adjacent deltas that arrive while a message is in flight are merged. The first delta of a
-// block is published without delay.
+// Emit and EmitBody queue a chunk and return. Write, Flush and End block until the record is stored. If a queued chunk cannot be stored, the next call returns
+// the error. A run publishes one message at a time, and merges adjacent deltas that are emitted meanwhile, or within Config.Pace of the record before. The first
+// delta of a block is published without delay.
 //
 // # Errors
 //

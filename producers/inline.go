@@ -1,10 +1,12 @@
 package producers
 
-import "context"
+import (
+	"context"
+	"time"
+)
 
 // If the run is idle, Write publishes on the caller's goroutine: a hand-over to the pump and back would add about 10 % to the cost of a publish. The caller
-// makes one attempt only, because its context may end and because it must not retry for other callers. Without a final answer the pump continues with the
-// same message.
+// makes one attempt only, because its context may end and because it must not retry for other callers. Without an answer the pump repeats the message.
 
 // idle reports whether the item that was just pushed is the only work.
 func (r *Run) idle() bool {
@@ -14,7 +16,7 @@ func (r *Run) idle() bool {
 // claimInline takes the only item, for the caller to publish. The lock is held.
 func (r *Run) claimInline(it *item) {
 	it.urgent, it.inline = true, true
-	r.queue.take(it.at)
+	r.queue.take(time.Now())
 	r.inFlight = it
 	r.running = true
 	r.pumping.Add(1)

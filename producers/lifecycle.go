@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"strings"
-	"time"
 
 	"github.com/tailrace/tailrace/chunk"
 )
@@ -140,7 +139,7 @@ func (r *Run) prepareMove(ctx context.Context, m transition, c chunk.Chunk) (*it
 	if err != nil {
 		return nil, err
 	}
-	return &item{typ: c.Type(), timestamp: c.Timestamp, c: c, body: body, input: r.input.Load().whole(), transition: &m, at: time.Now()}, nil
+	return &item{typ: c.Type(), timestamp: c.Timestamp, c: c, body: body, input: r.input.Load().whole(), transition: &m}, nil
 }
 
 // fit returns c and its JSON without the parts that make it too large.

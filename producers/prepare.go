@@ -92,7 +92,7 @@ func (r *Run) prepareDelta(c chunk.Chunk, text string) (*item, error) {
 }
 
 func newDelta(c chunk.Chunk, text string) *item {
-	return &item{typ: c.Type(), timestamp: c.Timestamp, c: c, delta: true, size: len(text), at: time.Now()}
+	return &item{typ: c.Type(), timestamp: c.Timestamp, c: c, delta: true, size: len(text)}
 }
 
 func splitDelta(c chunk.Chunk, limit int, input *input) (*item, error) {

@@ -30,7 +30,7 @@ func TestLogEqualsModel(t *testing.T) {
 			ops:    rapid.SliceOfN(opGen(), 1, 40).Draw(rt, "ops"),
 			faults: rapid.SliceOfN(faultGen(), 0, 60).Draw(rt, "faults"),
 			queue:  rapid.IntRange(1, 5).Draw(rt, "queue"),
-			linger: rapid.SampledFrom([]time.Duration{Off, 10 * time.Millisecond, time.Hour}).Draw(rt, "linger"),
+			pace:   rapid.SampledFrom([]time.Duration{Off, 10 * time.Millisecond, 60 * time.Millisecond, time.Hour}).Draw(rt, "pace"),
 		}
 		var problems []string
 		synctest.Test(t, func(t *testing.T) { problems = plan.run(t) })
@@ -44,7 +44,7 @@ type program struct {
 	ops    []op
 	faults []fault
 	queue  int
-	linger time.Duration
+	pace   time.Duration
 }
 
 type op struct {
@@ -129,7 +129,7 @@ func (p program) run(t *testing.T) []string {
 		faults = faults[1:]
 		return f
 	}
-	w := &simulation{t: t, l: l, broken: map[int]bool{}, cfg: Config{MaxQueue: p.queue, Linger: p.linger, MaxChunk: 4 << 10}}
+	w := &simulation{t: t, l: l, broken: map[int]bool{}, cfg: Config{MaxQueue: p.queue, Pace: p.pace, MaxChunk: 4 << 10}}
 	w.start()
 	for _, o := range p.ops {
 		w.do(o)

@@ -18,7 +18,7 @@ func (r *Run) wakePump() {
 	case !r.running:
 		r.running = true
 		r.pumping.Go(r.pump)
-	case r.lingering:
+	case r.pacing:
 		select {
 		case r.wake <- struct{}{}:
 		default: // already notified
@@ -38,7 +38,7 @@ func (r *Run) pump() {
 	}
 }
 
-// next takes the oldest item after its linger time. It returns nil when the queue is empty.
+// next takes the oldest item when it is due. It returns nil when the queue is empty.
 func (r *Run) next() *item {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -55,7 +55,7 @@ func (r *Run) next() *item {
 			r.running = false
 			return nil
 		}
-		r.lingerFor(wait)
+		r.awaitPace(wait)
 	}
 }
 
@@ -68,19 +68,17 @@ func (r *Run) rejectCleanEnd(it *item) bool {
 	return true
 }
 
-// lingerFor waits without the lock, until wakePump or the end of the run.
-func (r *Run) lingerFor(wait time.Duration) {
-	r.lingering = true
+// awaitPace waits without the lock, until wakePump or the end of the run.
+func (r *Run) awaitPace(wait time.Duration) {
+	r.pacing = true
 	r.mu.Unlock()
-	t := time.NewTimer(wait)
 	select {
-	case <-t.C:
+	case <-time.After(wait):
 	case <-r.wake:
 	case <-r.ctx.Done():
 	}
-	t.Stop()
 	r.mu.Lock()
-	r.lingering = false
+	r.pacing = false
 }
 
 func (r *Run) makeSpace() {

@@ -56,45 +56,8 @@ func (l *fakeLog) mustHave(want ...string) {
 	}
 }
 
-// The first delta is sent at once; later ones linger.
-func TestFirstDeltaGoesAtOnceLaterOnesLinger(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		l := newFakeLog(t, testSession)
-		r := startOn(t, l, Config{})
-		emitAll(t, r, text("Hel"))
-		synctest.Wait()
-		l.mustHave("Hel")
-
-		emitAll(t, r, text("lo"))
-		time.Sleep(9 * time.Millisecond)
-		emitAll(t, r, text(" you"))
-		synctest.Wait()
-		l.mustHave("Hel")
-		time.Sleep(time.Millisecond) // 10 ms after "lo"
-		synctest.Wait()
-		l.mustHave("Hel", "lo you")
-	})
-}
-
-// A delta long after the last one lingers too: it may be the first of many.
-func TestLingerStartsWithTheDelta(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		l := newFakeLog(t, testSession)
-		r := startOn(t, l, Config{Linger: 20 * time.Millisecond})
-		emitAll(t, r, text("a"))
-		time.Sleep(time.Hour)
-		emitAll(t, r, text("b"))
-		time.Sleep(19 * time.Millisecond)
-		synctest.Wait()
-		l.mustHave("a")
-		time.Sleep(time.Millisecond)
-		synctest.Wait()
-		l.mustHave("a", "b")
-	})
-}
-
-// A delta that waits to be merged is sent when a chunk follows that cannot be merged, when it is large enough, and at a flush.
-func TestLingeringDeltaIsSent(t *testing.T) {
+// A delta that waits for the pace is sent when a chunk follows that cannot be merged, when it is large enough, and at a flush.
+func TestADeltaThatWaitsIsSent(t *testing.T) {
 	emit := func(cs ...chunk.Chunk) func(context.Context, *Run) error {
 		return func(ctx context.Context, r *Run) error {
 			for _, c := range cs {
@@ -145,10 +108,35 @@ func TestLingeringDeltaIsSent(t *testing.T) {
 			push: func(ctx context.Context, r *Run) error { return r.End(ctx, nil) },
 			want: []string{"a", "b", "stream_end"},
 		},
-		"no window": {
-			cfg:  Config{Linger: Off},
+		"Fail": {
+			push: func(ctx context.Context, r *Run) error { return r.Fail(ctx, "x", nil) },
+			want: []string{"a", "b", "stream_failed"},
+		},
+		"Pause": {
+			push: func(ctx context.Context, r *Run) error { return r.Pause(ctx, "") },
+			want: []string{"a", "b", "stream_paused"},
+		},
+		"a cleanup": {
+			push: func(ctx context.Context, r *Run) error { _, err := r.CleanupToStep(ctx, 1, 0); return err },
+			want: []string{"a", "b"},
+		},
+		"an approval": {
+			push: emit(chunk.Chunk{Step: 1, Body: chunk.ToolApprovalRequest{ToolCallID: "c", ToolName: "n", ApprovalID: "a", Input: chunk.Value(`{}`)}}),
+			want: []string{"a", "b", "tool_approval_request"},
+		},
+		"a delta with another member": {
+			push: emit(chunk.Chunk{Step: 1, Body: chunk.TextDelta{Delta: "c"}, Extra: []chunk.Member{{Name: "m", Value: chunk.Value(`1`)}}}),
+			want: []string{"a", "b", "c"},
+		},
+		"no pace": {
+			cfg:  Config{Pace: Off},
 			push: emit(),
 			want: []string{"a", "b"},
+		},
+		"a queue full of bytes": {
+			cfg:  Config{MaxQueueBytes: 1},
+			push: emit(tool),
+			want: []string{"a", "b", "tool_start"},
 		},
 		"a full queue with an item before it": {
 			cfg:  Config{MaxQueue: 1},
@@ -159,7 +147,7 @@ func TestLingeringDeltaIsSent(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				l := newFakeLog(t, testSession)
-				tc.cfg.Linger = cmp.Or(tc.cfg.Linger, time.Hour)
+				tc.cfg.Pace = cmp.Or(tc.cfg.Pace, time.Hour)
 				r := startOn(t, l, tc.cfg)
 				emitAll(t, r, text("a"))
 				synctest.Wait()
@@ -426,7 +414,7 @@ func TestAnIdleRunHasNoGoroutine(t *testing.T) {
 func TestCloseDropsTheQueueAndReportsIt(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := newFakeLog(t, testSession)
-		r := startOn(t, l, Config{Linger: time.Hour})
+		r := startOn(t, l, Config{Pace: time.Hour})
 		emitAll(t, r, text("a"))
 		synctest.Wait()
 		emitAll(t, r, text("b"))

@@ -17,9 +17,8 @@ type item struct {
 	input     *codec.InputPosition // nil for none
 
 	delta  bool
-	size   int       // bytes of the text of a delta
-	at     time.Time // when the delta was emitted
-	urgent bool      // a call waits: no linger time
+	size   int  // bytes of the text of a delta
+	urgent bool // a call waits: it is not paced
 
 	reportLater bool          // emitted: a later call reports the failure
 	done        chan struct{} // closed with the result; nil if no call waits
@@ -34,15 +33,16 @@ type item struct {
 
 // queue holds the queued items in order. It has no lock and no clock.
 type queue struct {
-	linger   time.Duration
+	pace     time.Duration
 	maxDelta int
 	limit    int
 	maxBytes int
 
-	bytes int // of all queued items
-	items []*item
-	head  int
-	block blockKey // of the last record taken; a delta with the same key continues it
+	bytes   int // of all queued items
+	items   []*item
+	head    int
+	block   blockKey  // of the last record taken; a delta with the same key continues it
+	takenAt time.Time // of that record
 }
 
 func (q *queue) waiting() int { return len(q.items) - q.head }
@@ -99,13 +99,13 @@ func (q *queue) merge(it *item) bool {
 // keptItems is the largest capacity of the queue that an idle run keeps.
 const keptItems = 32
 
-// take removes the oldest item if its linger time is over. Otherwise it returns the rest of that time; 0 if the queue is empty.
+// take removes the oldest item if it is due. Otherwise it returns the time until then; 0 if the queue is empty.
 func (q *queue) take(now time.Time) (*item, time.Duration) {
 	if q.waiting() == 0 {
 		return nil, 0
 	}
 	it := q.items[q.head]
-	if wait := q.lingerTime(it, now); wait > 0 {
+	if wait := q.dueIn(it, now); wait > 0 {
 		return nil, wait
 	}
 	q.items[q.head] = nil
@@ -117,17 +117,17 @@ func (q *queue) take(now time.Time) (*item, time.Duration) {
 		}
 	}
 	q.bytes -= it.memory()
-	q.block = keyOf(it)
+	q.block, q.takenAt = keyOf(it), now
 	return it, 0
 }
 
-// lingerTime returns the rest of the time for which the oldest item waits for a delta to merge with. An item after it was not merged with it and ends the
-// time.
-func (q *queue) lingerTime(it *item, now time.Time) time.Duration {
-	if !it.delta || it.urgent || q.linger <= 0 || q.waiting() > 1 || it.size >= q.maxDelta || keyOf(it) != q.block {
+// dueIn returns how long the oldest item still waits for deltas to merge with: a delta that continues a block is due when the pace has passed since the record
+// before it. An item after it was not merged with it and ends the wait.
+func (q *queue) dueIn(it *item, now time.Time) time.Duration {
+	if !it.delta || it.urgent || q.waiting() > 1 || it.size >= q.maxDelta || keyOf(it) != q.block {
 		return 0
 	}
-	return it.at.Add(q.linger).Sub(now)
+	return q.takenAt.Add(q.pace).Sub(now)
 }
 
 // drain removes and returns all items.

@@ -35,7 +35,7 @@ type Run struct {
 	ctx     context.Context //nolint:containedctx // the lifetime of the pump, which exceeds that of a call
 	cancel  context.CancelFunc
 	pumping sync.WaitGroup
-	wake    chan struct{} // wakes a lingering pump
+	wake    chan struct{} // wakes a pump that waits for the pace
 
 	cleaning chan struct{} // holds a token while a cleanup is in progress
 
@@ -47,7 +47,7 @@ type Run struct {
 	queue             queue          // not sent yet
 	inFlight          *item          // being published, nil if none is
 	running           bool           // the pump runs
-	lingering         bool           // the pump waits for the linger time of a delta
+	pacing            bool           // the pump waits until a delta is due
 	pendingTransition *item          // the change of state that is queued or in flight
 	state             state          // according to the log
 	pos               chunk.Position // last stored record
@@ -182,7 +182,7 @@ func (r *Run) newest() *item {
 	return r.inFlight
 }
 
-// expedite lets a caller wait for it, and disables its linger time.
+// expedite lets a caller wait for it, and makes it due at once.
 func (r *Run) expedite(it *item) {
 	it.urgent = true
 	if it.done == nil {
@@ -250,7 +250,7 @@ func (r *Run) awaitSpace(ctx context.Context, typ chunk.Type) error {
 		r.spaceFreed = make(chan struct{})
 	}
 	space := r.spaceFreed
-	r.queue.items[r.queue.head].urgent = true // a full queue must not wait for the linger time
+	r.queue.items[r.queue.head].urgent = true // a full queue must not wait for the pace
 	r.wakePump()
 	r.mu.Unlock()
 	defer r.mu.Lock()

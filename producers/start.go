@@ -121,7 +121,7 @@ func newRun(cfg Config, s chunk.Session, log sessionLog, o startOptions) *Run {
 		wake:      make(chan struct{}, 1),
 		cleaning:  make(chan struct{}, 1),
 		queue: queue{
-			linger:   max(0, cfg.Linger),
+			pace:     cfg.Pace,
 			maxDelta: min(cfg.MaxDelta, cfg.MaxChunk/8), // a byte of text takes up to six bytes of JSON
 			limit:    cfg.MaxQueue,
 			maxBytes: cfg.MaxQueueBytes,

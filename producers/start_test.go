@@ -313,12 +313,12 @@ func TestConfigErrors(t *testing.T) {
 		t.Errorf("without positions: err = %v", err)
 	}
 	for _, off := range []time.Duration{Off, -time.Second} {
-		cfg := withoutPositions(Config{Linger: off}).withDefaults()
+		cfg := withoutPositions(Config{Pace: off}).withDefaults()
 		if err := cfg.validate(); err != nil {
-			t.Errorf("linger %s: %v", off, err)
+			t.Errorf("pace %s: %v", off, err)
 		}
-		if got := newRun(cfg, testSession, nil, startOptions{}).queue.linger; got != 0 {
-			t.Errorf("linger %s: a delta is delayed by %s", off, got)
+		if got := newRun(cfg, testSession, nil, startOptions{}).queue.pace; got > 0 {
+			t.Errorf("pace %s: a delta is delayed by %s", off, got)
 		}
 	}
 }

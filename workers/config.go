@@ -56,9 +56,9 @@ type Config struct {
 	// the run moves to another worker. Defaults to 30 seconds.
 	RetryTimeout time.Duration
 
-	// Linger is how long a delta may wait for the next one to merge with. The first delta of a block is published
-	// at once. Defaults to 10 milliseconds; Off publishes every delta as soon as the previous record is stored.
-	Linger time.Duration
+	// Pace is the shortest time between two records of a block of deltas, see producers.Config. Defaults to 60 milliseconds;
+	// Off publishes every delta as soon as the previous record is stored, for agents whose text is spoken.
+	Pace time.Duration
 
 	// MaxSessionChunks and MaxSessionBytes are the limits of producers.Config, with its defaults; a run over one fails with CodeSessionLimit. Off is unlimited.
 	MaxSessionChunks int64
@@ -144,6 +144,6 @@ func (c Config) queue() jscontrol.QueueConfig {
 func (c Config) producer(positions producers.PositionStore) producers.Config {
 	return producers.Config{
 		MaxSessionChunks: c.MaxSessionChunks, MaxSessionBytes: c.MaxSessionBytes,
-		Layout: c.Layout, Positions: positions, Linger: c.Linger, RetryTimeout: c.RetryTimeout, Format: c.Format, MaxDelta: c.maxDelta, Observe: c.ObservePublish, Log: c.Log,
+		Layout: c.Layout, Positions: positions, Pace: c.Pace, RetryTimeout: c.RetryTimeout, Format: c.Format, MaxDelta: c.maxDelta, Observe: c.ObservePublish, Log: c.Log,
 	}
 }

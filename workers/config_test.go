@@ -34,12 +34,12 @@ func TestConfigErrors(t *testing.T) {
 
 // A negative value switches a limit or a delay off.
 func TestConfigOff(t *testing.T) {
-	cfg := Config{Agents: noAgent, MaxSteps: Off, ShutdownTimeout: Off, Linger: Off}.withDefaults()
+	cfg := Config{Agents: noAgent, MaxSteps: Off, ShutdownTimeout: Off, Pace: Off}.withDefaults()
 	if err := cfg.validate(); err != nil {
 		t.Fatal(err)
 	}
-	if got := cfg.producer(producers.NoPositions).Linger; got != producers.Off {
-		t.Errorf("linger %s, want none", got)
+	if got := cfg.producer(producers.NoPositions).Pace; got != producers.Off {
+		t.Errorf("pace %s, want that it is off", got)
 	}
 	w := &Workers{cfg: cfg}
 	ctx, cancel := context.WithCancel(t.Context())

@@ -36,7 +36,7 @@ func TestDeletionWhileALargeResultIsStored(t *testing.T) {
 					return s.Text(ctx, "Hello.")
 				})}
 				d := &valueStall{at: at, stalled: make(chan struct{}), resumed: make(chan struct{})}
-				stalled, err := New(w.Server.JetStream(t, nats.SetCustomDialer(d)), Config{Agents: agents, ShutdownTimeout: time.Minute, MaxTakeovers: Off, Linger: Off})
+				stalled, err := New(w.Server.JetStream(t, nats.SetCustomDialer(d)), Config{Agents: agents, ShutdownTimeout: time.Minute, MaxTakeovers: Off, Pace: Off})
 				if err != nil {
 					t.Fatal(err)
 				}

@@ -124,7 +124,7 @@ func (x *deletions) open(js jetstream.JetStream) *component {
 	var errs [4]error
 	agent := AgentFunc(x.answer)
 	c.workers, errs[0] = New(js, Config{
-		Agents: map[string]Agent{"a0": agent, "a1": agent, "a2": agent}, ShutdownTimeout: time.Minute, MaxTakeovers: Off, Linger: Off,
+		Agents: map[string]Agent{"a0": agent, "a1": agent, "a2": agent}, ShutdownTimeout: time.Minute, MaxTakeovers: Off, Pace: Off,
 	})
 	c.store, errs[1] = jssnapshots.New(js, jssnapshots.Config{})
 	c.log, errs[2] = consumers.New(js, consumers.Config{})

@@ -71,7 +71,7 @@ func (x *simulation) runUndisturbed(names ...string) {
 
 func (x *simulation) workers(js jetstream.JetStream) (*Workers, error) {
 	return New(js, Config{
-		Agents: map[string]Agent{"none": AgentFunc(nil)}, ShutdownTimeout: time.Minute, MaxTakeovers: Off, Linger: Off,
+		Agents: map[string]Agent{"none": AgentFunc(nil)}, ShutdownTimeout: time.Minute, MaxTakeovers: Off, Pace: Off,
 	})
 }
 

@@ -421,7 +421,7 @@ func TestAccountsFailAlone(t *testing.T) {
 // A revocation of a tenant with an account is in the account of the settings, and ends the streams that its account serves.
 func TestRevocationInAccounts(t *testing.T) {
 	e := newAccountsEnv(t)
-	writer, err := producers.New(e.operator("acme"), producers.Config{Positions: producers.NoPositions, Linger: producers.Off})
+	writer, err := producers.New(e.operator("acme"), producers.Config{Positions: producers.NoPositions, Pace: producers.Off})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -186,11 +186,11 @@ func (e toolEntry) tool() (openai.Tool, error) {
 	return t, nil
 }
 
-// serving returns the configuration of workers. An unset Linger means the default there and "off" in the settings.
+// serving returns the configuration of workers. An unset Pace means the default there and "off" in the settings.
 func (c config) serving(agents map[string]workers.Agent, log *slog.Logger) workers.Config {
 	w := c.producerConfig()
 	return workers.Config{
-		Agents: agents, Layout: c.layout(), Linger: w.Linger, Format: w.Format,
+		Agents: agents, Layout: c.layout(), Pace: w.Pace, Format: w.Format,
 		ShutdownTimeout: cmp.Or(c.Drain, workers.Off), MaxSessionChunks: w.MaxSessionChunks, MaxSessionBytes: w.MaxSessionBytes, TokensPerDay: c.limits.tokensPerDay, Log: log,
 	}
 }

@@ -52,7 +52,7 @@ func newSite(t *testing.T, server stack.Server, cfg topology.Config, url string)
 	h.running = startEdge(t, "--nats-url", url, "--replicas", replicas)
 	startSaving(t, "--nats-url", url, "--replicas", replicas)
 	awaitStart(t, h.ops)
-	h.producer = h.NewWriter(producers.Config{Linger: producers.Off})
+	h.producer = h.NewWriter(producers.Config{Pace: producers.Off})
 	return h
 }
 

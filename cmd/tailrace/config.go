@@ -69,7 +69,7 @@ type config struct {
 	Model      string        `envconfig:"TAILRACE_MODEL" desc:"name of the model; without AGENTS its agent has the type assistant, which is then the default of CHAT_AGENT"`
 	Agents     string        `envconfig:"TAILRACE_AGENTS" desc:"JSON file of agents (docs/workers.md): models with their tools and sub-agents, whose endpoint is that of the settings, and HTTP endpoints (docs/bring-your-agent.md); with it, 'up' and 'worker' run these agents instead of the demo"`
 	Demo       demoSetting   `envconfig:"TAILRACE_DEMO" default:"on" desc:"run the demo agent and serve its web page: on, off, or on with a delay factor: 1 is the pace of a model, 2 is half as fast, 0 does not wait"`
-	Linger     time.Duration `envconfig:"TAILRACE_LINGER" default:"10ms" desc:"longest delay of a delta to merge it with the next; 0s disables"`
+	Pace       time.Duration `envconfig:"TAILRACE_PACE" default:"60ms" desc:"shortest time between two records of one block of deltas, and longest delay of a delta, which is merged with those after it; 0s stores each delta as soon as the record before it is stored"`
 	Format     format        `envconfig:"TAILRACE_FORMAT" default:"json" desc:"body of stored chunks: json or msgpack"`
 	RunTimeout time.Duration `envconfig:"TAILRACE_RUN_TIMEOUT" default:"10m" desc:"an active run without a command on the queue whose tree gets no record for this long is abandoned: the next message, or a sweep of the projector, fails it with run_abandoned; 0s disables"`
 
@@ -177,8 +177,8 @@ func (c config) validate() error {
 			return fmt.Errorf("%s is %s, want more than 0", name, d)
 		}
 	}
-	if c.Linger < 0 || c.Drain < 0 || c.MaxStreamAge < 0 || c.MaxAge < 0 || c.RunTimeout < 0 {
-		return errors.New("linger, drain, max-stream-age, max-age and run-timeout are durations of 0 or more")
+	if c.Pace < 0 || c.Drain < 0 || c.MaxStreamAge < 0 || c.MaxAge < 0 || c.RunTimeout < 0 {
+		return errors.New("pace, drain, max-stream-age, max-age and run-timeout are durations of 0 or more")
 	}
 	if subjects.CheckToken("", c.Tenant) != nil { // whose text has the value
 		return errors.New("tenant: want 1 to 64 of A-Z a-z 0-9 _ -")

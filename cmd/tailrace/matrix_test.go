@@ -45,7 +45,7 @@ func newMatrix(t *testing.T, origins ...string) *matrix {
 	t.Helper()
 	m := &matrix{Stack: stack.Start(t, stack.Options{}), t: t, issuer: authtest.NewIssuer(t, origins...)}
 	m.edge, m.url = m.newEdge(origins...)
-	m.writer = m.NewWriter(producers.Config{Linger: producers.Off})
+	m.writer = m.NewWriter(producers.Config{Pace: producers.Off})
 	return m
 }
 

@@ -53,7 +53,7 @@ func newEnv(t *testing.T) *env {
 	h.running = startEdge(t, "--nats-url", h.Server.URL, "--nats-nkey", h.Users.Seed(natsauth.Edge), "--views", views, "--allow-delete")
 	startSaving(t, "--nats-url", h.Server.URL, "--nats-nkey", h.Users.Seed(natsauth.Projector))
 	awaitStart(t, h.ops)
-	h.producer = h.NewWriter(producers.Config{Linger: producers.Off})
+	h.producer = h.NewWriter(producers.Config{Pace: producers.Off})
 	return h
 }
 

@@ -82,7 +82,7 @@ func (e running) follow(t *testing.T, token string) <-chan time.Time {
 // later and while NATS is away. Other credentials keep their streams.
 func TestRevokeOnAllEdges(t *testing.T) {
 	d := newRevocable(t)
-	if _, err := d.NewWriter(producers.Config{Linger: producers.Off}).Start(t.Context(), chunk.RootSession("acme", "s1"), chunk.RunStarted{Mode: "execute"}, producers.AgentType("demo")); err != nil {
+	if _, err := d.NewWriter(producers.Config{Pace: producers.Off}).Start(t.Context(), chunk.RootSession("acme", "s1"), chunk.RunStarted{Mode: "execute"}, producers.AgentType("demo")); err != nil {
 		t.Fatal(err)
 	}
 	edges := []running{d.edge(), d.edge()}

@@ -102,5 +102,5 @@ func (b *app) producer() (*producers.Producer, error) {
 
 // producerConfig returns the settings of producers.
 func (c config) producerConfig() producers.Config {
-	return producers.Config{Linger: cmp.Or(c.Linger, producers.Off), Format: codec.Format(c.Format), MaxSessionChunks: int64(c.limits.Session.Chunks), MaxSessionBytes: int64(c.limits.Session.Bytes)}
+	return producers.Config{Pace: cmp.Or(c.Pace, producers.Off), Format: codec.Format(c.Format), MaxSessionChunks: int64(c.limits.Session.Chunks), MaxSessionBytes: int64(c.limits.Session.Bytes)}
 }

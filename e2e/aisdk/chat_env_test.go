@@ -82,7 +82,7 @@ func (w *env) worker() {
 	p := w.NewProcess(natsauth.Worker)
 	worker, err := workers.New(p.JS, workers.Config{
 		Agents: map[string]workers.Agent{"actor": w.script, "helper": w.script}, ShutdownTimeout: workers.Off,
-		Lease: time.Second, RetryDelay: 20 * time.Millisecond, Linger: time.Millisecond, RetryTimeout: 10 * time.Second, Log: w.log,
+		Lease: time.Second, RetryDelay: 20 * time.Millisecond, Pace: time.Millisecond, RetryTimeout: 10 * time.Second, Log: w.log,
 	})
 	w.must(err)
 	w.t.Cleanup(func() {

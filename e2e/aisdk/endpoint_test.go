@@ -50,7 +50,7 @@ func newEndpoint(t *testing.T) *endpoint {
 	agent, err := httpagent.New(httpagent.Config{URL: route.URL, Log: w.log})
 	w.must(err)
 	p := w.NewProcess(natsauth.Worker)
-	worker, err := workers.New(p.JS, workers.Config{Agents: map[string]workers.Agent{"actor": agent}, Linger: time.Millisecond, Log: w.log})
+	worker, err := workers.New(p.JS, workers.Config{Agents: map[string]workers.Agent{"actor": agent}, Pace: time.Millisecond, Log: w.log})
 	w.must(err)
 	p.Go(worker.Run)
 	clients := stack.NewClients(t, w.NewProcess(natsauth.Edge).JS)

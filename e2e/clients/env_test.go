@@ -39,7 +39,7 @@ type env struct {
 func newEnv(t *testing.T) *env {
 	t.Helper()
 	w := &env{Stack: stack.Start(t, stack.Options{}), t: t}
-	w.producer = w.NewWriter(producers.Config{Linger: time.Millisecond})
+	w.producer = w.NewWriter(producers.Config{Pace: time.Millisecond})
 	return w
 }
 

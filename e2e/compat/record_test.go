@@ -168,7 +168,7 @@ func (r *recorder) scenarios(t *testing.T) {
 		}
 		worker.stop(t)
 	}
-	worker := r.start(t, "worker", "TAILRACE_DEMO=0", "TAILRACE_LINGER=0s") // each piece is a record
+	worker := r.start(t, "worker", "TAILRACE_DEMO=0", "TAILRACE_PACE=0s") // each piece is a record
 	r.chat(t, "pieces", "demo", "m-1", "plain")
 	r.chat(t, "pieces", "demo", "m-2", "thinking")
 	worker.stop(t)

@@ -98,7 +98,7 @@ func (w *env) awaitHead(s chunk.Session, at chunk.Ordinal) {
 func TestPagesOfLargeOpenMessage(t *testing.T) {
 	w := newEnv(t)
 	s := chunk.RootSession("acme", "open")
-	producer, err := producers.New(w.js, producers.Config{Linger: producers.Off, Positions: w.reader})
+	producer, err := producers.New(w.js, producers.Config{Pace: producers.Off, Positions: w.reader})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -566,7 +566,7 @@ func (m *measuring) Read(p []byte) (int, error) {
 
 // While the log accepts nothing, the edge stops reading, and continues when the log does.
 func TestSlowLog(t *testing.T) {
-	w := newEnv(t, func(cfg *envConfig) { cfg.producer = producers.Config{MaxQueue: 16, Linger: producers.Off} })
+	w := newEnv(t, func(cfg *envConfig) { cfg.producer = producers.Config{MaxQueue: 16, Pace: producers.Off} })
 	w.open(openS1)
 	stream := must(w.JS.Stream(t.Context(), "TR_CHUNKS_0"))(t)
 	info := stream.CachedInfo().Config

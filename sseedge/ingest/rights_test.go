@@ -33,7 +33,7 @@ func (w *env) chat(writer *producers.Producer, s chunk.Session, end func(context
 // A cleanup removes chunks of its own run, and none of the runs before it: for those a client needs the right to delete the session.
 func TestACleanupReachesBackToItsRun(t *testing.T) {
 	w := newEnv(t, nil)
-	writer := w.NewWriter(producers.Config{Linger: producers.Off})
+	writer := w.NewWriter(producers.Config{Pace: producers.Off})
 	ends := map[string]func(context.Context, *producers.Run) error{
 		"ended":  func(ctx context.Context, r *producers.Run) error { return r.End(ctx, nil) },
 		"paused": func(ctx context.Context, r *producers.Run) error { return r.Pause(ctx, "tool") },

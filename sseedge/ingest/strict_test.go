@@ -122,7 +122,7 @@ func TestLinesFitTheirDialect(t *testing.T) {
 // An ingest client that writes without an end reaches the limit of the session, over all its requests: the run fails with a code, and no further one begins.
 func TestSessionLimit(t *testing.T) {
 	const limit = 200_000
-	w := newEnv(t, func(cfg *envConfig) { cfg.producer = producers.Config{MaxSessionBytes: limit, Linger: producers.Off} })
+	w := newEnv(t, func(cfg *envConfig) { cfg.producer = producers.Config{MaxSessionBytes: limit, Pace: producers.Off} })
 	w.open(openS1)
 	line := `{"type":"text_delta","delta":"` + strings.Repeat("x", 10_000) + `"}` + "\n"
 	var a answer
@@ -163,7 +163,7 @@ func TestSessionLimit(t *testing.T) {
 
 // Events that are sent one by one reach the limit, too: the run fails with the code, and does not stay open.
 func TestSessionLimitOfEvents(t *testing.T) {
-	w := newEnv(t, func(cfg *envConfig) { cfg.producer = producers.Config{MaxSessionBytes: 100_000, Linger: producers.Off} })
+	w := newEnv(t, func(cfg *envConfig) { cfg.producer = producers.Config{MaxSessionBytes: 100_000, Pace: producers.Off} })
 	w.open(openS1)
 	for _, media := range []string{mediaEvent, mediaBatch} {
 		var a answer

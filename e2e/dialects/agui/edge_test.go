@@ -57,7 +57,7 @@ func newEdge(t *testing.T) *edge {
 	e.url = s.Serve(front, front.Run).URL
 	p := s.NewProcess(natsauth.Worker)
 	worker, err := workers.New(p.JS, workers.Config{
-		Agents: map[string]workers.Agent{"actor": workers.AgentFunc(e.answer)}, ShutdownTimeout: workers.Off, RetryDelay: 20 * time.Millisecond, Linger: time.Millisecond, Log: log,
+		Agents: map[string]workers.Agent{"actor": workers.AgentFunc(e.answer)}, ShutdownTimeout: workers.Off, RetryDelay: 20 * time.Millisecond, Pace: time.Millisecond, Log: log,
 	})
 	must(err)
 	t.Cleanup(func() {
