@@ -374,12 +374,17 @@ func isStructured(rec *chunk.Record) bool {
 	return ok && strings.HasPrefix(b.EventName, "structured-data")
 }
 
-// endsTwice reports whether the turn waits or has ended, and has another end before it is resumed.
+// endsTwice reports whether the turn waits or has ended, and has another end before it is resumed. A history may be without the record that resumes it.
 func endsTwice(c *turnequal.Case, at int) bool {
+	ends := 0
 	return slices.ContainsFunc(handled(c, at+1, false), func(i int) bool {
 		switch rec := &c.Log[i]; rec.Type {
 		case chunk.TypeStreamPaused, chunk.TypeStreamEnd, chunk.TypeStreamFailed, chunk.TypeRunInterrupted, chunk.TypeError:
-			return rec.Session == c.Log[0].Session && isOver(c, i)
+			if rec.Session != c.Log[0].Session {
+				return false
+			}
+			ends++
+			return isOver(c, i) || ends > 1 && removes(c)
 		}
 		return false
 	})
