@@ -262,6 +262,15 @@ var knownAISDK = turnequal.Differences{{
 		return differsInData(c, at) && anyBefore(c, at, func(rec *chunk.Record) bool { return rec.Type == chunk.TypeTruncated })
 	},
 }, {
+	Name: "members of the part of a call whose outcome was removed", Dialect: turnequal.AISDK,
+	Reason: "a call that has its outcome keeps no members of its part: the record that begins it again has them",
+	Accepts: func(c *turnequal.Case, at int) bool {
+		return outcomeRemoved(c, at) && differ(c, framesOfCalls, framesOfCalls) && anyBefore(c, at, func(rec *chunk.Record) bool {
+			_, _, begins := begunBy(rec)
+			return begins && bytes.Contains(rec.Data, []byte(`"part"`))
+		})
+	},
+}, {
 	Name: "number of a repeated id after a removal", Dialect: turnequal.AISDK,
 	Reason: "the numbers behind the id of a call rise as long as one with a number is left, so that a later call has the higher one",
 	Accepts: func(c *turnequal.Case, at int) bool {
