@@ -64,11 +64,11 @@ check: gofmt $(LINT) ## Format and lint, also of the tests with build tags; the 
 	$(LINT) run --allow-parallel-runners --build-tags $(TAGS) ./...
 
 .PHONY: unit
-unit: go-present ## Unit, property and server tests with the race detector; sizes of the heap, 2,000 logs for each dialect, 100,000 for the fold and 10,000 deletions without it.
+unit: go-present ## Unit, property and server tests with the race detector; sizes of the heap, 10,000 logs for each dialect, 100,000 for the fold and 10,000 deletions without it.
 	CGO_ENABLED=1 $(GO) run ./scripts/slowtests $(SLOW) -race -timeout 25m $$(scripts/packages.sh timed) $$(scripts/packages.sh quick)
 	CGO_ENABLED=1 $(GO) run ./scripts/slowtests $(SLOW) -race -timeout 25m -p 4 $$(scripts/packages.sh servers)
 	$(GO) test -timeout 5m ./codec/aisdk ./internal/dialects
-	$(GO) test -timeout 10m ./internal/testkit/turnequal -run '^TestEqual$$' -rapid.checks=2000
+	$(GO) test -timeout 10m ./internal/dialects -run '^TestWide' -rapid.checks=10000
 	$(MAKE) -j2 trees laws
 
 .PHONY: trees

@@ -146,12 +146,6 @@ var layers = map[string]place{
 	"internal/testkit/natstest/natsserver": {layer: testkit},
 
 	// The writers before one machine wrote the turns of all dialects: a reference for tests, deleted after that.
-	"internal/testkit/oldturn":         {layer: testkit},
-	"internal/testkit/oldturn/agui":    {layer: testkit},
-	"internal/testkit/oldturn/aisdk":   {layer: testkit},
-	"internal/testkit/oldturn/dialect": {layer: testkit},
-	"internal/testkit/oldturn/kortyx":  {layer: testkit},
-	"internal/testkit/oldturn/mastra":  {layer: testkit},
 
 	"internal/testkit/openaitest":  {layer: testkit},
 	"internal/testkit/openapitest": {layer: testkit},
@@ -161,7 +155,6 @@ var layers = map[string]place{
 	"internal/testkit/seedtest":    {layer: testkit},
 	"internal/testkit/stack":       {layer: testkit},
 	"internal/testkit/storetest":   {layer: testkit},
-	"internal/testkit/turnequal":   {layer: testkit},
 	"internal/testkit/turntest":    {layer: testkit},
 	"internal/testkit/viewtest":    {layer: testkit},
 	"internal/testkit/streamtest":  {layer: testkit},
