@@ -177,14 +177,12 @@ type Answer struct {
 // Answer stores an answer, and requests the resume of the run if it was the last one that the run waits for. Of several answers to one call the first counts:
 // the others get an *Error with ReasonAnswered, or ReasonExpired if the deadline of the call had passed, and the answer that counts in First.
 func (c *Client) Answer(ctx context.Context, id chunk.Session, a Answer) error {
-	submitted := conversation.SubmittedAnswer{
-		Kind: control.ClientResult, CallID: a.CallID, ApprovalID: a.ApprovalID, Approved: a.Approved, Reason: a.Reason, Result: a.Result, Error: a.Error,
+	submitted := control.Answer{Kind: control.ClientResult, CallID: a.CallID, ApprovalID: a.ApprovalID, Approved: a.Approved, Reason: a.Reason, Result: a.Result}
+	if a.Error != nil {
+		submitted.Error, submitted.ErrorCode = *a.Error, control.CodeToolFailed
 	}
 	if a.ApprovalID != "" {
-		submitted.Kind = control.Approval
-		if len(a.ShownInput) > 0 {
-			submitted.InputHash = conversation.ShownHash(a.ShownInput)
-		}
+		submitted.Kind, submitted.InputHash = control.Approval, control.ShownHash(a.ShownInput)
 	}
 	return errorOf(id, c.service.Answer(ctx, id, "", submitted))
 }

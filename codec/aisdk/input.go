@@ -2,7 +2,6 @@ package aisdk
 
 import (
 	"bytes"
-	"cmp"
 	"errors"
 	"slices"
 	"strings"
@@ -11,68 +10,20 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 
 	"github.com/tailrace/tailrace/chunk"
+	"github.com/tailrace/tailrace/internal/control"
 	"github.com/tailrace/tailrace/internal/dialect"
 	"github.com/tailrace/tailrace/subjects"
 )
 
-// Limits of a ChatInput.
+// Limits of the body of a POST.
 const (
-	MaxInputMessages = 10_000   // in a body
-	MaxInputTurn     = 64       // messages of a user that are sent at once
-	MaxInputMetadata = 64 << 10 // bytes of one message's metadata, CS-10
-	MaxInputData     = 64 << 10 // bytes of the data parts of one message
-	MaxInputParams   = 64 << 10 // bytes of the other members of a body
-	maxInputParts    = 10_000   // in a message that is read
+	MaxInputMessages = 10_000              // in a body
+	MaxInputTurn     = 64                  // messages of a user that are sent at once
+	MaxInputMetadata = dialect.MaxMetadata // bytes of one message's metadata, CS-10
+	MaxInputData     = 64 << 10            // bytes of the data parts of one message
+	MaxInputParams   = 64 << 10            // bytes of the other members of a body
+	maxInputParts    = 10_000              // in a message that is read
 )
-
-// ChatInput is what a chat posts: the body of a POST of DefaultChatTransport.
-type ChatInput struct {
-	ChatID    string
-	AgentType string // "" for none
-
-	// Regenerate asks for another answer. Otherwise the client sends messages or answers.
-	Regenerate bool
-
-	// MessageID is the message that the client names: an edited one, the answer that it continues, or the one to regenerate. "" for none.
-	MessageID string
-
-	// Messages are the last consecutive ones of the user, oldest first, CS-7. The log has the others. Their ids are client message ids.
-	Messages []chunk.InputMessage
-
-	// Answered is the message of the assistant that may contain answers to calls: the named one, or the last one before Messages. nil: there is none.
-	Answered *AnsweredMessage
-
-	// Params has the other members of the body, which applications add with sendMessage(…, {body}): an object of at most MaxInputParams bytes, nil if there are none.
-	// The member headers is left out: an agent behind a URL would get headers from it that only a server may choose.
-	Params chunk.Value
-
-	// Mode says what a message does while an answer is in flight: "queue", "steer", "interrupt", or "" to be refused.
-	Mode string
-
-	// DroppedMetadata is the number of messages whose metadata was over MaxInputMetadata, CS-10.
-	DroppedMetadata int
-}
-
-// AnsweredMessage is the client's copy of an answer.
-type AnsweredMessage struct {
-	ID      string
-	Steps   int // number of step-start parts: the steps that the client has shown
-	Answers []CallAnswer
-}
-
-// CallAnswer is an answer to a call in the message that contains the call, CS-17: a decision or an outcome. It may be old.
-type CallAnswer struct {
-	CallID   string // of a sub-agent's call with its agent
-	ToolName string
-
-	Approved   *bool // the decision; nil for an outcome
-	ApprovalID string
-	Reason     string
-	Input      chunk.Value // of an approval: what the user was shown, nil if the client does not say it
-
-	Result chunk.Value
-	Error  *string // the call failed
-}
 
 // lenient has options for JSON from browsers: a request with a lone surrogate is not rejected.
 var lenient = json.JoinOptions(jsontext.AllowInvalidUTF8(true), jsontext.AllowDuplicateNames(true))
@@ -81,8 +32,8 @@ type chatBody struct {
 	ID        string            `json:"id"`
 	Messages  *[]jsontext.Value `json:"messages"`
 	Trigger   string            `json:"trigger"`
-	MessageID *string           `json:"messageId"`
-	AgentType *string           `json:"agentType"`
+	MessageID string            `json:"messageId"`
+	AgentType string            `json:"agentType"`
 	Metadata  jsontext.Value    `json:"metadata"`
 
 	Others map[string]jsontext.Value `json:",embed"`
@@ -111,67 +62,62 @@ type chatPart struct {
 	State            string         `json:"state"`
 	Input            jsontext.Value `json:"input"`
 	Output           jsontext.Value `json:"output"`
-	ErrorText        *string        `json:"errorText"`
+	ErrorText        string         `json:"errorText"`
 	ProviderExecuted bool           `json:"providerExecuted"`
 	Approval         *struct {
-		ID       string  `json:"id"`
-		Approved *bool   `json:"approved"`
-		Reason   *string `json:"reason"`
+		ID       string `json:"id"`
+		Approved *bool  `json:"approved"`
+		Reason   string `json:"reason"`
 	} `json:"approval"`
 }
 
 var errInputID = errors.New("an id is longer than 256 characters, or missing")
 
-// ParseChatInput reads the body of a POST. The text of the error is for users. The length and the depth of the body are the caller's to limit.
-func ParseChatInput(text []byte) (ChatInput, error) {
+// ParseChatInput reads the body of a POST of DefaultChatTransport. The text of the error is for users. The length and the depth of the body are the caller's to limit.
+//
+// Params has the members that applications add with sendMessage(…, {body}): at most MaxInputParams bytes, without the member headers, with which an agent behind a URL
+// would get headers that only a server may choose.
+func ParseChatInput(text []byte) (dialect.Request, error) {
 	var b chatBody
 	if err := json.Unmarshal(text, &b, lenient); err != nil {
-		return ChatInput{}, errors.New("the body is not what a chat posts: want an object with messages")
+		return dialect.Request{}, errors.New("the body is not what a chat posts: want an object with messages")
 	}
 	if b.Messages == nil || len(*b.Messages) == 0 || len(*b.Messages) > MaxInputMessages {
-		return ChatInput{}, errors.New("want messages, at least one and at most 10000")
+		return dialect.Request{}, errors.New("want messages, at least one and at most 10000")
 	}
-	in := ChatInput{ChatID: b.ID, Regenerate: b.Trigger == "regenerate-message"}
+	in := dialect.Request{SessionID: b.ID, AgentType: b.AgentType, MessageID: b.MessageID, Regenerate: b.Trigger == "regenerate-message", Mode: takeMode(b.Others)}
 	if b.Trigger != "" && b.Trigger != "submit-message" && !in.Regenerate {
-		return ChatInput{}, errors.New("this trigger is unknown: want submit-message or regenerate-message")
+		return in, errors.New("this trigger is unknown: want submit-message or regenerate-message")
 	}
-	if b.MessageID != nil {
-		in.MessageID = *b.MessageID
+	if !dialect.FitsID(in.MessageID) || !dialect.FitsID(in.SessionID) {
+		return in, errInputID
 	}
-	if b.AgentType != nil {
-		in.AgentType = *b.AgentType
-	}
-	if !dialect.FitsID(in.MessageID) || !dialect.FitsID(in.ChatID) {
-		return ChatInput{}, errInputID
-	}
-	in.Mode = takeMode(b.Others)
 	var err error
 	if in.Params, err = paramsOf(b.Others); err != nil {
-		return ChatInput{}, err
+		return in, err
 	}
 	if in.AgentType != "" && subjects.CheckToken("agent type", in.AgentType) != nil {
-		return ChatInput{}, errors.New("this is not the type of an agent")
+		return in, errors.New("this is not the type of an agent")
 	}
 	list := make([]chatMessage, len(*b.Messages))
 	for i, raw := range *b.Messages {
 		if err := list[i].read(raw); err != nil {
-			return ChatInput{}, err
+			return in, err
 		}
 	}
-	if err := in.readMessages(list, b.Metadata); err != nil {
-		return ChatInput{}, err
-	}
-	return in, nil
+	err = readMessages(&in, list, b.Metadata)
+	return in, err
 }
 
 // takeMode removes the mode of a message. The member has another meaning for some applications, so any other value of it is a parameter.
-func takeMode(members map[string]jsontext.Value) string {
-	switch mode := string(members["mode"]); mode {
-	case `"queue"`, `"steer"`, `"interrupt"`:
+func takeMode(members map[string]jsontext.Value) dialect.Mode {
+	mode := dialect.Mode(strings.Trim(string(members["mode"]), `"`))
+	switch mode {
+	case dialect.ModeQueue, dialect.ModeSteer, dialect.ModeInterrupt:
 		delete(members, "mode")
-		return strings.Trim(mode, `"`)
+		return mode
 	}
-	return ""
+	return dialect.ModeReject
 }
 
 func paramsOf(members map[string]jsontext.Value) (chunk.Value, error) {
@@ -203,7 +149,7 @@ func (m *chatMessage) read(raw jsontext.Value) error {
 }
 
 // readMessages finds the new messages and the message that may contain answers. Other messages are ignored, because the log has them.
-func (in *ChatInput) readMessages(list []chatMessage, sessionMetadata jsontext.Value) error {
+func readMessages(in *dialect.Request, list []chatMessage, sessionMetadata jsontext.Value) error {
 	first := len(list)
 	for first > 0 && list[first-1].Role == "user" {
 		first--
@@ -212,7 +158,7 @@ func (in *ChatInput) readMessages(list []chatMessage, sessionMetadata jsontext.V
 		return errors.New("want at most 64 messages of a user at once")
 	}
 	for i := range list[first:] {
-		m, err := in.readUser(&list[first+i], sessionMetadata)
+		m, err := list[first+i].readUser(in, sessionMetadata)
 		if err != nil {
 			return err
 		}
@@ -232,8 +178,8 @@ func (in *ChatInput) readMessages(list []chatMessage, sessionMetadata jsontext.V
 	if at < 0 || in.Regenerate {
 		return nil
 	}
-	a, err := list[at].answers()
-	in.Answered = &a
+	var err error
+	in.Answered, err = list[at].answers()
 	return err
 }
 
@@ -267,7 +213,7 @@ func (m *chatMessage) eachPart(see func(chatPart) error) error {
 }
 
 // readUser converts a message of a user, CS-8: its text, its files and its data parts. Other parts are ignored.
-func (in *ChatInput) readUser(m *chatMessage, sessionMetadata jsontext.Value) (out chunk.InputMessage, err error) {
+func (m *chatMessage) readUser(in *dialect.Request, sessionMetadata jsontext.Value) (out chunk.InputMessage, err error) {
 	if m.ID != "" {
 		out.ClientMessageID = &m.ID
 	}
@@ -308,7 +254,7 @@ func (in *ChatInput) readUser(m *chatMessage, sessionMetadata jsontext.Value) (o
 	if isNull(metadata) {
 		metadata = sessionMetadata // CS-9
 	}
-	err = in.readMetadata(&out, metadata)
+	err = readMetadata(in, &out, metadata)
 	return out, err
 }
 
@@ -331,7 +277,7 @@ func readData(name string, part chatPart) (chunk.InputData, error) {
 }
 
 // readMetadata sets the metadata if it fits into the budget, CS-10. Larger metadata is dropped; the message is kept.
-func (in *ChatInput) readMetadata(m *chunk.InputMessage, raw jsontext.Value) error {
+func readMetadata(in *dialect.Request, m *chunk.InputMessage, raw jsontext.Value) error {
 	if isNull(raw) {
 		return nil
 	}
@@ -352,37 +298,35 @@ func (in *ChatInput) readMetadata(m *chunk.InputMessage, raw jsontext.Value) err
 }
 
 // answers finds the answers in a message of the assistant, CS-17. Results of server-side tools are not answers, CS-20; an approval of a server-side tool is one.
-func (m *chatMessage) answers() (AnsweredMessage, error) {
-	a := AnsweredMessage{ID: m.ID}
+func (m *chatMessage) answers() (*dialect.Answered, error) {
+	of := &dialect.Answered{ID: m.ID}
 	err := m.eachPart(func(p chatPart) error {
 		if p.Type == "step-start" {
-			a.Steps++
+			of.Steps++
 		}
 		name, isTool := p.toolName()
 		if !isTool {
 			return nil
 		}
-		c := CallAnswer{CallID: p.ToolCallID, ToolName: name}
+		a := control.Answer{CallID: p.ToolCallID, ToolName: name, Kind: control.ClientResult}
 		switch {
 		case p.State == "approval-responded" && p.Approval != nil && p.Approval.Approved != nil:
-			c.ApprovalID, c.Approved, c.Input = p.Approval.ID, p.Approval.Approved, chunk.Value(p.Input)
-			if p.Approval.Reason != nil {
-				c.Reason = *p.Approval.Reason
-			}
+			a.Kind, a.ApprovalID, a.Approved, a.Reason = control.Approval, p.Approval.ID, *p.Approval.Approved, p.Approval.Reason
+			a.InputHash = control.ShownHash(chunk.Value(p.Input))
 		case p.State == "output-available" && !p.ProviderExecuted:
-			c.Result = chunk.Value(bytes.Clone(p.Output))
+			a.Result = chunk.Value(bytes.Clone(p.Output))
 		case p.State == "output-error" && !p.ProviderExecuted:
-			c.Error = cmp.Or(p.ErrorText, new(string))
+			a.Error, a.ErrorCode = p.ErrorText, control.CodeToolFailed
 		default:
 			return nil
 		}
-		if c.CallID == "" || !dialect.FitsID(c.CallID) || !dialect.FitsID(c.ApprovalID) || !dialect.FitsID(c.ToolName) {
+		if a.CallID == "" || !dialect.FitsID(a.CallID) || !dialect.FitsID(a.ApprovalID) || !dialect.FitsID(a.ToolName) {
 			return errInputID
 		}
-		a.Answers = append(a.Answers, c)
+		of.Answers = append(of.Answers, a)
 		return nil
 	})
-	return a, err
+	return of, err
 }
 
 func (p *chatPart) toolName() (name string, isTool bool) {

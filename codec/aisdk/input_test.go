@@ -94,7 +94,7 @@ func TestModeOfAMessage(t *testing.T) {
 		`"queue"`: "queue", `"steer"`: "steer", `"interrupt"`: "interrupt", `"fast"`: `{"mode":"fast"}`, `["steer"]`: `{"mode":["steer"]}`,
 	} {
 		in, err := ParseChatInput([]byte(posttest.Body(`,"mode":`+value, posttest.User("u", "a"))))
-		if got := in.Mode + string(in.Params); err != nil || got != want {
+		if got := string(in.Mode) + string(in.Params); err != nil || got != want {
 			t.Errorf("%s: %s, %v; want %s", value, got, err, want)
 		}
 	}

@@ -45,8 +45,11 @@ const (
 // CodeSessionLimit is that of a run that a limit of its session has ended.
 const CodeSessionLimit = "framework_session_limit_exceeded"
 
-// The ErrorCodes of calls without an answer.
+// The ErrorCodes of calls.
 const (
+	// CodeToolFailed is that of a call whose client reports an error, docs/protocol/chat.md#helix-12.2.
+	CodeToolFailed = "client_tool_error"
+
 	// CodeAbandoned is that of a call whose user sent a message instead of an answer.
 	CodeAbandoned = "client_tool_abandoned"
 

@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"github.com/tailrace/tailrace/chunk"
-	"github.com/tailrace/tailrace/codec"
 	"github.com/tailrace/tailrace/subjects"
 )
 
@@ -123,9 +122,9 @@ func (c Command) Encode() ([]byte, error) {
 	return data, nil
 }
 
-// Header returns the CloudEvents attributes of the message of c. The traceparent is one of them and not in the body: it is not part of the request.
+// Header returns the CloudEvents attributes of the message of c, without the traceparent.
 func (c Command) Header() map[string][]string {
-	h := map[string][]string{
+	return map[string][]string{
 		"ce-specversion":     {"1.0"},
 		"ce-id":              {c.EventID()},
 		"ce-source":          {c.Session.String()},
@@ -133,8 +132,6 @@ func (c Command) Header() map[string][]string {
 		"ce-time":            {c.Issued.UTC().Format(TimeLayout)},
 		"ce-datacontenttype": {"application/json"},
 	}
-	codec.Encoded{Header: h}.SetTraceParent(c.TraceParent)
-	return h
 }
 
 // TimeLayout is the format of times in headers.

@@ -1,6 +1,7 @@
 package control
 
 import (
+	"cmp"
 	"crypto/sha256"
 	"encoding/hex"
 
@@ -19,4 +20,12 @@ func InputHash(input chunk.Value) string {
 	}
 	sum := sha256.Sum256(canonical)
 	return hex.EncodeToString(sum[:])
+}
+
+// ShownHash returns the hash of an input that a client was shown, "" if the client does not say it. It is not that of any input for one without a canonical form.
+func ShownHash(input chunk.Value) string {
+	if len(input) == 0 {
+		return ""
+	}
+	return cmp.Or(InputHash(input), "none")
 }

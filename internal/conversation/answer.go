@@ -1,6 +1,7 @@
 package conversation
 
 import (
+	"cmp"
 	"context"
 	"errors"
 
@@ -14,45 +15,6 @@ import (
 	"github.com/tailrace/tailrace/projector/fold"
 )
 
-// submission is the body of POST /api/chat/{id}/answers, docs/protocol/chat.md#helix-6.5.
-type submission struct {
-	Kind       control.AnswerKind `json:"kind"`
-	ToolCallID string             `json:"toolCallId"`
-	Result     jsontext.Value     `json:"result"`
-	Error      *string            `json:"error"`
-	ApprovalID string             `json:"approvalId"`
-	Approved   *bool              `json:"approved"`
-	Reason     string             `json:"reason"`
-	InputHash  string             `json:"inputHash"`
-}
-
-// candidate checks what does not depend on the state of the chat, CS-13 and CS-15.
-func (b submission) candidate() (SubmittedAnswer, *Refusal) {
-	c := SubmittedAnswer{Kind: b.Kind, CallID: b.ToolCallID, ApprovalID: b.ApprovalID, Reason: b.Reason, InputHash: b.InputHash, Error: b.Error}
-	if b.Kind == "" {
-		c.Kind = control.ClientResult
-	}
-	if b.ToolCallID == "" || !dialect.FitsID(b.ToolCallID) || !dialect.FitsID(b.ApprovalID) {
-		return c, refusal(ReasonBadID)
-	}
-	c.Result = chunk.Value(b.Result)
-	switch c.Kind {
-	case control.ClientResult:
-		if len(b.Result) == 0 && b.Error == nil {
-			return c, wantResult
-		}
-		if b.Approved != nil {
-			return c, isNoApproval
-		}
-	case control.Approval:
-		if b.Approved == nil || b.ApprovalID == "" {
-			return c, wantApproval
-		}
-		c.Approved = *b.Approved
-	}
-	return c, c.check()
-}
-
 var (
 	wantResult   = invalid("want a result or an error, and not both")
 	wantApproval = invalid("want approvalId and approved, and no result")
@@ -60,17 +22,17 @@ var (
 )
 
 // check rejects an answer with contradicting members. The zero Result is null: an answer of a Go program may have neither a result nor an error.
-func (c SubmittedAnswer) check() *Refusal {
+func check(c control.Answer) *Refusal {
 	switch c.Kind {
 	case control.ClientResult:
 		switch {
-		case len(c.Result) > 0 && c.Error != nil:
+		case len(c.Result) > 0 && c.Failed():
 			return wantResult
 		case c.Approved:
 			return isNoApproval
 		}
 	case control.Approval:
-		if len(c.Result) > 0 || c.Error != nil {
+		if len(c.Result) > 0 || c.Failed() {
 			return wantApproval
 		}
 	default:
@@ -82,23 +44,47 @@ func (c SubmittedAnswer) check() *Refusal {
 // lenient has options for JSON from browsers: a request with a lone surrogate is not rejected.
 var lenient = json.JoinOptions(jsontext.AllowInvalidUTF8(true), jsontext.AllowDuplicateNames(true))
 
-// ParseAnswer parses one answer, docs/protocol/chat.md#helix-6.5. Unknown members are ignored.
-func ParseAnswer(text []byte) (SubmittedAnswer, *Refusal) {
-	var b submission
-	if err := json.Unmarshal(text, &b, lenient); err != nil {
-		return SubmittedAnswer{}, invalid("the body is not an answer to a call")
+// ParseAnswer parses one answer, docs/protocol/chat.md#helix-6.5, and checks what does not depend on the state of the chat, CS-13 and CS-15. Unknown members are ignored.
+func ParseAnswer(text []byte) (control.Answer, *Refusal) {
+	var b struct {
+		Kind       control.AnswerKind `json:"kind"`
+		ToolCallID string             `json:"toolCallId"`
+		Result     chunk.Value        `json:"result"`
+		Error      *string            `json:"error"`
+		ApprovalID string             `json:"approvalId"`
+		Approved   *bool              `json:"approved"`
+		Reason     string             `json:"reason"`
+		InputHash  string             `json:"inputHash"`
 	}
-	return b.candidate()
+	if err := json.Unmarshal(text, &b, lenient); err != nil {
+		return control.Answer{}, invalid("the body is not an answer to a call")
+	}
+	c := control.Answer{Kind: cmp.Or(b.Kind, control.ClientResult), CallID: b.ToolCallID, ApprovalID: b.ApprovalID, Reason: b.Reason, InputHash: b.InputHash, Result: b.Result}
+	if b.Error != nil {
+		c.Error, c.ErrorCode = *b.Error, control.CodeToolFailed
+	}
+	switch {
+	case b.ToolCallID == "" || !dialect.FitsID(b.ToolCallID) || !dialect.FitsID(b.ApprovalID):
+		return c, refusal(ReasonBadID)
+	case c.Kind == control.ClientResult && len(b.Result) == 0 && b.Error == nil:
+		return c, wantResult
+	case c.Kind == control.ClientResult && b.Approved != nil:
+		return c, isNoApproval
+	case c.Kind == control.Approval && (b.Approved == nil || b.ApprovalID == ""):
+		return c, wantApproval
+	}
+	c.Approved = b.Approved != nil && *b.Approved
+	return c, check(c)
 }
 
 // Answer stores an answer to a call, and requests the resume of the run if it was the last one that the run waits for. It returns nil if the answer is
 // stored. agentType is "" or that of the session.
-func (s *Service) Answer(ctx context.Context, id chunk.Session, agentType string, c SubmittedAnswer) *Refusal {
+func (s *Service) Answer(ctx context.Context, id chunk.Session, agentType string, c control.Answer) *Refusal {
 	ctx, cancel := s.withTimeout(ctx)
 	defer cancel()
-	r := c.check()
+	r := check(c)
 	if r == nil {
-		r = s.store(ctx, Request{Session: id, AgentType: agentType}, c)
+		r = s.store(ctx, Request{Session: id, Request: dialect.Request{AgentType: agentType}}, c)
 	}
 	if r != nil {
 		s.observe.refused(r)
@@ -107,7 +93,7 @@ func (s *Service) Answer(ctx context.Context, id chunk.Session, agentType string
 }
 
 // store stores an answer. It does not request the resume: the next request that loads the state does.
-func (s *Service) store(ctx context.Context, req Request, c SubmittedAnswer) *Refusal {
+func (s *Service) store(ctx context.Context, req Request, c control.Answer) *Refusal {
 	if r := s.CheckAgent(req.AgentType); r != nil {
 		return r
 	}
@@ -158,7 +144,7 @@ func (s *Service) store(ctx context.Context, req Request, c SubmittedAnswer) *Re
 }
 
 // refuseUnawaited returns the refusal of an answer to a call that no run waits for: the call has an outcome, was not made yet, or does not exist.
-func (s *Service) refuseUnawaited(ctx context.Context, state *State, snap fold.Snapshot, c SubmittedAnswer) *Refusal {
+func (s *Service) refuseUnawaited(ctx context.Context, state *State, snap fold.Snapshot, c control.Answer) *Refusal {
 	agent, id := dialect.SplitCallID(c.CallID, state.isSubAgent)
 	if agent != "" {
 		// The calls of a sub-agent that has ended are not in the state.

@@ -2,7 +2,6 @@ package conversation
 
 import (
 	"bytes"
-	"cmp"
 	"strings"
 
 	"github.com/go-json-experiment/json/jsontext"
@@ -52,7 +51,7 @@ func (r Request) sort(state *State) answerSet {
 }
 
 // completed returns the rejection of an answer to a call that no run waits for any more, or that does not exist.
-func (s *answerSet) completed(state *State, c SubmittedAnswer) {
+func (s *answerSet) completed(state *State, c control.Answer) {
 	call, known := state.Calls[c.CallID]
 	agent, _ := dialect.SplitCallID(c.CallID, state.isSubAgent)
 	switch {
@@ -73,7 +72,7 @@ func (s *answerSet) completed(state *State, c SubmittedAnswer) {
 	}
 }
 
-func (s *answerSet) reject(state *State, c SubmittedAnswer, reason RejectionReason) {
+func (s *answerSet) reject(state *State, c control.Answer, reason RejectionReason) {
 	r := Rejection{Reason: reason, ToolCallID: c.CallID, ApprovalID: c.ApprovalID, Kind: c.Kind, Message: RejectionTexts[reason]}
 	if !state.hides.RunIDs {
 		r.CurrentRunID = state.Run.ID
@@ -92,7 +91,7 @@ func (s *answerSet) addIntent(a control.Answer) {
 }
 
 // mismatch returns the reason why an answer does not match its call, CS-14, "" if it does.
-func (w *PendingCall) mismatch(c SubmittedAnswer, showsInput bool) RejectionReason {
+func (w *PendingCall) mismatch(c control.Answer, showsInput bool) RejectionReason {
 	switch {
 	case w.Kind != c.Kind:
 		return KindMismatch
@@ -112,12 +111,9 @@ func (w *PendingCall) mismatch(c SubmittedAnswer, showsInput bool) RejectionReas
 //  3. the user approves what is shown.
 //
 // A client that must not see the input cannot approve it. Otherwise it could find the input out, too: each guess would be compared.
-func (w *PendingCall) isBound(c SubmittedAnswer, showsInput bool) bool {
+func (w *PendingCall) isBound(c control.Answer, showsInput bool) bool {
 	return !c.Approved || showsInput && (c.InputHash == "" || c.InputHash == control.InputHash(w.Input))
 }
-
-// ShownHash returns the hash of an input that a client was shown. It is not that of any input if the client has none, or one without a canonical form.
-func ShownHash(input chunk.Value) string { return cmp.Or(control.InputHash(input), "none") }
 
 // runOf returns the run in an approval id.
 func runOf(approvalID string) string {
@@ -129,7 +125,7 @@ func runOf(approvalID string) string {
 }
 
 // take returns a candidate as an answer to the call.
-func (w *PendingCall) take(c SubmittedAnswer) control.Answer {
+func (w *PendingCall) take(c control.Answer) control.Answer {
 	a := w.answer()
 	switch {
 	case c.Kind == control.Approval:
@@ -137,8 +133,8 @@ func (w *PendingCall) take(c SubmittedAnswer) control.Answer {
 		if a.Approved { // the worker compares it with the input that it would execute
 			a.InputHash = control.InputHash(w.Input)
 		}
-	case c.Error != nil:
-		a.Error, a.ErrorCode = *c.Error, CodeToolFailed
+	case c.Failed():
+		a.Error, a.ErrorCode = c.Error, c.ErrorCode
 	default:
 		a.Result = c.Result
 	}
@@ -161,40 +157,4 @@ func compact(v chunk.Value) []byte {
 		return v
 	}
 	return text
-}
-
-// Outcome is the accepted answer, as JSON for a client whose answer came later.
-type Outcome struct {
-	Kind       control.AnswerKind `json:"kind"`
-	ToolCallID string             `json:"toolCallId"`
-	ApprovalID string             `json:"approvalId,omitempty"`
-	Approved   *bool              `json:"approved,omitempty"`
-	Reason     string             `json:"reason,omitempty"`
-	Result     chunk.Value        `json:"result,omitempty"`
-	Error      string             `json:"error,omitempty"`
-	ErrorCode  string             `json:"errorCode,omitempty"`
-	At         int64              `json:"at,omitempty"` // Unix milliseconds
-}
-
-// NewOutcome returns the Outcome of an answer.
-func NewOutcome(first control.Answer) *Outcome {
-	o := &Outcome{
-		Kind: first.Kind, ToolCallID: first.CallID, ApprovalID: first.ApprovalID, Reason: first.Reason,
-		Result: first.Result, Error: first.Error, ErrorCode: first.ErrorCode,
-	}
-	if !first.At.IsZero() {
-		o.At = first.At.UnixMilli()
-	}
-	if first.Kind == control.Approval && !first.Failed() {
-		o.Approved = &first.Approved
-	}
-	return o
-}
-
-// alreadyAnswered returns the refusal of an answer to a call that has one.
-func alreadyAnswered(first control.Answer) *Refusal {
-	if first.ErrorCode == control.CodeDeadline {
-		return &Refusal{Reason: ReasonExpired, First: &first}
-	}
-	return &Refusal{Reason: ReasonAnswered, First: &first}
 }

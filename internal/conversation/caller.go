@@ -3,6 +3,7 @@ package conversation
 import (
 	"github.com/tailrace/tailrace/chunk"
 	"github.com/tailrace/tailrace/internal/control"
+	"github.com/tailrace/tailrace/internal/dialect"
 )
 
 // Caller is the client for which a Service works. The zero Caller is the process itself, which has all rights.
@@ -48,7 +49,7 @@ func (c *Caller) refuses(req *Request, state *State, plan *Plan) *Refusal {
 	switch {
 	case state.hidden && (req.says() || !plan.isFinal()):
 		return refusal(ReasonNoSession)
-	case c.NoChat && req.says(), c.NoStop && (req.Mode == ModeInterrupt || req.Mode == ModeSteer), c.NoAnswer && plan.Path == PathSubmit:
+	case c.NoChat && req.says(), c.NoStop && (req.Mode == dialect.ModeInterrupt || req.Mode == dialect.ModeSteer), c.NoAnswer && plan.Path == PathSubmit:
 		return refusal(ReasonForbidden)
 	}
 	return nil

@@ -42,7 +42,7 @@ func TestHiddenSession(t *testing.T) {
 			req := Request{Session: testSession}
 			plan, state := s.Serve(t.Context(), &req)
 			a.get = fmt.Sprint(plan.Path, plan.Refusal, state.Known, state.Command)
-			a.answers = fmt.Sprint(s.Answer(t.Context(), testSession, "", SubmittedAnswer{Kind: control.ClientResult, CallID: "c1"}))
+			a.answers = fmt.Sprint(s.Answer(t.Context(), testSession, "", control.Answer{Kind: control.ClientResult, CallID: "c1"}))
 			_, r := s.Status(t.Context(), testSession)
 			a.status = fmt.Sprint(r)
 			run, r := s.StopAnswer(t.Context(), testSession, "", "")

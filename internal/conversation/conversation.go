@@ -181,9 +181,13 @@ func (s *Service) Serve(ctx context.Context, req *Request) (Plan, State) {
 	plan, state := refuse(s.CheckAgent(req.AgentType)), State{}
 	if plan.Refusal == nil {
 		// This check precedes all effects of the request: calls must not be abandoned for a message that is then rejected.
-		req.Turn, plan.Refusal = s.checkTurn(ctx, req.Session, req.Turn)
+		req.Messages, plan.Refusal = s.checkTurn(ctx, req.Session, req.Messages)
 	}
-	if plan.Refusal == nil {
+	switch {
+	case plan.Refusal != nil:
+	case req.LastEvent != nil && len(req.Messages) == 0 && req.Answered == nil:
+		plan = req.readOn()
+	default:
 		plan, state = s.decide(ctx, req)
 	}
 	if plan.Refusal != nil {
@@ -210,9 +214,8 @@ func (s *Service) Load(ctx context.Context, id chunk.Session, agentType string) 
 
 // checkTurn returns the refusal of messages that a run could not write into the log, nil if it can. It omits messages before the last one that no run could
 // write: each was refused when it was the last one, and a client that keeps it would never be able to send another.
-func (s *Service) checkTurn(ctx context.Context, id chunk.Session, turn []Input) ([]Input, *Refusal) {
-	check := func(turn []Input) error {
-		in := inputsOf(turn)
+func (s *Service) checkTurn(ctx context.Context, id chunk.Session, turn []chunk.InputMessage) ([]chunk.InputMessage, *Refusal) {
+	check := func(in []chunk.InputMessage) error {
 		if s.ports.Values != nil && hasLargeFiles(in) {
 			in, _ = withoutFiles(id, "run", in, func(values.Key, string, []byte) error { return nil })
 		}
@@ -222,7 +225,7 @@ func (s *Service) checkTurn(ctx context.Context, id chunk.Session, turn []Input)
 	if err == nil {
 		return turn, nil
 	}
-	var kept []Input
+	var kept []chunk.InputMessage
 	for i := range turn {
 		if i == len(turn)-1 || check(turn[i:i+1]) == nil {
 			kept = append(kept, turn[i])

@@ -6,6 +6,7 @@ import (
 
 	"github.com/tailrace/tailrace/chunk"
 	"github.com/tailrace/tailrace/internal/control"
+	"github.com/tailrace/tailrace/internal/dialect"
 	"github.com/tailrace/tailrace/projector/fold"
 )
 
@@ -70,7 +71,7 @@ func decideTurn(req Request, state *State, requested intent) Plan {
 	switch {
 	case state.Abandoned:
 		return Plan{Path: PathEndRun, EndRun: true}
-	case req.Mode != ModeReject && requested.command.Replaces == "" && (state.waits(req.Mode) || len(state.Queue) > 0):
+	case req.Mode != dialect.ModeReject && requested.command.Replaces == "" && (state.waits(req.Mode) || len(state.Queue) > 0):
 		return decideQueued(req, state, requested)
 	case state.working(): // CS-23
 		return refuseWith(ReasonRunning)
@@ -114,12 +115,12 @@ func decidePost(req Request, state *State, requested intent, rejected []Rejectio
 	}
 	held := req.Answered
 	switch {
-	case held == nil && len(req.Turn) == 0:
-		return refuseWith(ReasonNothingAsked)
+	case held == nil && len(req.Messages) == 0:
+		return req.readOn()
 	case held == nil:
 		return refuseWith(ReasonChanged)
 	case held.ID == state.Answer && state.TurnStart.Seq > 0 && !state.Opening():
-		s := &Stream{MessageID: held.ID, Show: ShowNew, Steps: held.Steps, Decided: held.decided(), Run: state.Awaited(), Rejected: rejected}
+		s := &Stream{MessageID: held.ID, Show: ShowNew, Steps: held.Steps, Decided: decided(held), Run: state.Awaited(), Rejected: rejected}
 		if state.InFlight() {
 			return Plan{Path: PathAttach, Stream: s}
 		}
@@ -204,6 +205,3 @@ func sweep(state *State) []control.Answer {
 func abandon(open []PendingCall) []control.Answer {
 	return failAll(open, "the call was abandoned: the person said something else instead", control.CodeAbandoned)
 }
-
-// CodeToolFailed is the code of a call whose client reports an error, docs/protocol/chat.md#helix-12.2.
-const CodeToolFailed = "client_tool_error"

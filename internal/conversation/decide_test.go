@@ -10,6 +10,7 @@ import (
 	"github.com/tailrace/tailrace/chunk"
 	"github.com/tailrace/tailrace/codec/aisdk"
 	"github.com/tailrace/tailrace/internal/control"
+	"github.com/tailrace/tailrace/internal/dialect"
 	"github.com/tailrace/tailrace/internal/testkit/posttest"
 	"github.com/tailrace/tailrace/projector/fold"
 )
@@ -204,32 +205,9 @@ func post(t failer, members string, messages ...string) Request {
 }
 
 // requestOf returns the request of a body, as package chat makes it.
-func requestOf(in aisdk.ChatInput) Request {
-	r := Request{Session: testSession, AgentType: in.AgentType, Post: true, Trigger: Submit, MessageID: in.MessageID, Nonce: rand.Text()}
-	if in.Regenerate {
-		r.Trigger = Regenerate
-	}
-	for _, m := range in.Messages {
-		r.Turn = append(r.Turn, Input{Message: m})
-		if m.ClientMessageID != nil {
-			r.Turn[len(r.Turn)-1].ID = *m.ClientMessageID
-		}
-	}
-	if in.Answered == nil {
-		return r
-	}
-	r.Answered = &AssistantMessage{ID: in.Answered.ID, Steps: in.Answered.Steps}
-	for _, a := range in.Answered.Answers {
-		c := SubmittedAnswer{Kind: control.ClientResult, CallID: a.CallID, ToolName: a.ToolName, Result: a.Result, Error: a.Error}
-		if a.Approved != nil {
-			c.Kind, c.ApprovalID, c.Approved, c.Reason = control.Approval, a.ApprovalID, *a.Approved, a.Reason
-		}
-		if c.Approved && len(a.Input) > 0 {
-			c.InputHash = ShownHash(a.Input)
-		}
-		r.Answered.Answers = append(r.Answered.Answers, c)
-	}
-	return r
+func requestOf(in dialect.Request) Request {
+	in.Nonce = rand.Text()
+	return Request{Request: in, Session: testSession, Post: true}
 }
 
 func get(cursor ...int) Request {

@@ -39,10 +39,10 @@ func (w intent) isOf(c *control.Command) bool {
 
 // lastInput returns the client's id of the last message of a command.
 func lastInput(c *control.Command) string {
-	if n := len(c.Input); n > 0 && c.Input[n-1].ClientMessageID != nil {
-		return *c.Input[n-1].ClientMessageID
+	if len(c.Input) == 0 {
+		return ""
 	}
-	return ""
+	return clientID(c.Input[len(c.Input)-1])
 }
 
 // intentOf classifies a request, and detects whether it is a repetition.
@@ -52,58 +52,61 @@ func (r Request) intentOf(state *State) intent {
 		return intent{}
 	case r.RequestedRun != "":
 		return intent{state: repeated, run: r.RequestedRun, isLast: state.TurnRun.ID == r.RequestedRun || state.Run.ID == r.RequestedRun}
-	case r.Trigger == Regenerate && len(r.Turn) == 0:
+	case r.Regenerate && len(r.Messages) == 0:
 		return r.regenerateIntent(state, state.turnBefore(r.MessageID))
-	case len(r.Turn) == 0:
+	case len(r.Messages) == 0:
 		return intent{}
 	}
-	last := r.Turn[len(r.Turn)-1]
-	switch known := state.input(last.ID); {
+	last := r.Messages[len(r.Messages)-1]
+	id := clientID(last)
+	switch known := state.input(id); {
 	case known == nil: // also to regenerate the answer to a message that was not received
 		return r.newMessageIntent(state)
-	case r.Trigger == Regenerate:
-		return r.regenerateIntent(state, state.known(r.Turn))
-	case r.MessageID == last.ID && state.hides.Contents:
+	case r.Regenerate:
+		return r.regenerateIntent(state, state.known(r.Messages))
+	case r.MessageID == id && state.hides.Contents:
 		// An edit that equals the message is a repetition: the response would tell whether a guess is right.
 		return intent{state: intentInvalid, problem: refusal(ReasonChanged)}
-	case r.MessageID == last.ID:
-		return r.editIntent(state, last, known)
+	case r.MessageID == id:
+		return editIntent(state, last, known)
 	}
-	return intent{state: repeated, message: last.ID, isLast: state.isLastInput(last.ID)}
+	return intent{state: repeated, message: id, isLast: state.isLastInput(id)}
 }
 
 // newMessageIntent classifies a message that the log does not have. Earlier messages of the log without an answer, or with a failed one, are not sent again.
 func (r Request) newMessageIntent(state *State) intent {
-	first := len(r.Turn)
-	for first > 0 && state.input(r.Turn[first-1].ID) == nil && (first == len(r.Turn) || !state.isQueued(r.Turn[first-1].ID)) {
-		first--
+	first := len(r.Messages) - 1
+	last := clientID(r.Messages[first])
+	for ; first > 0; first-- {
+		if id := clientID(r.Messages[first-1]); state.input(id) != nil || state.isQueued(id) {
+			break
+		}
 	}
-	last := r.Turn[len(r.Turn)-1]
-	key := cmp.Or(last.ID, "nonce "+r.Nonce)
-	w := intent{state: newTurn, run: control.ExecuteRunID(state.Session, key), message: last.ID}
+	key := cmp.Or(last, "nonce "+r.Nonce)
+	w := intent{state: newTurn, run: control.ExecuteRunID(state.Session, key), message: last}
 	if c := state.Waiting(); c != nil && w.isOf(c) || state.HasRun(w.run) {
 		w.state, w.isLast = repeated, state.TurnRun.ID == w.run
 		return w
 	}
-	w.command = control.Command{RunID: w.run, Input: inputsOf(r.Turn[first:])}
+	w.command = control.Command{RunID: w.run, Input: r.Messages[first:]}
 	return w
 }
 
 // editIntent classifies a message that replaces the one with its id, and all later ones. The id does not show whether it was sent before: it was if the current
 // turn starts with it and replaces a message.
-func (r Request) editIntent(state *State, last Input, known *fold.Input) intent {
-	digest := digestOf(last.Message)
-	if c := state.Waiting(); c != nil && c.Replaces != "" && lastInput(c) == last.ID && digestOf(c.Input[len(c.Input)-1]) == digest {
-		return intent{state: repeated, run: c.RunID, message: last.ID}
+func editIntent(state *State, last chunk.InputMessage, known *fold.Input) intent {
+	id, digest := clientID(last), digestOf(last)
+	if c := state.Waiting(); c != nil && c.Replaces != "" && lastInput(c) == id && digestOf(c.Input[len(c.Input)-1]) == digest {
+		return intent{state: repeated, run: c.RunID, message: id}
 	}
-	if state.isLastInput(last.ID) && digestOf(known.Message) == digest && state.hasReplacement(last.ID) {
-		return intent{state: repeated, message: last.ID, isLast: true}
+	if state.isLastInput(id) && digestOf(known.Message) == digest && state.hasReplacement(id) {
+		return intent{state: repeated, message: id, isLast: true}
 	}
 	if known.Replaced {
 		return intent{state: intentInvalid, problem: refusal(ReasonChanged)}
 	}
-	run := control.RegenerateRunID(state.Session, "edit "+last.ID+" "+digest, state.TurnRun.ID)
-	return intent{state: newTurn, command: replacing(run, known.Index, []Input{last})}
+	run := control.RegenerateRunID(state.Session, "edit "+id+" "+digest, state.TurnRun.ID)
+	return intent{state: newTurn, command: replacing(run, known.Index, []chunk.InputMessage{last})}
 }
 
 // regenerateIntent classifies a request for another answer to messages of the log.
@@ -125,14 +128,13 @@ func (r Request) regenerateIntent(state *State, turn []fold.Input) intent {
 	if last.Replaced {
 		return intent{state: intentInvalid, problem: refusal(ReasonChanged)}
 	}
-	inputs := make([]Input, len(turn))
+	inputs := make([]chunk.InputMessage, len(turn))
 	for i, in := range turn {
-		inputs[i] = Input{ID: idOf(in), Message: in.Message}
-		if i >= len(turn)-len(r.Turn) { // as the client has it now
-			sent := r.Turn[len(r.Turn)-len(turn)+i]
-			inputs[i].Message = state.withHidden(sent.Message, in.Message)
+		inputs[i] = in.Message
+		if i >= len(turn)-len(r.Messages) { // as the client has it now
+			inputs[i] = state.withHidden(r.Messages[len(r.Messages)-len(turn)+i], in.Message)
 		}
-		inputs[i].Message.ClientMessageID = &inputs[i].ID
+		inputs[i].ClientMessageID = new(idOf(in))
 	}
 	run := control.RegenerateRunID(state.Session, fold.MessageID(first.Index), state.TurnRun.ID)
 	return intent{state: newTurn, command: replacing(run, first.Index, inputs)}
@@ -152,18 +154,10 @@ func (state *State) withHidden(sent, stored chunk.InputMessage) chunk.InputMessa
 
 // replacing returns the command of a turn that replaces the messages from an index on. The index is sent twice: to the worker, and in the input, which it
 // writes into the log.
-func replacing(run string, index int, inputs []Input) control.Command {
-	c := control.Command{RunID: run, Replaces: fold.MessageID(index), Input: inputsOf(inputs)}
+func replacing(run string, index int, inputs []chunk.InputMessage) control.Command {
+	c := control.Command{RunID: run, Replaces: fold.MessageID(index), Input: inputs}
 	c.Input[0].Extra = append(slices.Clip(c.Input[0].Extra), chunk.Member{Name: fold.ReplacesMember, Value: chunk.Value(`"` + c.Replaces + `"`)})
 	return c
-}
-
-func inputsOf(turn []Input) []chunk.InputMessage {
-	out := make([]chunk.InputMessage, len(turn))
-	for i, in := range turn {
-		out[i] = in.Message
-	}
-	return out
 }
 
 // input returns the message with an id: the client's own, or that of a snapshot. Of several, as after an edit, it is the last one that was not replaced. It
@@ -195,10 +189,10 @@ func idOf(in fold.Input) string {
 }
 
 // known returns the messages at the end of a turn that are adjacent in the log.
-func (state *State) known(turn []Input) []fold.Input {
+func (state *State) known(turn []chunk.InputMessage) []fold.Input {
 	var out []fold.Input
 	for _, in := range slices.Backward(turn) {
-		known := state.input(in.ID)
+		known := state.input(clientID(in))
 		if known == nil || len(out) > 0 && (known.Index != out[0].Index-1 || known.Replaced != out[0].Replaced) {
 			break
 		}

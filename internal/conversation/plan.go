@@ -57,9 +57,10 @@ func (p *Plan) isFinal() bool {
 type Stream struct {
 	MessageID string // "" for none: the rejected answer belongs to no message
 	Show      Show
-	After     chunk.Seq // of ShowTail: the last event that the client has
-	Steps     int       // of ShowNew: number of steps that the client has shown
-	Decided   []string  // of ShowNew: calls that the client shows with a decision and without an outcome, under the client's ids
+	After     chunk.Seq    // of ShowTail: the last event that the client has
+	Anchor    chunk.Anchor // of After, 0 if it is checked
+	Steps     int          // of ShowNew: number of steps that the client has shown
+	Decided   []string     // of ShowNew: calls that the client shows with a decision and without an outcome, under the client's ids
 
 	// Run is the run that the stream waits for, "" if it has started: the state may change before its run_started.
 	Run string

@@ -94,7 +94,10 @@ func (m *model) checkPartialLoad(req Request, full State, want Plan) {
 	}
 	state := m.stateWith(snap, list, m.answered, func(state *State) { state.Command, state.Revision = full.Command, full.Revision })
 	answer, _ := fold.MessageIndex(req.Answered.ID)
-	reused := slices.ContainsFunc(req.Turn, func(in Input) bool { known := full.input(in.ID); return known != nil && known.Index < answer })
+	reused := slices.ContainsFunc(req.Messages, func(in chunk.InputMessage) bool {
+		known := full.input(clientID(in))
+		return known != nil && known.Index < answer
+	})
 	if reused || !req.isCovered(&state) {
 		return
 	}

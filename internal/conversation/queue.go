@@ -8,11 +8,12 @@ import (
 	"github.com/tailrace/tailrace/chunk"
 	"github.com/tailrace/tailrace/internal/audit"
 	"github.com/tailrace/tailrace/internal/control"
+	"github.com/tailrace/tailrace/internal/dialect"
 )
 
 // waits reports whether a new message waits. One that interrupts answers a question that the run asks the user: the calls are abandoned, as without a mode.
-func (state *State) waits(mode Mode) bool {
-	return state.working() || state.suspended() && (mode != ModeInterrupt || state.awaitsSubAgents())
+func (state *State) waits(mode dialect.Mode) bool {
+	return state.working() || state.suspended() && (mode != dialect.ModeInterrupt || state.awaitsSubAgents())
 }
 
 // decideQueued decides a new message in a session in which it or another one waits.
@@ -26,7 +27,8 @@ func decideQueued(req Request, state *State, requested intent) Plan {
 			return Plan{Path: PathStartQueued, Queued: next, After: state.after()}
 		}
 		if own == nil {
-			return decideTurn(req.withoutMode(), state, requested)
+			req.Mode = dialect.ModeReject
+			return decideTurn(req, state, requested)
 		}
 		return Plan{Path: PathStartQueued, Queued: own, After: state.after()}
 	case own != nil:
@@ -34,12 +36,7 @@ func decideQueued(req Request, state *State, requested intent) Plan {
 	}
 	c := requested.command
 	c.Kind, c.Mode, c.Session, c.AgentType, c.Params = control.Execute, control.ModeQueued, state.Session, state.AgentType, req.Params
-	return Plan{Path: PathQueue, Queued: &control.Queued{Command: c, First: req.Mode == ModeInterrupt, Steers: req.Mode == ModeSteer, State: control.QueuedWaiting}}
-}
-
-func (r Request) withoutMode() Request {
-	r.Mode = ModeReject
-	return r
+	return Plan{Path: PathQueue, Queued: &control.Queued{Command: c, First: req.Mode == dialect.ModeInterrupt, Steers: req.Mode == dialect.ModeSteer, State: control.QueuedWaiting}}
 }
 
 // NextQueued returns the message that starts next, nil if none waits: one that is being started, or one that interrupts, or else the oldest.
@@ -158,7 +155,7 @@ func (s *Service) ContinueQueue(ctx context.Context, id chunk.Session, agentType
 	if state.Queue, err = s.ports.Inbox.Queued(ctx, id); err != nil {
 		return false, err
 	}
-	if next := NextQueued(state.Queue); next != nil && !state.waits(ModeQueue) {
+	if next := NextQueued(state.Queue); next != nil && !state.waits(dialect.ModeQueue) {
 		req := Request{Session: id}
 		if r := s.carryOutQueued(ctx, &req, &Plan{Path: PathStartQueued, Queued: next, After: state.after()}); r != nil {
 			return true, nil // it is logged, and tried again
@@ -205,7 +202,7 @@ func (s *Service) WithdrawQueued(ctx context.Context, id chunk.Session, agentTyp
 
 // allow refuses what the caller may not, and otherwise stops the run in whose place a message is to be answered. The run is the one of the state: after that has ended the run of the message may have begun.
 func (s *Service) allow(ctx context.Context, req *Request, state *State, plan *Plan) *Refusal {
-	if p := s.caller.refuses(req, state, plan); p != nil || plan.Path != PathQueued || req.Mode != ModeInterrupt {
+	if p := s.caller.refuses(req, state, plan); p != nil || plan.Path != PathQueued || req.Mode != dialect.ModeInterrupt {
 		return p
 	}
 	var err error

@@ -1,6 +1,10 @@
 package conversation
 
 import (
+	"context"
+	"errors"
+
+	"github.com/tailrace/tailrace/chunk"
 	"github.com/tailrace/tailrace/internal/control"
 )
 
@@ -53,3 +57,64 @@ func invalid(text string) *Refusal { return &Refusal{Reason: ReasonInvalid, Text
 func refusal(reason Reason) *Refusal { return &Refusal{Reason: reason} }
 
 func refuseWith(reason Reason) Plan { return refuse(refusal(reason)) }
+
+// Failed logs an error and returns a refusal without its text.
+func (s *Service) Failed(ctx context.Context, session chunk.Session, op string, err error) *Refusal {
+	switch {
+	case errors.Is(err, chunk.ErrTooLarge):
+		return refusal(ReasonTooLarge)
+	case errors.Is(err, chunk.ErrInvalid):
+		s.cfg.Log.DebugContext(ctx, "request rejected by a port", "op", op, "session", session.String(), "error", err)
+		return refusal(ReasonUnstorable)
+	case errors.Is(err, chunk.ErrTruncated):
+		return refusal(ReasonLost)
+	case errors.Is(err, control.ErrTooManyRuns):
+		s.cfg.Log.DebugContext(ctx, "run refused", "op", op, "session", session.String(), "error", err)
+		return refusal(ReasonTooManyRuns)
+	}
+	if errors.Is(err, context.Canceled) { // the client has disconnected
+		s.cfg.Log.DebugContext(ctx, "request canceled", "op", op, "session", session.String(), "error", err)
+		return refusal(ReasonUnavailable)
+	}
+	s.cfg.Log.WarnContext(ctx, "request failed", "op", op, "session", session.String(), "error", err)
+	if errors.Is(err, chunk.ErrNoStorage) {
+		return refusal(ReasonNoStorage)
+	}
+	return refusal(ReasonUnavailable)
+}
+
+// Outcome is the accepted answer, as JSON for a client whose answer came later.
+type Outcome struct {
+	Kind       control.AnswerKind `json:"kind"`
+	ToolCallID string             `json:"toolCallId"`
+	ApprovalID string             `json:"approvalId,omitempty"`
+	Approved   *bool              `json:"approved,omitempty"`
+	Reason     string             `json:"reason,omitempty"`
+	Result     chunk.Value        `json:"result,omitempty"`
+	Error      string             `json:"error,omitempty"`
+	ErrorCode  string             `json:"errorCode,omitempty"`
+	At         int64              `json:"at,omitempty"` // Unix milliseconds
+}
+
+// NewOutcome returns the Outcome of an answer.
+func NewOutcome(first control.Answer) *Outcome {
+	o := &Outcome{
+		Kind: first.Kind, ToolCallID: first.CallID, ApprovalID: first.ApprovalID, Reason: first.Reason,
+		Result: first.Result, Error: first.Error, ErrorCode: first.ErrorCode,
+	}
+	if !first.At.IsZero() {
+		o.At = first.At.UnixMilli()
+	}
+	if first.Kind == control.Approval && !first.Failed() {
+		o.Approved = &first.Approved
+	}
+	return o
+}
+
+// alreadyAnswered returns the refusal of an answer to a call that has one.
+func alreadyAnswered(first control.Answer) *Refusal {
+	if first.ErrorCode == control.CodeDeadline {
+		return &Refusal{Reason: ReasonExpired, First: &first}
+	}
+	return &Refusal{Reason: ReasonAnswered, First: &first}
+}

@@ -2,63 +2,27 @@ package conversation
 
 import (
 	"context"
+	"slices"
 
 	"github.com/tailrace/tailrace/chunk"
 	"github.com/tailrace/tailrace/internal/control"
+	"github.com/tailrace/tailrace/internal/dialect"
 )
 
 // MaxDepth limits the objects and arrays inside one another in a body.
 const MaxDepth = 64
 
-// Trigger is the reason of a request, docs/protocol/aisdk.md#aisdk-7.
-type Trigger string
-
-// The triggers of the AI SDK.
-const (
-	Submit     Trigger = "submit-message"
-	Regenerate Trigger = "regenerate-message"
-)
-
-// Mode says what a new message does while an answer is in flight.
-type Mode string
-
-// The modes.
-const (
-	ModeReject    Mode = ""          // the message is refused
-	ModeQueue     Mode = "queue"     // it waits until the run ends
-	ModeSteer     Mode = "steer"     // it is read between two steps of the run, if the agent does that, and otherwise waits until the run ends
-	ModeInterrupt Mode = "interrupt" // it stops the run at the next step, and is the next one to be answered
-)
-
-// Request is the part of a client's request that Decide needs.
+// Request is a client's request as Decide needs it.
 type Request struct {
-	Session   chunk.Session
-	AgentType string // from the client, "" for none
+	dialect.Request // of a POST
+
+	Session chunk.Session
 
 	// Post: the client sends content, and adds the response to the message that it has. A GET only reads, CS-26.
-	Post    bool
-	Trigger Trigger
-
-	// MessageID is the message that the client names: an edited one, the answer that it continues, or the one to regenerate.
-	MessageID string
-
-	// Turn has the last consecutive messages of the user, oldest first, CS-7.
-	Turn []Input
-
-	// Params are for the agent that answers Turn, an object; nil for none.
-	Params chunk.Value
-
-	// Answered is the message of the assistant that may contain answers to calls: the named one, or the last one before Turn. nil: there is none.
-	Answered *AssistantMessage
-
-	// Mode says what a new message does while an answer is in flight.
-	Mode Mode
+	Post bool
 
 	// Cursor is the last event that the client has received, of a GET; nil if it has none.
 	Cursor *chunk.Seq
-
-	// Nonce identifies the request. It replaces the id of a message without one.
-	Nonce string
 
 	// RequestedRun is the run that an earlier round of this request has requested, so that it does not request another: the first may have ended.
 	RequestedRun string
@@ -74,39 +38,53 @@ type Request struct {
 // Ahead is work that was started while a command is requested.
 type Ahead interface{ Drop() }
 
-// Input is a message of a user.
-type Input struct {
-	ID      string // from the client, "" for none
-	Message chunk.InputMessage
+// findCalls returns the client's copy of the latest answer with the ids of the calls, and without answers to calls that do not wait: a client that does not name the message
+// sends all answers again. It is nil if no answer is left.
+func (state *State) findCalls(sent *dialect.Answered) *dialect.Answered {
+	if sent == nil || !sent.Latest {
+		return sent
+	}
+	found := &dialect.Answered{ID: state.Answer}
+	for _, b := range state.Branches {
+		for _, w := range b.PendingCalls {
+			for _, a := range slices.Backward(sent.Answers) {
+				if a.Kind == w.Kind && (a.Kind == control.Approval && a.ApprovalID == w.Approval || a.Kind != control.Approval && a.CallID == w.UICallID) {
+					a.CallID = w.UICallID
+					found.Answers = append(found.Answers, a)
+					break
+				}
+			}
+		}
+	}
+	if found.Answers == nil {
+		return nil
+	}
+	return found
 }
 
-// AssistantMessage is the client's copy of an answer.
-type AssistantMessage struct {
-	ID      string
-	Steps   int // number of step-start parts: the steps that the client has shown
-	Answers []SubmittedAnswer
+// readOn returns the plan of a request without messages and answers. It depends on no state: the log has what follows an event.
+func (r Request) readOn() Plan {
+	if r.LastEvent == nil {
+		return refuseWith(ReasonNothingAsked)
+	}
+	return Plan{Path: PathAttach, Stream: &Stream{Show: ShowTail, After: r.LastEvent.Seq, Anchor: r.LastEvent.Anchor}}
 }
 
-// decided returns the calls that have a decision and no outcome in the client's copy.
-func (a *AssistantMessage) decided() []string {
+// decided returns the calls that have a decision and no outcome in the client's copy of an answer.
+func decided(of *dialect.Answered) []string {
 	var ids []string
-	for _, c := range a.Answers {
-		if c.Kind == control.Approval {
-			ids = append(ids, c.CallID)
+	for _, a := range of.Answers {
+		if a.Kind == control.Approval {
+			ids = append(ids, a.CallID)
 		}
 	}
 	return ids
 }
 
-// SubmittedAnswer is an answer to a call in the message that contains the call, CS-17. It may be old.
-type SubmittedAnswer struct {
-	Kind       control.AnswerKind
-	CallID     string // as the client has it: of a sub-agent's call, with its agent
-	ToolName   string
-	ApprovalID string
-	Approved   bool
-	Reason     string
-	InputHash  string // of the input that the user was shown, "" if the client does not say it; see control.InputHash
-	Result     chunk.Value
-	Error      *string
+// clientID returns the id of a message of a request, "" for none.
+func clientID(m chunk.InputMessage) string {
+	if m.ClientMessageID == nil {
+		return ""
+	}
+	return *m.ClientMessageID
 }

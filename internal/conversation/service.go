@@ -9,6 +9,7 @@ import (
 	"github.com/tailrace/tailrace/chunk"
 	"github.com/tailrace/tailrace/internal/audit"
 	"github.com/tailrace/tailrace/internal/control"
+	"github.com/tailrace/tailrace/internal/dialect"
 	"github.com/tailrace/tailrace/internal/wait"
 )
 
@@ -22,7 +23,7 @@ func (s *Service) decide(ctx context.Context, req *Request) (Plan, State) {
 		if round > 3 && wait.Sleep(ctx, time.Duration(round)*5*time.Millisecond) != nil {
 			break
 		}
-		optimistic := round == 0 && req.says() && req.Mode == ModeReject
+		optimistic := round == 0 && req.says() && req.Mode == dialect.ModeReject
 		state, err := s.loadFor(ctx, req, optimistic)
 		if err != nil {
 			return refuse(s.Failed(ctx, req.Session, "look", err)), state
@@ -86,13 +87,16 @@ func (s *Service) loadFor(ctx context.Context, req *Request, optimistic bool) (S
 			return s.loadOptimistic(ctx, req.Session, req.AgentType, d)
 		}
 		state, _, err := s.loadState(ctx, req.Session, s.typesOf(req.AgentType), d)
-		if err == nil && req.Mode != ModeReject && !state.hidden {
+		if err == nil && req.Mode != dialect.ModeReject && !state.hidden {
 			state.Queue, err = s.ports.Inbox.Queued(ctx, req.Session)
 		}
 		return state, err
 	}
 	d := req.detail()
 	state, err := load(d)
+	if err == nil {
+		req.Answered = state.findCalls(req.Answered)
+	}
 	if err == nil && req.Post && d.messages != allMessages && state.Known && !req.isCovered(&state) {
 		return load(withMessages)
 	}
@@ -104,7 +108,7 @@ func (r Request) detail() detail {
 	switch {
 	case !r.Post:
 		return withBranches
-	case r.Trigger != Submit || r.Answered == nil || r.MessageID != "" && r.MessageID != r.Answered.ID:
+	case r.Regenerate || r.Answered == nil || r.MessageID != "" && r.MessageID != r.Answered.ID:
 		return withMessages
 	case len(r.Answered.Answers) == 0:
 		return detail{branches: true, calls: true}
@@ -117,14 +121,14 @@ func (r Request) detail() detail {
 //
 // A client that gives a new message the id of an earlier one is not refused then, unless the run of the earlier one is in State.Past.
 func (r Request) isCovered(state *State) bool {
-	return r.Answered.ID == state.Answer && !slices.ContainsFunc(r.Answered.Answers, func(c SubmittedAnswer) bool {
+	return r.Answered != nil && r.Answered.ID == state.Answer && !slices.ContainsFunc(r.Answered.Answers, func(c control.Answer) bool {
 		_, known := state.Calls[c.CallID]
 		return !known && state.wait(c.CallID) == nil
 	})
 }
 
 // says reports whether a request may need a run of its own.
-func (r Request) says() bool { return len(r.Turn) > 0 || r.Trigger == Regenerate }
+func (r Request) says() bool { return len(r.Messages) > 0 || r.Regenerate }
 
 // executes reports whether a plan requests the run of a turn.
 func (p *Plan) executes() bool { return p.Command != nil && p.Command.Kind == control.Execute }
@@ -188,7 +192,7 @@ func (s *Service) carryOut(ctx context.Context, req *Request, plan Plan) (stored
 	act := audit.Act("") // a Resume follows from the answers
 	if c.Kind == control.Execute {
 		act = audit.Message
-		if req.Trigger == Regenerate {
+		if req.Regenerate {
 			act = audit.Regenerate
 		}
 	}
@@ -278,29 +282,4 @@ func actOfAnswer(a *control.Answer) audit.Act {
 		return audit.Approve
 	}
 	return audit.Deny
-}
-
-// Failed logs an error and returns a refusal without its text.
-func (s *Service) Failed(ctx context.Context, session chunk.Session, op string, err error) *Refusal {
-	switch {
-	case errors.Is(err, chunk.ErrTooLarge):
-		return refusal(ReasonTooLarge)
-	case errors.Is(err, chunk.ErrInvalid):
-		s.cfg.Log.DebugContext(ctx, "request rejected by a port", "op", op, "session", session.String(), "error", err)
-		return refusal(ReasonUnstorable)
-	case errors.Is(err, chunk.ErrTruncated):
-		return refusal(ReasonLost)
-	case errors.Is(err, control.ErrTooManyRuns):
-		s.cfg.Log.DebugContext(ctx, "run refused", "op", op, "session", session.String(), "error", err)
-		return refusal(ReasonTooManyRuns)
-	}
-	if errors.Is(err, context.Canceled) { // the client has disconnected
-		s.cfg.Log.DebugContext(ctx, "request canceled", "op", op, "session", session.String(), "error", err)
-		return refusal(ReasonUnavailable)
-	}
-	s.cfg.Log.WarnContext(ctx, "request failed", "op", op, "session", session.String(), "error", err)
-	if errors.Is(err, chunk.ErrNoStorage) {
-		return refusal(ReasonNoStorage)
-	}
-	return refusal(ReasonUnavailable)
 }

@@ -10,6 +10,7 @@ import (
 
 	"github.com/tailrace/tailrace/chunk"
 	"github.com/tailrace/tailrace/internal/control"
+	"github.com/tailrace/tailrace/internal/dialect"
 	"github.com/tailrace/tailrace/projector/fold"
 )
 
@@ -314,7 +315,7 @@ func TestMessageToAFullSession(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		plan, _ := service.decide(t.Context(), &Request{Session: p.snap.Session, AgentType: "a", Post: true, Trigger: Submit, MessageID: "m9", Turn: []Input{{Message: chunk.InputMessage{Content: "Hello?"}}}})
+		plan, _ := service.decide(t.Context(), &Request{Session: p.snap.Session, Post: true, Request: dialect.Request{AgentType: "a", MessageID: "m9", Messages: []chunk.InputMessage{{Content: "Hello?"}}}})
 		var got Reason
 		if plan.Refusal != nil {
 			got = plan.Refusal.Reason

@@ -4,6 +4,7 @@ import (
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 
+	"github.com/tailrace/tailrace/codec"
 	"github.com/tailrace/tailrace/internal/control"
 	"github.com/tailrace/tailrace/subjects"
 )
@@ -24,5 +25,6 @@ func encodeTo(subject string, c control.Command) (*nats.Msg, error) {
 	}
 	header := nats.Header(c.Header())
 	header[jetstream.MsgIDHeader] = []string{c.ID()}
+	codec.Encoded{Header: header}.SetTraceParent(c.TraceParent) // it is not part of the request, and so not in the body
 	return &nats.Msg{Subject: subject, Data: data, Header: header}, nil
 }

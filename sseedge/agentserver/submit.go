@@ -3,6 +3,7 @@ package agentserver
 import (
 	"net/http"
 
+	"github.com/tailrace/tailrace/internal/control"
 	"github.com/tailrace/tailrace/internal/conversation"
 	"github.com/tailrace/tailrace/internal/httpkit"
 	"github.com/tailrace/tailrace/internal/rawjson"
@@ -27,7 +28,7 @@ const (
 // call, or to another approval, is refused, CS-14.
 func (s *Server) submit(w http.ResponseWriter, r *http.Request) *httpkit.Problem {
 	var of delegation
-	var answer conversation.SubmittedAnswer
+	var answer control.Answer
 	p := s.shared.Bodies.JSON(w, r, httpkit.JSONLimits{Bytes: s.cfg.MaxBody}, func(text []byte) (p *httpkit.Problem) {
 		var b struct {
 			SessionID string `json:"sessionId"`

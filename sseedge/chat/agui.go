@@ -1,126 +1,53 @@
 package chat
 
 import (
-	"net/http"
+	"slices"
 
 	"github.com/tailrace/tailrace/chunk"
 	"github.com/tailrace/tailrace/codec/agui"
-	"github.com/tailrace/tailrace/codec/aisdk"
 	"github.com/tailrace/tailrace/internal/control"
-	"github.com/tailrace/tailrace/internal/conversation"
 	"github.com/tailrace/tailrace/internal/dialect"
-	"github.com/tailrace/tailrace/internal/httpkit"
 	"github.com/tailrace/tailrace/internal/rawjson"
-	"github.com/tailrace/tailrace/sseedge"
-	"github.com/tailrace/tailrace/subjects"
 )
 
-// aguiPath is the URL of an HttpAgent of AG-UI.
-const aguiPath = "/api/agui"
-
-// agui serves POST /api/agui, a RunAgentInput: new messages start a run, results of the client's tools and answers to interrupts resume it, and a cursor without
-// either continues a response that was cut. The thread is the session, and the response has the events of the run.
-func (s *Service) agui(w http.ResponseWriter, r *http.Request, to target) *httpkit.Problem {
-	var in agui.RunInput
-	p := s.readBody(w, r, func(text []byte) *httpkit.Problem {
-		var err error
-		in, err = agui.ParseRunInput(text)
-		return invalid(err)
-	})
-	if p != nil {
-		return p
+// runRequest returns the request that a RunAgentInput is: its thread is the session. New messages start a run, results of the client's tools and answers to interrupts
+// resume it, and a cursor without either continues a response that was cut.
+func runRequest(in agui.RunInput) dialect.Request {
+	r := dialect.Request{SessionID: in.ThreadID, Messages: slices.Clone(in.Messages), Nonce: in.RunID}
+	if in.Cursor.Seq > 0 {
+		r.LastEvent = &in.Cursor
 	}
-	if to.id = in.ThreadID; subjects.CheckID("threadId", to.id) != nil {
-		return badSession
+	if n := len(r.Messages); n > 0 {
+		if metadata := withContext(r.Messages[n-1].Metadata, in); len(metadata) > dialect.MaxMetadata {
+			r.DroppedMetadata++
+		} else {
+			r.Messages[n-1].Metadata = &metadata
+		}
 	}
-	of, p := s.chat(r.Context(), to, len(in.Messages) > 0)
-	if p != nil {
-		return p
+	var answers []control.Answer
+	for _, res := range in.Results {
+		a := control.Answer{Kind: control.ClientResult, CallID: res.CallID, Result: res.Result}
+		if res.Error != nil {
+			a.Error, a.ErrorCode = *res.Error, control.CodeToolFailed
+		}
+		answers = append(answers, a)
 	}
-	of.run = &in
-	req, p := s.runRequest(r, of, to)
-	if p != nil {
-		return p
+	for _, res := range in.Resume {
+		if approved, reason, ok := res.Approval(); ok {
+			answers = append(answers, control.Answer{Kind: control.Approval, ApprovalID: res.InterruptID, Approved: approved, Reason: reason})
+		}
 	}
-	cursor, ok, p := readCursor(r.Header)
-	if p != nil {
-		return p
+	if len(answers) > 0 {
+		r.Answered = &dialect.Answered{Answers: answers, Latest: true}
 	}
-	if !ok {
-		cursor, ok = in.Cursor, in.Cursor.Seq > 0
-	}
-	if !ok || len(req.Turn) > 0 || req.Answered != nil {
-		return s.reply(w, r, of, req)
-	}
-	r, leave, p := s.admit(r, of.session)
-	if p != nil {
-		return p
-	}
-	defer leave()
-	w.Header().Set("X-Session-Id", of.id)
-	return s.edge.ServeTurn(w, r, sseedge.Turn{
-		Session: of.session, View: of.view, Dialect: dialect.AGUI, After: chunk.Position{Seq: cursor.Seq}, Anchor: cursor.Anchor, Continues: true,
-	})
+	return r
 }
 
-// runRequest returns the request that an input is.
-func (s *Service) runRequest(r *http.Request, of chat, to target) (req conversation.Request, p *httpkit.Problem) {
-	in := *of.run
-	req = conversation.Request{Session: of.session, AgentType: to.agentType, Post: true, Trigger: conversation.Submit, Nonce: in.RunID}
-	req.Turn = turnInput(in.Messages)
-	if n := len(req.Turn); n > 0 {
-		s.addContext(r, &req.Turn[n-1].Message, in)
-	}
-	if len(in.Results)+len(in.Resume) > 0 {
-		state, err := of.logic.Load(r.Context(), of.session, to.agentType)
-		if err != nil {
-			return req, problemOf(s.logic.Failed(r.Context(), of.session, "look", err))
-		}
-		if answers := answersOf(&state, in); len(answers) > 0 {
-			req.Answered = &conversation.AssistantMessage{ID: state.Answer, Answers: answers}
-		}
-	}
-	return req, nil
-}
-
-// answersOf returns the answers to the calls that wait for the client. Others were given before: a client sends the results of all its calls again.
-func answersOf(state *conversation.State, in agui.RunInput) (answers []conversation.SubmittedAnswer) {
-	for _, branch := range state.Branches {
-		for _, call := range branch.PendingCalls {
-			if a, ok := answerTo(&call, in); ok {
-				a.Kind, a.CallID, a.ToolName = call.Kind, call.UICallID, call.ToolName
-				answers = append(answers, a)
-			}
-		}
-	}
-	return answers
-}
-
-func answerTo(call *conversation.PendingCall, in agui.RunInput) (a conversation.SubmittedAnswer, ok bool) {
-	switch call.Kind {
-	case control.ClientResult:
-		for _, r := range in.Results {
-			if r.CallID == call.UICallID {
-				a.Result, a.Error, ok = r.Result, r.Error, true
-			}
-		}
-	case control.Approval:
-		for _, r := range in.Resume {
-			if r.InterruptID == call.Approval {
-				a.ApprovalID = call.Approval
-				a.Approved, a.Reason, ok = r.Approval()
-			}
-		}
-	}
-	return a, ok
-}
-
-// addContext adds what an agent of AG-UI gets besides the messages to the metadata of the last one. It is left out if it is too large, as the metadata of a chat
-// is.
-func (s *Service) addContext(r *http.Request, m *chunk.InputMessage, in agui.RunInput) {
+// withContext returns the metadata of a message with what an agent of AG-UI gets besides the messages.
+func withContext(metadata *chunk.Value, in agui.RunInput) chunk.Value {
 	o := rawjson.Begin(nil)
-	if m.Metadata != nil {
-		for name, value := range rawjson.Members(*m.Metadata) {
+	if metadata != nil {
+		for name, value := range rawjson.Members(*metadata) {
 			if !name.Is(agui.ContextMember) {
 				o.Raw(string(name.Content()), value)
 			}
@@ -145,10 +72,5 @@ func (s *Service) addContext(r *http.Request, m *chunk.InputMessage, in agui.Run
 	o.Raw("state", in.State)
 	o.Raw("forwardedProps", in.ForwardedProps)
 	o.Close()
-	value := chunk.Value(o.End())
-	if len(value) > aisdk.MaxInputMetadata {
-		s.shared.Log.WarnContext(r.Context(), "context of a run over the budget dropped", "bytes", len(value))
-		return
-	}
-	m.Metadata = &value
+	return o.End()
 }

@@ -42,3 +42,22 @@ func TestAGUISubAgentAsks(t *testing.T) {
 		t.Errorf("the question again is %s", again)
 	}
 }
+
+// A client sends the result of a tool, and its response is cut before the event of that result: the rest of the response does not have it, because the client has the result as
+// a message of its own.
+func TestAGUIContinueAfterAResult(t *testing.T) {
+	w := newEnv(t)
+	e := w.newAGUIEdge()
+	w.work(asking("c1"))
+	asked, cursor := e.run(nil, `"messages":[`+hi+`]`)
+	if !strings.HasSuffix(asked, "RUN_FINISHED(success)") {
+		t.Fatalf("the question is %s", asked)
+	}
+	answered := `"messages":[` + hi + `,{"id":"m","role":"assistant","toolCalls":[{"id":"c1","type":"function","function":{"name":"browser","arguments":"{}"}}]},` +
+		`{"id":"t1","role":"tool","toolCallId":"c1","content":"{\"ok\":true}"}]`
+	whole, _ := e.run(nil, answered)
+	want(t, whole, "RUN_STARTED "+aguiRest)
+	rest, _ := e.run(nil, `"lastEventId":"`+cursor+`",`+answered)
+	want(t, rest, whole)
+	w.handledAre("execute", "resume")
+}

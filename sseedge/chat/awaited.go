@@ -46,7 +46,7 @@ func (re *response) appendNotice(ctx context.Context, dst []byte, c *control.Com
 	re.reported = true
 	re.service.metrics.waits.Inc()
 	re.service.shared.Log.WarnContext(ctx, "no worker has started the run", "session", c.Session.String(), "run", c.RunID, "agentType", c.AgentType, "waited", waited.Round(time.Second))
-	if re.of.run != nil {
+	if re.of.isRun {
 		return dst
 	}
 	var notice struct {

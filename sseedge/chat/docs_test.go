@@ -294,7 +294,7 @@ func TestThePageIsComplete(t *testing.T) {
 	for _, f := range reflect.VisibleFields(reflect.TypeFor[aisdk.Options]()) {
 		words = append(words, "`"+f.Name+"`")
 	}
-	for _, code := range []string{control.CodeDeadline, control.CodeAbandoned, conversation.CodeToolFailed} {
+	for _, code := range []string{control.CodeDeadline, control.CodeAbandoned, control.CodeToolFailed} {
 		words = append(words, "`"+code+"`")
 	}
 	logic := newEnv(t).newEdge(nil).service.logic

@@ -3,13 +3,13 @@ package chat
 import (
 	"cmp"
 	"context"
+	"crypto/rand"
 	"net/http"
 
 	"github.com/tailrace/tailrace/auth"
 	"github.com/tailrace/tailrace/chunk"
-	"github.com/tailrace/tailrace/codec/agui"
-	"github.com/tailrace/tailrace/codec/aisdk"
 	"github.com/tailrace/tailrace/internal/conversation"
+	"github.com/tailrace/tailrace/internal/dialect"
 	"github.com/tailrace/tailrace/internal/httpkit"
 	"github.com/tailrace/tailrace/internal/view"
 	"github.com/tailrace/tailrace/subjects"
@@ -18,6 +18,7 @@ import (
 const (
 	chatsPath = "/api/chat"
 	chatPath  = "/api/chat/{id}"
+	aguiPath  = "/api/agui" // the URL of an HttpAgent of AG-UI
 )
 
 // routes returns all routes of a Service.
@@ -41,8 +42,11 @@ func (s *Service) routes() []httpkit.Route {
 	}
 	// The response to a POST is the answer of the agent, hence the right to read. The POST may have a message, answers to calls, or both: package conversation
 	// checks the right for each when it takes effect, because clients repeat earlier answers in every request.
-	post := func(path string) httpkit.Route {
-		rt := route("chat_post", http.MethodPost, path, auth.ScopeRead, s.post, posted)
+	post := func(name, path, dialect string) httpkit.Route {
+		rt := route(name, http.MethodPost, path, auth.ScopeRead, func(w http.ResponseWriter, r *http.Request, to target) *httpkit.Problem {
+			to.dialect = dialect
+			return s.post(w, r, to)
+		}, posted)
 		rt.AnyOf = auth.ScopeChat | auth.ScopeAnswer
 		return rt
 	}
@@ -51,14 +55,12 @@ func (s *Service) routes() []httpkit.Route {
 		rt.Stream = true
 		return rt
 	}
-	run := route("agui", http.MethodPost, aguiPath, auth.ScopeRead, s.agui, posted)
-	run.AnyOf = auth.ScopeChat | auth.ScopeAnswer
 	withdraw := route("chat_withdraw", http.MethodPost, chatPath+"/withdraw", auth.ScopeRead, s.withdraw, nil) // of the client's own messages, or with ScopeStop
 	withdraw.AnyOf = auth.ScopeChat | auth.ScopeStop
 	return []httpkit.Route{
-		run,
-		post(chatsPath),
-		post(chatPath),
+		post("agui", aguiPath, dialect.AGUI),
+		post("chat_post", chatsPath, dialect.AISDK),
+		post("chat_post", chatPath, dialect.AISDK),
 		stream(chatPath),
 		stream(chatPath + "/stream"),
 		route("chat_snapshot", http.MethodGet, chatPath+"/snapshot", auth.ScopeRead, s.snapshot, nil),
@@ -73,6 +75,7 @@ func (s *Service) routes() []httpkit.Route {
 type target struct {
 	id        string // "" for a POST without an id in its path: the body has it
 	agentType string
+	dialect   string     // of a POST
 	view      *view.Chat // what the client is shown
 	viewName  string
 }
@@ -83,7 +86,8 @@ type chat struct {
 	session chunk.Session // another one if the client must not know that with the id, see access.Access
 	view    *view.Chat
 	logic   *conversation.Service // works for the client
-	run     *agui.RunInput        // of a client of AG-UI, nil for one of the AI SDK
+	isRun   bool                  // the response has the runs of AG-UI, not a message of the AI SDK
+	results []string              // the calls whose answers the client has posted, "" for an approval of AG-UI
 }
 
 // chat returns the chat of a request, which starts a session or does not.
@@ -92,34 +96,39 @@ func (s *Service) chat(ctx context.Context, to target, starts bool) (chat, *http
 	if err != nil {
 		return chat{}, problemOf(s.logic.Failed(ctx, session, "owner", err))
 	}
-	return chat{id: to.id, session: session, view: to.view, logic: s.logic.As(caller)}, nil
+	return chat{id: to.id, session: session, view: to.view, logic: s.logic.As(caller), isRun: to.dialect == dialect.AGUI}, nil
 }
 
-// post serves POST /api/chat/{id}, and POST /api/chat with the id in the body.
+// post serves POST /api/chat/{id}, POST /api/chat with the id in the body, and POST /api/agui, whose thread is the session: new messages start a run, answers to calls
+// resume it, and the cursor of a client of AG-UI with neither continues a response that was cut.
 func (s *Service) post(w http.ResponseWriter, r *http.Request, to target) *httpkit.Problem {
-	var in aisdk.ChatInput
-	p := s.readBody(w, r, func(text []byte) *httpkit.Problem {
-		var err error
-		in, err = aisdk.ParseChatInput(text)
-		return invalid(err)
+	req := conversation.Request{Post: true}
+	p := s.readBody(w, r, func(text []byte) (p *httpkit.Problem) {
+		req.Request, p = parsers[to.dialect](text, r.Header)
+		return p
 	})
 	if p != nil {
 		return p
 	}
-	if to.id == "" {
-		if to.id = in.ChatID; subjects.CheckID("chat", to.id) != nil {
-			return badSession
-		}
+	if to.id = cmp.Or(to.id, req.SessionID); subjects.CheckID("chat", to.id) != nil {
+		return badSession
 	}
-	of, p := s.chat(r.Context(), to, true)
+	of, p := s.chat(r.Context(), to, to.dialect != dialect.AGUI || len(req.Messages) > 0)
 	if p != nil {
 		return p
 	}
-	if in.DroppedMetadata > 0 {
-		s.shared.Log.WarnContext(r.Context(), "metadata over the budget dropped", "session", of.session.String(), "messages", in.DroppedMetadata)
+	if req.DroppedMetadata > 0 {
+		s.shared.Log.WarnContext(r.Context(), "metadata over the budget dropped", "session", of.session.String(), "messages", req.DroppedMetadata)
 	}
-	req := requestOf(in)
-	req.Session, req.AgentType, req.OnExecute = of.session, cmp.Or(req.AgentType, to.agentType), s.startPrefetch
+	req.Session, req.AgentType, req.Nonce = of.session, cmp.Or(req.AgentType, to.agentType), cmp.Or(req.Nonce, rand.Text())
+	if !of.isRun {
+		req.OnExecute = s.startPrefetch
+	}
+	if req.Answered != nil {
+		for _, a := range req.Answered.Answers {
+			of.results = append(of.results, a.CallID)
+		}
+	}
 	return s.reply(w, r, of, req)
 }
 
@@ -133,7 +142,7 @@ func (s *Service) get(w http.ResponseWriter, r *http.Request, to target) *httpki
 	if p != nil {
 		return p
 	}
-	return s.reply(w, r, of, conversation.Request{Session: of.session, AgentType: to.agentType, Cursor: after})
+	return s.reply(w, r, of, conversation.Request{Session: of.session, Request: dialect.Request{AgentType: to.agentType}, Cursor: after})
 }
 
 func (s *Service) readBody(w http.ResponseWriter, r *http.Request, parse func(text []byte) *httpkit.Problem) *httpkit.Problem {
@@ -158,9 +167,7 @@ func (s *Service) reply(w http.ResponseWriter, r *http.Request, of chat, req con
 	plan, state := of.logic.Serve(r.Context(), &req)
 	if plan.Refusal == nil && plan.Stream == nil {
 		s.metrics.resumed(resumeNothing)
-		w.Header().Set("X-Session-Id", of.id)
-		w.WriteHeader(http.StatusNoContent)
-		return nil
+		return noContent(w, of.id, nil)
 	}
 	if req.RequestedRun != "" || plan.Stream != nil {
 		w.Header().Set("X-Session-Id", of.id) // CS-28: the run has begun

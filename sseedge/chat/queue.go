@@ -53,10 +53,5 @@ func (s *Service) withdraw(w http.ResponseWriter, r *http.Request, to target) *h
 	if p != nil {
 		return p
 	}
-	if p := problemOf(of.logic.WithdrawQueued(r.Context(), of.session, to.agentType, b.MessageID)); p != nil {
-		return p
-	}
-	w.Header().Set("X-Session-Id", to.id)
-	w.WriteHeader(http.StatusNoContent)
-	return nil
+	return noContent(w, to.id, of.logic.WithdrawQueued(r.Context(), of.session, to.agentType, b.MessageID))
 }

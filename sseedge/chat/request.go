@@ -1,59 +1,33 @@
 package chat
 
 import (
-	"crypto/rand"
+	"cmp"
 	"errors"
 	"net/http"
 
 	"github.com/tailrace/tailrace/chunk"
+	"github.com/tailrace/tailrace/codec/agui"
 	"github.com/tailrace/tailrace/codec/aisdk"
-	"github.com/tailrace/tailrace/internal/control"
-	"github.com/tailrace/tailrace/internal/conversation"
+	"github.com/tailrace/tailrace/internal/dialect"
 	"github.com/tailrace/tailrace/internal/httpkit"
 	"github.com/tailrace/tailrace/internal/sse"
 )
 
-// requestOf returns the request that a body is.
-func requestOf(in aisdk.ChatInput) conversation.Request {
-	req := conversation.Request{
-		AgentType: in.AgentType, Post: true, Trigger: conversation.Submit, MessageID: in.MessageID, Turn: turnInput(in.Messages), Params: in.Params, Nonce: rand.Text(),
-		Mode: conversation.Mode(in.Mode),
-	}
-	if in.Regenerate {
-		req.Trigger = conversation.Regenerate
-	}
-	if in.Answered != nil {
-		req.Answered = &conversation.AssistantMessage{ID: in.Answered.ID, Steps: in.Answered.Steps}
-		for _, a := range in.Answered.Answers {
-			req.Answered.Answers = append(req.Answered.Answers, submittedAnswer(a))
+// parsers read what the clients of a dialect post.
+var parsers = map[string]func(text []byte, h http.Header) (dialect.Request, *httpkit.Problem){
+	dialect.AISDK: func(text []byte, _ http.Header) (dialect.Request, *httpkit.Problem) {
+		req, err := aisdk.ParseChatInput(text)
+		return req, invalid(err)
+	},
+	dialect.AGUI: func(text []byte, h http.Header) (dialect.Request, *httpkit.Problem) {
+		in, err := agui.ParseRunInput(text)
+		req := runRequest(in)
+		cursor, ok, p := readCursor(h)
+		if ok {
+			req.LastEvent = &cursor
 		}
-	}
-	return req
-}
-
-// turnInput returns the messages of a user as a request has them.
-func turnInput(messages []chunk.InputMessage) []conversation.Input {
-	var turn []conversation.Input
-	for _, m := range messages {
-		in := conversation.Input{Message: m}
-		if m.ClientMessageID != nil {
-			in.ID = *m.ClientMessageID
-		}
-		turn = append(turn, in)
-	}
-	return turn
-}
-
-func submittedAnswer(a aisdk.CallAnswer) conversation.SubmittedAnswer {
-	out := conversation.SubmittedAnswer{Kind: control.ClientResult, CallID: a.CallID, ToolName: a.ToolName, Result: a.Result, Error: a.Error}
-	if a.Approved == nil {
-		return out
-	}
-	out.Kind, out.ApprovalID, out.Approved, out.Reason = control.Approval, a.ApprovalID, *a.Approved, a.Reason
-	if out.Approved && len(a.Input) > 0 {
-		out.InputHash = conversation.ShownHash(a.Input)
-	}
-	return out
+		return req, cmp.Or(invalid(err), p)
+	},
 }
 
 // readCursor returns the last event that the client of a GET has, CS-1. A malformed cursor is refused, as at an event stream: a client that got the whole answer

@@ -45,7 +45,7 @@ func (re *response) turn(state *conversation.State, counts *requestCounts) (ssee
 		Session: re.of.session, View: re.of.view, Run: plan.Run, MessageID: plan.MessageID, Paused: re.paused, Waiting: re.appendWaiting,
 	}
 	switch {
-	case re.of.run == nil:
+	case !re.of.isRun:
 		re.messageTurn(&t, state, counts)
 	case plan.Show == conversation.ShowEmpty:
 		return t, changed
@@ -78,8 +78,10 @@ func (re *response) messageTurn(t *sseedge.Turn, state *conversation.State, coun
 
 // runTurn sets what is of the runs of AG-UI.
 func (re *response) runTurn(t *sseedge.Turn, state *conversation.State) {
-	t.Dialect, t.Waits = dialect.AGUI, true
+	t.Dialect, t.HeldResults, t.Waits = dialect.AGUI, re.of.results, re.plan.Show != conversation.ShowTail
 	switch {
+	case !t.Waits:
+		t.After.Seq, t.Anchor, t.Continues = re.plan.After, re.plan.Anchor, true
 	case t.Run == "": // it has begun: the client gets all of its turn
 		t.After, t.Whole = state.TurnStart, true
 	case !state.Opening():
@@ -90,9 +92,6 @@ func (re *response) runTurn(t *sseedge.Turn, state *conversation.State) {
 			// The turn before it is not over: a call of it was abandoned, and the result follows.
 			t.Continues, t.MessageID = true, ""
 		}
-	}
-	for _, result := range re.of.run.Results {
-		t.HeldResults = append(t.HeldResults, result.CallID)
 	}
 }
 
