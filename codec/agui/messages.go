@@ -5,8 +5,8 @@ import (
 	"strings"
 
 	"github.com/tailrace/tailrace/chunk"
+	"github.com/tailrace/tailrace/internal/dialect"
 	"github.com/tailrace/tailrace/internal/rawjson"
-	"github.com/tailrace/tailrace/internal/turn"
 	"github.com/tailrace/tailrace/projector/fold"
 )
 
@@ -244,24 +244,13 @@ func (l *messageList) begin() {
 	o.Maybe("content", a.text)
 	ids := make([][]byte, len(a.calls))
 	o.List("toolCalls", len(a.calls), func(dst []byte, i int) []byte {
-		ids[i] = l.callID(a.calls[i].ID)
+		ids[i] = rawjson.AppendEscaped(nil, dialect.ShownCallID(l.calls, a.calls[i].ID))
 		return appendCall(dst, ids[i], &a.calls[i])
 	})
 	l.dst = o.End()
 	for i := range a.calls {
 		l.result(ids[i], &a.calls[i])
 	}
-}
-
-// callID returns the id under which a client has a call of the answer, as the content of a JSON string.
-func (l *messageList) callID(id string) []byte {
-	key := turn.CallKey{ID: id}
-	n := 1
-	for l.calls[key.ShownID(n)] {
-		n++
-	}
-	l.calls[key.ShownID(n)] = true
-	return rawjson.AppendEscaped(nil, key.ShownID(n))
 }
 
 func appendCall(dst, id []byte, c *fold.ToolCall) []byte {

@@ -1,9 +1,8 @@
 package aisdk
 
 import (
-	"strconv"
-
 	"github.com/tailrace/tailrace/chunk"
+	"github.com/tailrace/tailrace/internal/dialect"
 	"github.com/tailrace/tailrace/projector/fold"
 )
 
@@ -49,16 +48,11 @@ func (s *uiParts) addData(parts []chunk.Value, name, id string) []chunk.Value {
 	return append(parts, text)
 }
 
-// call returns a call as the client has it. If the message has an earlier call with the same id, the call gets another id,
-// because the client would merge them.
+// call returns a call as the client has it.
 func (s *uiParts) call(t fold.ToolCall) fold.ToolCall {
 	t.ProviderExecuted = t.ProviderExecuted || runsServerSide(&t)
 	toHistory(&t)
-	id := t.ID
-	for n := 2; s.calls[t.ID]; n++ {
-		t.ID = id + "_" + strconv.Itoa(n)
-	}
-	s.calls[t.ID] = true
+	t.ID = dialect.ShownCallID(s.calls, t.ID)
 	return t
 }
 

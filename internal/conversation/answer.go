@@ -97,7 +97,7 @@ func (s *Service) store(ctx context.Context, req Request, c control.Answer) *Ref
 	if r := s.CheckAgent(req.AgentType); r != nil {
 		return r
 	}
-	state, snap, err := s.loadState(ctx, req.Session, s.typesOf(req.AgentType), withBranches)
+	state, snap, err := s.loadState(ctx, req.Session, s.typesOf(req.AgentType), withAnswer)
 	if err == nil && state.wait(c.CallID) == nil {
 		state, snap, err = s.loadState(ctx, req.Session, s.typesOf(req.AgentType), withMessages)
 	}

@@ -95,14 +95,20 @@ func (w *PendingCall) mismatch(c control.Answer, showsInput bool) RejectionReaso
 	switch {
 	case w.Kind != c.Kind:
 		return KindMismatch
-	case w.Kind == control.Approval && w.Approval == c.ApprovalID && !w.isBound(c, showsInput):
+	case w.Kind == control.Approval && w.isApproval(c.ApprovalID) && !w.isBound(c, showsInput):
 		return InputMismatch
-	case w.Kind != control.Approval || w.Approval == c.ApprovalID:
+	case w.Kind != control.Approval || w.isApproval(c.ApprovalID):
 		return ""
 	case runOf(c.ApprovalID) != runOf(w.Approval):
 		return StaleRun
 	}
 	return ApprovalMismatch
+}
+
+// isApproval reports whether an id is that of the approval. A client of Mastra makes it from the id of the run and its own id of the call.
+func (w *PendingCall) isApproval(id string) bool {
+	run, made := strings.CutSuffix(w.Approval, "::"+w.CallID)
+	return id == w.Approval || made && id == run+"::"+w.UICallID
 }
 
 // isBound reports whether an approval is for the present input of the call, as far as the client says what it was shown. A denial needs no such proof.

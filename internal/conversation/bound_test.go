@@ -48,3 +48,13 @@ func TestApprovalIsBoundToTheInput(t *testing.T) {
 		t.Errorf("hash: %+v, %q", r, w.mismatch(c, true))
 	}
 }
+
+// A client of Mastra makes the id of an approval from the ids of the run and of the call, and the call may have a number behind its id in the messages of clients.
+func TestApprovalOfACallWhoseIDWasUsedAgain(t *testing.T) {
+	w := PendingCall{Kind: control.Approval, CallID: "a", UICallID: "a_2", Approval: "r::a"}
+	for id, want := range map[string]RejectionReason{"r::a": "", "r::a_2": "", "r::a_3": ApprovalMismatch, "q::a_2": StaleRun} {
+		if got := w.mismatch(control.Answer{Kind: control.Approval, CallID: "a_2", ApprovalID: id, Approved: true}, true); got != want {
+			t.Errorf("%s: %q, want %q", id, got, want)
+		}
+	}
+}

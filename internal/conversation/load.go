@@ -1,6 +1,7 @@
 package conversation
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -31,6 +32,7 @@ const (
 var (
 	runOnly      = detail{}
 	withBranches = detail{branches: true}
+	withAnswer   = detail{messages: lastMessage, branches: true, calls: true}
 	withMessages = detail{messages: allMessages, branches: true, calls: true}
 )
 
@@ -244,7 +246,8 @@ func (s *Service) addBranch(ctx context.Context, state *State, b SuspendedRun, a
 	}
 	for i := range b.PendingCalls {
 		w := &b.PendingCalls[i]
-		w.UICallID = dialect.CallID(agent, w.CallID)
+		id := dialect.CallID(agent, w.CallID)
+		w.UICallID = cmp.Or(state.shown[id], id)
 		if at := slices.IndexFunc(answers, func(a control.Answer) bool { return a.CallID == w.CallID }); at >= 0 {
 			w.Answer = &answers[at]
 		}

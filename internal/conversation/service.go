@@ -113,7 +113,7 @@ func (r Request) detail() detail {
 	case len(r.Answered.Answers) == 0:
 		return detail{branches: true, calls: true}
 	}
-	return detail{messages: lastMessage, branches: true, calls: true}
+	return withAnswer
 }
 
 // isCovered reports whether the state without the earlier messages gives the plan of the state with them. The client has the latest answer, so that its next

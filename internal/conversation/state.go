@@ -65,6 +65,7 @@ type State struct {
 
 	hidden   bool // the caller must not know the session: the state is that of one that does not exist
 	replaced func(index int) bool
+	shown    map[string]string // the client's id of the latest call with an id in the log, which the session of its sub-agent precedes
 }
 
 // SuspendedRun is a run that waits for answers to its calls: the session's own or that of a sub-agent.
@@ -132,7 +133,7 @@ func (state *State) setSnapshot(snap fold.Snapshot) {
 
 // setMessages sets the fields that come from the messages. A hidden call, and the id of one, is like one that does not exist.
 func (state *State) setMessages(list []fold.Message) {
-	state.Calls, state.SubAgentSessions = make(map[string]Call), make(map[string]bool)
+	state.Calls, state.SubAgentSessions, state.shown = make(map[string]Call), make(map[string]bool), make(map[string]string)
 	state.addCalls(list, "")
 	if state.hides.callsOf(true) {
 		return
@@ -149,7 +150,12 @@ func (state *State) addCalls(list []fold.Message, agent string) {
 	if state.hides.callsOf(agent != "") {
 		return
 	}
+	answer, used := -1, make(map[string]bool)
 	for _, m := range list {
+		if m.Shown != answer {
+			answer = m.Shown
+			clear(used)
+		}
 		for _, p := range m.Calls() {
 			c := Call{State: p.State, Output: p.Output}
 			if p.State == fold.CallFailed {
@@ -161,7 +167,9 @@ func (state *State) addCalls(list []fold.Message, agent string) {
 					c.Reason = validText(*p.Approval.Reason)
 				}
 			}
-			state.Calls[dialect.CallID(agent, validText(p.ID))] = c
+			id := dialect.CallID(agent, validText(p.ID))
+			state.shown[id] = dialect.ShownCallID(used, id)
+			state.Calls[state.shown[id]] = c
 		}
 	}
 }

@@ -2,6 +2,7 @@ package dialect
 
 import (
 	"net/url"
+	"strconv"
 	"strings"
 	"unicode/utf8"
 )
@@ -19,6 +20,16 @@ func CallID(session, call string) string {
 		return call
 	}
 	return url.PathEscape(session) + "/" + call
+}
+
+// ShownCallID returns the id under which clients have the next call of an answer, and adds it to the used ones: a call with the id of an earlier one has a number behind it.
+func ShownCallID(used map[string]bool, id string) string {
+	shown := id
+	for n := 2; used[shown]; n++ {
+		shown = id + "_" + strconv.Itoa(n)
+	}
+	used[shown] = true
+	return shown
 }
 
 // SplitCallID is the inverse of CallID. isSession tells the session of a sub-agent from another text before a slash.
