@@ -31,27 +31,20 @@ const (
 
 // part writes a source or a file of the answer: the data of a data URL, or any other URL in its place.
 func (p *printer) part(it *turn.Item, sp *speaker) {
-	if it.Rec.Type != chunk.TypeFile {
-		kind := "url"
-		if it.Rec.Type == chunk.TypeSourceDocument {
-			kind = "document"
+	if it.Rec.Type == chunk.TypeFile {
+		p.open(sp, "file")
+		if data, ok := base64Of(it.Text("url")); ok {
+			p.f.String("data", data)
+			p.f.String("base64", data)
+		} else {
+			p.f.Raw("data", it.Get("url"))
 		}
+	} else {
 		p.open(sp, "source")
 		p.f.Raw("id", it.Get("sourceId"))
-		p.f.String("sourceType", kind)
+		p.f.String("sourceType", strings.TrimPrefix(string(it.Rec.Type), "source_"))
 		p.f.Raw("title", it.Get("title"))
 		p.f.Raw("url", it.Get("url"))
-		p.f.Raw("mimeType", it.Get("mediaType"))
-		p.f.Raw("filename", it.Get("filename"))
-		p.shut(sp)
-		return
-	}
-	p.open(sp, "file")
-	if data, ok := base64Of(it.Text("url")); ok {
-		p.f.String("data", data)
-		p.f.String("base64", data)
-	} else {
-		p.f.Raw("data", it.Get("url"))
 	}
 	p.f.Raw("mimeType", it.Get("mediaType"))
 	p.f.Raw("filename", it.Get("filename"))
@@ -67,17 +60,16 @@ func base64Of(url string) (string, bool) {
 // output writes the structured output of an agent. That of a workflow is in its last chunk.
 func (p *printer) output(it *turn.Item, sp *speaker, v chunk.Value) {
 	sp.outputAt = max(it.Rec.Ordinal, 1)
-	if sp.network {
-		return
-	}
-	if sp.workflow {
+	switch {
+	case sp.network:
+	case sp.workflow:
 		sp.output = append([]byte(nil), v...)
-		return
+	default:
+		p.begin(sp, "object-result")
+		p.envelope(sp)
+		p.f.Raw("object", orNull(v))
+		p.end(sp)
 	}
-	p.begin(sp, "object-result")
-	p.envelope(sp)
-	p.f.Raw("object", orNull(v))
-	p.end(sp)
 }
 
 // notice writes a record about the state of the session. The state of the run of a sub-agent is not shown, nor is a suspension_marker.

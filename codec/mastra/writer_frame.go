@@ -28,9 +28,7 @@ func (p *printer) shut(sp *speaker) {
 
 // begin begins a chunk of an agent, up to its type. The first chunk of a response is start.
 func (p *printer) begin(sp *speaker, kind string) {
-	if sp.agent.Own() && (kind == workflowStart || kind == routingStart) {
-		p.started = true // the first chunk of a workflow, and of a network
-	}
+	p.started = p.started || sp.agent.Own() && (kind == workflowStart || kind == routingStart) // the first chunk of a workflow, and of a network
 	p.ensureStart()
 	p.bare(sp, kind)
 }
@@ -50,9 +48,7 @@ func (p *printer) bare(sp *speaker, kind string) {
 		return
 	}
 	p.wrap(sp, kind)
-	p.f.Dst = append(p.f.Dst, `{"type":"`...)
-	p.f.Dst = append(p.f.Dst, kind...)
-	p.f.Dst = append(p.f.Dst, '"')
+	p.f.Dst = append(append(append(p.f.Dst, `{"type":"`...), kind...), '"')
 }
 
 // wrap begins the chunk around one of a sub-agent: the output of the call that started it, or an event of the network that runs it.

@@ -41,9 +41,7 @@ func (p *printer) openBlock(sp *speaker, kind turn.BlockKind, what string) {
 		name = "reasoning"
 	}
 	p.open(sp, name+what)
-	p.f.Dst = append(p.f.Dst, `"id":"block-`...)
-	p.f.Dst = strconv.AppendInt(p.f.Dst, int64(len(sp.blockAt)), 10)
-	p.f.Dst = append(p.f.Dst, '"')
+	p.f.Dst = append(strconv.AppendInt(append(p.f.Dst, `"id":"block-`...), int64(len(sp.blockAt)), 10), '"')
 }
 
 // routes reports whether a text of an agent is one of a network, which has chunks of its own for it, without an end.

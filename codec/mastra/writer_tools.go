@@ -2,6 +2,7 @@ package mastra
 
 import (
 	"bytes"
+	"cmp"
 	"strings"
 
 	"github.com/tailrace/tailrace/chunk"
@@ -88,11 +89,7 @@ func (p *printer) callHead(it *turn.Item, c *turn.Call) {
 		p.f.Raw("toolName", name)
 		return
 	}
-	name := c.Name
-	if len(name) == 0 {
-		name = []byte("unknown") // its first record does not have it
-	}
-	p.f.Content("toolName", name)
+	p.f.Content("toolName", []byte(cmp.Or(string(c.Name), "unknown"))) // its first record may not have it
 }
 
 func (p *printer) inputStart(it *turn.Item, sp *speaker, c *turn.Call) {
@@ -200,23 +197,17 @@ func (p *printer) ask(it *turn.Item, sp *speaker, c *turn.Call) {
 	input := it.Get("input")
 	p.announce(it, sp, c, input)
 	p.begin(sp, "tool-call-approval")
-	p.approvalEnvelope(it, sp)
+	if run, ok := strings.CutSuffix(it.Text("approvalId"), "::"+it.Text("toolCallId")); ok && run != "" && sp.agent.Own() {
+		p.f.String("runId", run) // the client makes the id of the approval from it and the id of the call
+		p.f.Raw("from", []byte(`"AGENT"`))
+	} else {
+		p.envelope(sp)
+	}
 	p.f.Nest("payload")
 	p.callHead(it, c)
 	p.f.Raw("args", arguments(input))
 	p.f.String("resumeSchema", resumeSchema)
 	p.shut(sp)
-}
-
-// approvalEnvelope is envelope with the run that makes the client's id of the approval, run::call, that of the log.
-func (p *printer) approvalEnvelope(it *turn.Item, sp *speaker) {
-	run, ok := strings.CutSuffix(it.Text("approvalId"), "::"+it.Text("toolCallId"))
-	if !ok || run == "" || !sp.agent.Own() {
-		p.envelope(sp)
-		return
-	}
-	p.f.String("runId", run)
-	p.f.Raw("from", []byte(`"AGENT"`))
 }
 
 // approved writes an approval, for which Mastra has no chunk.
