@@ -179,8 +179,7 @@ func (p *printer) original(it *turn.Item, sp *speaker, kind string, whole chunk.
 			value = suspendPayload(payload, value)
 		}
 		if !name.Is("type") {
-			p.f.Dst = append(append(append(p.f.Dst, ','), name...), ':')
-			p.f.Dst = append(p.f.Dst, value...)
+			p.f.Dst = append(append(append(append(p.f.Dst, ','), name...), ':'), value...)
 		}
 	}
 	p.end(sp)
@@ -215,10 +214,9 @@ func harmless(o *dialect.Object, kind string) bool {
 		return false
 	}
 	payload := o.Object("payload")
-	nested := payload.Peek("type") != nil
 	if kind == "tool-call-suspended" {
 		_, isCall := payload.Text("toolCallId")
 		return isCall
 	}
-	return payload != nil && (!nested || strings.HasPrefix(kind, "background-task-") || kind == "response-metadata")
+	return payload != nil && (payload.Peek("type") == nil || strings.HasPrefix(kind, "background-task-") || kind == "response-metadata")
 }

@@ -78,7 +78,7 @@ func (p *printer) conclude(sp *speaker, reason string) {
 	}
 }
 
-// finish ends the output of an agent. The original's code fails without metadata and messages.
+// finish ends the output of an agent. The original's code fails without messages.
 func (p *printer) finish(sp *speaker, reason string) {
 	p.open(sp, "finish")
 	p.f.Nest("stepResult")
@@ -86,7 +86,6 @@ func (p *printer) finish(sp *speaker, reason string) {
 	p.f.Bool("isContinued", false)
 	p.f.Close()
 	p.usage(sp.total())
-	p.f.Raw("metadata", []byte("{}"))
 	p.f.Raw("messages", []byte(`{"all":[],"user":[],"nonUser":[]}`))
 	p.shut(sp)
 }
@@ -95,7 +94,6 @@ func (p *printer) workflowFinish(sp *speaker, status string) {
 	p.open(sp, "workflow-finish")
 	p.f.String("workflowStatus", status)
 	p.usage(sp.total())
-	p.f.Raw("metadata", []byte("{}"))
 	p.f.Raw("finalWorkflowResult", sp.output)
 	if status == "failed" && sp.failureAt > 0 {
 		p.f.Nest("error")

@@ -106,11 +106,9 @@ func (sp *speaker) toolName() string {
 	return "agent-" + sp.kind
 }
 
-// start begins the output of an agent.
+// start begins the output of an agent. The response has begun.
 func (p *printer) start(sp *speaker) {
-	p.bare(sp, "start")
-	p.envelope(sp)
-	p.f.Nest("payload")
+	p.open(sp, "start")
 	p.f.String("id", sp.kind)
 	if sp.agent.Own() {
 		p.f.String("messageId", p.message)

@@ -76,11 +76,10 @@ func (p *printer) finishStep(sp *speaker, reason string, usage turn.Usage) {
 	f.Bool("isContinued", reason == reasonToolCalls && sp.agent.OpenCalls == 0)
 	f.Close()
 	p.usage(usage)
-	f.Raw("metadata", []byte("{}"))
 	p.shut(sp)
 }
 
-// usage writes the member output of the end of a step or a run. Clients read the usage without looking whether there is one.
+// usage writes the members output and metadata of the end of a step or a run, which clients read without looking whether there are any.
 func (p *printer) usage(u turn.Usage) {
 	f := p.f
 	f.Nest("output")
@@ -92,6 +91,7 @@ func (p *printer) usage(u turn.Usage) {
 	f.Int("cacheCreationInputTokens", u.CacheWrite)
 	f.Close()
 	f.Close()
+	f.Raw("metadata", []byte("{}"))
 }
 
 // total returns the usage of all steps.
