@@ -32,6 +32,7 @@ type Cursor struct {
 	read *read    // the read that this cursor started, until it has the result
 	page *segment // the result of that read; this cursor uses it even if memory has evicted it
 
+	wakeup   int  // the wake-up of the topic that it waits for, or that woke it; 0 after it has polled
 	keepOpen bool // do not end at the end of session
 
 	ended   chunk.Seq // the last record of session, if it was terminal, else 0
@@ -57,10 +58,17 @@ func newCursor(t *topic, req Request) *Cursor {
 // Close releases the cursor. It may be called twice.
 func (c *Cursor) Close() {
 	if c.t != nil {
+		c.stopWaiting()
 		c.t.feed.leave(c.t)
 		c.t.feed.release()
 		c.t = nil
 	}
+}
+
+func (c *Cursor) stopWaiting() {
+	c.t.mu.Lock()
+	defer c.t.mu.Unlock()
+	c.t.wakeups.polled(c)
 }
 
 // Position returns the position of the last record that was taken, shown or hidden:
@@ -168,6 +176,7 @@ func (c *Cursor) inspect(ctx context.Context) available {
 	t := c.t
 	t.mu.Lock()
 	defer t.mu.Unlock()
+	t.wakeups.polled(c)
 	if t.closedErr != nil {
 		return available{closedErr: t.closedErr}
 	}
@@ -187,7 +196,7 @@ func (c *Cursor) inspect(ctx context.Context) available {
 	g.used.Store(t.feed.hub.clock.Load())
 	i := g.after(c.at)
 	if i == len(g.frames) && g.open {
-		return available{wait: t.waiting(), over: c.terminalRecord(t.members[c.own].last)}
+		return available{wait: t.wakeups.wait(c), over: c.terminalRecord(t.members[c.own].last)}
 	}
 	a := available{frames: g.frames[i:], wire: g.wire, kinds: t.kinds, ids: t.ids, to: g.to}
 	if g.open {

@@ -36,8 +36,8 @@ type topic struct {
 	index          map[string]uint32
 	kinds          []chunk.Type // types met so far, by index; append only
 	kindOf         map[chunk.Type]uint16
-	newest         time.Time                // when the log stored the last record of the feed
-	wake           chan struct{}            // closed at the next change; nil if there is no waiter
+	newest         time.Time // when the log stored the last record of the feed
+	wakeups        wakeups
 	reads          map[string]*read         // running reads, by page set
 	pendingLookups map[string]chan struct{} // requests for the last record, by session
 	contiguous     map[chunk.Seq]struct{}   // frames whose predecessor is not in memory but was found in the log
@@ -234,7 +234,7 @@ func (t *topic) drop(err error) {
 		t.closedErr = err
 	}
 	t.cancelReads()
-	t.changed()
+	t.wakeups.wake()
 	t.mu.Unlock()
 	t.feed.hub.addMemory(grown)
 }
@@ -253,22 +253,6 @@ func (t *topic) cancelReads() {
 }
 
 func (t *topic) tail() *segment { return t.tree[len(t.tree)-1] }
-
-// changed wakes the waiters. A waiter takes its channel under the same lock under
-// which it found no records, so it cannot miss a change.
-func (t *topic) changed() {
-	if t.wake != nil {
-		close(t.wake)
-		t.wake = nil
-	}
-}
-
-func (t *topic) waiting() <-chan struct{} {
-	if t.wake == nil {
-		t.wake = make(chan struct{})
-	}
-	return t.wake
-}
 
 func (t *topic) memberIndex(id string) uint32 {
 	index, known := t.index[id]
