@@ -31,6 +31,7 @@ type OrderedConfig struct {
 	Strict      bool          // ErrExpired if retention removes messages before they are delivered
 	HeadersOnly bool          // without bodies
 	Share       int           // number of readers that share the memory of one read; 0 is one
+	Count       uint64        // messages of Filter at some time before Open; a reader that is not live requests a few without a consumer. 0 is unknown
 	OpenTimeout time.Duration // of Open; 0 is for as long as the context lasts
 
 	Heartbeat time.Duration // interval of the heartbeats of the server; defaults to 2 s
@@ -56,7 +57,8 @@ type Ordered struct {
 
 	state       jsclient.State // when last attached
 	begun       bool           // attached once
-	peeked      *Entry         // comes next, and last includes it already
+	peeked      []Entry        // come next
+	pending     bool           // there may be messages after peeked although there is no consumer
 	last        position       // everything up to here was delivered
 	orphaned    []string       // consumers that may still exist
 	emptyResets int            // resets since the last message
@@ -69,6 +71,13 @@ const (
 
 	// BatchReplay is how many messages another reader requests at a time.
 	BatchReplay = 1000
+
+	// maxRequested is how many messages are requested without a consumer, for which the server would scan the rest of the stream, and which it creates and
+	// deletes. More of them would take more round trips than a consumer.
+	maxRequested = 8
+
+	// maxProbed is the same number if most of the messages of the filter are before the position: often nothing comes after it.
+	maxProbed = 2
 
 	// warnResets in a row without a message are logged as a warning.
 	warnResets = 10
@@ -111,7 +120,13 @@ func (o *Ordered) Last() uint64 { return o.last.seq }
 func (o *Ordered) State() jsclient.State { return o.state }
 
 // Remaining returns the number of messages up to the present end that are not delivered yet, by the count of the server. It is for a reader that is not live.
-func (o *Ordered) Remaining() uint64 { return o.remaining }
+func (o *Ordered) Remaining() uint64 {
+	n := o.remaining + uint64(len(o.peeked))
+	if o.pending {
+		n++
+	}
+	return n
+}
 
 // WatchSilence makes Next return ErrSilence after some time without a message.
 func (o *Ordered) WatchSilence(on bool) { o.watchSilence = on }
@@ -123,7 +138,60 @@ func (o *Ordered) Resume() { o.begun = true }
 // Open attaches the reader for the first time. The reader must be closed even if Open fails.
 func (o *Ordered) Open(ctx context.Context) error {
 	o.listen()
+	if n := o.requested(); n > 0 {
+		return o.persist(ctx, o.cfg.OpenTimeout, func(ctx context.Context) error { return o.request(ctx, n) }, o.final)
+	}
 	return o.reattach(ctx, o.cfg.OpenTimeout)
+}
+
+// requested returns how many messages to request before a consumer is created.
+func (o *Ordered) requested() int {
+	share := max(1, o.cfg.Share)
+	switch {
+	case o.live || o.cfg.Strict || o.cfg.HeadersOnly || o.cfg.Count == 0:
+		return 0
+	case o.cfg.Count < uint64(maxRequested/share):
+		return int(o.cfg.Count) + 1 // the last request finds the end, because the count may be wrong
+	case o.cfg.After > 0:
+		return maxProbed
+	}
+	return 0
+}
+
+// request opens the reader with the next messages of the leader, at most n. The stream is the expected one before and after them, so they are of it. Next
+// creates a consumer if there may be more.
+func (o *Ordered) request(ctx context.Context, n int) error {
+	state, err := o.expectedState(ctx)
+	if err != nil {
+		return err
+	}
+	var got []Entry
+	from, size, pending := o.Last()+1, 0, true
+	for range n {
+		m, err := jsclient.Request(ctx, func(ctx context.Context) (jsclient.Message, error) {
+			return o.client.Next(ctx, o.stream, o.cfg.Filter, from)
+		})
+		if errors.Is(err, jsclient.ErrNotFound) {
+			pending = false
+			break
+		}
+		if err != nil {
+			return err
+		}
+		got, from = append(got, Entry{Message: m, Deliveries: 1}), m.Seq+1
+		if size += len(m.Data); size >= o.bytes {
+			break
+		}
+	}
+	if _, err := o.expectedState(ctx); err != nil {
+		return err
+	}
+	o.peeked, o.pending = got, pending
+	for i := range got {
+		got[i].Pending = o.Remaining() - uint64(i) - 1
+	}
+	o.state, o.begun = state, true
+	return nil
 }
 
 // Close releases the subscription and deletes the consumer on the server.
@@ -147,9 +215,17 @@ func (o *Ordered) Prefetch(ctx context.Context) error {
 
 // Next blocks until the next message. The error is ErrEnd, ErrSilence, ErrRecreated, ErrExpired, that of ctx, or a permanent one of NATS.
 func (o *Ordered) Next(ctx context.Context) (Entry, error) {
-	if e := o.peeked; e != nil {
-		o.peeked = nil
-		return *e, nil
+	if len(o.peeked) > 0 {
+		e := o.peeked[0]
+		o.peeked = o.peeked[1:]
+		o.last.move(&e)
+		return e, nil
+	}
+	if o.pending {
+		o.pending = false
+		if err := o.reattach(ctx, 0); err != nil {
+			return Entry{}, err
+		}
 	}
 	for {
 		e, err := o.next(ctx)
@@ -209,8 +285,8 @@ func (o *Ordered) ConfirmEnd(ctx context.Context, bound uint64) error {
 		return err
 	}
 	// m, which the consumer did not deliver, is the next message, and the reader attaches again after it.
-	o.peeked = &Entry{Message: m, Pending: 1, Deliveries: 1}
-	o.last.move(o.peeked)
+	o.peeked = []Entry{{Message: m, Pending: 1, Deliveries: 1}}
+	o.last.move(&o.peeked[0])
 	return o.reset(ctx, "the leader has more")
 }
 
@@ -294,17 +370,23 @@ func (o *Ordered) attach(ctx context.Context) error {
 		return o.errIfDeleted(fmt.Errorf("read %s: %w", o.stream, err))
 	}
 	// In this order: a consumer is deleted with its stream, so everything that it delivers from now on belongs to the stream whose state is read here.
-	state, err := o.streamState(ctx)
+	state, err := o.expectedState(ctx)
 	if err != nil {
-		return o.errIfDeleted(err)
-	}
-	if err := o.compare(ctx, state); err != nil {
 		return err
 	}
 	o.remaining = c.CachedInfo().NumPending
 	o.state, o.begun = state, true
 	o.deleteOrphaned()
 	return nil
+}
+
+// expectedState returns the state of the stream, which is the one that was read before.
+func (o *Ordered) expectedState(ctx context.Context) (jsclient.State, error) {
+	state, err := o.streamState(ctx)
+	if err == nil {
+		return state, o.compare(ctx, state)
+	}
+	return state, o.errIfDeleted(err)
 }
 
 // errIfDeleted returns ErrRecreated if a stream that was read before is missing.
