@@ -256,20 +256,18 @@ func (p *pull) tick() error {
 // refusalBackoff is the delay after a request that the server refuses at once: otherwise a pull would repeat the request immediately and indefinitely.
 var refusalBackoff = wait.Backoff{First: 5 * time.Millisecond, Max: jsclient.ReadBackoff.Max}
 
-// ask sends the next requests. A live pull always has at least half of a batch requested, so that the server can deliver the next message at once. Any other
-// pull requests the existing messages and gets a response at their end.
+// ask sends the next request when at most half of a batch is requested, so that the server can deliver the next message at once. A pull that is not live
+// requests only existing messages, and gets a response at their end.
 func (p *pull) ask() error {
-	batch := p.batch
-	if p.live {
-		if p.asked > p.batch/2 {
+	if p.asked > p.batch/2 {
+		return nil
+	}
+	batch := p.batch - p.asked
+	if !p.live {
+		if p.remaining <= uint64(p.asked) {
 			return nil
 		}
-		batch -= p.asked
-	} else {
-		if p.asked > 0 || p.remaining == 0 {
-			return nil
-		}
-		batch = int(min(p.remaining, uint64(p.batch)))
+		batch = int(min(p.remaining-uint64(p.asked), uint64(batch)))
 	}
 	req := make([]byte, 0, 160)
 	req = append(req, `{"batch":`...)
