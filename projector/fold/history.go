@@ -144,7 +144,7 @@ func (h *history) dropCalls(m *message, n int) {
 // store appends a message or a segment to what is stored.
 func (h *history) store(m *message) {
 	n := h.finishedCount()
-	f := FinishedMessage{Index: n, Generation: h.generation(n), Data: appendMessage(nil, m)}
+	f := FinishedMessage{Index: n, Generation: h.generation(n), Data: storedMessage(m)}
 	h.finished = append(h.finished, f)
 	h.chain = link(h.chain, f)
 }

@@ -66,7 +66,7 @@ func (h *history) takeCalls(to *message) {
 		for j, p := range m.parts {
 			isCall := m.shown == to.shown && h.isOpenCall(m, j)
 			if isCall {
-				size += int64(len(appendMessage(nil, &message{parts: []part{p}})))
+				size += int64(len(storedMessage(&message{parts: []part{p}})))
 			}
 			if !isCall || size > openBytes {
 				rest = append(rest, p)
@@ -93,7 +93,7 @@ func (s *Snapshot) openSize() (n int64) {
 			continue
 		}
 		for i := range of.messages.open {
-			n += int64(len(appendMessage(nil, &of.messages.open[i])))
+			n += int64(len(storedMessage(&of.messages.open[i])))
 		}
 	}
 	return n

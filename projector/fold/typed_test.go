@@ -33,7 +33,7 @@ func TestMessagesAreAll(t *testing.T) {
 		}
 		list := s.all()
 		for _, m := range all {
-			if want := appendMessage(nil, &list[m.Index]); len(m.Parts) != len(list[m.Index].parts) || len(m.Parts) > 0 && !strings.Contains(string(want), partsOf(m)) {
+			if want := storedMessage(&list[m.Index]); len(m.Parts) != len(list[m.Index].parts) || len(m.Parts) > 0 && !strings.Contains(string(want), partsOf(m)) {
 				t.Fatalf("message %d has %s, want %s", m.Index, partsOf(m), want)
 			}
 		}
