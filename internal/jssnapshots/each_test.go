@@ -10,10 +10,10 @@ import (
 	"github.com/tailrace/tailrace/subjects"
 )
 
-// Every head is returned once over several pages, while each returned one is saved again; also for a single tree.
+// Every head is returned once while each returned one is saved again; also for a single tree.
 func TestEach(t *testing.T) {
 	st := open(t, natstest.Start(t).JetStream(t), subjects.Layout{})
-	const n = 2*pageHeads + 10
+	const n = 1010
 	save := func(s chunk.Session) {
 		snap, revision, err := st.Load(t.Context(), s)
 		if err != nil {

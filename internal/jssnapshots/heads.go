@@ -44,7 +44,8 @@ func (h *listedHead) listed() projector.SessionInfo {
 // openTimeout bounds the attempts to begin a list.
 const openTimeout = 5 * time.Second
 
-// heads yields the heads of a filter from a sequence on, in order, to the end of the bucket; then at most one error.
+// heads yields the heads of a filter from a sequence on, in order, to the present end of the bucket; then at most one error. Without this end, an iteration whose caller
+// replaces each head would never end.
 func (st *Store) heads(ctx context.Context, b *bucket, filter string, start uint64) iter.Seq2[listedHead, error] {
 	return func(yield func(listedHead, error) bool) {
 		o := jsreader.NewOrdered(st.api, jsreader.OrderedConfig{
@@ -54,7 +55,7 @@ func (st *Store) heads(ctx context.Context, b *bucket, filter string, start uint
 		err := o.Open(ctx)
 		for end := o.State().Last; err == nil; {
 			var e jsreader.Entry
-			if e, err = o.NextThrough(ctx, end); err == nil && !yield(b.listedHead(&e), nil) {
+			if e, err = o.NextThrough(ctx, end); err == nil && (e.Seq > end || !yield(b.listedHead(&e), nil)) {
 				return
 			}
 		}
