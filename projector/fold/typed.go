@@ -281,65 +281,21 @@ func typedRaw(raw chunk.Value) Part {
 		return p
 	}
 	var r reader
-	err := rawjson.EachMember(raw, func(name rawjson.Text, value []byte) bool {
-		if name.Is("type") {
-			p.setType(r.str(value))
-			return r.err == nil
-		}
-		switch {
-		case p.File != nil:
-			r.file(p.File, name, value)
-		case p.Source != nil:
-			r.source(p.Source, name, value)
-		case p.Data != nil && name.Is("id"):
-			p.Data.ID = r.maybe(value)
-		case p.Data != nil && name.Is("data"):
-			p.Data.Value = value
-		}
-		return r.err == nil
-	})
-	if err != nil || r.err != nil {
+	m := r.members(raw)
+	kind := r.str(m["type"])
+	switch custom, isData := strings.CutPrefix(kind, "data-"); {
+	case kind == "file":
+		p.Kind, p.File = PartFile, &File{URL: r.str(m["url"]), MediaType: r.str(m["mediaType"]), Filename: r.str(m["filename"])}
+	case kind == "source-url" || kind == "source-document":
+		p.Kind = PartSource
+		p.Source = &Source{ID: r.str(m["sourceId"]), URL: r.str(m["url"]), MediaType: r.str(m["mediaType"]), Title: r.str(m["title"]), Filename: r.str(m["filename"])}
+	case isData:
+		p.Kind, p.Data = PartData, &Data{Name: custom, ID: r.maybe(m["id"]), Value: m["data"]}
+	}
+	if r.err != nil {
 		return Part{raw: raw}
 	}
 	return p
-}
-
-// setType prepares p for the members of its type, which is the first member.
-func (p *Part) setType(name string) {
-	switch custom, isData := strings.CutPrefix(name, "data-"); {
-	case name == "file":
-		p.Kind, p.File = PartFile, &File{}
-	case name == "source-url" || name == "source-document":
-		p.Kind, p.Source = PartSource, &Source{}
-	case isData:
-		p.Kind, p.Data = PartData, &Data{Name: custom}
-	}
-}
-
-func (r *reader) file(f *File, name rawjson.Text, value []byte) {
-	switch {
-	case name.Is("url"):
-		f.URL = r.str(value)
-	case name.Is("mediaType"):
-		f.MediaType = r.str(value)
-	case name.Is("filename"):
-		f.Filename = r.str(value)
-	}
-}
-
-func (r *reader) source(s *Source, name rawjson.Text, value []byte) {
-	switch {
-	case name.Is("sourceId"):
-		s.ID = r.str(value)
-	case name.Is("url"):
-		s.URL = r.str(value)
-	case name.Is("mediaType"):
-		s.MediaType = r.str(value)
-	case name.Is("title"):
-		s.Title = r.str(value)
-	case name.Is("filename"):
-		s.Filename = r.str(value)
-	}
 }
 
 // AppendJSON appends the part as it is stored, which is the form of the AI SDK.
