@@ -50,7 +50,6 @@ type Call struct {
 
 	denied bool   // its outcome is the denial of a user
 	suffix int    // number behind the id, 1 for none
-	number int    // of all calls of the turn
 	place  int    // in calls.open
 	hash   uint64 // of its arguments
 
@@ -91,7 +90,6 @@ type calls struct {
 	shown    map[string]*Call  // the same, by Call.ID
 	finished finishedCalls     // those with an outcome
 	reused   map[CallKey]int   // number behind the id of the latest call of a key that was used again
-	count    int               // of all calls that ever began
 }
 
 // hashSeed is the seed of the hashes of arguments and ids.
@@ -151,13 +149,14 @@ func (s *calls) freeSuffix(key CallKey) int {
 
 // isShown reports whether a call is shown under an id.
 func (s *calls) isShown(id string) bool {
-	return s.shown[id] != nil || s.finished.has(id)
+	_, ended := s.finished.find(id)
+	return ended || s.shown[id] != nil
 }
 
 // ended returns the latest call with a key if it has its outcome. Another call may have its id by chance: a_2 is also the second call with the id a.
-func (s *calls) ended(key CallKey) (c finishedCall, ok bool) {
+func (s *calls) ended(key CallKey) (c Call, ok bool) {
 	c, ok = s.finished.find(s.shownID(key))
-	return c, ok && c.is(key)
+	return c, ok && c.Key == key
 }
 
 // has reports whether a call with a key and a number behind its id is shown.
@@ -167,7 +166,7 @@ func (s *calls) has(key CallKey, suffix int) bool {
 		return c.Key == key
 	}
 	c, ok := s.finished.find(id)
-	return ok && c.is(key)
+	return ok && c.Key == key
 }
 
 // shownID returns the id in the messages of the latest call with a key.
@@ -259,10 +258,9 @@ func (m *Machine) call(it *Item) *Call {
 		return c
 	}
 	name := it.Text("toolName")
-	m.calls.count++
 	c := &Call{
 		Key: key, By: it.By, Name: bytes.Clone(it.Content("toolName")), Delegated: isDelegated(name),
-		suffix: m.calls.freeSuffix(key), number: m.calls.count, begunAt: it.Rec.Ordinal,
+		suffix: m.calls.freeSuffix(key), begunAt: it.Rec.Ordinal,
 	}
 	c.Client = m.runsInClient(it, name)
 	it.By.openStep(it)
@@ -284,12 +282,12 @@ func (m *Machine) runsInClient(it *Item, name string) bool {
 // isDelegated reports whether a sub-agent runs the calls of a tool.
 func isDelegated(tool string) bool { return strings.HasPrefix(tool, SubAgentTool) }
 
-// hashOf returns the hash of arguments. Those that are missing are an empty object.
+// hashOf returns the hash of arguments, in 55 bits: finishedCalls stores 7 in a byte. Those that are missing are an empty object.
 func hashOf(arguments chunk.Value) uint64 {
 	if arguments.IsNull() {
 		arguments = emptyObject
 	}
-	return maphash.Bytes(hashSeed, arguments)
+	return maphash.Bytes(hashSeed, arguments) >> 9
 }
 
 var emptyObject = chunk.Value(`{}`)
@@ -378,7 +376,7 @@ func (m *Machine) late(it *Item) {
 	key := it.callKey()
 	id := m.calls.shownID(key)
 	f, ended := m.calls.ended(key)
-	m.emit(&Event{Kind: Late, Item: it, Call: &Call{Key: key, By: it.By, ID: id, Shown: escaped(id)}, Denied: ended && f.flags&finishedDenied != 0})
+	m.emit(&Event{Kind: Late, Item: it, Call: &Call{Key: key, By: it.By, ID: id, Shown: escaped(id)}, Denied: ended && f.denied})
 }
 
 // finish ends a call.

@@ -35,7 +35,7 @@ func TestFinishedCallsAreStored(t *testing.T) {
 			at := rapid.Uint64Range(0, 1<<40)
 			ordinal := func(name string) chunk.Ordinal { return chunk.Ordinal(at.Draw(t, name)) }
 			c.Client = rapid.Bool().Draw(t, "client")
-			c.number, c.begunAt, c.endedAt = n, ordinal("begun"), ordinal("ended")
+			c.begunAt, c.endedAt = ordinal("begun"), ordinal("ended")
 			if c.Sent = rapid.Bool().Draw(t, "sent"); c.Sent {
 				c.sentAt, c.hash = ordinal("sent at"), rapid.Uint64().Draw(t, "hash")
 			}
@@ -49,9 +49,9 @@ func TestFinishedCallsAreStored(t *testing.T) {
 			want = append(want, *c)
 		}
 		n := 0
-		f.each(func(c *finishedCall) {
-			if got := f.call(c, by); !reflect.DeepEqual(*got, want[n]) {
-				t.Fatalf("call %d is\n%+v, want\n%+v", n, *got, want[n])
+		f.each(func(c *Call) {
+			if c.By = by; !reflect.DeepEqual(*c, want[n]) {
+				t.Fatalf("call %d is\n%+v, want\n%+v", n, *c, want[n])
 			}
 			n++
 		})
@@ -60,11 +60,11 @@ func TestFinishedCallsAreStored(t *testing.T) {
 		}
 		for i := range want {
 			c := &want[i]
-			if !f.has(c.ID) {
+			if !has(&f, c.ID) {
 				t.Fatalf("%q is not found", c.ID)
 			}
 			for _, other := range []string{c.ID + "_1", c.ID + "x", c.ID + "_", "/" + c.ID, c.ID[1:]} {
-				if f.has(other) != shown[other] {
+				if has(&f, other) != shown[other] {
 					t.Fatalf("%q is found: %t", other, !shown[other])
 				}
 			}
@@ -80,7 +80,7 @@ func TestFinishedCallsAreRemoved(t *testing.T) {
 		var all []*Call
 		for n := range rapid.IntRange(1, 30).Draw(t, "calls") {
 			begun := chunk.Ordinal(3*n + 1)
-			c := &Call{By: own, Key: CallKey{ID: strconv.Itoa(n)}, Sent: true, suffix: 1, number: n, begunAt: begun, sentAt: begun + 1, endedAt: begun + 2}
+			c := &Call{By: own, Key: CallKey{ID: strconv.Itoa(n)}, Sent: true, suffix: 1, begunAt: begun, sentAt: begun + 1, endedAt: begun + 2}
 			if rapid.IntRange(0, 3).Draw(t, "agent") == 0 {
 				c.By, c.Key.Agent = child, child.Session
 			}
@@ -107,14 +107,14 @@ func TestFinishedCallsAreRemoved(t *testing.T) {
 		for _, c := range f.remove(taken, own) {
 			gotOpen = append(gotOpen, fmt.Sprint(c.Key.ID, c.Sent))
 		}
-		f.each(func(c *finishedCall) {
-			gotKept = append(gotKept, fmt.Sprint(c.key().ShownID(c.suffix), c.flags&finishedSent != 0))
+		f.each(func(c *Call) {
+			gotKept = append(gotKept, fmt.Sprint(c.ID, c.Sent))
 		})
 		if !slices.Equal(gotOpen, open) || !slices.Equal(gotKept, kept) {
 			t.Fatalf("removed %d to %d: open %q, want %q; kept %q, want %q", first, last, gotOpen, open, gotKept, kept)
 		}
 		for _, c := range all {
-			if ok := f.has(c.ID); ok != slices.ContainsFunc(kept, func(k string) bool { return strings.HasPrefix(k, c.ID+"true") || k == c.ID+"false" }) {
+			if ok := has(&f, c.ID); ok != slices.ContainsFunc(kept, func(k string) bool { return strings.HasPrefix(k, c.ID+"true") || k == c.ID+"false" }) {
 				t.Fatalf("%s is found: %t", c.ID, ok)
 			}
 		}
@@ -127,7 +127,7 @@ func TestRemovalKeepsNoNames(t *testing.T) {
 	own, child := &Agent{}, &Agent{Session: "k"}
 	var f finishedCalls
 	for n := range calls {
-		c := &Call{By: own, Key: CallKey{ID: strconv.Itoa(n)}, Name: []byte(fmt.Sprint("tool", n)), suffix: 1, number: n, begunAt: chunk.Ordinal(2*n + 1), endedAt: chunk.Ordinal(2*n + 2)}
+		c := &Call{By: own, Key: CallKey{ID: strconv.Itoa(n)}, Name: []byte(fmt.Sprint("tool", n)), suffix: 1, begunAt: chunk.Ordinal(2*n + 1), endedAt: chunk.Ordinal(2*n + 2)}
 		if n%2 == 0 {
 			c.By, c.Key.Agent = child, fmt.Sprint("k", n)
 		}
@@ -140,9 +140,14 @@ func TestRemovalKeepsNoNames(t *testing.T) {
 			t.Fatalf("%d calls have %d names and %d sessions after %d removals", f.count, len(f.names), len(f.sessions), n+1)
 		}
 	}
-	f.each(func(c *finishedCall) {
-		if got := string(f.call(c, child).Name); got != "tool"+string(c.id) {
-			t.Errorf("the tool of call %s is %q", c.id, got)
+	f.each(func(c *Call) {
+		if string(c.Name) != "tool"+c.Key.ID {
+			t.Errorf("the tool of call %s is %q", c.Key.ID, c.Name)
 		}
 	})
+}
+
+func has(f *finishedCalls, id string) bool {
+	_, known := f.find(id)
+	return known
 }
