@@ -100,7 +100,7 @@ func (p *printer) Print(f *turn.Frames, e *turn.Event) {
 		lifecycle(f, e)
 	case turn.Part:
 		p.part(f, e)
-	case turn.Data, turn.Structured:
+	case turn.Data:
 		p.custom(f, e)
 	case turn.State:
 		statePatch(f, e)

@@ -48,9 +48,7 @@ func (p *printer) content(f *turn.Frames, e *turn.Event) {
 	case turn.Part:
 		p.part(f, e)
 	case turn.Data:
-		p.custom(f, e)
-	case turn.Structured:
-		p.structured(f, e)
+		p.data(f, e)
 	case turn.AgentOpen:
 		if e.Item.By.Own() {
 			p.beginPart(f, e)
@@ -224,8 +222,12 @@ func (p *printer) event(f *turn.Frames, e *turn.Event, id chunk.Value, transient
 	f.Shut()
 }
 
-// structured writes structured data as the snapshot shows it: pieces as notices, the complete value as a part. A value in the message that is invalid is marked there.
-func (p *printer) structured(f *turn.Frames, e *turn.Event) {
+// data writes an event of the application, or structured data as the snapshot shows it: pieces as notices, the complete value as a part. A value in the message that is invalid is marked there.
+func (p *printer) data(f *turn.Frames, e *turn.Event) {
+	if e.Is == turn.DataPart {
+		p.custom(f, e)
+		return
+	}
 	p.valueAt = e.Item.Rec.Ordinal
 	switch e.Is {
 	case turn.PiecePart, turn.InvalidPiece:

@@ -102,7 +102,7 @@ func (p *printer) Print(f *turn.Frames, e *turn.Event) {
 		p.carry(it)
 	case turn.Part:
 		p.part(it)
-	case turn.Data, turn.Structured:
+	case turn.Data:
 		p.custom(it)
 	case turn.State:
 		p.statePatch(it)

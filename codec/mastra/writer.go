@@ -142,7 +142,7 @@ func (p *printer) Print(f *turn.Frames, e *turn.Event) {
 		p.agentEnds(e, sp)
 	case turn.Part:
 		p.part(it, sp)
-	case turn.Data, turn.Structured:
+	case turn.Data:
 		p.custom(it, sp)
 	case turn.State, turn.Notice:
 		p.notice(it, sp)

@@ -36,7 +36,7 @@ type Agent struct {
 	startedAt chunk.Ordinal
 	epoch     chunk.Epoch
 	ordinal   chunk.Ordinal
-	hidden    HiddenCalls
+	hidden    hiddenCalls
 	texts     *texts // nil before the first record, and after the end of a sub-agent
 }
 
@@ -110,7 +110,8 @@ func (m *Machine) startAgent(it *Item, a *Agent, alone bool) {
 	a.Starts++
 	a.CallID, a.Type = it.Text("callId"), bytes.Clone(it.Content("subAgentType"))
 	m.Adopt(a, it.By)
-	a.Call = escaped(m.calls.shownID(CallKey{it.By.Session, a.CallID}))
+	id, _ := m.ShownID(CallKey{it.By.Session, a.CallID})
+	a.Call = escaped(id)
 	m.emit(&Event{Kind: AgentOpen, Item: it, Agent: a, Alone: alone})
 }
 

@@ -56,7 +56,7 @@ func (m *Machine) think(it *Item) {
 		return
 	}
 	if it.By.Block.Kind == ReasoningBlock && !m.beginsPart(it) {
-		piece = Rest(it.By.texts.thought, piece)
+		piece = rest(it.By.texts.thought, piece)
 	}
 	m.text(it, ReasoningBlock, piece)
 	if it.By.Block.Kind == ReasoningBlock {

@@ -84,12 +84,11 @@ func (c *Call) BeginsWith(it *Item) bool { return c.By == it.By && c.begunAt == 
 
 // calls are the calls of a turn.
 type calls struct {
-	byKey    map[CallKey]*Call // those without an outcome
-	open     []*Call           // the same, as they came, see list; nil for one that was dropped
-	dropped  int               // number of those
-	shown    map[string]*Call  // the same, by Call.ID
-	finished finishedCalls     // those with an outcome
-	reused   map[CallKey]int   // number behind the id of the latest call of a key that was used again
+	open     []*Call          // those without an outcome, as they came, see list; nil for one that was dropped
+	dropped  int              // number of those
+	shown    map[string]*Call // those without an outcome, by Call.ID
+	finished finishedCalls    // those with an outcome
+	reused   map[CallKey]int  // number behind the id of the latest call of a key that was used again
 }
 
 // hashSeed is the seed of the hashes of arguments and ids.
@@ -99,10 +98,10 @@ var hashSeed = maphash.MakeSeed()
 func (s *calls) add(c *Call) {
 	c.ID = c.Key.ShownID(c.suffix)
 	c.Shown = escaped(c.ID)
-	if s.byKey == nil {
-		s.byKey, s.shown = make(map[CallKey]*Call), make(map[string]*Call)
+	if s.shown == nil {
+		s.shown = make(map[string]*Call)
 	}
-	s.byKey[c.Key], s.shown[c.ID] = c, c
+	s.shown[c.ID] = c
 	c.By.OpenCalls++
 	c.place = len(s.open)
 	s.open = append(s.open, c)
@@ -110,15 +109,12 @@ func (s *calls) add(c *Call) {
 		if s.reused == nil {
 			s.reused = make(map[CallKey]int)
 		}
-		s.reused[c.Key] = c.suffix
+		s.reused[c.Key] = max(s.reused[c.Key], c.suffix)
 	}
 }
 
 // drop removes a call from those without an outcome.
 func (s *calls) drop(c *Call) {
-	if s.byKey[c.Key] == c {
-		delete(s.byKey, c.Key)
-	}
 	delete(s.shown, c.ID)
 	c.By.OpenCalls--
 	s.open[c.place] = nil
@@ -138,9 +134,12 @@ func (s *calls) list() []*Call {
 	return s.open
 }
 
+// latest returns the number behind the id of the latest call with a key.
+func (s *calls) latest(key CallKey) int { return max(1, s.reused[key]) }
+
 // freeSuffix returns the number behind the id of a new call.
 func (s *calls) freeSuffix(key CallKey) int {
-	for n := max(1, s.reused[key]); ; n++ {
+	for n := s.latest(key); ; n++ {
 		if !s.isShown(key.ShownID(n)) {
 			return n
 		}
@@ -153,43 +152,37 @@ func (s *calls) isShown(id string) bool {
 	return ended || s.shown[id] != nil
 }
 
-// ended returns the latest call with a key if it has its outcome. Another call may have its id by chance: a_2 is also the second call with the id a.
-func (s *calls) ended(key CallKey) (c Call, ok bool) {
-	c, ok = s.finished.find(s.shownID(key))
+// ended returns the call with a key and a number behind its id if it has its outcome. Another call may have its id by chance: a_2 is also the second call with the
+// id a.
+func (s *calls) ended(key CallKey, suffix int) (c Call, ok bool) {
+	c, ok = s.finished.find(key.ShownID(suffix))
 	return c, ok && c.Key == key
 }
 
-// has reports whether a call with a key and a number behind its id is shown.
-func (s *calls) has(key CallKey, suffix int) bool {
-	id := key.ShownID(suffix)
-	if c := s.shown[id]; c != nil {
-		return c.Key == key
+// find returns the call with a key and a number behind its id if it has no outcome, nil for none.
+func (s *calls) find(key CallKey, suffix int) *Call {
+	if c := s.shown[key.ShownID(suffix)]; c != nil && c.Key == key {
+		return c
 	}
-	c, ok := s.finished.find(id)
-	return ok && c.Key == key
-}
-
-// shownID returns the id in the messages of the latest call with a key.
-func (s *calls) shownID(key CallKey) string {
-	if c := s.byKey[key]; c != nil {
-		return c.ID
-	}
-	return key.ShownID(max(1, s.reused[key]))
+	return nil
 }
 
 // OpenCall returns the call with a key that has no outcome, nil for none.
-func (m *Machine) OpenCall(key CallKey) *Call { return m.calls.byKey[key] }
+func (m *Machine) OpenCall(key CallKey) *Call { return m.calls.find(key, m.calls.latest(key)) }
 
 // HasCall reports whether the messages have a call under an id.
 func (m *Machine) HasCall(id string) bool { return m.calls.isShown(id) }
 
 // ShownID returns the id in the messages of the latest call with a key, and whether the turn has one.
 func (m *Machine) ShownID(key CallKey) (id string, ok bool) {
-	if c := m.calls.byKey[key]; c != nil {
-		return c.ID, true
-	}
-	_, ok = m.calls.ended(key)
-	return m.calls.shownID(key), ok
+	n := m.calls.latest(key)
+	return key.ShownID(n), m.calls.has(key, n)
+}
+
+// has reports whether a call with a key and a number behind its id is shown.
+func (s *calls) has(key CallKey, suffix int) bool {
+	_, ended := s.ended(key, suffix)
+	return ended || s.find(key, suffix) != nil
 }
 
 // cutInputs ends the arguments that stream. A run that is resumed streams them again.
@@ -254,7 +247,7 @@ func (m *Machine) Withdraw(a *Agent) {
 func (m *Machine) call(it *Item) *Call {
 	m.closeBlock(it.By, it)
 	key := it.callKey()
-	if c := m.calls.byKey[key]; c != nil {
+	if c := m.OpenCall(key); c != nil {
 		return c
 	}
 	name := it.Text("toolName")
@@ -350,7 +343,7 @@ func (m *Machine) outcomeOf(it *Item) {
 	c, bad := it.OpenCall(), it.Rec.Type == chunk.TypeToolInputError
 	if c == nil {
 		ours := it.Rec.Type != chunk.TypeToolEnd || it.Is("providerExecuted")
-		if _, ended := m.calls.ended(it.callKey()); ended || !ours {
+		if it.HasCall() || !ours {
 			m.late(it)
 			return
 		}
@@ -374,9 +367,9 @@ func (m *Machine) outcomeOf(it *Item) {
 // late handles an outcome or a decision that has no effect.
 func (m *Machine) late(it *Item) {
 	key := it.callKey()
-	id := m.calls.shownID(key)
-	f, ended := m.calls.ended(key)
-	m.emit(&Event{Kind: Late, Item: it, Call: &Call{Key: key, By: it.By, ID: id, Shown: escaped(id)}, Denied: ended && f.denied})
+	id, _ := m.ShownID(key)
+	c, ended := m.calls.ended(key, m.calls.latest(key))
+	m.emit(&Event{Kind: Late, Item: it, Call: &Call{Key: key, By: it.By, ID: id, Shown: escaped(id)}, Denied: ended && c.denied})
 }
 
 // finish ends a call.
@@ -426,21 +419,12 @@ func (s *calls) removeWaits(a *Agent, taken func(chunk.Ordinal) bool) {
 
 // findLatest finds the latest call of each key. Numbers are free again if their calls are removed.
 func (s *calls) findLatest() {
-	clear(s.byKey)
-	for _, c := range s.list() {
-		if l := s.byKey[c.Key]; l == nil || l.suffix < c.suffix {
-			s.byKey[c.Key] = c
-		}
-	}
 	for key, n := range s.reused {
 		for n > 1 && !s.has(key, n) {
 			n--
 		}
 		if s.reused[key] = n; n == 1 {
 			delete(s.reused, key)
-		}
-		if c := s.byKey[key]; c != nil && c.suffix < n {
-			delete(s.byKey, key) // a later one has its outcome
 		}
 	}
 }

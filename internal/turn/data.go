@@ -41,59 +41,45 @@ func (k DataKind) isPart() bool { return k == DataPart || k == ValuePart || k ==
 
 // custom handles an event of the application. It does not end the text around it.
 func (m *Machine) custom(it *Item) {
-	found := dataEvent{kind: DataPart}
-	if it.By.Own() {
-		found = m.structured(it)
-	}
-	if found.kind.isPart() {
+	is, stream := m.structured(it)
+	if is.isPart() {
 		it.By.openStep(it)
 	}
-	kind := Data
-	if found.isStructured {
-		kind = Structured
+	m.emit(&Event{Kind: Data, Item: it, Is: is, Stream: stream})
+	if is == ValuePart {
+		m.data.streams.ReleaseValue(stream.Labels.StreamID)
 	}
-	m.emit(&Event{Kind: kind, Item: it, Is: found.kind, Stream: found.stream})
-	if found.kind == ValuePart {
-		m.data.streams.ReleaseValue(found.stream.Labels.StreamID)
-	}
-}
-
-// dataEvent is what an event of the application is.
-type dataEvent struct {
-	kind         DataKind
-	isStructured bool
-	stream       *structured.Stream // of a piece and of a value
 }
 
 // structured follows the structured data of an event. The value of a stream that is complete is released by the caller.
-func (m *Machine) structured(it *Item) dataEvent {
-	switch d := &m.data; it.Text("eventName") {
-	case structured.PieceEvent:
+func (m *Machine) structured(it *Item) (DataKind, *structured.Stream) {
+	d, name := &m.data, it.Text("eventName")
+	switch {
+	case !it.By.Own() || name != structured.PieceEvent && name != structured.InvalidatedEvent:
+		return DataPart, nil
+	case name == structured.PieceEvent:
 		d.at = it.Rec.Ordinal
 		stream, err := d.mutable().ApplyStream(it.OrNull("data"))
 		switch {
 		case err != nil:
-			return dataEvent{isStructured: true} // the snapshot counts an error
+			return NoPart, nil // the snapshot counts an error
 		case stream.Status() != structured.Final:
-			return dataEvent{kind: PiecePart, isStructured: true, stream: stream}
+			return PiecePart, stream
 		}
-		return dataEvent{kind: ValuePart, isStructured: true, stream: stream}
-	case structured.InvalidatedEvent:
-		d.at = it.Rec.Ordinal
-		raw := it.Get("data", "streamId")
-		if len(raw) == 0 || raw[0] != '"' {
-			return dataEvent{isStructured: true}
-		}
-		kind := InvalidPart
-		if id := it.Text("data", "streamId"); d.streams != nil {
-			if stream := d.streams.Stream(id); stream != nil {
-				if stream.Status() == structured.Streaming {
-					kind = InvalidPiece
-				}
-				d.mutable().Remove(id)
-			}
-		}
-		return dataEvent{kind: kind, isStructured: true}
+		return ValuePart, stream
 	}
-	return dataEvent{kind: DataPart}
+	d.at = it.Rec.Ordinal
+	if it.Content("data", "streamId") == nil {
+		return NoPart, nil
+	}
+	kind := InvalidPart
+	if id := it.Text("data", "streamId"); d.streams != nil {
+		if stream := d.streams.Stream(id); stream != nil {
+			if stream.Status() == structured.Streaming {
+				kind = InvalidPiece
+			}
+			d.mutable().Remove(id)
+		}
+	}
+	return kind, nil
 }

@@ -63,15 +63,14 @@ const (
 	AgentFail  // it has failed
 	AgentGone  // the start of Agent was removed
 
-	Part       // a file or a source
-	Data       // an event of the application, see DataKind
-	Structured // structured data, see DataKind
-	State      // a change of the custom state
-	Output     // the output of the run
-	Error      // an error that does not end the response
-	Notice     // a record about the run
-	Unknown    // a record of a type that this build does not know
-	Other      // a record of a sub-agent that Rules.Shows leaves out
+	Part    // a file or a source
+	Data    // an event of the application, or structured data, see DataKind
+	State   // a change of the custom state
+	Output  // the output of the run
+	Error   // an error that does not end the response
+	Notice  // a record about the run
+	Unknown // a record of a type that this build does not know
+	Other   // a record of a sub-agent that Rules.Shows leaves out
 
 	// Removed: records were removed, and the state of the machine is that without them. Quiet: the client gets nothing of it. Taken reports which are removed.
 	Removed
@@ -107,7 +106,7 @@ type Event struct {
 	Code    chunk.Value // its code, nil for none
 	Reason  Reason
 	Is      DataKind
-	Stream  *structured.Stream // of Structured with a piece or a value
+	Stream  *structured.Stream // of Data with a piece or a value
 	Taken   func(chunk.Ordinal) bool
 
 	Again, First, Open, Alone, Unasked, Denied, Quiet bool

@@ -2,50 +2,73 @@ package turn
 
 import "github.com/tailrace/tailrace/chunk"
 
-// HiddenCalls are the calls of an agent that are hidden from a client, the latest of each id: as in the snapshot, an outcome of a call that has one ends no text,
+// hidden returns what a hidden record does to the snapshot: whether it ends the open text of its agent, because a text before it and one after it are two parts, and
+// whether it adds a part.
+func (m *Machine) hidden(it *Item) (endsText, addsPart bool) {
+	const empty = len(`""`)
+	switch it.Rec.Type {
+	case chunk.TypeTextDelta:
+		endsText = len(it.piece) > 0 || len(it.Get("delta")) > empty
+		return endsText, endsText
+	case chunk.TypeThinking:
+		endsText = len(it.piece) > 0 || len(it.Get("content")) > empty
+		return endsText, endsText
+	case chunk.TypeFile, chunk.TypeSourceURL, chunk.TypeSourceDocument, chunk.TypeSubagentStart:
+		return true, true
+	case chunk.TypeError, chunk.TypeStepStart, chunk.TypeStepEnd, chunk.TypeRunPaused, chunk.TypeStreamResync, chunk.TypeExecutorSuperseded, chunk.TypeRunInterrupted:
+		return true, false
+	case chunk.TypeCustom:
+		is, _ := m.structured(it)
+		return false, is.isPart()
+	}
+	return it.By.hidden.follow(it)
+}
+
+// hiddenCalls are the calls of an agent that are hidden from a client, the latest of each id: as in the snapshot, an outcome of a call that has one ends no text,
 // and one without a start does.
-type HiddenCalls map[string]hiddenCall
+type hiddenCalls map[string]hiddenCall
 
 // hiddenCall has the records of the start and the outcome, 0 for none.
 type hiddenCall struct{ at, endedAt chunk.Ordinal }
 
-// Hide follows a hidden record. It reports whether the record ends the open text of its agent, see EndsText, and whether it begins the part of a call.
-func (h *HiddenCalls) Hide(rec *chunk.Record, m *chunk.Members, kind BlockKind, piece []byte) (endsText, beginsCall bool) {
-	endsText = EndsText(rec, m, kind, piece)
-	if kind != NoBlock || m.Text("toolName") == FinishTool {
-		return endsText, false
+// follow follows a hidden record. It reports whether the record ends a text, and whether it begins the part of a call.
+func (h *hiddenCalls) follow(it *Item) (endsText, begins bool) {
+	if it.Text("toolName") == FinishTool {
+		return false, false
 	}
-	id := m.Text("toolCallId")
+	id := it.Text("toolCallId")
 	c, known := (*h)[id]
-	switch rec.Type {
+	switch it.Rec.Type {
 	case chunk.TypeToolArgStreamStart, chunk.TypeToolStart, chunk.TypeToolApprovalRequest:
 		if known = known && c.endedAt == 0; !known {
 			c = hiddenCall{}
 		}
+		endsText = true
 	case chunk.TypeToolEnd, chunk.TypeToolOutputError, chunk.TypeToolInputError, chunk.TypeToolApprovalResponse:
-		answers := rec.Type == chunk.TypeToolApprovalResponse || rec.Type == chunk.TypeToolEnd && string(m.Get("providerExecuted")) != "true"
+		decides := it.Rec.Type == chunk.TypeToolApprovalResponse
+		answers := decides || it.Rec.Type == chunk.TypeToolEnd && !it.Is("providerExecuted")
 		if c.endedAt > 0 || answers && !known { // an answer without a start is that of a call of an earlier turn
 			return false, false
 		}
-		endsText = endsText || !known
-		if rec.Type != chunk.TypeToolApprovalResponse || string(m.Get("approved")) != "true" {
-			c.endedAt = rec.Ordinal
+		endsText = !known || it.Rec.Type == chunk.TypeToolInputError
+		if !decides || !it.Is("approved") {
+			c.endedAt = it.Rec.Ordinal
 		}
 	default:
-		return endsText, false
+		return false, false
 	}
 	if !known {
-		c.at = rec.Ordinal
+		c.at = it.Rec.Ordinal
 	}
 	if *h == nil {
-		*h = make(HiddenCalls)
+		*h = make(hiddenCalls)
 	}
 	(*h)[id] = c
 	return endsText, !known
 }
 
-// Remove reverts what removed records changed.
-func (h *HiddenCalls) Remove(taken func(chunk.Ordinal) bool) {
+// remove reverts what removed records changed.
+func (h *hiddenCalls) remove(taken func(chunk.Ordinal) bool) {
 	for id, c := range *h {
 		if taken(c.at) {
 			delete(*h, id)

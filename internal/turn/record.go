@@ -60,7 +60,7 @@ func (it *Item) HasCall() bool {
 func (it *Item) RunsInClient() bool { return it.turn.runsInClient(it, it.Text("toolName")) }
 
 // OpenCall returns the call of the record if it has no outcome, nil for none.
-func (it *Item) OpenCall() *Call { return it.turn.calls.byKey[it.callKey()] }
+func (it *Item) OpenCall() *Call { return it.turn.OpenCall(it.callKey()) }
 
 func (it *Item) callKey() CallKey { return CallKey{it.By.Session, it.Text("toolCallId")} }
 
@@ -257,8 +257,8 @@ func (m *Machine) hide() {
 	if m.idle {
 		return
 	}
-	endsText, beginsCall := by.hidden.Hide(rec, it.Members, it.kind, it.piece)
-	if endsText || rec.Type == chunk.TypeRunInterrupted || m.hasPart(it) {
+	endsText, addsPart := m.hidden(it)
+	if endsText || m.hasPart(it) {
 		m.closeBlock(by, it)
 	}
 	switch {
@@ -267,20 +267,7 @@ func (m *Machine) hide() {
 			m.closeTexts(it)
 		}
 		by.First = 0
-	case beginsCall || m.hidesPart(it, endsText):
+	case addsPart:
 		by.openStep(it)
 	}
-}
-
-// hidesPart reports whether a hidden record adds a part that is not a call to the snapshot.
-func (m *Machine) hidesPart(it *Item, endsText bool) bool {
-	switch it.Rec.Type {
-	case chunk.TypeTextDelta, chunk.TypeThinking:
-		return endsText
-	case chunk.TypeFile, chunk.TypeSourceURL, chunk.TypeSourceDocument, chunk.TypeSubagentStart:
-		return true
-	case chunk.TypeCustom:
-		return !it.By.Own() || m.structured(it).kind.isPart()
-	}
-	return false
 }

@@ -18,7 +18,7 @@ func (m *Machine) truncated(it *Item) {
 		m.emit(&Event{Kind: CallGone, Item: it, Agent: c.By, Call: c, Quiet: !m.open})
 	}
 	m.calls.removeWaits(&m.own, taken)
-	m.own.hidden.Remove(taken)
+	m.own.hidden.remove(taken)
 	for _, a := range m.order {
 		if a.Running && a.Parent == &m.own && taken(a.startedAt) {
 			if m.open {
