@@ -61,13 +61,11 @@ type Config struct {
 type Machine struct {
 	session chunk.Session
 	begun   bool // the first record was handled: session is that of the turn
-	turn    bool // a record of that session was handled
 	over    bool // another turn began: no later record belongs to this one
 	open    bool // a response has begun, and has not ended
 	idle    bool // the turn waits or has ended: nothing is written until it is resumed
 	again   bool // another response is wanted while the turn is idle, and has not begun
-	outcome outcome
-	run     []byte // id of the latest run, as the content of a JSON string
+	course
 
 	startedAt, lastAt time.Time // when the log stored the first record and the latest
 
@@ -103,7 +101,7 @@ type Machine struct {
 	skipped []byte // frames that are dropped
 }
 
-// outcome is the state of the latest run.
+// outcome is the state of the latest run. Each stops those before it, see course.stop.
 type outcome int
 
 const (

@@ -1,11 +1,11 @@
 package turn
 
 import (
+	"bytes"
 	"cmp"
 	"slices"
 
 	"github.com/tailrace/tailrace/chunk"
-	"github.com/tailrace/tailrace/internal/rawjson"
 )
 
 // Replay appends the frames of stored records. They build the same messages as Append of each record, with fewer frames: consecutive pieces of one text are merged,
@@ -152,21 +152,55 @@ func (r *Replay) Scan(rec chunk.Record) {
 	m, i := r.m, r.scanned
 	r.scanned++
 	if r.ahead == nil {
-		r.ahead = &replayScan{
-			session: m.session, epoch: m.own.epoch, turn: m.turn, run: string(rawjson.Unescaped(m.run)), stopped: m.outcome,
-			approvals: make(map[CallKey]chunk.Seq),
-		}
+		r.ahead = &replayScan{course: m.course, epoch: m.own.epoch, approvals: make(map[CallKey]chunk.Seq)}
 	}
-	if r.ahead.over || r.IsRemoved(&rec) {
+	l, own := r.ahead, rec.Session == m.session
+	if l.over || r.IsRemoved(&rec) || own && rec.Epoch < l.epoch {
 		return
 	}
-	body := r.ahead.read(rec)
-	if seq, ok := r.ahead.answers(rec, body); ok {
-		r.answered[seq] = true
+	if own {
+		l.epoch = rec.Epoch
 	}
-	var resumes bool
-	if resumes, r.ahead.over = r.ahead.isResume(rec, body); resumes && !r.ahead.over {
-		r.resumedAt = i
+	if it := l.read(&rec); it != nil {
+		r.findAnswer(it)
+		l.over = own && l.opensTurn(it)
+		if !l.over && (own && l.resumes(it) || !own && l.resumesParent(it)) {
+			r.resumedAt = i
+		}
+		if own && !l.stop(it) && rec.Type == chunk.TypeRunStarted {
+			l.run = bytes.Clone(it.Content("runId"))
+		}
+	}
+	l.turn = l.turn || own
+}
+
+// read parses a record that the scan needs, and returns nil for others.
+func (l *replayScan) read(rec *chunk.Record) *Item {
+	switch rec.Type {
+	case chunk.TypeRunStarted, chunk.TypeStreamPaused, chunk.TypeStreamActive, chunk.TypeRunInterrupted, chunk.TypeRunResumed,
+		chunk.TypeError, chunk.TypeStreamEnd, chunk.TypeStreamFailed,
+		chunk.TypeToolApprovalRequest, chunk.TypeToolApprovalResponse, chunk.TypeToolEnd, chunk.TypeToolOutputError, chunk.TypeToolInputError:
+		if l.members.Read(rec.Data) == nil {
+			return &Item{Rec: rec, Members: &l.members}
+		}
+	}
+	return nil
+}
+
+// findAnswer finds the request for approval that a record answers. Requests that a rule answers are not shown.
+func (r *Replay) findAnswer(it *Item) {
+	key, requests := CallKey{it.Rec.Session.ID, it.Text("toolCallId")}, r.ahead.approvals
+	switch it.Rec.Type {
+	case chunk.TypeToolApprovalRequest:
+		delete(requests, key)
+		if !it.Is("isAutomatic") {
+			requests[key] = it.Rec.Seq
+		}
+	case chunk.TypeToolApprovalResponse, chunk.TypeToolEnd, chunk.TypeToolOutputError, chunk.TypeToolInputError:
+		if seq, asked := requests[key]; asked {
+			r.answered[seq] = true
+			delete(requests, key)
+		}
 	}
 }
 
@@ -223,107 +257,10 @@ func (r *Replay) isWhole() bool { return r != nil && r.whole }
 
 // replayScan is the state of a scan of the records of a replay.
 type replayScan struct {
-	session   chunk.Session
+	course
+
 	epoch     chunk.Epoch
-	turn      bool // a record of the session was seen
-	run       string
-	stopped   outcome
 	approvals map[CallKey]chunk.Seq
 	over      bool // another turn began: no later record belongs to this one
-}
-
-// read returns the body of a record that the scan needs, nil for others.
-func (l *replayScan) read(rec chunk.Record) chunk.Body {
-	if rec.Session == l.session && rec.Epoch < l.epoch {
-		return nil
-	}
-	switch rec.Type {
-	case chunk.TypeRunStarted, chunk.TypeStreamPaused, chunk.TypeStreamActive, chunk.TypeRunInterrupted, chunk.TypeRunResumed,
-		chunk.TypeError, chunk.TypeStreamEnd, chunk.TypeStreamFailed,
-		chunk.TypeToolApprovalRequest, chunk.TypeToolApprovalResponse, chunk.TypeToolEnd, chunk.TypeToolOutputError, chunk.TypeToolInputError:
-		if c, err := rec.Decode(); err == nil {
-			return c.Body
-		}
-	}
-	return nil
-}
-
-// answers returns the request for approval that a record answers. Requests that a rule answers are not shown.
-func (l *replayScan) answers(rec chunk.Record, body chunk.Body) (chunk.Seq, bool) {
-	var call string
-	switch b := body.(type) {
-	case chunk.ToolApprovalRequest:
-		key := CallKey{rec.Session.ID, b.ToolCallID}
-		if b.IsAutomatic != nil && *b.IsAutomatic {
-			delete(l.approvals, key)
-		} else {
-			l.approvals[key] = rec.Seq
-		}
-		return 0, false
-	case chunk.ToolApprovalResponse:
-		call = b.ToolCallID
-	case chunk.ToolEnd:
-		call = b.ToolCallID
-	case chunk.ToolOutputError:
-		call = b.ToolCallID
-	case chunk.ToolInputError:
-		call = b.ToolCallID
-	}
-	key := CallKey{rec.Session.ID, call}
-	seq, asked := l.approvals[key]
-	delete(l.approvals, key)
-	return seq, asked
-}
-
-// isResume reports whether a record resumes a stopped turn, and whether it begins another turn.
-func (l *replayScan) isResume(rec chunk.Record, body chunk.Body) (resumes, over bool) {
-	if rec.Session != l.session {
-		_, started := body.(chunk.RunStarted)
-		return started && l.stopped == paused, false
-	}
-	if rec.Epoch < l.epoch {
-		return false, false
-	}
-	turn := l.turn
-	l.epoch, l.turn = rec.Epoch, true
-	if b, ok := body.(chunk.RunStarted); ok {
-		if turn && l.run != b.RunID && (b.Mode == modeExecute || len(b.Input) > 0) {
-			return false, true
-		}
-		l.run, l.stopped = b.RunID, running
-		return true, false
-	}
-	return l.advance(body), false
-}
-
-// advance updates the state of the turn and reports whether it is resumed.
-func (l *replayScan) advance(body chunk.Body) (resumes bool) {
-	switch b := body.(type) {
-	case chunk.StreamActive:
-		resumes = l.stopped == paused
-	case chunk.RunResumed:
-		resumes = l.stopped == interrupted
-	case chunk.StreamPaused:
-		l.stop(paused, running)
-	case chunk.RunInterrupted:
-		l.stop(interrupted, running)
-	case chunk.Error:
-		if !b.Recoverable {
-			l.stop(failed, running)
-		}
-	case chunk.StreamEnd:
-		l.stop(finished, running, paused)
-	case chunk.StreamFailed:
-		l.stop(failed, running, paused, interrupted)
-	}
-	if resumes {
-		l.stopped = running
-	}
-	return resumes
-}
-
-func (l *replayScan) stop(now outcome, from ...outcome) {
-	if slices.Contains(from, l.stopped) {
-		l.stopped = now
-	}
+	members   chunk.Members
 }

@@ -13,35 +13,78 @@ const CodeAborted = "aborted"
 // modeExecute is the mode of a run that opens a turn; a run of another mode continues the open turn, unless it has input.
 const modeExecute = "execute"
 
-// isResumedBy reports whether the record resumes a turn that waits or was stopped. A turn may wait for users because a sub-agent asked them.
-func (m *Machine) isResumedBy(it *Item) bool {
-	started := it.Rec.Type == chunk.TypeRunStarted
-	if !it.By.Own() {
-		if resumes := started && m.outcome == paused; !resumes {
-			return false
-		}
-		it.By.Suspended = false
-		return true
-	}
-	resumes := started && !m.opensTurn(it)
+// course is where the runs of the session's agent are.
+type course struct {
+	turn    bool   // a record of the session was handled
+	run     []byte // id of the latest run, as the content of a JSON string
+	outcome outcome
+}
+
+// opensTurn reports whether a record is a run that begins another turn.
+func (c *course) opensTurn(it *Item) bool {
+	return it.Rec.Type == chunk.TypeRunStarted && c.turn && !bytes.Equal(c.run, it.Content("runId")) &&
+		(it.Text("mode") == modeExecute || !isEmpty(it.Get("input")))
+}
+
+// resumes follows a record that resumes the turn, and reports whether it is one.
+func (c *course) resumes(it *Item) (resumes bool) {
 	switch it.Rec.Type {
+	case chunk.TypeRunStarted:
+		resumes = !c.opensTurn(it)
 	case chunk.TypeStreamActive:
-		resumes = m.outcome == paused
+		resumes = c.outcome == paused
 	case chunk.TypeRunResumed:
-		resumes = m.outcome == interrupted
+		resumes = c.outcome == interrupted
 	}
 	if resumes {
-		m.outcome = running
+		c.outcome = running
+	}
+	return resumes
+}
+
+// resumesParent reports whether a record of a sub-agent resumes a turn that waits: users may have answered the sub-agent.
+func (c *course) resumesParent(it *Item) bool {
+	return it.Rec.Type == chunk.TypeRunStarted && c.outcome == paused
+}
+
+// stop follows a record that stops the turn, and reports whether it does.
+func (c *course) stop(it *Item) bool {
+	to, latest := paused, running
+	switch it.Rec.Type {
+	case chunk.TypeStreamPaused:
+	case chunk.TypeRunInterrupted:
+		to = interrupted
+	case chunk.TypeError:
+		if to = failed; it.Is("recoverable") {
+			return false
+		}
+	case chunk.TypeStreamEnd:
+		to, latest = finished, paused
+	case chunk.TypeStreamFailed:
+		to, latest = failed, interrupted
+	default:
+		return false
+	}
+	if c.outcome > latest {
+		return false
+	}
+	c.outcome = to
+	return true
+}
+
+// isResumedBy reports whether the record resumes a turn that waits or was stopped.
+func (m *Machine) isResumedBy(it *Item) (resumes bool) {
+	if !it.By.Own() {
+		resumes = m.resumesParent(it)
+		it.By.Suspended = it.By.Suspended && !resumes
+		return resumes
+	}
+	if resumes = m.resumes(it); resumes {
 		for _, a := range m.allAgents() {
 			a.Suspended = false
 		}
 	}
 	return resumes
-}
-
-// opensTurn reports whether a run begins another turn.
-func (m *Machine) opensTurn(it *Item) bool {
-	return m.turn && !bytes.Equal(m.run, it.Content("runId")) && (it.Text("mode") == modeExecute || !isEmpty(it.Get("input")))
 }
 
 // isEmpty reports whether an array has no elements.
@@ -100,9 +143,7 @@ func (m *Machine) streamPaused(it *Item) {
 	if m.outcome == finished || m.outcome == failed {
 		return
 	}
-	if m.outcome == running {
-		m.outcome = paused
-	}
+	m.stop(it)
 	m.own.Paused = true
 	m.closeSteps(it)
 	m.own.First = 0
@@ -194,10 +235,9 @@ func (m *Machine) agentControl(it *Item) {
 }
 
 func (m *Machine) streamEnd(it *Item) {
-	if m.outcome == finished || m.outcome == failed || m.outcome == interrupted {
+	if !m.stop(it) {
 		return
 	}
-	m.outcome = finished
 	m.own.First = 0
 	if m.wantsEnd() {
 		m.respond(it)
@@ -214,10 +254,9 @@ func (m *Machine) wantsEnd() bool {
 }
 
 func (m *Machine) streamFailed(it *Item) {
-	if m.outcome == finished || m.outcome == failed {
+	if !m.stop(it) {
 		return
 	}
-	m.outcome = failed
 	m.own.First = 0
 	if !m.wantsEnd() {
 		return
@@ -243,8 +282,7 @@ func (m *Machine) reported(it *Item) {
 		m.emit(e)
 		return
 	}
-	if m.outcome == running {
-		m.outcome = failed
+	if m.stop(it) {
 		e.Kind = Fail
 		m.endResponse(e)
 	}
@@ -253,10 +291,9 @@ func (m *Machine) reported(it *Item) {
 // interrupted ends the response: the run was stopped. It may be resumed.
 func (m *Machine) interrupted(it *Item) {
 	m.closeBlock(it.By, it)
-	if !it.By.Own() || m.outcome != running {
+	if !it.By.Own() || !m.stop(it) {
 		return
 	}
-	m.outcome = interrupted
 	m.emit(&Event{Kind: Notice, Item: it})
 	m.endResponse(&Event{Kind: End, Item: it, Reason: Interrupted})
 }
