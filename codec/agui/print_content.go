@@ -164,17 +164,12 @@ func wholeState(patches chunk.Value) (state chunk.Value, ok bool) {
 
 // part writes a file or a source as an activity message: a message that the client shows, and that is not output of the model.
 func (p *printer) part(f *turn.Frames, e *turn.Event) {
-	kind, names := ActivitySource, []string{"sourceId", "mediaType", "title", "filename"}
-	switch e.Item.Rec.Type {
-	case chunk.TypeFile:
-		kind, names = ActivityFile, []string{"url", "mediaType", "filename"}
-	case chunk.TypeSourceURL:
-		names = []string{"sourceId", "url", "title"}
+	kind := ActivitySource
+	if e.Item.Rec.Type == chunk.TypeFile {
+		kind = ActivityFile
 	}
 	p.openActivity(f, e, kind)
-	for _, name := range names {
-		f.Raw(name, e.Item.Get(name))
-	}
+	e.Item.WriteNotice(&f.Object)
 	f.Close()
 	f.Shut()
 }

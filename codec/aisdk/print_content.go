@@ -76,16 +76,11 @@ func (p *printer) content(f *turn.Frames, e *turn.Event) {
 // part writes a complete part: members of the record under a chunk type.
 func (p *printer) part(f *turn.Frames, e *turn.Event) {
 	p.beginPart(f, e)
-	switch e.Item.Rec.Type {
-	case chunk.TypeFile:
-		f.Open("file")
-		pass(f, e.Item, "url", "mediaType")
-	case chunk.TypeSourceURL:
-		f.Open("source-url")
-		pass(f, e.Item, "sourceId", "url", "title")
-	default:
-		f.Open("source-document")
-		pass(f, e.Item, "sourceId", "mediaType", "title", "filename")
+	f.Open(strings.ReplaceAll(string(e.Item.Rec.Type), "_", "-"))
+	if e.Item.Rec.Type == chunk.TypeFile {
+		pass(f, e.Item, "url", "mediaType") // clients reject other members
+	} else {
+		e.Item.WriteNotice(&f.Object)
 	}
 	optional(f, "providerMetadata", e.Item.Part().ProviderMetadata)
 	f.Shut()

@@ -239,17 +239,12 @@ func (p *printer) output(it *turn.Item) {
 
 // part writes a source or a file as structured data.
 func (p *printer) part(it *turn.Item) {
-	dataType, names := "source", []string{"sourceId", "url", "title"}
-	switch it.Rec.Type {
-	case chunk.TypeSourceDocument:
-		names = []string{"sourceId", "mediaType", "title", "filename"}
-	case chunk.TypeFile:
-		dataType, names = "file", []string{"url", "mediaType", "filename"}
+	dataType := "source"
+	if it.Rec.Type == chunk.TypeFile {
+		dataType = "file"
 	}
 	o := rawjson.Begin(nil)
-	for _, name := range names {
-		o.Raw(name, it.Get(name))
-	}
+	it.WriteNotice(&o)
 	if !p.final(it, dataType, dataType, o.End()) {
 		p.carry(it)
 	}

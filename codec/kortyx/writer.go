@@ -30,7 +30,7 @@ func NewWriter(opt Options) *Writer {
 }
 
 // Append appends the frames of rec, see dialect.Writer.
-func (w *Writer) Append(dst []byte, rec chunk.Record) []byte { return w.machine.Write(dst, &rec) }
+func (w *Writer) Append(dst []byte, rec chunk.Record) []byte { return w.machine.Append(dst, rec) }
 
 // Hide is Append for a record that is hidden from the client, see dialect.Writer.
 func (w *Writer) Hide(dst []byte, rec chunk.Record) []byte { return w.machine.Hide(dst, rec) }

@@ -28,7 +28,7 @@ func NewWriter(cfg WriterConfig) *Writer {
 
 // Append appends the frames of rec, the next record of the session or of its tree. Some records have no frame. The cursor of rec follows its last chunk as an
 // event of its own. A malformed record has no frame.
-func (w *Writer) Append(dst []byte, rec chunk.Record) []byte { return w.machine.Write(dst, &rec) }
+func (w *Writer) Append(dst []byte, rec chunk.Record) []byte { return w.machine.Append(dst, rec) }
 
 // Hide is Append for a record whose content the client must not get. It writes at most the end of the text that the record ends.
 func (w *Writer) Hide(dst []byte, rec chunk.Record) []byte { return w.machine.Hide(dst, rec) }
@@ -147,7 +147,7 @@ func (p *printer) Print(f *turn.Frames, e *turn.Event) {
 	case turn.State, turn.Notice:
 		p.notice(it, sp)
 	case turn.Output:
-		p.output(it, sp, it.Get("output"))
+		p.output(it, sp, it.OrNull("output"))
 	case turn.Error:
 		p.error(e, sp)
 	case turn.Removed, turn.AgentRemoved:

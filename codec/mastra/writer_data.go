@@ -67,7 +67,7 @@ func (p *printer) output(it *turn.Item, sp *speaker, v chunk.Value) {
 	default:
 		p.begin(sp, "object-result")
 		p.envelope(sp)
-		p.f.Raw("object", orNull(v))
+		p.f.Raw("object", v)
 		p.end(sp)
 	}
 }

@@ -401,6 +401,7 @@ func (s *calls) remove(taken func(chunk.Ordinal) bool, own *Agent) (gone []*Call
 	for _, c := range s.finished.remove(taken, own) {
 		s.add(c)
 	}
+	s.removeWaits(own, taken)
 	s.findLatest()
 	return gone
 }

@@ -143,9 +143,6 @@ func New(p Printer, r Rules, c Config) *Machine {
 // A malformed record has no frames.
 func (m *Machine) Append(dst []byte, rec chunk.Record) []byte { return m.write(dst, &rec) }
 
-// Write is Append without a copy of the record.
-func (m *Machine) Write(dst []byte, rec *chunk.Record) []byte { return m.write(dst, rec) }
-
 // Skip is Append for a client that has the frames.
 func (m *Machine) Skip(rec chunk.Record) { m.skipped = m.Append(m.skipped[:0], rec) }
 

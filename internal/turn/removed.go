@@ -17,7 +17,6 @@ func (m *Machine) truncated(it *Item) {
 	for _, c := range m.calls.remove(taken, &m.own) {
 		m.emit(&Event{Kind: CallGone, Item: it, Agent: c.By, Call: c, Quiet: !m.open})
 	}
-	m.calls.removeWaits(&m.own, taken)
 	m.own.hidden.remove(taken)
 	for _, a := range m.order {
 		if a.Running && a.Parent == &m.own && taken(a.startedAt) {
