@@ -18,12 +18,9 @@ type callOutput struct {
 
 // callOutputOf returns what was written of a call. Its mark is the message that it is attached to. One whose outcome was removed has nothing else.
 func callOutputOf(c *turn.Call) *callOutput {
-	o, ok := c.Kept.(*callOutput)
-	if ok {
-		return o
-	}
-	o = &callOutput{fixed: c.Reopened()}
-	if c.Kept = o; !o.fixed {
+	o, isNew := turn.Kept[callOutput](&c.Kept)
+	o.fixed = o.fixed || isNew && c.Reopened()
+	if isNew && !o.fixed {
 		of := carrierOf(c.By)
 		c.Mark, o.tag = [2]uint64{uint64(of.first), uint64(of.n)}, outputOf(c.By).tag
 	}

@@ -151,10 +151,9 @@ type agentOutput struct {
 
 // outputOf returns what was written of an agent.
 func outputOf(a *turn.Agent) *agentOutput {
-	o, ok := a.Kept.(*agentOutput)
-	if !ok {
-		o = &agentOutput{tag: escaped(a.Session)}
-		a.Kept = o
+	o, isNew := turn.Kept[agentOutput](&a.Kept)
+	if isNew {
+		o.tag = escaped(a.Session)
 	}
 	return o
 }

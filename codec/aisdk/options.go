@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"github.com/tailrace/tailrace/chunk"
+	"github.com/tailrace/tailrace/internal/dialect"
 )
 
 // SubAgentContent selects how the output of sub-agents is written. Their start and end, custom events, errors, approvals and the calls that the client runs
@@ -76,13 +77,7 @@ func (o *Options) reason(r string) string {
 	if finishReasons[r] || o.Major >= 7 && r == reasonInterrupted {
 		return r
 	}
-	return reasonOther
+	return dialect.ReasonOther
 }
 
-const (
-	reasonStop        = "stop"
-	reasonToolCalls   = "tool-calls"
-	reasonError       = "error"
-	reasonOther       = "other"
-	reasonInterrupted = "interrupted"
-)
+const reasonInterrupted = "interrupted"

@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"github.com/tailrace/tailrace/chunk"
+	"github.com/tailrace/tailrace/internal/dialect"
 	"github.com/tailrace/tailrace/internal/rawjson"
 	"github.com/tailrace/tailrace/internal/turn"
 )
@@ -168,16 +169,16 @@ func (p *printer) failure(f *turn.Frames, e *turn.Event) {
 }
 
 func (p *printer) finish(f *turn.Frames, e *turn.Event) {
-	reason := cmp.Or(p.reason, reasonStop)
+	reason := cmp.Or(p.reason, dialect.ReasonStop)
 	switch {
 	case e.Kind == turn.Pause || e.Reason == turn.Waiting:
-		reason = reasonToolCalls
+		reason = dialect.ReasonToolCalls
 	case e.Reason == turn.Superseded:
-		reason = reasonOther
+		reason = dialect.ReasonOther
 	case e.Reason == turn.Interrupted:
 		reason = p.opt.reason(reasonInterrupted)
 	case e.Reason == turn.Failed:
-		reason = reasonError
+		reason = dialect.ReasonError
 	}
 	p.meta.FinishReason = reason
 	v := p.metadata(e.Turn, p.opt.FinishMetadata)

@@ -266,7 +266,7 @@ func (t *Translator) finish(p part) {
 	reason := p.text("finishReason")
 	if t.ending != errored {
 		t.ending = complete
-		if reason == reasonError {
+		if reason == dialect.ReasonError {
 			t.ending, t.text = errored, "the agent failed without a reason"
 		}
 	}
@@ -275,7 +275,7 @@ func (t *Translator) finish(p part) {
 		return
 	}
 	if !finishReasons[reason] {
-		reason = reasonOther
+		reason = dialect.ReasonOther
 		p.Unread("finishReason")
 	}
 	t.endStep(&reason)

@@ -5,6 +5,7 @@ import (
 	"strconv"
 
 	"github.com/tailrace/tailrace/chunk"
+	"github.com/tailrace/tailrace/internal/dialect"
 	"github.com/tailrace/tailrace/internal/rawjson"
 	"github.com/tailrace/tailrace/internal/structured"
 	"github.com/tailrace/tailrace/internal/turn"
@@ -90,7 +91,7 @@ var reserved = map[string]bool{
 
 // streamed writes a piece of structured data of a Kortyx agent. A client stops at a piece that it cannot apply, so such a piece is dropped, as in the snapshot.
 func (p *printer) streamed(it *turn.Item, data chunk.Value) {
-	id, ok := text(it.Get("data", "streamId"))
+	id, ok := dialect.Text(it.Get("data", "streamId"))
 	shown := p.data.idOf(id)
 	o := rawjson.Object{Dst: append(p.scratch[:0], beginStructured...)}
 	o.String("streamId", shown)
@@ -100,7 +101,7 @@ func (p *printer) streamed(it *turn.Item, data chunk.Value) {
 		}
 	}
 	p.scratch = o.End()
-	if typ, _ := text(it.Get("data", "type")); !ok || typ != structuredData || reserved[shown] {
+	if typ, _ := dialect.Text(it.Get("data", "type")); !ok || typ != structuredData || reserved[shown] {
 		p.dropped++
 		return
 	}
@@ -118,7 +119,7 @@ func (p *printer) streamed(it *turn.Item, data chunk.Value) {
 
 // invalidate writes that a stream of a Kortyx agent is invalid. Most clients ignore it, so a new stream with this id gets another one.
 func (p *printer) invalidate(it *turn.Item) bool {
-	id, ok := text(it.Get("data", "streamId"))
+	id, ok := dialect.Text(it.Get("data", "streamId"))
 	checkpoint := it.Get("data", "checkpointId")
 	if !ok || rawjson.Kind(checkpoint) != '"' {
 		return false

@@ -43,15 +43,9 @@ func isDone(raw []byte) bool {
 	return types == 1 && done
 }
 
-// text returns the string in v.
-func text(v chunk.Value) (string, bool) {
-	s, err := rawjson.Text(v).Unquote()
-	return s, err == nil
-}
-
 // contentText returns the content of a tool's result as text: a string, the texts of content blocks, otherwise its JSON.
 func contentText(v chunk.Value) string {
-	if s, ok := text(v); ok {
+	if s, ok := dialect.Text(v); ok {
 		return s
 	}
 	var texts []string
@@ -69,12 +63,4 @@ func contentText(v chunk.Value) string {
 // withoutToken returns v without the members resumeToken, at any depth: the token answers a question in the user's name.
 func withoutToken(v chunk.Value) chunk.Value {
 	return dialect.Without(v, chunk.MaxDepth, "resumeToken")
-}
-
-// orNull returns v, null if it is missing.
-func orNull(v chunk.Value) chunk.Value {
-	if v == nil {
-		return null
-	}
-	return v
 }

@@ -175,7 +175,7 @@ func sameJSON(tb failer, a, b []byte) bool {
 }
 
 func plain(v []byte) any {
-	if s, ok := text(v); ok {
+	if s, ok := dialect.Text(v); ok {
 		return "s" + s
 	}
 	switch {

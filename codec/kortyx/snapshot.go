@@ -194,7 +194,7 @@ func streamState(id, dataType, status string, data []byte) []byte {
 	o.String("streamId", id)
 	o.String("dataType", dataType)
 	o.String("status", status)
-	o.Raw("data", orNull(data))
+	o.Raw("data", dialect.OrNull(data))
 	return o.End()
 }
 
@@ -248,7 +248,7 @@ func approvalMeta(tool, callID string, input chunk.Value) []byte {
 	o := rawjson.Begin(nil)
 	o.String("tool", tool)
 	o.String("toolCallId", callID)
-	o.Raw("input", orNull(input))
+	o.Raw("input", dialect.OrNull(input))
 	return o.End()
 }
 
@@ -292,7 +292,7 @@ func stringOf(v chunk.Value) []byte {
 // firstString returns the first string that is not empty, nil if there is none.
 func firstString(values ...chunk.Value) []byte {
 	for _, v := range values {
-		if s, ok := text(v); ok && s != "" {
+		if s, ok := dialect.Text(v); ok && s != "" {
 			return v
 		}
 	}

@@ -184,9 +184,9 @@ func (t *Translator) interrupt(m *dialect.Object, whole chunk.Value) {
 		return input.Object("meta").Peek(name)
 	}
 	callID, isApproval := strings.CutPrefix(id, approvalPrefix)
-	tool, hasTool := text(meta("tool"))
+	tool, hasTool := dialect.Text(meta("tool"))
 	if isApproval && hasTool && callID != "" && requestID != "" {
-		if s, ok := text(meta("toolCallId")); ok && s != "" {
+		if s, ok := dialect.Text(meta("toolCallId")); ok && s != "" {
 			callID = s
 		}
 		t.waitFor = "tool_approval"

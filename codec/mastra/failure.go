@@ -24,14 +24,14 @@ func readFailure(v chunk.Value) chunk.ErrorDetail {
 
 // failureText returns the best human-readable text in an error value.
 func failureText(v chunk.Value) string {
-	if s, ok := text(v); ok {
+	if s, ok := dialect.Text(v); ok {
 		return s
 	}
 	o := dialect.Read(v)
 	for _, place := range []chunk.Value{o.Peek("message"), o.Object("cause").Peek("message"), o.Object("details").Peek("errorMessage"), o.Peek("name")} {
-		if s, ok := text(place); ok && s != "" {
+		if s, ok := dialect.Text(place); ok && s != "" {
 			return s
 		}
 	}
-	return string(orNull(dialect.Without(v, chunk.MaxDepth, "stack", "requestBodyValues", "responseBody", "responseHeaders", "data", "prompt")))
+	return string(dialect.OrNull(dialect.Without(v, chunk.MaxDepth, "stack", "requestBodyValues", "responseBody", "responseHeaders", "data", "prompt")))
 }

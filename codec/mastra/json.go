@@ -6,8 +6,6 @@ import (
 	"github.com/tailrace/tailrace/internal/rawjson"
 )
 
-// Package chunk checks the limits of a text; this package splits objects. All values here are parts of a valid text.
-
 // maxLevels limits the nesting of a text that may fit into a chunk after it was redacted.
 const maxLevels = 10_000
 
@@ -21,21 +19,4 @@ func open(raw []byte) (chunk.Value, error) {
 		return nil, err
 	}
 	return dialect.CheckValue(redact(chunk.Value(rawjson.TrimSpace(raw)), chunk.MaxDepth))
-}
-
-// text returns the string in v.
-func text(v chunk.Value) (string, bool) {
-	s, err := rawjson.Text(v).Unquote()
-	return s, err == nil
-}
-
-// isObject checks the first byte: there is no white space before it.
-func isObject(v chunk.Value) bool { return len(v) > 0 && v[0] == '{' }
-
-// orNull returns v, null if it is missing.
-func orNull(v chunk.Value) chunk.Value {
-	if v == nil {
-		return chunk.Value("null")
-	}
-	return v
 }

@@ -166,7 +166,7 @@ func (t *Translator) passThrough(a *agent, m message) {
 
 // part returns the members of a text or a call that the provider of the model wants back.
 func (t *Translator) part(p *dialect.Object) []chunk.Member {
-	v := orNull(p.Peek("providerMetadata"))
+	v := dialect.OrNull(p.Peek("providerMetadata"))
 	part := chunk.PartOf([]chunk.Member{{Name: chunk.PartMember, Value: append(append(chunk.Value(`{"providerMetadata":`), v...), '}')}})
 	t.unused = t.unused || part.ProviderMetadata == nil && !v.IsNull()
 	return part.Extra()

@@ -121,7 +121,7 @@ func appendPart(dst []byte, kind string, p *dialect.Object, raw chunk.Value) []b
 		o.Raw("providerMetadata", p.Peek("providerMetadata"))
 		o.Close()
 	case strings.HasPrefix(kind, "data-"):
-		o.Raw("data", orNull(p.Peek("data")))
+		o.Raw("data", dialect.OrNull(p.Peek("data")))
 	default:
 		return append(dst, raw...)
 	}
@@ -152,7 +152,7 @@ func appendCall(o *rawjson.Object, tool chunk.Value, p *dialect.Object) {
 	}
 	o.String("state", state)
 	if state == "result" {
-		o.Raw("result", orNull(p.Peek("output")))
+		o.Raw("result", dialect.OrNull(p.Peek("output")))
 	}
 	o.Raw("errorText", p.Peek("errorText"))
 	o.Raw("approval", p.Peek("approval"))

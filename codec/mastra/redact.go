@@ -16,9 +16,9 @@ func redact(v chunk.Value, depth int) chunk.Value {
 	if depth == 0 {
 		return v
 	}
-	kind, _ := text(rawjson.Get(v, "type"))
+	kind, _ := dialect.Text(rawjson.Get(v, "type"))
 	return dialect.Rewrite(v, func(name string, value chunk.Value) chunk.Value {
-		if name == "payload" && kind != "" && isObject(value) {
+		if name == "payload" && kind != "" && rawjson.Kind(value) == '{' {
 			value = redactPayload(kind, value)
 		}
 		return redact(value, depth-1)

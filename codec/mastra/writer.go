@@ -89,12 +89,8 @@ type work struct {
 
 // of returns what was written of an agent.
 func (p *printer) of(a *turn.Agent) *speaker {
-	sp, ok := a.Kept.(*speaker)
-	if !ok {
-		sp = &speaker{agent: a}
-		a.Kept = sp
-	}
-	if sp.work == nil {
+	sp, _ := turn.Kept[speaker](&a.Kept)
+	if sp.agent = a; sp.work == nil {
 		sp.work = &work{}
 	}
 	return sp

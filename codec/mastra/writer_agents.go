@@ -3,6 +3,7 @@ package mastra
 import (
 	"bytes"
 
+	"github.com/tailrace/tailrace/internal/dialect"
 	"github.com/tailrace/tailrace/internal/turn"
 )
 
@@ -65,7 +66,7 @@ func (p *printer) agentEnds(e *turn.Event, sp *speaker) {
 		return
 	}
 	if e.Kind == turn.AgentFail || closes && it.Get("result", "error") != nil {
-		reason = reasonError
+		reason = dialect.ReasonError
 	}
 	if !sp.ended {
 		if e.Kind == turn.AgentFail {

@@ -33,7 +33,7 @@ const (
 func (p *printer) part(it *turn.Item, sp *speaker) {
 	if it.Rec.Type == chunk.TypeFile {
 		p.open(sp, "file")
-		if data, ok := base64Of(it.Text("url")); ok {
+		if head, data, ok := strings.Cut(it.Text("url"), ","); ok && strings.HasPrefix(head, "data:") && strings.HasSuffix(head, ";base64") {
 			p.f.String("data", data)
 			p.f.String("base64", data)
 		} else {
@@ -49,12 +49,6 @@ func (p *printer) part(it *turn.Item, sp *speaker) {
 	p.f.Raw("mimeType", it.Get("mediaType"))
 	p.f.Raw("filename", it.Get("filename"))
 	p.shut(sp)
-}
-
-// base64Of returns the data of a data URL in base64.
-func base64Of(url string) (string, bool) {
-	head, data, ok := strings.Cut(url, ",")
-	return data, ok && strings.HasPrefix(head, "data:") && strings.HasSuffix(head, ";base64")
 }
 
 // output writes the structured output of an agent. That of a workflow is in its last chunk.
@@ -93,7 +87,7 @@ func (p *printer) carry(it *turn.Item, sp *speaker, whole []byte) {
 // custom writes an event of the application. A chunk of Mastra that a Translator kept is written as it was.
 func (p *printer) custom(it *turn.Item, sp *speaker) {
 	name, data := it.Text("eventName"), it.OrNull("data")
-	if kind, ok := strings.CutPrefix(name, keptPrefix); ok && isObject(data) {
+	if kind, ok := strings.CutPrefix(name, keptPrefix); ok && rawjson.Kind(data) == '{' {
 		p.original(it, sp, kind, redact(data, chunk.MaxDepth))
 		return
 	}

@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"github.com/tailrace/tailrace/chunk"
+	"github.com/tailrace/tailrace/internal/dialect"
 	"github.com/tailrace/tailrace/internal/rawjson"
 	"github.com/tailrace/tailrace/internal/turn"
 )
@@ -16,8 +17,8 @@ func (p *printer) pause(it *turn.Item) {
 	if sp := p.own; it.By.Own() {
 		p.flushStep(sp)
 		if p.clientRuns() {
-			p.finishStep(sp, reasonToolCalls, turn.Usage{})
-			p.finish(sp, reasonToolCalls)
+			p.finishStep(sp, dialect.ReasonToolCalls, turn.Usage{})
+			p.finish(sp, dialect.ReasonToolCalls)
 		}
 		if sp.workflow {
 			p.workflowFinish(sp, "suspended")
@@ -50,9 +51,9 @@ func (p *printer) ended(e *turn.Event) {
 	case e.Kind == turn.Fail && sp.tripped: // its chunk is the last one of Mastra's own response
 	case e.Kind == turn.Fail:
 		p.failure(e.Item, sp, e.Code)
-		p.conclude(sp, reasonError)
+		p.conclude(sp, dialect.ReasonError)
 	case e.Reason == turn.Superseded:
-		p.conclude(sp, reasonOther)
+		p.conclude(sp, dialect.ReasonOther)
 	case e.Reason == turn.Interrupted:
 		p.abort(sp, e.Item.Get("reason"))
 	case e.Reason == turn.Aborted:
@@ -71,7 +72,7 @@ func (p *printer) conclude(sp *speaker, reason string) {
 	case sp.network:
 	case !sp.workflow:
 		p.finish(sp, reason)
-	case reason == reasonError:
+	case reason == dialect.ReasonError:
 		p.workflowFinish(sp, "failed")
 	default:
 		p.workflowFinish(sp, "success")
@@ -150,7 +151,7 @@ func (p *printer) abort(sp *speaker, reason chunk.Value) {
 	p.open(sp, "abort")
 	p.f.Raw("reason", reason)
 	p.shut(sp)
-	p.finish(sp, reasonTripwire)
+	p.finish(sp, codeTripwire)
 	sp.stepping = false
 }
 
@@ -162,7 +163,7 @@ func (p *printer) removed(e *turn.Event, sp *speaker) {
 	if writes {
 		p.ensureStart()
 		sp.pending = nil
-		p.finishStep(sp, reasonOther, turn.Usage{})
+		p.finishStep(sp, dialect.ReasonOther, turn.Usage{})
 	}
 	sp.remove(e.Taken)
 	maps.DeleteFunc(p.late, func(key turn.CallKey, at chunk.Ordinal) bool { return key.Agent == sp.agent.Session && e.Taken(at) })

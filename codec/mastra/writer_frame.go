@@ -41,32 +41,31 @@ func (p *printer) ensureStart() {
 	}
 }
 
-// bare is begin without the start.
+// bare is begin without the start. A chunk of a sub-agent is in one of its parent: the output of the call that started it, or an event of the network that runs it.
 func (p *printer) bare(sp *speaker, kind string) {
-	if sp.agent.Own() {
-		p.f.Open(kind)
-		return
-	}
-	p.wrap(sp, kind)
-	p.f.Dst = append(append(append(p.f.Dst, `{"type":"`...), kind...), '"')
-}
-
-// wrap begins the chunk around one of a sub-agent: the output of the call that started it, or an event of the network that runs it.
-func (p *printer) wrap(sp *speaker, kind string) {
 	f, parent := p.f, sp.parent
-	if sp.event != 0 {
+	switch {
+	case sp.agent.Own():
+		f.Open(kind)
+		return
+	case sp.event != 0:
 		p.bare(parent, networkEvents[sp.event]+kind)
 		p.envelope(parent)
 		f.Name("payload")
-		return
+	default:
+		tool := "agent-"
+		if sp.workflow {
+			tool = workflowTool
+		}
+		p.bare(parent, "tool-output")
+		p.runID(parent)
+		f.Raw("from", []byte(`"USER"`))
+		f.Nest("payload")
+		f.String("toolCallId", sp.callID)
+		f.String("toolName", tool+sp.kind)
+		f.Name("output")
 	}
-	p.bare(parent, "tool-output")
-	p.runID(parent)
-	f.Raw("from", []byte(`"USER"`))
-	f.Nest("payload")
-	f.String("toolCallId", sp.callID)
-	f.String("toolName", sp.toolName())
-	f.Name("output")
+	f.Dst = append(append(append(f.Dst, `{"type":"`...), kind...), '"')
 }
 
 // end ends the chunk that begin began.
@@ -96,14 +95,6 @@ func (p *printer) envelope(sp *speaker) {
 // together, and its runs are one delegation.
 func (p *printer) runID(sp *speaker) {
 	p.f.String("runId", cmp.Or(sp.run, sp.agent.Session))
-}
-
-// toolName returns the name of the tool that a sub-agent is for its parent.
-func (sp *speaker) toolName() string {
-	if sp.workflow {
-		return workflowTool + sp.kind
-	}
-	return "agent-" + sp.kind
 }
 
 // start begins the output of an agent. The response has begun.

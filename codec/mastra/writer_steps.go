@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"github.com/tailrace/tailrace/chunk"
+	"github.com/tailrace/tailrace/internal/dialect"
 	"github.com/tailrace/tailrace/internal/turn"
 )
 
@@ -28,7 +29,7 @@ func (p *printer) stepStart(it *turn.Item, sp *speaker) {
 		p.beginStep(sp)
 		return
 	}
-	p.finishStep(sp, reasonOther, turn.Usage{})
+	p.finishStep(sp, dialect.ReasonOther, turn.Usage{})
 	sp.pending = new(it.Text("stepId"))
 }
 
@@ -36,7 +37,7 @@ func (p *printer) beginStep(sp *speaker) {
 	if sp.network {
 		return
 	}
-	p.finishStep(sp, reasonOther, turn.Usage{})
+	p.finishStep(sp, dialect.ReasonOther, turn.Usage{})
 	sp.stepping = true
 	p.open(sp, "step-start")
 	if sp.agent.Own() {
@@ -57,7 +58,7 @@ func (p *printer) stepEnd(it *turn.Item, sp *speaker) {
 		sp.workStep = "" // the chunk of the workflow before it is its end
 		return
 	}
-	p.finishStep(sp, cmp.Or(total.reason, reasonStop), total.usage)
+	p.finishStep(sp, cmp.Or(total.reason, dialect.ReasonStop), total.usage)
 }
 
 // finishStep writes the end of the open step.
@@ -73,7 +74,7 @@ func (p *printer) finishStep(sp *speaker, reason string, usage turn.Usage) {
 	}
 	f.Nest("stepResult")
 	f.String("reason", reason)
-	f.Bool("isContinued", reason == reasonToolCalls && sp.agent.OpenCalls == 0)
+	f.Bool("isContinued", reason == dialect.ReasonToolCalls && sp.agent.OpenCalls == 0)
 	f.Close()
 	p.usage(usage)
 	p.shut(sp)
@@ -112,14 +113,5 @@ func (sp *speaker) reason() string {
 			return s.reason
 		}
 	}
-	return reasonStop
+	return dialect.ReasonStop
 }
-
-// Finish reasons.
-const (
-	reasonStop      = "stop"
-	reasonToolCalls = "tool-calls"
-	reasonError     = "error"
-	reasonOther     = "other"
-	reasonTripwire  = "tripwire"
-)

@@ -24,11 +24,7 @@ const ranByClient = 1 // a response ended so that the client runs the call
 func announcedIn(c *turn.Call) int { return int(c.Mark[0] / 2) }
 
 func callOutputOf(c *turn.Call) *callOutput {
-	o, ok := c.Kept.(*callOutput)
-	if !ok {
-		o = &callOutput{}
-		c.Kept = o
-	}
+	o, _ := turn.Kept[callOutput](&c.Kept)
 	return o
 }
 

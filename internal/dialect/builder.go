@@ -195,10 +195,18 @@ func Arguments(input chunk.Value) chunk.Value {
 	return append(append(chunk.Value(`{"value":`), input...), '}')
 }
 
+// Finish reasons.
+const (
+	ReasonStop      = "stop"
+	ReasonToolCalls = "tool-calls"
+	ReasonError     = "error"
+	ReasonOther     = "other"
+)
+
 // FinishReason returns why a step ended, as the log has it: other if it does not have the reason of a dialect.
 func FinishReason(reason string) (_ string, known bool) {
-	if slices.Contains([]string{"stop", "length", "tool-calls", "content-filter", "error"}, reason) {
+	if slices.Contains([]string{ReasonStop, "length", ReasonToolCalls, "content-filter", ReasonError}, reason) {
 		return reason, true
 	}
-	return "other", false
+	return ReasonOther, false
 }

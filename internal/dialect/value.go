@@ -28,3 +28,17 @@ func isLarge(text []byte) bool {
 	_, ok := rawjson.Scan(text, rawjson.Limits{Levels: chunk.MaxDepth - 1, Name: chunk.MaxName})
 	return ok && rawjson.Duplicate(text) == nil
 }
+
+// Text returns the string in v.
+func Text(v chunk.Value) (string, bool) {
+	s, err := rawjson.Text(v).Unquote()
+	return s, err == nil
+}
+
+// OrNull returns v, null if it is missing.
+func OrNull(v chunk.Value) chunk.Value {
+	if v == nil {
+		return chunk.Value("null")
+	}
+	return v
+}

@@ -151,3 +151,13 @@ func (a *Agent) startedBy() CallKey { return CallKey{a.Parent.Session, a.CallID}
 
 // escaped returns a text as the content of a JSON string.
 func escaped(text string) []byte { return rawjson.AppendEscaped(make([]byte, 0, len(text)), text) }
+
+// Kept returns what a printer keeps of an agent or a call, and whether that is new.
+func Kept[T any](kept *any) (of *T, isNew bool) {
+	of, ok := (*kept).(*T)
+	if !ok {
+		of = new(T)
+		*kept = of
+	}
+	return of, !ok
+}
