@@ -1,8 +1,6 @@
 package aisdk
 
 import (
-	"strconv"
-
 	"github.com/tailrace/tailrace/chunk"
 	"github.com/tailrace/tailrace/internal/rawjson"
 	"github.com/tailrace/tailrace/projector/fold"
@@ -210,40 +208,36 @@ func (f FrontendSnapshot) AppendJSON(dst []byte) []byte {
 	o.Raw("state", orNull(f.State))
 	o.Name("messages")
 	o.Dst = rawjson.AppendList(o.Dst, f.Messages, UIMessage.AppendJSON)
-	o.Name("streamSequence")
-	o.Dst = strconv.AppendUint(o.Dst, uint64(f.StreamSequence), 10)
+	o.Number("streamSequence", int64(f.StreamSequence))
 	o.String("status", string(f.Status))
 	if f.CheckpointID == nil {
-		o.Raw("checkpointId", orNull(nil))
+		o.Raw("checkpointId", null)
 	}
 	o.Maybe("checkpointId", f.CheckpointID)
-	o.Name("timestamp")
-	o.Dst = strconv.AppendInt(o.Dst, f.Timestamp, 10)
-	o.Name("session")
-	id := rawjson.Begin(o.Dst)
-	id.String("tenant", f.Session.Tenant)
-	id.String("root", f.Session.Root)
-	id.String("id", f.Session.ID)
-	id.Text("agentType", f.AgentType)
-	o.Dst = id.End()
+	o.Number("timestamp", f.Timestamp)
+	o.Nest("session")
+	o.String("tenant", f.Session.Tenant)
+	o.String("root", f.Session.Root)
+	o.String("id", f.Session.ID)
+	o.Text("agentType", f.AgentType)
+	o.Close()
 	o.Name("children")
 	o.Dst = rawjson.AppendList(o.Dst, f.Children, fold.Child.AppendJSON)
 	o.Name("pendingCalls")
 	o.Dst = rawjson.AppendList(o.Dst, f.PendingCalls, fold.PendingCall.AppendJSON)
 	o.Name("usage")
 	o.Dst = f.Usage.AppendJSON(o.Dst)
-	o.Name("chain")
-	c := rawjson.Begin(o.Dst)
-	c.Int("since", int64(f.Chain.FirstOrdinal))
-	c.String("sum", f.Chain.String())
-	o.Dst = c.End()
+	o.Nest("chain")
+	o.Int("since", int64(f.Chain.FirstOrdinal))
+	o.String("sum", f.Chain.String())
+	o.Close()
 	if f.Run.Status != "" {
 		o.Name("run")
 		o.Dst = f.Run.AppendJSON(o.Dst)
 	}
-	appendIfAny(&o, "pastRuns", f.PastRuns, func(r fold.Run, dst []byte) []byte { return r.AppendJSON(dst) })
-	appendIfAny(&o, "structured", f.Structured, func(v chunk.Value, dst []byte) []byte { return append(dst, v...) })
-	appendIfAny(&o, "errors", f.Errors, fold.Error.AppendJSON)
+	o.List("pastRuns", len(f.PastRuns), func(dst []byte, i int) []byte { return f.PastRuns[i].AppendJSON(dst) })
+	o.List("structured", len(f.Structured), func(dst []byte, i int) []byte { return append(dst, f.Structured[i]...) })
+	o.List("errors", len(f.Errors), func(dst []byte, i int) []byte { return f.Errors[i].AppendJSON(dst) })
 	if f.Failure != nil {
 		o.Name("error")
 		o.Dst = f.Failure.AppendJSON(o.Dst)
@@ -258,14 +252,6 @@ func (f FrontendSnapshot) AppendJSON(dst []byte) []byte {
 		o.TextOrNull("before", *f.Before)
 	}
 	return o.End()
-}
-
-// appendIfAny writes a list unless it is empty.
-func appendIfAny[T any](o *rawjson.Object, name string, list []T, element func(T, []byte) []byte) {
-	if len(list) > 0 {
-		o.Name(name)
-		o.Dst = rawjson.AppendList(o.Dst, list, element)
-	}
 }
 
 func orNull(v chunk.Value) chunk.Value {

@@ -143,7 +143,7 @@ func (p *printer) invalidate(it *turn.Item) bool {
 // were skipped is left out, because a client would have null there.
 func (p *printer) restate() {
 	if p.state.shown && !p.state.stale {
-		o := p.beginLabels(p.node, p.stateID(), "state", "set")
+		o := p.beginScratch(p.node, p.stateID(), "state", "set")
 		o.String("path", stateRoot)
 		o.Raw("value", p.state.doc)
 		p.scratch = o.End()
@@ -184,7 +184,7 @@ func (p *printer) final(it *turn.Item, name, dataType string, data []byte) bool 
 }
 
 func (p *printer) finalOf(it *turn.Item, s sentStream, dataType string, data []byte) bool {
-	o := p.beginScratch(it, s.id(), dataType, "final")
+	o := p.beginScratch(nodeOf(it), s.id(), dataType, "final")
 	o.Raw("data", data)
 	p.scratch = o.End()
 	if new(structured.Stream).Apply(p.scratch) != nil {
@@ -198,12 +198,8 @@ func (p *printer) finalOf(it *turn.Item, s sentStream, dataType string, data []b
 
 const beginStructured = `{"type":"` + structuredData + `"`
 
-// beginScratch begins a chunk in the scratch buffer, where it can be checked before it is written.
-func (p *printer) beginScratch(it *turn.Item, id, dataType, kind string) rawjson.Object {
-	return p.beginLabels(nodeOf(it), id, dataType, kind)
-}
-
-func (p *printer) beginLabels(node []byte, id, dataType, kind string) rawjson.Object {
+// beginScratch begins a chunk of a node in the scratch buffer, where it can be checked before it is written.
+func (p *printer) beginScratch(node []byte, id, dataType, kind string) rawjson.Object {
 	o := rawjson.Object{Dst: append(p.scratch[:0], beginStructured...)}
 	o.String("streamId", id)
 	o.String("dataType", dataType)

@@ -38,7 +38,8 @@ func (w *snapshotWriter) append(dst []byte) []byte {
 	w.Object = rawjson.Begin(dst)
 	w.String("sessionId", w.of.Session.ID)
 	messages := w.messages()
-	w.array("messages", len(messages), func(i int) { w.message(&messages[i]) })
+	w.Name("messages")
+	w.Dst = rawjson.AppendList(w.Dst, messages, shownMessage.append)
 	w.structured()
 	w.pending()
 	w.Maybe("checkpointId", w.of.CheckpointID)
@@ -56,17 +57,10 @@ func (w *snapshotWriter) append(dst []byte) []byte {
 	return w.End()
 }
 
-// array writes an array, also without elements.
-func (w *snapshotWriter) array(name string, n int, element func(i int)) {
+// values writes an array, also without elements.
+func (w *snapshotWriter) values(name string, list []chunk.Value) {
 	w.Name(name)
-	w.Dst = append(w.Dst, '[')
-	for i := range n {
-		if i > 0 {
-			w.Dst = append(w.Dst, ',')
-		}
-		element(i)
-	}
-	w.Dst = append(w.Dst, ']')
+	w.Dst = rawjson.AppendList(w.Dst, list, func(v chunk.Value, dst []byte) []byte { return append(dst, v...) })
 }
 
 // shownMessage is a message as users see it: all steps of a turn.
@@ -198,22 +192,20 @@ func streamState(id, dataType, status string, data []byte) []byte {
 	return o.End()
 }
 
-func (w *snapshotWriter) message(m *shownMessage) {
-	o := rawjson.Begin(w.Dst)
+func (m shownMessage) append(dst []byte) []byte {
+	o := rawjson.Begin(dst)
 	o.String("id", m.id)
 	o.String("role", string(m.role))
 	o.Bytes("content", m.text)
 	o.Name("contentPieces")
 	o.Dst = append(o.Dst, '[')
-	first := true
 	for i, p := range m.pieces {
 		if p.json == nil && p.text == "" {
 			continue
 		}
-		if !first {
+		if o.Dst[len(o.Dst)-1] != '[' {
 			o.Dst = append(o.Dst, ',')
 		}
-		first = false
 		in := rawjson.Begin(o.Dst)
 		in.String("id", m.id+":"+strconv.Itoa(i))
 		if p.json != nil {
@@ -226,7 +218,7 @@ func (w *snapshotWriter) message(m *shownMessage) {
 	}
 	o.Dst = append(o.Dst, ']')
 	o.Raw("metadata", m.metadata)
-	w.Dst = o.End()
+	return o.End()
 }
 
 // approvalPiece returns the question to the user whether a call may run.
@@ -311,28 +303,17 @@ func (w *snapshotWriter) structured() {
 		list = append(list, streamState("output:"+r.ID, "output", "done", r.Output))
 	}
 	list = append(list, w.of.Structured...)
-	w.array("structured", len(list), func(i int) { w.Dst = append(w.Dst, list[i]...) })
+	w.values("structured", list)
 }
 
 // pending writes the requests that a user has to answer.
 func (w *snapshotWriter) pending() {
-	var list []fold.PendingCall
+	var list []chunk.Value
 	for _, c := range w.of.Pending {
-		if c.Kind == fold.PendingApproval {
-			list = append(list, c)
+		if c.Kind != fold.PendingApproval {
+			continue
 		}
-	}
-	n := len(list)
-	if w.question != nil {
-		n++
-	}
-	w.array("pendingRequests", n, func(i int) {
-		if i == len(list) {
-			w.Dst = w.questionRequest(w.Dst)
-			return
-		}
-		c := list[i]
-		o := rawjson.Begin(w.Dst)
+		o := rawjson.Begin(nil)
 		o.String("token", "")
 		o.String("requestId", c.ApprovalID)
 		o.Nest("schema")
@@ -343,14 +324,18 @@ func (w *snapshotWriter) pending() {
 		o.Raw("meta", approvalMeta(c.ToolName, c.CallID, c.Input))
 		o.Close()
 		o.Raw("options", approvalOptions)
-		w.Dst = o.End()
-	})
+		list = append(list, o.End())
+	}
+	if w.question != nil {
+		list = append(list, w.questionRequest())
+	}
+	w.values("pendingRequests", list)
 }
 
-// questionRequest appends the request of the question that the session waits for.
-func (w *snapshotWriter) questionRequest(dst []byte) []byte {
+// questionRequest returns the request of the question that the session waits for.
+func (w *snapshotWriter) questionRequest() chunk.Value {
 	id, input := w.question.Or("requestId", ""), w.question.Object("input")
-	o := rawjson.Begin(dst)
+	o := rawjson.Begin(nil)
 	o.String("token", "")
 	o.String("requestId", id)
 	schema := rawjson.Begin(nil)

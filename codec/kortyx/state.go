@@ -87,7 +87,7 @@ func (p *printer) stateChange(it *turn.Item, ch change) bool {
 	if ch.appends {
 		kind, member = "append", "items"
 	}
-	o := p.beginScratch(it, p.stateID(), "state", kind)
+	o := p.beginScratch(nodeOf(it), p.stateID(), "state", kind)
 	o.String("path", strings.Join(append([]string{stateRoot}, ch.place...), "."))
 	o.Raw(member, ch.value)
 	p.scratch = o.End()

@@ -59,13 +59,14 @@ type Config struct {
 // Machine follows one turn of a session, from the run_started record that opens it. What it writes depends on the records only, so every process that reads the
 // same records writes the same bytes. It is not safe for concurrent use.
 type Machine struct {
+	course
+
 	session chunk.Session
 	begun   bool // the first record was handled: session is that of the turn
 	over    bool // another turn began: no later record belongs to this one
 	open    bool // a response has begun, and has not ended
 	idle    bool // the turn waits or has ended: nothing is written until it is resumed
 	again   bool // another response is wanted while the turn is idle, and has not begun
-	course
 
 	startedAt, lastAt time.Time // when the log stored the first record and the latest
 
@@ -112,18 +113,8 @@ const (
 	failed
 )
 
-// reason says why a response ends in which nothing follows.
-func (o outcome) reason() Reason {
-	switch o {
-	case paused:
-		return Waiting
-	case interrupted:
-		return Interrupted
-	case failed:
-		return Failed
-	}
-	return Success
-}
+// reasons say why a response ends in which nothing follows.
+var reasons = [...]Reason{running: Success, paused: Waiting, interrupted: Interrupted, finished: Success, failed: Failed}
 
 // New returns a Machine before the first record of a turn.
 func New(p Printer, r Rules, c Config) *Machine {
@@ -222,7 +213,7 @@ func (m *Machine) Finish(dst []byte) []byte {
 	m.out.Begin(dst, chunk.Cursor{})
 	if !m.Done() {
 		m.start()
-		m.endResponse(&Event{Kind: End, Reason: m.outcome.reason()})
+		m.endResponse(&Event{Kind: End, Reason: reasons[m.outcome]})
 	}
 	return m.out.End()
 }
