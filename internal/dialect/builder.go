@@ -91,21 +91,16 @@ func (a *Agent) NextStep(id *string) {
 	a.Emit(chunk.StepStart{StepID: id})
 }
 
-// Text writes a piece of text.
+// Text writes a piece of text, which is output of the agent if it is a sub-agent.
 func (a *Agent) Text(piece string, extra ...chunk.Member) {
-	if a.Parent != nil {
-		a.Remember(piece)
+	switch n := len(a.Texts); {
+	case a.Parent == nil:
+	case n > 0 && strings.HasPrefix(piece, "\xed"): // it may be the second half of a split character
+		a.Texts[n-1] = chunk.Concat(a.Texts[n-1], piece)
+	default:
+		a.Texts = append(a.Texts, piece)
 	}
 	a.Emit(chunk.TextDelta{Delta: piece}, extra...)
-}
-
-// Remember adds a piece to the output of a sub-agent. Two halves of a split character are joined.
-func (a *Agent) Remember(piece string) {
-	if n := len(a.Texts); n > 0 && strings.HasPrefix(piece, "\xed") {
-		a.Texts[n-1] = chunk.Concat(a.Texts[n-1], piece)
-		return
-	}
-	a.Texts = append(a.Texts, piece)
 }
 
 // Keep writes an event that has no counterpart.

@@ -185,13 +185,6 @@ func (s *calls) has(key CallKey, suffix int) bool {
 	return ended || s.find(key, suffix) != nil
 }
 
-// cutInputs ends the arguments that stream. A run that is resumed streams them again.
-func (s *calls) cutInputs() {
-	for _, c := range s.list() {
-		c.Streaming = false
-	}
-}
-
 // tool handles a record about a call. It reports false for another record.
 func (m *Machine) tool(it *Item) bool {
 	switch it.Rec.Type {

@@ -118,11 +118,8 @@ var reasons = [...]Reason{running: Success, paused: Waiting, interrupted: Interr
 
 // New returns a Machine before the first record of a turn.
 func New(p Printer, r Rules, c Config) *Machine {
-	m := &Machine{printer: p, rules: r, cfg: c, works: make(map[*Agent]bool), runs: make(map[CallKey]int)}
+	m := &Machine{printer: p, rules: r, cfg: c, works: make(map[*Agent]bool), runs: make(map[CallKey]int), earlier: make(map[string]bool)}
 	for _, id := range c.Earlier {
-		if m.earlier == nil {
-			m.earlier = make(map[string]bool)
-		}
 		m.earlier[id] = true
 	}
 	m.deltas, _ = p.(DeltaPrinter)

@@ -80,7 +80,9 @@ func (m *Machine) record() {
 	if wasIdle := m.idle; m.isResumedBy(it) {
 		m.idle = false
 		if by.Own() || wasIdle {
-			m.calls.cutInputs()
+			for _, c := range m.calls.list() { // the run streams the arguments again
+				c.Streaming = false
+			}
 		}
 	}
 	if m.rules.EarlyStart && !m.idle {
