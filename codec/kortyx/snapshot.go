@@ -39,7 +39,7 @@ func (w *snapshotWriter) append(dst []byte) []byte {
 	w.String("sessionId", w.of.Session.ID)
 	messages := w.messages()
 	w.Name("messages")
-	w.Dst = rawjson.AppendList(w.Dst, messages, shownMessage.append)
+	w.Dst = rawjson.AppendList(w.Dst, messages, appendMessage)
 	w.structured()
 	w.pending()
 	w.Maybe("checkpointId", w.of.CheckpointID)
@@ -192,7 +192,7 @@ func streamState(id, dataType, status string, data []byte) []byte {
 	return o.End()
 }
 
-func (m shownMessage) append(dst []byte) []byte {
+func appendMessage(m shownMessage, dst []byte) []byte {
 	o := rawjson.Begin(dst)
 	o.String("id", m.id)
 	o.String("role", string(m.role))
