@@ -67,8 +67,10 @@ func (ev *event) readAny(header map[string][]string) error {
 // classifying every name of a map.
 func (ev *event) readOwnHeaders(header map[string][]string) bool {
 	found := 0
-	if _, ok := header[headerExpected]; ok {
-		found++
+	for _, name := range serverHeaders {
+		if _, ok := header[name]; ok {
+			found++
+		}
 	}
 	if values, ok := header[headerInput]; ok {
 		if len(values) != 1 {

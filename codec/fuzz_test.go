@@ -71,8 +71,11 @@ func TestFastPathReadsHeadersAsTheGeneralPath(t *testing.T) {
 		change func(h map[string][]string)
 		short  bool
 	}{
-		"as written":           {func(map[string][]string) {}, true},
-		"as stored":            {func(h map[string][]string) { h["Nats-Expected-Last-Subject-Sequence"] = []string{"7"} }, true},
+		"as written": {func(map[string][]string) {}, true},
+		"as stored":  {func(h map[string][]string) { h["Nats-Expected-Last-Subject-Sequence"] = []string{"7"} }, true},
+		"stored in a batch": {func(h map[string][]string) {
+			h["Nats-Batch-Id"], h["Nats-Batch-Sequence"] = []string{"x"}, []string{"2"}
+		}, true},
 		"without a time":       {func(h map[string][]string) { delete(h, "ce-time") }, true},
 		"an encoded type":      {func(h map[string][]string) { h["ce-type"] = []string{"caf%C3%A9"} }, true},
 		"none":                 {func(h map[string][]string) { clear(h) }, true},

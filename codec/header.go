@@ -21,8 +21,8 @@ const (
 	headerContentType = "content-type" // read only: it marks structured mode, and some writers put the type of the data there
 )
 
-// headerExpected is the header that the writer adds for the server.
-const headerExpected = "Nats-Expected-Last-Subject-Sequence"
+// serverHeaders are the headers that the writer adds for the server.
+var serverHeaders = [...]string{"Nats-Expected-Last-Subject-Sequence", "Nats-Batch-Id", "Nats-Batch-Sequence", "Nats-Batch-Commit"}
 
 // ourHeaders has the headers that Encode writes, by attribute.
 var ourHeaders = [...]string{

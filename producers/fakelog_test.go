@@ -31,6 +31,7 @@ type fakeLog struct {
 	seq       chunk.Seq // of the stream, which has other sessions too
 	inFlight  int       // concurrent publishes: more than one is a bug
 	calls     int
+	batches   bool                                      // publish takes several messages
 	abandoned map[uint64]chan func() (chunk.Seq, error) // attempts whose wait was abandoned
 	removed   []chunk.Seq
 
@@ -64,6 +65,8 @@ type fault struct {
 	before error         // not stored, and this is the response
 	after  error         // stored if the expected sequence matches, and this is the response nevertheless
 	late   time.Duration // the attempt returns after at once, and the message is stored later
+
+	noBatch bool // a batch is refused because a message of it is missing
 }
 
 func newFakeLog(t *testing.T, s chunk.Session) *fakeLog {
@@ -95,6 +98,8 @@ func (l *fakeLog) publish(ctx context.Context, m outgoing, abandoned <-chan stru
 	}
 }
 
+func (l *fakeLog) storesBatches(context.Context) bool { return l.batches }
+
 // attempt makes one attempt with its fault.
 func (l *fakeLog) attempt(ctx context.Context, m outgoing) (chunk.Seq, error) {
 	l.mu.Lock()
@@ -117,6 +122,9 @@ func (l *fakeLog) attempt(ctx context.Context, m outgoing) (chunk.Seq, error) {
 	if f.delay > 0 && wait.Sleep(ctx, f.delay) != nil {
 		return 0, ctx.Err()
 	}
+	if f.noBatch && len(m.messages) > 1 {
+		f.before = &jetstream.APIError{Code: 400, ErrorCode: codeIncompleteBatch}
+	}
 	if f.before != nil {
 		return 0, f.before
 	}
@@ -135,12 +143,17 @@ func (l *fakeLog) attempt(ctx context.Context, m outgoing) (chunk.Seq, error) {
 func (l *fakeLog) store(m outgoing) (chunk.Seq, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if last := l.lastSeq(); last != m.after || headerOf(m.header, headerExpectedSeq) != strconv.FormatUint(uint64(m.after), 10) {
+	if last := l.lastSeq(); last != m.after.Seq || headerOf(m.messages[0].Header, headerExpectedSeq) != strconv.FormatUint(uint64(m.after.Seq), 10) {
 		return 0, &jetstream.APIError{Code: 400, ErrorCode: codeWrongLast, Description: fmt.Sprintf("wrong last sequence: %d", last)}
 	}
-	l.put(m.header, m.data)
-	if l.stored != nil {
-		l.stored <- struct{}{}
+	for i, m := range m.messages {
+		if i > 0 {
+			l.seq -= 2 // the sequences of a batch are consecutive
+		}
+		l.put(m.Header, m.Data)
+		if l.stored != nil {
+			l.stored <- struct{}{}
+		}
 	}
 	return l.seq, nil
 }

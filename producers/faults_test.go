@@ -26,7 +26,8 @@ type loadTest struct {
 	t       *testing.T
 	p       env // reads the log without the faults
 	runs    []*Run
-	acked   [][]chunk.Seq
+	acked   [][]chunk.Seq // 0 for a chunk that was stored with the next one
+	burst   int           // chunks before each one that is waited for
 	written atomic.Int64
 	news    chan struct{} // gets a token from time to time while chunks are acknowledged
 }
@@ -69,11 +70,17 @@ func (s *loadTest) writeDuring(fault func()) {
 }
 
 func (s *loadTest) write(ctx context.Context, i int) error {
-	seq, err := s.runs[i].Write(ctx, numbered(len(s.acked[i])))
+	n := len(s.acked[i])
+	for b := range s.burst {
+		if err := s.runs[i].Emit(ctx, numbered(n+b)); err != nil {
+			return err
+		}
+	}
+	seq, err := s.runs[i].Write(ctx, numbered(n+s.burst))
 	if err != nil {
 		return err
 	}
-	s.acked[i] = append(s.acked[i], seq)
+	s.acked[i] = append(append(s.acked[i], make([]chunk.Seq, s.burst)...), seq)
 	s.written.Add(1)
 	select {
 	case s.news <- struct{}{}:
@@ -109,7 +116,7 @@ func (s *loadTest) check() {
 			if rec.Ordinal != chunk.Ordinal(n+1) {
 				s.t.Fatalf("session %d: record %d has ordinal %d", i, n, rec.Ordinal)
 			}
-			if n > 0 && (rec.Seq != acked[n-1] || !strings.Contains(string(rec.Data), `"data":`+strconv.Itoa(n-1)+`}`)) {
+			if n > 0 && (acked[n-1] != 0 && rec.Seq != acked[n-1] || !strings.Contains(string(rec.Data), `"data":`+strconv.Itoa(n-1)+`}`)) {
 				s.t.Fatalf("session %d: record %d is %s at %d, acknowledged at %d", i, n, rec.Data, rec.Seq, acked[n-1])
 			}
 		}
@@ -154,23 +161,24 @@ func (p env) watch(t *testing.T) <-chan *nats.Msg {
 // Messages arrive and their acknowledgements are lost, repeatedly; then the connection breaks, and is restored (F12, F35).
 func TestLostAcknowledgements(t *testing.T) {
 	srv := natstest.Start(t)
-	loseAcknowledgements(t, newEnv(t, srv.Conn(t), 1), srv.URL)
+	loseAcknowledgements(t, newEnv(t, srv.Conn(t), 1), srv.URL, 0)
 }
 
 // The same with three replicas, where the server checks in another order.
 func TestLostAcknowledgementsOfACluster(t *testing.T) {
 	cluster := natstest.StartCluster(t, 3)
 	p := newEnv(t, cluster.Conn(t), 3)
-	loseAcknowledgements(t, p, cluster.URLs()[0])
+	loseAcknowledgements(t, p, cluster.URLs()[0], 4)
 }
 
-func loseAcknowledgements(t *testing.T, p env, url string) {
+func loseAcknowledgements(t *testing.T, p env, url string, burst int) {
 	t.Helper()
 	var adopted counter
 	cfg := shortTimeouts()
 	cfg.Log = slog.New(&adopted)
 	proxy, producer := throughProxy(t, url, cfg)
 	s := newLoadTest(t, p, producer, 4)
+	s.burst = burst
 	s.writeDuring(func() {
 		for range 2 {
 			s.await(20)
@@ -279,6 +287,7 @@ func TestClusterWithoutItsLeader(t *testing.T) {
 	p := newEnv(t, cluster.Conn(t), 3)
 	takeOverBusyRuns(t, p)
 	s := newLoadTest(t, p, p.producer(t, shortTimeouts()), 4)
+	s.burst = 4
 	s.writeDuring(func() {
 		for range 3 {
 			s.await(40)

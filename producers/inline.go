@@ -25,9 +25,10 @@ func (r *Run) claimInline(it *item) {
 // publishInline stores it, or hands it to the pump, which resets it.inline.
 func (r *Run) publishInline(ctx context.Context, it *item) {
 	defer r.pumping.Done()
+	items := []*item{it}
 	s, err := r.ready(it)
 	if err != nil {
-		r.finish(it, 0, err)
+		r.finish(items, 0, err)
 		r.handOff()
 		return
 	}
@@ -39,14 +40,14 @@ func (r *Run) publishInline(ctx context.Context, it *item) {
 		r.mu.Unlock()
 		r.pumping.Go(func() {
 			seq, err := s.run(r.ctx)
-			seq, err = r.onStored(it, s, seq, err)
-			r.finish(it, seq, err)
+			seq, err = r.onStored(items, s, seq, err)
+			r.finish(items, seq, err)
 			r.pump()
 		})
 		return
 	}
-	seq, err = r.onStored(it, s, seq, err)
-	r.finish(it, seq, err)
+	seq, err = r.onStored(items, s, seq, err)
+	r.finish(items, seq, err)
 	r.handOff()
 }
 

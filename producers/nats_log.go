@@ -51,8 +51,14 @@ func (l *natsLog) putValue(ctx context.Context, k values.Key, mediaType string, 
 }
 
 func (l *natsLog) publish(ctx context.Context, m outgoing, abandon <-chan struct{}) (chunk.Seq, error) {
-	seq, err := l.publisher.Publish(ctx, jsclient.Outgoing{Number: m.number, Header: m.header, Data: m.data}, abandon)
+	seq, err := l.publisher.Publish(ctx, m.number, m.messages, abandon)
 	return chunk.Seq(seq), err
+}
+
+func (l *natsLog) storesBatches(ctx context.Context) bool {
+	ctx, cancel := context.WithTimeout(ctx, l.timeout)
+	defer cancel()
+	return l.publisher.StoresBatches(ctx, l.client)
 }
 
 func (l *natsLog) last(ctx context.Context) (message, error) {

@@ -33,7 +33,7 @@ func Outcomes() []Outcome {
 type Stats struct {
 	Records int64
 	Bytes   int64 // of their messages, with headers
-	Retries int64 // attempts after the first one of each record, also of those that were not stored
+	Retries int64 // attempts after the first one of each record or batch, also of those that were not stored
 }
 
 // Stats returns the present counts.
@@ -43,14 +43,14 @@ func (r *Run) Stats() Stats {
 	return r.stats
 }
 
-// count counts a record that is stored. The lock is held.
+// count counts the records of op, which are stored. The lock is held.
 func (s *Stats) count(op *publishOp) {
-	s.Records++
+	s.Records += int64(len(op.m.messages))
 	s.Bytes += int64(op.m.bytes)
 	s.Retries += int64(op.attempts - 1)
 }
 
-// observe reports a record whose outcome is known. err is what the caller gets.
+// observe reports the records of s, whose outcome is known. err is what the caller gets.
 func (r *Run) observe(s *publishOp, err error) {
 	if err != nil {
 		r.mu.Lock()
@@ -69,5 +69,7 @@ func (r *Run) observe(s *publishOp, err error) {
 	case err != nil:
 		outcome = OutcomeRefused
 	}
-	r.cfg.Observe.Published(outcome, time.Since(s.began), s.attempts)
+	for range s.m.messages {
+		r.cfg.Observe.Published(outcome, time.Since(s.began), s.attempts)
+	}
 }

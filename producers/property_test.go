@@ -29,7 +29,8 @@ func TestLogEqualsModel(t *testing.T) {
 		plan := program{
 			ops:    rapid.SliceOfN(opGen(), 1, 40).Draw(rt, "ops"),
 			faults: rapid.SliceOfN(faultGen(), 0, 60).Draw(rt, "faults"),
-			queue:  rapid.IntRange(1, 5).Draw(rt, "queue"),
+			queue:  rapid.IntRange(1, 12).Draw(rt, "queue"),
+			batch:  rapid.Bool().Draw(rt, "batch"),
 			pace:   rapid.SampledFrom([]time.Duration{Off, 10 * time.Millisecond, 60 * time.Millisecond, time.Hour}).Draw(rt, "pace"),
 		}
 		var problems []string
@@ -44,6 +45,7 @@ type program struct {
 	ops    []op
 	faults []fault
 	queue  int
+	batch  bool // the log stores batches
 	pace   time.Duration
 }
 
@@ -67,7 +69,7 @@ func opGen() *rapid.Generator[op] {
 func faultGen() *rapid.Generator[fault] {
 	return rapid.Custom(func(t *rapid.T) fault {
 		d := time.Duration(rapid.IntRange(0, 50).Draw(t, "ms")) * time.Millisecond
-		switch rapid.IntRange(0, 9).Draw(t, "kind") {
+		switch rapid.IntRange(0, 11).Draw(t, "kind") {
 		case 0, 1, 2:
 			return fault{delay: d}
 		case 3:
@@ -82,6 +84,8 @@ func faultGen() *rapid.Generator[fault] {
 			return fault{before: &jetstream.APIError{ErrorCode: codeNoStorage}}
 		case 8:
 			return fault{delay: 40 * time.Second, before: nats.ErrTimeout} // longer than the retry budget
+		case 9, 10:
+			return fault{noBatch: true}
 		default:
 			return fault{before: jsclient.ErrNotConnected}
 		}
@@ -117,9 +121,10 @@ func (w *simulation) problemf(format string, args ...any) {
 func (p program) run(t *testing.T) []string {
 	t.Helper()
 	l := newFakeLog(t, testSession)
+	l.batches = p.batch
 	faults := slices.Clone(p.faults)
 	l.fault = func(_ int, m outgoing) fault {
-		if strings.Contains(string(m.data), `"eventName":"refused"`) {
+		if m.contains(`"eventName":"refused"`) {
 			return fault{before: &jetstream.APIError{ErrorCode: codeTooLarge}}
 		}
 		if len(faults) == 0 {

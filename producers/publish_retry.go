@@ -13,7 +13,7 @@ import (
 	"github.com/tailrace/tailrace/internal/wait"
 )
 
-// publishOp stores one message, with retries until its outcome is known.
+// publishOp stores one message or one batch, with retries until its outcome is known.
 type publishOp struct {
 	log      sessionLog
 	m        outgoing
@@ -36,6 +36,7 @@ type publishOp struct {
 var (
 	errUnknown      = errors.New("unknown outcome") // sent without a final response
 	errNotAccepting = errors.New("no message accepted")
+	errNoBatch      = errors.New("batch refused") // its messages may be stored one by one
 )
 
 // conflictError is the outcome when another message follows the expected sequence, or the records before it are missing.
@@ -45,10 +46,11 @@ type conflictError struct {
 
 func (*conflictError) Error() string { return "conflict" }
 
-// run sends m until it is known to be stored or known not to be: it returns the sequence, or *conflictError, or an error that wraps errUnknown,
-// errNotAccepting, or neither if only this message is refused. It continues after an attempt that was made before.
+// run sends m until it is known to be stored or known not to be: it returns the sequence of the last message, or *conflictError, or an error that wraps errUnknown,
+// errNotAccepting, errNoBatch, or neither if only this message is refused. It continues after an attempt that was made before.
 //
-// All attempts have the same expected sequence. So the server stores at most one of them, in any order of arrival, and a response to one applies to all.
+// All attempts have the same expected sequence. So the server stores at most one of them, in any order of arrival, and a response to one applies to all. That also
+// holds if the messages of a batch are sent one by one afterwards.
 func (s *publishOp) run(ctx context.Context) (chunk.Seq, error) {
 	for {
 		if s.last == jsclient.Unknown && s.attempts > 0 && !s.checked {
@@ -77,6 +79,9 @@ func (s *publishOp) attempt(ctx context.Context, abandon <-chan struct{}) (seq c
 		}
 		return seq, true, nil
 	case jsclient.Refused, jsclient.Closed:
+		if s.last == jsclient.Refused && len(s.m.messages) > 1 {
+			return 0, true, fmt.Errorf("%w: %w", errNoBatch, err)
+		}
 		seq, err = s.finalResult(ctx, s.last == jsclient.Closed)
 		return seq, true, err
 	case jsclient.Conflict:
@@ -116,16 +121,40 @@ func (s *publishOp) giveUpAfter(d time.Duration) {
 	s.shortened = true
 }
 
-// resolveConflict reads the first message of the session after the expected sequence, the one that the server stored there. If that is m, an earlier attempt
-// was stored, even if other messages have followed since.
+// find reads the first message of the session after the expected sequence, the one that the server stored there. If that is the first of m, an attempt was stored,
+// even if other messages have followed since. find returns the sequence of the last message of m, a *conflictError, or jsclient.ErrNotFound if no message follows.
+//
+// A batch is stored as a whole. Its last message is compared too, because another writer of the same epoch, see Producer.Continue, may have stored a record that is
+// equal to the first.
+func (s *publishOp) find(ctx context.Context) (chunk.Seq, error) {
+	first, err := s.log.next(ctx, s.m.after.Seq)
+	if err != nil {
+		return 0, err
+	}
+	all := s.m.messages
+	end, last := first.seq+chunk.Seq(len(all)-1), first
+	if len(all) > 1 {
+		last, err = s.log.next(ctx, end-1)
+		if err != nil && !errors.Is(err, jsclient.ErrNotFound) {
+			return 0, err
+		}
+	}
+	if last.seq != end || !isStoredAs(all[0], first) || !isStoredAs(all[len(all)-1], last) {
+		return 0, &conflictError{by: first}
+	}
+	return end, nil
+}
+
+// resolveConflict decides about a conflict by the messages that are stored.
 func (s *publishOp) resolveConflict(ctx context.Context) (seq chunk.Seq, decided bool, err error) {
-	m, err := s.log.next(ctx, s.m.after)
+	seq, err = s.find(ctx)
+	other, conflict := errors.AsType[*conflictError](err)
 	switch {
-	case err == nil && s.m.is(m):
-		s.slog.LogAttrs(ctx, slog.LevelInfo, msgStoredEarlier, slog.Uint64("sequence", uint64(m.seq)))
-		return m.seq, true, nil
 	case err == nil:
-		return 0, true, &conflictError{by: m}
+		s.slog.LogAttrs(ctx, slog.LevelInfo, msgStoredEarlier, slog.Uint64("sequence", uint64(seq)))
+		return seq, true, nil
+	case conflict:
+		return 0, true, other
 	case !errors.Is(err, jsclient.ErrNotFound):
 		s.cause = fmt.Errorf("%w; then: %w", s.cause, err)
 		return 0, false, nil
@@ -143,7 +172,7 @@ const emptyGrace = 2 * time.Second
 // records before m are missing.
 func (s *publishOp) resolveEmpty(ctx context.Context) (seq chunk.Seq, decided bool, err error) {
 	last, err := s.log.last(ctx) // the zero message if there is none
-	if failed := err != nil && !errors.Is(err, jsclient.ErrNotFound); failed || last.seq >= s.m.after {
+	if failed := err != nil && !errors.Is(err, jsclient.ErrNotFound); failed || last.seq >= s.m.after.Seq {
 		s.emptySince = time.Time{}
 		return 0, false, nil
 	}
@@ -160,11 +189,9 @@ func (s *publishOp) resolveEmpty(ctx context.Context) (seq chunk.Seq, decided bo
 // outcome stays unknown, because the attempt may still be in flight.
 func (s *publishOp) finalResult(ctx context.Context, halt bool) (chunk.Seq, error) {
 	if s.maybeStored && ctx.Err() == nil {
-		if m, err := s.log.next(ctx, s.m.after); err == nil {
-			if s.m.is(m) {
-				return m.seq, nil
-			}
-			return 0, &conflictError{by: m}
+		seq, err := s.find(ctx)
+		if _, conflict := errors.AsType[*conflictError](err); conflict || err == nil {
+			return seq, err
 		}
 	}
 	switch {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -31,6 +32,11 @@ func times(n int, f fault) func(int, outgoing) fault {
 	}
 }
 
+// contains reports whether the data of a message contains text.
+func (o outgoing) contains(text string) bool {
+	return slices.ContainsFunc(o.messages, func(m *nats.Msg) bool { return strings.Contains(string(m.Data), text) })
+}
+
 // Error codes of the server.
 const (
 	codeNoResources    jetstream.ErrorCode = 10023
@@ -43,6 +49,8 @@ const (
 	codeSealed         jetstream.ErrorCode = 10109
 	codeBusy           jetstream.ErrorCode = 10164
 	codeTooMany        jetstream.ErrorCode = 10167
+
+	codeIncompleteBatch jetstream.ErrorCode = 10176
 )
 
 func api(code jetstream.ErrorCode) error {
@@ -289,7 +297,7 @@ func TestAFinalRefusalIsOfOneChunk(t *testing.T) {
 				l := newFakeLog(t, testSession)
 				r := startOn(t, l, Config{})
 				l.fault = func(_ int, m outgoing) fault {
-					if strings.Contains(string(m.data), `"data":2`) {
+					if m.contains(`"data":2`) {
 						return fault{before: api(code)}
 					}
 					return fault{delay: time.Millisecond} // long enough to emit the others

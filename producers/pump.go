@@ -3,8 +3,11 @@ package producers
 import (
 	"errors"
 	"fmt"
+	"log/slog"
 	"strconv"
 	"time"
+
+	"github.com/nats-io/nats.go"
 
 	"github.com/tailrace/tailrace/chunk"
 	"github.com/tailrace/tailrace/codec"
@@ -26,15 +29,14 @@ func (r *Run) wakePump() {
 	}
 }
 
-// pump stores the queued records, one after the other, and ends when the queue is empty. All accesses to the log between two records are made here.
+// pump stores the queued records and ends when the queue is empty. All accesses to the log between two flushes are made here.
 func (r *Run) pump() {
 	for {
 		it := r.next()
 		if it == nil {
 			return
 		}
-		seq, err := r.store(it)
-		r.finish(it, seq, err)
+		r.flush(it)
 	}
 }
 
@@ -43,19 +45,28 @@ func (r *Run) next() *item {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	for {
-		it, wait := r.queue.take(time.Now())
-		switch {
-		case it != nil && r.rejectCleanEnd(it):
-			continue
-		case it != nil:
-			r.inFlight = it
-			r.makeSpace()
+		it, wait := r.take()
+		if it != nil || wait == 0 {
+			r.running = it != nil
 			return it
-		case wait == 0:
-			r.running = false
-			return nil
 		}
 		r.awaitPace(wait)
+	}
+}
+
+// take takes the oldest item if it is due. Otherwise it returns the time until then; 0 if the queue is empty. The lock is held.
+func (r *Run) take() (*item, time.Duration) {
+	for {
+		it, wait := r.queue.take(time.Now())
+		if it == nil {
+			return nil, wait
+		}
+		if r.rejectCleanEnd(it) {
+			continue
+		}
+		r.inFlight = it
+		r.makeSpace()
+		return it, 0
 	}
 }
 
@@ -88,81 +99,153 @@ func (r *Run) makeSpace() {
 	}
 }
 
-// store stores it, or returns an error for the caller.
-func (r *Run) store(it *item) (chunk.Seq, error) {
+// A flush has at most this many records and bytes. The leader of a stream holds a batch in memory until it is complete.
+const (
+	maxFlush      = 256
+	maxFlushBytes = 256 << 10
+)
+
+// flush stores it, and with it those of the queued records that are due, if the log stores batches.
+func (r *Run) flush(it *item) {
 	s, err := r.ready(it)
 	if err != nil {
-		return 0, err
+		r.finish([]*item{it}, 0, err)
+		return
 	}
+	items := r.extend(s, []*item{it})
 	seq, err := s.run(r.ctx)
-	return r.onStored(it, s, seq, err)
+	if errors.Is(err, errNoBatch) {
+		r.slog.LogAttrs(r.ctx, slog.LevelDebug, "batch refused", slog.Int("records", len(items)), slog.Any("error", err))
+		r.storeSingly(items, s.maybeStored)
+		return
+	}
+	seq, err = r.onStored(items, s, seq, err)
+	r.finish(items, seq, err)
 }
 
-// ready runs the pending deletes and encodes the message.
+// extend adds queued records to a flush. A record that cannot be encoded stays in the queue: it gets its error as the first one of a flush.
+func (r *Run) extend(s *publishOp, items []*item) []*item {
+	if !r.mayExtend() || !r.log.storesBatches(r.ctx) {
+		return items
+	}
+	for last := items[0]; len(items) < maxFlush && len(last.deletes) == 0; last = items[len(items)-1] {
+		r.mu.Lock()
+		it, _ := r.take()
+		r.mu.Unlock()
+		if it == nil {
+			break
+		}
+		if s.m.bytes+it.memory() > maxFlushBytes || r.encode(&s.m, it) != nil {
+			r.putBack(last, it)
+			break
+		}
+		items = append(items, it)
+	}
+	return items
+}
+
+// mayExtend reports whether more records are queued and the first of a flush is not one that is to be stored alone.
+func (r *Run) mayExtend() bool {
+	if r.single > 0 {
+		r.single--
+		return false
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.queue.waiting() > 0
+}
+
+// putBack returns items to the head of the queue.
+func (r *Run) putBack(inFlight *item, items ...*item) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.queue.unshift(items)
+	r.inFlight = inFlight
+}
+
+// storeSingly returns the items of a batch to the queue, to be stored one by one. If the batch may be stored, nothing is merged with them: a record that is found
+// in the log must have the same bytes.
+func (r *Run) storeSingly(items []*item, maybeStored bool) {
+	for _, it := range items {
+		it.delta = it.delta && !maybeStored
+	}
+	r.single = len(items)
+	r.putBack(nil, items...)
+}
+
+// ready runs the pending deletes and encodes the first message of a flush.
 func (r *Run) ready(it *item) (*publishOp, error) {
 	if err := r.runDeletes(); err != nil {
 		return nil, &NotStoredError{Session: r.session, Type: it.typ, Cause: err, halts: true}
 	}
-	m, err := r.encode(it)
-	if err != nil {
+	s := r.newOp()
+	if err := r.encode(&s.m, it); err != nil {
 		return nil, &NotStoredError{Session: r.session, Type: it.typ, Cause: err, halts: errors.Is(err, ErrSessionLimit)}
 	}
-	return r.storing(m), nil
+	return s, nil
 }
 
-func (r *Run) storing(m outgoing) *publishOp {
+// newOp returns a publishOp without a message.
+func (r *Run) newOp() *publishOp {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.number++
 	now := time.Now()
+	m := outgoing{number: r.number, after: r.pos, sessionBytes: r.sessionBytes}
 	return &publishOp{log: r.log, m: m, slog: r.slog, began: now, deadline: now.Add(r.cfg.RetryTimeout)}
 }
 
-// onStored records the outcome of it. If it is stored, its deletes are run.
-func (r *Run) onStored(it *item, s *publishOp, seq chunk.Seq, err error) (chunk.Seq, error) {
+// onStored records the outcome of a flush. If it is stored, the deletes of its last record are run. It returns the sequence of that record.
+func (r *Run) onStored(items []*item, s *publishOp, seq chunk.Seq, err error) (chunk.Seq, error) {
 	if err != nil {
-		err = r.wrapError(it, err)
+		err = r.wrapError(items[0], err)
 		r.observe(s, err)
 		return 0, err
 	}
 	r.observe(s, nil)
 	r.mu.Lock()
 	r.stats.count(s)
-	r.pos = chunk.Position{Seq: seq, Ordinal: r.pos.Ordinal + 1}
-	if it.input != nil {
-		r.storedInput = *it.input
+	r.pos = chunk.Position{Seq: seq, Ordinal: r.pos.Ordinal + chunk.Ordinal(len(items))}
+	for _, it := range items {
+		if it.input != nil {
+			r.storedInput = *it.input
+		}
 	}
 	r.mu.Unlock()
 	r.sessionBytes = s.m.sessionBytes
-	r.pendingDeletes = it.deletes
+	r.pendingDeletes = items[len(items)-1].deletes
 	return seq, r.runDeletes()
 }
 
-// encode encodes it as a message with the next ordinal.
-func (r *Run) encode(it *item) (outgoing, error) {
-	r.mu.Lock()
-	at, ordinal := r.pos, r.pos.Ordinal+1
-	r.number++
-	number := r.number
-	r.mu.Unlock()
-	m, err := encode(codec.Envelope{Session: r.session, Epoch: r.epoch, Ordinal: ordinal, Format: r.cfg.Format}, it)
+// encode adds it to m as the message with the next ordinal.
+func (r *Run) encode(m *outgoing, it *item) error {
+	ordinal := m.after.Ordinal + chunk.Ordinal(len(m.messages)) + 1
+	e, err := encode(codec.Envelope{Session: r.session, Epoch: r.epoch, Ordinal: ordinal, Format: r.cfg.Format}, it)
 	if err != nil {
-		return outgoing{}, err
+		return err
 	}
 	if it.input != nil {
-		m.SetInput(*it.input)
+		e.SetInput(*it.input)
 	}
 	if r.trace != "" && it.typ.Control() && it.typ != chunk.TypeTruncated {
-		m.SetTraceParent(r.trace)
+		e.SetTraceParent(r.trace)
 	}
-	sum := r.sessionBytes + int64(len(m.Data))
-	m.SetSessionBytes(sum)
-	m.Header[headerExpectedSeq] = []string{strconv.FormatUint(uint64(at.Seq), 10)}
-	out := outgoing{number: number, after: at.Seq, header: m.Header, data: m.Data, sessionBytes: sum}
-	if out.bytes = out.size(); out.bytes > r.log.maxMessageSize() {
-		return outgoing{}, fmt.Errorf("%w: %d bytes with headers, want at most %d", chunk.ErrTooLarge, out.bytes, r.log.maxMessageSize())
+	sum := m.sessionBytes + int64(len(e.Data))
+	e.SetSessionBytes(sum)
+	if len(m.messages) == 0 {
+		e.Header[headerExpectedSeq] = []string{strconv.FormatUint(uint64(m.after.Seq), 10)}
+	}
+	size := messageSize(e)
+	if limit := r.log.maxMessageSize(); size > limit {
+		return fmt.Errorf("%w: %d bytes with headers, want at most %d", chunk.ErrTooLarge, size, limit)
 	}
 	if err := r.cfg.overLimit(it.typ, ordinal, sum); err != nil {
-		return outgoing{}, err
+		return err
 	}
-	return out, nil
+	m.messages = append(m.messages, &nats.Msg{Header: e.Header, Data: e.Data})
+	m.bytes += size
+	m.sessionBytes = sum
+	return nil
 }
 
 // limitReserve is how much of a session may be beyond Config.MaxSessionBytes: half of it for records of a run that is open, and all of it for those that open one,
@@ -203,10 +286,10 @@ func encode(e codec.Envelope, it *item) (codec.Encoded, error) {
 	return codec.EncodeJSON(e, codec.Header{Type: it.typ, Timestamp: it.timestamp}, body), nil
 }
 
-// size returns the size of the message as the server counts it.
-func (o outgoing) size() int {
-	n := len("NATS/1.0\r\n\r\n") + len(o.data)
-	for name, values := range o.header {
+// messageSize returns the size of a message as the server counts it.
+func messageSize(e codec.Encoded) int {
+	n := len("NATS/1.0\r\n\r\n") + len(e.Data)
+	for name, values := range e.Header {
 		for _, v := range values {
 			n += len(name) + len(v) + len(": \r\n")
 		}
@@ -239,16 +322,18 @@ func (r *Run) fenced(by message) error {
 	return e
 }
 
-// finish sets the result of it, and that of all queued items if the error applies to them.
-func (r *Run) finish(it *item, seq chunk.Seq, err error) {
+// finish sets the result of a flush, of which seq is the last sequence, and that of all queued items if the error applies to them.
+func (r *Run) finish(items []*item, seq chunk.Seq, err error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.inFlight = nil
-	r.resolve(it, seq, err)
+	for i, it := range items {
+		r.resolve(it, seq-chunk.Seq(len(items)-1-i), err)
+	}
 	if err == nil {
 		return
 	}
-	r.slog.Warn("record not stored", "type", string(it.typ), "error", err)
+	r.slog.Warn("record not stored", "type", string(items[0].typ), "error", err)
 	if sticky(err) {
 		r.fatal = err
 		r.failQueued(err)

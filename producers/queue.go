@@ -1,6 +1,7 @@
 package producers
 
 import (
+	"slices"
 	"time"
 
 	"github.com/tailrace/tailrace/chunk"
@@ -69,6 +70,14 @@ func (q *queue) push(it *item) {
 	}
 	q.items = append(q.items, it)
 	q.bytes += it.memory()
+}
+
+// unshift returns items that were taken to the head of the queue, in order. They may exceed the limits.
+func (q *queue) unshift(items []*item) {
+	q.items = slices.Insert(q.items, q.head, items...)
+	for _, it := range items {
+		q.bytes += it.memory()
+	}
 }
 
 // pushParts pushes all parts of a split delta in order. They may exceed the limits.

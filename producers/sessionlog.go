@@ -7,6 +7,8 @@ import (
 	"iter"
 	"time"
 
+	"github.com/nats-io/nats.go"
+
 	"github.com/tailrace/tailrace/chunk"
 	"github.com/tailrace/tailrace/internal/jsclient"
 	"github.com/tailrace/tailrace/internal/values"
@@ -19,7 +21,11 @@ import (
 type sessionLog interface {
 	// publish sends m once and waits for the response: the sequence, or an error that classify understands. When abandon is closed, it returns
 	// jsclient.ErrWaitAbandoned, and the next call waits for the same response. abandon may be nil.
+	// Of several messages it is the sequence of the last one.
 	publish(ctx context.Context, m outgoing, abandon <-chan struct{}) (chunk.Seq, error)
+
+	// storesBatches reports whether publish takes several messages. It may ask the server.
+	storesBatches(ctx context.Context) bool
 
 	// last returns the last message of the session, or jsclient.ErrNotFound.
 	last(ctx context.Context) (message, error)
@@ -52,15 +58,15 @@ type scanRange struct {
 	headersOnly    bool
 }
 
-// outgoing is a message to be stored. Every attempt sends the same bytes with the same expected sequence.
+// outgoing is one message to be stored, or a batch: several messages that the log stores all, with consecutive sequences, or not at all. Every attempt sends the
+// same bytes with the same expected sequence.
 type outgoing struct {
-	number uint64    // identifies the message among those of this writer, for late responses
-	after  chunk.Seq // expected last sequence of the session
-	header map[string][]string
-	data   []byte
-	bytes  int // the size of the message
+	number   uint64         // identifies it among those of this writer, for late responses
+	after    chunk.Position // of the session: the expected sequence and the ordinal before those of the messages
+	messages []*nats.Msg    // with header and data
+	bytes    int            // the size of all
 
-	sessionBytes int64 // see chunk.Record
+	sessionBytes int64 // see chunk.Record, after the last message
 }
 
 // message is a message of the log.
@@ -86,13 +92,13 @@ func headerOf(h map[string][]string, name string) string {
 	return ""
 }
 
-// is reports whether m is the message that o was stored as. The id is not sufficient: two writers that start at the same time both use epoch N, and only the
-// bytes, or for equal bytes the nonce, identify the run_started of each.
-func (o outgoing) is(m message) bool {
-	return headerOf(o.header, headerID) == headerOf(m.header, headerID) &&
-		headerOf(o.header, headerWriter) == headerOf(m.header, headerWriter) &&
-		headerOf(o.header, headerInput) == headerOf(m.header, headerInput) &&
-		bytes.Equal(o.data, m.data)
+// isStoredAs reports whether m is the message that o was stored as. The id is not sufficient: two writers that start at the same time both use epoch N, and only
+// the bytes, or for equal bytes the nonce, identify the run_started of each.
+func isStoredAs(o *nats.Msg, m message) bool {
+	return headerOf(o.Header, headerID) == headerOf(m.header, headerID) &&
+		headerOf(o.Header, headerWriter) == headerOf(m.header, headerWriter) &&
+		headerOf(o.Header, headerInput) == headerOf(m.header, headerInput) &&
+		bytes.Equal(o.Data, m.data)
 }
 
 // pending is the result of an attempt whose response is still awaited.

@@ -204,13 +204,12 @@ func (r *Run) writeStart(ctx context.Context, h logEnd, run chunk.RunStarted, no
 		return r.notStored(chunk.Chunk{Body: run}, err)
 	}
 	r.pos, r.sessionBytes = chunk.Position{Seq: h.next, Ordinal: h.pos.Ordinal}, h.bytes
-	m, err := r.encode(it)
-	if err != nil {
+	s := r.newOp()
+	if err := r.encode(&s.m, it); err != nil {
 		return r.notStored(chunk.Chunk{Body: run}, err)
 	}
 	// Two concurrent starts write the same id, and for equal runs the same bytes. Only the nonce distinguishes a lost acknowledgement from a conflict.
-	m.header[headerWriter] = []string{nonce}
-	s := r.storing(m)
+	s.m.messages[0].Header[headerWriter] = []string{nonce}
 	seq, err := s.run(ctx)
 	if _, lost := errors.AsType[*conflictError](err); lost {
 		return err
@@ -223,7 +222,7 @@ func (r *Run) writeStart(ctx context.Context, h logEnd, run chunk.RunStarted, no
 		return err
 	}
 	r.stats.count(s)
-	r.pos, r.sessionBytes = chunk.Position{Seq: seq, Ordinal: h.pos.Ordinal + 1}, m.sessionBytes
+	r.pos, r.sessionBytes = chunk.Position{Seq: seq, Ordinal: h.pos.Ordinal + 1}, s.m.sessionBytes
 	if it.input != nil {
 		r.storedInput = *it.input
 	}

@@ -71,6 +71,10 @@ func (w streamSpec) classOf(is, should setting, got jetstream.StreamConfig) Clas
 	switch should.name {
 	case compressionSetting, placementSetting, snapshotAgeSetting:
 		return Accepted
+	case atomicSetting: // without it, records are stored one by one
+		if should.value == onOff(true) {
+			return Accepted
+		}
 	case storageSetting:
 		if got.Storage == jetstream.FileStorage {
 			return Accepted

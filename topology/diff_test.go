@@ -71,9 +71,9 @@ func TestDifferences(t *testing.T) {
 		"deny purge":       {func(c *jetstream.StreamConfig) { c.DenyPurge = true }, "deny purge is on, want off" + recreate},
 		"no ack":           {func(c *jetstream.StreamConfig) { c.NoAck = true }, "acknowledgement is off, want on" + edit},
 		"interest":         {func(c *jetstream.StreamConfig) { c.Retention = jetstream.InterestPolicy }, "retention is Interest, want Limits" + recreate},
-		"persist mode":     {func(c *jetstream.StreamConfig) { c.PersistMode = jetstream.AsyncPersistMode }, "persist mode is Async, want Default" + recreate},
+		"persist mode":     {func(c *jetstream.StreamConfig) { c.PersistMode, c.AllowAtomicPublish = jetstream.AsyncPersistMode, false }, "persist mode is Async, want Default" + recreate},
 		"counters":         {func(c *jetstream.StreamConfig) { c.AllowMsgCounter, c.AllowMsgTTL = true, false }, "message counters is on, want off" + recreate},
-		"atomic batches":   {func(c *jetstream.StreamConfig) { c.AllowAtomicPublish = true }, "atomic batches is on, want off" + edit},
+		"atomic batches":   {func(c *jetstream.StreamConfig) { c.AllowAtomicPublish = false }, "atomic batches is off, want on" + edit},
 		"fast batches":     {func(c *jetstream.StreamConfig) { c.AllowBatchPublish = true }, "fast batches is on, want off" + edit},
 		"schedules": {
 			func(c *jetstream.StreamConfig) { c.AllowMsgSchedules, c.AllowRollup = true, true },
@@ -371,6 +371,8 @@ func TestClasses(t *testing.T) {
 		"log of large messages":   {log, func(c *jetstream.StreamConfig) { c.MaxMsgSize = 8 << 20 }, Accepted},
 		"fewer consumers":         {log, func(c *jetstream.StreamConfig) { c.MaxConsumers = 100 }, Stricter},
 		"any number of consumers": {log, func(c *jetstream.StreamConfig) { c.MaxConsumers = -1 }, Accepted},
+		"records one by one":      {log, func(c *jetstream.StreamConfig) { c.AllowAtomicPublish = false }, Accepted},
+		"commands in batches":     {commands, func(c *jetstream.StreamConfig) { c.AllowAtomicPublish = true }, Breaks},
 		"compression":             {log, func(c *jetstream.StreamConfig) { c.Compression = jetstream.S2Compression }, Accepted},
 		"longer duplicate window": {log, func(c *jetstream.StreamConfig) { c.Duplicates = time.Minute }, Accepted},
 		"republished elsewhere": {log, func(c *jetstream.StreamConfig) {

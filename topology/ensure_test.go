@@ -312,13 +312,9 @@ func TestLogRejectsHeadersWithSideEffects(t *testing.T) {
 	if err := stream.DeleteMsg(t.Context(), ack.Sequence); err != nil {
 		t.Errorf("delete a message: %v", err)
 	}
-	for name, value := range map[string]string{"Nats-Rollup": "all", "Nats-Incr": "1", "Nats-Schedule": "@every 1s", "Nats-Batch-Id": "b1"} {
+	for name, value := range map[string]string{"Nats-Rollup": "all", "Nats-Incr": "1", "Nats-Schedule": "@every 1s"} {
 		msg := nats.NewMsg("tr.chunks.0.acme.s1.s1")
 		msg.Header.Set(name, value)
-		if name == "Nats-Batch-Id" {
-			msg.Header.Set("Nats-Batch-Sequence", "1")
-			msg.Header.Set("Nats-Batch-Commit", "1")
-		}
 		if _, err := js.PublishMsg(t.Context(), msg); err == nil {
 			t.Errorf("a message with %s: %s is stored", name, value)
 		}

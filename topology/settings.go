@@ -29,6 +29,7 @@ const (
 	snapshotsSetting    = "partition of the snapshots"
 	snapshotAgeSetting  = "max age of snapshots"
 	storageSetting      = "storage"
+	atomicSetting       = "atomic batches"
 	replicasSetting     = "number of replicas"
 	maxAgeSetting       = "max age"
 	maxBytesSetting     = "max bytes"
@@ -83,7 +84,7 @@ func settings(c jetstream.StreamConfig) []setting {
 		{name: "consumer limits", value: consumerLimits(c.ConsumerLimits)},
 		{name: "delete markers", value: age(c.SubjectDeleteMarkerTTL)},
 		{name: "message counters", value: onOff(c.AllowMsgCounter), fixed: true},
-		{name: "atomic batches", value: onOff(c.AllowAtomicPublish)},
+		{name: atomicSetting, value: onOff(c.AllowAtomicPublish)},
 		{name: "fast batches", value: onOff(c.AllowBatchPublish)},
 		{name: "message schedules", value: onOff(c.AllowMsgSchedules), fixed: !c.AllowMsgSchedules},
 		{name: placementSetting, value: placement(c.Placement)},

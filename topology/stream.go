@@ -111,13 +111,14 @@ func (c Config) boundConsumers(s *streamSpec) {
 }
 
 // chunks is one partition of the log. Single messages can be deleted, because the recovery of a run removes orphaned chunks. There are no message counters,
-// batches, schedules or roll-ups, so that the headers of a message cannot do more than append it.
+// fast batches, schedules or roll-ups, so that the headers of a message cannot do more than append it. Writers use atomic batches, see jsclient.SubjectPublisher.
 func (c Config) chunks(p int) streamSpec {
 	s := c.stream(c.Layout.Stream(p), "Tailrace: the log of sessions, partition "+strconv.Itoa(p), "Log", c.Log, c.Layout.AllFilter(p))
 	c.boundConsumers(&s)
 	s.Duplicates = chunkWindow
 	s.AllowDirect = true
 	s.AllowMsgTTL = true
+	s.AllowAtomicPublish = true
 	if s.live = jsinterest.Republish(c.Layout, p); c.Republish {
 		s.RePublish = s.live
 	}

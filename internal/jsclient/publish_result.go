@@ -30,6 +30,11 @@ const (
 	codeDuplicateBusy    jetstream.ErrorCode = 10158 // a message with this id is being stored
 	codeSubjectBusy      jetstream.ErrorCode = 10164 // a message of this subject is being stored
 	codeTooMany          jetstream.ErrorCode = 10167 // too many messages in flight
+	codeNoBatches        jetstream.ErrorCode = 10174 // the stream stores no batches
+	codeIncompleteBatch  jetstream.ErrorCode = 10176
+	codeBatchHeader      jetstream.ErrorCode = 10177 // a header that a batch must not have
+	codeBatchTooLarge    jetstream.ErrorCode = 10199
+	codeTooManyBatches   jetstream.ErrorCode = 10210
 )
 
 // Status codes of the server.
@@ -82,7 +87,7 @@ func resultOfCode(code jetstream.ErrorCode) PublishResult {
 		return Busy
 	case codeInsufficient, codeNoMemory, codeNoStorage, codeAccountLimit, codeStoreFailed, codeTooMany:
 		return NotStored
-	case codeTooLarge, codeHeaderTooLarge:
+	case codeTooLarge, codeHeaderTooLarge, codeNoBatches, codeIncompleteBatch, codeBatchHeader, codeBatchTooLarge, codeTooManyBatches:
 		return Refused
 	case codeSealed, codeWrongStream:
 		return Closed

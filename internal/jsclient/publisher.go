@@ -2,6 +2,7 @@ package jsclient
 
 import (
 	"context"
+	"crypto/rand"
 	"errors"
 	"strconv"
 	"strings"
@@ -34,6 +35,11 @@ type Publisher struct {
 	count        uint64
 	disconnected chan struct{} // closed when the present connection breaks
 	connected    chan struct{} // closed while there is a connection
+
+	batches     sync.Map   // name of a stream to whether it stores batches, see StoresBatches
+	batch       sync.Mutex // guards the sending of a batch, and batchCount
+	batchCount  uint64
+	batchPrefix string // of the ids of batches, unique for each Publisher
 }
 
 // replyQueue holds the responses for one SubjectPublisher.
@@ -54,6 +60,7 @@ func NewPublisher(c *Client, attemptTimeout time.Duration) (*Publisher, error) {
 		replyQueues:  map[string]*replyQueue{},
 		disconnected: make(chan struct{}),
 		connected:    make(chan struct{}),
+		batchPrefix:  rand.Text()[:8] + ".",
 	}
 	sub, err := p.nc.Subscribe(p.inbox+"*.*", p.deliver)
 	if err != nil {

@@ -44,25 +44,29 @@ func TestReadResponse(t *testing.T) {
 		seq    uint64
 		want   PublishResult
 		cause  error
+		count  int // of messages
 	}{
-		{"acknowledgement", "", `{"stream":"S","seq":7}`, 7, Stored, nil},
-		{"with other members", "", `{"stream":"S", "seq":7,"duplicate":true}`, 7, Stored, nil},
-		{"with a domain", "", `{"stream":"S","seq":7,"domain":"hub"}`, 7, Stored, nil},
-		{"no responders", "503", ``, 0, NotStored, nats.ErrNoResponders},
-		{"refusal", "", `{"error":{"code":400,"err_code":10071,"description":"wrong last sequence: 3"},"stream":"S","seq":0}`, 0, Conflict, nil},
-		{"another stream", "", `{"stream":"T","seq":7}`, 0, Closed, nil},
-		{"a stream with this prefix", "", `{"stream":"ST","seq":7}`, 0, Closed, nil},
-		{"no sequence", "", `{"stream":"S"}`, 0, Unknown, ErrBadResponse},
-		{"sequence 0", "", `{"stream":"S","seq":0}`, 0, Unknown, ErrBadResponse},
-		{"a negative sequence", "", `{"stream":"S","seq":-1}`, 0, Unknown, ErrBadResponse},
-		{"invalid JSON", "", `{"stream":"S","seq":7`, 0, Unknown, ErrBadResponse},
-		{"empty", "", ``, 0, Unknown, ErrBadResponse},
+		{"acknowledgement", "", `{"stream":"S","seq":7}`, 7, Stored, nil, 0},
+		{"with other members", "", `{"stream":"S", "seq":7,"duplicate":true}`, 7, Stored, nil, 0},
+		{"with a domain", "", `{"stream":"S","seq":7,"domain":"hub"}`, 7, Stored, nil, 0},
+		{"no responders", "503", ``, 0, NotStored, nats.ErrNoResponders, 0},
+		{"refusal", "", `{"error":{"code":400,"err_code":10071,"description":"wrong last sequence: 3"},"stream":"S","seq":0}`, 0, Conflict, nil, 0},
+		{"another stream", "", `{"stream":"T","seq":7}`, 0, Closed, nil, 0},
+		{"a stream with this prefix", "", `{"stream":"ST","seq":7}`, 0, Closed, nil, 0},
+		{"no sequence", "", `{"stream":"S"}`, 0, Unknown, ErrBadResponse, 0},
+		{"sequence 0", "", `{"stream":"S","seq":0}`, 0, Unknown, ErrBadResponse, 0},
+		{"a negative sequence", "", `{"stream":"S","seq":-1}`, 0, Unknown, ErrBadResponse, 0},
+		{"invalid JSON", "", `{"stream":"S","seq":7`, 0, Unknown, ErrBadResponse, 0},
+		{"a batch", "", `{"stream":"S","seq":7,"batch":"x","count":3}`, 7, Stored, nil, 3},
+		{"another batch", "", `{"stream":"S","seq":7,"batch":"x","count":2}`, 0, Unknown, ErrBadResponse, 3},
+		{"the last message alone", "", `{"stream":"S","seq":7}`, 0, Unknown, ErrBadResponse, 3},
+		{"empty", "", ``, 0, Unknown, ErrBadResponse, 0},
 	} {
 		m := &nats.Msg{Data: []byte(c.data)}
 		if c.status != "" {
 			m.Header = nats.Header{"Status": {c.status}}
 		}
-		seq, err := s.read(m)
+		seq, err := s.read(m, max(1, c.count))
 		if seq != c.seq || ResultOf(err) != c.want || c.cause != nil && !errors.Is(err, c.cause) {
 			t.Errorf("%s: sequence %d, result %d, %v; want %d, %d, %v", c.name, seq, ResultOf(err), err, c.seq, c.want, c.cause)
 		}
@@ -77,10 +81,10 @@ func TestLateResponse(t *testing.T) {
 		t.Fatal(err)
 	}
 	s := newSubjectPublisher(t, nc, time.Minute)
-	m := Outgoing{Number: 1, Data: []byte("x")}
+	m := []*nats.Msg{{Data: []byte("x")}}
 	abandon := make(chan struct{})
 	close(abandon)
-	if _, err := s.Publish(t.Context(), m, abandon); !errors.Is(err, ErrWaitAbandoned) {
+	if _, err := s.Publish(t.Context(), 1, m, abandon); !errors.Is(err, ErrWaitAbandoned) {
 		t.Fatalf("%v, want an abandoned wait", err)
 	}
 	request, err := requests.NextMsgWithContext(t.Context())
@@ -90,7 +94,7 @@ func TestLateResponse(t *testing.T) {
 	if err := request.Respond([]byte(`{"stream":"S","seq":7}`)); err != nil {
 		t.Fatal(err)
 	}
-	if seq, err := s.Publish(t.Context(), m, nil); err != nil || seq != 7 {
+	if seq, err := s.Publish(t.Context(), 1, m, nil); err != nil || seq != 7 {
 		t.Errorf("sequence %d, %v; want 7", seq, err)
 	}
 	if n, _, err := requests.Pending(); err != nil || n != 0 {
@@ -104,7 +108,7 @@ func TestPublishTimeout(t *testing.T) {
 		t.Fatal(err)
 	}
 	s := newSubjectPublisher(t, nc, 50*time.Millisecond)
-	if _, err := s.Publish(t.Context(), Outgoing{Number: 1}, nil); !errors.Is(err, nats.ErrTimeout) || ResultOf(err) != Unknown {
+	if _, err := s.Publish(t.Context(), 1, []*nats.Msg{{}}, nil); !errors.Is(err, nats.ErrTimeout) || ResultOf(err) != Unknown {
 		t.Errorf("%v, want a timeout", err)
 	}
 }
@@ -119,7 +123,7 @@ func TestPublishWithoutConnection(t *testing.T) {
 	}
 	s := newSubjectPublisher(t, nc, time.Minute)
 	result := make(chan error, 1)
-	go func() { _, err := s.Publish(t.Context(), Outgoing{Number: 1}, nil); result <- err }()
+	go func() { _, err := s.Publish(t.Context(), 1, []*nats.Msg{{}}, nil); result <- err }()
 	if _, err := requests.NextMsgWithContext(t.Context()); err != nil {
 		t.Fatal(err)
 	}
@@ -129,11 +133,11 @@ func TestPublishWithoutConnection(t *testing.T) {
 	}
 	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
 	defer cancel()
-	if _, err := s.Publish(ctx, Outgoing{Number: 2}, nil); !errors.Is(err, ErrNotConnected) || ResultOf(err) != NotStored {
+	if _, err := s.Publish(ctx, 2, []*nats.Msg{{}}, nil); !errors.Is(err, ErrNotConnected) || ResultOf(err) != NotStored {
 		t.Errorf("no connection: %v, want not connected", err)
 	}
 	nc.Close()
-	if _, err := s.Publish(t.Context(), Outgoing{Number: 3}, nil); !errors.Is(err, nats.ErrConnectionClosed) || ResultOf(err) != Closed {
+	if _, err := s.Publish(t.Context(), 3, []*nats.Msg{{}}, nil); !errors.Is(err, nats.ErrConnectionClosed) || ResultOf(err) != Closed {
 		t.Errorf("closed: %v, want a closed connection", err)
 	}
 }

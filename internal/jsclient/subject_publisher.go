@@ -17,13 +17,6 @@ import (
 // ErrWaitAbandoned reports that the caller has abandoned the wait for the response to a message that is still in flight.
 var ErrWaitAbandoned = errors.New("wait for the response abandoned")
 
-// Outgoing is a message of a SubjectPublisher. Every attempt sends the same bytes.
-type Outgoing struct {
-	Number uint64 // identifies the message among those of its SubjectPublisher, from 1
-	Header nats.Header
-	Data   []byte
-}
-
 // SubjectPublisher publishes to one subject. It makes one attempt at a time; the caller decides on the next one by the PublishResult of the error.
 type SubjectPublisher struct {
 	publisher *Publisher
@@ -44,19 +37,23 @@ func (p *Publisher) Open(stream, subject string) *SubjectPublisher {
 // Close releases the resources of s. Responses that arrive later are ignored.
 func (s *SubjectPublisher) Close() { s.publisher.closeReplies(s.replies) }
 
-// attempt is a message that was sent.
+// attempt is a message that was sent, or a batch.
 type attempt struct {
-	number        uint64 // of the message, 0 for none
+	number        uint64 // that Publish was called with, 0 for none
+	count         int    // of messages
 	reply         string
 	disconnected  <-chan struct{} // closed when the connection that it was sent on breaks
 	lastErrBefore error           // the connection's last error when it was sent
 }
 
-// Publish sends m once and waits for the response. It returns the sequence, or an error that ResultOf classifies. When abandon is closed, it returns
-// ErrWaitAbandoned, and the next call with the same message waits for the same response. abandon may be nil.
-func (s *SubjectPublisher) Publish(ctx context.Context, m Outgoing, abandon <-chan struct{}) (uint64, error) {
-	if s.abandoned.number != m.Number {
-		if err := s.send(ctx, m, abandon); err != nil {
+// Publish sends the messages once and waits for the response: it returns the sequence of the last one, or an error that ResultOf classifies. Several messages are
+// an atomic batch: the server stores all of them, with consecutive sequences, or refuses all, and only the first may have an expected sequence. See StoresBatches.
+//
+// number, from 1, identifies the messages among those of s; every attempt sends the same ones. When abandon is closed, Publish returns ErrWaitAbandoned, and the
+// next call with the same number waits for the same response. abandon may be nil. Publish sets the subject and the reply of the messages, and the headers of the batch.
+func (s *SubjectPublisher) Publish(ctx context.Context, number uint64, messages []*nats.Msg, abandon <-chan struct{}) (uint64, error) {
+	if s.abandoned.number != number {
+		if err := s.send(ctx, number, messages, abandon); err != nil {
 			return 0, err
 		}
 	}
@@ -68,7 +65,7 @@ func (s *SubjectPublisher) Publish(ctx context.Context, m Outgoing, abandon <-ch
 			// A response to an earlier attempt of this message counts too. A response to an earlier message is too late.
 			if response.Subject == a.reply {
 				s.timer.Stop()
-				return s.read(response)
+				return s.read(response, a.count)
 			}
 		case <-a.disconnected:
 			return 0, nats.ErrDisconnected
@@ -83,19 +80,26 @@ func (s *SubjectPublisher) Publish(ctx context.Context, m Outgoing, abandon <-ch
 	}
 }
 
-// send sends m and makes it the attempt in flight.
-func (s *SubjectPublisher) send(ctx context.Context, m Outgoing, abandon <-chan struct{}) error {
+// send sends the messages and makes them the attempt in flight.
+func (s *SubjectPublisher) send(ctx context.Context, number uint64, messages []*nats.Msg, abandon <-chan struct{}) error {
 	broken, err := s.publisher.connection(ctx, abandon)
 	if err != nil {
 		return err
 	}
 	a := attempt{
-		number:        m.Number,
-		reply:         s.publisher.inbox + s.replies.name + "." + strconv.FormatUint(m.Number, 36),
+		number:        number,
+		count:         len(messages),
+		reply:         s.publisher.inbox + s.replies.name + "." + strconv.FormatUint(number, 36),
 		disconnected:  broken,
 		lastErrBefore: s.publisher.nc.LastError(),
 	}
-	if err := s.publisher.nc.PublishMsg(&nats.Msg{Subject: s.subject, Reply: a.reply, Header: m.Header, Data: m.Data}); err != nil {
+	if len(messages) > 1 {
+		err = s.sendBatch(messages, a.reply)
+	} else {
+		messages[0].Subject, messages[0].Reply = s.subject, a.reply
+		err = s.publisher.nc.PublishMsg(messages[0])
+	}
+	if err != nil {
 		return err
 	}
 	s.timer.Reset(s.publisher.timeout)
@@ -113,27 +117,31 @@ func denial(nc *nats.Conn, subject string, before, err error) error {
 	return err
 }
 
-// read decodes the response to a publish.
-func (s *SubjectPublisher) read(m *nats.Msg) (uint64, error) {
+// read decodes the response to a publish of a number of messages.
+func (s *SubjectPublisher) read(m *nats.Msg, count int) (uint64, error) {
 	if len(m.Data) == 0 && m.Header.Get("Status") == "503" {
 		return 0, fmt.Errorf("no stream for subject %s, want %s: %w", s.subject, s.stream, nats.ErrNoResponders)
 	}
-	if seq, ok := parseAck(m.Data, s.stream); ok {
+	if seq, ok := parseAck(m.Data, s.stream); ok && count == 1 {
 		return seq, nil
 	}
 	var a struct {
 		Error  *jetstream.APIError `json:"error"`
 		Stream string              `json:"stream"`
 		Seq    uint64              `json:"seq"`
+		Count  int                 `json:"count"` // of a batch
 	}
 	switch err := json.Unmarshal(m.Data, &a); {
 	case err != nil:
 		return 0, fmt.Errorf("%w: %.100q", ErrBadResponse, m.Data)
 	case a.Error != nil:
+		if a.Error.ErrorCode == codeNoBatches {
+			s.publisher.batches.Delete(s.stream)
+		}
 		return 0, a.Error
 	case a.Stream != s.stream:
 		return 0, &jetstream.APIError{ErrorCode: codeWrongStream, Description: fmt.Sprintf("subject %s belongs to stream %q, want %q", s.subject, a.Stream, s.stream)}
-	case a.Seq == 0:
+	case a.Seq == 0, count > 1 && a.Count != count:
 		return 0, fmt.Errorf("%w: %.100q", ErrBadResponse, m.Data)
 	}
 	return a.Seq, nil
