@@ -16,8 +16,9 @@
 //	return run.End(ctx, nil) // nil: every chunk is stored
 //
 // Emit and EmitBody queue a chunk and return. Write, Flush and End block until the record is stored. If a queued chunk cannot be stored, the next call returns
-// the error. A run publishes one message at a time, and merges adjacent deltas that are emitted meanwhile, or within Config.Pace of the record before. The first
-// delta of a block is published without delay.
+// the error. A run merges adjacent deltas that are emitted within Config.Pace of the record before, or while that is being stored. The first delta of a block is
+// published without delay. What is queued meanwhile is stored next: as one atomic batch if the stream has more than one replica and allows it, otherwise one record
+// after the other.
 //
 // # Errors
 //
@@ -29,6 +30,6 @@
 //     available; the log then shows whether the record was stored. The cause is chunk.ErrNoStorage if the server cannot write the stream.
 //   - the error of the context. The chunk stays queued; if it fails, the next call returns the error.
 //
-// A Run retries timeouts, lost connections and leader elections itself. All attempts carry the same message and the same expected sequence,
+// A Run retries timeouts, lost connections and leader elections itself. All attempts carry the same messages and the same expected sequence,
 // so a record is stored at most once.
 package producers

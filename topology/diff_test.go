@@ -71,10 +71,12 @@ func TestDifferences(t *testing.T) {
 		"deny purge":       {func(c *jetstream.StreamConfig) { c.DenyPurge = true }, "deny purge is on, want off" + recreate},
 		"no ack":           {func(c *jetstream.StreamConfig) { c.NoAck = true }, "acknowledgement is off, want on" + edit},
 		"interest":         {func(c *jetstream.StreamConfig) { c.Retention = jetstream.InterestPolicy }, "retention is Interest, want Limits" + recreate},
-		"persist mode":     {func(c *jetstream.StreamConfig) { c.PersistMode, c.AllowAtomicPublish = jetstream.AsyncPersistMode, false }, "persist mode is Async, want Default" + recreate},
-		"counters":         {func(c *jetstream.StreamConfig) { c.AllowMsgCounter, c.AllowMsgTTL = true, false }, "message counters is on, want off" + recreate},
-		"atomic batches":   {func(c *jetstream.StreamConfig) { c.AllowAtomicPublish = false }, "atomic batches is off, want on" + edit},
-		"fast batches":     {func(c *jetstream.StreamConfig) { c.AllowBatchPublish = true }, "fast batches is on, want off" + edit},
+		"persist mode": {func(c *jetstream.StreamConfig) {
+			c.PersistMode, c.AllowAtomicPublish = jetstream.AsyncPersistMode, false
+		}, "persist mode is Async, want Default" + recreate},
+		"counters":       {func(c *jetstream.StreamConfig) { c.AllowMsgCounter, c.AllowMsgTTL = true, false }, "message counters is on, want off" + recreate},
+		"atomic batches": {func(c *jetstream.StreamConfig) { c.AllowAtomicPublish = false }, "atomic batches is off, want on" + edit},
+		"fast batches":   {func(c *jetstream.StreamConfig) { c.AllowBatchPublish = true }, "fast batches is on, want off" + edit},
 		"schedules": {
 			func(c *jetstream.StreamConfig) { c.AllowMsgSchedules, c.AllowRollup = true, true },
 			"message schedules is on, want off" + recreate,

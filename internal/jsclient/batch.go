@@ -24,8 +24,9 @@ const (
 // the server creates a file store for each batch while no other message of the stream is stored, so single messages are faster. It asks the leader once for each
 // stream, and again after the server has refused a batch because the stream does not allow it.
 func (s *SubjectPublisher) StoresBatches(ctx context.Context, c *Client) bool {
-	if stores, ok := s.publisher.batches.Load(s.stream); ok {
-		return stores.(bool) //nolint:forcetypeassert // the map has no other values
+	cached, _ := s.publisher.batches.Load(s.stream)
+	if stores, ok := cached.(bool); ok {
+		return stores
 	}
 	info, err := c.info(ctx, s.stream, "", 0)
 	if err != nil {
