@@ -260,3 +260,27 @@ func batched(t *testing.T, p *Producer, s chunk.Session) int {
 	}
 	return n
 }
+
+// A truncation record whose deletes fail has that error; the records that were queued before it are stored.
+func TestFailedDeletesAfterABatch(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l, r := batchLog(t, Config{RetryTimeout: time.Second})
+		mustFlush(t, r)
+		l.failRemove = func(int) error { return nats.ErrTimeout }
+		l.fault = times(1, fault{delay: time.Second})
+		emitAll(t, r, numbered(1))
+		synctest.Wait()
+		emitAll(t, r, numbered(2))
+		written := make(chan error, 1)
+		go func() { _, err := r.Write(t.Context(), numbered(3)); written <- err }()
+		synctest.Wait()
+		at := r.Position()
+		mark := chunk.Truncated{FromSequence: int64(at.Seq), AtSequence: int64(at.Seq), Removed: rangesOf([]chunk.Position{at})}
+		if err := r.appendTruncation(t.Context(), mark, []chunk.Position{at}); !errors.Is(err, nats.ErrTimeout) {
+			t.Errorf("truncation: %v, want failed deletes", err)
+		}
+		if err := <-written; err != nil {
+			t.Errorf("the record before it: %v", err)
+		}
+	})
+}

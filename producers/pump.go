@@ -123,19 +123,20 @@ func (r *Run) flush(it *item) {
 	r.finish(items, seq, err)
 }
 
-// extend adds queued records to a flush. A record that cannot be encoded stays in the queue: it gets its error as the first one of a flush.
+// extend adds queued records to a flush. One with deletes is stored alone, because their errors are its own. One that cannot be encoded stays in the queue: it gets
+// its error as the first one of a flush.
 func (r *Run) extend(s *publishOp, items []*item) []*item {
-	if !r.mayExtend() || !r.log.storesBatches(r.ctx) {
+	if !r.mayExtend() || len(items[0].deletes) > 0 || !r.log.storesBatches(r.ctx) {
 		return items
 	}
-	for last := items[0]; len(items) < maxFlush && len(last.deletes) == 0; last = items[len(items)-1] {
+	for last := items[0]; len(items) < maxFlush; last = items[len(items)-1] {
 		r.mu.Lock()
 		it, _ := r.take()
 		r.mu.Unlock()
 		if it == nil {
 			break
 		}
-		if s.m.bytes+it.memory() > maxFlushBytes || r.encode(&s.m, it) != nil {
+		if len(it.deletes) > 0 || s.m.bytes+it.memory() > maxFlushBytes || r.encode(&s.m, it) != nil {
 			r.putBack(last, it)
 			break
 		}
@@ -195,7 +196,7 @@ func (r *Run) newOp() *publishOp {
 	return &publishOp{log: r.log, m: m, slog: r.slog, began: now, deadline: now.Add(r.cfg.RetryTimeout)}
 }
 
-// onStored records the outcome of a flush. If it is stored, the deletes of its last record are run. It returns the sequence of that record.
+// onStored records the outcome of a flush. If it is stored, the deletes of its record are run. It returns the sequence of the last record.
 func (r *Run) onStored(items []*item, s *publishOp, seq chunk.Seq, err error) (chunk.Seq, error) {
 	if err != nil {
 		err = r.wrapError(items[0], err)
@@ -213,7 +214,7 @@ func (r *Run) onStored(items []*item, s *publishOp, seq chunk.Seq, err error) (c
 	}
 	r.mu.Unlock()
 	r.sessionBytes = s.m.sessionBytes
-	r.pendingDeletes = items[len(items)-1].deletes
+	r.pendingDeletes = items[0].deletes
 	return seq, r.runDeletes()
 }
 
