@@ -254,6 +254,9 @@ func (c liveChats) pair(p99, perToken float64) pair {
 // token is one word of a model.
 const token = "word "
 
+// tokenFrame is the frame that a baseline sends for a token.
+var tokenFrame = []byte(`data: {"type":"text-delta","id":"t1","delta":"` + token + `"}` + "\n\n")
+
 func (c liveChats) ours(ctx context.Context, _ int) (figures, error) {
 	site, err := c.harness.chats(ctx, nil)
 	if err != nil {
@@ -291,8 +294,7 @@ func (c liveChats) bare(ctx context.Context, _ int) (figures, error) {
 		return nil, err
 	}
 	j := c.job(site.addr, byNumber)
-	frame := []byte(`data: {"type":"text-delta","id":"t1","delta":"` + token + `"}` + "\n\n")
-	notifier, err := startNotifier(ctx, func(i int) { tails[i].add(frame) })
+	notifier, err := startNotifier(ctx, func(i int) { tails[i].add(tokenFrame) })
 	if err != nil {
 		return nil, errors.Join(err, site.close())
 	}
