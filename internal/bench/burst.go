@@ -33,7 +33,6 @@ func (l *harness) bursts() []pair {
 	r1, r3 := &bursts{harness: l, replicas: 1}, &bursts{harness: l, replicas: 3}
 	two := r3.pair(1, 2, 1)
 	two.baseline, two.targets = "jetstream.PublishMsgAsync, wait for each", []target{{figure: chunksPerSecond, ratioAtLeast: 1.3}}
-	two.name = "burst-2-r3"
 	return []pair{r1.pair(1, 100, 100), r1.pair(64, 10, 10), r3.pair(1, 100, 100), r3.pair(64, 10, 10), two}
 }
 
@@ -43,20 +42,17 @@ func (b *bursts) pair(writers, ours, raw int) pair {
 	if writers > 1 {
 		name = fmt.Sprintf("burst-%d-%d-r%d", ours, writers, b.replicas)
 	}
-	session := func(side string, round, i int) chunk.Session {
-		return rootSession(fmt.Sprintf("%s-%d-%s%d-%d", name, time.Now().UnixNano(), side, round, i))
-	}
 	return pair{
 		name: name, baseline: "jetstream.PublishMsgAsync, same messages, wait for all of a burst",
 		targets: []target{{figure: chunksPerSecond, ratioAtLeast: 0.8}},
 		ours: func(ctx context.Context, round int) (figures, error) {
 			return b.measure(ctx, writers, ours, 1, func(ctx context.Context, i int) (func(context.Context, int) error, func() error, error) {
-				return b.run(ctx, session("o", round, i), ours)
+				return b.run(ctx, rootSession(fmt.Sprintf("%s-o%d-%d", name, round, i)), ours)
 			})
 		},
 		raw: func(ctx context.Context, round int) (figures, error) {
 			return b.measure(ctx, writers, raw, 0, func(_ context.Context, i int) (func(context.Context, int) error, func() error, error) {
-				return b.messages(session("r", round, i), raw)
+				return b.messages(rootSession(fmt.Sprintf("%s-r%d-%d", name, round, i)), raw)
 			})
 		},
 	}
