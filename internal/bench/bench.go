@@ -42,7 +42,7 @@ const fanoutClients = 1000
 
 // Names returns the benchmarks that take some minutes together.
 func Names() []string {
-	return []string{"publish", "follow", "replay", "fanout", "many", "catchup", "storm", "idle", "project", "snapshot", "chat", "auth", "dialects", "ingest"}
+	return []string{"publish", "burst", "follow", "replay", "fanout", "many", "catchup", "storm", "idle", "project", "snapshot", "chat", "open", "auth", "dialects", "ingest"}
 }
 
 // Standalone returns the benchmarks that are run separately.
@@ -167,6 +167,8 @@ func (l *harness) pairs(ctx context.Context, name string) ([]pair, error) {
 	switch name {
 	case "publish":
 		return l.publish(), nil
+	case "burst":
+		return l.bursts(), nil
 	case "follow":
 		return l.follow(ctx)
 	case "replay":
@@ -193,6 +195,8 @@ func (l *harness) pairs(ctx context.Context, name string) ([]pair, error) {
 		return l.feeds(), nil
 	case "chat":
 		return l.chat()
+	case "open":
+		return l.openings(ctx)
 	case "dialects":
 		return l.dialects(ctx)
 	case "ingest":

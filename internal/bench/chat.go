@@ -238,10 +238,11 @@ type liveChats struct {
 	opened bool // the time starts when all have received their first token
 }
 
-// The figures of what tokens cost the log.
+// The figures of what tokens cost the log and the server.
 const (
 	storedRecords = "records/1000 tokens"
 	storedBytes   = "stored bytes/1000 tokens"
+	serverHeap    = "live MiB after" // of this process when the edge has ended: of the server, and a few constants
 )
 
 func (c liveChats) pair(p99, perToken float64) pair {
@@ -253,6 +254,9 @@ func (c liveChats) pair(p99, perToken float64) pair {
 
 // token is one word of a model.
 const token = "word "
+
+// tokenFrame is the frame that a baseline sends for a token.
+var tokenFrame = []byte(`data: {"type":"text-delta","id":"t1","delta":"` + token + `"}` + "\n\n")
 
 func (c liveChats) ours(ctx context.Context, _ int) (figures, error) {
 	site, err := c.harness.chats(ctx, nil)
@@ -270,9 +274,13 @@ func (c liveChats) ours(ctx context.Context, _ int) (figures, error) {
 		return nil, errors.Join(err, site.close())
 	}
 	after, err := c.harness.logState(ctx)
+	if err = errors.Join(err, site.close()); err != nil {
+		return nil, err
+	}
+	left, err := memoryInUse()
 	per1000 := func(stored uint64) float64 { return float64(stored) * 1000 / float64(out.Deliveries) }
-	all := append(c.figures(out), figure{storedRecords, per1000(after.Msgs - before.Msgs)}, figure{storedBytes, per1000(after.Bytes - before.Bytes)})
-	return all, errors.Join(err, site.close())
+	return append(c.figures(out), figure{storedRecords, per1000(after.Msgs - before.Msgs)}, figure{storedBytes, per1000(after.Bytes - before.Bytes)},
+		figure{serverHeap, float64(left.live) / (1 << 20)}), err
 }
 
 // logState returns what the log has stored.
@@ -291,8 +299,7 @@ func (c liveChats) bare(ctx context.Context, _ int) (figures, error) {
 		return nil, err
 	}
 	j := c.job(site.addr, byNumber)
-	frame := []byte(`data: {"type":"text-delta","id":"t1","delta":"` + token + `"}` + "\n\n")
-	notifier, err := startNotifier(ctx, func(i int) { tails[i].add(frame) })
+	notifier, err := startNotifier(ctx, func(i int) { tails[i].add(tokenFrame) })
 	if err != nil {
 		return nil, errors.Join(err, site.close())
 	}

@@ -11,8 +11,10 @@ import (
 	"time"
 
 	"github.com/nats-io/nats-server/v2/server"
+	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/tailrace/tailrace/internal/wait"
+	"github.com/tailrace/tailrace/topology"
 )
 
 // cluster is a process for each server.
@@ -54,6 +56,18 @@ func startCluster(ctx context.Context, dir string, servers int) (_ *cluster, err
 		c.urls = append(c.urls, s.address)
 	}
 	return c, nil
+}
+
+// ensure creates the streams on servers that may still be electing a leader.
+func ensure(ctx context.Context, js jetstream.JetStream, cfg topology.Config) error {
+	for deadline := time.Now().Add(electionTimeout); ; {
+		attempt, cancel := context.WithTimeout(ctx, electionTimeout/2)
+		err := topology.Ensure(attempt, js, cfg)
+		cancel()
+		if err == nil || ctx.Err() != nil || time.Now().After(deadline) {
+			return err
+		}
+	}
 }
 
 // processor returns the processor time of the servers so far.

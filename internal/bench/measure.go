@@ -54,15 +54,21 @@ func rate(chunks int, took time.Duration) figures {
 
 // costOf returns the processor time of each of n things that do does, in microseconds.
 func costOf(n int, do func() error) (float64, error) {
-	before, err := processorTime()
+	used, err := usedBy(processorTime, do)
+	return micros(used) / float64(n), err
+}
+
+// usedBy returns the processor time that is used while do runs.
+func usedBy(processor func() (time.Duration, error), do func() error) (time.Duration, error) {
+	before, err := processor()
 	if err != nil {
 		return 0, err
 	}
 	if err := do(); err != nil {
 		return 0, err
 	}
-	after, err := processorTime()
-	return float64((after - before).Nanoseconds()) / 1e3 / float64(n), err
+	after, err := processor()
+	return after - before, err
 }
 
 // target is the target of a figure. Fields that are 0 do not apply.

@@ -3,6 +3,7 @@ package bench
 import (
 	"context"
 	"fmt"
+	"sync/atomic"
 	"time"
 
 	"github.com/nats-io/nats.go"
@@ -23,12 +24,12 @@ func (l *harness) publish() []pair {
 		return pair{
 			name: name, targets: []target{{figure: chunksPerSecond, ratioAtLeast: 0.85}}, baseline: "jetstream.PublishMsg, same headers",
 			ours: func(ctx context.Context, round int) (figures, error) {
-				return parallel(ctx, sessions, each, func(ctx context.Context, i int) (func(context.Context, int) error, func() error, error) {
+				return written(ctx, sessions, each, func(ctx context.Context, i int) (func(context.Context, int) error, func() error, error) {
 					return l.ourWriter(ctx, chunk.RootSession("bench", fmt.Sprintf("%s-o%d-%d", name, round, i)))
 				})
 			},
 			raw: func(ctx context.Context, round int) (figures, error) {
-				return parallel(ctx, sessions, each, func(_ context.Context, i int) (func(context.Context, int) error, func() error, error) {
+				return written(ctx, sessions, each, func(_ context.Context, i int) (func(context.Context, int) error, func() error, error) {
 					return l.rawWriter(chunk.RootSession("bench", fmt.Sprintf("%s-r%d-%d", name, round, i)))
 				})
 			},
@@ -41,36 +42,54 @@ func (l *harness) publish() []pair {
 // function that closes it.
 type writer func(ctx context.Context, i int) (write func(ctx context.Context, n int) error, done func() error, err error)
 
-// parallel runs the writers concurrently and measures only their writes.
-func parallel(ctx context.Context, sessions, each int, open writer) (figures, error) {
-	writes := make([]func(context.Context, int) error, sessions)
-	var closers []func() error
-	defer func() {
-		for _, done := range closers {
-			_ = done() // the chunks are stored already
-		}
-	}()
-	for i := range sessions {
-		write, done, err := open(ctx, i)
-		if err != nil {
-			return nil, err
-		}
-		writes[i], closers = write, append(closers, done)
+// written measures the writes of concurrent sessions, without opening them.
+func written(ctx context.Context, sessions, each int, open writer) (figures, error) {
+	writes, done, err := openWriters(ctx, sessions, open)
+	defer done()
+	if err != nil {
+		return nil, err
 	}
+	n, took, err := parallel(ctx, writes, func(n int, _ time.Duration) bool { return n < each })
+	return rate(n, took), err
+}
+
+// openWriters opens n writers, and returns the function that closes them.
+func openWriters(ctx context.Context, n int, open writer) (writes []func(context.Context, int) error, done func(), err error) {
+	var closers []func() error
+	done = func() {
+		for _, c := range closers {
+			_ = c() // the chunks are stored already
+		}
+	}
+	for i := range n {
+		write, c, err := open(ctx, i)
+		if err != nil {
+			return nil, done, err
+		}
+		writes, closers = append(writes, write), append(closers, c)
+	}
+	return writes, done, nil
+}
+
+// parallel repeats each write while more returns true for its number and the time since the start. It returns the number of writes.
+func parallel(ctx context.Context, writes []func(context.Context, int) error, more func(n int, since time.Duration) bool) (int, time.Duration, error) {
+	var all atomic.Int64
 	group, ctx := errgroup.WithContext(ctx)
 	start := time.Now()
 	for _, write := range writes {
 		group.Go(func() error {
-			for n := range each {
+			n := 0
+			for ; more(n, time.Since(start)); n++ {
 				if err := write(ctx, n); err != nil {
 					return err
 				}
 			}
+			all.Add(int64(n))
 			return nil
 		})
 	}
 	err := group.Wait()
-	return rate(sessions*each, time.Since(start)), err
+	return int(all.Load()), time.Since(start), err
 }
 
 func (l *harness) ourWriter(ctx context.Context, s chunk.Session) (func(context.Context, int) error, func() error, error) {

@@ -199,18 +199,11 @@ func (b *scaleBench) create(ctx context.Context, replicas, partitions int) (_ su
 		}
 		return nil
 	}
-	for deadline := time.Now().Add(electionTimeout); ; { // the servers may still be electing a leader
-		attempt, cancel := context.WithTimeout(ctx, electionTimeout/2)
-		err = topology.Ensure(attempt, js, cfg)
-		cancel()
-		if err == nil {
-			return cfg.Layout, remove, nil
-		}
-		if ctx.Err() != nil || time.Now().After(deadline) {
-			nc.Close()
-			return cfg.Layout, nil, err
-		}
+	if err := ensure(ctx, js, cfg); err != nil {
+		nc.Close()
+		return cfg.Layout, nil, err
 	}
+	return cfg.Layout, remove, nil
 }
 
 // measure starts edges with readers and publishes.
