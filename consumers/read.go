@@ -168,12 +168,34 @@ func (rd *readState) attach(ctx context.Context) error {
 }
 
 func (rd *readState) openOrdered(ctx context.Context) error {
-	rd.ordered = rd.newOrdered(jsreader.OrderedConfig{
-		Stream: rd.stream, Filter: rd.filter, After: uint64(rd.after.Seq), Live: rd.live, OpenTimeout: rd.cfg.OpenTimeout,
-	})
+	cfg := jsreader.OrderedConfig{Stream: rd.stream, Filter: rd.filter, After: uint64(rd.after.Seq), Live: rd.live, OpenTimeout: rd.cfg.OpenTimeout}
+	if !rd.live {
+		cfg.Count = rd.count(ctx)
+	}
+	rd.ordered = rd.newOrdered(cfg)
 	err := rd.ordered.Open(ctx)
 	rd.state = rd.ordered.State()
 	return err
+}
+
+// count returns the number of records of a session after the position, by the ordinal of the last one; 0 if it is unknown. Records that were deleted are counted.
+func (rd *readState) count(ctx context.Context) uint64 {
+	chain := rd.chains[rd.root]
+	if rd.after.Seq > 0 && chain == nil {
+		return 0
+	}
+	m, err := rd.client.Last(ctx, rd.stream, rd.filter)
+	if err != nil {
+		return 0
+	}
+	rec, err := decode(m, rd.session)
+	if err != nil {
+		return 0
+	}
+	if chain == nil {
+		return uint64(rec.Ordinal)
+	}
+	return uint64(max(1, int64(rec.Ordinal)-int64(chain.last.Ordinal)))
 }
 
 func (rd *readState) name() (err error) {
