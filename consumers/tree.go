@@ -69,7 +69,7 @@ func (rd *readState) attachAll(ctx context.Context, sessions []string, state jsc
 	rd.state, rd.merge = state, &mergeReader{end: state.Last}
 	for _, subject := range sessions {
 		sr := &sessionReader{Ordered: rd.newOrdered(jsreader.OrderedConfig{
-			Stream: rd.stream, Filter: subject, After: uint64(rd.after.Seq), Epoch: state.Epoch, Share: len(sessions), Count: state.Subjects[subject],
+			Stream: rd.stream, Filter: subject, After: uint64(rd.after.Seq), Epoch: state.Epoch, Share: len(sessions), Count: state.Subjects[subject], Counted: state,
 			OpenTimeout: rd.cfg.OpenTimeout,
 		})}
 		rd.merge.open = append(rd.merge.open, sr)

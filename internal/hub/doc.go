@@ -27,7 +27,8 @@
 // A slow client falls behind in the tail. Memory is bounded over all topics: the
 // hub evicts the least recently read segments first, and a client whose position
 // was evicted reads the log, one page at a time, shared by all cursors that wait
-// for the page. Then it continues in the tail. Other clients are not affected.
+// for the page; the next page is read while the client takes it. Then the client
+// continues in the tail. Other clients are not affected.
 //
 // # Exactness
 //

@@ -24,15 +24,16 @@ const Latest = math.MaxUint64
 // OrderedConfig configures an Ordered.
 type OrderedConfig struct {
 	Stream      string
-	Filter      string        // "" is everything
-	After       uint64        // exclusive; Latest is the present end
-	Epoch       string        // of the stream that After belongs to; empty accepts any
-	Live        bool          // wait at the present end; otherwise ErrEnd
-	Strict      bool          // ErrExpired if retention removes messages before they are delivered
-	HeadersOnly bool          // without bodies
-	Share       int           // number of readers that share the memory of one read; 0 is one
-	Count       uint64        // messages of Filter at some time before Open; a reader that is not live requests a few without a consumer. 0 is unknown
-	OpenTimeout time.Duration // of Open; 0 is for as long as the context lasts
+	Filter      string         // "" is everything
+	After       uint64         // exclusive; Latest is the present end
+	Epoch       string         // of the stream that After belongs to; empty accepts any
+	Live        bool           // wait at the present end; otherwise ErrEnd
+	Strict      bool           // ErrExpired if retention removes messages before they are delivered
+	HeadersOnly bool           // without bodies
+	Share       int            // number of readers that share the memory of one read; 0 is one
+	Count       uint64         // messages of Filter at some time before Open; a reader that is not live requests a few without a consumer. 0 is unknown
+	Counted     jsclient.State // of the stream, which is that of Epoch, when Count was read; zero is unknown
+	OpenTimeout time.Duration  // of Open; 0 is for as long as the context lasts
 
 	Heartbeat time.Duration // interval of the heartbeats of the server; defaults to 2 s
 	WarnAfter time.Duration // an unsuccessful attempt to attach is logged after this time; defaults to 10 s
@@ -160,10 +161,12 @@ func (o *Ordered) requested() int {
 
 // request opens the reader with the next messages of the leader, at most n. The stream is the expected one before and after them, so they are of it. Next
 // creates a consumer if there may be more.
-func (o *Ordered) request(ctx context.Context, n int) error {
-	state, err := o.expectedState(ctx)
-	if err != nil {
-		return err
+func (o *Ordered) request(ctx context.Context, n int) (err error) {
+	state := o.cfg.Counted
+	if state.Epoch == "" {
+		if state, err = o.expectedState(ctx); err != nil {
+			return err
+		}
 	}
 	var got []Entry
 	from, size, pending := o.Last()+1, 0, true

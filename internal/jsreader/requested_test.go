@@ -111,14 +111,33 @@ func TestRequestedMessagesAreBounded(t *testing.T) {
 	}
 }
 
-// The stream is recreated between two requests: the reader returns no message of the new one.
+// The stream is recreated between two requests: the reader returns no message of the new one, whether its caller has read the state of the stream before or not.
+// The state is not read again then.
 func TestStreamRecreatedBetweenRequests(t *testing.T) {
+	for _, counted := range []bool{false, true} {
+		t.Run(fmt.Sprintf("counted=%t", counted), func(t *testing.T) { recreatedBetweenRequests(t, counted) })
+	}
+}
+
+func recreatedBetweenRequests(t *testing.T, counted bool) {
+	t.Helper()
 	_, js := newStream(t)
 	publish(t, js, "s.a", 3)
 	nc := js.Conn()
-	requests := 0
+	cfg := OrderedConfig{Stream: testStream, Filter: "s.a", Count: 3, OpenTimeout: 5 * time.Second}
+	if counted {
+		state, err := jsclient.New(js).State(t.Context(), testStream, "s.>")
+		if err != nil {
+			t.Fatal(err)
+		}
+		cfg.Epoch, cfg.Counted = state.Epoch, state
+	}
+	requests, states := 0, 0
 	sub, err := nc.Subscribe("API.>", func(m *nats.Msg) {
 		call := strings.TrimPrefix(m.Subject, "API.")
+		if strings.HasPrefix(call, "STREAM.INFO") {
+			states++
+		}
 		if strings.HasPrefix(call, "STREAM.MSG.GET") {
 			if requests++; requests == 2 {
 				if err := js.DeleteStream(t.Context(), testStream); err != nil {
@@ -144,12 +163,16 @@ func TestStreamRecreatedBetweenRequests(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	o := NewOrdered(jsclient.New(by), OrderedConfig{Stream: testStream, Filter: "s.a", Count: 3, OpenTimeout: 5 * time.Second})
+	o := NewOrdered(jsclient.New(by), cfg)
 	defer o.Close()
 	if err := o.Open(t.Context()); !errors.Is(err, ErrRecreated) {
 		t.Errorf("err = %v, want ErrRecreated", err)
 	}
-	if requests < 2 {
-		t.Errorf("%d messages were requested, want at least 2", requests)
+	want := 2
+	if counted {
+		want = 1
+	}
+	if requests < 2 || states != want {
+		t.Errorf("%d messages and %d states were requested, want at least 2, and %d", requests, states, want)
 	}
 }
