@@ -2,6 +2,7 @@ package jsclient
 
 import (
 	"context"
+	"errors"
 	"strconv"
 
 	"github.com/nats-io/nats.go"
@@ -22,18 +23,18 @@ const (
 
 // StoresBatches reports whether Publish should be called with several messages: the stream allows atomic batches and has more than one replica. With one replica,
 // the server creates a file store for each batch while no other message of the stream is stored, so single messages are faster. It asks the leader once for each
-// stream, and again after the server has refused a batch because the stream does not allow it.
+// stream, and again after the server has refused a batch because the stream does not allow it. A user that may not ask stores no batches.
 func (s *SubjectPublisher) StoresBatches(ctx context.Context, c *Client) bool {
 	cached, _ := s.publisher.batches.Load(s.stream)
 	if stores, ok := cached.(bool); ok {
 		return stores
 	}
 	info, err := c.info(ctx, s.stream, "", 0)
-	if err != nil {
+	if err != nil && !errors.Is(err, nats.ErrPermissionViolation) {
 		return false
 	}
-	level, err := strconv.Atoi(info.Config.Metadata[serverLevel])
-	stores := info.Config.AllowAtomicPublish && info.Config.Replicas > 1 && err == nil && level >= batchLevel
+	level, _ := strconv.Atoi(info.Config.Metadata[serverLevel]) // 0 of a server that has none
+	stores := info.Config.AllowAtomicPublish && info.Config.Replicas > 1 && level >= batchLevel
 	s.publisher.batches.Store(s.stream, stores)
 	return stores
 }
