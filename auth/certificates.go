@@ -17,19 +17,19 @@ import (
 type ClientCertificatesConfig struct {
 	// URIs are names in subjectAltName, such as SPIFFE ids. The certificate has to have one URI and no more. A name that ends with "/*" is every URI that begins
 	// with what is before the star; scheme and host must be complete.
-	URIs []string
+	URIs []string `json:"uris"`
 
 	// DNSNames are names in subjectAltName. One that begins with "*." is every name with one more label in front. The certificate may have several names: the
 	// first entry here that one of them matches decides.
-	DNSNames []string
+	DNSNames []string `json:"dnsNames"`
 
 	// CommonNames are common names of the subject. One that ends with "*" is every name that begins with what is before the star.
-	CommonNames []string
+	CommonNames []string `json:"commonNames"`
 
-	Tenant   string // of all these clients. Required.
-	Scopes   Scope  // of all these clients. Required.
-	Sessions Sessions
-	Views    []string // as Grant.Views has them
+	Tenant   string   `json:"tenant"` // of all these clients. Required.
+	Scopes   Scope    `json:"scopes"` // of all these clients. Required.
+	Sessions Sessions `json:"sessions"`
+	Views    []string `json:"views"` // as Grant.Views has them
 }
 
 // ClientCertificates maps verified client certificates to Grants. The subject of a Grant is the name that matched, and it expires with the certificate. It

@@ -20,63 +20,62 @@ import (
 
 // OIDCConfig configures an OIDC.
 type OIDCConfig struct {
+	Mapping // of the claims
+
 	// Issuer is the URL of the provider, exactly as it is in iss. It begins with https, or with http for a host on loopback. Required.
-	Issuer string
+	Issuer string `json:"issuer"`
 
 	// KeysURL is the JWK Set of the provider. Defaults to the one that the provider names in .well-known/openid-configuration.
-	KeysURL string
+	KeysURL string `json:"keysUrl"`
 
 	// Audiences are accepted in aud: names of this service at the provider. Required. Do not use the id of a web client here: its ID tokens, which are not for
 	// services, would be accepted.
-	Audiences []string
+	Audiences []string `json:"audiences"`
 
 	// Algorithms are accepted if they fit the key. Defaults to RS256, ES256 and EdDSA.
-	Algorithms []string
-
-	// Mapping says what the claims mean.
-	Mapping Mapping
+	Algorithms []string `json:"algorithms"`
 
 	// RefreshAfter is the age of keys after which they are loaded again, so that withdrawn keys do not serve any more. Defaults to 10 minutes.
-	RefreshAfter time.Duration
+	RefreshAfter time.Duration `json:"-"`
 
 	// MaxStale is the age up to which keys serve while the provider cannot be reached. Defaults to 24 hours.
-	MaxStale time.Duration
+	MaxStale time.Duration `json:"-"`
 
 	// Client makes the requests to the provider. Its redirects are not followed. Defaults to one with a timeout of 5 seconds.
-	Client *http.Client
+	Client *http.Client `json:"-"`
 
 	// Now is the clock. Defaults to time.Now.
-	Now func() time.Time
+	Now func() time.Time `json:"-"`
 
 	// Log receives loads of keys. Defaults to none.
-	Log *slog.Logger
+	Log *slog.Logger `json:"-"`
 }
 
 // Mapping says what the claims of a provider mean. A claim is the name of a member of the token, or, if it begins with a slash, a JSON pointer:
 // "/realm_access/roles".
 type Mapping struct {
 	// SubjectClaim is the user. Defaults to sub.
-	SubjectClaim string
+	SubjectClaim string `json:"subjectClaim"`
 
 	// Tenant is the tenant of all users, or TenantClaim has it. One of the two is required. Tenants translates the claim, and refuses values that it does not have.
-	Tenant      string
-	TenantClaim string
-	Tenants     map[string]string
+	Tenant      string            `json:"tenant"`
+	TenantClaim string            `json:"tenantClaim"`
+	Tenants     map[string]string `json:"tenants"`
 
 	// ScopeClaim has names of rights, in a string with spaces between them or in an array. Defaults to scope. ScopeValues translates the names, such as groups or
 	// roles, instead. Names that are not known are ignored: they are for other services. Scopes are added for every user.
-	ScopeClaim  string
-	ScopeValues map[string]Scope
-	Scopes      Scope
+	ScopeClaim  string           `json:"scopeClaim"`
+	ScopeValues map[string]Scope `json:"scopeValues"`
+	Scopes      Scope            `json:"scopes"`
 
 	// Sessions are the sessions of a user, such as own ones. Required. If SessionsClaim is set and in the token, it has them instead, in the form of sid in session
 	// tokens.
-	Sessions      Sessions
-	SessionsClaim string
+	Sessions      Sessions `json:"sessions"`
+	SessionsClaim string   `json:"sessionsClaim"`
 
 	// Views are the views of a user, as Grant.Views has them. If ViewClaim is set, it has them instead, in a string or an array.
-	Views     []string
-	ViewClaim string
+	Views     []string `json:"views"`
+	ViewClaim string   `json:"viewClaim"`
 }
 
 // OIDC verifies access tokens of an identity provider, with the keys that the provider publishes. It implements Verifier.

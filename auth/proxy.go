@@ -15,27 +15,27 @@ import (
 type ProxyConfig struct {
 	// Proxies are the addresses of the proxies: the peers of the connections, not what X-Forwarded-For says. Required. Every program that can connect from one of
 	// them can be any user.
-	Proxies []netip.Prefix
+	Proxies []netip.Prefix `json:"networks"`
 
 	// SubjectHeader has the user. A request of a proxy without it has no credential. Required.
-	SubjectHeader string
+	SubjectHeader string `json:"subjectHeader"`
 
 	// Tenant is the tenant of all users, or TenantHeader has it. One of the two is required.
-	Tenant       string
-	TenantHeader string
+	Tenant       string `json:"tenant"`
+	TenantHeader string `json:"tenantHeader"`
 
 	// Scopes are the rights of all users, or ScopeHeader has them: values that are separated by commas or spaces, such as groups. ScopeValues translates them and
 	// ignores others; without it they are names of rights, and others are ignored too. One of Scopes and ScopeHeader is required.
-	Scopes      Scope
-	ScopeHeader string
-	ScopeValues map[string]Scope
+	Scopes      Scope            `json:"scopes"`
+	ScopeHeader string           `json:"scopeHeader"`
+	ScopeValues map[string]Scope `json:"scopeValues"`
 
 	// Sessions are the sessions of each user, such as own ones. Required.
-	Sessions Sessions
+	Sessions Sessions `json:"sessions"`
 
 	// Views are the views of all users, as Grant.Views has them, or ViewHeader has them, separated by commas or spaces.
-	Views      []string
-	ViewHeader string
+	Views      []string `json:"views"`
+	ViewHeader string   `json:"viewHeader"`
 }
 
 // Proxy believes the identity headers of named proxies. Each proxy has to remove these headers from the requests of its clients. It implements Authenticator.

@@ -16,35 +16,35 @@ import (
 // SessionTokensConfig configures SessionTokens. At least one of Keys, KeysFile and Secret is required.
 type SessionTokensConfig struct {
 	// Issuer is the iss of the tokens: a name of the application that signs them. Required.
-	Issuer string
+	Issuer string `json:"issuer"`
 
 	// Audience is one of the aud of the tokens: a name of this deployment of Tailrace. Required.
-	Audience string
+	Audience string `json:"audience"`
 
 	// Keys are the public keys of the application.
-	Keys []PublicKey
+	Keys []PublicKey `json:"-"`
 
 	// KeysFile is a JWK Set of public keys. It is read at the start, and again when it is older than a minute or a token has an unknown key id, at most every 5
 	// seconds. A file that cannot be read leaves the keys as they were.
-	KeysFile string
+	KeysFile string `json:"keysFile"`
 
 	// Secret enables HS256, with at least 32 random bytes. Every holder of it can make tokens: prefer keys.
-	Secret []byte
+	Secret []byte `json:"-"`
 
 	// Tenants are the tenants that the application may grant. Defaults to all.
-	Tenants []string
+	Tenants []string `json:"tenants"`
 
 	// Scopes are the rights that the application may grant. Defaults to AllScopes.
-	Scopes Scope
+	Scopes Scope `json:"scopes"`
 
 	// MaxLifetime bounds exp - iat. Defaults to 24 hours.
-	MaxLifetime time.Duration
+	MaxLifetime time.Duration `json:"maxLifetime"`
 
 	// Now is the clock. Defaults to time.Now.
-	Now func() time.Time
+	Now func() time.Time `json:"-"`
 
 	// Log receives the loads of KeysFile. Defaults to none.
-	Log *slog.Logger
+	Log *slog.Logger `json:"-"`
 }
 
 // SessionTokens verifies tokens that the backend of an application signs for its users, see Minter for their form. It implements Verifier.

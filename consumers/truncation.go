@@ -3,7 +3,6 @@ package consumers
 import (
 	"cmp"
 	"context"
-	"errors"
 	"slices"
 
 	"github.com/tailrace/tailrace/chunk"
@@ -65,18 +64,9 @@ func (m truncationRecord) overlaps(h gap) bool {
 // truncationRecords reads to the end and returns the truncated records, and the sequence up to which it read.
 func (r *Reader) truncationRecords(ctx context.Context, cfg jsreader.OrderedConfig) ([]truncationRecord, chunk.Seq, error) {
 	t := r.newOrdered(cfg)
-	defer t.Close()
-	if err := t.Open(ctx); err != nil {
-		return nil, 0, err
-	}
-	end := t.State().Last // fixed here: otherwise a fast writer could keep this loop running
 	var found []truncationRecord
 	fences := map[string]chunk.Epoch{}
-	for {
-		e, err := t.NextThrough(ctx, end)
-		if errors.Is(err, jsreader.ErrEnd) {
-			return found, chunk.Seq(t.Last()), nil
-		}
+	for e, err := range t.All(ctx) {
 		if err != nil {
 			return nil, 0, err
 		}
@@ -87,6 +77,7 @@ func (r *Reader) truncationRecords(ctx context.Context, cfg jsreader.OrderedConf
 			found = append(found, m)
 		}
 	}
+	return found, chunk.Seq(t.Last()), nil
 }
 
 // isFenced reports whether the writer of e was fenced, according to the earlier records of the session. Its truncated records explain nothing.

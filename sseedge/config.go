@@ -87,9 +87,6 @@ type Config struct {
 	// HubBytes bounds the memory for live and recent records, which all streams share. Defaults to 256 MiB.
 	HubBytes int64
 
-	// FeedLinger is how long the scope of a feed is still followed without streams; the next stream after that waits for one request more. Defaults to 1 minute.
-	FeedLinger time.Duration
-
 	// Feed, if not nil, delivers the live records of the log. By default the edge follows the partitions in which it has streams.
 	Feed hub.Feed
 
@@ -168,7 +165,7 @@ func (c Config) withDefaults() Config {
 func (c Config) hub() hub.Config {
 	cfg := hub.Config{
 		Encode: helix.Encode, Encodings: view.Encodings(c.Views, hub.Encode(helix.Encode)),
-		Partitions: c.Layout.PartitionCount(), MaxMemory: c.HubBytes, FeedLinger: c.FeedLinger, Log: c.Log,
+		Partitions: c.Layout.PartitionCount(), MaxMemory: c.HubBytes, Log: c.Log,
 		TracerProvider: c.TracerProvider,
 	}
 	if c.HubBytes != 0 {
@@ -198,7 +195,6 @@ func (c Config) validate() error {
 		{"RetryDelay", c.RetryDelay},
 		{"DrainPeriod", c.DrainPeriod},
 		{"MaxStreamAge", c.MaxStreamAge},
-		{"FeedLinger", c.FeedLinger},
 	} {
 		if d.value < 0 {
 			return fmt.Errorf("%s is %s, want more than 0", d.name, d.value)

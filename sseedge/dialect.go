@@ -17,18 +17,19 @@ import (
 )
 
 // readDialect returns the dialect of a response: ?dialect=, or the parameter profile of the first type in Accept that has one. It is "" for the native one.
-func (q query) readDialect(h http.Header) (string, *httpkit.Problem) {
+func (q *query) readDialect(h http.Header) string {
 	name := q.values.Get("dialect")
 	if name == "" {
 		name = profileOf(h)
 	}
 	switch {
 	case name == "", name == dialect.Native:
-		return "", nil
-	case dialects.Writes(name):
-		return name, nil
+		return ""
+	case !dialects.Writes(name):
+		q.refuse(codeBadParameter, "unknown dialect", "dialect: want "+strings.Join(dialects.Written(), ", "))
+		return ""
 	}
-	return "", badRequest(codeBadParameter, "unknown dialect", "dialect: want "+strings.Join(dialects.Written(), ", "))
+	return name
 }
 
 func profileOf(h http.Header) string {
@@ -41,21 +42,17 @@ func profileOf(h http.Header) string {
 }
 
 // readTurn changes a request to one for whole records and returns the turn that the client reads, nil if it reads the native dialect.
-func (e *Edge) readTurn(r *http.Request, req *hub.Request) (*Turn, *httpkit.Problem) {
-	q, p := readQuery(r.URL, "dialect")
-	if p != nil {
-		return nil, p
-	}
-	name, p := q.readDialect(r.Header)
-	if name == "" || p != nil {
-		return nil, p
+func (e *Edge) readTurn(q *query, h http.Header, req *hub.Request) *Turn {
+	name := q.readDialect(h)
+	if name == "" {
+		return nil
 	}
 	if len(req.Filter.Types)+len(req.Filter.Exclude) > 0 || req.Filter.Agent != "" {
-		return nil, badRequest(codeBadParameter, "a dialect has no filters", "types, exclude, agent: want none with dialect")
+		q.refuse(codeBadParameter, "a dialect has no filters", "types, exclude, agent: want none with dialect")
 	}
 	t := &Turn{Dialect: name, AISDK: e.cfg.AISDK, View: e.cfg.Views.Get(req.Encoding).Chat(), After: req.After, Continues: true}
 	req.Encoding = hub.RecordEncoding
-	return t, nil
+	return t
 }
 
 // dialectQuery is the key of a snapshot in a dialect.

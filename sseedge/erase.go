@@ -24,11 +24,11 @@ type attributedEraser interface {
 
 // erase serves DELETE /v1/sessions/{id}.
 func (e *Edge) erase(w http.ResponseWriter, r *http.Request, id string) *httpkit.Problem {
-	q, p := readQuery(r.URL, "root")
-	if p == nil && q.values.Get("root") != "" {
-		p = badRequest(codeBadParameter, "a sub-agent goes with its root", "root: want none")
+	q := readQuery(r.URL, "root")
+	if q.values.Get("root") != "" {
+		q.refuse(codeBadParameter, "a sub-agent goes with its root", "root: want none")
 	}
-	s := chunk.RootSession("", id)
+	s, p := chunk.RootSession("", id), q.problem
 	if p == nil {
 		p = e.permit(r.Context(), &s)
 	}

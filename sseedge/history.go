@@ -38,46 +38,36 @@ var momentParameters = []string{"partial", "at", "checkpoint", "messages", "part
 // maxCheckpoint is the maximum length of a checkpoint id in a request.
 const maxCheckpoint = 256
 
-func (q query) parseSnapshotQuery() (m snapshotQuery, p *httpkit.Problem) {
-	if m.partial, p = q.readPartial(); p != nil {
-		return m, p
-	}
+func (q *query) readSnapshotQuery() snapshotQuery {
+	m := snapshotQuery{partial: q.readPartial(), checkpoint: q.values.Get("checkpoint")}
 	if at := q.values.Get("at"); at != "" {
 		cursor, ok := chunk.ParseCursor(at)
 		if !ok || cursor.Seq == 0 || cursor.Anchor != 0 {
-			return m, badRequest(codeBadCursor, "this is not a sequence", "at: want a decimal number of 1 or more")
+			q.refuse(codeBadCursor, "this is not a sequence", "at: want a decimal number of 1 or more")
 		}
 		m.at = cursor.Seq
 	}
-	m.checkpoint = q.values.Get("checkpoint")
-	if m.messages, p = q.readCount("messages", 0, maxLimit); p != nil {
-		return m, p
-	}
-	if m.parts, p = q.readCount("parts", 0, maxParts); p != nil {
-		return m, p
-	}
+	m.messages, m.parts = q.readCount("messages", 0, maxLimit), q.readCount("parts", 0, maxParts)
 	switch {
 	case m.parts != 0 && m.messages == 0:
-		return m, badRequest(codeBadParameter, "a limit of parts is one of a page", "parts: want messages with it")
+		q.refuse(codeBadParameter, "a limit of parts is one of a page", "parts: want messages with it")
 	case m.messages != 0 && (m.at != 0 || m.checkpoint != ""):
 		// An earlier state costs the fold of all records, also with few messages.
-		return m, badRequest(codeBadParameter, "an earlier state has no pages", "messages: want neither at nor checkpoint with it")
+		q.refuse(codeBadParameter, "an earlier state has no pages", "messages: want neither at nor checkpoint with it")
 	case m.checkpoint != "" && (m.at != 0 || m.partial):
-		return m, badRequest(codeBadParameter, "a checkpoint is a moment of its own", "checkpoint: want neither at nor partial with it")
+		q.refuse(codeBadParameter, "a checkpoint is a moment of its own", "checkpoint: want neither at nor partial with it")
 	case len(m.checkpoint) > maxCheckpoint:
-		return m, badRequest(codeBadParameter, "this is not the id of a checkpoint", "checkpoint: want at most "+strconv.Itoa(maxCheckpoint)+" bytes")
+		q.refuse(codeBadParameter, "this is not the id of a checkpoint", "checkpoint: want at most "+strconv.Itoa(maxCheckpoint)+" bytes")
 	}
-	return m, nil
+	return m
 }
 
-func (q query) readPartial() (bool, *httpkit.Problem) {
-	switch q.values.Get("partial") {
-	case "", "0":
-		return false, nil
-	case "1":
-		return true, nil
+func (q *query) readPartial() bool {
+	partial := q.values.Get("partial")
+	if partial != "" && partial != "0" && partial != "1" {
+		q.refuse(codeBadParameter, "unknown value", "partial: want 0 or 1")
 	}
-	return false, badRequest(codeBadParameter, "unknown value", "partial: want 0 or 1")
+	return partial == "1"
 }
 
 // loadSnapshot returns the snapshot that the query selects, and what it takes of the budget of pages.

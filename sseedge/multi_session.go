@@ -10,7 +10,6 @@ import (
 	"github.com/tailrace/tailrace/chunk"
 	"github.com/tailrace/tailrace/internal/httpkit"
 	"github.com/tailrace/tailrace/internal/hub"
-	"github.com/tailrace/tailrace/internal/sse"
 	"github.com/tailrace/tailrace/internal/view"
 	"github.com/tailrace/tailrace/subjects"
 )
@@ -58,22 +57,19 @@ func (e *Edge) newMultiSessionStream(r *http.Request) (*stream, *httpkit.Problem
 
 // readStreams parses a request for several sessions. The parameters scope, types, exclude and view are those of readStream and apply to all sessions.
 func readStreams(r *http.Request, views *view.Views) ([]hub.Request, *httpkit.Problem) {
-	q, p := readQuery(r.URL, streamParameters...)
-	if p != nil {
-		return nil, p
-	}
+	q := readQuery(r.URL, streamParameters...)
 	for _, name := range []string{"root", "agent"} {
 		if q.values.Get(name) != "" {
-			return nil, badRequest(codeBadParameter, "not for several sessions", name+": want none")
+			q.refuse(codeBadParameter, "not for several sessions", name+": want none")
 		}
 	}
 	ids := q.values["session"]
 	if len(ids) == 0 || len(ids) > maxSessions {
-		return nil, badRequest(codeBadParameter, "this is not a list of sessions", "session: want it 1 to "+strconv.Itoa(maxSessions)+" times")
+		q.refuse(codeBadParameter, "this is not a list of sessions", "session: want it 1 to "+strconv.Itoa(maxSessions)+" times")
 	}
-	cursors, err := sse.ReadCursors(r.Header, q.values, len(ids))
-	if err != nil {
-		return nil, badRequest(codeBadCursor, "the cursor cannot be read", err.Error())
+	cursors := q.readCursors(r.Header, len(ids))
+	if q.problem != nil {
+		return nil, q.problem
 	}
 	g := httpkit.GrantOf(r.Context())
 	reqs := make([]hub.Request, len(ids))
@@ -85,11 +81,9 @@ func readStreams(r *http.Request, views *view.Views) ([]hub.Request, *httpkit.Pr
 			return nil, badRequest(codeBadParameter, "a session is given twice", "session: want each once")
 		}
 		reqs[i].Session = chunk.RootSession("", id)
-		if p := q.readStream(&reqs[i], cursors[i], g, views); p != nil {
-			return nil, p
-		}
+		q.readStream(&reqs[i], cursors[i], g, views)
 	}
-	return reqs, nil
+	return reqs, q.problem
 }
 
 // sendNamedEvent sends the frames of one session. All clients of the session share the frames, so they are copied, with the name of the session and the

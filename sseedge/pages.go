@@ -33,22 +33,8 @@ type messagePage struct {
 // ?dialect=NAME returns the state in the form of that dialect; that of aisdk is the native one. ?messages=N returns only the last N messages, and the member "before" is the parameter with which messages returns those before them. With
 // ?parts=N it returns at most the last N parts of these, so that it is small during a turn of any length.
 func (e *Edge) snapshot(w http.ResponseWriter, r *http.Request, id string) *httpkit.Problem {
-	q, p := readQuery(r.URL, append(momentParameters, "root", "view", "dialect", "inline")...)
-	if p != nil {
-		return p
-	}
-	m, p := q.parseSnapshotQuery()
-	if p != nil {
-		return p
-	}
-	form, p := q.readDialect(r.Header)
-	if p != nil {
-		return p
-	}
-	inline, p := q.readInline()
-	if p != nil {
-		return p
-	}
+	q := readQuery(r.URL, append(momentParameters, "root", "view", "dialect", "inline")...)
+	m, form, inline := q.readSnapshotQuery(), q.readDialect(r.Header), q.readInline()
 	s, name, p := e.readPage(r.Context(), q, id)
 	if p != nil {
 		return p
@@ -76,18 +62,8 @@ func (e *Edge) snapshot(w http.ResponseWriter, r *http.Request, id string) *http
 // messages serves GET /v1/sessions/{id}/messages?before=ID&limit=N&parts=N: the messages before the one with that id, or the last ones. A call is complete in
 // the message that made it, with its later outcome. The message in flight is included only with ?partial=1, as in the snapshot.
 func (e *Edge) messages(w http.ResponseWriter, r *http.Request, id string) *httpkit.Problem {
-	q, p := readQuery(r.URL, "before", "limit", "partial", "parts", "root", "view", "inline")
-	if p != nil {
-		return p
-	}
-	window, p := q.readWindow()
-	if p != nil {
-		return p
-	}
-	inline, p := q.readInline()
-	if p != nil {
-		return p
-	}
+	q := readQuery(r.URL, "before", "limit", "partial", "parts", "root", "view", "inline")
+	window, inline := q.readWindow(), q.readInline()
 	s, name, p := e.readPage(r.Context(), q, id)
 	if p != nil {
 		return p
@@ -106,16 +82,10 @@ func (e *Edge) messages(w http.ResponseWriter, r *http.Request, id string) *http
 	})
 }
 
-func (q query) readWindow() (w fold.PageQuery, p *httpkit.Problem) {
-	if w.Partial, p = q.readPartial(); p != nil {
-		return w, p
+func (q *query) readWindow() fold.PageQuery {
+	return fold.PageQuery{
+		Partial: q.readPartial(), Limit: q.readCount("limit", defaultLimit, maxLimit), Parts: q.readCount("parts", 0, maxParts), Before: q.values.Get("before"),
 	}
-	if w.Limit, p = q.readCount("limit", defaultLimit, maxLimit); p != nil {
-		return w, p
-	}
-	w.Parts, p = q.readCount("parts", 0, maxParts)
-	w.Before = q.values.Get("before")
-	return w, p
 }
 
 func (e *Edge) messagePage(view string, s chunk.Session, snap aisdk.FrontendSnapshot) (messagePage, *httpkit.Problem) {
@@ -127,30 +97,28 @@ func (e *Edge) messagePage(view string, s chunk.Session, snap aisdk.FrontendSnap
 	return list, p
 }
 
-// readPage parses the parameters of all pages of a session: the session and the view.
-func (e *Edge) readPage(ctx context.Context, q query, id string) (s chunk.Session, view string, p *httpkit.Problem) {
+// readPage parses the parameters of all pages of a session, the session and the view, and returns the problem of the query.
+func (e *Edge) readPage(ctx context.Context, q *query, id string) (s chunk.Session, view string, p *httpkit.Problem) {
 	s = chunk.RootSession("", id)
-	if p := q.readRoot(&s); p != nil {
-		return s, "", p
-	}
-	if view, p = q.readView(httpkit.GrantOf(ctx), e.cfg.Views); p != nil {
-		return s, "", p
+	q.readRoot(&s)
+	if view = q.readView(httpkit.GrantOf(ctx), e.cfg.Views); q.problem != nil {
+		return s, "", q.problem
 	}
 	p = e.permit(ctx, &s) // before s is returned: the order in one statement is not defined
 	return s, view, p
 }
 
 // readCount parses a parameter from 1 to most; the default is that of an absent or empty one.
-func (q query) readCount(name string, absent, maxCount int) (int, *httpkit.Problem) {
+func (q *query) readCount(name string, absent, maxCount int) int {
 	text := q.values.Get(name)
 	if text == "" {
-		return absent, nil
+		return absent
 	}
 	n, err := strconv.Atoi(text)
 	if err != nil || n < 1 || n > maxCount {
-		return 0, badRequest(codeBadParameter, "invalid limit", name+": want 1 to "+strconv.Itoa(maxCount))
+		q.refuse(codeBadParameter, "invalid limit", name+": want 1 to "+strconv.Itoa(maxCount))
 	}
-	return n, nil
+	return n
 }
 
 // load returns the present state, and what it takes of the budget of pages. The caller releases that.

@@ -195,7 +195,6 @@ func TestConfigIsChecked(t *testing.T) {
 		"HistoryTimeout": {HistoryTimeout: -1},
 		"Retry":          {RetryDelay: -1},
 		"DrainPeriod":    {DrainPeriod: -1},
-		"FeedLinger":     {FeedLinger: -1},
 	} {
 		cfg.Authenticator = authtest.None(t, "default")
 		if _, err := sseedge.New(log, newSnapshots(log, nil), cfg); err == nil || !strings.Contains(strings.ToLower(err.Error()), strings.ToLower(want)) {

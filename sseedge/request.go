@@ -1,6 +1,7 @@
 package sseedge
 
 import (
+	"cmp"
 	"net/http"
 	"net/url"
 	"strings"
@@ -16,21 +17,30 @@ import (
 
 const maxTypes = 64 // names in ?types= and ?exclude=
 
-// query is a parsed query in which every known parameter is given at most once. Others are ignored.
-type query struct{ values url.Values }
+// query is a parsed query in which every known parameter is given at most once. Others are ignored. Its methods read parameters; the caller checks problem after the
+// last of them.
+type query struct {
+	values  url.Values
+	problem *httpkit.Problem // the first one, nil for none
+}
 
-func readQuery(u *url.URL, known ...string) (query, *httpkit.Problem) {
+func readQuery(u *url.URL, known ...string) *query {
 	values, err := httpkit.ParseQuery(u)
+	q := &query{values: values}
 	if err != nil {
-		return query{}, badRequest(codeBadParameter, err.Error(), "")
+		q.refuse(codeBadParameter, err.Error(), "")
 	}
 	for _, name := range known {
 		if len(values[name]) > 1 {
-			return query{}, badRequest(codeBadParameter, "a parameter is given twice", name+": want one")
+			q.refuse(codeBadParameter, "a parameter is given twice", name+": want one")
 		}
 	}
-	return query{values}, nil
+	return q
 }
+
+func (q *query) refuse(code, title, detail string) { q.fail(badRequest(code, title, detail)) }
+
+func (q *query) fail(p *httpkit.Problem) { q.problem = cmp.Or(q.problem, p) }
 
 // readStream parses a request for a stream. s has the ids of the request and no tenant.
 //
@@ -45,38 +55,34 @@ func readQuery(u *url.URL, known ...string) (query, *httpkit.Problem) {
 //	?inline=N          values of up to N bytes are inline that are too large for a message
 //	?dialect=NAME      the dialect of the events, see readDialect
 func readStream(r *http.Request, s chunk.Session, views *view.Views) (hub.Request, *httpkit.Problem) {
-	req := hub.Request{Session: s}
-	q, p := readQuery(r.URL, streamParameters...)
-	if p != nil {
-		return req, p
+	req, q := hub.Request{Session: s}, readQuery(r.URL, streamParameters...)
+	if cursors := q.readCursors(r.Header, 1); q.problem == nil {
+		q.readStream(&req, cursors[0], httpkit.GrantOf(r.Context()), views)
 	}
-	cursors, err := sse.ReadCursors(r.Header, q.values, 1)
+	return req, q.problem
+}
+
+func (q *query) readCursors(h http.Header, n int) []sse.Cursor {
+	cursors, err := sse.ReadCursors(h, q.values, n)
 	if err != nil {
-		return req, badRequest(codeBadCursor, "the cursor cannot be read", err.Error())
+		q.refuse(codeBadCursor, "the cursor cannot be read", err.Error())
 	}
-	p = q.readStream(&req, cursors[0], httpkit.GrantOf(r.Context()), views)
-	return req, p
+	return cursors
 }
 
 // streamParameters may be given at most once.
 var streamParameters = []string{"scope", "root", "types", "exclude", "agent", "view", "inline"}
 
 // readStream parses everything except the session.
-func (q query) readStream(req *hub.Request, after sse.Cursor, g *auth.Grant, views *view.Views) (p *httpkit.Problem) {
-	if p := q.readScope(req); p != nil {
-		return p
-	}
-	if req.Encoding, p = q.readView(g, views); p != nil {
-		return p
-	}
+func (q *query) readStream(req *hub.Request, after sse.Cursor, g *auth.Grant, views *view.Views) {
+	q.readScope(req)
+	req.Encoding = q.readView(g, views)
 	req.After.Seq, req.Anchor, req.StreamEpoch = after.Seq, after.Anchor, after.Epoch
-	return q.readFilter(&req.Filter)
+	q.readFilter(&req.Filter)
 }
 
-func (q query) readScope(req *hub.Request) *httpkit.Problem {
-	if p := q.readRoot(&req.Session); p != nil {
-		return p
-	}
+func (q *query) readScope(req *hub.Request) {
+	q.readRoot(&req.Session)
 	if !req.Session.IsRoot() {
 		req.Scope = chunk.ScopeSession
 	}
@@ -86,54 +92,45 @@ func (q query) readScope(req *hub.Request) *httpkit.Problem {
 		req.Scope = chunk.ScopeSession
 	case "tree":
 		if !req.Session.IsRoot() {
-			return badRequest(codeBadParameter, "a sub-agent has no tree of its own", "scope: want session, or the tree of its root")
+			q.refuse(codeBadParameter, "a sub-agent has no tree of its own", "scope: want session, or the tree of its root")
 		}
 	default:
-		return badRequest(codeBadParameter, "unknown scope", "scope: want tree or session")
+		q.refuse(codeBadParameter, "unknown scope", "scope: want tree or session")
 	}
-	return nil
 }
 
 // readRoot sets the root of s, the session of a sub-agent, if ?root= is given.
-func (q query) readRoot(s *chunk.Session) *httpkit.Problem {
-	root := q.values.Get("root")
-	if root == "" {
-		return nil
+func (q *query) readRoot(s *chunk.Session) {
+	switch root := q.values.Get("root"); {
+	case root == "":
+	case subjects.CheckID("root", root) != nil:
+		q.fail(badSession)
+	default:
+		s.Root = root
 	}
-	if subjects.CheckID("root", root) != nil {
-		return badSession
-	}
-	s.Root = root
-	return nil
 }
 
-func (q query) readFilter(f *hub.Filter) (p *httpkit.Problem) {
-	if f.Types, p = q.readTypes("types"); p != nil {
-		return p
-	}
-	if f.Exclude, p = q.readTypes("exclude"); p != nil {
-		return p
-	}
+func (q *query) readFilter(f *hub.Filter) {
+	f.Types, f.Exclude = q.readTypes("types"), q.readTypes("exclude")
 	f.Agent = q.values.Get("agent")
 	if f.Agent != "" && subjects.CheckID("agent", f.Agent) != nil {
-		return badRequest(codeBadParameter, "this is not the id of an agent", "agent: want 1 to 64 characters of a URI")
+		q.refuse(codeBadParameter, "this is not the id of an agent", "agent: want 1 to 64 characters of a URI")
 	}
-	return nil
 }
 
-func (q query) readTypes(name string) ([]chunk.Type, *httpkit.Problem) {
+func (q *query) readTypes(name string) (types []chunk.Type) {
 	list := q.values.Get(name)
 	if list == "" {
-		return nil, nil
+		return nil
 	}
-	var types []chunk.Type
 	for typ := range strings.SplitSeq(list, ",") {
 		if !isTypeName(typ) || len(types) == maxTypes {
-			return nil, badRequest(codeBadParameter, "these are not chunk types", name+": want at most 64 names of letters, digits, _ . : or -, with commas")
+			q.refuse(codeBadParameter, "these are not chunk types", name+": want at most 64 names of letters, digits, _ . : or -, with commas")
+			return nil
 		}
 		types = append(types, chunk.Type(typ))
 	}
-	return types, nil
+	return types
 }
 
 func isTypeName(s string) bool {

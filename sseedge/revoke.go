@@ -30,8 +30,8 @@ func (e *Edge) revokeSubject(w http.ResponseWriter, r *http.Request, id string) 
 
 // revoke stores a revocation of the tenant of the client: an administrator of one tenant has no rights in another.
 func (e *Edge) revoke(w http.ResponseWriter, r *http.Request, of auth.Revocation) *httpkit.Problem {
-	if _, p := readQuery(r.URL); p != nil {
-		return p
+	if q := readQuery(r.URL); q.problem != nil {
+		return q.problem
 	}
 	g := httpkit.GrantOf(r.Context())
 	of.Tenant, of.By = g.Tenant, httpkit.PrincipalOf(g)

@@ -64,18 +64,10 @@ func newListKey(g *auth.Grant, of projector.SessionQuery) listKey {
 
 // sessions serves GET /v1/sessions?status=&agentType=&limit=&before=: the root sessions of the tenant that the client may read, the last saved first.
 func (e *Edge) sessions(w http.ResponseWriter, r *http.Request, _ string) *httpkit.Problem {
-	q, p := readQuery(r.URL, "status", "agentType", "limit", "before", "view")
-	if p != nil {
-		return p
-	}
-	g := httpkit.GrantOf(r.Context())
-	name, p := q.readView(g, e.cfg.Views)
-	if p != nil {
-		return p
-	}
-	listing, p := q.readListing()
-	if p != nil {
-		return p
+	q, g := readQuery(r.URL, "status", "agentType", "limit", "before", "view"), httpkit.GrantOf(r.Context())
+	name, listing := q.readView(g, e.cfg.Views), q.readListing()
+	if q.problem != nil {
+		return q.problem
 	}
 	if compiled := e.cfg.Views.Get(name); compiled != nil && listing.AgentType != "" && !compiled.AgentTypes() {
 		return badRequest(codeBadParameter, "this view does not tell agents apart", "agentType: want none")
@@ -132,21 +124,17 @@ const (
 	maxBefore    = 16 << 10 // bytes of ?before=, which has a number for each partition
 )
 
-func (q query) readListing() (projector.SessionQuery, *httpkit.Problem) {
-	limit, p := q.readCount("limit", defaultLimit, maxLimit)
-	if p != nil {
-		return projector.SessionQuery{}, p
-	}
+func (q *query) readListing() projector.SessionQuery {
 	l := projector.SessionQuery{
-		Status: fold.Status(q.values.Get("status")), AgentType: q.values.Get("agentType"), Limit: limit, Before: q.values.Get("before"),
+		Limit: q.readCount("limit", defaultLimit, maxLimit), Status: fold.Status(q.values.Get("status")), AgentType: q.values.Get("agentType"), Before: q.values.Get("before"),
 	}
 	switch {
 	case l.Status != "" && !slices.Contains([]fold.Status{fold.Active, fold.Paused, fold.Ended, fold.Failed}, l.Status):
-		return projector.SessionQuery{}, badRequest(codeBadParameter, "there is no such status", "status: want active, paused, ended or failed")
+		q.refuse(codeBadParameter, "there is no such status", "status: want active, paused, ended or failed")
 	case len(l.AgentType) > maxAgentType:
-		return projector.SessionQuery{}, badRequest(codeBadParameter, "this is not the type of an agent", "agentType: want at most 256 bytes")
+		q.refuse(codeBadParameter, "this is not the type of an agent", "agentType: want at most 256 bytes")
 	case len(l.Before) > maxBefore:
-		return projector.SessionQuery{}, badRequest(codeBadCursor, "there is no such place in the list", "before: want the one of a page")
+		q.refuse(codeBadCursor, "there is no such place in the list", "before: want the one of a page")
 	}
-	return l, nil
+	return l
 }

@@ -33,18 +33,10 @@ type subscription struct {
 
 // subscribe returns the subscription of a request, in the dialect that its client reads.
 func (e *Edge) subscribe(r *http.Request, req hub.Request) (*subscription, *httpkit.Problem) {
-	q, p := readQuery(r.URL)
-	if p != nil {
-		return nil, p
-	}
-	inline, p := q.readInline()
-	if p != nil {
-		return nil, p
-	}
-	name := req.Encoding
-	t, p := e.readTurn(r, &req)
-	if p != nil {
-		return nil, p
+	q, name := readQuery(r.URL, "dialect"), req.Encoding
+	inline, t := q.readInline(), e.readTurn(q, r.Header, &req)
+	if q.problem != nil {
+		return nil, q.problem
 	}
 	v := newSubscription(e, req)
 	v.view, v.inline = name, inline

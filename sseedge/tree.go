@@ -38,11 +38,7 @@ type treeNode struct {
 
 // tree serves GET /v1/sessions/{id}/tree: the sub-agents of a session at all levels, including those that are running in the present turn.
 func (e *Edge) tree(w http.ResponseWriter, r *http.Request, id string) *httpkit.Problem {
-	q, p := readQuery(r.URL, "root", "view")
-	if p != nil {
-		return p
-	}
-	s, name, p := e.readPage(r.Context(), q, id)
+	s, name, p := e.readPage(r.Context(), readQuery(r.URL, "root", "view"), id)
 	if p != nil {
 		return p
 	}

@@ -443,10 +443,7 @@ func (t *turn) append(rec *chunk.Record) {
 }
 
 // appendShown appends what a view shows of a record, which is all of it if the view is nil.
-func appendShown(dst []byte, v *view.Chat, rec *chunk.Record, to interface {
-	Append(dst []byte, rec chunk.Record) []byte
-	Hide(dst []byte, rec chunk.Record) []byte
-}) []byte {
+func appendShown(dst []byte, v *view.Chat, rec *chunk.Record, to dialect.Writer) []byte {
 	if v == nil {
 		return to.Append(dst, *rec)
 	}

@@ -224,27 +224,28 @@ func (t *turn) writeNew(ctx context.Context, flush func(least int) error) error 
 }
 
 // writeReplay writes the records that the client does not have in its own message.
-func (t *turn) writeReplay(ctx context.Context, flush func(least int) error) error {
-	r := t.history.replay
-	err := t.each(ctx, func(i int, rec *chunk.Record) error {
-		if shown, ok := t.of.View.Record(*rec); ok && i >= t.history.from {
-			r.Scan(shown)
+func (t *turn) writeReplay(ctx context.Context, flush func(least int) error) (err error) {
+	records := func(yield func(rec chunk.Record, shown bool) bool) {
+		if err != nil {
+			return
 		}
-		return nil
-	})
-	if err != nil {
-		return err
+		err = t.each(ctx, func(i int, rec *chunk.Record) error {
+			if i < t.history.from {
+				return nil
+			}
+			if shown, ok := t.of.View.Record(*rec); ok {
+				yield(shown, true)
+			} else {
+				yield(*rec, false)
+			}
+			return err
+		})
 	}
-	err = t.each(ctx, func(i int, rec *chunk.Record) error {
-		if i < t.history.from {
-			return nil
-		}
-		if t.frames = appendShown(t.frames, t.of.View, rec, r); !r.Complete() {
-			return nil
-		}
-		return flush(flushBytes)
+	t.frames = t.history.replay.Write(t.frames, records, func(frames []byte) []byte {
+		t.frames = frames
+		err = flush(flushBytes)
+		return t.frames
 	})
-	t.frames = r.End(t.frames)
 	return err
 }
 

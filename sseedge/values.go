@@ -19,11 +19,7 @@ import (
 
 // value serves GET /v1/sessions/{id}/values/{value}: a value that is too large for a message, for clients that are shown the member that refers to it.
 func (e *Edge) value(w http.ResponseWriter, r *http.Request, id string) *httpkit.Problem {
-	q, p := readQuery(r.URL, "root", "view")
-	if p != nil {
-		return p
-	}
-	s, name, p := e.readPage(r.Context(), q, id)
+	s, name, p := e.readPage(r.Context(), readQuery(r.URL, "root", "view"), id)
 	if p != nil {
 		return p
 	}
@@ -146,4 +142,4 @@ func (v *subscription) inlineBatch(ctx context.Context, batch hub.Batch) (hub.Ba
 }
 
 // readInline returns the size up to which values are inline that are too large for a message, 0 for none.
-func (q query) readInline() (int, *httpkit.Problem) { return q.readCount("inline", 0, values.MaxBytes) }
+func (q *query) readInline() int { return q.readCount("inline", 0, values.MaxBytes) }

@@ -18,12 +18,12 @@ type Views = view.Views
 func ReadViews(r io.Reader) (*Views, error) { return view.Read(r) }
 
 // readView returns the view for the request, see access.View.
-func (q query) readView(g *auth.Grant, views *view.Views) (string, *httpkit.Problem) {
+func (q *query) readView(g *auth.Grant, views *view.Views) string {
 	name, allowed := access.View(g, views, q.values.Get("view"))
 	if !allowed {
-		return "", badRequest(codeBadParameter, "there is no such view", "view: want the name of a view that is offered here")
+		q.refuse(codeBadParameter, "there is no such view", "view: want the name of a view that is offered here")
 	}
-	return name, nil
+	return name
 }
 
 // shownPage returns the page of a snapshot with a view applied.

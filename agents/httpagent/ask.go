@@ -38,7 +38,7 @@ func (a *Agent) ask(life, ctx context.Context, t *workers.Turn) (*answer, error)
 			}
 			return ans, err
 		}
-		delay, more := outgoing.Retry(a.cfg.Retry).Next(attempt, f.after)
+		delay, more := a.cfg.Retry.Next(attempt, f.after)
 		if !f.retry || !more {
 			return nil, f
 		}

@@ -89,18 +89,7 @@ type Config struct {
 }
 
 // Retry configures the retries of one request. In every field 0 means the default.
-type Retry struct {
-	// Attempts is the maximum number of attempts, the first included. Defaults to 5; Off makes one.
-	Attempts int
-
-	// InitialDelay is the delay before the second attempt. Each further delay is twice as long, up to MaxDelay, minus a random part of up to a half. They
-	// default to 500 ms and 20 s.
-	InitialDelay, MaxDelay time.Duration
-
-	// MaxRetryAfter is the longest delay that the endpoint may request (Retry-After); a longer one ends the retries. Defaults to 1 minute; Off ends them at
-	// any requested delay.
-	MaxRetryAfter time.Duration
-}
+type Retry = outgoing.Retry
 
 func (c Config) withDefaults() Config {
 	c.Dialect = cmp.Or(c.Dialect, AISDK)
@@ -111,7 +100,7 @@ func (c Config) withDefaults() Config {
 	c.MaxEventBytes = cmp.Or(c.MaxEventBytes, 44<<20)
 	c.MaxResponseBytes = cmp.Or(c.MaxResponseBytes, 256<<20)
 	c.Log = cmp.Or(c.Log, slog.New(slog.DiscardHandler))
-	c.Retry = Retry(outgoing.Retry(c.Retry).WithDefaults())
+	c.Retry = c.Retry.WithDefaults()
 	return c
 }
 

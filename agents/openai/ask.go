@@ -70,7 +70,7 @@ func (t *attempts) after(f *failure) (retry bool) {
 	t.count++
 	t.delay = 0
 	if f.retryable() {
-		t.delay, retry = outgoing.Retry(t.retry).Next(t.count, f.after)
+		t.delay, retry = t.retry.Next(t.count, f.after)
 	}
 	return retry
 }

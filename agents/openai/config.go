@@ -85,18 +85,7 @@ type Config struct {
 }
 
 // Retry configures the retries of failed attempts of one step. In every field 0 means the default.
-type Retry struct {
-	// Attempts is the maximum number of attempts, the first included. Defaults to 5; Off makes one.
-	Attempts int
-
-	// InitialDelay is the delay before the second attempt. Each further delay is twice as long, up to
-	// MaxDelay, minus a random part of up to a half. They default to 500 ms and 20 s; Off retries at once.
-	InitialDelay, MaxDelay time.Duration
-
-	// MaxRetryAfter is the longest delay that the endpoint may request (Retry-After); a longer one ends the
-	// retries. Defaults to 1 minute; Off ends them at any requested delay.
-	MaxRetryAfter time.Duration
-}
+type Retry = outgoing.Retry
 
 // Subagent is an agent that the model may call.
 type Subagent struct {
@@ -138,7 +127,7 @@ func (c Config) withDefaults() Config {
 	c.IdleTimeout = cmp.Or(c.IdleTimeout, 5*time.Minute)
 	c.Client = outgoing.Client(c.Client)
 	c.Log = cmp.Or(c.Log, slog.New(slog.DiscardHandler))
-	c.Retry = Retry(outgoing.Retry(c.Retry).WithDefaults())
+	c.Retry = c.Retry.WithDefaults()
 	return c
 }
 

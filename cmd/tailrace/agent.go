@@ -2,10 +2,8 @@ package main
 
 import (
 	"cmp"
-	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"log/slog"
 	"maps"
 	"os"
@@ -43,9 +41,9 @@ type agentFile struct {
 // agentEntry is one agent. A model that is missing is the one of the settings.
 type agentEntry struct {
 	Model     string            `json:"model"`
-	Provider  string            `json:"provider"`    // of the model, in the records of steps
-	API       openai.API        `json:"api"`         // chat if it is missing
-	Idle      string            `json:"idleTimeout"` // a duration, or "off"
+	Provider  string            `json:"provider"` // of the model, in the records of steps
+	API       openai.API        `json:"api"`      // chat if it is missing
+	Idle      limit             `json:"idleTimeout"`
 	System    string            `json:"system"`
 	MaxSteps  int               `json:"maxSteps"`
 	Output    chunk.Value       `json:"output"`
@@ -65,7 +63,7 @@ type toolEntry struct {
 	URL         string            `json:"url"`
 	Headers     map[string]string `json:"headers"` // values may contain environment variables: ${TOKEN}
 	Approval    bool              `json:"approval"`
-	Timeout     string            `json:"timeout"` // of the user, the browser or the URL
+	Timeout     time.Duration     `json:"timeout"` // of the user, the browser or the URL
 }
 
 // agents returns the agents of the configuration by type.
@@ -90,31 +88,16 @@ func readAgents(c config) (agentFile, error) {
 	if c.Agents == "" {
 		return agentFile{Agents: map[string]agentEntry{modelAgent: {}}}, nil
 	}
-	in, err := os.Open(c.Agents)
-	if err != nil {
-		return agentFile{}, err
-	}
-	defer in.Close() //nolint:errcheck // it was only read
-	return decodeAgents(in)
-}
-
-func decodeAgents(in io.Reader) (agentFile, error) {
 	var file agentFile
-	dec := json.NewDecoder(in)
-	dec.DisallowUnknownFields()
-	if err := dec.Decode(&file); err != nil {
-		return file, fmt.Errorf("agents file: %w", err)
-	}
-	if _, more := dec.Token(); !errors.Is(more, io.EOF) {
-		return file, errors.New("agents file: want one JSON object")
-	}
-	if len(file.Agents) == 0 {
-		return file, errors.New("agents file: \"agents\" is empty, want at least one")
+	err := readSettings(c.Agents, &file)
+	if err == nil && len(file.Agents) == 0 {
+		err = errors.New("\"agents\" is empty, want at least one")
 	}
 	for name := range file.Agents {
-		if err := subjects.CheckToken("agent type", name); err != nil {
-			return file, fmt.Errorf("agents file: %w", err)
-		}
+		err = cmp.Or(err, subjects.CheckToken("agent type", name))
+	}
+	if err != nil {
+		return file, fmt.Errorf("agents %s: %w", c.Agents, err)
 	}
 	return file, nil
 }
@@ -122,14 +105,10 @@ func decodeAgents(in io.Reader) (agentFile, error) {
 func (e agentEntry) config(c config) (openai.Config, error) {
 	cfg := openai.Config{
 		BaseURL: string(c.ModelURL), Key: c.ModelKey, Model: c.Model, API: e.API, System: e.System,
-		Provider: e.Provider, Output: e.Output, ExtraBody: e.Body, MaxSteps: e.MaxSteps, SendReasoning: e.Reasoning,
-	}
-	var err error
-	if cfg.IdleTimeout, err = parseLimit(e.Idle); err != nil {
-		return cfg, fmt.Errorf("idleTimeout: %w", err)
+		Provider: e.Provider, Output: e.Output, ExtraBody: e.Body, MaxSteps: e.MaxSteps, SendReasoning: e.Reasoning, IdleTimeout: time.Duration(e.Idle),
 	}
 	if e.HTTP != nil {
-		if e.API != "" || e.Idle != "" {
+		if e.API != "" || e.Idle != 0 {
 			return cfg, errors.New(`"http" is set, want no api and the idleTimeout in it`)
 		}
 		if err := e.HTTP.modelEndpoint(&cfg); err != nil {
@@ -156,14 +135,7 @@ func (e agentEntry) config(c config) (openai.Config, error) {
 }
 
 func (e toolEntry) tool() (openai.Tool, error) {
-	t := openai.Tool{Name: e.Name, Description: e.Description, Schema: e.Parameters}
-	if e.Timeout != "" {
-		d, err := time.ParseDuration(e.Timeout)
-		if err != nil {
-			return t, fmt.Errorf("timeout: %w", err)
-		}
-		t.Deadline = d
-	}
+	t := openai.Tool{Name: e.Name, Description: e.Description, Schema: e.Parameters, Deadline: e.Timeout}
 	if e.Approval {
 		t.NeedsApproval = openai.AlwaysApprove
 	}

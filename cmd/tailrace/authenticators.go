@@ -5,10 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"net/netip"
 	"os"
 	"strings"
-	"time"
 
 	"github.com/tailrace/tailrace/auth"
 	"github.com/tailrace/tailrace/sseedge/credentials"
@@ -16,65 +14,18 @@ import (
 
 // authFile is the file of authenticators, see docs/security.md.
 type authFile struct {
-	OIDC          []oidcIssuer  `json:"oidc"`
-	SessionTokens []tokenIssuer `json:"sessionTokens"`
-	Proxies       []proxyIssuer `json:"proxies"`
+	OIDC          []auth.OIDCConfig  `json:"oidc"`
+	SessionTokens []tokenIssuer      `json:"sessionTokens"`
+	Proxies       []auth.ProxyConfig `json:"proxies"`
 
-	ClientCertificates []certificateIssuer `json:"clientCertificates"`
-}
-
-type oidcIssuer struct {
-	Issuer        string                `json:"issuer"`
-	KeysURL       string                `json:"keysUrl"`
-	Audiences     []string              `json:"audiences"`
-	Algorithms    []string              `json:"algorithms"`
-	SubjectClaim  string                `json:"subjectClaim"`
-	Tenant        string                `json:"tenant"`
-	TenantClaim   string                `json:"tenantClaim"`
-	Tenants       map[string]string     `json:"tenants"`
-	ScopeClaim    string                `json:"scopeClaim"`
-	ScopeValues   map[string]auth.Scope `json:"scopeValues"`
-	Scopes        auth.Scope            `json:"scopes"`
-	Sessions      auth.Sessions         `json:"sessions"`
-	SessionsClaim string                `json:"sessionsClaim"`
-	Views         []string              `json:"views"`
-	ViewClaim     string                `json:"viewClaim"`
+	ClientCertificates []auth.ClientCertificatesConfig `json:"clientCertificates"`
 }
 
 type tokenIssuer struct {
-	Issuer      string        `json:"issuer"`
-	Audience    string        `json:"audience"`
-	KeysFile    string        `json:"keysFile"`
-	SecretFile  string        `json:"secretFile"`
-	SigningKeys []string      `json:"signingKeys"` // files; the first one signs the tokens of POST /v1/tokens
-	Tenants     []string      `json:"tenants"`
-	Scopes      auth.Scope    `json:"scopes"`
-	MaxLifetime time.Duration `json:"maxLifetime"`
-}
+	auth.SessionTokensConfig
 
-// proxyIssuer has the members of auth.ProxyConfig.
-type proxyIssuer struct {
-	Proxies       []netip.Prefix        `json:"networks"`
-	SubjectHeader string                `json:"subjectHeader"`
-	Tenant        string                `json:"tenant"`
-	TenantHeader  string                `json:"tenantHeader"`
-	Scopes        auth.Scope            `json:"scopes"`
-	ScopeHeader   string                `json:"scopeHeader"`
-	ScopeValues   map[string]auth.Scope `json:"scopeValues"`
-	Sessions      auth.Sessions         `json:"sessions"`
-	Views         []string              `json:"views"`
-	ViewHeader    string                `json:"viewHeader"`
-}
-
-// certificateIssuer has the members of auth.ClientCertificatesConfig.
-type certificateIssuer struct {
-	URIs        []string      `json:"uris"`
-	DNSNames    []string      `json:"dnsNames"`
-	CommonNames []string      `json:"commonNames"`
-	Tenant      string        `json:"tenant"`
-	Scopes      auth.Scope    `json:"scopes"`
-	Sessions    auth.Sessions `json:"sessions"`
-	Views       []string      `json:"views"`
+	SecretFile  string   `json:"secretFile"`
+	SigningKeys []string `json:"signingKeys"` // files; the first one signs the tokens of POST /v1/tokens
 }
 
 // parseSessions parses "own", "all", or "p*" for the sessions whose id begins with p.
@@ -166,8 +117,9 @@ func (a *authenticators) newChain(file authFile, origins []string, log *slog.Log
 }
 
 func (a *authenticators) add(chain *auth.ChainConfig, file authFile, log *slog.Logger) error {
-	for i, f := range file.OIDC {
-		o, err := auth.NewOIDC(f.config(log))
+	for i, cfg := range file.OIDC {
+		cfg.Log = log
+		o, err := auth.NewOIDC(cfg)
 		if err != nil {
 			return fmt.Errorf("oidc %d: %w", i, err)
 		}
@@ -175,29 +127,30 @@ func (a *authenticators) add(chain *auth.ChainConfig, file authFile, log *slog.L
 		chain.Verifiers = append(chain.Verifiers, o)
 	}
 	for i, f := range file.SessionTokens {
-		cfg, err := f.config(log)
+		f.Log = log
+		err := f.readSecret()
 		if err == nil {
-			err = a.addSigningKeys(f, &cfg)
+			err = a.addSigningKeys(&f)
 		}
 		if err != nil {
 			return fmt.Errorf("sessionTokens %d: %w", i, err)
 		}
-		s, err := auth.NewSessionTokens(cfg)
+		s, err := auth.NewSessionTokens(f.SessionTokensConfig)
 		if err != nil {
 			return fmt.Errorf("sessionTokens %d: %w", i, err)
 		}
 		a.tokens = append(a.tokens, s)
 		chain.Verifiers = append(chain.Verifiers, s)
 	}
-	for i, f := range file.Proxies {
-		p, err := auth.NewProxy(auth.ProxyConfig(f))
+	for i, cfg := range file.Proxies {
+		p, err := auth.NewProxy(cfg)
 		if err != nil {
 			return fmt.Errorf("proxies %d: %w", i, err)
 		}
 		chain.Fallbacks = append(chain.Fallbacks, p)
 	}
-	for i, f := range file.ClientCertificates {
-		c, err := auth.NewClientCertificates(auth.ClientCertificatesConfig(f))
+	for i, cfg := range file.ClientCertificates {
+		c, err := auth.NewClientCertificates(cfg)
 		if err != nil {
 			return fmt.Errorf("clientCertificates %d: %w", i, err)
 		}
@@ -206,33 +159,18 @@ func (a *authenticators) add(chain *auth.ChainConfig, file authFile, log *slog.L
 	return nil
 }
 
-func (f oidcIssuer) config(log *slog.Logger) auth.OIDCConfig {
-	return auth.OIDCConfig{
-		Issuer: f.Issuer, KeysURL: f.KeysURL, Audiences: f.Audiences, Algorithms: f.Algorithms, Log: log,
-		Mapping: auth.Mapping{
-			SubjectClaim: f.SubjectClaim, Tenant: f.Tenant, TenantClaim: f.TenantClaim, Tenants: f.Tenants,
-			ScopeClaim: f.ScopeClaim, ScopeValues: f.ScopeValues, Scopes: f.Scopes,
-			Sessions: f.Sessions, SessionsClaim: f.SessionsClaim, Views: f.Views, ViewClaim: f.ViewClaim,
-		},
-	}
-}
-
-func (f tokenIssuer) config(log *slog.Logger) (auth.SessionTokensConfig, error) {
-	cfg := auth.SessionTokensConfig{
-		Issuer: f.Issuer, Audience: f.Audience, KeysFile: f.KeysFile, Tenants: f.Tenants, Scopes: f.Scopes,
-		MaxLifetime: f.MaxLifetime, Log: log,
-	}
+func (f *tokenIssuer) readSecret() error {
 	if f.SecretFile == "" {
-		return cfg, nil
+		return nil
 	}
 	secret, err := os.ReadFile(f.SecretFile)
 	// Editors end a file with a line break, which the application does not have in its secret.
-	cfg.Secret = []byte(strings.TrimRight(string(secret), "\r\n"))
-	return cfg, err
+	f.Secret = []byte(strings.TrimRight(string(secret), "\r\n"))
+	return err
 }
 
 // addSigningKeys makes the edge an issuer: the first key signs, and all of them verify, so that the key of a fleet can be replaced one edge at a time.
-func (a *authenticators) addSigningKeys(f tokenIssuer, cfg *auth.SessionTokensConfig) error {
+func (a *authenticators) addSigningKeys(f *tokenIssuer) error {
 	for i, file := range f.SigningKeys {
 		text, err := os.ReadFile(file) //nolint:gosec // the operator names the file
 		if err != nil {
@@ -242,14 +180,14 @@ func (a *authenticators) addSigningKeys(f tokenIssuer, cfg *auth.SessionTokensCo
 		if err != nil {
 			return fmt.Errorf("signingKeys: %s: %w", file, err)
 		}
-		cfg.Keys = append(cfg.Keys, key.Public())
+		f.Keys = append(f.Keys, key.Public())
 		if i > 0 {
 			continue
 		}
 		if a.routes.Minter != nil {
 			return errors.New("signingKeys: another entry has some, want one issuer that signs")
 		}
-		a.routes.MaxLifetime = cfg.MaxLifetime
+		a.routes.MaxLifetime = f.MaxLifetime
 		if a.routes.Minter, err = auth.NewMinter(auth.MinterConfig{Issuer: f.Issuer, Audience: f.Audience, KeyID: key.ID, Key: key.Key}); err != nil {
 			return err
 		}

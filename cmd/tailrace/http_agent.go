@@ -23,11 +23,10 @@ type httpEntry struct {
 	ForwardHeaders []string          `json:"forwardHeaders"`
 	OnCrash        string            `json:"onCrash"`
 
-	// Durations such as "30s"; "off" disables the limit.
-	ToolDeadline    string `json:"toolDeadline"`
-	ResponseTimeout string `json:"responseTimeout"`
-	IdleTimeout     string `json:"idleTimeout"`
-	Timeout         string `json:"timeout"`
+	ToolDeadline    limit `json:"toolDeadline"`
+	ResponseTimeout limit `json:"responseTimeout"`
+	IdleTimeout     limit `json:"idleTimeout"`
+	Timeout         limit `json:"timeout"`
 
 	MaxEventBytes    int   `json:"maxEventBytes"`
 	MaxResponseBytes int64 `json:"maxResponseBytes"`
@@ -56,34 +55,24 @@ func (e agentEntry) agent(c config, log *slog.Logger) (workers.Agent, error) {
 }
 
 func (e agentEntry) hasModelMembers() bool {
-	return e.API != "" || e.Idle != "" || e.System != "" || e.MaxSteps != 0 || e.Output != nil || len(e.Body)+len(e.Tools)+len(e.Subagents) > 0 || e.Reasoning
+	return e.API != "" || e.Idle != 0 || e.System != "" || e.MaxSteps != 0 || e.Output != nil || len(e.Body)+len(e.Tools)+len(e.Subagents) > 0 || e.Reasoning
 }
 
 func (e httpEntry) config(log *slog.Logger) (httpagent.Config, error) {
 	cfg := httpagent.Config{
 		URL: e.URL, Dialect: e.Dialect, ForwardHeaders: e.ForwardHeaders, OnCrash: httpagent.OnCrash(e.OnCrash),
+		ToolDeadline: time.Duration(e.ToolDeadline), ResponseTimeout: time.Duration(e.ResponseTimeout), IdleTimeout: time.Duration(e.IdleTimeout), Timeout: time.Duration(e.Timeout),
 		MaxEventBytes: e.MaxEventBytes, MaxResponseBytes: e.MaxResponseBytes, Retry: httpagent.Retry{Attempts: e.Attempts}, Log: log,
 	}
 	var err error
-	if cfg.Headers, err = expandHeaders(e.Headers); err != nil {
-		return cfg, err
-	}
-	for _, d := range []struct {
-		name, text string
-		to         *time.Duration
-	}{
-		{"toolDeadline", e.ToolDeadline, &cfg.ToolDeadline}, {"responseTimeout", e.ResponseTimeout, &cfg.ResponseTimeout},
-		{"idleTimeout", e.IdleTimeout, &cfg.IdleTimeout}, {"timeout", e.Timeout, &cfg.Timeout},
-	} {
-		if *d.to, err = parseLimit(d.text); err != nil {
-			return cfg, fmt.Errorf("%s: %w", d.name, err)
-		}
-	}
-	return cfg, nil
+	cfg.Headers, err = expandHeaders(e.Headers)
+	return cfg, err
 }
 
-// parseLimit parses a duration, "off", or "" for the default.
-func parseLimit(text string) (time.Duration, error) {
+// limit is a duration in a file, such as "30s", or "off". 0 is the default.
+type limit time.Duration
+
+func parseLimit(text string) (limit, error) {
 	switch text {
 	case "":
 		return 0, nil
@@ -94,12 +83,12 @@ func parseLimit(text string) (time.Duration, error) {
 	if err == nil && d <= 0 {
 		err = fmt.Errorf("%s, want more than 0, or off", text)
 	}
-	return d, err
+	return limit(d), err
 }
 
 // modelEndpoint changes cfg to the model behind the URL of an agent: that of chat completions, or of responses.
 func (e httpEntry) modelEndpoint(cfg *openai.Config) error {
-	if len(e.Headers)+len(e.ForwardHeaders) > 0 || cmp.Or(e.OnCrash, e.ToolDeadline, e.ResponseTimeout, e.Timeout) != "" || e.MaxEventBytes != 0 || e.MaxResponseBytes != 0 {
+	if len(e.Headers)+len(e.ForwardHeaders) > 0 || e.OnCrash != "" || cmp.Or(e.ToolDeadline, e.ResponseTimeout, e.Timeout) != 0 || e.MaxEventBytes != 0 || e.MaxResponseBytes != 0 {
 		return errors.New(`dialect "openai" has "url", "idleTimeout" and "attempts" only: TAILRACE_MODEL_KEY is its key`)
 	}
 	url := strings.TrimSuffix(e.URL, "/")
@@ -114,11 +103,6 @@ func (e httpEntry) modelEndpoint(cfg *openai.Config) error {
 	if !slices.Contains([]string{cfg.BaseURL + "/chat/completions", cfg.BaseURL + "/responses"}, url) {
 		return errors.New(`dialect "openai": want a url that ends with /chat/completions or /responses`)
 	}
-	cfg.Retry.Attempts = e.Attempts
-	d, err := parseLimit(e.IdleTimeout)
-	if err != nil {
-		return fmt.Errorf("idleTimeout: %w", err)
-	}
-	cfg.IdleTimeout = cmp.Or(d, cfg.IdleTimeout)
+	cfg.Retry.Attempts, cfg.IdleTimeout = e.Attempts, cmp.Or(time.Duration(e.IdleTimeout), cfg.IdleTimeout)
 	return nil
 }

@@ -1,13 +1,11 @@
 package main
 
 import (
-	"errors"
 	"fmt"
 	"strconv"
 	"strings"
 	"time"
 
-	"github.com/go-json-experiment/json"
 	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/tailrace/tailrace/subjects"
@@ -58,9 +56,6 @@ func (c config) readStreams() (streamsFile, error) {
 		return f, nil
 	}
 	err := readSettings(c.Streams, &f)
-	if wrong, ok := errors.AsType[*json.SemanticError](err); ok && wrong.Err != nil {
-		err = fmt.Errorf("%s: %w", wrong.JSONPointer, wrong.Err)
-	}
 	if err == nil && f.Snapshots.Bucket != "" {
 		err = subjects.CheckToken("snapshots.bucket", f.Snapshots.Bucket)
 	}

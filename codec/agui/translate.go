@@ -82,16 +82,12 @@ const (
 // maxArguments bounds the arguments that are collected of one call.
 const maxArguments = 1 << 20
 
-// Config configures the chunks of a run.
-type Config struct {
-	Session   string // id of its session; required
-	AgentType string // of its chunks; defaults to "agent"
-	Step      int64  // that the run has reached, 0 before the first: a Translator of a later response of a run continues counting
-}
+// Config is the run whose chunks a Translator translates. Its Session is required.
+type Config = dialect.Run
 
-// NewTranslator returns a Translator.
+// NewTranslator returns a Translator. The AgentType defaults to "agent". The RunID is not used: AG-UI names the run.
 func NewTranslator(c Config) *Translator {
-	b, root := dialect.NewBuilder(Prefix, dialect.Run{Session: c.Session, AgentType: c.AgentType, Step: c.Step})
+	b, root := dialect.NewBuilder(Prefix, c)
 	return &Translator{b: b, root: newSource("", root), agents: make(map[string]*source), texts: make(map[uint64]bool)}
 }
 

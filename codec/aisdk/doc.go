@@ -41,8 +41,7 @@
 //
 // # Hidden records
 //
-// A server that hides records from a client passes each of them to Hide instead of Append, and leaves it out of a Scan. The views of an edge determine what is
-// hidden.
+// A server that hides records from a client passes each of them to Hide instead of Append, and to Write with false. The views of an edge determine what is hidden.
 //
 // # Built and loaded
 //

@@ -82,14 +82,14 @@ func (l *longTurn) held(opt Options, calls int, resumed bool) (after, during int
 	if resumed {
 		r := m.BeginReplay()
 		l.each(calls, r.FindRemoved)
-		l.each(calls, r.Scan)
-		l.each(calls, func(rec chunk.Record) {
-			if frames = r.Append(frames, rec); r.Complete() {
-				frames = frames[:0]
+		passes := 0
+		records := func(yield func(chunk.Record, bool) bool) {
+			l.each(calls, func(rec chunk.Record) { yield(rec, true) })
+			if passes++; passes == 2 {
+				during = liveHeap() - before - size
 			}
-		})
-		during = liveHeap() - before - size
-		frames = r.End(frames)
+		}
+		frames = r.Write(frames, records, func(frames []byte) []byte { return frames[:0] })
 	} else {
 		l.each(calls, func(rec chunk.Record) { frames = m.Append(frames[:0], rec) })
 	}

@@ -1,6 +1,8 @@
 package aisdk
 
 import (
+	"iter"
+
 	"github.com/tailrace/tailrace/chunk"
 	"github.com/tailrace/tailrace/internal/turn"
 )
@@ -60,39 +62,23 @@ func (m *MessageWriter) Start(dst []byte) []byte { return m.machine.Start(dst) }
 // Finish appends the frames that end the response, unless it is over. It is for a continuation without new records, and for a log that has ended.
 func (m *MessageWriter) Finish(dst []byte) []byte { return m.machine.Finish(dst) }
 
-// Replay appends the frames of stored records. They build the same message as Append of each record, with fewer frames: consecutive deltas of one part are
-// merged, and removed records, notices about the state of the run, answered requests for approval (a client of version 6 would ask again) and the ends of
-// earlier responses are left out.
-//
-// recs are the next records of the message. Continue with Append after them. BeginReplay is for records that are not in memory.
-func (m *MessageWriter) Replay(dst []byte, recs []chunk.Record) []byte {
-	return m.machine.Replay(dst, recs)
-}
-
-// BeginReplay begins the replay of stored records, see Replay. End ends it.
+// BeginReplay begins the replay of stored records, the next ones of the message.
 func (m *MessageWriter) BeginReplay() *Replay { return &Replay{m.machine.BeginReplay()} }
 
-// Replay is a replay in progress. It needs the records three times, so that they need not be in memory: all of them with FindRemoved, then with Scan, and then
-// with Append. Frames may be written to the message before the second pass, but not after it. A Replay keeps no bytes of a record.
+// Replay writes frames of stored records. They build the same message as Append of each record, with fewer frames: consecutive deltas of one part are merged, and
+// removed records, notices about the state of the run, answered requests for approval (a client of version 6 would ask again) and the ends of earlier responses are
+// left out. A Replay keeps no bytes of a record.
 type Replay struct{ replay *turn.Replay }
 
-// FindRemoved reads rec in the first pass, which finds the removed records.
+// FindRemoved reads the next one of the stored records, and finds which ones it removes. It gets all of them before Write.
 func (r *Replay) FindRemoved(rec chunk.Record) { r.replay.FindRemoved(rec) }
 
-// Scan reads rec in the second pass, which finds the answered requests and the last record that resumed the answer.
-func (r *Replay) Scan(rec chunk.Record) { r.replay.Scan(rec) }
-
-// Append appends the frames of rec in the third pass.
-func (r *Replay) Append(dst []byte, rec chunk.Record) []byte { return r.replay.Append(dst, rec) }
-
-// Hide is Append for a record whose content the client must not get, see MessageWriter.Hide. The record must not be passed to Scan.
-func (r *Replay) Hide(dst []byte, rec chunk.Record) []byte { return r.replay.Hide(dst, rec) }
-
-// Complete reports whether the frames so far can be sent: the next record does not extend the last one of them.
-func (r *Replay) Complete() bool { return r.replay.Complete() }
-
-// End completes the frames.
-func (r *Replay) End(dst []byte) []byte { return r.replay.End(dst) }
+// Write appends the frames of the records, which are ranged over twice, so that they need not be in memory. A record that comes with false is one whose content the
+// client must not get, see MessageWriter.Hide. The frames that can be sent, because the next record does not extend the last one of them, are passed to flush, which
+// returns the buffer for the next ones; nil keeps them. Continue with MessageWriter.Append.
+func (r *Replay) Write(dst []byte, records iter.Seq2[chunk.Record, bool], flush func(dst []byte) []byte) []byte {
+	return r.replay.Write(dst, records, flush)
+}
 
 // printer writes the events of a turn.
 type printer struct {

@@ -299,24 +299,24 @@ func TestReplayInPieces(t *testing.T) {
 		}
 		want := whole.Replay(nil, a.log[cut:])
 		var shared []byte // as the buffer of a reader: the next record overwrites it
-		each := func(do func(rec chunk.Record)) {
+		each := func(do func(rec chunk.Record, shown bool) bool) {
 			for _, rec := range a.log[cut:] {
 				shared = append(shared[:0], rec.Data...)
 				rec.Data = shared
-				do(rec)
+				do(rec, true)
 			}
 			clear(shared)
 		}
 		r := m.BeginReplay()
-		each(r.FindRemoved)
-		each(r.Scan)
-		var got, buffer []byte
-		each(func(rec chunk.Record) {
-			if buffer = r.Append(buffer, rec); r.Complete() {
-				got, buffer = append(got, buffer...), buffer[:0]
-			}
+		for rec := range each {
+			r.FindRemoved(rec)
+		}
+		var got []byte
+		rest := r.Write(nil, each, func(frames []byte) []byte {
+			got = append(got, frames...)
+			return frames[:0]
 		})
-		got = append(got, r.End(buffer)...)
+		got = append(got, rest...)
 		if !bytes.Equal(got, want) {
 			t.Fatalf("got\n%s\nwant\n%s\nof %s", got, want, a)
 		}

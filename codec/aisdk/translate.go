@@ -44,17 +44,12 @@ const (
 	errored
 )
 
-// TranslatorConfig describes the run that a Translator translates.
-type TranslatorConfig struct {
-	Session   string // id of its session; required
-	AgentType string // of its chunks; defaults to "agent"
-	RunID     string // of the run; optional, for run_interrupted
-	Step      int64  // that the run has reached, 0 before the first: a Translator of a later response of a run continues counting
-}
+// TranslatorConfig is the run whose chunks a Translator translates. Its Session is required.
+type TranslatorConfig = dialect.Run
 
-// NewTranslator returns a Translator.
+// NewTranslator returns a Translator. The AgentType defaults to "agent". The RunID is for run_interrupted, and may be empty.
 func NewTranslator(c TranslatorConfig) *Translator {
-	b, agent := dialect.NewBuilder(customPrefix, dialect.Run(c))
+	b, agent := dialect.NewBuilder(customPrefix, c)
 	return &Translator{b: b, agent: agent, runID: c.RunID, calls: make(map[string]*incomingCall)}
 }
 

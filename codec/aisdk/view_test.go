@@ -37,19 +37,15 @@ func (s shown) Replay(dst []byte, recs []chunk.Record) []byte {
 	for _, rec := range recs {
 		r.FindRemoved(rec)
 	}
-	for _, rec := range recs {
-		if kept, ok := s.view.Record(rec); ok {
-			r.Scan(kept)
+	return r.Write(dst, func(yield func(chunk.Record, bool) bool) {
+		for _, rec := range recs {
+			if kept, ok := s.view.Record(rec); ok {
+				yield(kept, true)
+			} else {
+				yield(rec, false)
+			}
 		}
-	}
-	for _, rec := range recs {
-		if kept, ok := s.view.Record(rec); ok {
-			dst = r.Append(dst, kept)
-		} else {
-			dst = r.Hide(dst, rec)
-		}
-	}
-	return r.End(dst)
+	}, nil)
 }
 
 // A client under a view accepts all frames, and one that resumes at any cursor gets the same bytes as other clients get after it; a replay builds the same message.

@@ -8,20 +8,8 @@ import (
 	"github.com/tailrace/tailrace/internal/dialect"
 )
 
-// Config configures the chunks of a run.
-type Config struct {
-	// Session is the id of the session of the run. Required.
-	Session string
-
-	// AgentType is the name of the agent's definition. Defaults to the workflow node that a chunk names, or the latest node, or "agent".
-	AgentType string
-
-	// RunID is the run of chunks that name one. Defaults to the id in Kortyx's trace chunk.
-	RunID string
-
-	// Step is the step that the run has reached. Kortyx has no steps, so all chunks have this one.
-	Step int64
-}
+// Config is the run whose chunks a Translator translates. Its Session is required.
+type Config = dialect.Run
 
 // Translator translates the chunks of one run, in all its responses. It is not safe for concurrent use.
 type Translator struct {
@@ -38,9 +26,10 @@ type Translator struct {
 	waitFor string  // reason of the pause, "" if the run does not wait
 }
 
-// New creates a Translator.
+// New creates a Translator. The AgentType defaults to the workflow node that a chunk names, or the latest node, or "agent", and the RunID to the id in Kortyx's trace
+// chunk. Kortyx has no steps, so all chunks have the one of the Config.
 func New(cfg Config) *Translator {
-	b, agent := dialect.NewBuilder(prefix, dialect.Run(cfg))
+	b, agent := dialect.NewBuilder(prefix, cfg)
 	return &Translator{b: b, agent: agent, runID: cfg.RunID, anyNode: cfg.AgentType == "", started: make(map[string]bool)}
 }
 

@@ -9,20 +9,8 @@ import (
 	"github.com/tailrace/tailrace/internal/dialect"
 )
 
-// Config configures the chunks of a run.
-type Config struct {
-	// Session is the id of the session of the run. Required.
-	Session string
-
-	// AgentType is the name of the agent's definition. Defaults to the id in Mastra's start chunk, and before it, or without one, to "agent".
-	AgentType string
-
-	// RunID is the run of chunks without a run id. Mastra omits it in some.
-	RunID string
-
-	// Step is the step that the run has reached, 0 before the first. A Translator that is created for a later response of a run continues counting from it.
-	Step int64
-}
+// Config is the run whose chunks a Translator translates. Its Session is required.
+type Config = dialect.Run
 
 // Translator translates the chunks of one run, in all its responses. It is not safe for concurrent use.
 type Translator struct {
@@ -32,9 +20,10 @@ type Translator struct {
 	unused    bool // the current chunk has a value that was read and is not in its translation
 }
 
-// New creates a Translator.
+// New creates a Translator. The AgentType defaults to the id in Mastra's start chunk, and before it, or without one, to "agent". The RunID is that of chunks without
+// one: Mastra omits it in some.
 func New(cfg Config) *Translator {
-	b, root := dialect.NewBuilder(keptPrefix, dialect.Run(cfg))
+	b, root := dialect.NewBuilder(keptPrefix, cfg)
 	return &Translator{b: b, root: &agent{Agent: root, run: cfg.RunID, unnamed: cfg.AgentType == ""}}
 }
 

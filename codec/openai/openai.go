@@ -6,20 +6,8 @@ import (
 	"github.com/tailrace/tailrace/internal/openaistream"
 )
 
-// Config configures the chunks of a run.
-type Config struct {
-	// Session is the id of the session of the run. Required.
-	Session string
-
-	// AgentType is the name of the agent's definition. Defaults to "agent".
-	AgentType string
-
-	// RunID is the run in run_paused. It may be empty.
-	RunID string
-
-	// Step is the step that the run has reached, 0 before the first. A Translator that is created for a later response of a run continues counting from it.
-	Step int64
-}
+// Config is the run whose chunks a Translator translates. Its Session is required.
+type Config = dialect.Run
 
 // Translator translates the responses of a model to the requests of one run. It is not safe for concurrent use.
 type Translator struct {
@@ -34,9 +22,9 @@ type Translator struct {
 
 type openCall struct{ id, name string }
 
-// New creates a Translator.
+// New creates a Translator. The AgentType defaults to "agent". The RunID is for run_paused, and may be empty.
 func New(cfg Config) *Translator {
-	b, agent := dialect.NewBuilder("", dialect.Run(cfg))
+	b, agent := dialect.NewBuilder("", cfg)
 	return &Translator{b: b, agent: agent, runID: cfg.RunID}
 }
 

@@ -43,13 +43,11 @@ var headers = map[string]func() map[string]string{
 }
 
 var translators = map[string]func(dialect.Run) dialect.Translator{
-	dialect.AGUI: func(r dialect.Run) dialect.Translator {
-		return agui.NewTranslator(agui.Config{Session: r.Session, AgentType: r.AgentType, Step: r.Step})
-	},
-	dialect.AISDK:  func(r dialect.Run) dialect.Translator { return aisdk.NewTranslator(aisdk.TranslatorConfig(r)) },
-	dialect.Kortyx: func(r dialect.Run) dialect.Translator { return kortyx.New(kortyx.Config(r)) },
-	dialect.Mastra: func(r dialect.Run) dialect.Translator { return mastra.New(mastra.Config(r)) },
-	dialect.OpenAI: func(r dialect.Run) dialect.Translator { return openai.New(openai.Config(r)) },
+	dialect.AGUI:   func(r dialect.Run) dialect.Translator { return agui.NewTranslator(r) },
+	dialect.AISDK:  func(r dialect.Run) dialect.Translator { return aisdk.NewTranslator(r) },
+	dialect.Kortyx: func(r dialect.Run) dialect.Translator { return kortyx.New(r) },
+	dialect.Mastra: func(r dialect.Run) dialect.Translator { return mastra.New(r) },
+	dialect.OpenAI: func(r dialect.Run) dialect.Translator { return openai.New(r) },
 }
 
 // Writes reports whether sessions can be read in a dialect other than the native one.

@@ -169,16 +169,15 @@ func TestWideHistories(t *testing.T) {
 			for i := has; i < stored; i++ {
 				with(i, skip(r.FindRemoved), skip(r.FindRemoved), nil)
 			}
-			for i := has; i < stored; i++ {
-				with(i, skip(r.Scan), skip(func(chunk.Record) {}), nil)
-			}
-			var frames []byte
-			for i := has; i < stored; i++ {
-				if frames = with(i, r.Append, r.Hide, frames); r.Complete() {
-					all, frames = append(all, frames), nil
+			rest := r.Write(nil, func(yield func(chunk.Record, bool) bool) {
+				for i := has; i < stored; i++ {
+					with(i, skip(func(rec chunk.Record) { yield(rec, true) }), skip(func(rec chunk.Record) { yield(rec, false) }), nil)
 				}
-			}
-			all = append(all, r.End(frames))
+			}, func(frames []byte) []byte {
+				all = append(all, frames)
+				return nil
+			})
+			all = append(all, rest)
 			for i := stored; i < len(log.all); i++ {
 				if w.Done() {
 					w.Continue()

@@ -20,10 +20,6 @@ type Config struct {
 	// exist. One process at a time can use it.
 	StoreDir string
 
-	// Host is the address to listen on. Defaults to 127.0.0.1, because the
-	// server has no authentication.
-	Host string
-
 	// Port is the port for clients in other processes: a port number,
 	// RandomPort, or 0 for none. InProcess works with every value.
 	Port int
@@ -41,10 +37,10 @@ type Config struct {
 	Log *slog.Logger
 }
 
+// host is loopback, because the server has no authentication.
+const host = "127.0.0.1"
+
 func (c Config) withDefaults() Config {
-	if c.Host == "" {
-		c.Host = "127.0.0.1"
-	}
 	c.Log = cmp.Or(c.Log, slog.New(slog.DiscardHandler))
 	return c
 }
@@ -64,7 +60,7 @@ func (c Config) validate() error {
 func (c Config) options() *server.Options {
 	return &server.Options{
 		ServerName:             "tailrace",
-		Host:                   c.Host,
+		Host:                   host,
 		Port:                   c.Port,
 		DontListen:             c.Port == 0,
 		NoSigs:                 true, // the program handles signals

@@ -75,7 +75,7 @@ func checkPort(ctx context.Context, cfg Config) error {
 		return nil
 	}
 	port := max(cfg.Port, 0) // RandomPort is 0 to the operating system
-	address := net.JoinHostPort(cfg.Host, strconv.Itoa(port))
+	address := net.JoinHostPort(host, strconv.Itoa(port))
 	listener, err := new(net.ListenConfig).Listen(ctx, "tcp", address)
 	switch {
 	case errors.Is(err, syscall.EADDRINUSE):

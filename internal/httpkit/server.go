@@ -26,9 +26,6 @@ type ServerConfig struct {
 	// same for one stream. Defaults to 10 seconds.
 	HTTP2Timeout time.Duration
 
-	// MaxConcurrentStreams bounds the streams on one HTTP/2 connection. Defaults to 100.
-	MaxConcurrentStreams int
-
 	// Log receives the messages of net/http. Defaults to none.
 	Log *slog.Logger
 }
@@ -53,7 +50,7 @@ func NewServer(cfg ServerConfig, handler http.Handler) *http.Server {
 		IdleTimeout:       60 * time.Second,
 		MaxHeaderBytes:    32 << 10,
 		HTTP2: &http.HTTP2Config{
-			MaxConcurrentStreams: cmp.Or(cfg.MaxConcurrentStreams, 100),
+			MaxConcurrentStreams: 100,
 			WriteByteTimeout:     timeout,
 			SendPingTimeout:      15 * time.Second,
 			PingTimeout:          timeout,

@@ -2,7 +2,6 @@ package jscontrol
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"iter"
 	"time"
@@ -85,15 +84,8 @@ func (a *Audit) events(ctx context.Context, q AuditQuery, yield func(StoredEvent
 		}
 	}
 	r := jsreader.NewOrdered(a.api, jsreader.OrderedConfig{Stream: a.layout.AuditStream(), Filter: filter, Live: q.Live})
-	defer r.Close()
-	if err := r.Open(ctx); err != nil {
-		return fmt.Errorf("audit: %w", err)
-	}
-	for {
-		m, err := r.Next(ctx)
+	for m, err := range r.All(ctx) {
 		switch {
-		case errors.Is(err, jsreader.ErrEnd):
-			return nil
 		case err != nil:
 			return fmt.Errorf("audit: %w", err)
 		case m.Stored.Before(q.Since):
@@ -105,4 +97,5 @@ func (a *Audit) events(ctx context.Context, q AuditQuery, yield func(StoredEvent
 			return nil
 		}
 	}
+	return nil
 }

@@ -61,39 +61,27 @@ func (s *Store) follow(ctx context.Context, set Set) (loaded bool, err error) {
 	o := jsreader.NewOrdered(s.api, jsreader.OrderedConfig{
 		Stream: s.stream(), Filter: s.subject(subjects.RevocationKeys()), After: last, Epoch: state.Epoch, Live: true, Log: s.cfg.Log,
 	})
-	defer o.Close()
 	o.Resume() // if the bucket was restored from an older copy since the scan, its new revocations have sequences that were read already
-	if err := o.Open(ctx); err != nil {
-		return true, err
-	}
-	for {
-		e, err := o.Next(ctx)
+	for e, err := range o.All(ctx) {
 		if err != nil {
 			return true, err
 		}
 		s.apply(ctx, &e, set.Apply)
 	}
+	return true, nil
 }
 
 // scan applies the revocations of a filter to the present end of the bucket, and returns the state of the bucket and the sequence up to which it has read. That
 // is not the end in the state: what is stored after the consumer was created and before the state was read is in neither, and would never be applied.
 func (s *Store) scan(ctx context.Context, filter string, apply func(revocation.Revocation)) (state jsclient.State, last uint64, err error) {
 	o := jsreader.NewOrdered(s.api, jsreader.OrderedConfig{Stream: s.stream(), Filter: s.subject(filter), Log: s.cfg.Log})
-	defer o.Close()
-	if err := o.Open(ctx); err != nil {
-		return state, 0, err
-	}
-	state = o.State()
-	for {
-		e, err := o.NextThrough(ctx, state.Last)
-		switch {
-		case errors.Is(err, jsreader.ErrEnd):
-			return state, o.Last(), nil
-		case err != nil:
+	for e, err := range o.All(ctx) {
+		if err != nil {
 			return state, 0, err
 		}
 		s.apply(ctx, &e, apply)
 	}
+	return o.State(), o.Last(), nil
 }
 
 func (s *Store) apply(ctx context.Context, e *jsreader.Entry, apply func(revocation.Revocation)) {

@@ -43,7 +43,7 @@ type Follower struct {
 	mu      sync.Mutex
 	provers map[int]*prover // of the partitions in which trees are followed
 
-	repairs, comparisons atomic.Int64
+	repairs atomic.Int64 // reads of the log because messages were missing
 }
 
 const (
@@ -67,17 +67,6 @@ func New(js jetstream.JetStream, cfg Config) (*Follower, error) {
 	return &Follower{
 		cfg: cfg, client: jsclient.New(js), conn: js.Conn(), reading: make(chan struct{}, maxReads), provers: make(map[int]*prover),
 	}, nil
-}
-
-// Stats are counters of a Follower.
-type Stats struct {
-	Repairs     int64 // reads of the log because messages were missing
-	Comparisons int64 // of the last sequences, by partition
-}
-
-// Stats returns the present values.
-func (f *Follower) Stats() Stats {
-	return Stats{Repairs: f.repairs.Load(), Comparisons: f.comparisons.Load()}
 }
 
 // Scope returns the tree of s.

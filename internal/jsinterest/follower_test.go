@@ -29,7 +29,7 @@ func TestLostMessages(t *testing.T) {
 	later = append(later, e.write(alice), e.write(bob), e.write(alice))
 	r.expect(e.stored(alice)...)
 	other.expect(later[1])
-	if n := f.Stats().Repairs; n < 2 || r.gapCount() != 0 {
+	if n := f.Repairs(); n < 2 || r.gapCount() != 0 {
 		t.Errorf("%d repairs for %v, %d gaps; want 2, and the order restored", n, lost, r.gapCount())
 	}
 

@@ -163,7 +163,6 @@ func (p *prover) run(ctx context.Context) {
 
 // compare compares all trees, or those that have asked for it. It reports whether all of them have a result.
 func (p *prover) compare(ctx context.Context, all bool) bool {
-	p.follower.comparisons.Add(1)
 	p.mu.Lock()
 	p.round++
 	about := result{round: p.round, changes: p.changes.Load()}

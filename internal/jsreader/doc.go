@@ -3,13 +3,10 @@
 // An Ordered reads a filter of a stream through an ephemeral consumer and keeps its position itself:
 //
 //	o := jsreader.NewOrdered(client, jsreader.OrderedConfig{Stream: "TR_CHUNKS_0", Live: true})
-//	defer o.Close()
-//	err := o.Open(ctx)
-//	for err == nil {
-//		var e jsreader.Entry
-//		e, err = o.Next(ctx)
+//	for e, err := range o.All(ctx) {
+//		…
 //	}
 //
-// Both report ErrRecreated when the stream is not the one that was read before: it was deleted and created again, or a server restarted with an older copy of
+// It reports ErrRecreated when the stream is not the one that was read before: it was deleted and created again, or a server restarted with an older copy of
 // it.
 package jsreader

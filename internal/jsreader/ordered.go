@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"iter"
 	"log/slog"
 	"math"
 	"time"
@@ -302,6 +303,29 @@ func (o *Ordered) NextThrough(ctx context.Context, bound uint64) (Entry, error) 
 		}
 		if err := o.ConfirmEnd(ctx, bound); err != nil {
 			return Entry{}, err
+		}
+	}
+}
+
+// All opens the reader, yields its messages, and closes it. A reader that is not live ends at the end that the stream had when the reader was opened, confirmed as by
+// NextThrough, or a little later. At most one error comes, last; the end is none.
+func (o *Ordered) All(ctx context.Context) iter.Seq2[Entry, error] {
+	return func(yield func(Entry, error) bool) {
+		defer o.Close()
+		err := o.Open(ctx)
+		for end := o.state.Last; err == nil; {
+			var e Entry
+			if o.live {
+				e, err = o.Next(ctx)
+			} else {
+				e, err = o.NextThrough(ctx, end)
+			}
+			if err == nil && !yield(e, nil) {
+				return
+			}
+		}
+		if !errors.Is(err, ErrEnd) {
+			yield(Entry{}, err)
 		}
 	}
 }

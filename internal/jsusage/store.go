@@ -189,16 +189,8 @@ func (s *Store) list(ctx context.Context, tenant string, yield func(Entry, error
 		return err
 	}
 	r := jsreader.NewOrdered(s.api, jsreader.OrderedConfig{Stream: s.stream(), Filter: s.subject(keys)})
-	defer r.Close()
-	if err := r.Open(ctx); err != nil {
-		return err
-	}
-	for {
-		m, err := r.Next(ctx)
-		switch {
-		case errors.Is(err, jsreader.ErrEnd):
-			return nil
-		case err != nil:
+	for m, err := range r.All(ctx) {
+		if err != nil {
 			return err
 		}
 		e := Entry{Key: strings.TrimPrefix(m.Subject, s.subject(""))}
@@ -211,4 +203,5 @@ func (s *Store) list(ctx context.Context, tenant string, yield func(Entry, error
 			return nil
 		}
 	}
+	return nil
 }

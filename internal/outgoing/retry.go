@@ -9,11 +9,18 @@ import (
 	"github.com/tailrace/tailrace/internal/wait"
 )
 
-// Retry is the type Retry of the packages of agents, which describe it.
+// Retry configures the retries of one request. In every field 0 means the default, and a negative number Off.
 type Retry struct {
-	Attempts               int
+	// Attempts is the maximum number of attempts, the first included. Defaults to 5; Off makes one.
+	Attempts int
+
+	// InitialDelay is the delay before the second attempt. Each further delay is twice as long, up to MaxDelay, minus a random part of up to a half. They
+	// default to 500 ms and 20 s; Off retries at once.
 	InitialDelay, MaxDelay time.Duration
-	MaxRetryAfter          time.Duration
+
+	// MaxRetryAfter is the longest delay that the endpoint may request (Retry-After); a longer one ends the retries. Defaults to 1 minute; Off ends them at
+	// any requested delay.
+	MaxRetryAfter time.Duration
 }
 
 // WithDefaults returns r with the defaults instead of 0, and without negative numbers.

@@ -20,13 +20,7 @@ type State struct {
 	size    size
 }
 
-// Apply changes one stream by one chunk, in JSON. After a *RejectedError only the counts and the mark of the stream have changed.
-func (s *State) Apply(data []byte) error {
-	_, err := s.ApplyStream(data)
-	return err
-}
-
-// ApplyStream is Apply, and returns the stream that changed.
+// ApplyStream changes one stream by one chunk, in JSON, and returns the stream. After a *RejectedError only the counts and the mark of the stream have changed.
 func (s *State) ApplyStream(data []byte) (*Stream, error) {
 	c, bad := readChange(data)
 	if c.named {

@@ -24,8 +24,8 @@ type Stream struct {
 
 	status  Status
 	data    *node
-	size    size // of data; the root itself is not counted
-	failure string
+	size    size   // of data; the root itself is not counted
+	failure string // the last rejection, one line of ASCII
 }
 
 // Status is the state of a stream.
@@ -52,10 +52,6 @@ func (s Status) String() string {
 
 // Status returns the state of the stream.
 func (s *Stream) Status() Status { return s.status }
-
-// LastError is the last rejection, one line of ASCII: the value may not be complete. It is "" if no chunk was rejected, and again after a final chunk has
-// replaced the value.
-func (s *Stream) LastError() string { return s.failure }
 
 // HasUnset reports whether the value has places that were skipped or have no value. They are not null, although AppendData writes null or nothing.
 func (s *Stream) HasUnset() bool { return s.data != nil && len(unset(s.data)) > 0 }

@@ -3,31 +3,14 @@ package turn
 import (
 	"bytes"
 	"cmp"
+	"iter"
 	"slices"
 
 	"github.com/tailrace/tailrace/chunk"
 )
 
-// Replay appends the frames of stored records. They build the same messages as Append of each record, with fewer frames: consecutive pieces of one text are merged,
-// and removed records and the ends of earlier responses are left out. A printer may leave out more, see Machine.Replays and Event.Answered.
-//
-// recs are the next records of the turn. Continue with Append after them. BeginReplay is for records that are not in memory.
-func (m *Machine) Replay(dst []byte, recs []chunk.Record) []byte {
-	r := m.BeginReplay()
-	for i := range recs {
-		r.FindRemoved(recs[i])
-	}
-	for i := range recs {
-		r.Scan(recs[i])
-	}
-	for i := range recs {
-		dst = r.Append(dst, recs[i])
-	}
-	return r.End(dst)
-}
-
-// Replay is a replay in progress. It needs the records three times, so that they need not be in memory: all of them with FindRemoved, then with Scan, and then
-// with Append. Start may be called before the second pass, but not after it. A Replay keeps no bytes of a record.
+// Replay is the history of a turn. It writes frames that build the same messages as Append of each record, and fewer: consecutive pieces of one text are merged, and
+// removed records and the ends of earlier responses are left out. A printer may leave out more, see Machine.Replays and Event.Answered. It keeps no bytes of a record.
 type Replay struct {
 	m       *Machine
 	removed map[chunk.Session][]chunk.OrdinalRange // in order and apart if sorted
@@ -38,7 +21,7 @@ type Replay struct {
 	whole   bool                        // it has all records of the turn: no client has one
 	ahead   *replayScan
 
-	scanned, at, resumedAt int // indexes of the record that Scan gets next, of the current one, and of the last that resumed a stopped turn
+	scanned, at, resumedAt int // indexes of the record that is scanned next, of the current one, and of the last that resumed a stopped turn
 
 	answered map[chunk.Seq]bool // approval requests that are answered
 }
@@ -55,7 +38,7 @@ type startAt struct {
 	of string
 }
 
-// BeginReplay begins the replay of stored records, see Replay. End ends it.
+// BeginReplay begins the replay of the next records of the turn.
 func (m *Machine) BeginReplay() *Replay {
 	return &Replay{
 		m: m, at: -1, whole: !m.turn, removed: make(map[chunk.Session][]chunk.OrdinalRange), started: make(map[string]start),
@@ -63,7 +46,7 @@ func (m *Machine) BeginReplay() *Replay {
 	}
 }
 
-// FindRemoved reads rec in the first pass, which finds the removed records.
+// FindRemoved reads the next record of the history, and finds which ones it removes. It gets all of them before Write.
 func (r *Replay) FindRemoved(rec chunk.Record) {
 	r.m.bind(&rec)
 	switch rec.Type {
@@ -147,21 +130,52 @@ func (r *Replay) removedUntil(s chunk.Session) (until chunk.Seq) {
 	return r.latest
 }
 
-// Scan reads rec in the second pass, which finds the answered requests and the last record that resumed the turn.
-func (r *Replay) Scan(rec chunk.Record) {
+// Write appends the frames of the history, which is ranged over twice, so that its records need not be in memory. A record that comes with false is hidden from the
+// client, see Machine.Hide. The frames that can be sent, because the next record does not extend the last one of them, are passed to flush, which returns the buffer
+// for the next ones; nil keeps them. Continue with Append after Write.
+func (r *Replay) Write(dst []byte, history iter.Seq2[chunk.Record, bool], flush func(dst []byte) []byte) []byte {
+	m := r.m
+	r.ahead = &replayScan{course: m.course, epoch: m.own.epoch, approvals: make(map[CallKey]chunk.Seq)}
+	for rec, shown := range history {
+		if shown {
+			r.scan(&rec)
+		}
+	}
+	m.ahead, m.out.Merge = r, true
+	for rec, shown := range history {
+		if shown {
+			r.at++
+		}
+		switch {
+		case !r.IsRemoved(&rec) && shown:
+			dst = m.Append(dst, rec)
+		case !r.IsRemoved(&rec):
+			dst = m.Hide(dst, rec)
+		case rec.Session == m.session:
+			m.own.ordinal = max(m.own.ordinal, rec.Ordinal)
+		}
+		if flush != nil && m.out.Complete() {
+			dst = flush(dst)
+		}
+	}
+	m.out.Begin(dst, chunk.Cursor{})
+	m.out.Release()
+	m.ahead, m.out.Merge = nil, false
+	return m.out.End()
+}
+
+// scan finds the answered requests and the last record that resumes the turn.
+func (r *Replay) scan(rec *chunk.Record) {
 	m, i := r.m, r.scanned
 	r.scanned++
-	if r.ahead == nil {
-		r.ahead = &replayScan{course: m.course, epoch: m.own.epoch, approvals: make(map[CallKey]chunk.Seq)}
-	}
 	l, own := r.ahead, rec.Session == m.session
-	if l.over || r.IsRemoved(&rec) || own && rec.Epoch < l.epoch {
+	if l.over || r.IsRemoved(rec) || own && rec.Epoch < l.epoch {
 		return
 	}
 	if own {
 		l.epoch = rec.Epoch
 	}
-	if it := l.read(&rec); it != nil {
+	if it := l.read(rec); it != nil {
 		r.findAnswer(it)
 		l.over = own && l.opensTurn(it)
 		if !l.over && (own && l.resumes(it) || !own && l.resumesParent(it)) {
@@ -202,48 +216,6 @@ func (r *Replay) findAnswer(it *Item) {
 			delete(requests, key)
 		}
 	}
-}
-
-// Append appends the frames of rec in the third pass.
-func (r *Replay) Append(dst []byte, rec chunk.Record) []byte {
-	r.at++
-	if r.skips(&rec) {
-		return dst
-	}
-	return r.m.Append(dst, rec)
-}
-
-// Hide is Append for a record that is hidden from the client, see Machine.Hide. The record must not be passed to Scan.
-func (r *Replay) Hide(dst []byte, rec chunk.Record) []byte {
-	if r.skips(&rec) {
-		return dst
-	}
-	return r.m.Hide(dst, rec)
-}
-
-// skips reports whether nothing is written of a record, because it was removed.
-func (r *Replay) skips(rec *chunk.Record) bool {
-	m := r.m
-	m.ahead, m.out.Merge = r, true
-	if !r.IsRemoved(rec) {
-		return false
-	}
-	if rec.Session == m.session {
-		m.own.ordinal = max(m.own.ordinal, rec.Ordinal)
-	}
-	return true
-}
-
-// Complete reports whether the frames so far can be sent: the next record does not extend the last one of them.
-func (r *Replay) Complete() bool { return r.m.out.Complete() }
-
-// End completes the frames.
-func (r *Replay) End(dst []byte) []byte {
-	m := r.m
-	m.out.Begin(dst, chunk.Cursor{})
-	m.out.Release()
-	m.ahead, m.out.Merge = nil, false
-	return m.out.End()
 }
 
 // isResumed reports whether the turn is resumed after the current record.
