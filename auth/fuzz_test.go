@@ -69,7 +69,7 @@ func FuzzSignedClaims(f *testing.F) {
 	key := ed25519.NewKeyFromSeed(aSecret)
 	p.setKeys(jwkOf(key.Public(), "k1"))
 	chain := newChain(f, clock, ChainConfig{Verifiers: []Verifier{
-		p.oidc(f, clock, func(c *OIDCConfig) { c.Mapping.SessionsClaim = "sid" }),
+		p.oidc(f, clock, func(c *OIDCConfig) { c.SessionsClaim = "sid" }),
 		newSessionTokens(f, clock, func(c *SessionTokensConfig) { c.Keys = []PublicKey{{"k1", key.Public()}} }),
 	}})
 	const issuer = "ISSUER" // of the provider, whose port changes

@@ -99,8 +99,8 @@ func NewOIDC(cfg OIDCConfig) (*OIDC, error) {
 	if len(cfg.Algorithms) == 0 {
 		cfg.Algorithms = []string{RS256, ES256, EdDSA}
 	}
-	cfg.Mapping.SubjectClaim = cmp.Or(cfg.Mapping.SubjectClaim, "sub")
-	cfg.Mapping.ScopeClaim = cmp.Or(cfg.Mapping.ScopeClaim, "scope")
+	cfg.SubjectClaim = cmp.Or(cfg.SubjectClaim, "sub")
+	cfg.ScopeClaim = cmp.Or(cfg.ScopeClaim, "scope")
 	if err := cfg.validate(); err != nil {
 		return nil, err
 	}

@@ -551,17 +551,17 @@ func TestOIDCConfig(t *testing.T) {
 		"none":                 func(c *OIDCConfig) { c.Algorithms = []string{"none"} },
 		"refresh too often":    func(c *OIDCConfig) { c.RefreshAfter = time.Second },
 		"stale before refresh": func(c *OIDCConfig) { c.MaxStale = time.Minute },
-		"no tenant":            func(c *OIDCConfig) { c.Mapping.Tenant = "" },
-		"two tenants":          func(c *OIDCConfig) { c.Mapping.TenantClaim = "org" },
-		"malformed tenant":     func(c *OIDCConfig) { c.Mapping.Tenant = "a.b" },
-		"list without a claim": func(c *OIDCConfig) { c.Mapping.Tenants = map[string]string{"a": "b"} },
+		"no tenant":            func(c *OIDCConfig) { c.Tenant = "" },
+		"two tenants":          func(c *OIDCConfig) { c.TenantClaim = "org" },
+		"malformed tenant":     func(c *OIDCConfig) { c.Tenant = "a.b" },
+		"list without a claim": func(c *OIDCConfig) { c.Tenants = map[string]string{"a": "b"} },
 		"malformed list": func(c *OIDCConfig) {
 			c.Mapping = Mapping{TenantClaim: "org", Tenants: map[string]string{"a": "b.c"}, Sessions: Sessions{Own: true}}
 		},
-		"malformed views":    func(c *OIDCConfig) { c.Mapping.Views = []string{""} },
-		"unknown scopes":     func(c *OIDCConfig) { c.Mapping.Scopes = 1 << 9 },
-		"no sessions":        func(c *OIDCConfig) { c.Mapping.Sessions = Sessions{} },
-		"malformed sessions": func(c *OIDCConfig) { c.Mapping.Sessions = Sessions{Prefix: "a b"} },
+		"malformed views":    func(c *OIDCConfig) { c.Views = []string{""} },
+		"unknown scopes":     func(c *OIDCConfig) { c.Scopes = 1 << 9 },
+		"no sessions":        func(c *OIDCConfig) { c.Sessions = Sessions{} },
+		"malformed sessions": func(c *OIDCConfig) { c.Sessions = Sessions{Prefix: "a b"} },
 	} {
 		cfg := valid
 		change(&cfg)

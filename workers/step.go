@@ -175,24 +175,23 @@ func (s *Step) Usage(u chunk.Usage) error {
 	if err := checkEnd(chunk.StepEnd{Usage: &u}); err != nil {
 		return err
 	}
+	return s.set(func() { s.usage = &u })
+}
+
+// set changes the step, unless its function has returned.
+func (s *Step) set(change func()) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.closed {
 		return errClosed
 	}
-	s.usage = &u
+	change()
 	return nil
 }
 
 // Model sets the model of the step, as the provider names it. A name that step_end cannot hold is left out, see chunk.LabelOf.
 func (s *Step) Model(m chunk.Model) error {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.closed {
-		return errClosed
-	}
-	s.model = m
-	return nil
+	return s.set(func() { s.model = m })
 }
 
 // SetFinishReason sets why the model stopped: "stop", "length", "tool-calls", "content-filter", "error" or
@@ -202,13 +201,7 @@ func (s *Step) SetFinishReason(reason string) error {
 	if err := checkEnd(chunk.StepEnd{FinishReason: &reason}); err != nil {
 		return err
 	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.closed {
-		return errClosed
-	}
-	s.finish = reason
-	return nil
+	return s.set(func() { s.finish = reason })
 }
 
 // checkEnd returns the error with which step_end would be rejected at the end of the step, after the model and the

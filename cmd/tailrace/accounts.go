@@ -165,13 +165,7 @@ func (a *account) build(of *httpServer, cfg sseedge.Config) error {
 		return err
 	}
 	mounts := &httpServer{b: a.app, edge: a.edge, auth: of.auth, audit: of.audit}
-	if err := mounts.mountCredentials(cfg.Tickets); err != nil { // a ticket is for a session of the account
-		return err
-	}
-	if err := mounts.mountAgents(); err != nil {
-		return err
-	}
-	if err := mounts.mountIngest(); err != nil {
+	if err := mounts.mount(cfg.Tickets); err != nil { // a ticket is for a session of the account
 		return err
 	}
 	of.writers = append(of.writers, mounts.writers...)

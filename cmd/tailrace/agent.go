@@ -169,20 +169,13 @@ func (c config) serving(agents map[string]workers.Agent, log *slog.Logger) worke
 
 // newWorkers returns workers with their metrics.
 func (b *app) newWorkers(cfg workers.Config) (*workers.Workers, error) {
-	observer, err := metrics.NewWorkers(b.metrics, slices.Sorted(maps.Keys(cfg.Agents))...)
-	if err != nil {
-		return nil, err
-	}
-	published, err := b.published()
-	if err != nil {
-		return nil, err
-	}
-	cfg.Observe, cfg.ObservePublish, cfg.TracerProvider = observer, published, b.tracer
+	cfg.Observe, cfg.ObservePublish, cfg.TracerProvider = metrics.NewWorkers(b.metrics, slices.Sorted(maps.Keys(cfg.Agents))...), b.published(), b.tracer
 	served, err := workers.New(b.js, cfg)
 	if err != nil {
 		return nil, err
 	}
-	return served, metrics.RegisterUsage(b.metrics, served.UnstoredTokens)
+	metrics.RegisterUsage(b.metrics, served.UnstoredTokens)
+	return served, nil
 }
 
 // expandHeaders replaces the environment variables in the values of headers.

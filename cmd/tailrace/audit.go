@@ -33,10 +33,7 @@ func (b *app) newAudit() (*audit.Log, error) {
 		return nil, err
 	}
 	var l *audit.Log
-	stored, lost, err := metrics.RegisterAudit(b.metrics, func() int { return l.Queued() })
-	if err != nil {
-		return nil, err
-	}
+	stored, lost := metrics.RegisterAudit(b.metrics, func() int { return l.Queued() })
 	cfg := audit.Config{Store: store, RefusalsPerSecond: b.refusals, RefusalBurst: 5 * b.refusals, OnStored: stored.Inc, OnLost: lost.Inc, Log: b.log}
 	if b.cfg.Audit == auditRequired {
 		cfg.Mode = audit.Required

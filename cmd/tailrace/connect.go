@@ -45,7 +45,7 @@ type app struct {
 	streamStates *streamStates
 	canary       *canary.Canary
 
-	published func() (*metrics.Producers, error) // of the process
+	published func() *metrics.Producers // of the process
 
 	reaper func() (*workers.Reaper, error) // the one of the process
 
@@ -116,15 +116,13 @@ func connectWith(reg registry, role natsauth.Role, cfg config, log *slog.Logger,
 		return nil, err
 	}
 	registerNATS(reg, nc)
-	monitor, err := health.NewMonitor(reg, log)
-	if err != nil {
-		nc.Close()
-		return nil, err
+	b := &app{
+		role: role, natsConn: conn, js: js, cfg: cfg, log: log, metrics: reg, monitor: health.NewMonitor(reg, log),
+		differences: newStreamDifferences(reg, log), streamStates: newStreamStates(reg),
 	}
-	b := &app{role: role, natsConn: conn, js: js, cfg: cfg, log: log, metrics: reg, monitor: monitor, differences: newStreamDifferences(reg, log), streamStates: newStreamStates(reg)}
 	b.canary = b.newCanary()
 	b.reaper = sync.OnceValues(b.newReaper)
-	b.published = sync.OnceValues(func() (*metrics.Producers, error) { return metrics.NewProducers(reg) })
+	b.published = sync.OnceValue(func() *metrics.Producers { return metrics.NewProducers(reg) })
 	return b, nil
 }
 

@@ -12,6 +12,7 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
+	"github.com/tailrace/tailrace/auth"
 	"github.com/tailrace/tailrace/internal/audit"
 	"github.com/tailrace/tailrace/internal/httpkit"
 	"github.com/tailrace/tailrace/internal/jscredentials"
@@ -155,13 +156,7 @@ func (f *httpServer) build(demo *demoAgent) error {
 	}
 	f.addHealth()
 	f.ops.assemble(f.b)
-	if err := f.mountCredentials(cfg.Tickets); err != nil {
-		return err
-	}
-	if err := f.mountAgents(); err != nil {
-		return err
-	}
-	if err := f.mountIngest(); err != nil {
+	if err := f.mount(cfg.Tickets); err != nil {
 		return err
 	}
 	if demo != nil {
@@ -172,6 +167,17 @@ func (f *httpServer) build(demo *demoAgent) error {
 		f.edge.Mount(page)
 	}
 	return f.assembleServer()
+}
+
+// mount adds the surfaces of the settings to the edge.
+func (f *httpServer) mount(tickets *auth.Tickets) error {
+	if err := f.mountCredentials(tickets); err != nil {
+		return err
+	}
+	if err := f.mountAgents(); err != nil {
+		return err
+	}
+	return f.mountIngest()
 }
 
 func (f *httpServer) assembleServer() error {

@@ -254,10 +254,7 @@ const lagInterval = 15 * time.Second
 
 // serveFirehose adds the ops listener and what it reports to the services of a durable firehose. The streams were checked before.
 func (b *app) serveFirehose(ctx context.Context, services *errgroup.Group, reader *consumers.Reader, firehose *consumers.Firehose) error {
-	measured, err := metrics.RegisterFirehose(b.metrics, reader)
-	if err != nil {
-		return err
-	}
+	measured := metrics.RegisterFirehose(b.metrics, reader)
 	ops, err := b.newOps(ctx)
 	if err != nil {
 		return err

@@ -37,7 +37,10 @@ func (b *app) project(ctx context.Context) error {
 	group, ctx := errgroup.WithContext(ctx)
 	group.Go(func() error { return b.sweepSnapshots(ctx, parts.store) })
 	group.Go(func() error { return b.sweepRuns(ctx, parts.store) })
-	group.Go(func() error { return b.countApprovals(ctx, parts.store) })
+	group.Go(func() error {
+		b.countApprovals(ctx, parts.store)
+		return nil
+	})
 	group.Go(func() error { return parts.share(ctx) })
 	b.conditions.projector.Store(true)
 	return group.Wait()
@@ -60,30 +63,20 @@ func (b *app) newProjector() (*projectorParts, error) {
 	if err != nil {
 		return nil, err
 	}
-	p := &projectorParts{b: b, log: reader}
+	p := &projectorParts{
+		b: b, log: reader, runners: metrics.NewProjector(b.metrics), sources: metrics.NewSource(b.metrics), shares: metrics.NewShares(b.metrics),
+	}
 	if p.store, err = b.store(); err != nil {
 		return nil, err
 	}
-	added, err := metrics.NewDeadLetters(b.metrics)
-	if err != nil {
-		return nil, err
-	}
-	if p.deadLetters, err = retention.NewDeadLetters(b.js, retention.DeadLetterConfig{Layout: b.cfg.layout(), Observe: added}); err != nil {
-		return nil, err
-	}
-	if p.runners, err = metrics.NewProjector(b.metrics); err != nil {
-		return nil, err
-	}
-	if p.sources, err = metrics.NewSource(b.metrics); err != nil {
-		return nil, err
-	}
-	if p.shares, err = metrics.NewShares(b.metrics); err != nil {
+	if p.deadLetters, err = retention.NewDeadLetters(b.js, retention.DeadLetterConfig{Layout: b.cfg.layout(), Observe: metrics.NewDeadLetters(b.metrics)}); err != nil {
 		return nil, err
 	}
 	if p.budget, err = projector.NewBudget(0, int(b.cfg.Memory/4)); err != nil {
 		return nil, err
 	}
-	return p, metrics.RegisterBudget(b.metrics, p.budget)
+	metrics.RegisterBudget(b.metrics, p.budget)
+	return p, nil
 }
 
 // share projects the partitions that belong to this process, as one of all

@@ -596,10 +596,7 @@ func (h *env) refusedOverRate() {
 // notReady sends probes to a process that has not started.
 func (h *env) notReady() {
 	h.t.Helper()
-	monitor, err := health.NewMonitor(prometheus.NewRegistry(), slog.New(slog.DiscardHandler))
-	if err != nil {
-		h.t.Fatal(err)
-	}
+	monitor := health.NewMonitor(prometheus.NewRegistry(), slog.New(slog.DiscardHandler))
 	unmet := []health.Condition{{Name: "hub", Met: func() bool { return false }}}
 	server := httptest.NewServer(health.Probes{Started: unmet, Ready: unmet, Monitor: monitor}.Handler())
 	defer server.Close()

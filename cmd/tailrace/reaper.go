@@ -12,12 +12,8 @@ import (
 
 // newReaper returns what ends the runs without a worker. It is called once, because its metric is that of the process.
 func (b *app) newReaper() (*workers.Reaper, error) {
-	ended, err := metrics.RegisterRuns(b.metrics)
-	if err != nil {
-		return nil, err
-	}
 	return workers.NewReaper(b.js, workers.ReaperConfig{
-		Layout: b.cfg.layout(), RunTimeout: cmp.Or(b.cfg.RunTimeout, workers.Off), Observe: ended, Log: b.log,
+		Layout: b.cfg.layout(), RunTimeout: cmp.Or(b.cfg.RunTimeout, workers.Off), Observe: metrics.RegisterRuns(b.metrics), Log: b.log,
 	})
 }
 

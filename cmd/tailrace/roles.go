@@ -91,12 +91,8 @@ func (b *app) withStreams(ctx context.Context, services ...func(context.Context)
 
 // producer returns a producer with the settings.
 func (b *app) producer() (*producers.Producer, error) {
-	published, err := b.published()
-	if err != nil {
-		return nil, err
-	}
 	cfg := b.cfg.producerConfig()
-	cfg.Layout, cfg.Positions, cfg.Observe, cfg.Log = b.cfg.layout(), jssnapshots.NewPositions(b.js, b.cfg.layout()), published, b.log
+	cfg.Layout, cfg.Positions, cfg.Observe, cfg.Log = b.cfg.layout(), jssnapshots.NewPositions(b.js, b.cfg.layout()), b.published(), b.log
 	return producers.New(b.js, cfg)
 }
 

@@ -18,11 +18,7 @@ func (b *app) sweepSnapshots(ctx context.Context, store *jssnapshots.Store) erro
 	if err != nil {
 		return err
 	}
-	expired, err := metrics.RegisterExpired(b.metrics)
-	if err != nil {
-		return err
-	}
-	eraser, err := b.newEraser(store, expired.Inc)
+	eraser, err := b.newEraser(store, metrics.RegisterExpired(b.metrics).Inc)
 	if err != nil {
 		return err
 	}

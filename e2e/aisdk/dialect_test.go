@@ -211,7 +211,7 @@ func (r *reading) late(answers []turnResponse) {
 func (r *reading) replay(n int, answers []turnResponse) {
 	r.t.Helper()
 	m := dialect.New(r.turn.id, r.opt)
-	body := m.Replay([]byte{}, r.log.survivors(r.turn.first, n))
+	body := replayOf(m, r.log.survivors(r.turn.first, n))
 	if err := checkReplay(body, r.opt.Major); err != nil {
 		r.t.Errorf("%s, replay of %d: %v", r.name, n, err)
 	}
@@ -229,6 +229,19 @@ func (r *reading) replay(n int, answers []turnResponse) {
 		r.shows(fmt.Sprintf("replay of %d and later records", n), only(body), a.last)
 		return
 	}
+}
+
+// replayOf returns the frames of stored records.
+func replayOf(m *dialect.MessageWriter, recs []chunk.Record) []byte {
+	r := m.BeginReplay()
+	for _, rec := range recs {
+		r.FindRemoved(rec)
+	}
+	return r.Write([]byte{}, func(yield func(chunk.Record, bool) bool) {
+		for _, rec := range recs {
+			yield(rec, true)
+		}
+	}, nil)
 }
 
 func checkReplay(body []byte, major int) error {

@@ -46,20 +46,15 @@ func (v viewed) replay(recs []chunk.Record) []byte {
 	for _, rec := range recs {
 		r.FindRemoved(rec)
 	}
-	for _, rec := range recs {
-		if shown, ok := v.view.Record(rec); ok {
-			r.Scan(shown)
+	return r.Write([]byte{}, func(yield func(chunk.Record, bool) bool) {
+		for _, rec := range recs {
+			if shown, ok := v.view.Record(rec); ok {
+				yield(shown, true)
+			} else {
+				yield(rec, false)
+			}
 		}
-	}
-	dst := []byte{}
-	for _, rec := range recs {
-		if shown, ok := v.view.Record(rec); ok {
-			dst = r.Append(dst, shown)
-		} else {
-			dst = r.Hide(dst, rec)
-		}
-	}
-	return r.End(dst)
+	}, nil)
 }
 
 // The SDK accepts the stream of each scene and of random sessions under each view, replayed at a record and then live. It builds the message of the snapshot under

@@ -4,7 +4,7 @@
 // needs it unready at the same time: a balancer would have no backend left for clients that the other streams can serve,
 // and each probe would be a dozen requests to the servers that have the problem.
 //
-//	monitor, err := health.NewMonitor(registry, log)
+//	monitor := health.NewMonitor(registry, log)
 //	monitor.Add(health.Check{Dependencies: []string{"nats"}, Probe: …})
 //	mux.Handle("/", health.Probes{Ready: []health.Condition{…}, Monitor: monitor}.Handler())
 //	err = monitor.Run(ctx)

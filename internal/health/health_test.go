@@ -25,10 +25,7 @@ var errUnavailable = errors.New("unavailable")
 func start(t *testing.T, c health.Check) (m *health.Monitor, reg *prometheus.Registry, logged *bytes.Buffer) {
 	t.Helper()
 	logged, reg = new(bytes.Buffer), prometheus.NewRegistry()
-	m, err := health.NewMonitor(reg, slog.New(slog.NewTextHandler(logged, nil)))
-	if err != nil {
-		t.Fatal(err)
-	}
+	m = health.NewMonitor(reg, slog.New(slog.NewTextHandler(logged, nil)))
 	m.Add(c)
 	ctx, stop := context.WithCancel(t.Context())
 	ended := make(chan error, 1)

@@ -3,7 +3,6 @@ package health
 import (
 	"cmp"
 	"context"
-	"fmt"
 	"log/slog"
 	"sync"
 	"time"
@@ -62,14 +61,12 @@ type dependency struct {
 }
 
 // NewMonitor returns a Monitor without checks. It registers its metric with reg.
-func NewMonitor(reg prometheus.Registerer, log *slog.Logger) (*Monitor, error) {
+func NewMonitor(reg prometheus.Registerer, log *slog.Logger) *Monitor {
 	m := &Monitor{log: log, states: make(map[string]*dependency), up: prometheus.NewGaugeVec(prometheus.GaugeOpts{
 		Name: "tailrace_dependency_up", Help: "1 if the last background probe of the dependency succeeded, else 0.",
 	}, []string{"dependency"})}
-	if err := reg.Register(m.up); err != nil {
-		return nil, fmt.Errorf("metrics: %w", err)
-	}
-	return m, nil
+	reg.MustRegister(m.up)
+	return m
 }
 
 // Add adds a check. It must not be called after Run.

@@ -14,7 +14,7 @@ type DeadLetters struct {
 var _ retention.DeadLetterObserver = (*DeadLetters)(nil)
 
 // NewDeadLetters registers the metric of the dead letters of a process with reg.
-func NewDeadLetters(reg prometheus.Registerer) (*DeadLetters, error) {
+func NewDeadLetters(reg prometheus.Registerer) *DeadLetters {
 	d := &DeadLetters{added: prometheus.NewCounterVec(prometheus.CounterOpts{
 		Name: "tailrace_projector_dead_letters_total",
 		Help: "Messages stored as dead letters, by reason: record (cannot be folded), envelope (not a record) or subject (not a subject of a session).",
@@ -22,7 +22,8 @@ func NewDeadLetters(reg prometheus.Registerer) (*DeadLetters, error) {
 	for _, reason := range retention.Reasons() {
 		d.added.WithLabelValues(string(reason)) // a counter that exists from the start shows its first increment
 	}
-	return d, register(reg, d.added)
+	reg.MustRegister(d.added)
+	return d
 }
 
 // Added counts an entry by its reason.

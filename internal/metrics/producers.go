@@ -18,7 +18,7 @@ type Producers struct {
 var _ producers.Observer = (*Producers)(nil)
 
 // NewProducers registers the metrics of the records that a process publishes with reg.
-func NewProducers(reg prometheus.Registerer) (*Producers, error) {
+func NewProducers(reg prometheus.Registerer) *Producers {
 	total := prometheus.NewCounterVec(prometheus.CounterOpts{
 		Name: "tailrace_publish_total",
 		Help: "Records that this process has published, by outcome: stored, fenced (another writer has the session), refused (not stored) or unknown (it may be stored).",
@@ -34,7 +34,8 @@ func NewProducers(reg prometheus.Registerer) (*Producers, error) {
 	for _, outcome := range producers.Outcomes() {
 		p.outcomes[outcome] = total.WithLabelValues(string(outcome))
 	}
-	return p, register(reg, total, p.took, p.retries)
+	reg.MustRegister(total, p.took, p.retries)
+	return p
 }
 
 // Published counts the outcome of a record.

@@ -4,7 +4,6 @@
 package metrics
 
 import (
-	"fmt"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -28,7 +27,7 @@ var _ projector.Observer = (*Projector)(nil)
 const otherTypes = "other"
 
 // NewProjector registers the metrics of the Runners of a process with reg.
-func NewProjector(reg prometheus.Registerer) (*Projector, error) {
+func NewProjector(reg prometheus.Registerer) *Projector {
 	applied := prometheus.NewCounterVec(prometheus.CounterOpts{
 		Name: "tailrace_projector_applied_total",
 		Help: "Records applied to a snapshot, by type, " + otherTypes + " for types unknown to this build. Refolding a session counts its records again.",
@@ -51,7 +50,8 @@ func NewProjector(reg prometheus.Registerer) (*Projector, error) {
 	for _, t := range chunk.Types() {
 		p.applied[t] = applied.WithLabelValues(string(t))
 	}
-	return p, register(reg, applied, p.conflicts, p.bytes, p.write)
+	reg.MustRegister(applied, p.conflicts, p.bytes, p.write)
+	return p
 }
 
 // Applied counts a record by its type.
@@ -71,13 +71,3 @@ func (p *Projector) Saved(memory int, took time.Duration) {
 
 // Conflict counts a save that was rejected by compare-and-set.
 func (p *Projector) Conflict() { p.conflicts.Inc() }
-
-// register registers the metrics of a process with reg.
-func register(reg prometheus.Registerer, metrics ...prometheus.Collector) error {
-	for _, m := range metrics {
-		if err := reg.Register(m); err != nil {
-			return fmt.Errorf("metrics: %w", err)
-		}
-	}
-	return nil
-}

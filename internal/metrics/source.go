@@ -19,7 +19,7 @@ type Source struct {
 var _ jssnapshots.SourceObserver = (*Source)(nil)
 
 // NewSource registers the metrics of the Sources of a process with reg.
-func NewSource(reg prometheus.Registerer) (*Source, error) {
+func NewSource(reg prometheus.Registerer) *Source {
 	m := &Source{
 		messages: prometheus.NewGaugeVec(prometheus.GaugeOpts{
 			Name: "tailrace_projector_lag_messages",
@@ -33,7 +33,8 @@ func NewSource(reg prometheus.Registerer) (*Source, error) {
 			Name: "tailrace_projector_redelivered_total", Help: "Deliveries that were not the first of their record.",
 		}),
 	}
-	return m, register(reg, m.messages, m.seconds, m.redelivered)
+	reg.MustRegister(m.messages, m.seconds, m.redelivered)
+	return m
 }
 
 // Redelivered counts a delivery that was not the first of its record.

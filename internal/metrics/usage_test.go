@@ -11,9 +11,7 @@ import (
 func TestUsage(t *testing.T) {
 	reg := prometheus.NewRegistry()
 	tokens := func() int64 { return 1200 }
-	if err := RegisterUsage(reg, tokens); err != nil {
-		t.Fatal(err)
-	}
+	RegisterUsage(reg, tokens)
 	want := `
 # HELP tailrace_usage_unstored_tokens Used tokens that are not stored yet, so that other workers do not count them towards the budget of their tenant.
 # TYPE tailrace_usage_unstored_tokens gauge
@@ -21,8 +19,5 @@ tailrace_usage_unstored_tokens 1200
 `
 	if err := testutil.GatherAndCompare(reg, strings.NewReader(want)); err != nil {
 		t.Error(err)
-	}
-	if err := RegisterUsage(reg, tokens); err == nil {
-		t.Error("registered twice")
 	}
 }

@@ -19,7 +19,7 @@ type Workers struct {
 var _ workers.Observer = (*Workers)(nil)
 
 // NewWorkers registers the metrics of the commands that a process handles with reg. agentTypes are those that it serves: their series exist from the start.
-func NewWorkers(reg prometheus.Registerer, agentTypes ...string) (*Workers, error) {
+func NewWorkers(reg prometheus.Registerer, agentTypes ...string) *Workers {
 	const agent = "agent_type"
 	seconds := []float64{.005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10, 30, 60, 300, 900, 3600}
 	w := &Workers{
@@ -45,7 +45,8 @@ func NewWorkers(reg prometheus.Registerer, agentTypes ...string) (*Workers, erro
 			w.ended.WithLabelValues(agentType, string(result))
 		}
 	}
-	return w, register(reg, w.running, w.ended, w.waited, w.took)
+	reg.MustRegister(w.running, w.ended, w.waited, w.took)
+	return w
 }
 
 // CommandStarted counts a command in progress.
