@@ -113,7 +113,13 @@ var cutKinds = []struct {
 		c.takeOver(t, h, func() { h.hold.Release() })
 	}},
 	{"the rest arrives during a takeover", true, func(c *cutTest, t *testing.T, h *holding) {
-		go h.hold.Release()
+		reads := c.random.IntN(4) // as many as a takeover makes, or less
+		go func() {
+			for range reads {
+				_, _ = c.direct.Head(context.WithoutCancel(t.Context()), h.session)
+			}
+			h.hold.Release()
+		}()
 		c.takeOver(t, h, func() {})
 	}},
 	{"the responses are lost", true, func(c *cutTest, t *testing.T, h *holding) {

@@ -389,3 +389,43 @@ func batched(t *testing.T, p *Producer, s chunk.Session) int {
 	}
 	return n
 }
+
+// Close reports the unknown outcome of a record of which no call has returned it: the context of its Write has ended before.
+func TestCloseReportsAnAbandonedWrite(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := newFakeLog(t, testSession)
+		r := startOn(t, l, Config{})
+		l.fault = func(int, outgoing) fault { return fault{delay: time.Hour} }
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		if _, err := r.Write(ctx, numbered(1)); !errors.Is(err, context.DeadlineExceeded) {
+			t.Errorf("err = %v, want the end of the context", err)
+		}
+		if err := r.Close(); !errors.Is(err, chunk.ErrUnknownOutcome) {
+			t.Errorf("Close: %v, want an unknown outcome", err)
+		}
+	})
+}
+
+// No record of a refused batch is stored after one that was lost because the run was closed.
+func TestCloseDuringARefusedBatch(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l, r := batchLog(t, Config{})
+		attempts := 0
+		l.fault = func(int, outgoing) fault {
+			switch attempts++; attempts {
+			case 1:
+				return fault{noBatch: true}
+			case 2:
+				return fault{before: api(codeNoStorage)}
+			}
+			return fault{}
+		}
+		emitAll(t, r, numbered(1), numbered(2), numbered(3))
+		time.Sleep(time.Second + time.Millisecond) // the second attempt is refused, and the third one waits
+		if err := r.Close(); !errors.Is(err, ErrClosed) || !strings.HasPrefix(err.Error(), "3 queued chunks") {
+			t.Errorf("Close: %v, want that three chunks are not stored", err)
+		}
+		wantNumbers(t, l, 0)
+	})
+}

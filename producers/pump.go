@@ -313,16 +313,17 @@ func (r *Run) wrapError(it *item, err error) error {
 	if over, ok := errors.AsType[*conflictError](err); ok {
 		return r.fenced(over.by)
 	}
+	halts := errors.Is(err, errNotAccepting)
 	err = jsclient.NoStorage(err)
 	switch {
 	case errors.Is(err, errUnknown):
 		return &UnknownOutcomeError{Session: r.session, Epoch: r.epoch, Ordinal: r.Position().Ordinal + 1, Type: it.typ, Cause: err}
 	case r.ctx.Err() != nil:
-		err = ErrClosed
+		err, halts = ErrClosed, true
 	case jsclient.IsTooLarge(err): // the limit of the stream is below that of the server
 		err = fmt.Errorf("%w: %w", chunk.ErrTooLarge, err)
 	}
-	return &NotStoredError{Session: r.session, Type: it.typ, Cause: err, halts: errors.Is(err, errNotAccepting)}
+	return &NotStoredError{Session: r.session, Type: it.typ, Cause: err, halts: halts}
 }
 
 func (r *Run) fenced(by message) error {
@@ -376,7 +377,7 @@ func (r *Run) resolve(it *item, seq chunk.Seq, err error) {
 	if it.reportLater && err != nil && !sticky(err) {
 		r.unreported.add(err)
 	}
-	r.fatalReported = r.fatalReported || sticky(err) && (it.done != nil || it.inline)
+	r.fatalReported = r.fatalReported || sticky(err) && (it.done != nil || it.inline) && !it.reportLater
 	if it.done != nil {
 		close(it.done)
 	}
