@@ -44,7 +44,7 @@ func TestBatchIsCut(t *testing.T) {
 		load.every.Stop()
 		load.check()
 	}
-	t.Logf("%d batches were stored in one piece, %d were fenced, %d by a writer of the same epoch", c.stored, c.fenced, c.twins)
+	t.Logf("%d batches were stored, %d were fenced; of %d another writer stored equal records", c.stored, c.fenced, c.equal)
 }
 
 // cutTest has writers behind proxies that can hold a message, and one that is connected to the cluster without a proxy.
@@ -55,7 +55,7 @@ type cutTest struct {
 	random  *rand.Rand
 	writers []heldWriter
 
-	stored, fenced, twins int
+	stored, fenced, equal int
 }
 
 type heldWriter struct {
@@ -83,6 +83,7 @@ func newCutTest(t *testing.T) *cutTest {
 
 // holding is a batch of which some messages have arrived and the others are held.
 type holding struct {
+	t       *testing.T
 	w       heldWriter
 	session chunk.Session
 	r       *Run
@@ -95,62 +96,62 @@ type holding struct {
 var cutKinds = []struct {
 	name   string
 	commit bool // the last message is held
-	do     func(c *cutTest, t *testing.T, h *holding)
+	do     func(c *cutTest, h *holding)
 }{
-	{"the connection is closed", false, func(_ *cutTest, _ *testing.T, h *holding) {
+	{"the connection is closed", false, func(_ *cutTest, h *holding) {
 		h.w.proxy.CloseConnections()
 		h.hold.Release()
 	}},
-	{"the rest arrives after a repetition", false, func(c *cutTest, t *testing.T, h *holding) {
-		h.reconnect(t)
-		c.awaitStored(t, h)
+	{"the rest arrives after a repetition", false, func(c *cutTest, h *holding) {
+		h.reconnect(h.t)
+		c.awaitStored(h.t, h)
 		h.hold.Release()
 	}},
-	{"the rest arrives after a takeover", false, func(c *cutTest, t *testing.T, h *holding) {
+	{"the rest arrives after a takeover", false, func(c *cutTest, h *holding) {
 		if c.random.IntN(2) == 0 {
-			h.reconnect(t)
+			h.reconnect(h.t)
 		}
-		c.takeOver(t, h, func() { h.hold.Release() })
+		c.takeOver(h.t, h, func() { h.hold.Release() })
 	}},
-	{"the rest arrives during a takeover", true, func(c *cutTest, t *testing.T, h *holding) {
+	{"the rest arrives during a takeover", true, func(c *cutTest, h *holding) {
 		reads := c.random.IntN(4) // as many as a takeover makes, or less
 		go func() {
 			for range reads {
-				_, _ = c.direct.Head(context.WithoutCancel(t.Context()), h.session)
+				_, _ = c.direct.Head(context.WithoutCancel(h.t.Context()), h.session)
 			}
 			h.hold.Release()
 		}()
-		c.takeOver(t, h, func() {})
+		c.takeOver(h.t, h, func() {})
 	}},
-	{"the responses are lost", true, func(c *cutTest, t *testing.T, h *holding) {
+	{"the responses are lost", true, func(c *cutTest, h *holding) {
 		h.w.proxy.DropReplies()
 		h.hold.Release()
-		c.awaitStored(t, h)
+		c.awaitStored(h.t, h)
 		h.w.proxy.Restore()
 	}},
-	{"a writer of the same epoch stores the same records", false, func(c *cutTest, t *testing.T, h *holding) {
-		c.twin(t, h)
+	{"a writer of the same epoch stores the same records", false, func(c *cutTest, h *holding) {
+		c.storeEqual(h.t, h)
 		h.hold.Release()
 	}},
-	{"the leader is killed", false, func(c *cutTest, t *testing.T, h *holding) {
-		leader := c.cluster.Leader(t, "TR_CHUNKS_0")
-		c.cluster.Kill(t, leader)
+	{"the leader is killed", false, func(c *cutTest, h *holding) {
+		leader := c.cluster.Leader(h.t, "TR_CHUNKS_0")
+		c.cluster.Kill(h.t, leader)
 		h.hold.Release()
-		c.cluster.Restart(t, leader)
+		c.cluster.Restart(h.t, leader)
 	}},
-	{"the leader is killed during the commit", true, func(c *cutTest, t *testing.T, h *holding) {
-		leader := c.cluster.Leader(t, "TR_CHUNKS_0")
+	{"the leader is killed during the commit", true, func(c *cutTest, h *holding) {
+		leader := c.cluster.Leader(h.t, "TR_CHUNKS_0")
 		go h.hold.Release()
-		c.cluster.Kill(t, leader)
-		c.cluster.Restart(t, leader)
+		c.cluster.Kill(h.t, leader)
+		c.cluster.Restart(h.t, leader)
 	}},
-	{"the leader steps down", false, func(c *cutTest, t *testing.T, h *holding) {
-		c.cluster.StepDown(t, "TR_CHUNKS_0")
+	{"the leader steps down", false, func(c *cutTest, h *holding) {
+		c.cluster.StepDown(h.t, "TR_CHUNKS_0")
 		h.hold.Release()
 	}},
-	{"the leader steps down during the commit", true, func(c *cutTest, t *testing.T, h *holding) {
+	{"the leader steps down during the commit", true, func(c *cutTest, h *holding) {
 		go h.hold.Release()
-		c.cluster.StepDown(t, "TR_CHUNKS_0")
+		c.cluster.StepDown(h.t, "TR_CHUNKS_0")
 	}},
 }
 
@@ -165,13 +166,13 @@ func (h *holding) reconnect(t *testing.T) {
 func (c *cutTest) cut(t *testing.T, n int, kind struct {
 	name   string
 	commit bool
-	do     func(c *cutTest, t *testing.T, h *holding)
+	do     func(c *cutTest, h *holding)
 },
 ) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), natstest.WaitTimeout)
 	defer cancel()
-	h := &holding{w: c.writers[c.random.IntN(len(c.writers))], session: chunk.RootSession("cut", strconv.Itoa(n)), size: 2 + c.random.IntN(12), result: make(chan error, 1)}
+	h := &holding{t: t, w: c.writers[c.random.IntN(len(c.writers))], session: chunk.RootSession("cut", strconv.Itoa(n)), size: 2 + c.random.IntN(12), result: make(chan error, 1)}
 	at := 1 + c.random.IntN(h.size)
 	if kind.commit {
 		at = h.size
@@ -199,7 +200,7 @@ func (c *cutTest) cut(t *testing.T, n int, kind struct {
 		_, err := h.r.Flush(ctx)
 		h.result <- err
 	}()
-	kind.do(c, t, h)
+	kind.do(c, h)
 	err := <-h.result
 	fenced := errors.Is(err, chunk.ErrFenced)
 	if err != nil && !fenced {
@@ -248,8 +249,8 @@ func (c *cutTest) takeOver(t *testing.T, h *holding, then func()) {
 	}
 }
 
-// twin stores the records of the batch as a writer that continues the run, record by record.
-func (c *cutTest) twin(t *testing.T, h *holding) {
+// storeEqual stores the records of the batch as a writer that continues the run, record by record.
+func (c *cutTest) storeEqual(t *testing.T, h *holding) {
 	t.Helper()
 	head, err := c.direct.Head(t.Context(), h.session)
 	if err != nil {
@@ -267,7 +268,7 @@ func (c *cutTest) twin(t *testing.T, h *holding) {
 	if err := b.Close(); err != nil {
 		t.Error(err)
 	}
-	c.twins++
+	c.equal++
 }
 
 // singleLog stores no batches.

@@ -429,3 +429,45 @@ func TestCloseDuringARefusedBatch(t *testing.T) {
 		wantNumbers(t, l, 0)
 	})
 }
+
+// A batch of which another writer of the epoch has stored equal records, with records of other sessions between them, is not the one that is stored: its sequences
+// would be wrong.
+func TestEqualRecordsWithGaps(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l, r := batchLog(t, Config{})
+		l.fault = func(_ int, m outgoing) fault {
+			l.mu.Lock()
+			defer l.mu.Unlock()
+			for _, o := range m.messages {
+				l.put(o.Header, o.Data)
+			}
+			return fault{}
+		}
+		emitAll(t, r, numbered(1), numbered(2))
+		if _, err := r.Flush(t.Context()); !errors.Is(err, chunk.ErrFenced) {
+			t.Errorf("err = %v, want fenced", err)
+		}
+	})
+}
+
+// A batch may be stored until its first record is stored alone. After that, a refused record is not stored, and those after it are.
+func TestRefusedRecordAfterAnUnknownBatch(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l, r := batchLog(t, Config{})
+		attempts := 0
+		l.fault = func(_ int, m outgoing) fault {
+			switch attempts++; {
+			case attempts == 1:
+				return fault{before: nats.ErrDisconnected}
+			case m.contains(`"data":2`):
+				return fault{before: api(codeTooLarge)}
+			}
+			return fault{}
+		}
+		emitAll(t, r, numbered(1), numbered(2), numbered(3))
+		if _, err := r.Flush(t.Context()); !errors.Is(err, chunk.ErrTooLarge) {
+			t.Errorf("err = %v, want too large", err)
+		}
+		wantNumbers(t, l, 0, 1, 3)
+	})
+}

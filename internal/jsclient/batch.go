@@ -34,7 +34,7 @@ type batchSupport struct {
 // the caller has messages to store meanwhile.
 func (s *SubjectPublisher) StoresBatches(ctx context.Context, c *Client) bool {
 	if v, ok := s.publisher.batches.Load(s.stream); ok {
-		known := v.(batchSupport) //nolint:forcetypeassert // the map has no other values
+		known, _ := v.(batchSupport) // the map has no other values
 		if known.until.IsZero() || time.Now().Before(known.until) {
 			return known.stores
 		}
