@@ -5,6 +5,8 @@ import (
 	"errors"
 	"slices"
 	"strconv"
+	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -13,6 +15,7 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/tailrace/tailrace/chunk"
+	"github.com/tailrace/tailrace/internal/jsclient"
 	"github.com/tailrace/tailrace/internal/testkit/natstest"
 )
 
@@ -218,6 +221,132 @@ func TestLimitsOfABatch(t *testing.T) {
 	})
 }
 
+// Two writers of one epoch write batches that differ in the middle only.
+func TestEqualEndsOfAnotherWriter(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l, r := batchLog(t, Config{})
+		l.fault = func(_ int, m outgoing) fault {
+			l.mu.Lock()
+			defer l.mu.Unlock()
+			for i, o := range m.messages {
+				if i == 1 {
+					l.putRecord(r.Epoch(), m.after.Ordinal+2, numbered(7))
+				} else {
+					l.put(o.Header, o.Data)
+				}
+				l.seq -= 2
+			}
+			return fault{}
+		}
+		emitAll(t, r, numbered(1), numbered(2), numbered(3))
+		if _, err := r.Flush(t.Context()); !errors.Is(err, chunk.ErrFenced) {
+			t.Errorf("err = %v, want fenced", err)
+		}
+		wantNumbers(t, l, 0, 1, 7, 3)
+	})
+}
+
+// No record of a batch that may be stored is reported as not stored, whatever happens to the attempts to store its records one by one.
+func TestUnknownBatch(t *testing.T) {
+	for name, tc := range map[string]struct {
+		late   time.Duration // of the batch
+		single func(l *fakeLog, r *Run, m outgoing) fault
+	}{
+		"the server is away": {time.Hour, func(*fakeLog, *Run, outgoing) fault { return fault{before: jsclient.ErrNotConnected} }},
+		"the store is full":  {time.Hour, func(*fakeLog, *Run, outgoing) fault { return fault{before: api(codeNoStorage)} }},
+		"the run is closed": {time.Hour, func(_ *fakeLog, r *Run, _ outgoing) fault {
+			go func() { _ = r.Close() }()
+			return fault{delay: time.Minute}
+		}},
+		"the second one has become too large": {time.Second, func(l *fakeLog, _ *Run, m outgoing) fault {
+			l.limit = m.bytes // the second one has more digits
+			return fault{delay: time.Minute}
+		}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				l, r := batchLog(t, Config{})
+				attempts := 0
+				l.fault = func(_ int, m outgoing) fault {
+					switch attempts++; attempts {
+					case 1:
+						return fault{after: nats.ErrTimeout, late: tc.late}
+					case 2:
+						return fault{noBatch: true}
+					}
+					return tc.single(l, r, m)
+				}
+				emitAll(t, r, numbered(1), numbered(22))
+				_, err := r.Write(t.Context(), numbered(333))
+				if !errors.Is(err, chunk.ErrUnknownOutcome) || errors.Is(err, chunk.ErrNotStored) {
+					t.Errorf("err = %v, want an unknown outcome", err)
+				}
+				time.Sleep(2 * time.Hour)
+				wantNumbers(t, l, 0, 1, 22, 333)
+			})
+		})
+	}
+}
+
+// The deletes of a cleanup fail. The chunks that were emitted meanwhile are stored, and none of them has that error.
+func TestBatchBeforeACleanup(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l, r := batchLog(t, Config{})
+		l.failRemove = func(int) error { return jsclient.ErrNotConnected }
+		errs := make(chan error, 1)
+		go func() {
+			_, err := r.Write(t.Context(), numbered(1))
+			errs <- err
+		}()
+		synctest.Wait()
+		toRemove := []chunk.Position{r.Position()}
+		if err := r.appendTruncation(t.Context(), chunk.Truncated{Removed: rangesOf(toRemove)}, toRemove); err == nil {
+			t.Error("the deletes did not fail")
+		}
+		if err := <-errs; err != nil {
+			t.Errorf("the chunk before it: %v", err)
+		}
+		wantNumbers(t, l, 0, 1)
+	})
+}
+
+// The first delta of a block does not wait for the pace after it was left for the next batch.
+func TestDeltaAfterAFullBatch(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l, r := batchLog(t, Config{Pace: time.Hour, MaxChunk: 512 << 10})
+		large := chunk.Chunk{Body: chunk.Custom{EventName: "n", Data: chunk.Value(strings.Repeat("1", maxFlushBytes-1000))}}
+		emitAll(t, r, large, text(strings.Repeat("x", 2000)))
+		time.Sleep(time.Minute)
+		if got := textOf(t, l.records()); len(got) != 2000 {
+			t.Errorf("%d bytes are stored, want 2000", len(got))
+		}
+	})
+}
+
+// A client that may not read the configuration of the stream stores its records one by one, and asks once.
+func TestNoPermissionToAskForBatches(t *testing.T) {
+	srv := natstest.Start(t, natstest.ServerConfig(`
+		authorization { users = [
+			{ user: "all", password: "x" }
+			{ user: "some", password: "x", permissions: { publish: { deny: "$JS.API.STREAM.INFO.>" } } }
+		] }`))
+	p := newEnv(t, srv.Conn(t, nats.UserInfo("all", "x")), 1)
+	var denied atomic.Int64
+	nc := srv.Conn(t, nats.UserInfo("some", "x"), nats.ErrorHandler(func(*nats.Conn, *nats.Subscription, error) { denied.Add(1) }))
+	js, err := jetstream.New(nc)
+	if err != nil {
+		t.Fatal(err)
+	}
+	r := mustStart(t, newTestProducer(t, js, shortTimeouts()), testSession)
+	for n := range 20 {
+		emitAll(t, r, numbered(n))
+	}
+	mustFlush(t, r)
+	if n := len(p.log(t, testSession)); n != 21 || denied.Load() != 1 {
+		t.Errorf("%d records, %d refused requests; want 21 and 1", n, denied.Load())
+	}
+}
+
 // A cluster stores the records of a burst in one batch, with consecutive sequences, and readers get the same records as without batches.
 func TestBatchOnACluster(t *testing.T) {
 	p := newEnv(t, natstest.StartCluster(t, 3).Conn(t), 3)
@@ -261,26 +390,84 @@ func batched(t *testing.T, p *Producer, s chunk.Session) int {
 	return n
 }
 
-// A truncation record whose deletes fail has that error; the records that were queued before it are stored.
-func TestFailedDeletesAfterABatch(t *testing.T) {
+// Close reports the unknown outcome of a record of which no call has returned it: the context of its Write has ended before.
+func TestCloseReportsAnAbandonedWrite(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		l, r := batchLog(t, Config{RetryTimeout: time.Second})
-		mustFlush(t, r)
-		l.failRemove = func(int) error { return nats.ErrTimeout }
-		l.fault = times(1, fault{delay: time.Second})
-		emitAll(t, r, numbered(1))
-		synctest.Wait()
-		emitAll(t, r, numbered(2))
-		written := make(chan error, 1)
-		go func() { _, err := r.Write(t.Context(), numbered(3)); written <- err }()
-		synctest.Wait()
-		at := r.Position()
-		mark := chunk.Truncated{FromSequence: int64(at.Seq), AtSequence: int64(at.Seq), Removed: rangesOf([]chunk.Position{at})}
-		if err := r.appendTruncation(t.Context(), mark, []chunk.Position{at}); !errors.Is(err, nats.ErrTimeout) {
-			t.Errorf("truncation: %v, want failed deletes", err)
+		l := newFakeLog(t, testSession)
+		r := startOn(t, l, Config{})
+		l.fault = func(int, outgoing) fault { return fault{delay: time.Hour} }
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		if _, err := r.Write(ctx, numbered(1)); !errors.Is(err, context.DeadlineExceeded) {
+			t.Errorf("err = %v, want the end of the context", err)
 		}
-		if err := <-written; err != nil {
-			t.Errorf("the record before it: %v", err)
+		if err := r.Close(); !errors.Is(err, chunk.ErrUnknownOutcome) {
+			t.Errorf("Close: %v, want an unknown outcome", err)
 		}
+	})
+}
+
+// No record of a refused batch is stored after one that was lost because the run was closed.
+func TestCloseDuringARefusedBatch(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l, r := batchLog(t, Config{})
+		attempts := 0
+		l.fault = func(int, outgoing) fault {
+			switch attempts++; attempts {
+			case 1:
+				return fault{noBatch: true}
+			case 2:
+				return fault{before: api(codeNoStorage)}
+			}
+			return fault{}
+		}
+		emitAll(t, r, numbered(1), numbered(2), numbered(3))
+		time.Sleep(time.Second + time.Millisecond) // the second attempt is refused, and the third one waits
+		if err := r.Close(); !errors.Is(err, ErrClosed) || !strings.HasPrefix(err.Error(), "3 queued chunks") {
+			t.Errorf("Close: %v, want that three chunks are not stored", err)
+		}
+		wantNumbers(t, l, 0)
+	})
+}
+
+// A batch of which another writer of the epoch has stored equal records, with records of other sessions between them, is not the one that is stored: its sequences
+// would be wrong.
+func TestEqualRecordsWithGaps(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l, r := batchLog(t, Config{})
+		l.fault = func(_ int, m outgoing) fault {
+			l.mu.Lock()
+			defer l.mu.Unlock()
+			for _, o := range m.messages {
+				l.put(o.Header, o.Data)
+			}
+			return fault{}
+		}
+		emitAll(t, r, numbered(1), numbered(2))
+		if _, err := r.Flush(t.Context()); !errors.Is(err, chunk.ErrFenced) {
+			t.Errorf("err = %v, want fenced", err)
+		}
+	})
+}
+
+// A batch may be stored until its first record is stored alone. After that, a refused record is not stored, and those after it are.
+func TestRefusedRecordAfterAnUnknownBatch(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l, r := batchLog(t, Config{})
+		attempts := 0
+		l.fault = func(_ int, m outgoing) fault {
+			switch attempts++; {
+			case attempts == 1:
+				return fault{before: nats.ErrDisconnected}
+			case m.contains(`"data":2`):
+				return fault{before: api(codeTooLarge)}
+			}
+			return fault{}
+		}
+		emitAll(t, r, numbered(1), numbered(2), numbered(3))
+		if _, err := r.Flush(t.Context()); !errors.Is(err, chunk.ErrTooLarge) {
+			t.Errorf("err = %v, want too large", err)
+		}
+		wantNumbers(t, l, 0, 1, 3)
 	})
 }

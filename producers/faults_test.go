@@ -28,20 +28,29 @@ type loadTest struct {
 	runs    []*Run
 	acked   [][]chunk.Seq // 0 for a chunk that was stored with the next one
 	burst   int           // chunks before each one that is waited for
+	name    string        // prefix of the sessions
+	every   *time.Ticker  // of the bursts of all writers; nil for no limit
 	written atomic.Int64
 	news    chan struct{} // gets a token from time to time while chunks are acknowledged
 }
 
 func newLoadTest(t *testing.T, p env, producer *Producer, writers int) *loadTest {
 	t.Helper()
-	s := &loadTest{t: t, p: p, news: make(chan struct{}, 1), acked: make([][]chunk.Seq, writers)}
+	return newNamedLoadTest(t, p, producer, writers, "s")
+}
+
+func newNamedLoadTest(t *testing.T, p env, producer *Producer, writers int, name string) *loadTest {
+	t.Helper()
+	s := &loadTest{t: t, p: p, news: make(chan struct{}, 1), acked: make([][]chunk.Seq, writers), name: name}
 	for i := range writers {
 		s.runs = append(s.runs, mustStart(t, producer, s.session(i)))
 	}
 	return s
 }
 
-func (*loadTest) session(i int) chunk.Session { return chunk.RootSession("load", "s"+strconv.Itoa(i)) }
+func (s *loadTest) session(i int) chunk.Session {
+	return chunk.RootSession("load", s.name+strconv.Itoa(i))
+}
 
 // writeDuring writes while fault runs, and returns when all writers have written a few more chunks after it.
 func (s *loadTest) writeDuring(fault func()) {
@@ -70,6 +79,9 @@ func (s *loadTest) writeDuring(fault func()) {
 }
 
 func (s *loadTest) write(ctx context.Context, i int) error {
+	if s.every != nil {
+		<-s.every.C
+	}
 	n := len(s.acked[i])
 	for b := range s.burst {
 		if err := s.runs[i].Emit(ctx, numbered(n+b)); err != nil {

@@ -121,26 +121,26 @@ func (s *publishOp) giveUpAfter(d time.Duration) {
 	s.shortened = true
 }
 
-// find reads the first message of the session after the expected sequence, the one that the server stored there. If that is the first of m, an attempt was stored,
-// even if other messages have followed since. find returns the sequence of the last message of m, a *conflictError, or jsclient.ErrNotFound if no message follows.
+// find reads the first messages of the session after the expected sequence, those that the server stored there. If they are those of m, an attempt was stored, even if
+// other messages have followed since. find returns the sequence of the last message of m, a *conflictError, or jsclient.ErrNotFound if no message follows.
 //
-// A batch is stored as a whole. Its last message is compared too, because another writer of the same epoch, see Producer.Continue, may have stored a record that is
-// equal to the first.
+// A batch is stored as a whole. All of its messages are compared, because another writer of the same epoch, see Producer.Continue, may have stored records that are
+// equal to some of them.
 func (s *publishOp) find(ctx context.Context) (chunk.Seq, error) {
-	first, err := s.log.next(ctx, s.m.after.Seq)
-	if err != nil {
-		return 0, err
-	}
-	all := s.m.messages
-	end, last := first.seq+chunk.Seq(len(all)-1), first
-	if len(all) > 1 {
-		last, err = s.log.next(ctx, end-1)
-		if err != nil && !errors.Is(err, jsclient.ErrNotFound) {
+	var first message
+	end := s.m.after.Seq
+	for i, o := range s.m.messages {
+		m, err := s.log.next(ctx, end)
+		if err != nil && (i == 0 || !errors.Is(err, jsclient.ErrNotFound)) {
 			return 0, err
 		}
-	}
-	if last.seq != end || !isStoredAs(all[0], first) || !isStoredAs(all[len(all)-1], last) {
-		return 0, &conflictError{by: first}
+		if i == 0 {
+			first = m
+		}
+		if i > 0 && m.seq != end+1 || !isStoredAs(o, m) {
+			return 0, &conflictError{by: first}
+		}
+		end = m.seq
 	}
 	return end, nil
 }

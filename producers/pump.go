@@ -123,13 +123,16 @@ func (r *Run) flush(it *item) {
 	r.finish(items, seq, err)
 }
 
-// extend adds queued records to a flush. One with deletes is stored alone, because their errors are its own. One that cannot be encoded stays in the queue: it gets
-// its error as the first one of a flush.
+// extend adds queued records to a flush. A record that cannot be encoded stays in the queue: it gets its error as the first one of a flush. One that deletes others is
+// stored alone: if its deletes fail, the error is not that of other records.
 func (r *Run) extend(s *publishOp, items []*item) []*item {
-	if !r.mayExtend() || len(items[0].deletes) > 0 || !r.log.storesBatches(r.ctx) {
+	r.mu.Lock()
+	more := r.queue.waiting() > 0
+	r.mu.Unlock()
+	if !more || len(items[0].deletes) > 0 || !r.log.storesBatches(r.ctx) {
 		return items
 	}
-	for last := items[0]; len(items) < maxFlush; last = items[len(items)-1] {
+	for len(items) < maxFlush {
 		r.mu.Lock()
 		it, _ := r.take()
 		r.mu.Unlock()
@@ -137,7 +140,7 @@ func (r *Run) extend(s *publishOp, items []*item) []*item {
 			break
 		}
 		if len(it.deletes) > 0 || s.m.bytes+it.memory() > maxFlushBytes || r.encode(&s.m, it) != nil {
-			r.putBack(last, it)
+			r.putBack(items[len(items)-1], it)
 			break
 		}
 		items = append(items, it)
@@ -145,33 +148,40 @@ func (r *Run) extend(s *publishOp, items []*item) []*item {
 	return items
 }
 
-// mayExtend reports whether more records are queued and the first of a flush is not one that is to be stored alone.
-func (r *Run) mayExtend() bool {
-	if r.single > 0 {
-		r.single--
-		return false
-	}
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	return r.queue.waiting() > 0
-}
-
-// putBack returns items to the head of the queue.
+// putBack returns items to the head of the queue. They were due before.
 func (r *Run) putBack(inFlight *item, items ...*item) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
+	for _, it := range items {
+		it.urgent = true
+	}
 	r.queue.unshift(items)
 	r.inFlight = inFlight
 }
 
-// storeSingly returns the items of a batch to the queue, to be stored one by one. If the batch may be stored, nothing is merged with them: a record that is found
-// in the log must have the same bytes.
+// storeSingly stores the items of a refused batch one by one. An attempt to store the batch may have been stored, or be stored yet: then these items are in flight
+// until their outcomes are known, with the bytes that they had, and none of them is reported as not stored. Otherwise those after a refused one return to the queue.
 func (r *Run) storeSingly(items []*item, maybeStored bool) {
-	for _, it := range items {
-		it.delta = it.delta && !maybeStored
+	for i, it := range items {
+		s, err := r.ready(it)
+		var seq chunk.Seq
+		switch {
+		case err == nil:
+			s.maybeStored = maybeStored
+			seq, err = s.run(r.ctx)
+			maybeStored = maybeStored && s.last != jsclient.Stored // this one was stored alone, so the batch is not
+			seq, err = r.onStored(items[i:i+1], s, seq, err)
+		case maybeStored:
+			err = r.wrapError(it, fmt.Errorf("%w: %w", errUnknown, errors.Unwrap(err)))
+		}
+		if err != nil {
+			r.putBack(it, items[i+1:]...)
+		}
+		r.finish(items[i:i+1], seq, err)
+		if err != nil {
+			return
+		}
 	}
-	r.single = len(items)
-	r.putBack(nil, items...)
 }
 
 // ready runs the pending deletes and encodes the first message of a flush.
@@ -196,7 +206,7 @@ func (r *Run) newOp() *publishOp {
 	return &publishOp{log: r.log, m: m, slog: r.slog, began: now, deadline: now.Add(r.cfg.RetryTimeout)}
 }
 
-// onStored records the outcome of a flush. If it is stored, the deletes of its record are run. It returns the sequence of the last record.
+// onStored records the outcome of a flush. If it is stored, the deletes of its last record are run. It returns the sequence of that record.
 func (r *Run) onStored(items []*item, s *publishOp, seq chunk.Seq, err error) (chunk.Seq, error) {
 	if err != nil {
 		err = r.wrapError(items[0], err)
@@ -214,7 +224,7 @@ func (r *Run) onStored(items []*item, s *publishOp, seq chunk.Seq, err error) (c
 	}
 	r.mu.Unlock()
 	r.sessionBytes = s.m.sessionBytes
-	r.pendingDeletes = items[0].deletes
+	r.pendingDeletes = items[len(items)-1].deletes
 	return seq, r.runDeletes()
 }
 
@@ -303,16 +313,17 @@ func (r *Run) wrapError(it *item, err error) error {
 	if over, ok := errors.AsType[*conflictError](err); ok {
 		return r.fenced(over.by)
 	}
+	halts := errors.Is(err, errNotAccepting)
 	err = jsclient.NoStorage(err)
 	switch {
 	case errors.Is(err, errUnknown):
 		return &UnknownOutcomeError{Session: r.session, Epoch: r.epoch, Ordinal: r.Position().Ordinal + 1, Type: it.typ, Cause: err}
 	case r.ctx.Err() != nil:
-		err = ErrClosed
+		err, halts = ErrClosed, true
 	case jsclient.IsTooLarge(err): // the limit of the stream is below that of the server
 		err = fmt.Errorf("%w: %w", chunk.ErrTooLarge, err)
 	}
-	return &NotStoredError{Session: r.session, Type: it.typ, Cause: err, halts: errors.Is(err, errNotAccepting)}
+	return &NotStoredError{Session: r.session, Type: it.typ, Cause: err, halts: halts}
 }
 
 func (r *Run) fenced(by message) error {
@@ -327,7 +338,9 @@ func (r *Run) fenced(by message) error {
 func (r *Run) finish(items []*item, seq chunk.Seq, err error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.inFlight = nil
+	if r.inFlight == items[len(items)-1] {
+		r.inFlight = nil
+	}
 	for i, it := range items {
 		r.resolve(it, seq-chunk.Seq(len(items)-1-i), err)
 	}
@@ -364,7 +377,7 @@ func (r *Run) resolve(it *item, seq chunk.Seq, err error) {
 	if it.reportLater && err != nil && !sticky(err) {
 		r.unreported.add(err)
 	}
-	r.fatalReported = r.fatalReported || sticky(err) && (it.done != nil || it.inline)
+	r.fatalReported = r.fatalReported || sticky(err) && (it.done != nil || it.inline) && !it.reportLater
 	if it.done != nil {
 		close(it.done)
 	}

@@ -42,7 +42,6 @@ type Run struct {
 	valueBytes     atomic.Int64 // of the large values of this run
 	sessionBytes   int64        // of the last stored record, see chunk.Record; used by the publishing goroutine only
 	pendingDeletes []chunk.Seq  // deletes of a stored truncation record; used by the pump only
-	single         int          // number of next records that are not stored in a batch; used by the pump only
 
 	mu                sync.Mutex     // guards everything below and the items in queue
 	queue             queue          // not sent yet

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"strconv"
+	"time"
 
 	"github.com/nats-io/nats.go"
 )
@@ -21,22 +22,33 @@ const (
 	batchLevel  = 5
 )
 
+// batchSupport is what a Publisher knows about the batches of a stream.
+type batchSupport struct {
+	stores bool
+	until  time.Time // zero: until the server refuses a batch
+}
+
 // StoresBatches reports whether Publish should be called with several messages: the stream allows atomic batches and has more than one replica. With one replica,
 // the server creates a file store for each batch while no other message of the stream is stored, so single messages are faster. It asks the leader once for each
-// stream, and again after the server has refused a batch because the stream does not allow it. A user that may not ask stores no batches.
+// stream, and again after the server has refused a batch because the stream does not allow it. A leader that does not answer is not asked for ten seconds, because
+// the caller has messages to store meanwhile, and a user that may not ask stores no batches.
 func (s *SubjectPublisher) StoresBatches(ctx context.Context, c *Client) bool {
-	cached, _ := s.publisher.batches.Load(s.stream)
-	if stores, ok := cached.(bool); ok {
-		return stores
+	if v, ok := s.publisher.batches.Load(s.stream); ok {
+		known, _ := v.(batchSupport) // the map has no other values
+		if known.until.IsZero() || time.Now().Before(known.until) {
+			return known.stores
+		}
 	}
+	var known batchSupport
 	info, err := c.info(ctx, s.stream, "", 0)
-	if err != nil && !errors.Is(err, nats.ErrPermissionViolation) {
-		return false
+	switch level, malformed := strconv.Atoi(info.Config.Metadata[serverLevel]); {
+	case err == nil:
+		known.stores = info.Config.AllowAtomicPublish && info.Config.Replicas > 1 && malformed == nil && level >= batchLevel
+	case !errors.Is(err, nats.ErrPermissionViolation):
+		known.until = time.Now().Add(10 * time.Second)
 	}
-	level, _ := strconv.Atoi(info.Config.Metadata[serverLevel]) // 0 of a server that has none
-	stores := info.Config.AllowAtomicPublish && info.Config.Replicas > 1 && level >= batchLevel
-	s.publisher.batches.Store(s.stream, stores)
-	return stores
+	s.publisher.batches.Store(s.stream, known)
+	return known.stores
 }
 
 // sendBatch sends the messages of one batch. Only the last one has a reply subject: the server responds to it alone. The id differs for each attempt: a message of

@@ -36,7 +36,7 @@ type Publisher struct {
 	disconnected chan struct{} // closed when the present connection breaks
 	connected    chan struct{} // closed while there is a connection
 
-	batches     sync.Map   // name of a stream to whether it stores batches, see StoresBatches
+	batches     sync.Map   // batchSupport by the name of the stream
 	batch       sync.Mutex // guards the sending of a batch, and batchCount
 	batchCount  uint64
 	batchPrefix string // of the ids of batches, unique for each Publisher

@@ -51,7 +51,7 @@ func StartFaultProxy(tb testing.TB, serverURL string) *FaultProxy {
 	m.Reset()
 	m.Proxy = startProxy(tb, serverURL, func(replies io.Reader) io.Reader {
 		return &faultyReader{m: m, from: bufio.NewReader(replies), hidden: make(map[string]uint64)}
-	})
+	}, func(r io.Reader) io.Reader { return r })
 	return m
 }
 

@@ -21,6 +21,7 @@ type Proxy struct {
 	listener net.Listener
 	target   string
 	replies  func(io.Reader) io.Reader // wraps the server's side of a connection
+	requests func(io.Reader) io.Reader // wraps the client's side
 	work     sync.WaitGroup
 
 	mu      sync.Mutex // guards the fields below
@@ -48,10 +49,11 @@ func (f fault) loses(reply bool) bool { return f == blackhole || f == dropReplie
 // the test, after the connections through it.
 func StartProxy(tb testing.TB, serverURL string) *Proxy {
 	tb.Helper()
-	return startProxy(tb, serverURL, func(r io.Reader) io.Reader { return r })
+	unchanged := func(r io.Reader) io.Reader { return r }
+	return startProxy(tb, serverURL, unchanged, unchanged)
 }
 
-func startProxy(tb testing.TB, serverURL string, replies func(io.Reader) io.Reader) *Proxy {
+func startProxy(tb testing.TB, serverURL string, replies, requests func(io.Reader) io.Reader) *Proxy {
 	tb.Helper()
 	u, err := url.Parse(serverURL)
 	if err != nil || u.Host == "" {
@@ -66,6 +68,7 @@ func startProxy(tb testing.TB, serverURL string, replies func(io.Reader) io.Read
 		listener: listener,
 		target:   u.Host,
 		replies:  replies,
+		requests: requests,
 		links:    make(map[*link]struct{}),
 		changed:  make(chan struct{}),
 	}
@@ -159,7 +162,7 @@ func (p *Proxy) serve(client net.Conn) {
 	}
 	defer p.remove(l)
 	var both sync.WaitGroup
-	both.Go(func() { p.carry(l, server, client, false) })
+	both.Go(func() { p.carry(l, server, p.requests(client), false) })
 	both.Go(func() { p.carry(l, client, p.replies(server), true) })
 	both.Wait()
 }

@@ -3,6 +3,7 @@ package natstest_test
 import (
 	"context"
 	"errors"
+	"strings"
 	"testing"
 	"time"
 
@@ -90,5 +91,43 @@ func TestProxyStalls(t *testing.T) {
 	proxy.Blackhole()
 	if err := nc.FlushTimeout(100 * time.Millisecond); !errors.Is(err, nats.ErrTimeout) {
 		t.Errorf("flush through a blackhole: %v, want a timeout", err)
+	}
+}
+
+// A message is held, and arrives although its client has closed the connection meanwhile.
+func TestHoldProxy(t *testing.T) {
+	srv := natstest.Start(t)
+	received, err := srv.Conn(t).SubscribeSync("s.>")
+	if err != nil {
+		t.Fatal(err)
+	}
+	proxy := natstest.StartHoldProxy(t, srv.URL)
+	reconnected := make(chan struct{}, 1)
+	nc := natstest.Connect(t, proxy.URL, nats.ReconnectHandler(func(*nats.Conn) { reconnected <- struct{}{} }))
+	hold := proxy.Hold(func(m string) bool { return strings.Contains(m, "N: 2\r\n") })
+	publish := func(n string) {
+		t.Helper()
+		if err := errors.Join(nc.PublishMsg(&nats.Msg{Subject: "s." + n, Header: nats.Header{"N": {n}}}), nc.Flush()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	publish("1")
+	if err := nc.PublishMsg(&nats.Msg{Subject: "s.2", Header: nats.Header{"N": {"2"}}}); err != nil {
+		t.Fatal(err)
+	}
+	<-hold.Held
+	if err := nc.ForceReconnect(); err != nil {
+		t.Fatal(err)
+	}
+	<-reconnected
+	publish("3")
+	for _, want := range []string{"s.1", "s.3", "s.2"} {
+		m, err := received.NextMsgWithContext(t.Context())
+		if err != nil || m.Subject != want {
+			t.Fatalf("%v, %v; want %s", m, err, want)
+		}
+		if want == "s.3" {
+			hold.Release()
+		}
 	}
 }
