@@ -145,6 +145,27 @@ func TestPageForLaterClients(t *testing.T) {
 	}
 }
 
+// TestLiveRecordOfLaterRun checks that a record of the feed is no gap while the clients have read no further than the run before.
+func TestLiveRecordOfLaterRun(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		log := memlog.New()
+		fillLong(log, aRoot)
+		log.Takeover(aRoot)
+		log.Append(aRoot, chunk.TypeRunStarted, "")
+		h := start(t, log, log, hub.Config{PageBytes: pageBytes})
+		cur := open(t, h, hub.Request{Session: aRoot})
+		first := take(t, cur)
+		log.Append(aRoot, chunk.TypeTextDelta, "")
+		synctest.Wait()
+		if n := h.Stats().Gaps; n != 0 {
+			t.Errorf("%d gaps", n)
+		}
+		if n := readFollowed(t, cur); n != longHistory+2-first {
+			t.Errorf("%d records after the first %d, want all %d", n, first, longHistory+2)
+		}
+	})
+}
+
 // TestReadAheadEndsWithItsClients checks a client that leaves while the next page is read: the read continues for another client of the session, which takes its
 // page from memory, and ends when the last one leaves.
 func TestReadAheadEndsWithItsClients(t *testing.T) {
