@@ -329,6 +329,9 @@ func (c *Cursor) skipTo() chunk.Cursor {
 // finish returns the position of the last hidden records, then errOver if the leader
 // confirms the end: a response that ends cleanly tells the client that it is complete.
 func (c *Cursor) finish(ctx context.Context, seq chunk.Seq) (Batch, error) {
+	if c.start < seq && c.ended < seq { // memory misses it
+		return Batch{}, c.readAgain(ctx, seq)
+	}
 	if to := c.skipTo(); to.Seq != 0 {
 		return Batch{SkipTo: to}, nil
 	}

@@ -50,6 +50,14 @@ func TestKnownHistories(t *testing.T) {
 			},
 		},
 		{
+			name:   "the feed drops the end of a session, and no record of the session follows",
+			memory: 1 << 20, page: 1 << 20,
+			script: []op{
+				{"append", 1, 0}, {"wait", 0, 0}, {"attach", 1, 1}, {"drop", 0, 1}, {"append", 0, 7}, {"append", 1, 0}, {"wait", 0, 0},
+				{"attach", 0, 1}, {"readAll", 1, 0},
+			},
+		},
+		{
 			name:   "records expire while a page of the tree is read, and its client leaves before the next record of their session",
 			memory: 20 << 10, page: 200,
 			script: []op{
