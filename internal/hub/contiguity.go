@@ -12,10 +12,7 @@ import (
 
 // checkGap reads the log to find out why f does not follow the last record of its
 // session. If a cleanup explains it, the cursor continues. If the log has a record
-// that memory misses, memory is dropped and the cursor reads the log from its last
-// record; if the client already has a later record of another session, the order
-// cannot be restored and the client gets a TruncatedError. If the log misses it too,
-// the log returns the error.
+// that memory misses, it reads again. If the log misses it too, the log returns the error.
 func (c *Cursor) checkGap(ctx context.Context, f frame, id string) error {
 	first := chunk.Seq(0)
 	for rec, err := range c.readBetween(ctx, f, id) {
@@ -28,12 +25,7 @@ func (c *Cursor) checkGap(ctx context.Context, f frame, id string) error {
 		}
 	}
 	if first != f.seq {
-		c.t.invalidate()
-		if first != 0 && first <= c.last.Seq {
-			return &chunk.TruncatedError{Reason: chunk.TruncatedGap}
-		}
-		c.at = c.last.Seq
-		return c.retry(ctx, errShortRead)
+		return c.readAgain(ctx, first)
 	}
 	if c.ordinal(f.index) == unknown {
 		c.t.markContiguous(f.seq)
@@ -41,6 +33,18 @@ func (c *Cursor) checkGap(ctx context.Context, f frame, id string) error {
 		c.setOrdinal(f.index, f.after)
 	}
 	return nil
+}
+
+// readAgain drops memory, which misses a record, and the cursor reads the log from its last
+// record. If the client already has a later record of another session, the order cannot be
+// restored and the client gets a TruncatedError.
+func (c *Cursor) readAgain(ctx context.Context, missing chunk.Seq) error {
+	c.t.invalidate()
+	if missing != 0 && missing <= c.last.Seq {
+		return &chunk.TruncatedError{Reason: chunk.TruncatedGap}
+	}
+	c.at = c.last.Seq
+	return c.retry(ctx, errShortRead)
 }
 
 // readBetween reads the records of the log between the cursor and f. If the cursor
@@ -101,7 +105,7 @@ func (c *Cursor) moveToTopic(cause error) (<-chan struct{}, error) {
 	ids := c.t.names()
 	seen := c.seen
 	p.leave(c.t)
-	c.t, c.seen, c.read, c.page = t, nil, nil, nil
+	c.t, c.start, c.seen, c.read, c.page = t, c.last.Seq, nil, nil, nil
 	for index, o := range seen {
 		c.setOrdinal(t.number(ids[index]), o)
 	}

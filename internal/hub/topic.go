@@ -47,14 +47,17 @@ type topic struct {
 
 // member is one session of the tree.
 type member struct {
-	lastFed chunk.Position // the last record of the feed, or zero
-	epoch   chunk.Epoch    // the highest seen
-	last    lastRecord
+	lastFed  chunk.Position // the last record of the feed, or zero …
+	fedEpoch chunk.Epoch    // … and its epoch
+	epoch    chunk.Epoch    // the highest seen
+	last     lastRecord
 
 	// removed are the ordinals that cleanups removed since the topic was created, in
 	// order. The deletes follow the truncation record: a page that is read in between still has
 	// the records, and would show them to later readers.
 	removed []chunk.OrdinalRange
+
+	searched [2]chunk.Seq // by scope: cursors have read all history from as many sequences before topic.from
 }
 
 // lastRecord is the newest known record of a session: read from the leader once, then
@@ -124,7 +127,7 @@ func (t *topic) push(rec chunk.Record, enc *encoded) int64 {
 		return cleared // from a fenced writer: every reader drops it
 	}
 	grown, prev := t.checkPredecessor(m, rec)
-	m.epoch, m.lastFed = rec.Epoch, rec.Position()
+	m.epoch, m.fedEpoch, m.lastFed = rec.Epoch, rec.Epoch, rec.Position()
 	t.newest = rec.StoredAt
 	if m.last.at.Seq < rec.Seq {
 		m.last = lastOfRecord(rec)
@@ -187,15 +190,18 @@ func (t *topic) checkPredecessor(m *member, rec chunk.Record) (grown int64, prev
 // or the one that the leader returned as the last if the feed has delivered none. The
 // latter must lie before the topic, or the feed would have delivered it.
 func (t *topic) predecessor(m *member, rec chunk.Record) (before chunk.Position, gap bool) {
+	var epoch chunk.Epoch
 	switch {
 	case m.lastFed.Ordinal != 0:
-		before = m.lastFed
+		before, epoch = m.lastFed, m.fedEpoch
 	case m.last.known && m.last.at.Seq < rec.Seq:
-		before, gap = m.last.at, m.last.at.Seq > t.from
+		before, epoch, gap = m.last.at, m.last.epoch, m.last.at.Seq > t.from
 	default:
 		return chunk.Position{}, false
 	}
-	return before, gap || rec.Ordinal != before.Ordinal+1
+	// Each epoch is one higher than the one before and begins with run_started. If a record of the fenced writer has its ordinal, only the epoch shows the gap.
+	begins := rec.Type == chunk.TypeRunStarted && rec.Epoch == epoch+1 || rec.IsDeletion()
+	return before, gap || rec.Ordinal != before.Ordinal+1 || rec.Epoch != epoch && !begins
 }
 
 // clear drops all segments and adds an open one that starts after from.
