@@ -105,7 +105,7 @@ func (c *Cursor) moveToTopic(cause error) (<-chan struct{}, error) {
 	ids := c.t.names()
 	seen := c.seen
 	p.leave(c.t)
-	c.t, c.start, c.seen, c.read, c.page = t, c.last.Seq, nil, nil, nil
+	c.t, c.seen, c.read, c.page = t, nil, nil, nil
 	for index, o := range seen {
 		c.setOrdinal(t.number(ids[index]), o)
 	}

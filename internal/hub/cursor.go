@@ -14,7 +14,6 @@ import (
 type Cursor struct {
 	t       *topic
 	session chunk.Session
-	number  int64  // of all cursors of the hub, in order
 	own     uint32 // index of session in the topic; its end ends the response
 	scope   chunk.Scope
 	filter  *filterCache // nil shows all chunks
@@ -45,7 +44,7 @@ type Cursor struct {
 const unknown = chunk.Ordinal(math.MaxUint64)
 
 func newCursor(t *topic, req Request) *Cursor {
-	c := &Cursor{t: t, session: req.Session, scope: req.Scope, number: t.feed.hub.cursors.Add(1), keepOpen: req.KeepOpen}
+	c := &Cursor{t: t, session: req.Session, scope: req.Scope, keepOpen: req.KeepOpen}
 	if req.Scope == chunk.ScopeTree {
 		c.session = req.Session.Tree()
 	}
@@ -184,10 +183,7 @@ func (c *Cursor) inspect(ctx context.Context) available {
 	pages := c.pageSet()
 	g, next := c.page, chunk.Seq(0)
 	if c.page = nil; g == nil || !g.covers(c.at) {
-		if g, next = t.find(pages, c.at); g != nil && c.isOutdated(g) {
-			t.dropOutdated(c)
-			g, next = t.find(pages, c.at)
-		}
+		g, next = t.find(pages, c.at)
 	}
 	if g == nil {
 		r := t.reads[pages]
@@ -202,9 +198,6 @@ func (c *Cursor) inspect(ctx context.Context) available {
 	t.readAhead(ctx, c, g)
 	i := g.after(c.at)
 	if i == len(g.frames) && g.open {
-		if m := &t.members[c.own]; c.start < t.from {
-			m.searched[c.scope] = max(m.searched[c.scope], t.from-c.start)
-		}
 		return available{wait: t.wakeups.wait(c), over: c.terminalRecord(t.members[c.own].last)}
 	}
 	a := available{frames: g.frames[i:], wire: g.wire, kinds: t.kinds, ids: t.ids, to: g.to}

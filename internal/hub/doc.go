@@ -43,9 +43,7 @@
 //
 // A truncation record removes the records that it names from memory. Those before them
 // stay, and the next record follows them. So a client in the middle of an answer reads
-// on, whether it has the removed records or not, and gets the truncation record. Until
-// one client has read a history to the end, a later truncation record may name records
-// of its pages: a client that subscribes after a page was read reads it again.
+// on, whether it has the removed records or not, and gets the truncation record.
 //
 // A takeover that the feed leaves out shows by the ordinals. If a record of the fenced
 // writer, which a server does not store, has the ordinal of run_started, it shows by the

@@ -19,7 +19,6 @@ type Hub struct {
 	feeds     feeds
 	reading   chan struct{}  // one token per running read of the log
 	clock     atomic.Int64   // seconds counted by sweep, coarse on purpose
-	cursors   atomic.Int64   // that were created so far
 	bytes     atomic.Int64   // memory of all segments
 	shrinking sync.Mutex     // locked by the goroutine that evicts segments
 	closed    chan struct{}  // closed shortly before Run returns

@@ -38,7 +38,7 @@ func (b *pageBuilder) add(rec chunk.Record) {
 	if !g.fits(b.enc.size()) {
 		g.to = g.last()
 		size = g.nextSize()
-		g = &segment{from: g.to, cursors: g.cursors}
+		g = &segment{from: g.to}
 		b.pages = append(b.pages, g)
 	}
 	g.used.Store(b.t.feed.hub.clock.Load())

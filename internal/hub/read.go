@@ -101,7 +101,7 @@ func (r *read) page(ctx context.Context) ([]*segment, error) {
 	h := r.t.feed.hub
 	h.counters.reads.Add(1)
 
-	b := pageBuilder{t: r.t, pages: []*segment{{from: r.from, cursors: h.cursors.Load()}}, tails: make(map[uint32]chunk.Ordinal), lasts: make(map[uint32]chunk.Seq)}
+	b := pageBuilder{t: r.t, pages: []*segment{{from: r.from}}, tails: make(map[uint32]chunk.Ordinal), lasts: make(map[uint32]chunk.Seq)}
 	if r.scope == chunk.ScopeSession {
 		b.tails[r.own] = r.after.Ordinal // the log proves that the first record follows it
 	}

@@ -117,7 +117,7 @@ func (r *removal) without(g *segment) *segment {
 	if !changed {
 		return nil
 	}
-	kept := &segment{from: g.from, to: g.to, cursors: g.cursors, frames: make([]frame, 0, frames)}
+	kept := &segment{from: g.from, to: g.to, frames: make([]frame, 0, frames)}
 	if g.open {
 		kept.to = g.last()
 	}
@@ -146,24 +146,4 @@ func (r *removal) link(f *frame) {
 	if r.dropped.prev != 0 {
 		f.prev = r.dropped.prev
 	}
-}
-
-// isOutdated reports whether the log may have deleted records of a page before c was created: they were read before that, and a truncation record between the page
-// and the feed, which no cursor has come to, may name them.
-func (c *Cursor) isOutdated(g *segment) bool {
-	searched := max(c.t.members[c.own].searched[c.scope], c.t.members[0].searched[chunk.ScopeTree])
-	return 0 < g.cursors && g.cursors < c.number && g.to+searched < c.t.from
-}
-
-// dropOutdated drops those pages: c reads them again, and later cursors with it.
-func (t *topic) dropOutdated(c *Cursor) {
-	drop := func(g *segment) bool {
-		if !c.isOutdated(g) {
-			return false
-		}
-		t.feed.hub.addMemory(-g.memory)
-		return true
-	}
-	t.tree = slices.DeleteFunc(t.tree, drop)
-	t.pages[c.session.ID] = slices.DeleteFunc(t.pages[c.session.ID], drop)
 }

@@ -33,14 +33,6 @@ func TestKnownHistories(t *testing.T) {
 			},
 		},
 		{
-			name:   "a page of a long history, read between the truncation record of a cleanup and its deletes, is not shown to clients that subscribe later",
-			memory: 1 << 20, page: 1,
-			script: []op{
-				{"append", 0, 0}, {"append", 0, 1}, {"append", 0, 0}, {"append", 0, 0}, {"truncation", 0, 0}, {"wait", 0, 0},
-				{"attach", 0, 0}, {"read", 0, 0}, {"delete", 0, 0}, {"wait", 0, 0}, {"attach", 0, 0}, {"readAll", 1, 0}, {"readAll", 0, 0},
-			},
-		},
-		{
 			name:   "the feed drops the record that fences a writer, and then delivers a record of that writer",
 			memory: 1 << 20, page: 1 << 20,
 			script: []op{

@@ -57,8 +57,6 @@ type segment struct {
 	used   atomic.Int64 // Hub.clock when a client last read it
 	memory int64        // bytes that are counted for it in Hub.bytes
 
-	cursors int64 // of a page: Hub.cursors when its read began; 0 for records of the feed
-
 	cut *chunk.Position // the last record of the page that begins here, if there may be more before the next segment; else nil
 }
 

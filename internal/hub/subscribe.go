@@ -66,7 +66,7 @@ func (t *topic) await(ctx context.Context, req Request) (*Cursor, error) {
 	}
 	c := newCursor(t, req)
 	start := chunk.Cursor{Seq: req.After.Seq, Anchor: req.Anchor}
-	c.fromStart, c.start, c.at, c.last, c.sent = true, t.from, t.from, start, req.After.Seq
+	c.fromStart, c.start, c.at, c.last, c.sent = true, req.After.Seq, t.from, start, req.After.Seq
 	c.setOrdinal(c.own, req.After.Ordinal)
 	return c, nil
 }

@@ -56,8 +56,6 @@ type member struct {
 	// order. The deletes follow the truncation record: a page that is read in between still has
 	// the records, and would show them to later readers.
 	removed []chunk.OrdinalRange
-
-	searched [2]chunk.Seq // by scope: cursors have read all history from as many sequences before topic.from
 }
 
 // lastRecord is the newest known record of a session: read from the leader once, then
