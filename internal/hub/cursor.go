@@ -188,14 +188,12 @@ func (c *Cursor) inspect(ctx context.Context) available {
 	if g == nil {
 		r := t.reads[pages]
 		if r == nil {
-			r = t.startRead(ctx, c, chunk.Position{Seq: c.last.Seq, Ordinal: c.ordinal(c.own)}, c.at, next)
+			r = t.startRead(ctx, c, next)
 			c.read = r
 		}
-		r.contended = r.contended || r.from != c.at
 		return available{wait: r.done}
 	}
 	g.used.Store(t.feed.hub.clock.Load())
-	t.readAhead(ctx, c, g)
 	i := g.after(c.at)
 	if i == len(g.frames) && g.open {
 		return available{wait: t.wakeups.wait(c), over: c.terminalRecord(t.members[c.own].last)}

@@ -43,7 +43,9 @@
 //
 // A truncation record removes the records that it names from memory. Those before them
 // stay, and the next record follows them. So a client in the middle of an answer reads
-// on, whether it has the removed records or not, and gets the truncation record.
+// on, whether it has the removed records or not, and gets the truncation record. A page of
+// the history that was read before the deletes has the removed records, and its clients
+// get them before the truncation record.
 //
 // A takeover that the feed leaves out shows by the ordinals. If a record of the fenced
 // writer, which a server does not store, has the ordinal of run_started, it shows by the

@@ -80,6 +80,8 @@ type model struct {
 	ever           []chunk.Record                    // all records written to this stream
 	removed        map[chunk.Session][]chunk.Ordinal // by cleanups
 	pendingDeletes []chunk.Seq                       // removed by a truncation record, not deleted yet
+	unannounced    []chunk.Seq                       // those of them whose truncation record was stored while no client was attached
+	readSince      bool                              // a client has attached since: a page in memory may have them, before the truncation record
 	deleted        []chunk.Seq                       // by cleanups
 	readers        []*modelReader
 	loss           bool                       // records have expired or were purged
@@ -446,8 +448,12 @@ func (m *model) next(r *modelReader) (batch hub.Batch, err error) {
 
 func (m *model) delete() {
 	m.log.Delete(m.pendingDeletes...)
-	m.deleted = append(m.deleted, m.pendingDeletes...)
-	m.pendingDeletes = nil
+	for _, seq := range m.pendingDeletes {
+		if !m.readSince || !slices.Contains(m.unannounced, seq) {
+			m.deleted = append(m.deleted, seq)
+		}
+	}
+	m.pendingDeletes, m.unannounced, m.readSince = nil, nil, false
 }
 
 func (m *model) wrote(rec chunk.Record) { m.ever = append(m.ever, rec) }
@@ -486,6 +492,9 @@ func (m *model) appendTruncation(s chunk.Session, step int64) {
 		return
 	}
 	m.pendingDeletes = append(m.pendingDeletes, seqs...)
+	if !slices.ContainsFunc(m.readers, func(r *modelReader) bool { return r.cur != nil }) {
+		m.unannounced, m.readSince = append(m.unannounced, seqs...), false
+	}
 	m.wrote(slices.MaxFunc(m.log.Session(s), func(a, b chunk.Record) int { return int(a.Seq) - int(b.Seq) }))
 	for _, rec := range m.ever {
 		if slices.Contains(seqs, rec.Seq) {
@@ -508,7 +517,7 @@ func (m *model) recreate() error {
 	time.Sleep(3 * time.Second) // the feed is open and detects it
 	m.log.Recreate()
 	m.quiesce()
-	m.ever, m.pendingDeletes, m.deleted = nil, nil, nil
+	m.ever, m.pendingDeletes, m.unannounced, m.deleted = nil, nil, nil, nil
 	clear(m.removed)
 	clear(m.fenced)
 	for _, r := range m.readers {
@@ -578,6 +587,7 @@ func (m *model) attach(r *modelReader) error {
 	var err error
 	r.deletedBefore, r.fencedBefore = nil, nil
 	m.call(func() { r.cur, err = m.hub.Subscribe(ctx, req) })
+	m.readSince = true
 	if m.purged || m.drops {
 		// A gap in one session of a tree is detected at its next ordinal. A
 		// client that disconnects before that does not keep its ordinals.

@@ -16,53 +16,42 @@ import (
 const maxRetries = 4
 
 // read loads one page from the log for all cursors that wait for it. There is one per
-// page set at a time, started by the first cursor that needs it, from its position, or
-// by readAhead. It runs on its own goroutine, so that the cursors still send heartbeats
-// while the log is slow; the goroutine ends when the page is loaded, the log fails, the
-// topic has no watchers, or the Hub stops.
+// page set at a time, started by the first cursor that needs it, from its position. It
+// runs on its own goroutine, so that the cursors still send heartbeats while the log is
+// slow; the goroutine ends when the page is loaded, the log fails, the topic has no
+// watchers, or the Hub stops.
 type read struct {
 	t          *topic
 	session    chunk.Session
 	own        uint32
 	scope      chunk.Scope
 	pageSet    string
-	after      chunk.Position // the last record of the cursor; its ordinal counts in the scope of a session
+	after      chunk.Position // the last record of the cursor; with its ordinal in the scope of a session
 	from       chunk.Seq      // the page starts after this …
 	end        chunk.Seq      // … and ends here, or earlier
 	generation int            // of the topic when the read began
 	cancel     context.CancelFunc
-	contended  bool // a cursor needs another page and waits for the end of this read
 
 	done  chan struct{} // closed when the fields below are set
 	pages []*segment    // nil if the page must not stay in memory
 	err   error
 }
 
-// startRead starts to load the records that c needs after a position, up to the next
-// segment. The caller holds the lock of the topic.
-func (t *topic) startRead(ctx context.Context, c *Cursor, after chunk.Position, from, end chunk.Seq) *read {
+// startRead starts to load the records between c and the next segment. The caller
+// holds the lock of the topic.
+func (t *topic) startRead(ctx context.Context, c *Cursor, end chunk.Seq) *read {
 	ctx, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	r := &read{
 		t: t, session: c.session, own: c.own, scope: c.scope, pageSet: c.pageSet(),
-		after: after, from: from, end: end,
+		after: chunk.Position{Seq: c.last.Seq}, from: c.at, end: end,
 		generation: t.generation, cancel: cancel, done: make(chan struct{}),
+	}
+	if c.scope == chunk.ScopeSession {
+		r.after.Ordinal = c.ordinal(c.own)
 	}
 	t.reads[r.pageSet] = r
 	t.feed.hub.readers.Go(func() { r.run(ctx) })
 	return r
-}
-
-// readAhead starts to load the page after that of g while a cursor takes g, so that a
-// client that reads a long history does not wait for each page. It does not take memory
-// or reads that other clients need. The caller holds the lock of the topic.
-func (t *topic) readAhead(ctx context.Context, c *Cursor, g *segment) {
-	h := t.feed.hub
-	if g.cut == nil || t.reads[c.pageSet()] != nil || len(h.reading) == cap(h.reading) || h.bytes.Load() > h.cfg.MaxMemory/5*4 {
-		return
-	}
-	if there, next := t.find(c.pageSet(), g.cut.Seq); there == nil {
-		t.startRead(ctx, c, *g.cut, g.cut.Seq, next)
-	}
 }
 
 func (r *read) run(ctx context.Context) {
@@ -86,9 +75,6 @@ func (r *read) run(ctx context.Context) {
 	var grown int64
 	// A page that was read before memory was dropped may hold removed records.
 	if r.err = err; err == nil && t.generation == r.generation && t.closedErr == nil {
-		if r.contended {
-			pages[0].cut = nil // the cursor that waits is next
-		}
 		r.pages = pages
 		grown = t.addPages(r.pageSet, pages)
 	}
@@ -117,7 +103,6 @@ func (r *read) page(ctx context.Context) ([]*segment, error) {
 		b.add(rec)
 		if b.bytes >= h.cfg.PageBytes {
 			end = rec.Seq
-			b.pages[0].cut = &chunk.Position{Seq: end, Ordinal: b.tails[r.own]}
 			break
 		}
 	}
@@ -130,7 +115,7 @@ func (r *read) page(ctx context.Context) ([]*segment, error) {
 func (r *read) replay(ctx context.Context) iter.Seq2[chunk.Record, error] {
 	log := r.t.feed.hub.log
 	if r.scope == chunk.ScopeTree {
-		return log.Replay(ctx, chunk.Range{Session: r.session, Tree: true, After: chunk.Position{Seq: r.after.Seq}, Through: r.end, AllowCleanup: true})
+		return log.Replay(ctx, chunk.Range{Session: r.session, Tree: true, After: r.after, Through: r.end, AllowCleanup: true})
 	}
 	after := r.after
 	if after.Ordinal == 0 {

@@ -56,8 +56,6 @@ type segment struct {
 	wire   []byte       // the frames' bytes, back to back
 	used   atomic.Int64 // Hub.clock when a client last read it
 	memory int64        // bytes that are counted for it in Hub.bytes
-
-	cut *chunk.Position // the last record of the page that begins here, if there may be more before the next segment; else nil
 }
 
 // covers reports whether the record after seq, if there is one, is in this segment.
