@@ -147,7 +147,7 @@ fuzz: go-present ## Run each fuzz target for a minute.
 	@scripts/fuzz.sh 60s
 
 .PHONY: bench
-bench: go-present ## Compare Tailrace with bare NATS and net/http, about 7 minutes.
+bench: go-present ## Compare Tailrace with bare NATS and net/http, several minutes.
 	$(GO) build -trimpath -o bin/tailrace-bench ./cmd/tailrace-bench
 	bin/tailrace-bench all
 
