@@ -20,19 +20,18 @@ import (
 	"github.com/tailrace/tailrace/internal/testkit/browsertest"
 )
 
-// The demo page in Chromium: a second tab opened late, a reload during the
-// stream, and SIGKILL of the whole binary during the stream. At the end both
-// tabs show the text in the log for every agent.
+// The page in Chromium: a second tab opened late, a reload during the stream, and SIGKILL of the whole binary during the stream. At the end both tabs show the
+// text in the log for every agent.
 func TestBrowserShowsTheLog(t *testing.T) {
 	u := newUp(t, "--demo", "0.4")
 	u.start(t)
 	session := startDemo(t, u.url, "tour")
 	browser := browsertest.Start(t)
 
-	first := openTab(t, browser, u.url+"/#"+session)
+	first := openTab(t, browser, u.url+"/#s="+session)
 	awaitSequence(t, first, 20)
 
-	second := openTab(t, browser, u.url+"/#"+session)
+	second := openTab(t, browser, u.url+"/#s="+session)
 	awaitSequence(t, second, 30)
 
 	run(t, first, chromedp.Reload())
@@ -58,7 +57,7 @@ func TestBrowserOpensEndedSession(t *testing.T) {
 	u.start(t)
 	session := startDemo(t, u.url, "subagents")
 	log := awaitLog(t, u, session)
-	tab := openTab(t, browsertest.Start(t), u.url+"/#"+session)
+	tab := openTab(t, browsertest.Start(t), u.url+"/#s="+session)
 	awaitStatus(t, tab, "ended")
 	if len(log) < 3 {
 		t.Fatalf("%d agents in the log, want at least the root and two sub-agents", len(log))
@@ -70,7 +69,7 @@ func TestBrowserOpensEndedSession(t *testing.T) {
 	}
 }
 
-// The demo page of a deployment with authenticators: it asks for a token, trades it for a cookie, which Chromium stores for loopback without TLS, and keeps no
+// The page of a deployment with authenticators: it asks for a token, trades it for a cookie, which Chromium stores for loopback without TLS, and keeps no
 // token that a script could read.
 func TestBrowserSignsIn(t *testing.T) {
 	issuer := authtest.NewIssuer(t)
@@ -89,23 +88,24 @@ func TestBrowserSignsIn(t *testing.T) {
 	}
 	signIn := func(tab context.Context, token string) {
 		t.Helper()
-		await(tab, `!document.querySelector('#login').hidden`)
+		await(tab, `document.querySelector('[name=token]') !== null`)
 		run(t, tab, chromedp.Evaluate[bool](fmt.Sprintf(`(() => {
-			document.querySelector('#token').value = %q;
-			document.querySelector('#login').requestSubmit();
+			const field = document.querySelector('[name=token]');
+			field.value = %q;
+			field.form.requestSubmit();
 			return true;
 		})()`, token)))
 	}
 	signIn(tab, "eyJ.eyJ.x")
-	await(tab, `document.querySelector('#login .failure').textContent.includes('refused')`)
+	await(tab, `document.querySelector('form .failure')?.textContent.includes('refused')`)
 	ann := token("ann", 0)
 	signIn(tab, ann)
-	await(tab, `document.querySelector('#login').hidden`)
-	const click = `[data-scenario="subagents"]`
-	await(tab, fmt.Sprintf(`document.querySelector(%q) !== null`, click))
-	run(t, tab, chromedp.Evaluate[bool](fmt.Sprintf(`document.querySelector(%q).click() === undefined`, click)))
+	await(tab, `document.querySelector('[name=token]') === null`)
+	const prompt = `[...document.querySelectorAll('.prompts button')].find((b) => b.textContent === 'Asking colleagues')`
+	await(tab, prompt+` !== undefined`)
+	run(t, tab, chromedp.Evaluate[bool](prompt+`.click() === undefined`))
 	awaitStatus(t, tab, "ended")
-	session := run(t, tab, chromedp.Evaluate[string](`location.hash.slice(1)`))
+	session := run(t, tab, chromedp.Evaluate[string](`location.hash.slice('#s='.length)`))
 	for agent, want := range awaitLog(t, u, session) {
 		if got := textOf(t, tab, agent); got != want {
 			t.Errorf("agent %s: the page shows\n%q\nwant the text in the log\n%q", agent, got, want)
@@ -117,13 +117,13 @@ func TestBrowserSignsIn(t *testing.T) {
 	}
 	run(t, tab, chromedp.Reload())
 	awaitStatus(t, tab, "ended")
-	if !run(t, tab, chromedp.Evaluate[bool](`document.querySelector('#login').hidden`)) {
+	if run(t, tab, chromedp.Evaluate[bool](`document.querySelector('[name=token]') !== null`)) {
 		t.Error("the page asks again after a reload")
 	}
 
 	byName := openTab(t, browser, strings.Replace(u.url, "127.0.0.1", "localhost", 1))
 	signIn(byName, ann)
-	await(byName, `document.querySelector('#login').hidden && document.querySelector('[data-scenario]') !== null`)
+	await(byName, `document.querySelector('[name=token]') === null && document.querySelector('.prompts') !== null`)
 
 	// Another user, in the same browser after a cookie that is shorter: the session is unknown.
 	signed := run(t, tab, chromedp.Evaluate[int](`fetch('/v1/session-cookie', { method: 'DELETE' }).then((r) => r.status)`, chromedp.EvalAwaitPromise))
@@ -132,8 +132,8 @@ func TestBrowserSignsIn(t *testing.T) {
 	}
 	run(t, tab, chromedp.Reload())
 	signIn(tab, token("bob", time.Hour+25*time.Second)) // the edge accepts it for five more seconds
-	await(tab, `document.querySelector('#login').hidden`)
-	await(tab, `document.body.dataset.connection !== 'done' && document.querySelectorAll('.agent').length === 0`)
+	await(tab, `document.querySelector('[name=token]') === null`)
+	await(tab, `document.body.dataset.connection === 'unknown' && document.querySelectorAll('.part').length === 0`)
 	signIn(tab, ann) // the cookie of bob ends after four seconds, and the page asks again
 	awaitStatus(t, tab, "ended")
 }
@@ -228,7 +228,7 @@ func run[T any](t *testing.T, tab context.Context, action chromedp.Action[T]) T 
 // awaitSequence waits until the tab has shown a record with a sequence above n.
 func awaitSequence(t *testing.T, tab context.Context, n int) {
 	t.Helper()
-	run(t, tab, chromedp.Poll[bool](fmt.Sprintf(`Number(document.body.dataset.sequence) > %d`, n), chromedp.WithPollingTimeout(60*time.Second)))
+	run(t, tab, chromedp.Poll[bool](fmt.Sprintf(`Number(document.body.dataset.position) > %d`, n), chromedp.WithPollingTimeout(60*time.Second)))
 }
 
 func awaitStatus(t *testing.T, tab context.Context, status string) {
@@ -238,6 +238,6 @@ func awaitStatus(t *testing.T, tab context.Context, status string) {
 
 func textOf(t *testing.T, tab context.Context, agent string) string {
 	t.Helper()
-	script := fmt.Sprintf(`[...document.querySelectorAll('[data-session=%q] > .parts > .text')].map(e => e.textContent).join('')`, agent)
+	script := fmt.Sprintf(`[...document.querySelectorAll('.talk[data-session=%q] > .text')].map(e => e.textContent).join('')`, agent)
 	return run(t, tab, chromedp.Evaluate[string](script))
 }

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"maps"
 	"net/http"
 	"net/netip"
 	"slices"
@@ -14,6 +15,7 @@ import (
 	"go.opentelemetry.io/otel/trace"
 
 	"github.com/tailrace/tailrace/auth"
+	"github.com/tailrace/tailrace/chunk"
 	"github.com/tailrace/tailrace/codec/aisdk"
 	"github.com/tailrace/tailrace/codec/helix"
 	"github.com/tailrace/tailrace/internal/audit"
@@ -164,7 +166,7 @@ func (c Config) withDefaults() Config {
 // hub returns the configuration of the hub. A page of history is a small part of the memory, so that a few readers of old records do not evict all others.
 func (c Config) hub() hub.Config {
 	cfg := hub.Config{
-		Encode: helix.Encode, Encodings: view.Encodings(c.Views, hub.Encode(helix.Encode)),
+		Encode: helix.Encode, Encodings: c.encodings(),
 		Partitions: c.Layout.PartitionCount(), MaxMemory: c.HubBytes, Log: c.Log,
 		TracerProvider: c.TracerProvider,
 	}
@@ -172,6 +174,23 @@ func (c Config) hub() hub.Config {
 		cfg.PageBytes = int(min(1<<20, max(1, c.HubBytes/16)))
 	}
 	return cfg
+}
+
+// recordsOf is added to the name of a view for the records that it shows, see dialect.Records. No view has a slash in its name.
+const recordsOf = "/log"
+
+// encodings returns those of the native dialect, by view, and of whole records, by view and for clients without one. Under a view the records are without their
+// numbers in the session, which would count hidden ones, and without their epochs.
+func (c Config) encodings() map[string]hub.Encode {
+	all := map[string]hub.Encode{recordsOf: helix.EncodeRecord}
+	maps.Copy(all, view.Encodings(c.Views, hub.Encode(helix.Encode)))
+	for name, encode := range view.Encodings(c.Views, hub.Encode(helix.EncodeRecord)) {
+		all[name+recordsOf] = func(dst []byte, rec chunk.Record, scope chunk.Scope) []byte {
+			rec.Ordinal, rec.Epoch = 0, 0
+			return encode(dst, rec, scope)
+		}
+	}
+	return all
 }
 
 func (c Config) validate() error {

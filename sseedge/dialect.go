@@ -41,8 +41,12 @@ func profileOf(h http.Header) string {
 	return ""
 }
 
-// readTurn changes a request to one for whole records and returns the turn that the client reads, nil if it reads the native dialect.
+// readTurn changes a request to one for whole records and returns the turn that the client reads, nil if it reads the native dialect or all records.
 func (e *Edge) readTurn(q *query, h http.Header, req *hub.Request) *Turn {
+	if q.values.Get("dialect") == dialect.Records {
+		req.Encoding += recordsOf
+		return nil
+	}
 	name := q.readDialect(h)
 	if name == "" {
 		return nil

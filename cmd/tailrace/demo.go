@@ -70,7 +70,7 @@ func (d *demoSetting) UnmarshalText(text []byte) error {
 	return nil
 }
 
-// demoAgent is the workers of the demo agents, and the queue on which the page requests their runs.
+// demoAgent is the workers of the demo agents, and the queue on which their runs are requested.
 type demoAgent struct {
 	served *workers.Workers
 	queue  *jscontrol.Queue
@@ -91,7 +91,7 @@ func (b *app) newDemo() (*demoAgent, error) {
 	return &demoAgent{served: served, queue: queue, log: b.log}, nil
 }
 
-// page returns the page, its files and its API as a surface of an edge.
-func (d *demoAgent) page(edge *sseedge.Edge) (sseedge.Surface, error) {
+// surface returns the routes that list the scenarios and start their runs.
+func (d *demoAgent) surface(edge *sseedge.Edge) (sseedge.Surface, error) {
 	return demo.NewHandler(demo.HandlerConfig{Queue: d.queue, Shared: edge.Shared(), Logger: d.log})
 }

@@ -15,6 +15,7 @@ import (
 	"github.com/tailrace/tailrace/auth"
 	"github.com/tailrace/tailrace/internal/audit"
 	"github.com/tailrace/tailrace/internal/httpkit"
+	"github.com/tailrace/tailrace/internal/inspector"
 	"github.com/tailrace/tailrace/internal/jscredentials"
 	"github.com/tailrace/tailrace/internal/natsauth"
 	"github.com/tailrace/tailrace/producers"
@@ -53,7 +54,7 @@ type httpServer struct {
 	writers     []*producers.Producer // of the ingest
 }
 
-// newHTTPServer returns the server of an edge, with the demo page if there is a demo agent.
+// newHTTPServer returns the server of an edge, with the routes of the demo if there is a demo agent.
 func (b *app) newHTTPServer(ctx context.Context, demo *demoAgent) (*httpServer, error) {
 	authenticators, err := b.cfg.newAuthenticators(b.log)
 	if err != nil {
@@ -160,11 +161,11 @@ func (f *httpServer) build(demo *demoAgent) error {
 		return err
 	}
 	if demo != nil {
-		page, err := demo.page(f.edge)
+		surface, err := demo.surface(f.edge)
 		if err != nil {
 			return err
 		}
-		f.edge.Mount(page)
+		f.edge.Mount(surface)
 	}
 	return f.assembleServer()
 }
@@ -177,7 +178,17 @@ func (f *httpServer) mount(tickets *auth.Tickets) error {
 	if err := f.mountAgents(); err != nil {
 		return err
 	}
-	return f.mountIngest()
+	if err := f.mountIngest(); err != nil {
+		return err
+	}
+	page := *f.edge.Shared()
+	page.Origins = nil // its files are for pages of the edge
+	surface, err := page.NewSurface(inspector.Routes(), httpkit.Options{OtherName: "inspector_other", Head: true, Respond: &httpkit.Responder{Log: f.b.log}})
+	if err != nil {
+		return err
+	}
+	f.edge.Mount(surface)
+	return nil
 }
 
 func (f *httpServer) assembleServer() error {

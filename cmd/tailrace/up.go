@@ -94,13 +94,13 @@ func (b *app) up(ctx context.Context, t terminal) error {
 func (b *app) usage() string {
 	switch {
 	case b.cfg.hasAgents():
-		return "  There is no page. Chats are at POST /api/chat, see docs/chat.md.\n"
+		return "  Write to your agents on the page, or with POST /api/chat, see docs/chat.md.\n"
 	case b.cfg.Demo.on:
 		var names []string
 		for _, s := range script.Scenarios() {
 			names = append(names, s.Name)
 		}
-		return fmt.Sprintf("  The page starts the demo agent. In a chat (POST /api/chat) it plays the script that the message names, else %s,\n"+
+		return fmt.Sprintf("  Write to the demo agent on the page, or with POST /api/chat. It plays the script that the message names, else %s,\n"+
 			"  which takes about a minute. Scripts: %s\n", names[0], strings.Join(names, ", "))
 	}
 	return ""

@@ -112,7 +112,7 @@ var layers = map[string]place{
 	"examples/receiver":    {layer: program},
 	"internal/bench":       {layer: program},
 	"internal/demo":        {layer: program},
-	"internal/demo/page":   {layer: program},
+	"internal/inspector":   {layer: program},
 	"internal/demo/script": {layer: program},
 	"internal/embed":       {layer: program},
 	"scripts/benchcompare": {layer: program},

@@ -39,7 +39,7 @@ var wordExceptions = []wordException{
 	{"internal/testkit/natstest/process_test.go", `or a zombie`, "term of the operating system"},
 	{"scripts/benchcompare/main.go", `\\tOLD`, "a tab and a heading"},
 	{"e2e/compat", `(?i)buried|"nobody[" ]|Where the person is`, "recorded answers, sessions and tools"},
-	{"internal/demo/page", `http\.NoBody`, "name of the standard library"},
+	{"internal/inspector", `http\.NoBody`, "name of the standard library"},
 	{"internal/demo/script", `"people"|a little patience|a good end|bus go on Sundays`, "conversations of the demo"},
 	{"internal/testkit/chunktest/samples.go", `plot\.png`, "file name in golden files"},
 }

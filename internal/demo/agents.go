@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/tailrace/tailrace/chunk"
@@ -142,16 +143,20 @@ func scenarioOf(text chunk.Value, input []chunk.InputMessage) (script.Scenario, 
 	return scenario, nil
 }
 
-// mentioned returns the first scenario whose name is in the last message, the first of all if there is none.
+// mentioned returns the scenario whose prompt the last message is, or the first one whose name is in it, or else the first of all.
 func mentioned(input []chunk.InputMessage) script.Scenario {
+	all := script.Scenarios()
 	if n := len(input); n > 0 {
+		if i := slices.IndexFunc(all, func(s script.Scenario) bool { return s.Prompt == input[n-1].Content }); i >= 0 {
+			return all[i]
+		}
 		for word := range strings.FieldsSeq(strings.ToLower(input[n-1].Content)) {
 			if scenario, ok := script.Find(strings.Trim(word, ".,:;!?\"'`")); ok {
 				return scenario
 			}
 		}
 	}
-	return script.Scenarios()[0]
+	return all[0]
 }
 
 func chooseSubAgent(t *workers.Turn, info script.RunInfo) (script.Agent, error) {

@@ -16,7 +16,6 @@ import (
 	"github.com/tailrace/tailrace/internal/access"
 	"github.com/tailrace/tailrace/internal/audit"
 	"github.com/tailrace/tailrace/internal/control"
-	"github.com/tailrace/tailrace/internal/demo/page"
 	"github.com/tailrace/tailrace/internal/demo/script"
 	"github.com/tailrace/tailrace/internal/httpkit"
 	"github.com/tailrace/tailrace/subjects"
@@ -46,10 +45,9 @@ type Handler struct {
 //
 //	POST /v1/demo/runs        {"scenario":"tour","session":"…"}  starts a run
 //	GET  /v1/demo/scenarios   lists the scenarios
-//	GET  /                    the page and its files
 //
 // POST answers 202 with {"session","run"} once the command is stored; without a session it creates one.
-// Errors are application/problem+json with a stable member "code". The page and its files need no credential.
+// Errors are application/problem+json with a stable member "code".
 func NewHandler(cfg HandlerConfig) (*Handler, error) {
 	if cfg.Queue == nil || cfg.Shared == nil {
 		return nil, errors.New("demo handler: want a queue and the settings of an edge")
@@ -67,21 +65,10 @@ func NewHandler(cfg HandlerConfig) (*Handler, error) {
 }
 
 func (h *Handler) routes() []httpkit.Route {
-	routes := []httpkit.Route{
+	return []httpkit.Route{
 		{Name: "demo_runs", Method: http.MethodPost, Path: "/v1/demo/runs", Scope: auth.ScopeChat, Act: audit.Start, Serve: h.runs},
 		{Name: "demo_scenarios", Method: http.MethodGet, Path: "/v1/demo/scenarios", Scope: auth.ScopeRead, Serve: h.scenarios},
 	}
-	files := page.Handler()
-	for _, path := range page.Paths() {
-		routes = append(routes, httpkit.Route{
-			Name: "demo_page", Method: http.MethodGet, Path: path, Public: true,
-			Serve: func(w http.ResponseWriter, r *http.Request, _ string) *httpkit.Problem {
-				files.ServeHTTP(w, r)
-				return nil
-			},
-		})
-	}
-	return routes
 }
 
 // maxBody is the maximum size of a request body in bytes.

@@ -6,12 +6,13 @@ import "github.com/tailrace/tailrace/chunk"
 
 // Names of the dialects, as requests have them.
 const (
-	Native = "native" // the chunks of the log, see codec/helix
-	AISDK  = "aisdk"
-	AGUI   = "agui"
-	Kortyx = "kortyx"
-	Mastra = "mastra"
-	OpenAI = "openai" // only of models: there is no Writer
+	Native  = "native" // the chunks of the log, see codec/helix
+	AISDK   = "aisdk"
+	AGUI    = "agui"
+	Kortyx  = "kortyx"
+	Mastra  = "mastra"
+	OpenAI  = "openai"  // only of models: there is no Writer
+	Records = "records" // the records of the log, only of event streams, see codec/helix
 )
 
 // Writer writes one turn of a session, from the run_started record that opens it, in a dialect. What it writes depends on the records only, so every process

@@ -175,8 +175,8 @@ function applyToAgent(before: AgentState, chunk: Chunk): AgentState {
       const last = agent.parts.at(-1);
       const open = last?.kind === "reasoning" && !last.complete ? last : undefined;
       if (open === undefined) return chunk.content === "" ? agent : append({ kind: "reasoning", text: chunk.content, complete: chunk.isComplete });
-      // A complete block may repeat its pieces.
-      const text = chunk.isComplete && chunk.content !== "" ? chunk.content : open.text + chunk.content;
+      // The last piece of a block may repeat the pieces before it.
+      const text = chunk.isComplete && chunk.content.startsWith(open.text) ? chunk.content : open.text + chunk.content;
       return replaceLast(agent, { kind: "reasoning", text, complete: chunk.isComplete });
     }
     case "tool_arg_stream_start":

@@ -40,6 +40,13 @@ test("a tree has the text, the calls and the status of each agent", () => {
   assert.equal(tree.cursor, "99-a");
 });
 
+test("the last piece of reasoning is added, or repeats the pieces before it", () => {
+  for (const last of ["it.", "wait."]) {
+    const tree = fold([chunk("s1", "thinking", { content: "wa", isComplete: false }), chunk("s1", "thinking", { content: last, isComplete: true })]);
+    assert.deepEqual(tree.agents.s1.parts, [{ kind: "reasoning", text: "wait.", complete: true }]);
+  }
+});
+
 test("an event changes nothing that was returned before", () => {
   let tree = emptyTree("s1");
   const frozen = (value) => (typeof value === "object" && value !== null ? Object.freeze(Object.fromEntries ? (Object.values(value).forEach(frozen), value) : value) : value);

@@ -1,0 +1,99 @@
+// Package inspector serves the web page that shows sessions, live and afterwards. The page is a client of the routes of the edge, with the rights of its user; its own
+// files need no credential and contain no data.
+//
+// The source is in web/src and is written in TypeScript with Preact. The files of web/dist are built from it and embedded, so that a build of the binary needs no
+// Node:
+//
+//	make inspector
+package inspector
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"embed"
+	"encoding/hex"
+	"io/fs"
+	"net/http"
+	"path"
+	"time"
+
+	"github.com/tailrace/tailrace/internal/httpkit"
+)
+
+//go:embed web/dist
+var dist embed.FS
+
+// ContentSecurityPolicy is that of every response: scripts, styles and connections of this origin only, nothing inline, no markup from text, no frames, no forms.
+// Images may be data URLs, which agents create.
+const ContentSecurityPolicy = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self'; base-uri 'none'; " +
+	"form-action 'none'; frame-ancestors 'none'; require-trusted-types-for 'script'; trusted-types 'none'"
+
+// types are the content types by extension. The table of the operating system is not used: some systems list JavaScript as text.
+var types = map[string]string{
+	".html": "text/html; charset=utf-8",
+	".css":  "text/css; charset=utf-8",
+	".js":   "text/javascript; charset=utf-8",
+	".svg":  "image/svg+xml",
+}
+
+// folder is the path of the list, and of all other screens and files below it.
+const folder = "/inspect"
+
+// Routes returns the routes of the screens, which are one document, and of its files. Browsers may store a file and must revalidate it, so that a new binary has a
+// new page at once.
+func Routes() []httpkit.Route {
+	files := load()
+	route := func(path string, name string) httpkit.Route {
+		return httpkit.Route{Name: "inspector", Method: http.MethodGet, Path: path, Public: true, OtherID: true,
+			Serve: func(w http.ResponseWriter, r *http.Request, _ string) *httpkit.Problem {
+				files[name].serve(w, r)
+				return nil
+			}}
+	}
+	routes := []httpkit.Route{route("/", "index.html"), route(folder, "index.html"), route(folder+"/s/{id}", "index.html")}
+	for name := range files {
+		if name != "index.html" {
+			routes = append(routes, route(folder+"/"+name, name))
+		}
+	}
+	return routes
+}
+
+// file is one file of the page.
+type file struct {
+	body        []byte
+	contentType string
+	tag         string // strong entity tag
+}
+
+func (f file) serve(w http.ResponseWriter, r *http.Request) {
+	h := w.Header()
+	h.Set("Content-Security-Policy", ContentSecurityPolicy)
+	h.Set("X-Content-Type-Options", "nosniff")
+	h.Set("Referrer-Policy", "no-referrer")
+	h.Set("Cross-Origin-Opener-Policy", "same-origin")
+	h.Set("Cross-Origin-Resource-Policy", "same-origin")
+	h.Set("Cache-Control", "no-cache")
+	h.Set("ETag", f.tag)
+	h.Set("Content-Type", f.contentType)
+	http.ServeContent(w, r, "", time.Time{}, bytes.NewReader(f.body))
+}
+
+// load reads the embedded files. It cannot fail in a binary that was built.
+func load() map[string]file {
+	const dir = "web/dist"
+	files := make(map[string]file)
+	entries, err := fs.ReadDir(dist, dir)
+	for _, entry := range entries {
+		var body []byte
+		if body, err = fs.ReadFile(dist, path.Join(dir, entry.Name())); err != nil {
+			break
+		}
+		sum := sha256.Sum256(body)
+		files[entry.Name()] = file{body: body, contentType: types[path.Ext(entry.Name())], tag: `"` + hex.EncodeToString(sum[:16]) + `"`}
+	}
+	if err != nil {
+		panic("inspector: " + err.Error())
+	}
+	return files
+}

@@ -1,0 +1,130 @@
+package inspector
+
+import (
+	"io/fs"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+
+	"go.uber.org/goleak"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// get requests a path of Routes. It has the status 404 if there is no such route.
+func get(t *testing.T, target string, header map[string]string) *httptest.ResponseRecorder {
+	t.Helper()
+	r := httptest.NewRequestWithContext(t.Context(), http.MethodGet, target, http.NoBody)
+	for name, value := range header {
+		r.Header.Set(name, value)
+	}
+	w := httptest.NewRecorder()
+	for _, route := range Routes() {
+		if route.Path != strings.Replace(target, "/s1", "/{id}", 1) {
+			continue
+		}
+		if !route.Public || route.Method != http.MethodGet || route.Scope != 0 {
+			t.Errorf("%s: want a public route for GET", route.Path)
+		}
+		if p := route.Serve(w, r, ""); p != nil {
+			t.Errorf("%s: %v", target, p)
+		}
+		return w
+	}
+	w.WriteHeader(http.StatusNotFound)
+	return w
+}
+
+// Each screen is the same document; it and the files have their content type and the headers of the policy.
+func TestFilesAreServed(t *testing.T) {
+	for target, contentType := range map[string]string{
+		"/": "text/html; charset=utf-8", "/inspect": "text/html; charset=utf-8", "/inspect/s/s1": "text/html; charset=utf-8",
+		"/inspect/main.js": "text/javascript; charset=utf-8", "/inspect/style.css": "text/css; charset=utf-8", "/inspect/favicon.svg": "image/svg+xml",
+	} {
+		w := get(t, target, nil)
+		h := w.Header()
+		if w.Code != http.StatusOK || h.Get("Content-Type") != contentType || w.Body.Len() == 0 {
+			t.Errorf("%s: %d %s with %d bytes, want 200 %s", target, w.Code, h.Get("Content-Type"), w.Body.Len(), contentType)
+		}
+		if h.Get("Content-Security-Policy") != ContentSecurityPolicy || h.Get("X-Content-Type-Options") != "nosniff" || h.Get("Cache-Control") != "no-cache" {
+			t.Errorf("%s: headers %v", target, h)
+		}
+	}
+	for _, target := range []string{"/inspect/index.html", "/inspect/package.json", "/inspect/dist/main.js", "/main.js"} {
+		if w := get(t, target, nil); w.Code != http.StatusNotFound {
+			t.Errorf("%s: %d, want 404", target, w.Code)
+		}
+	}
+}
+
+// A file that the browser has is not sent again.
+func TestNotModified(t *testing.T) {
+	tag := get(t, "/inspect/main.js", nil).Header().Get("ETag")
+	for _, header := range []string{tag, `"other", ` + tag, "W/" + tag} {
+		if w := get(t, "/inspect/main.js", map[string]string{"If-None-Match": header}); w.Code != http.StatusNotModified || w.Body.Len() > 0 {
+			t.Errorf("If-None-Match %s: %d with %d bytes", header, w.Code, w.Body.Len())
+		}
+	}
+	if w := get(t, "/inspect/style.css", map[string]string{"If-None-Match": tag}); w.Code != http.StatusOK {
+		t.Errorf("the tag of another file: %d", w.Code)
+	}
+}
+
+// The document has nothing that the policy refuses, and refers to files that are served.
+func TestDocumentKeepsThePolicy(t *testing.T) {
+	index := get(t, "/", nil).Body.String()
+	for _, forbidden := range []string{"<script>", ` style="`, "<style", " onclick=", " onload=", "javascript:"} {
+		if strings.Contains(index, forbidden) {
+			t.Errorf("index.html has %s", forbidden)
+		}
+	}
+	refs := regexp.MustCompile(`(?:src|href)="([^"]+)"`).FindAllStringSubmatch(index, -1)
+	if len(refs) == 0 {
+		t.Error("index.html refers to no file")
+	}
+	for _, ref := range refs {
+		if get(t, ref[1], nil).Code != http.StatusOK {
+			t.Errorf("index.html refers to %s", ref[1])
+		}
+	}
+}
+
+// The source makes no markup from text, and loads nothing of another origin.
+func TestSourceKeepsThePolicy(t *testing.T) {
+	files, err := filepath.Glob("web/src/*")
+	if err != nil || len(files) == 0 {
+		t.Fatalf("%d files, %v", len(files), err)
+	}
+	for _, name := range files {
+		source, err := os.ReadFile(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, forbidden := range []string{"innerHTML", "outerHTML", "insertAdjacentHTML", "document.write", "dangerouslySet", "eval(", "new Function", "http://", "https://"} {
+			if strings.Contains(string(source), forbidden) && filepath.Ext(name) != ".svg" {
+				t.Errorf("%s has %s", name, forbidden)
+			}
+		}
+	}
+}
+
+// The files of the page are small enough for a phone: at most 300 KB, about 100 KB compressed.
+func TestSize(t *testing.T) {
+	const most = 300 << 10
+	size := 0
+	err := fs.WalkDir(dist, ".", func(name string, d fs.DirEntry, err error) error {
+		if err != nil || d.IsDir() {
+			return err
+		}
+		body, err := fs.ReadFile(dist, name)
+		size += len(body)
+		return err
+	})
+	if err != nil || size == 0 || size > most {
+		t.Errorf("%d bytes, %v, want at most %d", size, err, most)
+	}
+}

@@ -1,0 +1,146 @@
+import { Component } from "preact";
+import { useMemo, useState } from "preact/hooks";
+
+import type { CallNode, OutlineNode } from "../../../../clients/ts/src/outline.js";
+import { explain, postJSON } from "./api.js";
+import { count } from "./format.js";
+import type { LiveSession } from "./live.js";
+import { Badge, JSONText } from "./parts.js";
+import { labelOf, previewOf, statusOfNode } from "./words.js";
+
+/** How many parts of a conversation are shown at first, and how many more at a time. */
+const pageSize = 200;
+
+/** The kinds that have a place in a conversation. */
+const shown: ReadonlySet<string> = new Set(["user", "text", "reasoning", "call", "subagent", "error", "file", "source", "output", "removed", "interrupted", "run", "wait"]);
+
+/** The names of tools that start a sub-agent begin with this. The sub-agent is shown in the place of its call. */
+const subagentTool = "subagent__";
+
+/** What the user and the agents said, in order. Sub-agents are at the place where they were started. */
+export function Conversation({ live, onSelect }: { live: LiveSession; onSelect: (id: string) => void }) {
+  const { outline } = live;
+  const bySession = useMemo(() => {
+    const map = new Map<string, OutlineNode[]>();
+    for (const node of outline.nodes) {
+      if (!shown.has(node.kind) || (node.kind === "call" && node.name.startsWith(subagentTool))) continue;
+      const list = map.get(node.session);
+      if (list === undefined) map.set(node.session, [node]);
+      else list.push(node);
+    }
+    return map;
+  }, [outline, outline.position]);
+  return (
+    <section class="conversation" aria-label="Conversation" tabIndex={0}>
+      <Talk session={live.id} bySession={bySession} onSelect={onSelect} root={live.id} level={0} />
+    </section>
+  );
+}
+
+interface TalkProps {
+  session: string;
+  root: string;
+  bySession: ReadonlyMap<string, OutlineNode[]>;
+  onSelect: (id: string) => void;
+  level: number;
+}
+
+/** What one agent said. */
+function Talk(props: TalkProps) {
+  const [limit, setLimit] = useState(pageSize);
+  const nodes = props.bySession.get(props.session) ?? [];
+  const hidden = Math.max(nodes.length - limit, 0);
+  return (
+    <div class="talk" data-session={props.session}>
+      {hidden > 0 && <button type="button" onClick={() => setLimit(limit + pageSize)}>{count(hidden, "earlier part")}</button>}
+      {nodes.slice(hidden).map((node) =>
+        node.kind === "subagent" ? (
+          <details key={node.id} class="part subagent" open={props.level < 2}>
+            <summary>{labelOf(node)} <Badge status={statusOfNode(node) ?? { word: "", sign: "", tone: "quiet" }} /></summary>
+            <Talk {...props} session={node.subSession} level={props.level + 1} />
+          </details>
+        ) : (
+          <Part key={node.id} node={node} root={props.root} onSelect={props.onSelect} />
+        ),
+      )}
+    </div>
+  );
+}
+
+/** A part of a conversation. It is rendered again only if its node has changed. */
+class Part extends Component<{ node: OutlineNode; root: string; onSelect: (id: string) => void }> {
+  override shouldComponentUpdate(next: { node: OutlineNode }): boolean {
+    return next.node !== this.props.node;
+  }
+
+  override render() {
+    const { node, root, onSelect } = this.props;
+    switch (node.kind) {
+      case "user":
+        return <div class="part user" data-node={node.id}><Who name="user" /><Said text={node.text} />{node.files > 0 && <p class="quiet">{count(node.files, "file")}</p>}</div>;
+      case "text":
+        return <div class="part text" data-node={node.id}><Said text={node.text} /></div>;
+      case "reasoning":
+        return <details class="part reasoning" data-node={node.id} open={false}><summary>reasoning</summary><Said text={node.text} /></details>;
+      case "call":
+        return <Call node={node} root={root} onSelect={onSelect} />;
+      case "run":
+        return node.status === "failed" ? <p class="part failure" data-node={node.id}>run failed: {node.error}</p> : null;
+      case "wait":
+        return node.to === undefined ? <p class="part waits" data-node={node.id}>waits {previewOf(node)}</p> : null;
+      case "removed":
+        return <p class="part quiet" data-node={node.id}>{labelOf(node)}</p>;
+      case "error":
+        return <p class="part failure" data-node={node.id} dir="auto">{node.title}</p>;
+      case "interrupted":
+        return <p class="part quiet" data-node={node.id}>stopped{node.title && `: ${node.title}`}</p>;
+      case "file":
+      case "source":
+      case "output":
+        return <button type="button" class="part event" data-node={node.id} onClick={() => onSelect(node.id)}>{node.kind}: {node.title}</button>;
+      default:
+        return null;
+    }
+  }
+}
+
+/** A text as it is stored. Line breaks at its end are not shown. */
+function Said({ text }: { text: string }) {
+  const shown = text.trimEnd();
+  return <p class="said" dir="auto">{shown}<span hidden>{text.slice(shown.length)}</span></p>;
+}
+
+function Who({ name }: { name: string }) {
+  return <span class="who">{name}</span>;
+}
+
+function Call({ node, root, onSelect }: { node: CallNode; root: string; onSelect: (id: string) => void }) {
+  const status = statusOfNode(node);
+  return (
+    <div class="part call" data-node={node.id}>
+      <button type="button" class="title" onClick={() => onSelect(node.id)}>
+        <code dir="auto">{node.name}</code> {status !== undefined && <Badge status={status} />}
+      </button>
+      {node.error !== undefined && <p class="failure" dir="auto">{node.error}</p>}
+      {node.reason !== undefined && <p class="quiet" dir="auto">{node.reason}</p>}
+      {node.status === "asking" && node.session === root && node.approvalId !== undefined && <Decide node={node} session={root} />}
+    </div>
+  );
+}
+
+/** The decision of a user on a call. The first answer counts. */
+function Decide({ node, session }: { node: CallNode; session: string }) {
+  const [failure, setFailure] = useState("");
+  const answer = (approved: boolean) => {
+    const body = { kind: "approval-response", toolCallId: node.callId, approvalId: node.approvalId, approved };
+    postJSON(`/api/chat/${encodeURIComponent(session)}/answers`, body).then(() => setFailure(""), (error: unknown) => setFailure(explain(error)));
+  };
+  return (
+    <div class="decide">
+      <JSONText text={node.input} />
+      <button type="button" onClick={() => answer(true)}>Allow</button>
+      <button type="button" onClick={() => answer(false)}>Deny</button>
+      {failure !== "" && <p class="failure" role="alert">{failure}</p>}
+    </div>
+  );
+}

@@ -1,0 +1,20 @@
+import { useEffect, useMemo, useState } from "preact/hooks";
+
+import { LiveSession } from "./live.js";
+
+/** useLive follows a session while the component is shown, and renders it again with each change. It returns undefined for an empty id. */
+export function useLive(id: string, waits = false): LiveSession | undefined {
+  const [attempt, setAttempt] = useState(0);
+  const [, render] = useState(0);
+  const live = useMemo(() => (id === "" ? undefined : new LiveSession(id, waits)), [id, attempt]);
+  if (live !== undefined) live.again = () => setAttempt((n) => n + 1);
+  useEffect(() => {
+    if (live === undefined) return;
+    const unsubscribe = live.subscribe(() => render((n) => n + 1));
+    return () => {
+      unsubscribe();
+      live.close();
+    };
+  }, [live]);
+  return live;
+}
