@@ -118,6 +118,10 @@ e2e: go-present chromium node python build ## Tests of the binary: kill -9, a cl
 	@echo "pods and faults, without the race detector: they compare pauses of clients with bounds of seconds"
 	$(GO) test -tags e2e -count=1 -timeout 10m -run '$(PODS)' ./e2e
 
+.PHONY: inspector
+inspector: node ## Build the files of the web page that the binary embeds, from internal/inspector/web/src.
+	cd internal/inspector/web && export PATH="$$(dirname "$$(../../../scripts/node.sh)"):$$PATH" && npm ci --ignore-scripts --no-audit --no-fund --loglevel=error && npm run build
+
 .PHONY: soak
 soak: go-present build ## 10,000 open streams on one edge for ten minutes (SOAK=2m for two).
 	$(GO) test -tags e2e,soak -count=1 -timeout 60m -run '^TestSoak$$' -v ./e2e -soak $(SOAK)

@@ -57,7 +57,7 @@ func (b *built) all(ctx context.Context) error {
 		return fmt.Errorf("scripts/node.sh: %w", err)
 	}
 	b.node = strings.TrimSpace(string(out))
-	if err := b.install(ctx); err != nil {
+	if b.modules, err = b.install(ctx, source); err != nil {
 		return err
 	}
 	return b.pack(ctx)
@@ -76,48 +76,48 @@ func (b *built) npm(ctx context.Context, dir string, args ...string) ([]byte, er
 	return out, nil
 }
 
-// install installs the tools of the lock file into .tools. An existing directory is used as it is: its name contains the hash of the lock file, and an incomplete
-// installation never has this name.
-func (b *built) install(ctx context.Context) error {
+// install installs the packages of a lock file into .tools, and returns their node_modules. An existing directory is used as it is: its name contains the hash of the
+// lock file, and an incomplete installation never has this name.
+func (b *built) install(ctx context.Context, source string) (modules string, err error) {
 	tools, err := filepath.Abs(filepath.Join("..", "..", ".tools"))
 	if err != nil {
-		return err
+		return "", err
 	}
 	lock, err := os.ReadFile(filepath.Join(source, "package-lock.json"))
 	if err != nil {
-		return err
+		return "", err
 	}
 	if strings.Contains(string(lock), `"resolved"`) {
-		return fmt.Errorf("%s names the registry it was made with: npm install --omit-lockfile-registry-resolved", source)
+		return "", fmt.Errorf("%s names the registry it was made with: npm install --omit-lockfile-registry-resolved", source)
 	}
 	sum := sha256.Sum256(lock)
 	home := filepath.Join(tools, fmt.Sprintf("client-%x", sum[:6]))
-	b.modules = filepath.Join(home, "node_modules")
+	modules = filepath.Join(home, "node_modules")
 	if _, err := os.Stat(home); err == nil {
-		return nil
+		return modules, nil
 	}
 	if err := os.MkdirAll(tools, 0o755); err != nil {
-		return err
+		return "", err
 	}
 	half, err := os.MkdirTemp(tools, "client-half-")
 	if err != nil {
-		return err
+		return "", err
 	}
 	defer os.RemoveAll(half)
 	for _, name := range []string{"package.json", "package-lock.json"} {
 		if err := copyFile(filepath.Join(source, name), half); err != nil {
-			return err
+			return "", err
 		}
 	}
 	if _, err := b.npm(ctx, half, "ci", "--ignore-scripts", "--no-audit", "--no-fund", "--loglevel=error"); err != nil {
-		return err
+		return "", err
 	}
 	if err := os.Rename(half, home); err != nil {
 		if _, statErr := os.Stat(home); statErr != nil {
-			return err
+			return "", err
 		}
 	}
-	return nil
+	return modules, nil
 }
 
 // pack builds and packs a copy of the client, and unpacks the result as an installation does.

@@ -175,11 +175,8 @@ func TestScenariosAreListed(t *testing.T) {
 	}
 }
 
-// The page is served next to the API; other paths are problems in the form of the API.
-func TestPageBesideTheAPI(t *testing.T) {
-	if resp, _ := ask(t, &recordedCommands{}, "GET", "/", "", ""); resp.StatusCode != http.StatusOK || !strings.HasPrefix(resp.Header.Get("Content-Type"), "text/html") { //nolint:bodyclose // ask does
-		t.Errorf("%d %v", resp.StatusCode, resp.Header)
-	}
+// Other paths are problems in the form of the API.
+func TestUnknownPath(t *testing.T) {
 	if resp, answer := ask(t, &recordedCommands{}, "GET", "/v1/demo/nothing", "", ""); resp.StatusCode != http.StatusNotFound || answer["code"] != "NOT_FOUND" { //nolint:bodyclose // ask does
 		t.Errorf("%d %v", resp.StatusCode, answer)
 	}

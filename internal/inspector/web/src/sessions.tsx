@@ -84,7 +84,7 @@ function Empty({ filtered }: { filtered: boolean }) {
     <section class="card">
       <h2>No session yet</h2>
       <p>Write to an agent on the <a href="/" onClick={follow}>start page</a>, or send a chat from a terminal:</p>
-      <pre>{`curl -N ${location.origin}/api/chat -H 'Content-Type: application/json' \\\n  -d '{"id":"s1","messages":[{"id":"m1","role":"user","parts":[{"type":"text","text":"Hello"}]}]}'`}</pre>
+      <pre tabIndex={0}>{`curl -N ${location.origin}/api/chat -H 'Content-Type: application/json' \\\n  -d '{"id":"s1","messages":[{"id":"m1","role":"user","parts":[{"type":"text","text":"Hello"}]}]}'`}</pre>
     </section>
   );
 }

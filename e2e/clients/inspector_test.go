@@ -1,0 +1,187 @@
+//go:build e2e
+
+package clients
+
+import (
+	"bytes"
+	"fmt"
+	"log/slog"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/chromedp/chromedp"
+
+	"github.com/tailrace/tailrace/chunk"
+	"github.com/tailrace/tailrace/internal/httpkit"
+	"github.com/tailrace/tailrace/internal/inspector"
+	"github.com/tailrace/tailrace/internal/jssnapshots"
+	"github.com/tailrace/tailrace/internal/natsauth"
+	"github.com/tailrace/tailrace/internal/rawjson"
+	"github.com/tailrace/tailrace/internal/testkit/authtest"
+	"github.com/tailrace/tailrace/internal/testkit/browsertest"
+	"github.com/tailrace/tailrace/internal/testkit/stack"
+	"github.com/tailrace/tailrace/sseedge"
+)
+
+const inspectorSource = "../../internal/inspector/web"
+
+// The files of the inspector that the binary embeds are those that its source makes.
+func TestInspectorIsBuilt(t *testing.T) {
+	b := newClient(t)
+	modules, err := b.install(t.Context(), inspectorSource)
+	if err != nil {
+		t.Fatal(err)
+	}
+	root := t.TempDir()
+	web := filepath.Join(root, "internal", "inspector", "web")
+	for _, dir := range []string{web, filepath.Join(root, "clients", "ts")} {
+		if err := os.MkdirAll(dir, 0o755); err != nil {
+			t.Fatal(err)
+		}
+	}
+	args := []string{"-R"}
+	for _, name := range []string{"src", "build.mjs", "package.json", "tsconfig.json"} {
+		args = append(args, filepath.Join(inspectorSource, name))
+	}
+	for _, command := range []*exec.Cmd{
+		exec.CommandContext(t.Context(), "cp", append(args, web)...),
+		exec.CommandContext(t.Context(), "cp", "-R", filepath.Join(source, "src"), filepath.Join(root, "clients", "ts")),
+		exec.CommandContext(t.Context(), "ln", "-s", modules, filepath.Join(web, "node_modules")),
+	} {
+		if out, err := command.CombinedOutput(); err != nil {
+			t.Fatalf("%v: %s", err, out)
+		}
+	}
+	if _, err := b.npm(t.Context(), web, "run", "build"); err != nil {
+		t.Fatal(err)
+	}
+	made, err := filepath.Glob(filepath.Join(web, "dist", "*"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	kept, err := filepath.Glob(filepath.Join(inspectorSource, "dist", "*"))
+	if err != nil || len(made) == 0 || len(made) != len(kept) {
+		t.Fatalf("%d files are made, and %d are kept, %v", len(made), len(kept), err)
+	}
+	for _, path := range made {
+		got, err := os.ReadFile(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		want, err := os.ReadFile(filepath.Join(inspectorSource, "dist", filepath.Base(path)))
+		if err != nil || !bytes.Equal(got, want) {
+			t.Errorf("%s differs from what its source makes, %v: run make inspector", filepath.Base(path), err)
+		}
+	}
+}
+
+// inspected returns the address of an edge with the inspector.
+func (w *env) inspected() string {
+	w.t.Helper()
+	clients := stack.NewClients(w.t, w.NewProcess(natsauth.Edge).JS)
+	store, err := jssnapshots.New(clients.JS, jssnapshots.Config{})
+	w.must(err)
+	log := slog.New(slog.NewTextHandler(w.t.Output(), &slog.HandlerOptions{Level: slog.LevelError}))
+	edge, err := sseedge.New(clients.Log, clients.Reader, sseedge.Config{Authenticator: authtest.None(w.t, tenant), Sessions: store, RetryDelay: 10 * time.Millisecond, Log: log})
+	w.must(err)
+	page, err := edge.Shared().NewSurface(inspector.Routes(), httpkit.Options{OtherName: "other", Head: true, Respond: &httpkit.Responder{Log: log}})
+	w.must(err)
+	edge.Mount(page)
+	return w.Serve(edge, edge.Run).URL
+}
+
+// hostile are texts of agents and users that a page must show as text.
+var hostile = []string{
+	`<img src=x onerror="document.title='owned'">`, `<script>document.title='owned'</script>`, `javascript:document.title='owned'`,
+	`"><svg onload=document.title='owned'>`, "\u202Egnp.exe", `{{constructor.constructor("document.title='owned'")()}}`, `</title><style>*{display:none}</style>`,
+	`__proto__`, `constructor`, "a\u0000b", strings.Repeat("W", 4000),
+}
+
+// A session in which each text of agents, users and tools is hostile is shown as text, in each tab: nothing runs, nothing is requested from elsewhere, and
+// nothing is refused by the policy. No screen has a fault of accessibility that axe finds, in light and dark, on a desktop and on a phone.
+func TestInspectorInChromium(t *testing.T) {
+	b, w := newClient(t), newEnv(t)
+	modules, err := b.install(t.Context(), inspectorSource)
+	w.must(err)
+	axe, err := os.ReadFile(filepath.Join(modules, "axe-core", "axe.min.js"))
+	w.must(err)
+	url := w.inspected()
+
+	run := w.start("s")
+	w.emit(run, chunk.StepStart{})
+	for i, text := range hostile {
+		data := chunk.Value(quote(text))
+		id, name := fmt.Sprint("c", i), strings.Map(func(r rune) rune { // a name has no control characters
+			if r < ' ' {
+				return -1
+			}
+			return r
+		}, text[:min(len(text), 120)])
+		w.emit(run,
+			chunk.TextDelta{Delta: text}, chunk.Thinking{Content: text, IsComplete: true},
+			chunk.ToolStart{ToolCallID: id, ToolName: name, Arguments: chunk.Value(`{"__proto__":` + quote(text) + `}`)},
+			chunk.ToolEnd{ToolCallID: id, ToolName: name, Result: data, Error: &text},
+			chunk.Custom{EventName: name, Data: data}, chunk.SourceURL{SourceID: "s", URL: "https://elsewhere.example/", Title: &text},
+			chunk.File{URL: "https://elsewhere.example/a.png", MediaType: "image/png", Filename: &text}, chunk.Error{Error: text},
+			chunk.StatePatch{Patches: []chunk.PatchOp{{Op: "add", Path: "/" + text, Value: &data}}},
+		)
+	}
+	w.end(run)
+
+	tab := browsertest.Start(t)
+	var console []string
+	browsertest.WatchConsole(tab, t, func(line string) { console = append(console, line) })
+	for _, screen := range []struct {
+		path, until string
+	}{
+		{"/", `document.querySelector('.composer') !== null`},
+		{"/inspect", `document.querySelector('main.sessions') !== null`},
+		{"/inspect/s/unknown", `document.querySelector('.card') !== null`},
+		{"/inspect/s/s?tab=conversation", `document.body.dataset.status === 'ended'`},
+		{"/inspect/s/s?tab=timeline", `document.body.dataset.status === 'ended' && document.querySelectorAll('.line').length > 5`},
+		{"/inspect/s/s?tab=records", `document.querySelectorAll('.record').length > 5`},
+	} {
+		for _, size := range []struct{ width, height int64 }{{1280, 900}, {390, 800}} {
+			w.must(chromedp.Do(tab, chromedp.EmulateViewport(size.width, size.height)))
+			w.must(chromedp.Do(tab, chromedp.Navigate(url+screen.path)))
+			browsertest.Await(tab, t, screen.until, "document.body.innerText")
+			if strings.Contains(screen.path, "timeline") {
+				browsertest.Eval[bool](tab, t, `document.querySelector('[data-kind="call"]').click() === undefined`)
+				browsertest.Await(tab, t, `document.querySelector('.detail') !== null`, "document.body.innerText")
+			}
+			if wide := browsertest.Eval[int](tab, t, `document.documentElement.scrollWidth - innerWidth`); wide > 0 {
+				t.Errorf("%s at %d: the page is %d pixels wider than the screen", screen.path, size.width, wide)
+			}
+			browsertest.Eval[bool](tab, t, "(() => {"+string(axe)+"; return true })()")
+			for _, theme := range []string{"light", "dark"} {
+				browsertest.Eval[bool](tab, t, fmt.Sprintf(`(document.documentElement.dataset.theme = %q) !== ''`, theme))
+				found := browsertest.Eval[string](tab, t, `axe.run().then((r) => r.violations.map((v) => v.id + ' ' + v.nodes.slice(0, 3).map((n) => n.html.slice(0, 160)).join(' | ')).join('\n'))`)
+				if found != "" {
+					t.Errorf("%s at %d, %s:\n%s", screen.path, size.width, theme, found)
+				}
+			}
+			elements := `[...document.querySelectorAll('#app *')].map((e) => e.localName).filter((n) => ['img', 'script', 'svg', 'style', 'iframe', 'object', 'link'].includes(n)).join(' ')`
+			if made := browsertest.Eval[string](tab, t, elements); made != "" {
+				t.Errorf("%s: text made the elements %s", screen.path, made)
+			}
+			if title := browsertest.Eval[string](tab, t, `document.title`); strings.Contains(title, "owned") {
+				t.Errorf("%s: text of the session ran: %s", screen.path, title)
+			}
+			if origins := browsertest.Eval[string](tab, t, `performance.getEntriesByType('resource').map((e) => new URL(e.name).origin).filter((o) => o !== location.origin).join(' ')`); origins != "" {
+				t.Errorf("%s requests %s", screen.path, origins)
+			}
+		}
+	}
+	for _, line := range console {
+		if !strings.Contains(line, "404") { // of the unknown session
+			t.Errorf("console: %s", line)
+		}
+	}
+}
+
+// quote returns a JSON string.
+func quote(text string) string { return string(rawjson.AppendQuoted(nil, text)) }
