@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"maps"
 	"net/http"
 	"net/netip"
 	"slices"
@@ -15,13 +14,11 @@ import (
 	"go.opentelemetry.io/otel/trace"
 
 	"github.com/tailrace/tailrace/auth"
-	"github.com/tailrace/tailrace/chunk"
 	"github.com/tailrace/tailrace/codec/aisdk"
 	"github.com/tailrace/tailrace/codec/helix"
 	"github.com/tailrace/tailrace/internal/audit"
 	"github.com/tailrace/tailrace/internal/httpkit"
 	"github.com/tailrace/tailrace/internal/hub"
-	"github.com/tailrace/tailrace/internal/view"
 	"github.com/tailrace/tailrace/projector"
 	"github.com/tailrace/tailrace/subjects"
 )
@@ -174,23 +171,6 @@ func (c Config) hub() hub.Config {
 		cfg.PageBytes = int(min(1<<20, max(1, c.HubBytes/16)))
 	}
 	return cfg
-}
-
-// recordsOf is added to the name of a view for the records that it shows, see dialect.Records. No view has a slash in its name.
-const recordsOf = "/log"
-
-// encodings returns those of the native dialect, by view, and of whole records, by view and for clients without one. Under a view the records are without their
-// numbers in the session, which would count hidden ones, and without their epochs.
-func (c Config) encodings() map[string]hub.Encode {
-	all := map[string]hub.Encode{recordsOf: helix.EncodeRecord}
-	maps.Copy(all, view.Encodings(c.Views, hub.Encode(helix.Encode)))
-	for name, encode := range view.Encodings(c.Views, hub.Encode(helix.EncodeRecord)) {
-		all[name+recordsOf] = func(dst []byte, rec chunk.Record, scope chunk.Scope) []byte {
-			rec.Ordinal, rec.Epoch = 0, 0
-			return encode(dst, rec, scope)
-		}
-	}
-	return all
 }
 
 func (c Config) validate() error {

@@ -154,7 +154,6 @@ func TestAudit(t *testing.T) {
 		{"POST", "/api/chat", "c-1", "", audit.Message, "", ""},
 		{"POST", "/api/chat/{id}", "c-2", "", audit.Message, "", ""},
 		{"POST", "/api/chat/{id}/stop", "c-2", "", audit.Interrupt, "", ""},
-		{"POST", "/v1/demo/runs", "d-1", "", audit.Start, "", ""},
 		{"POST", "/agents/start", "a-1", "", audit.Start, "", ""},
 		{"POST", "/agents/interrupt", "a-1", "", audit.Interrupt, "", ""},
 		{"POST", "/agents/start", "a-2", "", audit.Start, "", ""},

@@ -3,15 +3,12 @@ package main
 import (
 	"context"
 	"errors"
-	"log/slog"
 	"math"
 	"strconv"
 
 	"github.com/tailrace/tailrace/internal/demo"
 	"github.com/tailrace/tailrace/internal/health"
-	"github.com/tailrace/tailrace/internal/jscontrol"
 	"github.com/tailrace/tailrace/internal/natsauth"
-	"github.com/tailrace/tailrace/sseedge"
 	"github.com/tailrace/tailrace/workers"
 )
 
@@ -39,11 +36,9 @@ func (b *app) agentWorkers() (*workers.Workers, error) {
 	if b.cfg.hasAgents() {
 		return b.newAgents()
 	}
-	demo, err := b.newDemo()
-	if err != nil {
-		return nil, err
-	}
-	return demo.served, nil
+	cfg := b.cfg.serving(demo.Agents(demo.ScaledPace(b.cfg.Demo.pace)), b.log)
+	cfg.ShutdownTimeout = workers.Off // steps of the demo take many seconds; the next worker plays them again
+	return b.newWorkers(cfg)
 }
 
 // demoSetting is whether the demo agent runs, and its pace, as a setting.
@@ -68,30 +63,4 @@ func (d *demoSetting) UnmarshalText(text []byte) error {
 	}
 	*d = demoSetting{on: true, pace: pace}
 	return nil
-}
-
-// demoAgent is the workers of the demo agents, and the queue on which their runs are requested.
-type demoAgent struct {
-	served *workers.Workers
-	queue  *jscontrol.Queue
-	log    *slog.Logger
-}
-
-func (b *app) newDemo() (*demoAgent, error) {
-	queue, err := jscontrol.NewQueue(b.js, jscontrol.QueueConfig{Layout: b.cfg.layout(), MaxRuns: b.cfg.limits.runs, Log: b.log})
-	if err != nil {
-		return nil, err
-	}
-	cfg := b.cfg.serving(demo.Agents(demo.ScaledPace(b.cfg.Demo.pace)), b.log)
-	cfg.ShutdownTimeout = workers.Off // steps of the demo take many seconds; the next worker plays them again
-	served, err := b.newWorkers(cfg)
-	if err != nil {
-		return nil, err
-	}
-	return &demoAgent{served: served, queue: queue, log: b.log}, nil
-}
-
-// surface returns the routes that list the scenarios and start their runs.
-func (d *demoAgent) surface(edge *sseedge.Edge) (sseedge.Surface, error) {
-	return demo.NewHandler(demo.HandlerConfig{Queue: d.queue, Shared: edge.Shared(), Logger: d.log})
 }

@@ -14,6 +14,7 @@ import (
 
 	"github.com/tailrace/tailrace/auth"
 	"github.com/tailrace/tailrace/internal/audit"
+	"github.com/tailrace/tailrace/internal/demo/script"
 	"github.com/tailrace/tailrace/internal/httpkit"
 	"github.com/tailrace/tailrace/internal/inspector"
 	"github.com/tailrace/tailrace/internal/jscredentials"
@@ -25,7 +26,7 @@ import (
 
 func runEdge(ctx context.Context, t terminal, args []string) error {
 	return runRole(ctx, t, natsauth.Edge, args, func(ctx context.Context, b *app) error {
-		server, err := b.newHTTPServer(ctx, nil)
+		server, err := b.newHTTPServer(ctx)
 		if err != nil {
 			return err
 		}
@@ -54,13 +55,13 @@ type httpServer struct {
 	writers     []*producers.Producer // of the ingest
 }
 
-// newHTTPServer returns the server of an edge, with the routes of the demo if there is a demo agent.
-func (b *app) newHTTPServer(ctx context.Context, demo *demoAgent) (*httpServer, error) {
+// newHTTPServer returns the server of an edge.
+func (b *app) newHTTPServer(ctx context.Context) (*httpServer, error) {
 	authenticators, err := b.cfg.newAuthenticators(b.log)
 	if err != nil {
 		return nil, err
 	}
-	f, err := b.newHTTPServerWith(ctx, authenticators, demo)
+	f, err := b.newHTTPServerWith(ctx, authenticators)
 	if err != nil {
 		authenticators.close()
 		return nil, err
@@ -69,7 +70,7 @@ func (b *app) newHTTPServer(ctx context.Context, demo *demoAgent) (*httpServer, 
 	return f, nil
 }
 
-func (b *app) newHTTPServerWith(ctx context.Context, authenticators *authenticators, demo *demoAgent) (*httpServer, error) {
+func (b *app) newHTTPServerWith(ctx context.Context, authenticators *authenticators) (*httpServer, error) {
 	listener, err := b.listen(ctx)
 	if err != nil {
 		return nil, err
@@ -83,14 +84,14 @@ func (b *app) newHTTPServerWith(ctx context.Context, authenticators *authenticat
 		return nil, errors.Join(err, listener.Close(), ops.close())
 	}
 	f := &httpServer{b: b, listener: listener, ops: ops, auth: authenticators, accounts: accounts}
-	if err := f.build(demo); err != nil {
+	if err := f.build(); err != nil {
 		accounts.close()
 		return nil, errors.Join(usageError{err}, listener.Close(), ops.close()) // it asks no server
 	}
 	return f, nil
 }
 
-func (f *httpServer) build(demo *demoAgent) error {
+func (f *httpServer) build() error {
 	reader, err := f.b.reader()
 	if err != nil {
 		return err
@@ -160,13 +161,6 @@ func (f *httpServer) build(demo *demoAgent) error {
 	if err := f.mount(cfg.Tickets); err != nil {
 		return err
 	}
-	if demo != nil {
-		surface, err := demo.surface(f.edge)
-		if err != nil {
-			return err
-		}
-		f.edge.Mount(surface)
-	}
 	return f.assembleServer()
 }
 
@@ -181,14 +175,28 @@ func (f *httpServer) mount(tickets *auth.Tickets) error {
 	if err := f.mountIngest(); err != nil {
 		return err
 	}
-	page := *f.edge.Shared()
-	page.Origins = nil // its files are for pages of the edge
-	surface, err := page.NewSurface(inspector.Routes(), httpkit.Options{OtherName: "inspector_other", Head: true, Respond: &httpkit.Responder{Log: f.b.log}})
+	respond := &httpkit.Responder{Log: f.b.log}
+	page, err := f.edge.Shared().NewSurface(inspector.Routes(f.b.cfg.pageAgents(), respond), httpkit.Options{OtherName: "inspector_other", Head: true, Respond: respond})
 	if err != nil {
 		return err
 	}
-	f.edge.Mount(surface)
+	f.edge.Mount(page)
 	return nil
+}
+
+// pageAgents returns the agents of chats for the page.
+func (c config) pageAgents() []inspector.Agent {
+	agents := []inspector.Agent{}
+	for _, name := range c.ChatAgents {
+		agent := inspector.Agent{Type: name, Prompts: []inspector.Prompt{}}
+		if name == script.AgentType {
+			for _, s := range script.Scenarios() {
+				agent.Prompts = append(agent.Prompts, inspector.Prompt{Title: s.Title, Summary: s.Summary, Text: s.Prompt})
+			}
+		}
+		agents = append(agents, agent)
+	}
+	return agents
 }
 
 func (f *httpServer) assembleServer() error {

@@ -68,7 +68,7 @@ func (m *matrix) newEdge(origins ...string) (edge *httpServer, url string) {
 	b.refusals = 10_000
 	edge, err = b.newHTTPServerWith(m.t.Context(), &authenticators{Authenticator: m.issuer, revocations: m.issuer.Revocations, routes: &credentials.Config{
 		Minter: m.issuer.Minter(nil), Verify: m.issuer.Verify, Cookies: true,
-	}}, &demoAgent{queue: m.Queue, log: b.log})
+	}})
 	if err != nil {
 		m.t.Fatal(err)
 	}
@@ -208,8 +208,6 @@ func bodyOf(path, id string) string {
 		return ""
 	case "/v1/tickets":
 		return fmt.Sprintf(`{"session":%q}`, id)
-	case "/v1/demo/runs":
-		return fmt.Sprintf(`{"scenario":"plain","session":%q}`, id)
 	case "/v1/sessions/{id}/runs":
 		return `{"runId":"r1"}`
 	case "/v1/sessions/{id}/runs/{run}/chunks", "/v1/sessions/{id}/runs/{run}/events":
@@ -228,12 +226,12 @@ func bodyOf(path, id string) string {
 
 // starts reports whether a route starts a session with an id that is not in use.
 func starts(p httpkit.Policy) bool {
-	return slices.Contains([]string{"/api/agui", "/api/chat", "/api/chat/{id}", "/agents/start", "/v1/demo/runs", "/v1/sessions/{id}/runs"}, p.Path) && p.Method == http.MethodPost
+	return slices.Contains([]string{"/api/agui", "/api/chat", "/api/chat/{id}", "/agents/start", "/v1/sessions/{id}/runs"}, p.Path) && p.Method == http.MethodPost
 }
 
 // ofSession reports whether a request of a route is for one session.
 func ofSession(p httpkit.Policy) bool {
-	return p.NamesSessions || p.Path == "/v1/events" || strings.HasPrefix(p.Path, "/agents/") || p.Path == "/api/chat" || p.Path == "/api/agui" || p.Path == "/v1/demo/runs" || p.Path == "/v1/tickets"
+	return p.NamesSessions || p.Path == "/v1/events" || strings.HasPrefix(p.Path, "/agents/") || p.Path == "/api/chat" || p.Path == "/api/agui" || p.Path == "/v1/tickets"
 }
 
 // TestCrossMatrix sends each request of the route tables with each kind of credential. A session that the client must not know gives the response of one that
@@ -377,8 +375,6 @@ func isRight(p httpkit.Policy, r reply) bool {
 		want, code = http.StatusNotFound, "NOT_FOUND"
 	case "/agents/start", "/agents/resume", "/agents/interrupt", "/agents/abort":
 		want, code = http.StatusConflict, "ALREADY_COMPLETED"
-	case "/v1/demo/runs":
-		want = http.StatusAccepted
 	case "/v1/sessions/{id}/runs/{run}/chunks", "/v1/sessions/{id}/runs/{run}/events", "/v1/sessions/{id}/runs/{run}/fail", "/v1/sessions/{id}/runs/{run}/pause", "/v1/sessions/{id}/runs/{run}/cleanup":
 		want, code = http.StatusConflict, "RUN_ENDED"
 	}

@@ -76,7 +76,7 @@ func TestFullEdge(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Cleanup(b.close)
-	edge, err := b.newHTTPServer(t.Context(), nil)
+	edge, err := b.newHTTPServer(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -60,23 +60,16 @@ func runUp(ctx context.Context, t terminal, args []string) error {
 }
 
 func (b *app) up(ctx context.Context, t terminal) error {
-	var demo *demoAgent
 	services := []func(context.Context) error{b.project}
-	if b.cfg.hasAgents() {
-		agents, err := b.newAgents()
+	if b.cfg.hasAgents() || b.cfg.Demo.on {
+		agents, err := b.agentWorkers()
 		if err != nil {
 			return err
 		}
 		services = append(services, agents.Run)
-	} else if b.cfg.Demo.on {
-		var err error
-		if demo, err = b.newDemo(); err != nil {
-			return err
-		}
-		services = append(services, demo.served.Run)
 	}
 	b.withProjector()
-	server, err := b.newHTTPServer(ctx, demo)
+	server, err := b.newHTTPServer(ctx)
 	if err != nil {
 		return err
 	}

@@ -21,10 +21,12 @@ import (
 	"github.com/tailrace/tailrace/internal/jssnapshots"
 	"github.com/tailrace/tailrace/internal/natsauth"
 	"github.com/tailrace/tailrace/internal/rawjson"
+	"github.com/tailrace/tailrace/internal/retention"
 	"github.com/tailrace/tailrace/internal/testkit/authtest"
 	"github.com/tailrace/tailrace/internal/testkit/browsertest"
 	"github.com/tailrace/tailrace/internal/testkit/stack"
 	"github.com/tailrace/tailrace/sseedge"
+	"github.com/tailrace/tailrace/subjects"
 )
 
 const inspectorSource = "../../internal/inspector/web"
@@ -88,7 +90,9 @@ func (w *env) inspected() string {
 	log := slog.New(slog.NewTextHandler(w.t.Output(), &slog.HandlerOptions{Level: slog.LevelError}))
 	edge, err := sseedge.New(clients.Log, clients.Reader, sseedge.Config{Authenticator: authtest.None(w.t, tenant), Sessions: store, RetryDelay: 10 * time.Millisecond, Log: log})
 	w.must(err)
-	page, err := edge.Shared().NewSurface(inspector.Routes(), httpkit.Options{OtherName: "other", Head: true, Respond: &httpkit.Responder{Log: log}})
+	respond := &httpkit.Responder{Log: log}
+	agents := []inspector.Agent{{Type: hostile[1], Prompts: []inspector.Prompt{}}, {Type: "b", Prompts: []inspector.Prompt{{Title: hostile[0], Text: hostile[0]}}}}
+	page, err := edge.Shared().NewSurface(inspector.Routes(agents, respond), httpkit.Options{OtherName: "other", Head: true, Respond: respond})
 	w.must(err)
 	edge.Mount(page)
 	return w.Serve(edge, edge.Run).URL
@@ -101,8 +105,8 @@ var hostile = []string{
 	`__proto__`, `constructor`, "a\u0000b", strings.Repeat("W", 4000),
 }
 
-// A session in which each text of agents, users and tools is hostile is shown as text, in each tab: nothing runs, nothing is requested from elsewhere, and
-// nothing is refused by the policy. No screen has a fault of accessibility that axe finds, in light and dark, on a desktop and on a phone.
+// Hostile texts of agents, users and tools are shown as text in each tab: they run no script and request no other origin, and the browser reports no violation of the
+// policy. The rules of axe hold on each screen, in light and dark, at the size of a desktop and of a phone.
 func TestInspectorInChromium(t *testing.T) {
 	b, w := newClient(t), newEnv(t)
 	modules, err := b.install(t.Context(), inspectorSource)
@@ -185,3 +189,38 @@ func TestInspectorInChromium(t *testing.T) {
 
 // quote returns a JSON string.
 func quote(text string) string { return string(rawjson.AppendQuoted(nil, text)) }
+
+// A session that is deleted while it is open disappears from the page. One whose records have expired shows the messages of its snapshot, and follows what comes.
+func TestInspectorWithoutRecords(t *testing.T) {
+	w := newEnv(t)
+	url := w.inspected()
+	const state = `JSON.stringify(document.body.dataset) + document.body.innerText`
+	tab := browsertest.Start(t)
+	write := func(id, text string) {
+		run := w.start(id)
+		w.emit(run, chunk.TextDelta{Delta: text})
+		w.end(run)
+	}
+	write("deleted", "a secret")
+	w.must(chromedp.Do(tab, chromedp.Navigate(url+"/inspect/s/deleted?tab=conversation")))
+	browsertest.Await(tab, t, `document.body.innerText.includes('a secret')`, state)
+	js := w.Server.JetStream(t)
+	store, err := jssnapshots.New(js, jssnapshots.Config{})
+	w.must(err)
+	eraser, err := retention.NewEraser(js, store, retention.EraserConfig{})
+	w.must(err)
+	w.must(eraser.Delete(t.Context(), session("deleted")))
+	browsertest.Await(tab, t, `document.body.dataset.connection === 'unknown' && !document.body.innerText.includes('a secret')`, state)
+
+	write("old", "an old answer")
+	saved := w.Snapshot(session("old"))
+	_, err = store.Save(t.Context(), saved, 0)
+	w.must(err)
+	log, err := js.Stream(t.Context(), subjects.Layout{}.Stream(0))
+	w.must(err)
+	w.must(log.Purge(t.Context()))
+	w.must(chromedp.Do(tab, chromedp.Navigate(url+"/inspect/s/old?tab=conversation")))
+	browsertest.Await(tab, t, `document.querySelector('.expired')?.innerText.includes('an old answer')`, state)
+	write("old", "a new answer")
+	browsertest.Await(tab, t, `document.body.innerText.includes('a new answer')`, state)
+}

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/tailrace/tailrace/chunk"
 	"github.com/tailrace/tailrace/internal/demo/script"
@@ -75,12 +76,22 @@ func (p player) step(ctx context.Context, t *workers.Turn, agent script.Agent, n
 }
 
 func (p player) play(ctx context.Context, s *workers.Step, acts []script.Action) error {
+	for _, c := range s.ApprovedCalls() {
+		if err := c.End(ctx, map[string]bool{"done": true}); err != nil {
+			return err
+		}
+	}
 	for _, act := range acts {
 		if err := p.pace(ctx, act.After); err != nil {
 			return err
 		}
 		for _, c := range act.Ask {
 			if err := s.Tool(c.ID, workers.SubagentTool(c.AgentType)).Delegate(ctx, json.RawMessage(c.Input)); err != nil {
+				return err
+			}
+		}
+		if c := act.Approve; c != nil {
+			if err := s.Tool(c.ID, c.Tool).AskApproval(ctx, c.Input, time.Time{}); err != nil {
 				return err
 			}
 		}

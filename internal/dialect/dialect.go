@@ -12,7 +12,7 @@ const (
 	Kortyx  = "kortyx"
 	Mastra  = "mastra"
 	OpenAI  = "openai"  // only of models: there is no Writer
-	Records = "records" // the records of the log, only of event streams, see codec/helix
+	Records = "records" // the records of the log, only of event streams
 )
 
 // Writer writes one turn of a session, from the run_started record that opens it, in a dialect. What it writes depends on the records only, so every process

@@ -17,6 +17,7 @@ import (
 	"path"
 	"time"
 
+	"github.com/tailrace/tailrace/auth"
 	"github.com/tailrace/tailrace/internal/httpkit"
 )
 
@@ -39,9 +40,22 @@ var types = map[string]string{
 // folder is the path of the list, and of all other screens and files below it.
 const folder = "/inspect"
 
-// Routes returns the routes of the screens, which are one document, and of its files. Browsers may store a file and must revalidate it, so that a new binary has a
-// new page at once.
-func Routes() []httpkit.Route {
+// Agent is an agent to which the page writes messages.
+type Agent struct {
+	Type    string   `json:"type"`
+	Prompts []Prompt `json:"prompts"` // messages to try
+}
+
+// Prompt is a message that an agent knows.
+type Prompt struct {
+	Title   string `json:"title"`
+	Summary string `json:"summary"`
+	Text    string `json:"text"`
+}
+
+// Routes returns the routes of the screens, which are one document, and of its files, and GET /v1/agents, which lists agents. Browsers may store a file and must
+// revalidate it, so that a new binary has a new page at once.
+func Routes(agents []Agent, respond *httpkit.Responder) []httpkit.Route {
 	files := load()
 	route := func(path string, name string) httpkit.Route {
 		return httpkit.Route{Name: "inspector", Method: http.MethodGet, Path: path, Public: true, OtherID: true,
@@ -50,7 +64,11 @@ func Routes() []httpkit.Route {
 				return nil
 			}}
 	}
-	routes := []httpkit.Route{route("/", "index.html"), route(folder, "index.html"), route(folder+"/s/{id}", "index.html")}
+	list := func(w http.ResponseWriter, _ *http.Request, _ string) *httpkit.Problem {
+		respond.JSON(w, http.StatusOK, map[string][]Agent{"agents": agents})
+		return nil
+	}
+	routes := []httpkit.Route{{Name: "agents", Method: http.MethodGet, Path: "/v1/agents", Scope: auth.ScopeRead, Serve: list}, route("/", "index.html"), route(folder, "index.html"), route(folder+"/s/{id}", "index.html")}
 	for name := range files {
 		if name != "index.html" {
 			routes = append(routes, route(folder+"/"+name, name))

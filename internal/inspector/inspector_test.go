@@ -23,7 +23,7 @@ func get(t *testing.T, target string, header map[string]string) *httptest.Respon
 		r.Header.Set(name, value)
 	}
 	w := httptest.NewRecorder()
-	for _, route := range Routes() {
+	for _, route := range Routes(nil, nil) {
 		if route.Path != strings.Replace(target, "/s1", "/{id}", 1) {
 			continue
 		}

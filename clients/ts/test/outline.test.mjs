@@ -121,7 +121,7 @@ function random(seed) {
   let state = seed;
   return (n) => {
     state = (Math.imul(state, 1664525) + 1013904223) >>> 0;
-    return Math.floor((state / 2 ** 32) * n);
+    return Math.trunc((state / 2 ** 32) * n);
   };
 }
 

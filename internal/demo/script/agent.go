@@ -35,11 +35,20 @@ type Step struct {
 	Usage        chunk.Usage
 }
 
-// Action is a chunk or a list of calls, after a pause. Calls are the last action of their step.
+// Action is a chunk, a list of calls, or a call that a user must approve, after a pause. Calls are the last action of their step. An approved call ends at the beginning
+// of the next step.
 type Action struct {
-	After time.Duration
-	Say   chunk.Body
-	Ask   []Call
+	After   time.Duration
+	Say     chunk.Body
+	Ask     []Call
+	Approve *Approval
+}
+
+// Approval is a call of a tool that a user must approve.
+type Approval struct {
+	ID    string // tool call id
+	Tool  string
+	Input chunk.Value
 }
 
 // Call is the call of a sub-agent.

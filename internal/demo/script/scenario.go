@@ -76,6 +76,10 @@ func Scenarios() []Scenario {
 			Summary: "Approvals that code gives and refuses.",
 			Prompt:  "Clean up my drafts and old invoices.",
 		}, {
+			Name: "asking", Title: "You decide", rate: 30, write: (*scriptBuilder).asking,
+			Summary: "A call that waits until you allow or deny it.",
+			Prompt:  "Delete my old drafts.",
+		}, {
 			Name: "lifecycle", Title: "The life of a run", rate: 32, write: (*scriptBuilder).lifecycle,
 			Summary: "Paused, active, interrupted, resumed, resynchronised.",
 			Prompt:  "Take a break when you need one.",

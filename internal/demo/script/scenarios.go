@@ -167,6 +167,14 @@ func (p *scriptBuilder) approval() {
 	p.step("stop")
 }
 
+func (p *scriptBuilder) asking() {
+	p.text(prose("asking_before"))
+	p.act(Action{After: p.tokenDelay(), Approve: &Approval{ID: p.call(), Tool: "delete_files", Input: value(map[string]any{"files": []string{"draft-1.md", "draft-2.md", "draft-3.md"}})}})
+	p.step("tool-calls")
+	p.text(prose("asking_after"))
+	p.step("stop")
+}
+
 // decided is a call that a rule approves or denies without a user.
 func (p *scriptBuilder) decided(tool string, input map[string]any, approved bool, reason string) {
 	id := p.tool(tool, input)

@@ -4,7 +4,7 @@ import { useMemo, useState } from "preact/hooks";
 import type { CallNode, OutlineNode } from "../../../../clients/ts/src/outline.js";
 import { explain, postJSON } from "./api.js";
 import { count } from "./format.js";
-import type { LiveSession } from "./live.js";
+import type { View } from "./live.js";
 import { Badge, JSONText } from "./parts.js";
 import { labelOf, previewOf, statusOfNode } from "./words.js";
 
@@ -18,7 +18,7 @@ const shown: ReadonlySet<string> = new Set(["user", "text", "reasoning", "call",
 const subagentTool = "subagent__";
 
 /** What the user and the agents said, in order. Sub-agents are at the place where they were started. */
-export function Conversation({ live, onSelect }: { live: LiveSession; onSelect: (id: string) => void }) {
+export function Conversation({ live, onSelect }: { live: View; onSelect: (id: string) => void }) {
   const { outline } = live;
   const bySession = useMemo(() => {
     const map = new Map<string, OutlineNode[]>();

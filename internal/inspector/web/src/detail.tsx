@@ -1,12 +1,12 @@
 import type { OutlineNode } from "../../../../clients/ts/src/outline.js";
 import { rawMembers } from "../../../../clients/ts/src/rawjson.js";
 import { bytesOf, count, durationOf, exactTime } from "./format.js";
-import type { LiveSession } from "./live.js";
+import type { View } from "./live.js";
 import { Badge, JSONText } from "./parts.js";
 import { labelOf, statusOfNode } from "./words.js";
 
 /** Everything about one node. */
-export function Detail({ node, live, onClose, onRecords }: { node: OutlineNode; live: LiveSession; onClose: () => void; onRecords: () => void }) {
+export function Detail({ node, live, onClose, onRecords }: { node: OutlineNode; live: View; onClose: () => void; onRecords: () => void }) {
   const status = statusOfNode(node);
   const record = live.records.find((r) => r.sequence === node.first);
   return (

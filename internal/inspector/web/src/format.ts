@@ -21,10 +21,10 @@ export function durationOf(milliseconds: number): string {
   if (milliseconds < 1000) return `${Math.max(0, Math.round(milliseconds))} ms`;
   const seconds = milliseconds / 1000;
   if (seconds < 60) return `${seconds < 10 ? seconds.toFixed(1) : Math.round(seconds)} s`;
-  const minutes = Math.floor(seconds / 60);
+  const minutes = Math.trunc(seconds / 60);
   if (minutes < 60) return `${minutes} min ${Math.round(seconds % 60)} s`;
-  const hours = Math.floor(minutes / 60);
-  return hours < 48 ? `${hours} h ${minutes % 60} min` : `${Math.floor(hours / 24)} days`;
+  const hours = Math.trunc(minutes / 60);
+  return hours < 48 ? `${hours} h ${minutes % 60} min` : `${Math.trunc(hours / 24)} days`;
 }
 
 /** count is a number with its noun. */

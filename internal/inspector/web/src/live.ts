@@ -17,10 +17,13 @@ export type Connection =
 /** The wait before a complete session is asked for a later run, in milliseconds. */
 const askAgain = 2_000;
 
+/** What the tabs show: a session at its end, or at an earlier record. */
+export type View = Pick<LiveSession, "id" | "outline" | "records" | "connection">;
+
 /** A session that is read from its first record and followed. What it shows is the outline of its records and nothing else. */
 export class LiveSession {
   outline = new Outline();
-  records: LogRecord[] = [];
+  records: readonly LogRecord[] = [];
   connection: Connection = { state: "loading" };
   /** again reads the session again, after a refusal. */
   again: () => void = () => undefined;
@@ -105,11 +108,9 @@ export class LiveSession {
   }
 
   private add(records: readonly LogRecord[]): void {
+    this.records = this.records.concat(records);
     let cleanup = false;
-    for (const record of records) {
-      this.records.push(record);
-      cleanup = !this.outline.apply(record) || cleanup;
-    }
+    for (const record of records) cleanup = !this.outline.apply(record) || cleanup;
     if (!cleanup) return;
     const left = withoutRemoved(this.records);
     if (left.length === this.records.length) return; // the log had removed them already

@@ -2,12 +2,12 @@ import { useMemo, useState } from "preact/hooks";
 
 import type { LogRecord, OutlineNode } from "../../../../clients/ts/src/outline.js";
 import { bytesOf, exactTime } from "./format.js";
-import type { LiveSession } from "./live.js";
+import type { View } from "./live.js";
 import { JSONText } from "./parts.js";
 import { VirtualList } from "./virtual.js";
 
 /** The records as the log has them. */
-export function Records({ live, node }: { live: LiveSession; node: OutlineNode | undefined }) {
+export function Records({ live, node }: { live: View; node: OutlineNode | undefined }) {
   const [filter, setFilter] = useState("");
   const [selected, setSelected] = useState(node?.first ?? 0);
   const rows = useMemo(() => (filter === "" ? live.records : live.records.filter((r) => typeOf(r).includes(filter) || r.session === filter)), [live.records, live.records.length, filter]);

@@ -4,17 +4,21 @@ import type { OutlineNode } from "../../../../clients/ts/src/outline.js";
 import { explain, postJSON } from "./api.js";
 import { Conversation } from "./conversation.js";
 import { Detail } from "./detail.js";
+import { Expired } from "./expired.js";
 import { count, durationOf, exactTime, timeOf } from "./format.js";
 import { useKeys } from "./keys.js";
 import { follow, open } from "./link.js";
-import type { LiveSession } from "./live.js";
+import type { LiveSession, View } from "./live.js";
 import { Badge, Refused } from "./parts.js";
 import { Records } from "./records.js";
+import { countUpTo, Replay } from "./replay.js";
+import { Scrubber } from "./scrubber.js";
 import { Timeline } from "./timeline.js";
 import { useLive } from "./use_live.js";
+import { Wire } from "./wire.js";
 import { isFailure, statusOf } from "./words.js";
 
-const tabs = ["conversation", "timeline", "records"] as const;
+const tabs = ["conversation", "timeline", "records", "wire"] as const;
 export type Tab = (typeof tabs)[number];
 
 /** The page of one session. The tab and the selected node are in the address. */
@@ -29,20 +33,39 @@ export function SessionPage({ id }: { id: string }) {
   if (live === undefined) return null;
   const set = (name: string, value: string) => {
     parameters.set(name, value);
+    if (value === "") parameters.delete(name);
     open(`${location.pathname}?${parameters}`, true);
   };
   return (
     <main class="session">
       <a class="back" href="/inspect" onClick={follow}>‹ Sessions</a>
-      <SessionView live={live} tab={tab} onTab={(name) => set("tab", name)} selected={parameters.get("node") ?? ""} onSelect={(node) => set("node", node)} />
+      <SessionView
+        live={live} tab={tab} onTab={(name) => set("tab", name)} selected={parameters.get("node") ?? ""} onSelect={(node) => set("node", node)}
+        at={Number(parameters.get("at")) || 0} onSeek={(sequence) => set("at", sequence === 0 ? "" : String(sequence))}
+      />
     </main>
   );
 }
 
-/** A session with its tabs. */
-export function SessionView(props: { live: LiveSession; tab: Tab; onTab: (tab: Tab) => void; selected: string; onSelect: (id: string) => void }) {
-  const { live, tab, onTab, selected, onSelect } = props;
-  const { connection, outline } = live;
+interface SessionViewProps {
+  live: LiveSession;
+  tab: Tab;
+  onTab: (tab: Tab) => void;
+  /** The id of a node, "" for none. */
+  selected: string;
+  onSelect: (id: string) => void;
+  /** The sequence of the last record that is shown, 0 for the end of the session. */
+  at: number;
+  onSeek: (sequence: number) => void;
+}
+
+/** A session with its tabs, at its end or at an earlier record. */
+export function SessionView(props: SessionViewProps) {
+  const { live, tab, onTab, selected, onSelect, at, onSeek } = props;
+  const { connection } = live;
+  const replay = useMemo(() => (at === 0 ? undefined : new Replay(live.records)), [live.records, at === 0]);
+  const shown = viewAt(live, replay, at);
+  const { outline } = shown;
   const node = outline.node(selected);
   const errors = useMemo(() => outline.nodes.filter(isFailure).map((n) => n.id), [outline, outline.position]);
   const nextError = (by: number) => {
@@ -64,9 +87,10 @@ export function SessionView(props: { live: LiveSession; tab: Tab; onTab: (tab: T
     );
   }
   if (connection.state === "refused") return <Refused problem={connection.problem} again={live.again} />;
+  const hasDetail = tab === "conversation" || tab === "timeline";
   return (
     <>
-      <Heading live={live} errors={errors.length} />
+      <Heading live={live} shown={shown} errors={errors.length} />
       <div class="tabs" role="tablist" aria-label="Parts of the session">
         {tabs.map((name) => (
           <button key={name} type="button" role="tab" id={`tab-${name}`} aria-selected={name === tab} aria-controls="panel" onClick={() => onTab(name)}>
@@ -74,15 +98,24 @@ export function SessionView(props: { live: LiveSession; tab: Tab; onTab: (tab: T
           </button>
         ))}
       </div>
-      {live.expired > 0 && <p class="notice">The records up to #{live.expired} have expired.</p>}
-      <div class={node === undefined || tab === "records" ? "panes" : "panes two"} id="panel" role="tabpanel" aria-labelledby={`tab-${tab}`}>
-        {tab === "conversation" && <Conversation live={live} onSelect={onSelect} />}
-        {tab === "timeline" && <Timeline live={live} selected={selected} onSelect={onSelect} />}
-        {tab === "records" && <Records live={live} node={node} />}
-        {node !== undefined && tab !== "records" && <Detail node={node} live={live} onClose={() => onSelect("")} onRecords={() => onTab("records")} />}
+      {live.expired > 0 && <Expired id={live.id} through={live.expired} />}
+      <div class={node !== undefined && hasDetail ? "panes two" : "panes"} id="panel" role="tabpanel" aria-labelledby={`tab-${tab}`}>
+        {tab === "conversation" && <Conversation live={shown} onSelect={onSelect} />}
+        {tab === "timeline" && <Timeline live={shown} selected={selected} onSelect={onSelect} />}
+        {tab === "records" && <Records live={shown} node={node} />}
+        {tab === "wire" && <Wire id={live.id} />}
+        {node !== undefined && hasDetail && <Detail node={node} live={shown} onClose={() => onSelect("")} onRecords={() => onTab("records")} />}
       </div>
+      {live.records.length > 0 && tab !== "wire" && <Scrubber records={live.records} at={at} onSeek={onSeek} />}
     </>
   );
+}
+
+/** viewAt is a session up to a sequence. */
+function viewAt(live: LiveSession, replay: Replay | undefined, at: number): View {
+  if (replay === undefined) return live;
+  const count = countUpTo(replay.all, at);
+  return { id: live.id, connection: live.connection, outline: replay.seek(count), records: replay.all.slice(0, count) };
 }
 
 /** useMarks writes the state of the page to its body, for tests: the status of the root, the position, and the connection. */
@@ -95,8 +128,8 @@ export function useMarks(live: LiveSession | undefined): void {
   });
 }
 
-function Heading({ live, errors }: { live: LiveSession; errors: number }) {
-  const { outline, connection } = live;
+function Heading({ live, shown, errors }: { live: LiveSession; shown: View; errors: number }) {
+  const { outline, connection } = shown;
   const root = outline.agents.find((agent) => agent.session === live.id) ?? outline.agents[0];
   const facts = useMemo(() => factsOf(outline.nodes), [outline, outline.position]);
   return (
@@ -113,7 +146,7 @@ function Heading({ live, errors }: { live: LiveSession; errors: number }) {
       {facts.tokens > 0 && <span>{count(facts.tokens, "token")}</span>}
       {errors > 0 && <span class="bad">{count(errors, "error")}</span>}
       <ConnectionState live={live} />
-      {root?.status === "active" && connection.state === "live" && <Stop id={live.id} />}
+      {root?.status === "active" && shown === live && connection.state === "live" && <Stop id={live.id} />}
     </div>
   );
 }

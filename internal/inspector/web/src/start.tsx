@@ -1,17 +1,27 @@
-import { useEffect, useRef, useState } from "preact/hooks";
+import { useEffect, useMemo, useRef, useState } from "preact/hooks";
 
 import { explain, getJSON, postJSON, Problem } from "./api.js";
 import { Conversation } from "./conversation.js";
+import { count } from "./format.js";
 import { follow, open, sessionPath } from "./link.js";
+import type { LiveSession } from "./live.js";
 import { Refused } from "./parts.js";
+import { missing, reload, reloadedAfter } from "./proof.js";
 import { SessionView, useMarks, type Tab } from "./session.js";
 import { useLive } from "./use_live.js";
 
-/** A message that the demo agent knows. */
-interface Prompt {
-  title: string;
-  summary: string;
-  prompt: string;
+/** An agent of chats, with messages to try. */
+interface Agent {
+  type: string;
+  prompts: ReadonlyArray<{ title: string; summary: string; text: string }>;
+}
+
+/** The chat follows new text while the user has not scrolled farther from its end, in pixels. */
+const nearEnd = 200;
+
+/** newId returns an id that no other page makes. crypto.randomUUID is not there without TLS. */
+function newId(): string {
+  return Array.from(crypto.getRandomValues(new Uint8Array(12)), (byte) => byte.toString(16).padStart(2, "0")).join("");
 }
 
 /** The first screen: a chat with an agent, and the session that it makes. The session is in the fragment of the address, so a reload and a second tab have it. */
@@ -20,9 +30,10 @@ export function Start() {
   const [fresh, setFresh] = useState("");
   const [tab, setTab] = useState<Tab>("timeline");
   const [selected, setSelected] = useState("");
+  const [at, setAt] = useState(0);
   const live = useLive(id, id === fresh);
-  const { prompts, problem, again } = usePrompts();
-  const end = useRef<HTMLDivElement>(null);
+  const { agents, problem, again } = useAgents();
+  const chat = useRef<HTMLDivElement>(null);
   useMarks(live);
   useEffect(() => {
     document.title = "Tailrace";
@@ -30,13 +41,16 @@ export function Start() {
     addEventListener("hashchange", changed);
     return () => removeEventListener("hashchange", changed);
   }, []);
-  useEffect(() => end.current?.scrollIntoView({ block: "end" }), [live?.outline.position]);
+  useEffect(() => {
+    const box = chat.current;
+    if (box !== null && box.scrollHeight - box.scrollTop - box.clientHeight < nearEnd) box.scrollTop = box.scrollHeight;
+  }, [live?.outline.position]);
 
   /** begin returns the session of a message, a new one without a session in the address. */
   const begin = () => {
     live?.expectRun();
     if (id !== "" && live?.connection.state !== "unknown") return id;
-    const next = id || crypto.randomUUID();
+    const next = id || newId();
     setFresh(next);
     if (id === "") open(`/#s=${next}`);
     else live?.again();
@@ -61,9 +75,8 @@ export function Start() {
     <main class={known ? "start two" : "start"}>
       <section class="chat" aria-label="Chat">
         {known ? (
-          <div class="scroll">
+          <div class="scroll" ref={chat}>
             <Conversation live={live} onSelect={setSelected} />
-            <div ref={end} />
           </div>
         ) : (
           <div class="welcome">
@@ -71,10 +84,14 @@ export function Start() {
             <p>Its answer is a log, and this page reads it: reload in the middle, open a second tab, stop the server and start it again.</p>
           </div>
         )}
-        <Composer session={begin} prompts={prompts} />
+        <Composer session={begin} agents={agents} />
+        {known && (
+          <Proof live={live} />
+        )}
         {known && (
           <p class="links">
             <a href="/" onClick={follow}>New session</a>
+            <button type="button" class="link" onClick={() => reload(id, live.outline.position)}>Reload me</button>
             <a href={`/#s=${encodeURIComponent(id)}`} target="_blank" rel="noopener">Second tab</a>
             <a href={sessionPath(id)} onClick={follow}>Inspect</a>
           </p>
@@ -82,37 +99,50 @@ export function Start() {
       </section>
       {known && (
         <section class="session" aria-label="Session">
-          <SessionView live={live} tab={tab} onTab={setTab} selected={selected} onSelect={setSelected} />
+          <SessionView live={live} tab={tab} onTab={setTab} selected={selected} onSelect={setSelected} at={at} onSeek={setAt} />
         </section>
       )}
     </main>
   );
 }
 
-/** usePrompts requests the messages that the demo agent knows, none without it. The problem is that of a client without a credential. */
-function usePrompts() {
-  const [prompts, setPrompts] = useState<Prompt[]>([]);
+/** What a reload in the middle of an answer has shown: the page has each record of the log once. */
+function Proof({ live }: { live: LiveSession }) {
+  const after = useMemo(() => reloadedAfter(live.id), [live.id]);
+  const { position } = live.outline;
+  if (after === 0 || position < after) return null;
+  const gaps = missing(live.records);
+  return (
+    <p class="notice" role="status">
+      Reloaded at #{after}, now at #{position}. {gaps === 0 ? "The ordinals of each agent are complete: no record is missing, and none is here twice." : `${count(gaps, "record")} missing.`}
+    </p>
+  );
+}
+
+/** useAgents requests the agents of chats; they are undefined until the response is there. */
+function useAgents() {
+  const [agents, setAgents] = useState<Agent[]>();
   const [problem, setProblem] = useState<Problem>();
   const load = () => {
-    getJSON<{ scenarios: Prompt[] }>("/v1/demo/scenarios").then(
-      ({ scenarios }) => {
-        setPrompts(scenarios);
-        setProblem(undefined);
-      },
-      (error: unknown) => setProblem(error instanceof Problem && error.status === 401 ? error : undefined),
+    setProblem(undefined);
+    getJSON<{ agents: Agent[] }>("/v1/agents").then(
+      (list) => setAgents(list.agents),
+      (error: unknown) => setProblem(error instanceof Problem ? error : new Problem(0, "", explain(error), 0)),
     );
   };
   useEffect(load, []);
-  return { prompts, problem, again: load };
+  return { agents, problem, again: load };
 }
 
-/** The field for a message, with the messages that the demo agent knows. */
-function Composer({ session, prompts }: { session: () => string; prompts: readonly Prompt[] }) {
+/** The field for a message to an agent, with messages to try. */
+function Composer({ session, agents }: { session: () => string; agents: readonly Agent[] | undefined }) {
   const [text, setText] = useState("");
   const [failure, setFailure] = useState("");
+  const [chosen, setChosen] = useState("");
+  const agent = agents?.find(({ type }) => type === chosen) ?? agents?.[0];
   const send = async (message: string) => {
     if (message.trim() === "") return;
-    const body = { id: session(), messages: [{ id: crypto.randomUUID(), role: "user", parts: [{ type: "text", text: message }] }] };
+    const body = { id: session(), agentType: agent?.type, messages: [{ id: newId(), role: "user", parts: [{ type: "text", text: message }] }] };
     setText("");
     try {
       await postJSON("/api/chat", body);
@@ -122,6 +152,7 @@ function Composer({ session, prompts }: { session: () => string; prompts: readon
       setText(message);
     }
   };
+  if (agents?.length === 0) return <NoAgent />;
   return (
     <form
       class="composer"
@@ -140,11 +171,30 @@ function Composer({ session, prompts }: { session: () => string; prompts: readon
       />
       <button type="submit" class="main" disabled={text.trim() === ""}>Send</button>
       {failure !== "" && <p class="failure" role="alert">{failure}</p>}
-      {prompts.length > 0 && (
-        <div class="prompts" aria-label="Messages to try">
-          {prompts.map((p) => <button key={p.title} type="button" title={p.summary} onClick={() => void send(p.prompt)}>{p.title}</button>)}
+      {agents !== undefined && agents.length > 1 && (
+        <label class="agent">
+          Agent
+          <select value={agent?.type ?? ""} onChange={(event) => setChosen(event.currentTarget.value)}>
+            {agents.map(({ type }) => <option key={type} value={type}>{type}</option>)}
+          </select>
+        </label>
+      )}
+      {agent !== undefined && agent.prompts.length > 0 && (
+        <div class="prompts" role="group" aria-label="Messages to try">
+          {agent.prompts.map((p) => <button key={p.title} type="button" title={p.summary} onClick={() => void send(p.text)}>{p.title}</button>)}
         </div>
       )}
     </form>
+  );
+}
+
+/** What to do on a server without an agent. */
+function NoAgent() {
+  return (
+    <section class="card">
+      <h2>No agent is configured</h2>
+      <p>Name the agents of chats, and run a worker that has them:</p>
+      <pre tabIndex={0}>{"TAILRACE_CHAT_AGENT=support tailrace edge\nTAILRACE_AGENTS=agents.json tailrace worker"}</pre>
+    </section>
   );
 }

@@ -2,14 +2,14 @@ import { useMemo, useState } from "preact/hooks";
 
 import { durationOf, shorten } from "./format.js";
 import { useKeys } from "./keys.js";
-import type { LiveSession } from "./live.js";
+import type { View } from "./live.js";
 import { Badge } from "./parts.js";
 import { scaleOf, treeRows, type Scale, type TreeRow } from "./rows.js";
 import { VirtualList } from "./virtual.js";
 import { labelOf, previewOf, statusOfNode } from "./words.js";
 
 /** The tree of what happened, with a bar of time for each row. */
-export function Timeline({ live, selected, onSelect }: { live: LiveSession; selected: string; onSelect: (id: string) => void }) {
+export function Timeline({ live, selected, onSelect }: { live: View; selected: string; onSelect: (id: string) => void }) {
   const { outline } = live;
   const [closed, setClosed] = useState<ReadonlySet<string>>(new Set());
   const [onlyErrors, setOnlyErrors] = useState(false);
@@ -55,7 +55,7 @@ export function Timeline({ live, selected, onSelect }: { live: LiveSession; sele
 }
 
 /** isRunning reports whether an agent of the session runs, so that the end of the list is what a user wants to see. */
-function isRunning(live: LiveSession): boolean {
+function isRunning(live: View): boolean {
   return live.outline.agents.some((agent) => agent.status === "active");
 }
 

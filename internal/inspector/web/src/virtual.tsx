@@ -49,7 +49,7 @@ export function VirtualList<T>(props: {
     if (top < element.scrollTop || top + height > element.scrollTop + element.clientHeight) element.scrollTop = top - element.clientHeight / 2;
   }, [reveal, height]);
 
-  const first = Math.max(Math.floor(view.top / height) - spare, 0);
+  const first = Math.max(Math.trunc(view.top / height) - spare, 0);
   const last = Math.min(Math.ceil((view.top + view.size) / height) + spare, rows.length);
   return (
     <div class="virtual" ref={box} role={props.role} aria-label={props.label} aria-rowcount={rows.length} tabIndex={0}>

@@ -1,6 +1,6 @@
 import type { OutlineNode } from "../../../../clients/ts/src/outline.js";
 
-/** A status as a word and a sign, so that it is never told by colour alone. */
+/** A status as a word and a sign, so that colour alone never says it. */
 export interface Status {
   word: string;
   sign: string;
