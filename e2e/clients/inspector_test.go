@@ -134,6 +134,7 @@ func TestInspectorInChromium(t *testing.T) {
 			chunk.StatePatch{Patches: []chunk.PatchOp{{Op: "add", Path: "/" + text, Value: &data}}},
 		)
 	}
+	w.emit(run, chunk.SubagentStart{SubAgentType: hostile[0], SubSessionID: "s", CallID: "c0"}) // itself
 	w.end(run)
 
 	tab := browsertest.Start(t)

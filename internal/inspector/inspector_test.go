@@ -2,6 +2,7 @@ package inspector
 
 import (
 	"io/fs"
+	"log/slog"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -11,6 +12,10 @@ import (
 	"testing"
 
 	"go.uber.org/goleak"
+
+	"github.com/tailrace/tailrace/auth"
+	"github.com/tailrace/tailrace/internal/httpkit"
+	"github.com/tailrace/tailrace/internal/testkit/openapitest"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -126,5 +131,22 @@ func TestSize(t *testing.T) {
 	})
 	if err != nil || size == 0 || size > most {
 		t.Errorf("%d bytes, %v, want at most %d", size, err, most)
+	}
+}
+
+// The page needs a list of agents, which is documented; its files are not.
+func TestAgents(t *testing.T) {
+	agents := []Agent{{Type: "support", Prompts: []Prompt{{Title: "Parcel", Summary: "A question.", Text: "Where is it?"}}}, {Type: "ops", Prompts: []Prompt{}}}
+	route := Routes(agents, &httpkit.Responder{Log: slog.New(slog.DiscardHandler)})[0]
+	if documented := openapitest.Load(t).Operations("inspector"); len(documented) != 1 || documented[0] != route.Method+" "+route.Path || route.Public || route.Scope != auth.ScopeRead {
+		t.Errorf("%s %s of scope %s, documented: %q", route.Method, route.Path, route.Scope, documented)
+	}
+	w := httptest.NewRecorder()
+	if p := route.Serve(w, httptest.NewRequestWithContext(t.Context(), route.Method, route.Path, http.NoBody), ""); p != nil {
+		t.Fatal(p)
+	}
+	const want = `{"agents":[{"type":"support","prompts":[{"title":"Parcel","summary":"A question.","text":"Where is it?"}]},{"type":"ops","prompts":[]}]}`
+	if got := strings.TrimSpace(w.Body.String()); got != want {
+		t.Errorf("got %s, want %s", got, want)
 	}
 }

@@ -14,16 +14,14 @@ const pageSize = 200;
 /** The kinds that have a place in a conversation. */
 const shown: ReadonlySet<string> = new Set(["user", "text", "reasoning", "call", "subagent", "error", "file", "source", "output", "removed", "interrupted", "run", "wait"]);
 
-/** The names of tools that start a sub-agent begin with this. The sub-agent is shown in the place of its call. */
-const subagentTool = "subagent__";
-
-/** What the user and the agents said, in order. Sub-agents are at the place where they were started. */
+/** What the user and the agents said, in order. A sub-agent is in the place of its call. */
 export function Conversation({ live, onSelect }: { live: View; onSelect: (id: string) => void }) {
   const { outline } = live;
   const bySession = useMemo(() => {
     const map = new Map<string, OutlineNode[]>();
+    const delegated = new Set(outline.nodes.map((node) => (node.kind === "subagent" ? `${node.session} ${node.callId}` : "")));
     for (const node of outline.nodes) {
-      if (!shown.has(node.kind) || (node.kind === "call" && node.name.startsWith(subagentTool))) continue;
+      if (!shown.has(node.kind) || (node.kind === "call" && delegated.has(`${node.session} ${node.callId}`))) continue;
       const list = map.get(node.session);
       if (list === undefined) map.set(node.session, [node]);
       else list.push(node);
@@ -32,7 +30,7 @@ export function Conversation({ live, onSelect }: { live: View; onSelect: (id: st
   }, [outline, outline.position]);
   return (
     <section class="conversation" aria-label="Conversation" tabIndex={0}>
-      <Talk session={live.id} bySession={bySession} onSelect={onSelect} root={live.id} level={0} />
+      <Talk session={live.id} bySession={bySession} onSelect={onSelect} root={live.id} above={[]} />
     </section>
   );
 }
@@ -42,22 +40,23 @@ interface TalkProps {
   root: string;
   bySession: ReadonlyMap<string, OutlineNode[]>;
   onSelect: (id: string) => void;
-  level: number;
+  /** The sessions of the agents that started this one. A record may name any session as a sub-agent, also one of these. */
+  above: readonly string[];
 }
 
 /** What one agent said. */
 function Talk(props: TalkProps) {
   const [limit, setLimit] = useState(pageSize);
-  const nodes = props.bySession.get(props.session) ?? [];
+  const nodes = props.above.includes(props.session) ? [] : (props.bySession.get(props.session) ?? []);
   const hidden = Math.max(nodes.length - limit, 0);
   return (
     <div class="talk" data-session={props.session}>
       {hidden > 0 && <button type="button" onClick={() => setLimit(limit + pageSize)}>{count(hidden, "earlier part")}</button>}
       {nodes.slice(hidden).map((node) =>
         node.kind === "subagent" ? (
-          <details key={node.id} class="part subagent" open={props.level < 2}>
+          <details key={node.id} class="part subagent" open={props.above.length < 2}>
             <summary>{labelOf(node)} <Badge status={statusOfNode(node) ?? { word: "", sign: "", tone: "quiet" }} /></summary>
-            <Talk {...props} session={node.subSession} level={props.level + 1} />
+            <Talk {...props} session={node.subSession} above={[...props.above, props.session]} />
           </details>
         ) : (
           <Part key={node.id} node={node} root={props.root} onSelect={props.onSelect} />

@@ -14,8 +14,8 @@ export type Connection =
   | { state: "unknown" }
   | { state: "refused"; problem: Problem };
 
-/** The wait before a complete session is asked for a later run, in milliseconds. */
-const askAgain = 2_000;
+/** The first and the longest wait before a complete session is asked for a later run, in milliseconds. */
+const [askSoon, askLate] = [2_000, 15_000];
 
 /** What the tabs show: a session at its end, or at an earlier record. */
 export type View = Pick<LiveSession, "id" | "outline" | "records" | "connection">;
@@ -62,7 +62,8 @@ export class LiveSession {
 
   private async run(): Promise<void> {
     const { signal } = this.stop;
-    for (;;) {
+    for (let wait = askSoon; ; wait = Math.min(wait * 1.5, askLate)) {
+      const before = this.outline.position;
       try {
         await this.follow(signal);
         this.set({ state: "complete" });
@@ -74,9 +75,10 @@ export class LiveSession {
           return;
         }
       }
+      if (this.waits || this.outline.position > before) wait = askSoon;
       await new Promise<void>((resolve) => {
         this.wake = resolve;
-        setTimeout(resolve, askAgain);
+        setTimeout(resolve, wait);
       });
       if (signal.aborted) return;
     }
