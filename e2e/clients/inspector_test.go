@@ -5,7 +5,9 @@ package clients
 import (
 	"bytes"
 	"fmt"
+	"io"
 	"log/slog"
+	"net/http"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -149,6 +151,8 @@ func TestInspectorInChromium(t *testing.T) {
 		{"/inspect/s/s?tab=conversation", `document.body.dataset.status === 'ended'`},
 		{"/inspect/s/s?tab=timeline", `document.body.dataset.status === 'ended' && document.querySelectorAll('.line').length > 5`},
 		{"/inspect/s/s?tab=records", `document.querySelectorAll('.record').length > 5`},
+		{"/inspect/s/s?tab=state", `document.querySelector('.state .json')?.textContent.includes('owned')`},
+		{"/inspect/s/s?tab=wire", `document.querySelector('.frames')?.textContent.includes('stream_end') || document.querySelector('.frames')?.textContent.includes('"end"')`},
 	} {
 		for _, size := range []struct{ width, height int64 }{{1280, 900}, {390, 800}} {
 			w.must(chromedp.Do(tab, chromedp.EmulateViewport(size.width, size.height)))
@@ -181,11 +185,39 @@ func TestInspectorInChromium(t *testing.T) {
 			}
 		}
 	}
+	// The tab has the bytes that another client gets; the first line is the reconnect delay, with a random part.
+	for _, dialect := range []string{"native", "aisdk", "agui", "mastra", "kortyx", "records"} {
+		browsertest.Eval[bool](tab, t, fmt.Sprintf(`(() => {
+			const select = document.querySelector('.wire select');
+			select.value = %q;
+			return select.dispatchEvent(new Event('change', { bubbles: true }));
+		})()`, dialect))
+		browsertest.Await(tab, t, fmt.Sprintf(`document.querySelector('.wire pre').textContent.includes('dialect=%s') && document.querySelector('.wire [role=status]').textContent.includes('ended')`, dialect), "document.body.innerText")
+		shown := browsertest.Eval[string](tab, t, `document.querySelector('.frames').textContent`)
+		_, want, _ := strings.Cut(w.read(url+"/v1/sessions/s/events?dialect="+dialect), "\n")
+		if _, got, _ := strings.Cut(shown, "\n"); got != want || len(want) < 1000 {
+			t.Errorf("%s: the page has %d bytes, and a client gets %d", dialect, len(got), len(want))
+		}
+	}
 	for _, line := range console {
 		if !strings.Contains(line, "404") { // of the unknown session
 			t.Errorf("console: %s", line)
 		}
 	}
+}
+
+// read returns the body of a response.
+func (w *env) read(url string) string {
+	w.t.Helper()
+	req, err := http.NewRequestWithContext(w.t.Context(), http.MethodGet, url, http.NoBody)
+	w.must(err)
+	resp, err := http.DefaultClient.Do(req)
+	w.must(err)
+	defer resp.Body.Close()
+	body, err := io.ReadAll(resp.Body)
+	w.must(err)
+	http.DefaultClient.CloseIdleConnections()
+	return string(body)
 }
 
 // quote returns a JSON string.

@@ -28,9 +28,14 @@ export interface SessionList {
 
 /** getJSON requests JSON of the edge with the credential of the browser, a cookie. It throws a Problem, or what fetch throws. */
 export async function getJSON<T>(path: string, signal?: AbortSignal): Promise<T> {
+  return JSON.parse(await getText(path, signal)) as T;
+}
+
+/** getText is getJSON for a caller that reads the text. */
+export async function getText(path: string, signal?: AbortSignal): Promise<string> {
   const response = await fetch(path, { headers: { Accept: "application/json" }, ...(signal && { signal }) });
   if (!response.ok) throw await problemOf(response);
-  return (await response.json()) as T;
+  return response.text();
 }
 
 /** postJSON sends JSON, and returns the response without its body, which may be a stream. */

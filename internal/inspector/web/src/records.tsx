@@ -44,7 +44,7 @@ export function Records({ live, node }: { live: View; node: OutlineNode | undefi
 const types = new WeakMap<LogRecord, string>();
 
 /** typeOf returns the type of a record. */
-function typeOf(record: LogRecord): string {
+export function typeOf(record: LogRecord): string {
   let type = types.get(record);
   if (type === undefined) {
     type = String((JSON.parse(record.data) as { type?: unknown }).type);

@@ -13,12 +13,13 @@ import { Badge, Refused } from "./parts.js";
 import { Records } from "./records.js";
 import { countUpTo, Replay } from "./replay.js";
 import { Scrubber } from "./scrubber.js";
+import { State } from "./state.js";
 import { Timeline } from "./timeline.js";
 import { useLive } from "./use_live.js";
 import { Wire } from "./wire.js";
 import { isFailure, statusOf } from "./words.js";
 
-const tabs = ["conversation", "timeline", "records", "wire"] as const;
+const tabs = ["conversation", "timeline", "state", "records", "wire"] as const;
 export type Tab = (typeof tabs)[number];
 
 /** The page of one session. The tab and the selected node are in the address. */
@@ -102,6 +103,7 @@ export function SessionView(props: SessionViewProps) {
       <div class={node !== undefined && hasDetail ? "panes two" : "panes"} id="panel" role="tabpanel" aria-labelledby={`tab-${tab}`}>
         {tab === "conversation" && <Conversation live={shown} onSelect={onSelect} />}
         {tab === "timeline" && <Timeline live={shown} selected={selected} onSelect={onSelect} />}
+        {tab === "state" && <State live={shown} />}
         {tab === "records" && <Records live={shown} node={node} />}
         {tab === "wire" && <Wire id={live.id} />}
         {node !== undefined && hasDetail && <Detail node={node} live={shown} onClose={() => onSelect("")} onRecords={() => onTab("records")} />}

@@ -12,38 +12,32 @@ const most = 512 * 1024;
 export function Wire({ id }: { id: string }) {
   const [dialect, setDialect] = useState<string>("native");
   const [after, setAfter] = useState("");
-  const [text, setText] = useState("");
-  const [state, setState] = useState("");
+  const [response, setResponse] = useState({ of: "", text: "", state: "" });
   const path = `/v1/sessions/${encodeURIComponent(id)}/events?${new URLSearchParams({ dialect, ...(after && { after }) })}`;
 
   useEffect(() => {
     const stop = new AbortController();
-    setText("");
-    setState("loading");
+    let all = "";
+    const show = (state: string) => setResponse({ of: path, text: all.slice(0, most), state });
     const read = async () => {
-      const response = await fetch(path, { headers: { Accept: "text/event-stream" }, signal: stop.signal });
-      if (response.status === 204) return setState("204: nothing follows this cursor, and the run is complete");
-      if (!response.ok || response.body === null) return setState(`${response.status}: ${await response.text()}`);
-      setState("open");
+      const { status, ok, body } = await fetch(path, { headers: { Accept: "text/event-stream" }, signal: stop.signal });
+      if (status === 204) return show("204: nothing follows this cursor, and the run is complete");
       const decoder = new TextDecoder();
-      let all = "";
-      for (const reader = response.body.getReader(); ; ) {
+      for (const reader = body?.getReader(); reader !== undefined && all.length <= most; ) {
         const { done, value } = await reader.read();
-        if (done) break;
+        if (done) return show(ok ? "the response has ended" : `status ${status}`);
         all += decoder.decode(value, { stream: true });
-        setText(all.slice(0, most));
-        if (all.length > most) {
-          stop.abort();
-          return setState(`the first ${count(most, "character")}`);
-        }
+        show("open");
       }
-      setState("the response has ended");
+      show(`the first ${count(most, "character")}`);
+      stop.abort();
     };
     read().catch((error: unknown) => {
-      if (!stop.signal.aborted) setState(explain(error));
+      if (!stop.signal.aborted) show(explain(error));
     });
     return () => stop.abort();
   }, [path]);
+  const { text, state } = response.of === path ? response : { text: "", state: "loading" };
 
   return (
     <section class="wire" aria-label="Wire">
