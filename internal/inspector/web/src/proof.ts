@@ -1,21 +1,22 @@
 import type { OrdinalRange } from "../../../../clients/ts/src/chunks.js";
 import type { LogRecord } from "../../../../clients/ts/src/outline.js";
 
-/** missing returns how many records of the log a page lacks: ordinals of a session that no record has, and that no cleanup has removed. */
-export function missing(records: readonly LogRecord[]): number {
+/** check counts the records of the log that a page lacks, which are ordinals of a session that no record has and no cleanup has removed, and those that it has twice. */
+export function check(records: readonly LogRecord[]): { missing: number; twice: number } {
+  let [missing, twice] = [0, 0];
   const known = new Map<string, Set<number>>();
   for (const { session, ordinal, data } of records) {
     if (ordinal === undefined) continue;
     const ordinals = known.get(session) ?? new Set();
+    if (ordinals.has(ordinal)) twice++;
     known.set(session, ordinals.add(ordinal));
     if (!data.includes('"truncated"')) continue;
     const { type, removed = [] } = JSON.parse(data) as { type: string; removed?: OrdinalRange[] };
     if (type !== "truncated") continue;
     for (const { first, last } of removed) for (let n = first; n <= last; n++) ordinals.add(n);
   }
-  let count = 0;
-  for (const ordinals of known.values()) count += [...ordinals].reduce((a, b) => Math.max(a, b), 0) - ordinals.size;
-  return count;
+  for (const ordinals of known.values()) missing += [...ordinals].reduce((a, b) => Math.max(a, b), 0) - ordinals.size;
+  return { missing, twice };
 }
 
 const key = (id: string) => `reloaded ${id}`;

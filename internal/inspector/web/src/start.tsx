@@ -1,12 +1,13 @@
 import { useEffect, useMemo, useRef, useState } from "preact/hooks";
 
 import { explain, getJSON, postJSON, Problem } from "./api.js";
+import { Code } from "./code.js";
 import { Conversation } from "./conversation.js";
 import { count } from "./format.js";
 import { follow, open, sessionPath } from "./link.js";
 import type { LiveSession } from "./live.js";
 import { Refused } from "./parts.js";
-import { missing, reload, reloadedAfter } from "./proof.js";
+import { check, reload, reloadedAfter } from "./proof.js";
 import { SessionView, useMarks, type Tab } from "./session.js";
 import { useLive } from "./use_live.js";
 
@@ -96,6 +97,7 @@ export function Start() {
             <a href={sessionPath(id)} onClick={follow}>Inspect</a>
           </p>
         )}
+        {known && <Code id={id} />}
       </section>
       {known && (
         <section class="session" aria-label="Session">
@@ -111,10 +113,10 @@ function Proof({ live }: { live: LiveSession }) {
   const after = useMemo(() => reloadedAfter(live.id), [live.id]);
   const { position } = live.outline;
   if (after === 0 || position < after) return null;
-  const gaps = missing(live.records);
+  const { missing, twice } = check(live.records);
   return (
     <p class="notice" role="status">
-      Reloaded at #{after}, now at #{position}. {gaps === 0 ? "The ordinals of each agent are complete: no record is missing, and none is here twice." : `${count(gaps, "record")} missing.`}
+      Reloaded at #{after}, now at #{position}. {missing + twice === 0 ? "Each record of each agent is here once: their ordinals have no gap." : `${count(missing, "record")} missing, ${twice} here twice.`}
     </p>
   );
 }
