@@ -40,6 +40,7 @@ var wordExceptions = []wordException{
 	{"scripts/benchcompare/main.go", `\\tOLD`, "a tab and a heading"},
 	{"e2e/compat", `(?i)buried|"nobody[" ]|Where the person is`, "recorded answers, sessions and tools"},
 	{"internal/inspector", `http\.NoBody`, "name of the standard library"},
+	{"e2e/clients", `http\.NoBody`, "name of the standard library"},
 	{"internal/demo/script", `"people"|a little patience|a good end|bus go on Sundays`, "conversations of the demo"},
 	{"internal/testkit/chunktest/samples.go", `plot\.png`, "file name in golden files"},
 }
