@@ -187,7 +187,7 @@ func run[T any](t *testing.T, tab context.Context, action chromedp.Action[T]) T 
 // awaitSequence waits until the tab has shown a record with a sequence above n.
 func awaitSequence(t *testing.T, tab context.Context, n int) {
 	t.Helper()
-	run(t, tab, chromedp.Poll[bool](fmt.Sprintf(`Number(document.body.dataset.position) > %d`, n), chromedp.WithPollingTimeout(60*time.Second)))
+	browsertest.Await(tab, t, fmt.Sprintf(`Number(document.body.dataset.position) > %d`, n), `JSON.stringify(document.body.dataset) + document.body.innerText`)
 }
 
 func awaitStatus(t *testing.T, tab context.Context, status string) {

@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/chromedp/chromedp"
 
@@ -42,7 +41,7 @@ func TestInspectorIsExact(t *testing.T) {
 		later := openTab(t, browser, page)
 		position := run(t, live, chromedp.Evaluate[string](`document.body.dataset.position`))
 		for _, tab := range []context.Context{reloaded, later} {
-			run(t, tab, chromedp.Poll[bool](fmt.Sprintf(`document.body.dataset.connection === 'complete' && document.body.dataset.position === %q`, position), chromedp.WithPollingTimeout(30*time.Second)))
+			browsertest.Await(tab, t, fmt.Sprintf(`document.body.dataset.connection === 'complete' && document.body.dataset.position === %q`, position), `JSON.stringify(document.body.dataset) + document.body.innerText`)
 		}
 		for _, name := range []string{"conversation", "timeline", "records"} {
 			want := shown(t, live, name)

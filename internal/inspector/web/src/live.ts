@@ -17,6 +17,9 @@ export type Connection =
 /** The first and the longest wait before a complete session is asked for a later run, in milliseconds. */
 const [askSoon, askLate] = [2_000, 15_000];
 
+/** The listeners are called after this time if the browser draws no frame, in milliseconds. */
+const hiddenFrame = 200;
+
 /** What the tabs show: a session at its end, or at an earlier record. */
 export type View = Pick<LiveSession, "id" | "outline" | "records" | "connection">;
 
@@ -32,7 +35,7 @@ export class LiveSession {
 
   private readonly listeners = new Set<() => void>();
   private readonly stop = new AbortController();
-  private frame = 0;
+  private planned = false; // the listeners are about to be called
 
   /** waits: the session may not exist yet, because its first message was just sent. */
   constructor(
@@ -49,7 +52,6 @@ export class LiveSession {
 
   close(): void {
     this.stop.abort();
-    cancelAnimationFrame(this.frame);
   }
 
   /** expectRun makes the next attempt at once: a message was sent. */
@@ -98,6 +100,7 @@ export class LiveSession {
           this.add(event.records);
           break;
         case "reset":
+          this.expired = 0;
           this.records = [];
           this.outline = new Outline();
           break;
@@ -122,10 +125,16 @@ export class LiveSession {
 
   private set(connection: Connection): void {
     this.connection = connection;
-    this.frame ||= requestAnimationFrame(() => {
-      this.frame = 0;
+    if (this.planned) return;
+    this.planned = true;
+    const notify = () => {
+      cancelAnimationFrame(frame);
+      clearTimeout(timer);
+      this.planned = false;
       for (const listener of this.listeners) listener();
-    });
+    };
+    const frame = requestAnimationFrame(notify);
+    const timer = setTimeout(notify, hiddenFrame); // a tab in the background has no frames
   }
 }
 
