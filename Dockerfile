@@ -8,7 +8,7 @@ WORKDIR /src
 COPY go.mod go.sum ./
 RUN go mod download
 COPY . .
-RUN CGO_ENABLED=0 GOOS=$TARGETOS GOARCH=$TARGETARCH go build -buildvcs=false -tags grpcnotrace -trimpath -ldflags "-s -w -X main.version=$VERSION" -o /tailrace ./cmd/tailrace
+RUN CGO_ENABLED=0 GOOS=$TARGETOS GOARCH=$TARGETARCH go build -buildvcs=false -tags grpcnotrace -trimpath -ldflags "-s -w -X main.version=$VERSION" -o /tailrace ./cmd/tailrace && mkdir -m 700 /data
 
 FROM build AS build-sink
 ARG TARGETOS TARGETARCH
@@ -23,6 +23,9 @@ ENTRYPOINT ["/tailrace-sink"]
 FROM scratch AS tailrace
 COPY --from=build /etc/ssl/certs/ca-certificates.crt /etc/ssl/certs/
 COPY --from=build /tailrace /tailrace
+COPY --from=build --chown=65532:65532 /data /data
+ENV TAILRACE_LISTEN=:4480 TAILRACE_OPS_LISTEN=:4481 TAILRACE_DATA_DIR=/data
+VOLUME /data
 USER 65532:65532
 EXPOSE 4480 4481
 ENTRYPOINT ["/tailrace"]

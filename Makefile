@@ -31,11 +31,15 @@ help: ## List the targets.
 .PHONY: run
 run: go-present ## Start a server, an edge and the demo in one process on loopback, and print the URL.
 	@echo "building tailrace; the first build downloads modules and takes one to two minutes"
-	@$(GO) run ./cmd/tailrace up
+	@CGO_ENABLED=0 $(GO) run ./cmd/tailrace up
 
 .PHONY: build
 build: go-present ## Build bin/tailrace (VERSION=v1.2.3; the default is from git describe).
-	$(GO) build -trimpath -ldflags "-s -w -X main.version=$(VERSION)" -o bin/tailrace ./cmd/tailrace
+	CGO_ENABLED=0 $(GO) build -trimpath -ldflags "-s -w -X main.version=$(VERSION)" -o bin/tailrace ./cmd/tailrace
+
+.PHONY: picture
+picture: go-present chromium build ## Film the pictures of README: two tabs of a real page, a reload, and kill -9.
+	$(GO) test -tags e2e,record,grpcnotrace -count=1 -timeout 5m -run '^TestRecordPicture$$' -v ./e2e
 
 .PHONY: sink
 sink: go-present ## Build bin/tailrace-sink, which copies the log into tables (docs/analytics.md).
@@ -181,7 +185,7 @@ postgres:
 
 .PHONY: python
 python:
-	@scripts/python.sh
+	@scripts/python.sh >/dev/null
 
 $(LINT):
 	@echo "installing golangci-lint $(GOLANGCI_LINT) into .tools (once, a minute or two)"

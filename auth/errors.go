@@ -3,6 +3,8 @@ package auth
 import (
 	"errors"
 	"fmt"
+	"strconv"
+	"strings"
 	"time"
 )
 
@@ -53,27 +55,69 @@ const (
 	ReasonCertificate Reason = "certificate"  // the name in a client certificate cannot be a subject
 )
 
-// InvalidError reports why a credential is refused. It is ErrInvalid. It contains nothing of the credential.
+// InvalidError reports why a credential is refused. It is ErrInvalid. It contains nothing of the credential but what Detail says.
 type InvalidError struct {
 	Reason Reason
 	Member string // name of the header, claim or HTTP header that is the reason; "" if it is not one
+
+	// Detail is a sentence for logs and clients: what is wrong and, if every client may know it, what is wanted. Of the credential it has at most the beginning of typ and alg.
+	Detail string
 }
 
-// Error returns the reason with the name of the member.
+// Error returns the reason with the name of the member, and the detail.
 func (e *InvalidError) Error() string {
-	if e.Member == "" {
-		return fmt.Sprintf("%v: %s", ErrInvalid, e.Reason)
+	text := fmt.Sprintf("%v: %s", ErrInvalid, e.Reason)
+	if e.Member != "" {
+		text += " " + e.Member
 	}
-	return fmt.Sprintf("%v: %s %s", ErrInvalid, e.Reason, e.Member)
+	if e.Detail != "" {
+		text += ": " + e.Detail
+	}
+	return text
 }
 
 // Is makes an InvalidError an ErrInvalid.
 func (e *InvalidError) Is(target error) bool { return target == ErrInvalid }
 
-func invalid(reason Reason) error { return &InvalidError{Reason: reason} }
+// details are the sentences of reasons; % is the member.
+var details = map[Reason]string{
+	ReasonRepeated:  "the request has more than one header Authorization",
+	ReasonScheme:    "header Authorization: want Bearer and a token",
+	ReasonTooLarge:  "the token has more than 8192 bytes",
+	ReasonMalformed: "want a JWS in compact form: header, claims and signature in base64url, separated by dots",
+	ReasonEncrypted: "the token is encrypted, want a signed one",
+	ReasonDuplicate: "the token has two members of one name",
+	ReasonHeader:    "header % is not allowed, or malformed",
+	ReasonAlgorithm: "header alg is missing or not text",
+	ReasonType:      "header typ is not text",
+	ReasonIssuer:    "claim iss is missing, or not an issuer of auth.json",
+	ReasonKey:       "header kid is not a key of the issuer, or missing while the issuer has several",
+	ReasonSignature: "the signature is not that of a key of the issuer",
+	ReasonAudience:  "claim aud is missing, or another service",
+	ReasonExpired:   "claim exp is in the past",
+	ReasonEarly:     "claim nbf or iat is in the future",
+	ReasonClaim:     "claim % is missing or malformed, or more than the issuer may grant",
+	ReasonForbidden: "claim % has what the issuer may not grant",
+	ReasonRevoked:   "revoked",
+	ReasonTicket:    "the ticket does not exist: it has expired or was used",
+	ReasonProxy:     "header % of the proxy is missing, repeated or malformed",
+}
+
+func invalid(reason Reason) error { return &InvalidError{Reason: reason, Detail: details[reason]} }
 
 func invalidMember(reason Reason, member string) error {
-	return &InvalidError{Reason: reason, Member: member}
+	return &InvalidError{Reason: reason, Member: member, Detail: strings.ReplaceAll(details[reason], "%", member)}
+}
+
+// invalidHeader reports a header of a token that is not one of those that are wanted.
+func invalidHeader(reason Reason, name, got string, want []string) error {
+	var quoted []string
+	for _, one := range want {
+		if one != "" && !strings.HasPrefix(one, "application/") { // these are also accepted
+			quoted = append(quoted, strconv.Quote(one))
+		}
+	}
+	return &InvalidError{Reason: reason, Detail: fmt.Sprintf("header %s is %q, want %s", name, clip(got), strings.Join(quoted, " or "))}
 }
 
 // UnavailableError reports why credentials of an issuer cannot be verified at present. It is ErrUnavailable.

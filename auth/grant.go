@@ -26,12 +26,13 @@ const (
 	ScopeIngest                   // write chunks
 	ScopeDelete                   // delete sessions
 	ScopeAdmin                    // mint and revoke tokens
+	ScopeFork                     // fork sessions: continue them from an earlier point with other results, state or agent
 )
 
 // AllScopes has every right.
-const AllScopes = ScopeRead | ScopeChat | ScopeAnswer | ScopeStop | ScopeIngest | ScopeDelete | ScopeAdmin
+const AllScopes = ScopeRead | ScopeChat | ScopeAnswer | ScopeStop | ScopeIngest | ScopeDelete | ScopeAdmin | ScopeFork
 
-var scopeNames = [...]string{"read", "chat", "answer", "stop", "ingest", "delete", "admin"}
+var scopeNames = [...]string{"read", "chat", "answer", "stop", "ingest", "delete", "admin", "fork"}
 
 // ParseScope returns the rights that text names, separated by single spaces. It returns an error for an empty text and for an unknown name.
 func ParseScope(text string) (Scope, error) {

@@ -14,7 +14,7 @@ func TestParseScope(t *testing.T) {
 		"chat read":      ScopeRead | ScopeChat,
 		"read chat read": ScopeRead | ScopeChat,
 		"delete admin":   ScopeDelete | ScopeAdmin,
-		"read chat answer stop ingest delete admin": AllScopes,
+		"read chat answer stop ingest delete admin fork": AllScopes,
 
 		"":            0,
 		" ":           0,
@@ -36,7 +36,7 @@ func TestParseScope(t *testing.T) {
 			t.Errorf("%q: got %v and %v, want %v", text, got, err, want)
 		}
 	}
-	if got := AllScopes.String(); got != "read chat answer stop ingest delete admin" {
+	if got := AllScopes.String(); got != "read chat answer stop ingest delete admin fork" {
 		t.Errorf("got %q", got)
 	}
 	if got := Scope(0).String(); got != "" {

@@ -5,6 +5,7 @@ import (
 	"context"
 	"log/slog"
 	"slices"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -123,10 +124,10 @@ func (k *keyring) find(ctx context.Context, kid, alg string) ([]key, *keySet, er
 // verify checks the type, the algorithm and the signature of a token, and returns the keys that it was verified with.
 func (k *keyring) verify(ctx context.Context, t *token, types, algorithms []string) (*keySet, error) {
 	switch {
-	case !slices.Contains(types, t.typ):
-		return nil, invalid(ReasonType)
+	case !slices.Contains(types, strings.ToLower(t.typ)): // a media type
+		return nil, invalidHeader(ReasonType, "typ", t.typ, types)
 	case !slices.Contains(algorithms, t.alg):
-		return nil, invalid(ReasonAlgorithm)
+		return nil, invalidHeader(ReasonAlgorithm, "alg", t.alg, algorithms)
 	}
 	keys, set, err := k.find(ctx, t.kid, t.alg)
 	if err != nil {

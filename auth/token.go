@@ -19,7 +19,7 @@ type token struct {
 	claims claims
 	alg    string
 	kid    string // "" if missing
-	typ    string // in lower case, "" if missing
+	typ    string // "" if missing
 	issuer string
 }
 
@@ -88,7 +88,6 @@ func (t *token) readHeader(header claims) error {
 	if t.typ, err = header.text("typ"); err != nil {
 		return invalid(ReasonType)
 	}
-	t.typ = strings.ToLower(t.typ) // a media type
 	return nil
 }
 

@@ -380,6 +380,42 @@ type OrdinalRange struct {
 	Extra []Member `json:"-"` // members that the schema does not have, in their order
 }
 
+// SessionSeed has messages with which a fork begins: those of another session up to a point. The records SessionSeed are the first ones of the log of a fork; the
+// session begins with the SessionForked that follows them, and is an unknown one before.
+type SessionSeed struct {
+	Form     int64  `json:"form"`     // the version of the stored form of the messages
+	Messages string `json:"messages"` // JSON in that form, a line for each message or run of its parts
+}
+
+// SessionForked ends the records with which a fork begins.
+type SessionForked struct {
+	Origin       ForkOrigin     `json:"origin"`
+	Messages     int64          `json:"messages"` // number of messages that users see
+	State        *string        `json:"state"`    // JSON text of the custom state
+	CheckpointID *string        `json:"checkpointId"`
+	Turn         *ForkedTurn    `json:"turn"`                     // nil if no turn is open at the point
+	Replaced     []OrdinalRange `json:"replaced" want:"optional"` // messages in whose place the message after them begins a branch
+	By           *Principal     `json:"by"`                       // the client that forked, which is the owner; nil if it is not known
+}
+
+// ForkOrigin is the point from which a fork continues another session.
+type ForkOrigin struct {
+	Session  string   `json:"session"`
+	Sequence int64    `json:"sequence"` // of the last record that the fork has; 0 for none
+	Anchor   *string  `json:"anchor"`   // of that record, as in a cursor
+	Run      *string  `json:"run"`
+	Step     int64    `json:"step"`
+	Depth    int64    `json:"depth"` // 1, or one more than that of the other session if it is a fork
+	Extra    []Member `json:"-"`     // members that the schema does not have, in their order
+}
+
+// ForkedTurn is the turn that was open at the point: its run is an interrupted one of the fork.
+type ForkedTurn struct {
+	First  int64    `json:"first"`  // index of its first message
+	Answer *int64   `json:"answer"` // index of the message in which the answer is shown; nil before its first part
+	Extra  []Member `json:"-"`      // members that the schema does not have, in their order
+}
+
 // Opaque is a chunk of a type that this build does not know: Raw is its JSON object, byte for byte.
 type Opaque struct {
 	Kind Type
@@ -423,6 +459,8 @@ func (StreamActive) Type() Type         { return TypeStreamActive }
 func (StreamEnd) Type() Type            { return TypeStreamEnd }
 func (StreamFailed) Type() Type         { return TypeStreamFailed }
 func (Truncated) Type() Type            { return TypeTruncated }
+func (SessionSeed) Type() Type          { return TypeSessionSeed }
+func (SessionForked) Type() Type        { return TypeSessionForked }
 
 // Type returns the type of the chunk.
 func (o Opaque) Type() Type { return o.Kind }

@@ -63,7 +63,7 @@ var plans = plansOf(
 	SubagentStart{}, SubagentEnd{}, Custom{}, StatePatch{}, Error{}, Output{}, SourceURL{}, SourceDocument{},
 	StepStart{}, StepEnd{}, File{}, RunInterrupted{}, RunResumed{}, RunPaused{}, ExecutorSuperseded{},
 	CheckpointCreated{}, StepCommitted{}, StepDiscarded{}, StreamResync{}, SuspensionMarker{},
-	RunStarted{}, StreamPaused{}, StreamActive{}, StreamEnd{}, StreamFailed{}, Truncated{},
+	RunStarted{}, StreamPaused{}, StreamActive{}, StreamEnd{}, StreamFailed{}, Truncated{}, SessionSeed{}, SessionForked{},
 )
 
 func plansOf(bodies ...Body) map[Type]*plan {

@@ -154,12 +154,14 @@ func (r *reader) str() jsonString {
 	}
 }
 
+// unitsOf has four hexadecimal digits for each unit; texts of tests have millions of them.
 func unitsOf(units []uint16) jsonString {
-	var b strings.Builder
+	const digits = "0123456789abcdef"
+	b := make([]byte, 0, 4*len(units))
 	for _, u := range units {
-		fmt.Fprintf(&b, "%04x", u)
+		b = append(b, digits[u>>12], digits[u>>8&15], digits[u>>4&15], digits[u&15])
 	}
-	return jsonString(b.String())
+	return jsonString(b)
 }
 
 // key is the name of a member in a jsonObject.

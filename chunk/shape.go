@@ -18,8 +18,8 @@ type MemberSchema struct {
 	Members []MemberSchema // of the object that it is, or of each object in the array that it is
 }
 
-// Types has every type of the catalogue and the control records, sorted.
-func Types() []Type { return slices.Sorted(maps.Keys(plans)) }
+// Types has every type of the catalogue and the control records, sorted, but those of forks: no client sends them, and none is shown them under a view.
+func Types() []Type { return slices.DeleteFunc(slices.Sorted(maps.Keys(plans)), Type.OfFork) }
 
 // Schema describes the members of a type, without the base members that every chunk has; nil for a type that this build does
 // not know.

@@ -40,22 +40,27 @@ const (
 
 // Control records are not output of an agent: they are in the same log with the same envelope and describe changes of the stream itself.
 const (
-	TypeRunStarted   Type = "run_started"
-	TypeStreamPaused Type = "stream_paused"
-	TypeStreamActive Type = "stream_active"
-	TypeStreamEnd    Type = "stream_end"
-	TypeStreamFailed Type = "stream_failed"
-	TypeTruncated    Type = "truncated"
+	TypeRunStarted    Type = "run_started"
+	TypeStreamPaused  Type = "stream_paused"
+	TypeStreamActive  Type = "stream_active"
+	TypeStreamEnd     Type = "stream_end"
+	TypeStreamFailed  Type = "stream_failed"
+	TypeTruncated     Type = "truncated"
+	TypeSessionSeed   Type = "session_seed"
+	TypeSessionForked Type = "session_forked"
 )
 
 // Control reports whether t is a record about the stream rather than a chunk.
 func (t Type) Control() bool {
 	switch t {
-	case TypeRunStarted, TypeStreamPaused, TypeStreamActive, TypeStreamEnd, TypeStreamFailed, TypeTruncated:
+	case TypeRunStarted, TypeStreamPaused, TypeStreamActive, TypeStreamEnd, TypeStreamFailed, TypeTruncated, TypeSessionSeed, TypeSessionForked:
 		return true
 	}
 	return false
 }
+
+// OfFork reports whether t is a record with which a fork begins. Clients that show a session get its content from the snapshot.
+func (t Type) OfFork() bool { return t == TypeSessionSeed || t == TypeSessionForked }
 
 // Terminal reports whether t closes a stream until a new run opens it again.
 func (t Type) Terminal() bool { return t == TypeStreamEnd || t == TypeStreamFailed }

@@ -5,6 +5,7 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -73,6 +74,7 @@ type composeService struct {
 	Volumes     []string          `json:"volumes"`
 	Configs     []composeConfig   `json:"configs"`
 	DependsOn   []string          `json:"depends_on"`
+	Restart     string            `json:"restart"`
 }
 
 type composeBuild struct {
@@ -87,7 +89,14 @@ type composeConfig struct {
 
 // TestCompose checks that commands, flags, variables, hosts, stages of the Dockerfile and mounted files of a compose file exist.
 func TestCompose(t *testing.T) {
-	text, err := os.ReadFile("compose/analytics.yaml")
+	for _, path := range []string{"../compose.yaml", "compose/analytics.yaml", "compose/cluster.yaml"} {
+		t.Run(filepath.Base(path), func(t *testing.T) { checkCompose(t, path) })
+	}
+}
+
+func checkCompose(t *testing.T, path string) {
+	t.Helper()
+	text, err := os.ReadFile(path)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -101,17 +110,19 @@ func TestCompose(t *testing.T) {
 		if name == sinkContainer {
 			known = ofSink
 		}
-		s.check(t, name, file)
+		s.check(t, name, filepath.Dir(path), file)
 		if s.Build != nil {
-			checkBuild(t, name, *s.Build)
+			checkBuild(t, name, filepath.Dir(path), *s.Build)
 			checkArguments(t, name, s.Command, known)
 		}
 		for variable, value := range s.Environment {
 			if strings.HasPrefix(variable, "TAILRACE_") && !known[variable] {
 				t.Errorf("%s: setting %s does not exist", name, variable)
 			}
-			if at, err := url.Parse(value); err == nil && at.Host != "" && file.Services[at.Hostname()].Image == "" {
-				t.Errorf("%s: %s has the host %s, which is not a service", name, variable, at.Host)
+			for one := range strings.SplitSeq(value, ",") {
+				if at, err := url.Parse(one); err == nil && at.Host != "" && file.Services[at.Hostname()].Image == "" {
+					t.Errorf("%s: %s has the host %s, which is not a service", name, variable, at.Host)
+				}
 			}
 		}
 	}
@@ -124,7 +135,7 @@ func TestCompose(t *testing.T) {
 }
 
 // check checks what a service names of its file and of the host.
-func (s composeService) check(t *testing.T, name string, file composeFile) {
+func (s composeService) check(t *testing.T, name, dir string, file composeFile) {
 	t.Helper()
 	if (s.Image == "") == (s.Build == nil) {
 		t.Errorf("%s: want an image or a build", name)
@@ -150,15 +161,15 @@ func (s composeService) check(t *testing.T, name string, file composeFile) {
 			if _, exists := file.Volumes[source]; !exists {
 				t.Errorf("%s: volume %s does not exist", name, source)
 			}
-		} else if _, err := os.Stat(filepath.Join("compose", source)); err != nil {
+		} else if _, err := os.Stat(filepath.Join(dir, source)); err != nil {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
 }
 
-func checkBuild(t *testing.T, name string, build composeBuild) {
+func checkBuild(t *testing.T, name, dir string, build composeBuild) {
 	t.Helper()
-	text, err := os.ReadFile(filepath.Join("compose", build.Context, "Dockerfile"))
+	text, err := os.ReadFile(filepath.Join(dir, build.Context, "Dockerfile"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -173,7 +184,7 @@ func checkArguments(t *testing.T, name string, arguments []string, known map[str
 	for _, argument := range arguments {
 		flag, isFlag := strings.CutPrefix(argument, "--")
 		if !isFlag {
-			if argument != "up" || name == sinkContainer {
+			if !slices.Contains([]string{"up", "setup", "edge", "projector", "worker"}, argument) || name == sinkContainer {
 				t.Errorf("%s: command %s does not exist", name, argument)
 			}
 			continue

@@ -4,6 +4,7 @@ package e2e
 
 import (
 	"bufio"
+	"cmp"
 	"context"
 	"io"
 	"os"
@@ -40,6 +41,9 @@ type up struct {
 	url              string
 	log              *outputtest.Buffer
 	done             chan struct{}
+
+	environment []string             // of the process; that of the test if it is nil
+	isolate     *syscall.SysProcAttr // of the process; nil to run it as the test
 }
 
 func newUp(t *testing.T, args ...string) *up {
@@ -77,7 +81,7 @@ func (u *up) start(t *testing.T) {
 	}, u.args...)
 	u.cmd = exec.Command(u.bin, args...)
 	u.cmd.Stderr = u.log
-	u.cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
+	u.cmd.Env, u.cmd.SysProcAttr = u.environment, cmp.Or(u.isolate, &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL})
 	out, err := u.cmd.StdoutPipe()
 	if err != nil {
 		t.Fatal(err)

@@ -102,7 +102,14 @@ func TestBrowserSignsIn(t *testing.T) {
 func startDemo(t *testing.T, url, scenario string) string {
 	t.Helper()
 	session := rand.Text()
-	body := strings.NewReader(fmt.Sprintf(`{"id":%q,"messages":[{"id":"m1","role":"user","parts":[{"type":"text","text":%q}]}]}`, session, scenario))
+	sendChat(t, url, session, scenario)
+	return session
+}
+
+// sendChat sends a message in a session.
+func sendChat(t *testing.T, url, session, text string) {
+	t.Helper()
+	body := strings.NewReader(fmt.Sprintf(`{"id":%q,"messages":[{"id":%q,"role":"user","parts":[{"type":"text","text":%q}]}]}`, session, rand.Text(), text))
 	req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, url+"/api/chat", body)
 	if err != nil {
 		t.Fatal(err)
@@ -117,7 +124,6 @@ func startDemo(t *testing.T, url, scenario string) string {
 		t.Fatalf("status %d", resp.StatusCode)
 	}
 	http.DefaultClient.CloseIdleConnections()
-	return session
 }
 
 // awaitLog follows the session to its end and returns the text in the log by

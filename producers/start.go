@@ -154,7 +154,7 @@ type logEnd struct {
 
 // idle reports whether no run is open.
 func (h logEnd) idle() bool {
-	return h.typ == "" || h.typ.Terminal() || h.typ == chunk.TypeStreamPaused
+	return h.typ == "" || h.typ.Terminal() || h.typ == chunk.TypeStreamPaused || h.typ == chunk.TypeSessionForked
 }
 
 // start writes the run_started record. After a conflict it reads the end of the log again: the session may have another writer now.

@@ -42,6 +42,43 @@ func (r *Reader) snapshotAt(ctx context.Context, s chunk.Session, seq chunk.Seq)
 	return snap, err
 }
 
+// SnapshotAtBoundary is SnapshotAt for the last point at or before a cursor at which another session can continue this one: after the end or a pause of a run, after
+// a committed step, or before a message of a user. The status of the snapshot is fold.Active after a step. The cursor is one of the session or of its tree; the error
+// is a *chunk.TruncatedError if the session has another record there. A session without such a point is empty.
+func (r *Reader) SnapshotAtBoundary(ctx context.Context, s chunk.Session, at chunk.Cursor) (fold.Snapshot, error) {
+	snap, err := r.SnapshotAt(ctx, s, at.Seq)
+	switch {
+	case err != nil:
+		return snap, err
+	case snap.Position.Seq == at.Seq && at.Anchor != 0 && snap.Anchor != 0 && at.Anchor != snap.Anchor:
+		return snap, &chunk.TruncatedError{Session: s, Reason: chunk.TruncatedRecreated, After: at.Seq}
+	case snap.Status != fold.Active:
+		return snap, nil
+	}
+	start := snap.TurnStart()
+	last := start.Seq - min(1, start.Seq)
+	if snap.TurnRun().Status == fold.RunInterrupted {
+		last = start.Seq // the turn continues that of another session
+	}
+	for rec, err := range r.log.Replay(ctx, chunk.Range{Session: s, After: start}) {
+		if err != nil {
+			return snap, err
+		}
+		if rec.Seq > at.Seq {
+			break
+		}
+		if rec.Type == chunk.TypeStepCommitted || rec.Type == chunk.TypeStreamPaused {
+			last = rec.Seq
+		}
+	}
+	if last < start.Seq && start.Ordinal <= 1 {
+		empty := fold.New(s).Snapshot()
+		empty.AgentType = snap.AgentType
+		return empty, nil
+	}
+	return r.SnapshotAt(ctx, s, last)
+}
+
 // SnapshotAtCheckpoint returns the fold of s through the record that saved a checkpoint, the first one if there are several. It
 // folds the log from its first record. Errors, besides those of SnapshotAt: chunk.ErrUnknownCheckpoint.
 func (r *Reader) SnapshotAtCheckpoint(ctx context.Context, s chunk.Session, id string) (fold.Snapshot, error) {

@@ -200,12 +200,15 @@ func (l endOfLog) Replay(_ context.Context, of chunk.Range) iter.Seq2[chunk.Reco
 }
 
 // applyTail folds the rest of the log onto a head. It returns chunk.ErrUnknownSession for a session that was deleted and has
-// not started again.
+// not started again, and for a fork whose first records are not all stored.
 func applyTail(ctx context.Context, log replayer, head fold.Snapshot) (*fold.Folder, error) {
 	a := applier{log: countedLog{log}}
 	f, err := a.continueFrom(ctx, head)
 	if err == nil && f.Snapshot().Deleted() {
 		return f, fmt.Errorf("session %s, deleted: %w", head.Session, chunk.ErrUnknownSession)
+	}
+	if err == nil && f.Snapshot().Status == fold.Seeding {
+		return f, fmt.Errorf("session %s, incomplete fork: %w", head.Session, chunk.ErrUnknownSession)
 	}
 	return f, err
 }

@@ -203,7 +203,7 @@ func (s *session) process(ctx context.Context, inbox []Delivery, flush bool) err
 // processor time as the delivery of its record.
 func isSavePoint(t chunk.Type) bool {
 	switch t {
-	case chunk.TypeRunStarted, chunk.TypeStreamEnd, chunk.TypeStreamFailed, chunk.TypeStreamPaused, chunk.TypeTruncated:
+	case chunk.TypeRunStarted, chunk.TypeStreamEnd, chunk.TypeStreamFailed, chunk.TypeStreamPaused, chunk.TypeTruncated, chunk.TypeSessionForked:
 		return true
 	}
 	return false

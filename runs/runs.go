@@ -111,8 +111,11 @@ func New(js jetstream.JetStream, cfg Config) (*Client, error) {
 		}
 		log = audit.New(audit.Config{Store: store, Mode: audit.Sync, Log: cfg.Log})
 	}
-	snapshots := projector.NewReader(store, reader)
-	service, err := conversation.New(conversation.Ports{Snapshots: snapshots, Queue: queue, Inbox: inbox, Reaper: reaper, Values: jsvalues.New(jsclient.New(js), cfg.Layout)},
+	snapshots, stored := projector.NewReader(store, reader), jsvalues.New(jsclient.New(js), cfg.Layout)
+	forks := forks{Reader: snapshots, Store: stored, index: store, open: func() (*producers.Producer, error) {
+		return producers.New(js, producers.Config{Layout: cfg.Layout, Positions: snapshots, Log: cfg.Log})
+	}}
+	service, err := conversation.New(conversation.Ports{Snapshots: snapshots, Queue: queue, Inbox: inbox, Reaper: reaper, Values: stored, Forks: forks},
 		conversation.Config{AgentTypes: cfg.AgentTypes, RequestTimeout: cfg.RequestTimeout, Storage: cfg.Storage, Audit: log, Log: cfg.Log,
 			MaxSessionBytes: cmp.Or(cfg.MaxSessionBytes, producers.DefaultSessionBytes)})
 	if err != nil {
@@ -245,6 +248,10 @@ const (
 	ReasonExpired       = conversation.ReasonExpired       // First is the answer that counts: the deadline passed
 	ReasonContended     = conversation.ReasonContended     // other requests changed the session in every round; repeat the call
 	ReasonTooManyRuns   = conversation.ReasonTooManyRuns   // the tenant has as many runs as it may have; repeat the call later
+	ReasonNoMessage     = conversation.ReasonNoMessage     // no such message of a user, or no such checkpoint, to fork at
+	ReasonExists        = conversation.ReasonExists        // the session of a fork has other records
+	ReasonNoTurn        = conversation.ReasonNoTurn        // there is no turn to continue at the point of a fork
+	ReasonChanged       = conversation.ReasonChanged       // another request has continued the fork
 	ReasonFull          = conversation.ReasonFull          // the session has reached its limit of bytes; use another one
 	ReasonNoStorage     = conversation.ReasonNoStorage     // the server cannot store messages: a limit is reached or its disk is full
 	ReasonUnavailable   = conversation.ReasonUnavailable   // the log, the queue or the inbox cannot be reached; repeat the call

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Writes the transcript in docs/bring-your-agent.md: runs its commands against the route of examples/route and tailrace up, and records their output. Needs npm, for
-# the AI SDK of examples/chat.
+# the AI SDK.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 page=docs/bring-your-agent.md
@@ -10,7 +10,7 @@ trap 'kill "${up:-}" "${route:-}" 2>/dev/null || true; wait 2>/dev/null || true;
 node=$(scripts/node.sh)
 go build -o "$work/tailrace" ./cmd/tailrace
 cp examples/route/*.mjs "$work"
-cp examples/chat/package.json examples/chat/package-lock.json "$work"
+cp e2e/aisdk/packages/7/package.json e2e/aisdk/packages/7/package-lock.json "$work"
 npm ci --prefix "$work" --ignore-scripts --no-audit --no-fund --loglevel=error >/dev/null
 
 cat >"$work/agents.json" <<'JSON'

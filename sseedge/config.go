@@ -105,6 +105,9 @@ type Config struct {
 	// Sessions lists sessions. Defaults to none: they are not listed.
 	Sessions projector.Lister
 
+	// Prices are those of the costs in the list of sessions. Defaults to none: only costs that records have are listed.
+	Prices Prices
+
 	// Eraser deletes sessions, for clients with auth.ScopeDelete. Defaults to none: nothing can be deleted.
 	Eraser Eraser
 
@@ -198,6 +201,9 @@ func (c Config) validate() error {
 		if d.value < 0 {
 			return fmt.Errorf("%s is %s, want more than 0", d.name, d.value)
 		}
+	}
+	if err := c.Prices.Validate(); err != nil {
+		return err
 	}
 	return httpkit.CheckProxies(c.TrustedProxies)
 }

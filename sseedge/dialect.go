@@ -16,8 +16,9 @@ import (
 	"github.com/tailrace/tailrace/projector/fold"
 )
 
-// readDialect returns the dialect of a response: ?dialect=, or the parameter profile of the first type in Accept that has one. It is "" for the native one.
-func (q *query) readDialect(h http.Header) string {
+// readDialect returns the dialect of a response: ?dialect=, or the parameter profile of the first type in Accept that has one. It is "" for the native one. The caller
+// has read the other possible values.
+func (q *query) readDialect(h http.Header, others ...string) string {
 	name := q.values.Get("dialect")
 	if name == "" {
 		name = profileOf(h)
@@ -26,7 +27,9 @@ func (q *query) readDialect(h http.Header) string {
 	case name == "", name == dialect.Native:
 		return ""
 	case !dialects.Writes(name):
-		q.refuse(codeBadParameter, "unknown dialect", "dialect: want "+strings.Join(dialects.Written(), ", "))
+		possible := append(dialects.Written(), others...)
+		text, near := dialect.Unknown(name, possible)
+		q.fail(badRequest(codeBadParameter, "unknown dialect", text).Meant(near, possible))
 		return ""
 	}
 	return name
@@ -47,7 +50,7 @@ func (e *Edge) readTurn(q *query, h http.Header, req *hub.Request) *Turn {
 		req.Encoding += recordsOf
 		return nil
 	}
-	name := q.readDialect(h)
+	name := q.readDialect(h, dialect.Records)
 	if name == "" {
 		return nil
 	}
@@ -90,13 +93,13 @@ func (e *Edge) dialectSnapshot(w http.ResponseWriter, r *http.Request, key pageK
 // readContent reads the present state, with all messages if q has no number of them.
 func (e *Edge) readContent(ctx context.Context, s chunk.Session, q snapshotQuery) (fold.Content, error) {
 	if q.messages > 0 {
-		p, err := e.snapshots.MessagePage(ctx, s, fold.PageQuery{Partial: q.partial, Limit: q.messages, Parts: q.parts})
+		p, err := e.snapshots.MessagePage(ctx, s, fold.PageQuery{Partial: q.partial, Limit: q.messages, Parts: q.parts, Branch: q.branch})
 		if err != nil {
 			return fold.Content{}, err
 		}
 		return p.Content(), nil
 	}
-	snap, err := e.snapshots.Snapshot(ctx, s)
+	snap, err := e.readWhole(ctx, s, q.branch)
 	if err != nil {
 		return fold.Content{}, err
 	}

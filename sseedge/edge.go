@@ -8,6 +8,8 @@ import (
 	"sync"
 	"sync/atomic"
 
+	lru "github.com/hashicorp/golang-lru/v2"
+
 	"github.com/tailrace/tailrace/chunk"
 	"github.com/tailrace/tailrace/internal/access"
 	"github.com/tailrace/tailrace/internal/flight"
@@ -32,7 +34,9 @@ type Edge struct {
 	rewinds   historyLimiter
 	turns     flight.Group[turnKey, turnState]
 	reads     *readBudget
+	searches  *httpkit.Budget
 	pages     flight.Group[pageKey, sharedPage]
+	summaries *lru.Cache[pageKey, keptSummary]
 	cfg       Config
 	respond   *httpkit.Responder
 	router    *httpkit.Router
@@ -76,13 +80,17 @@ func newEdge(log Log, snapshots Snapshots, cfg Config, hubConfig hub.Config) (*E
 		limiter:   httpkit.NewStreamLimiter(cfg.Limits, cfg.TrustedProxies, cfg.Log),
 		bodies:    httpkit.NewBodyLimiter(cfg.BodyBytes),
 		reads:     newReadBudget(cfg.ReadBytes),
+		searches:  httpkit.NewBudget(maxSearches),
 		streams:   httpkit.Drain{Revocations: cfg.Revocations},
 	}
 	if e.rates, err = httpkit.NewRateLimiter(cfg.Rates, cfg.TrustedProxies); err != nil {
 		return nil, err
 	}
+	if e.summaries, err = lru.New[pageKey, keptSummary](maxSummaries); err != nil {
+		return nil, err
+	}
 	if of := cfg.LimitsOf; of != nil {
-		e.limiter, e.bodies, e.reads, e.rates = of.limiter, of.bodies, of.reads, of.rates
+		e.limiter, e.bodies, e.reads, e.searches, e.rates = of.limiter, of.bodies, of.reads, of.searches, of.rates
 	}
 	e.past, _ = snapshots.(History)
 	e.access = &access.Access{Owner: e.owner}

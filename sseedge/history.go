@@ -24,22 +24,24 @@ import (
 //	?checkpoint=ID    the state of that checkpoint
 //	?messages=N       the present state with only the last N messages
 //	?parts=N          and at most the last N parts of these
+//	?branch=ID        the latest branch that has that message, in the present state
 type snapshotQuery struct {
 	partial    bool
 	messages   int       // 0: all
 	parts      int       // 0: all
 	at         chunk.Seq // 0: not given
 	checkpoint string    // "": not given
+	branch     string    // "": that of the latest message
 }
 
 // momentParameters may be given at most once.
-var momentParameters = []string{"partial", "at", "checkpoint", "messages", "parts"}
+var momentParameters = []string{"partial", "at", "checkpoint", "messages", "parts", "branch"}
 
 // maxCheckpoint is the maximum length of a checkpoint id in a request.
 const maxCheckpoint = 256
 
 func (q *query) readSnapshotQuery() snapshotQuery {
-	m := snapshotQuery{partial: q.readPartial(), checkpoint: q.values.Get("checkpoint")}
+	m := snapshotQuery{partial: q.readPartial(), checkpoint: q.values.Get("checkpoint"), branch: q.values.Get("branch")}
 	if at := q.values.Get("at"); at != "" {
 		cursor, ok := chunk.ParseCursor(at)
 		if !ok || cursor.Seq == 0 || cursor.Anchor != 0 {
@@ -51,6 +53,8 @@ func (q *query) readSnapshotQuery() snapshotQuery {
 	switch {
 	case m.parts != 0 && m.messages == 0:
 		q.refuse(codeBadParameter, "a limit of parts is one of a page", "parts: want messages with it")
+	case m.branch != "" && (m.at != 0 || m.checkpoint != ""):
+		q.refuse(codeBadParameter, "an earlier state has one branch", "branch: want neither at nor checkpoint with it")
 	case m.messages != 0 && (m.at != 0 || m.checkpoint != ""):
 		// An earlier state costs the fold of all records, also with few messages.
 		q.refuse(codeBadParameter, "an earlier state has no pages", "messages: want neither at nor checkpoint with it")
@@ -73,7 +77,7 @@ func (q *query) readPartial() bool {
 // loadSnapshot returns the snapshot that the query selects, and what it takes of the budget of pages.
 func (e *Edge) loadSnapshot(ctx context.Context, s chunk.Session, m snapshotQuery) (aisdk.FrontendSnapshot, *reservation, *httpkit.Problem) {
 	if m.at == 0 && m.checkpoint == "" {
-		return e.load(ctx, s, fold.PageQuery{Partial: m.partial, Limit: m.messages, Parts: m.parts})
+		return e.load(ctx, s, fold.PageQuery{Partial: m.partial, Limit: m.messages, Parts: m.parts, Branch: m.branch})
 	}
 	if e.past == nil {
 		return aisdk.FrontendSnapshot{}, nil, badRequest(codeBadParameter, "historical snapshots are not enabled", "at, checkpoint: want none")

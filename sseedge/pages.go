@@ -59,10 +59,10 @@ func (e *Edge) snapshot(w http.ResponseWriter, r *http.Request, id string) *http
 	})
 }
 
-// messages serves GET /v1/sessions/{id}/messages?before=ID&limit=N&parts=N: the messages before the one with that id, or the last ones. A call is complete in
+// messages serves GET /v1/sessions/{id}/messages?before=ID&limit=N&parts=N&branch=ID: the messages before the one with that id, or the last ones. A call is complete in
 // the message that made it, with its later outcome. The message in flight is included only with ?partial=1, as in the snapshot.
 func (e *Edge) messages(w http.ResponseWriter, r *http.Request, id string) *httpkit.Problem {
-	q := readQuery(r.URL, "before", "limit", "partial", "parts", "root", "view", "inline")
+	q := readList(r.URL, "before", "limit", "partial", "parts", "branch", "root", "view", "inline")
 	window, inline := q.readWindow(), q.readInline()
 	s, name, p := e.readPage(r.Context(), q, id)
 	if p != nil {
@@ -85,6 +85,7 @@ func (e *Edge) messages(w http.ResponseWriter, r *http.Request, id string) *http
 func (q *query) readWindow() fold.PageQuery {
 	return fold.PageQuery{
 		Partial: q.readPartial(), Limit: q.readCount("limit", defaultLimit, maxLimit), Parts: q.readCount("parts", 0, maxParts), Before: q.values.Get("before"),
+		Branch: q.values.Get("branch"),
 	}
 }
 
@@ -136,7 +137,7 @@ func (e *Edge) loadProblem(s chunk.Session, err error) *httpkit.Problem {
 	case errors.Is(err, chunk.ErrUnknownSession):
 		return noStream
 	case errors.Is(err, chunk.ErrUnknownMessage):
-		return badRequest(codeBadCursor, "no such message in this session", "before: want the id of a message, or the member before of a page")
+		return badRequest(codeBadCursor, "no such message in this session", "before, branch: want the id of a message, or the member before of a page")
 	case errors.Is(err, httpkit.ErrBudget):
 		e.metrics.readRejected()
 		return httpkit.TooManyReads

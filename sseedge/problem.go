@@ -47,6 +47,7 @@ var (
 	hasExpired    = httpkit.NewProblem(http.StatusGone, codeExpired, "sequence has expired", "ask for a later state, or for the present one")
 	hasMoved      = httpkit.NewProblem(http.StatusGone, codeExpired, "the cursor cannot be served", "load the snapshot and continue after its sequence")
 	busy          = unavailableProblem(codeBusy, "historical snapshot already in progress", "retry later")
+	searching     = unavailableProblem(codeBusy, "other searches in messages are in progress", "retry later")
 	takesTooLong  = unavailableProblem(codeTooLong, "this earlier state takes longer to make than it may", "ask for a later one")
 	badToken      = badRequest(codeBadToken, "invalid token id or subject", "want at most 128 bytes of UTF-8 for a token, 255 for a subject")
 	notRevoked    = unavailableProblem(httpkit.CodeUnavailable, "the credential could not be revoked, or only later", "revoke it once more")

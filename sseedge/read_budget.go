@@ -73,6 +73,12 @@ func (b *readBudget) reserveTree(ctx context.Context) (*reservation, error) {
 	return reserve(ctx, b.trees, max(1, b.trees.Limit()/maxTrees))
 }
 
+// reserveSummary reserves the memory of the rows of a summary.
+func (b *readBudget) reserveSummary(ctx context.Context) (*reservation, error) {
+	const rows = projector.MaxScan * 1024 // bytes
+	return reserve(ctx, b.rest, max(1, min(rows, b.rest.Limit())))
+}
+
 // shrink releases all but size bytes. What exceeds the reservation is not counted.
 func (r *reservation) shrink(size int) {
 	if r == nil || int64(size) >= r.size {

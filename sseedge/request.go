@@ -17,7 +17,7 @@ import (
 
 const maxTypes = 64 // names in ?types= and ?exclude=
 
-// query is a parsed query in which every known parameter is given at most once. Others are ignored. Its methods read parameters; the caller checks problem after the
+// query is a parsed query in which every known parameter is given at most once. Others are ignored, except by readList. Its methods read parameters; the caller checks problem after the
 // last of them.
 type query struct {
 	values  url.Values
@@ -35,6 +35,13 @@ func readQuery(u *url.URL, known ...string) *query {
 			q.refuse(codeBadParameter, "a parameter is given twice", name+": want one")
 		}
 	}
+	return q
+}
+
+// readList is readQuery for a list, which has no other parameters: with a mistyped one it would show what was not asked for.
+func readList(u *url.URL, known ...string) *query {
+	q := readQuery(u, known...)
+	q.fail(httpkit.UnknownParameter(q.values, known))
 	return q
 }
 

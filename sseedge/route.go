@@ -30,7 +30,8 @@ func (e *Edge) routes() []httpkit.Route {
 	events := stream(sessionPath+"/events", e.events)
 	events.Tickets = true
 	list := get("sessions", sessionsPath, e.sessions)
-	list.Disabled = e.cfg.Sessions == nil
+	summary := get("summary", sessionsPath+"/summary", e.summary)
+	list.Disabled, summary.Disabled = e.cfg.Sessions == nil, e.cfg.Sessions == nil
 	return []httpkit.Route{
 		{Name: "healthz", Method: http.MethodGet, Path: "/healthz", Public: true, Serve: e.healthz},
 		stream("/v1/events", e.multiSessionEvents),
@@ -40,6 +41,7 @@ func (e *Edge) routes() []httpkit.Route {
 		get("value", sessionPath+"/values/{value}", e.value),
 		get("tree", sessionPath+"/tree", e.tree),
 		list,
+		summary,
 		{Name: "session", Method: http.MethodDelete, Path: sessionPath, Scope: auth.ScopeDelete, Act: audit.Delete, Serve: e.erase, Disabled: e.cfg.Eraser == nil},
 		{Name: "token", Method: http.MethodDelete, Path: "/v1/tokens/{id}", Scope: auth.ScopeAdmin, Act: audit.RevokeToken, Serve: e.revokeToken, OtherID: true, Disabled: e.cfg.Revoker == nil},
 		{Name: "subject", Method: http.MethodDelete, Path: "/v1/subjects/{id}/tokens", Scope: auth.ScopeAdmin, Act: audit.RevokeToken, Serve: e.revokeSubject, OtherID: true, Disabled: e.cfg.Revoker == nil},

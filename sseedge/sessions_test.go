@@ -35,7 +35,15 @@ func (d directory) Sessions(_ context.Context, tenant string, q projector.Sessio
 			page.Next = strconv.Itoa(from + n)
 			return page, nil
 		}
-		if l.Session.Tenant == tenant && (q.Status == "" || l.Status == q.Status) && (q.AgentType == "" || l.AgentType == q.AgentType) {
+		selected, more := true, true
+		if q.Select != nil {
+			selected, more = q.Select(l)
+		}
+		if !more {
+			page.Next = strconv.Itoa(from + n)
+			return page, nil
+		}
+		if selected && l.Session.Tenant == tenant && (q.Status == "" || l.Status == q.Status) && (q.AgentType == "" || l.AgentType == q.AgentType) && (q.Shows == nil || q.Shows(l.Session.ID, l.Owner)) {
 			page.Sessions = append(page.Sessions, l)
 		}
 	}
@@ -57,23 +65,25 @@ func someSessions() directory {
 func TestSessions(t *testing.T) {
 	bound := mustViews(audience.Config{Views: theAudiences, Default: "words", Selectable: []string{"staff"}})
 	const (
-		a = `{"session":{"tenant":"default","root":"a","id":"a","agentType":"writer"},"status":"active","streamSequence":7,"created":1000,"began":2000,"timestamp":3000}`
-		b = `{"session":{"tenant":"default","root":"b","id":"b","agentType":"coder"},"status":"ended","streamSequence":7,"created":1000,"began":null,"timestamp":3000}`
-		c = `{"session":{"tenant":"default","root":"c","id":"c","agentType":"coder"},"status":"active","streamSequence":7,"created":1000,"began":2000,"timestamp":3000}`
+		rest = `,"runs":0,"messages":0,"usage":[],"failedCalls":0,"error":null,"waits":{"approvals":0,"clientTools":0}}`
+
+		a = `{"session":{"tenant":"default","root":"a","id":"a","agentType":"writer"},"status":"active","streamSequence":7,"created":1000,"began":2000,"timestamp":3000` + rest
+		b = `{"session":{"tenant":"default","root":"b","id":"b","agentType":"coder"},"status":"ended","streamSequence":7,"created":1000,"began":null,"timestamp":3000` + rest
+		c = `{"session":{"tenant":"default","root":"c","id":"c","agentType":"coder"},"status":"active","streamSequence":7,"created":1000,"began":2000,"timestamp":3000` + rest
 	)
-	blind := strings.NewReplacer(`,"agentType":"writer"`, "", `,"agentType":"coder"`, "")
+	blind := strings.NewReplacer(`,"agentType":"writer"`, "", `,"agentType":"coder"`, "", rest, "}")
 	for _, tt := range []struct {
 		views  *audience.Views
 		query  string
 		status int
 		want   string
 	}{
-		{nil, "", 200, `{"sessions":[` + a + `,` + b + `,` + c + `],"before":null}`},
-		{nil, "?status=active", 200, `{"sessions":[` + a + `,` + c + `],"before":null}`},
-		{nil, "?status=active&agentType=coder", 200, `{"sessions":[` + c + `],"before":null}`},
-		{nil, "?status=paused", 200, `{"sessions":[],"before":null}`},
-		{nil, "?limit=2", 200, `{"sessions":[` + a + `,` + b + `],"before":"2"}`},
-		{nil, "?limit=2&before=2", 200, `{"sessions":[` + c + `],"before":null}`},
+		{nil, "", 200, `{"sessions":[` + a + `,` + b + `,` + c + `],"before":null,"scanned":0}`},
+		{nil, "?status=active", 200, `{"sessions":[` + a + `,` + c + `],"before":null,"scanned":0}`},
+		{nil, "?status=active&agentType=coder", 200, `{"sessions":[` + c + `],"before":null,"scanned":0}`},
+		{nil, "?status=paused", 200, `{"sessions":[],"before":null,"scanned":0}`},
+		{nil, "?limit=2", 200, `{"sessions":[` + a + `,` + b + `],"before":"2","scanned":0}`},
+		{nil, "?limit=2&before=2", 200, `{"sessions":[` + c + `],"before":null,"scanned":0}`},
 		{nil, "?status=asleep", 400, codeBadParameter},
 		{nil, "?limit=0", 400, codeBadParameter},
 		{nil, "?limit=201", 400, codeBadParameter},
@@ -82,9 +92,9 @@ func TestSessions(t *testing.T) {
 		{nil, "?before=x", 400, "BAD_CURSOR"},
 		{nil, "?before=" + strings.Repeat("1", 257), 400, "BAD_CURSOR"},
 		{nil, "?agentType=" + strings.Repeat("x", 257), 400, codeBadParameter},
-		{bound, "", 200, blind.Replace(`{"sessions":[` + a + `,` + b + `,` + c + `],"before":null}`)},
+		{bound, "", 200, blind.Replace(`{"sessions":[` + a + `,` + b + `,` + c + `],"before":null,"scanned":0}`)},
 		{bound, "?agentType=coder", 400, codeBadParameter}, // it would reveal hidden types
-		{bound, "?view=staff&agentType=coder", 200, `{"sessions":[` + b + `,` + c + `],"before":null}`},
+		{bound, "?view=staff&agentType=coder", 200, `{"sessions":[` + b + `,` + c + `],"before":null,"scanned":0}`},
 		{bound, "?view=audit", 400, codeBadParameter},
 	} {
 		synctest.Test(t, func(t *testing.T) {

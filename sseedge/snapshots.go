@@ -40,11 +40,20 @@ func (e *Edge) read(ctx context.Context, s chunk.Session, q fold.PageQuery) (ais
 		}
 		return aisdk.Page(page, now()), nil
 	}
-	snap, err := e.snapshots.Snapshot(ctx, s)
+	snap, err := e.readWhole(ctx, s, q.Branch)
 	if err != nil {
 		return aisdk.FrontendSnapshot{}, err
 	}
 	return aisdk.Snapshot(snap, aisdk.SnapshotOptions{Partial: q.Partial, Timestamp: now()}), nil
+}
+
+// readWhole returns the present state with all messages, on the branch of a message, or "" for the latest one.
+func (e *Edge) readWhole(ctx context.Context, s chunk.Session, branch string) (fold.Snapshot, error) {
+	snap, err := e.snapshots.Snapshot(ctx, s)
+	if err != nil || branch == "" {
+		return snap, err
+	}
+	return snap.OnBranch(branch)
 }
 
 // readAt returns an earlier state as a browser loads it. All sessions of a partition share its sequences, so a sequence after the last record of this session

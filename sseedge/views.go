@@ -33,8 +33,22 @@ func (e *Edge) shownPage(name string, s chunk.Session, page chunk.Value) ([]byte
 		return page, nil
 	}
 	shown, err := compiled.Snapshot(s, page)
+	return e.shownText(name, s, shown, err)
+}
+
+// shownRow returns the row of a list with a view applied.
+func (e *Edge) shownRow(name string, s chunk.Session, row chunk.Value) ([]byte, *httpkit.Problem) {
+	compiled := e.cfg.Views.Get(name)
+	if compiled == nil {
+		return row, nil
+	}
+	shown, err := compiled.Listed(s, row)
+	return e.shownText(name, s, shown, err)
+}
+
+func (e *Edge) shownText(name string, s chunk.Session, shown []byte, err error) ([]byte, *httpkit.Problem) {
 	if err != nil {
-		e.cfg.Log.Error("view of a snapshot failed", "session", s.String(), "view", name, "error", err)
+		e.cfg.Log.Error("view of a page failed", "session", s.String(), "view", name, "error", err)
 		return nil, httpkit.Internal
 	}
 	return shown, nil

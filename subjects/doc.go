@@ -15,6 +15,7 @@
 //	h.<tenant>.<root>.<session>                  snapshot head      bucket TR_SNAPSHOTS
 //	m.<tenant>.<root>.<session>.p<n>             finished messages  bucket TR_SNAPSHOTS
 //	o.<tenant>.<root>.<session>.<object>         object reference   bucket TR_SNAPSHOTS
+//	fork.<tenant>.<root>.<fork>                  fork of a session  bucket TR_SNAPSHOTS
 //	<object>                                     a large value      bucket TR_OBJECTS
 //
 // A Layout has the functions; its zero value is the default:

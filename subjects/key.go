@@ -5,6 +5,7 @@ import (
 	"strings"
 
 	"github.com/tailrace/tailrace/chunk"
+	"github.com/tailrace/tailrace/internal/idtoken"
 )
 
 const (
@@ -12,6 +13,7 @@ const (
 	packKey   = "m."
 	objectKey = "o."
 	ownerKey  = "owner."
+	forkKey   = "fork."
 	turnKey   = "turn."
 
 	packMark = "p" // of the last token of the key of a pack
@@ -78,6 +80,16 @@ func SnapshotOwnerKeys(s chunk.Session) (string, error) {
 	return valid(ownerKey+treeTokens(s)+".*", CheckSession(s.Tree()))
 }
 
+// SnapshotForkKey returns the key that records that a root session is a fork of the root session s: fork.<tenant>.<root>.<fork>. The error is a *TokenError.
+func SnapshotForkKey(s chunk.Session, fork string) (string, error) {
+	return valid(forkKey+treeTokens(s)+"."+idtoken.Of(fork), CheckSession(s.Tree()), CheckID("fork", fork))
+}
+
+// SnapshotForkKeys returns the filter fork.<tenant>.<root>.* of the keys of SnapshotForkKey of s. The error is a *TokenError.
+func SnapshotForkKeys(s chunk.Session) (string, error) {
+	return valid(forkKey+treeTokens(s)+".*", CheckSession(s.Tree()))
+}
+
 // LeaseKey returns the key turn.<name> of the lease of a periodic task over all sessions. The error is a *TokenError.
 func LeaseKey(name string) (string, error) {
 	return valid(turnKey+name, CheckToken("turn", name))
@@ -114,8 +126,14 @@ func ParseSnapshotKey(key string) (chunk.Session, error) {
 		if tenant, root, name, ok := threeTokens(rest); ok && CheckToken("owner", name) == nil {
 			return parseKeySession(key, tenant+"."+root+"."+root)
 		}
+	case forkKey:
+		if tenant, root, fork, ok := threeTokens(rest); ok {
+			if _, err := parseID("fork", fork); err == nil {
+				return parseKeySession(key, tenant+"."+root+"."+root)
+			}
+		}
 	}
-	return chunk.Session{}, newParseError(key, "want a key of a head, a message, an object or an owner", nil)
+	return chunk.Session{}, newParseError(key, "want a key of a head, a message, an object, an owner or a fork", nil)
 }
 
 // ParseSnapshotHeadKey is the inverse of SnapshotHeadKey. The error is a *ParseError.

@@ -54,6 +54,13 @@ func TestKeysAreReversible(t *testing.T) {
 		if got, err := ParseSnapshotKey(owner); err != nil || got != s.Tree() {
 			t.Fatalf("ParseSnapshotKey(%q) = %v, %v", owner, got, err)
 		}
+		fork := must(SnapshotForkKey(s, s.ID))
+		if !kvKey.MatchString(fork) || !matches(must(SnapshotForkKeys(s)), fork) || !matches(must(SnapshotTreeKeys(s)), fork) {
+			t.Fatalf("%q is no key, or a filter misses it", fork)
+		}
+		if got, err := ParseSnapshotKey(fork); err != nil || got != s.Tree() {
+			t.Fatalf("ParseSnapshotKey(%q) = %v, %v", fork, got, err)
+		}
 		if !matches(must(SnapshotTenantHeadKeys(s.Tenant)), head) {
 			t.Fatalf("the filter of the tenant misses %q", head)
 		}
@@ -74,7 +81,7 @@ func TestKeysRefuse(t *testing.T) {
 			t.Errorf("ParseSnapshotHeadKey(%q) = %v, want an error", key, s)
 		}
 	}
-	for _, key := range []string{"", "h", "h.a.b", "m.a.b.c", "o.a.b", "x.a.b.c", "o.a.b.c.d.e", "m", "owner.a.b", "owner.a.b.c.d", "owner.a.*.c"} {
+	for _, key := range []string{"", "h", "h.a.b", "m.a.b.c", "o.a.b", "x.a.b.c", "o.a.b.c.d.e", "m", "owner.a.b", "owner.a.b.c.d", "owner.a.*.c", "fork.a.b", "fork.a.b.c.d", "fork.a.b.*", "fork.a.b._x-c"} {
 		if s, err := ParseSnapshotKey(key); err == nil {
 			t.Errorf("ParseSnapshotKey(%q) = %v, want an error", key, s)
 		}
@@ -96,6 +103,9 @@ func TestKeysRefuse(t *testing.T) {
 		"owner":      func() (string, error) { return SnapshotOwnerKey(bad, "x") },
 		"no owner":   func() (string, error) { return SnapshotOwnerKey(chunk.RootSession("a", "b"), "a.b") },
 		"owners":     func() (string, error) { return SnapshotOwnerKeys(bad) },
+		"fork":       func() (string, error) { return SnapshotForkKey(bad, "x") },
+		"no fork":    func() (string, error) { return SnapshotForkKey(chunk.RootSession("a", "b"), "*") },
+		"forks":      func() (string, error) { return SnapshotForkKeys(bad) },
 		"tree":       func() (string, error) { return SnapshotTreeKeys(bad) },
 		"turn":       func() (string, error) { return LeaseKey("a.b") },
 		"tenant":     func() (string, error) { return SnapshotTenantHeadKeys("*") },

@@ -149,6 +149,14 @@ func (t *Turn) Parent() *chunk.Parent {
 	return t.snap.Run.Parent
 }
 
+// Origin returns the point of another session that the session continues, nil if it is not a fork. Calls of a fork have other idempotency keys than those of that
+// session, so they act a second time.
+func (t *Turn) Origin() *chunk.ForkOrigin {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.snap.Origin
+}
+
 // Step runs f and commits its output as one step. The package documentation describes what happens if f
 // fails, and the errors of the SDK. The context of f ends with ctx and with a stop request.
 func (t *Turn) Step(ctx context.Context, f func(ctx context.Context, s *Step) error) error {

@@ -463,6 +463,35 @@ func TestMastra(t *testing.T) {
 	}
 }
 
+// An endpoint that is asked in the native form answers with the messages of the Claude Agent SDK, which has run its tool.
+func TestResponse(t *testing.T) {
+	w := newEnv(t, func(rw http.ResponseWriter, _ *http.Request, p post) {
+		if !strings.Contains(p.body, `"agentType"`) {
+			t.Errorf("request %s", p.body)
+		}
+		sse(rw, `{"type":"system","subtype":"init","tools":["a"]}`,
+			`{"type":"assistant","message":{"id":"m1","model":"m","content":[{"type":"tool_use","id":"c1","name":"a","input":{"x":1}}],"usage":{"input_tokens":2,"output_tokens":3}}}`,
+			`{"type":"user","message":{"role":"user","content":[{"type":"tool_result","tool_use_id":"c1","content":"2"}]}}`,
+			`{"type":"assistant","message":{"id":"m2","model":"m","content":[{"type":"text","text":"Hello."}],"usage":{"input_tokens":3,"output_tokens":4}}}`,
+			`{"type":"result","subtype":"success","result":"Hello."}`)
+	})
+	w.serve(w.agent(func(c *Config) { c.Dialect, c.Response = Native, "anthropic" }))
+	snap := w.wantText(w.ask("Hi"), "Hello.")
+	var calls []fold.ToolCall
+	for _, m := range snap.Messages(1) {
+		calls = append(calls, m.Calls()...)
+	}
+	if len(calls) != 1 || string(calls[0].Output) != `"2"` {
+		t.Errorf("calls %+v", calls)
+	}
+	if u := snap.Usage; u != (fold.Usage{Input: 5, Output: 7}) {
+		t.Errorf("usage %+v", u)
+	}
+	if _, err := New(Config{URL: "http://127.0.0.1/", Response: "anthropic"}); err == nil {
+		t.Error("a request of the AI SDK with a response of Anthropic is accepted")
+	}
+}
+
 // Chunks of a Kortyx route, which gets the texts of the conversation.
 func TestKortyx(t *testing.T) {
 	w := newEnv(t, func(rw http.ResponseWriter, _ *http.Request, p post) {

@@ -34,7 +34,7 @@ func (a *Agent) ask(life, ctx context.Context, t *workers.Turn) (*answer, error)
 		f, ok := errors.AsType[*failure](err)
 		if !ok {
 			if ans != nil {
-				ans.tr, _ = newTranslator(a.cfg.Dialect, dialect.Run{Session: t.Session().ID, AgentType: t.AgentType(), RunID: t.RunID(), Step: int64(t.Steps())})
+				ans.tr, _ = newTranslator(a.cfg.Response, dialect.Run{Session: t.Session().ID, AgentType: t.AgentType(), RunID: t.RunID(), Step: int64(t.Steps())})
 			}
 			return ans, err
 		}
@@ -70,6 +70,9 @@ func (a *Agent) header(t *workers.Turn) http.Header {
 	h.Set("Tailrace-Tenant", s.Tenant)
 	h.Set("Tailrace-Session", s.ID)
 	h.Set("Tailrace-Run", t.RunID())
+	if origin := t.Origin(); origin != nil {
+		h.Set("Tailrace-Fork-Of", origin.Session)
+	}
 	h.Set("Idempotency-Key", fmt.Sprintf("%s/%s/%d", url.PathEscape(s.ID), t.RunID(), t.Steps()))
 	h.Set("Content-Type", "application/json")
 	h.Set("Accept", "text/event-stream, application/x-ndjson;q=0.9")

@@ -13,6 +13,7 @@ import (
 	"golang.org/x/net/http/httpguts"
 
 	"github.com/tailrace/tailrace/chunk"
+	"github.com/tailrace/tailrace/internal/dialect"
 	"github.com/tailrace/tailrace/internal/outgoing"
 )
 
@@ -44,6 +45,9 @@ type Config struct {
 
 	// Dialect is the dialect of the endpoint. Defaults to AISDK.
 	Dialect string
+
+	// Response is the dialect of the responses of an endpoint whose Dialect is Native, such as "anthropic". Defaults to Dialect.
+	Response string
 
 	// Model and Provider are the name of the endpoint's model and a value of gen_ai.provider.name of OpenTelemetry, for the records of steps of which the endpoint says
 	// neither. Empty means unknown.
@@ -93,6 +97,7 @@ type Retry = outgoing.Retry
 
 func (c Config) withDefaults() Config {
 	c.Dialect = cmp.Or(c.Dialect, AISDK)
+	c.Response = cmp.Or(c.Response, c.Dialect)
 	c.OnCrash = cmp.Or(c.OnCrash, Restart)
 	c.ResponseTimeout = cmp.Or(c.ResponseTimeout, 2*time.Minute)
 	c.IdleTimeout = cmp.Or(c.IdleTimeout, 5*time.Minute)
@@ -112,7 +117,10 @@ func (c Config) validate() error {
 	case u.User != nil:
 		return errors.New("URL has a user, want the credentials in Headers")
 	case !slices.Contains(dialectNames(), c.Dialect):
-		return fmt.Errorf("Dialect is %q, want one of %q", c.Dialect, dialectNames())
+		text, _ := dialect.Unknown(c.Dialect, dialectNames())
+		return errors.New("Dialect: " + text)
+	case c.Response != c.Dialect && (c.Dialect != Native || !slices.Contains(dialect.Names(), c.Response)):
+		return fmt.Errorf("Response is %q, want that of Dialect, or one of %q if that is %q", c.Response, dialect.Names(), Native)
 	case c.OnCrash != Restart && c.OnCrash != Fail:
 		return fmt.Errorf("OnCrash is %q, want %q or %q", c.OnCrash, Restart, Fail)
 	case c.MaxEventBytes < 1:

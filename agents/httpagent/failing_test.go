@@ -169,7 +169,7 @@ func TestConfig(t *testing.T) {
 	for name, cfg := range map[string]Config{
 		"URL is invalid":       {URL: "ftp://secret"},
 		"URL has a user":       {URL: "https://u:secret@a.example"},
-		"Dialect is":           {URL: "https://a.example", Dialect: "morse"},
+		"there is no dialect":  {URL: "https://a.example", Dialect: "morse"},
 		"OnCrash is":           {URL: "https://a.example", OnCrash: "cry"},
 		`"Host" cannot be set`: {URL: "https://a.example", Headers: map[string]string{"Host": "secret"}},
 		"invalid value of X":   {URL: "https://a.example", Headers: map[string]string{"X": "secret\n"}},

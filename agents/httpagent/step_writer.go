@@ -55,7 +55,7 @@ type call struct {
 
 func newStepWriter(s *workers.Step, session string, cfg Config) *stepWriter {
 	w := &stepWriter{
-		step: s, session: session, dialect: cfg.Dialect, model: chunk.Model{Name: cfg.Model, Provider: cfg.Provider}, deadline: cfg.ToolDeadline, log: cfg.Log,
+		step: s, session: session, dialect: cfg.Response, model: chunk.Model{Name: cfg.Model, Provider: cfg.Provider}, deadline: cfg.ToolDeadline, log: cfg.Log,
 		calls: make(map[string]*call), approved: make(map[string]*workers.Call),
 	}
 	for _, c := range s.ApprovedCalls() {

@@ -471,13 +471,13 @@ func TestRevocationInAccounts(t *testing.T) {
 
 func TestInvalidAccounts(t *testing.T) {
 	for want, text := range map[string]string{
-		"want creds or nkey":    `{"acme": {}}`,
-		"acme: want creds":      `{"acme": {"creds": "a", "nkey": "b"}}`,
-		"unknown":               `{"acme": {"nkey": "a", "password": "b"}}`,
-		"tenant":                `{"a.b": {"nkey": "a"}}`,
-		"Partitions is 5000":    `{"acme": {"nkey": "a", "partitions": 5000}}`,
-		"unknown context":       `{"acme": {"creds": "/does/not/exist", "context": "nowhere"}}`,
-		"nkey /does/not/exist:": `{"acme": {"nkey": "/does/not/exist"}}`,
+		"want creds or nkey":                     `{"acme": {}}`,
+		"acme: want creds":                       `{"acme": {"creds": "a", "nkey": "b"}}`,
+		"acme.password: there is no such member": `{"acme": {"nkey": "a", "password": "b"}}`,
+		"tenant":                                 `{"a.b": {"nkey": "a"}}`,
+		"Partitions is 5000":                     `{"acme": {"nkey": "a", "partitions": 5000}}`,
+		"unknown context":                        `{"acme": {"creds": "/does/not/exist", "context": "nowhere"}}`,
+		"nkey /does/not/exist:":                  `{"acme": {"nkey": "/does/not/exist"}}`,
 	} {
 		file := writeFile(t, "accounts.json", text)
 		if out := tailrace(t, exitUsage, "edge", "--accounts", file, "--listen", "127.0.0.1:0", "--ops-listen", ""); !strings.Contains(out, want) {

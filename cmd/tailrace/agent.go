@@ -24,11 +24,14 @@ const modelAgent = "assistant"
 // hasAgents reports whether configured agents are served instead of the demo.
 func (c config) hasAgents() bool { return c.ModelURL != "" || c.ModelKey != "" || c.Agents != "" }
 
-// withoutDemo returns the configuration in which chats use the configured agent instead of the demo, unless the
+// withoutDemo returns the configuration in which chats use the configured agent, or the only one of the file, instead of the demo, unless the
 // setting is explicit.
 func (c config) withoutDemo() config {
 	if c.hasAgents() && slices.Equal(c.ChatAgents, stringList{"demo"}) {
 		c.ChatAgents = stringList{modelAgent}
+		if file, err := readAgents(c); err == nil && len(file.Agents) == 1 { // the workers return the error
+			c.ChatAgents = slices.Collect(maps.Keys(file.Agents))
+		}
 	}
 	return c
 }
@@ -169,7 +172,8 @@ func (c config) serving(agents map[string]workers.Agent, log *slog.Logger) worke
 
 // newWorkers returns workers with their metrics.
 func (b *app) newWorkers(cfg workers.Config) (*workers.Workers, error) {
-	cfg.Observe, cfg.ObservePublish, cfg.TracerProvider = metrics.NewWorkers(b.metrics, slices.Sorted(maps.Keys(cfg.Agents))...), b.published(), b.tracer
+	b.served = slices.Sorted(maps.Keys(cfg.Agents))
+	cfg.Observe, cfg.ObservePublish, cfg.TracerProvider = metrics.NewWorkers(b.metrics, b.served...), b.published(), b.tracer
 	served, err := workers.New(b.js, cfg)
 	if err != nil {
 		return nil, err

@@ -199,7 +199,7 @@ func TestInvalidFilesOfAgents(t *testing.T) {
 		`{"agents":{"a":{"idleTimeout":"soon"}}}`:                                                     "idleTimeout",
 		`{"agents":{"a":{"api":"chat","http":{"url":"http://h/v1/responses","dialect":"openai"}}}}`:   "want no api",
 		`{"agents":{"a":{"http":{"url":"ftp://x"}}}}`:                                                 "URL is invalid",
-		`{"agents":{"a":{"http":{"url":"http://h","dialect":"morse"}}}}`:                              "Dialect is \"morse\"",
+		`{"agents":{"a":{"http":{"url":"http://h","dialect":"morse"}}}}`:                              `there is no dialect "morse": want agui`,
 		`{"agents":{"a":{"http":{"url":"http://h"},"system":"x"}}}`:                                   "no other member",
 		`{"agents":{"a":{"http":{"url":"http://h","idleTimeout":"-1s"}}}}`:                            "idleTimeout",
 		`{"agents":{"a":{"http":{"url":"http://h","headers":{"A":"${TRTEST_NO_TOKEN}"}}}}}`:           "environment variable TRTEST_NO_TOKEN",

@@ -121,7 +121,7 @@ func (a *authenticators) add(chain *auth.ChainConfig, file authFile, log *slog.L
 		cfg.Log = log
 		o, err := auth.NewOIDC(cfg)
 		if err != nil {
-			return fmt.Errorf("oidc %d: %w", i, err)
+			return fmt.Errorf("oidc[%d]: %w", i, err)
 		}
 		a.oidc = append(a.oidc, o)
 		chain.Verifiers = append(chain.Verifiers, o)
@@ -133,11 +133,11 @@ func (a *authenticators) add(chain *auth.ChainConfig, file authFile, log *slog.L
 			err = a.addSigningKeys(&f)
 		}
 		if err != nil {
-			return fmt.Errorf("sessionTokens %d: %w", i, err)
+			return fmt.Errorf("sessionTokens[%d]: %w", i, err)
 		}
 		s, err := auth.NewSessionTokens(f.SessionTokensConfig)
 		if err != nil {
-			return fmt.Errorf("sessionTokens %d: %w", i, err)
+			return fmt.Errorf("sessionTokens[%d]: %w", i, err)
 		}
 		a.tokens = append(a.tokens, s)
 		chain.Verifiers = append(chain.Verifiers, s)
@@ -145,14 +145,14 @@ func (a *authenticators) add(chain *auth.ChainConfig, file authFile, log *slog.L
 	for i, cfg := range file.Proxies {
 		p, err := auth.NewProxy(cfg)
 		if err != nil {
-			return fmt.Errorf("proxies %d: %w", i, err)
+			return fmt.Errorf("proxies[%d]: %w", i, err)
 		}
 		chain.Fallbacks = append(chain.Fallbacks, p)
 	}
 	for i, cfg := range file.ClientCertificates {
 		c, err := auth.NewClientCertificates(cfg)
 		if err != nil {
-			return fmt.Errorf("clientCertificates %d: %w", i, err)
+			return fmt.Errorf("clientCertificates[%d]: %w", i, err)
 		}
 		chain.Fallbacks = append(chain.Fallbacks, c)
 	}

@@ -99,13 +99,18 @@ func TestAuthFileIsChecked(t *testing.T) {
 	for text, want := range map[string]string{
 		`{`:           "auth.json",
 		`{}`:          "every request would be refused",
-		`{"none":[]}`: "unknown object member",
-		`{"sessionTokens":[{"issuer":"a","audience":"b"}]}`:                                                             "sessionTokens 0",
-		`{"sessionTokens":[{"issuer":"a","audience":"b","secretFile":"/does/not/exist"}]}`:                              "sessionTokens 0",
+		`{"none":[]}`: "auth.json: none: there is no such member",
+		`[]`:          "auth.json: the file: want an object",
+		`{"oidc":[{"issuer":"https://login.example","audiences":"a"}]}`:                                                 "auth.json: oidc[0].audiences: want an array of strings",
+		`{"oidc":[{"issuer":"https://login.example","scopes":5}]}`:                                                      "auth.json: oidc[0].scopes: want a string",
+		`{"sessionTokens":{"issuer":"a"}}`:                                                                              "auth.json: sessionTokens: want an array of objects",
+		`{"proxies":[{"networks":[1]}]}`:                                                                                "auth.json: proxies[0].networks[0]: want a string",
+		`{"sessionTokens":[{"issuer":"a","audience":"b"}]}`:                                                             "sessionTokens[0]",
+		`{"sessionTokens":[{"issuer":"a","audience":"b","secretFile":"/does/not/exist"}]}`:                              "sessionTokens[0]",
 		`{"sessionTokens":[{"issuer":"a","audience":"b","scopes":"read everything"}]}`:                                  "everything",
-		`{"oidc":[{"issuer":"http://login.example","audiences":["a"],"tenant":"acme","sessions":"own"}]}`:               "oidc 0",
+		`{"oidc":[{"issuer":"http://login.example","audiences":["a"],"tenant":"acme","sessions":"own"}]}`:               "oidc[0]",
 		`{"oidc":[{"issuer":"https://login.example","audiences":["a"],"tenant":"acme","sessions":"mine"}]}`:             "want own, all, or a prefix",
-		`{"proxies":[{"networks":["0.0.0.0/0"],"subjectHeader":"X","tenant":"acme","scopes":"read","sessions":"own"}]}`: "proxies 0",
+		`{"proxies":[{"networks":["0.0.0.0/0"],"subjectHeader":"X","tenant":"acme","scopes":"read","sessions":"own"}]}`: "proxies[0]",
 	} {
 		args := []string{"edge", "--listen", "127.0.0.1:0", "--ops-listen", "", "--nats-url", "nats://127.0.0.1:1", "--auth", writeFile(t, "auth.json", text)}
 		if out := tailrace(t, exitUsage, args...); !strings.Contains(out, want) {

@@ -7,9 +7,11 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"strings"
 	"time"
 
 	"github.com/tailrace/tailrace/agents/openai"
+	"github.com/tailrace/tailrace/internal/nearest"
 	"github.com/tailrace/tailrace/subjects"
 )
 
@@ -68,7 +70,7 @@ type config struct {
 	ModelKey   openai.Secret `envconfig:"TAILRACE_MODEL_KEY" desc:"API key of the endpoint (of OpenAI if MODEL_URL is empty); never logged; the value of a flag is visible to other users of the machine, that of the variable is not"`
 	Model      string        `envconfig:"TAILRACE_MODEL" desc:"name of the model; without AGENTS its agent has the type assistant, which is then the default of CHAT_AGENT"`
 	Agents     string        `envconfig:"TAILRACE_AGENTS" desc:"JSON file of agents (docs/workers.md): models with their tools and sub-agents, whose endpoint is that of the settings, and HTTP endpoints (docs/bring-your-agent.md); with it, 'up' and 'worker' run these agents instead of the demo"`
-	Demo       demoSetting   `envconfig:"TAILRACE_DEMO" default:"on" desc:"run the demo agent and serve its web page: on, off, or on with a delay factor: 1 is the pace of a model, 2 is half as fast, 0 does not wait"`
+	Demo       demoSetting   `envconfig:"TAILRACE_DEMO" desc:"run the demo agent: on, off, or on with a delay factor: 1 is the pace of a model, 2 is half as fast, 0 does not wait; if empty, on for 'up'"`
 	Pace       time.Duration `envconfig:"TAILRACE_PACE" default:"60ms" desc:"shortest time between two records of one block of deltas, and longest delay of a delta, which is merged with those after it; 0s stores each delta as soon as the record before it is stored"`
 	Format     format        `envconfig:"TAILRACE_FORMAT" default:"json" desc:"body of stored chunks: json or msgpack"`
 	RunTimeout time.Duration `envconfig:"TAILRACE_RUN_TIMEOUT" default:"10m" desc:"an active run without a command on the queue whose tree gets no record for this long is abandoned: the next message, or a sweep of the projector, fails it with run_abandoned; 0s disables"`
@@ -91,7 +93,7 @@ type config struct {
 func load(args []string, extra func(*flag.FlagSet)) (config, []string, error) {
 	var cfg config
 	if err := readEnvironment(&cfg); err != nil {
-		return cfg, nil, fmt.Errorf("environment: %w", err)
+		return cfg, nil, err
 	}
 	flags := flag.NewFlagSet("tailrace", flag.ContinueOnError)
 	flags.SetOutput(io.Discard)
@@ -105,7 +107,7 @@ func load(args []string, extra func(*flag.FlagSet)) (config, []string, error) {
 		err = set()
 	}
 	if err != nil {
-		return cfg, nil, err
+		return cfg, nil, flagError(flags, err)
 	}
 	cfg = cfg.withoutDemo()
 	if cfg.streams, err = cfg.readStreams(); err != nil {
@@ -115,6 +117,20 @@ func load(args []string, extra func(*flag.FlagSet)) (config, []string, error) {
 		return cfg, nil, err
 	}
 	return cfg, rest, cfg.validate()
+}
+
+// flagError names the flag that an unknown one is most like.
+func flagError(flags *flag.FlagSet, err error) error {
+	name, unknown := strings.CutPrefix(err.Error(), "flag provided but not defined: -")
+	if !unknown {
+		return err
+	}
+	var names []string
+	flags.VisitAll(func(f *flag.Flag) { names = append(names, f.Name) })
+	if near := nearest.Name(name, names); near != "" {
+		return fmt.Errorf("there is no flag --%s; did you mean --%s?", name, near)
+	}
+	return fmt.Errorf("there is no flag --%s; --help lists the flags", name)
 }
 
 // parseInterleaved accepts flags before and after plain arguments, so that

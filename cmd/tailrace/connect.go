@@ -50,6 +50,7 @@ type app struct {
 	reaper func() (*workers.Reaper, error) // the one of the process
 
 	tracer trace.TracerProvider // nil without traces
+	served []string             // agent types of the workers of this process
 
 	// Tests set these. 0 is the default of the package.
 	refusals  int           // audit.Config.RefusalsPerSecond
@@ -68,7 +69,11 @@ func connectCommand(ctx context.Context, t terminal, role natsauth.Role, cfg con
 	if err != nil {
 		return nil, err
 	}
-	if err := b.ensureTopology(ctx); err != nil {
+	err = b.awaitServer(ctx, t, reportNoServer, giveUpNoServer)
+	if err == nil {
+		err = b.ensureTopology(ctx)
+	}
+	if err != nil {
 		b.close()
 		return nil, err
 	}

@@ -3,17 +3,23 @@ package main
 import (
 	"context"
 	"errors"
+	"fmt"
 	"math"
 	"strconv"
+	"time"
 
 	"github.com/tailrace/tailrace/internal/demo"
 	"github.com/tailrace/tailrace/internal/health"
 	"github.com/tailrace/tailrace/internal/natsauth"
+	"github.com/tailrace/tailrace/internal/wait"
 	"github.com/tailrace/tailrace/workers"
 )
 
 func runWorker(ctx context.Context, t terminal, args []string) error {
 	return runRole(ctx, t, natsauth.Worker, args, func(ctx context.Context, b *app) error {
+		if !b.cfg.hasAgents() && !b.cfg.Demo.on {
+			return usageError{errors.New("want --agents FILE, TAILRACE_MODEL_URL, or --demo on")}
+		}
 		ops, err := b.newOps(ctx)
 		if err != nil {
 			return err
@@ -27,7 +33,18 @@ func runWorker(ctx context.Context, t terminal, args []string) error {
 		serve := func(ctx context.Context) error { // the ops listener responds until the last step is complete
 			return errors.Join(served.Run(ctx), ops.close())
 		}
-		return errors.Join(b.withStreams(ctx, serve, func(context.Context) error { return ops.run() }), served.Close(), ops.close())
+		ready := func(ctx context.Context) error {
+			for !b.conditions.streams.Load() {
+				if err := wait.Sleep(ctx, 100*time.Millisecond); err != nil {
+					return err
+				}
+			}
+			for _, name := range b.served {
+				fmt.Fprintf(t.out, "agent %s is ready\n", name)
+			}
+			return nil
+		}
+		return errors.Join(b.withStreams(ctx, serve, ready, func(context.Context) error { return ops.run() }), served.Close(), ops.close())
 	})
 }
 
@@ -41,8 +58,9 @@ func (b *app) agentWorkers() (*workers.Workers, error) {
 	return b.newWorkers(cfg)
 }
 
-// demoSetting is whether the demo agent runs, and its pace, as a setting.
+// demoSetting is whether the demo agent runs, and its pace, as a setting. The zero demoSetting is not set.
 type demoSetting struct {
+	set  bool
 	on   bool
 	pace float64
 }
@@ -51,16 +69,16 @@ type demoSetting struct {
 func (d *demoSetting) UnmarshalText(text []byte) error {
 	switch string(text) {
 	case "off":
-		*d = demoSetting{}
+		*d = demoSetting{set: true}
 		return nil
 	case "on":
-		*d = demoSetting{on: true, pace: 1}
+		*d = demoSetting{set: true, on: true, pace: 1}
 		return nil
 	}
 	pace, err := strconv.ParseFloat(string(text), 64)
 	if err != nil || !(pace >= 0) || math.IsInf(pace, 0) {
 		return errors.New("want off, on or a delay factor of 0 or more")
 	}
-	*d = demoSetting{on: true, pace: pace}
+	*d = demoSetting{set: true, on: true, pace: pace}
 	return nil
 }

@@ -85,8 +85,10 @@ type doctor struct {
 	json     bool
 	problems int
 
-	clockShown bool  // a finding about a clock was reported
-	err        error // of out
+	clockShown bool   // a finding about a clock was reported
+	account    string // use of its storage
+	full       bool   // a finding about the storage of the account was reported
+	err        error  // of out
 }
 
 func (d *doctor) report(f finding) {

@@ -74,6 +74,7 @@ func (d *doctor) checkAccount(ctx context.Context) {
 	}
 	for name, tier := range tiers {
 		f := finding{Level: levelOK, Check: "account", Object: name, Text: space(tier.Store, tier.Limits.MaxStore)}
+		d.account = f.Text
 		if isAlmostFull(tier.Store, tier.Limits.MaxStore) {
 			f.Level, f.Remedy = levelWarning, "raise the limit of the account"
 		}
@@ -117,7 +118,7 @@ func (d *doctor) checkStream(ctx context.Context, want jetstream.StreamConfig) {
 	d.checkClock(info, asked, answered)
 	d.checkReplicas(want.Name, info.Cluster)
 	d.checkSpace(info)
-	d.checkStorage(ctx, want)
+	d.checkStorage(ctx, want, isAlmostFull(info.State.Bytes, info.Config.MaxBytes))
 	d.checkDurables(ctx, stream)
 }
 
@@ -146,7 +147,8 @@ func (d *doctor) checkSpace(info *jetstream.StreamInfo) {
 	d.report(f)
 }
 
-func (d *doctor) checkStorage(ctx context.Context, want jetstream.StreamConfig) {
+// checkStorage checks that a stream stores messages. Without space in the account no stream does, so that is one finding, unless the stream is full itself.
+func (d *doctor) checkStorage(ctx context.Context, want jetstream.StreamConfig, isFull bool) {
 	ctx, cancel := context.WithTimeout(ctx, doctorTimeout)
 	defer cancel()
 	err := d.api.CheckStorage(ctx, want.Name, want.Subjects[0])
@@ -160,6 +162,13 @@ func (d *doctor) checkStorage(ctx context.Context, want jetstream.StreamConfig) 
 		f.Remedy = "free space, then restart nats-server"
 	case errors.Is(err, nats.ErrPermissionViolation):
 		f.Level, f.Remedy = levelWarning, "this user may not ask whether messages are stored"
+	case errors.Is(err, chunk.ErrNoStorage) && !isFull:
+		if d.full {
+			return
+		}
+		d.full = true
+		f.Text += "; the account has " + d.account
+		f.Remedy = "free space, or raise max_file_store of nats-server or the limit of the account; other streams without storage are not listed"
 	case !errors.Is(err, chunk.ErrNoStorage):
 		f.Remedy = "the server does not respond to writes of this stream, or this user may not publish to its subjects"
 	}
@@ -179,6 +188,9 @@ func (d *doctor) checkDurables(ctx context.Context, stream jetstream.Stream) {
 		f := finding{Level: levelOK, Check: "durable", Object: name, Text: fmt.Sprintf("%s: %d messages not delivered, %d not acknowledged", info.Config.Durable, info.NumPending, info.NumAckPending)}
 		if info.NumPending > 0 && info.NumWaiting == 0 && isIdle(info) {
 			f.Level, f.Remedy = levelWarning, "no client reads: start one, or delete the consumer"
+			if info.Config.Durable == jssnapshots.Durable {
+				f.Level, f.Remedy = levelProblem, "start a projector: snapshots and lists of sessions are not updated"
+			}
 		}
 		d.report(f)
 		if info.Config.Durable == jssnapshots.Durable {
@@ -191,7 +203,11 @@ func (d *doctor) checkDurables(ctx context.Context, stream jetstream.Stream) {
 	}
 	for p := range layout.PartitionCount() {
 		if name == layout.Stream(p) && !projected {
-			d.report(finding{Level: levelWarning, Check: "durable", Object: name, Text: "no consumer " + jssnapshots.Durable, Remedy: "start a projector: snapshots and lists of sessions are not updated"})
+			f := finding{Level: levelWarning, Check: "durable", Object: name, Text: "no consumer " + jssnapshots.Durable, Remedy: "start a projector: snapshots and lists of sessions are not updated"}
+			if stream.CachedInfo().State.Msgs > 0 {
+				f.Level = levelProblem
+			}
+			d.report(f)
 		}
 	}
 	if msgs := stream.CachedInfo().State.Msgs; name == layout.CommandStream() && msgs > 0 && stream.CachedInfo().State.Consumers == 0 {

@@ -77,8 +77,9 @@ func TestDoctor(t *testing.T) {
 	if _, err := js.Publish(t.Context(), "tr.commands.acme.support.s1", nil); err != nil {
 		t.Fatal(err)
 	}
-	found = examine(t, exitOK, "--nats-url", server.URL)
+	found = examine(t, exitError, "--nats-url", server.URL)
 	for _, want := range []string{
+		"problem durable TR_CHUNKS_0 no consumer projector",
 		"warning setting TR_CHUNKS_0 max consumers is 500, want 4096",
 		"note setting TR_COMMANDS compression is S2, want None",
 		"warning durable TR_CHUNKS_0 billing: 1 messages not delivered, 0 not acknowledged",
@@ -97,6 +98,25 @@ func TestDoctor(t *testing.T) {
 		"problem storage KV_TR_INBOX stream KV_TR_INBOX: no storage for messages: 0 of 100 bytes in use",
 	} {
 		wantFinding(t, found, want)
+	}
+}
+
+// Without storage in the account, doctor reports that once, with the use.
+func TestDoctorOfAFullServer(t *testing.T) {
+	server := natstest.Start(t, natstest.MaxStore(32<<20))
+	js := server.JetStream(t)
+	if err := topology.Ensure(t.Context(), js, topology.Config{DeadLetters: topology.Limits{MaxBytes: 1 << 20}}); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := js.CreateStream(t.Context(), jetstream.StreamConfig{Name: "FILL", Subjects: []string{"fill"}}); err != nil {
+		t.Fatal(err)
+	}
+	for err := error(nil); err == nil; {
+		_, err = js.Publish(t.Context(), "fill", make([]byte, 100<<10), jetstream.WithRetryAttempts(0))
+	}
+	out := tailrace(t, exitError, "doctor", "--nats-url", server.URL)
+	if strings.Count(out, "no storage for messages") != 1 || !strings.Contains(out, "bytes in use") || !strings.Contains(out, "raise max_file_store of nats-server") {
+		t.Errorf("doctor:\n%s", out)
 	}
 }
 

@@ -30,7 +30,7 @@ func runEdge(ctx context.Context, t terminal, args []string) error {
 		if err != nil {
 			return err
 		}
-		fmt.Fprintf(t.out, "Tailrace edge: %s\n", server.url())
+		fmt.Fprintf(t.out, "Tailrace edge: %s\n", server.address())
 		return b.withStreams(ctx, server.run)
 	})
 }
@@ -120,6 +120,7 @@ func (f *httpServer) build() error {
 		Views:          views,
 		AISDK:          f.b.cfg.aisdkOptions(),
 		Sessions:       store,
+		Prices:         f.b.cfg.limits.Prices,
 		Audit:          f.audit,
 		TracerProvider: f.b.tracer,
 		AccessLog:      f.b.cfg.AccessLog,
@@ -176,7 +177,7 @@ func (f *httpServer) mount(tickets *auth.Tickets) error {
 		return err
 	}
 	respond := &httpkit.Responder{Log: f.b.log}
-	page, err := f.edge.Shared().NewSurface(inspector.Routes(f.b.cfg.pageAgents(), respond), httpkit.Options{OtherName: "inspector_other", Head: true, Respond: respond})
+	page, err := f.edge.Shared().NewSurface(inspector.Routes(f.b.cfg.pageAgents(), f.edge.Shared().Views, respond), httpkit.Options{OtherName: "inspector_other", Head: true, Respond: respond})
 	if err != nil {
 		return err
 	}
@@ -238,16 +239,20 @@ func hostAllowed(hostport string) bool {
 }
 
 func (b *app) listen(ctx context.Context) (net.Listener, error) {
-	host, _, err := net.SplitHostPort(b.cfg.Listen)
+	host, port, err := net.SplitHostPort(b.cfg.Listen)
 	if err != nil {
 		return nil, usageError{fmt.Errorf("listen is %q, want host:port", b.cfg.Listen)}
 	}
+	inContainer := ""
+	if b.role == natsauth.Operator {
+		inContainer = fmt.Sprintf("; in a container whose port only this machine reaches: docker run --rm -p 127.0.0.1:%[1]s:%[1]s tailrace/tailrace up --listen 0.0.0.0:%[1]s --trust-network", port)
+	}
 	if ip := net.ParseIP(host); host != "localhost" && (ip == nil || !ip.IsLoopback()) && b.cfg.Auth == "" && !b.cfg.TrustNetwork {
-		return nil, usageError{fmt.Errorf("listen is %q, want a loopback address: requests are not authenticated; name authenticators with --auth, or set --trust-network if every client that can reach the edge may have all rights", b.cfg.Listen)}
+		return nil, usageError{fmt.Errorf("listen is %q, want a loopback address: requests are not authenticated; name authenticators with --auth, or set --trust-network if every client that can reach the edge may have all rights%s", b.cfg.Listen, inContainer)}
 	}
 	listener, err := sseedge.Listen(ctx, b.cfg.Listen, b.cfg.WriteTimeout)
 	if err != nil {
-		return nil, fmt.Errorf("%w; choose another address with --listen", err)
+		return nil, b.cfg.inUse(ctx, fmt.Errorf("%w; choose another address with --listen", err), b.role == natsauth.Operator)
 	}
 	return listener, nil
 }
@@ -260,11 +265,15 @@ func onLoopback(l net.Listener) bool {
 }
 
 func (f *httpServer) url() string {
-	scheme := "http://"
-	if f.server.TLSConfig != nil {
-		scheme = "https://"
+	return edgeURL(f.server.TLSConfig != nil, f.listener.Addr().String())
+}
+
+// address is url with what it depends on: in a container, a port that is published.
+func (f *httpServer) address() string {
+	if addr, ok := f.listener.Addr().(*net.TCPAddr); ok && addr.IP.IsUnspecified() {
+		return f.url() + ", if the port is published"
 	}
-	return scheme + f.listener.Addr().String()
+	return f.url()
 }
 
 func serve(server *http.Server, listener net.Listener) error {

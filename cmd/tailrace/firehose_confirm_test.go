@@ -331,7 +331,7 @@ func TestFirehoseUsage(t *testing.T) {
 		"--format xml":                          `--format is "xml", want json, cloudevents or text`,
 		"--durable x --ack stdin --format text": "--format text has no positions",
 		"--durable a.b --ack written":           "durable",
-		"--durable x --ack written --json":      "flag provided but not defined: -json",
+		"--durable x --ack written --json":      "there is no flag --json",
 	} {
 		code, _, errs := runCommand(t, "", append([]string{"firehose", "--nats-url", "nats://127.0.0.1:1"}, strings.Fields(args)...)...)
 		if code != exitUsage || !strings.Contains(errs, want) {

@@ -19,7 +19,8 @@ import (
 type httpEntry struct {
 	URL            string            `json:"url"`
 	Dialect        string            `json:"dialect"`
-	Headers        map[string]string `json:"headers"` // values may contain environment variables: ${TOKEN}
+	Response       string            `json:"response"` // dialect of the responses to native requests
+	Headers        map[string]string `json:"headers"`  // values may contain environment variables: ${TOKEN}
 	ForwardHeaders []string          `json:"forwardHeaders"`
 	OnCrash        string            `json:"onCrash"`
 
@@ -60,7 +61,7 @@ func (e agentEntry) hasModelMembers() bool {
 
 func (e httpEntry) config(log *slog.Logger) (httpagent.Config, error) {
 	cfg := httpagent.Config{
-		URL: e.URL, Dialect: e.Dialect, ForwardHeaders: e.ForwardHeaders, OnCrash: httpagent.OnCrash(e.OnCrash),
+		URL: e.URL, Dialect: e.Dialect, Response: e.Response, ForwardHeaders: e.ForwardHeaders, OnCrash: httpagent.OnCrash(e.OnCrash),
 		ToolDeadline: time.Duration(e.ToolDeadline), ResponseTimeout: time.Duration(e.ResponseTimeout), IdleTimeout: time.Duration(e.IdleTimeout), Timeout: time.Duration(e.Timeout),
 		MaxEventBytes: e.MaxEventBytes, MaxResponseBytes: e.MaxResponseBytes, Retry: httpagent.Retry{Attempts: e.Attempts}, Log: log,
 	}
@@ -88,7 +89,7 @@ func parseLimit(text string) (limit, error) {
 
 // modelEndpoint changes cfg to the model behind the URL of an agent: that of chat completions, or of responses.
 func (e httpEntry) modelEndpoint(cfg *openai.Config) error {
-	if len(e.Headers)+len(e.ForwardHeaders) > 0 || e.OnCrash != "" || cmp.Or(e.ToolDeadline, e.ResponseTimeout, e.Timeout) != 0 || e.MaxEventBytes != 0 || e.MaxResponseBytes != 0 {
+	if len(e.Headers)+len(e.ForwardHeaders) > 0 || e.OnCrash+e.Response != "" || cmp.Or(e.ToolDeadline, e.ResponseTimeout, e.Timeout) != 0 || e.MaxEventBytes != 0 || e.MaxResponseBytes != 0 {
 		return errors.New(`dialect "openai" has "url", "idleTimeout" and "attempts" only: TAILRACE_MODEL_KEY is its key`)
 	}
 	url := strings.TrimSuffix(e.URL, "/")

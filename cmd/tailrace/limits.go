@@ -24,6 +24,7 @@ type limitsFile struct {
 	} `json:"session"`
 	Default tenantLimits            `json:"default"`
 	Tenants map[string]tenantLimits `json:"tenants"`
+	Prices  sseedge.Prices          `json:"prices"` // of models, for the costs in lists of sessions
 }
 
 // tenantLimits are the limits of one tenant. A member that is 0 is not limited.
@@ -92,6 +93,9 @@ func (c config) readLimits() (limitsFile, error) {
 func (f limitsFile) check() error {
 	if err := f.Default.check(); err != nil {
 		return fmt.Errorf("default: %w", err)
+	}
+	if err := f.Prices.Validate(); err != nil {
+		return err
 	}
 	for tenant, l := range f.Tenants {
 		if err := subjects.CheckToken("tenant", tenant); err != nil {

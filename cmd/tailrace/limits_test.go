@@ -21,7 +21,8 @@ func readLimits(t *testing.T, text string) (limitsFile, error) {
 // A tenant has its own limits, and the default of each that it does not have.
 func TestLimitsFile(t *testing.T) {
 	f, err := readLimits(t, `{"address": {"rate": "1/2", "streams": 30}, "session": {"streams": "unlimited", "chunks": 4000, "bytes": "5MiB"}, "default": {"rate": "200/400", "subjectRate": "20/60", "streams": 500, "runs": 50, "tokensPerDay": 1000000},
-		"tenants": {"acme": {"rate": "0.5/3", "runs": 7, "tokensPerDay": 2000}, "globex": {}, "initech": {"rate": "unlimited"}}}`)
+		"tenants": {"acme": {"rate": "0.5/3", "runs": 7, "tokensPerDay": 2000}, "globex": {}, "initech": {"rate": "unlimited"}},
+		"prices": {"currency": "EUR", "models": [{"match": "m-*", "provider": "p", "from": "2026-08-01", "input": 1.25, "output": 10, "cached": 0.125, "written": 0}]}}`)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -34,6 +35,9 @@ func TestLimitsFile(t *testing.T) {
 		if got := f.of(tenant); got != want {
 			t.Errorf("%s: %+v, want %+v", tenant, got, want)
 		}
+	}
+	if p := f.Prices; p.Currency != "EUR" || len(p.Models) != 1 || *p.Models[0].Cached != 0.125 {
+		t.Errorf("%+v", p)
 	}
 	streams := f.streams(config{MaxStreams: 9})
 	if streams.PerTenant != 500 || streams.Tenants["acme"] != 500 || streams.Streams != 9 || streams.PerAddress != 30 || streams.PerSession != sseedge.Off {
@@ -77,11 +81,12 @@ func TestLimitsFileRefused(t *testing.T) {
 		`{"default": {"tokensPerDay": -1}}`:        "default",
 		`{"default": {"tokensPerHour": 15}}`:       "tokensPerHour",
 		`{"address": {"streams": 0}}`:              "want 1 or more, or \"unlimited\"",
-		`{"session": {"streams": "many"}}`:         "/session/streams",
+		`{"session": {"streams": "many"}}`:         "session.streams",
 		`{"session": {"chunks": 1.5}}`:             "want 1 or more",
-		`{"session": {"bytes": 1000}}`:             "/session/bytes",
+		`{"session": {"bytes": 1000}}`:             "session.bytes",
 		`{"address": {"runs": 1}}`:                 "runs",
-		``:                                         "EOF",
+		`{"prices": {"models": [{"match": "m"}]}}`: "want match, input and output",
+		``: "EOF",
 	} {
 		if _, err := readLimits(t, text); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: %v, want an error with %q", text, err, want)

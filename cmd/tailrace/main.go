@@ -13,6 +13,8 @@ import (
 	"syscall"
 
 	"golang.org/x/term"
+
+	"github.com/tailrace/tailrace/internal/nearest"
 )
 
 // Exit codes.
@@ -21,7 +23,7 @@ const (
 	exitError = 1
 	exitUsage = 2
 
-	exitUnreachable = 3 // of doctor
+	exitUnreachable = 3 // no connection to a NATS server
 )
 
 // terminal holds the standard streams of a command.
@@ -56,14 +58,19 @@ func subcommands() []command {
 		{"projector", "", "fold sessions into snapshots", runProjector},
 		{"worker", "", "run the agents of a model, or the demo agent", runWorker},
 		{"publish", "--session ID", "write chunks from standard input (JSON lines) to a session", runPublish},
+		{"sessions", "[--status S] [--agent T]", "list the sessions of the tenant, the last saved first", runSessions},
+		{"snapshot", "SESSION [--at SEQUENCE]", "print a session as it is, or as it was", runSnapshot},
+		{"open", "SESSION", "print the URL of the page of a session, and open it in a browser", runOpen},
 		{"tail", "SESSION", "follow a session in the terminal", runTail},
 		{"firehose", "", "follow all sessions", runFirehose},
 		{"audit", "[--no-follow]", "follow the audit log of acts and refused accesses", runAudit},
 		{"usage", "[--tenant T] [--days N]", "print the tokens that tenants have used, by day", runUsage},
+		{"fork", "SESSION --at CURSOR", "continue a session in a new one from an earlier point; prints the new session", runFork},
 		{"verify", "--session ID|--all", "compare stored snapshots with a fold of the log; exit code 1 if any differs", runVerify},
 		{"rebuild", "--session ID|--all|--drop BUCKET", "refold sessions from the log, in place or into another bucket", runRebuild},
 		{"deadletters", "list|show N…|replay N…|drop N…", "manage log messages that could not be folded", runDeadLetters},
 		{"revoke", "--token ID|--subject S|--list", "revoke a token, or all credentials of a user, on all edges", runRevoke},
+		{"token", "setup --dir DIR|mint|inspect TOKEN", "create the key of an edge that signs tokens, sign one, or show what is in one and why it is refused", runToken},
 		{"version", "", "print the version", runVersion},
 	}
 }
@@ -85,12 +92,18 @@ func run(ctx context.Context, t terminal, args []string) int {
 	case "help", "-h", "-help", "--help":
 		return exitCode(t, "help", printHelp(t.out))
 	}
+	var names []string
 	for _, c := range subcommands() {
 		if c.name == args[0] {
 			return exitCode(t, c.name, c.run(ctx, t, args[1:]))
 		}
+		names = append(names, c.name)
 	}
-	fmt.Fprintf(t.err, "tailrace: unknown command %q; `tailrace help` lists the commands\n", args[0])
+	hint := "`tailrace help` lists the commands"
+	if near := nearest.Name(args[0], names); near != "" {
+		hint = "did you mean " + near + "?"
+	}
+	fmt.Fprintf(t.err, "tailrace: unknown command %q; %s\n", args[0], hint)
 	return exitUsage
 }
 

@@ -39,16 +39,17 @@ func TestFlagsWinOverTheEnvironment(t *testing.T) {
 
 func TestInvalidSettingsAreNamed(t *testing.T) {
 	for want, args := range map[string][]string{
-		"replicas is 2":     {"--replicas", "2"},
-		"partitions is 0":   {"--partitions", "0"},
-		"Partitions is 65":  {"--partitions", "65"},
-		"log-format: want":  {"--log-format", "xml"},
-		"heartbeat is 0s":   {"--heartbeat", "0s"},
-		"tenant":            {"--tenant", "a.b"},
-		"want json":         {"--format", "xml"},
-		"want a duration":   {"--max-age", "soon"},
-		"--demo: want":      {"--demo", "-1"},
-		"flag provided but": {"--no-such-flag"},
+		"replicas is 2":    {"--replicas", "2"},
+		"partitions is 0":  {"--partitions", "0"},
+		"Partitions is 65": {"--partitions", "65"},
+		"log-format: want": {"--log-format", "xml"},
+		"heartbeat is 0s":  {"--heartbeat", "0s"},
+		"tenant":           {"--tenant", "a.b"},
+		"want json":        {"--format", "xml"},
+		"want a duration":  {"--max-age", "soon"},
+		"--demo: want":     {"--demo", "-1"},
+		"there is no flag --no-such-flag; --help lists":    {"--no-such-flag"},
+		"there is no flag --lisen; did you mean --listen?": {"s1", "--lisen=Secret1"},
 	} {
 		_, _, err := load(args, nil)
 		if err == nil || !strings.Contains(err.Error(), want) {

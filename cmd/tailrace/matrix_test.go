@@ -202,6 +202,8 @@ func bodyOf(path, id string) string {
 		return `{"messageId":"u1"}`
 	case "/api/chat/{id}/stop":
 		return `{}`
+	case "/v1/sessions/{id}/fork":
+		return fmt.Sprintf(`{"at":"9000000000","session":%q}`, id)
 	case "/v1/tokens":
 		return `{"subject":"bob","scopes":"read"}`
 	case "/v1/session-cookie":
@@ -367,6 +369,8 @@ func isRight(p httpkit.Policy, r reply) bool {
 		}
 	case "/api/chat/{id}/stop":
 		want = http.StatusNoContent
+	case "/v1/sessions/{id}/fork": // the fork would be the session itself
+		want, code = http.StatusConflict, "SESSION_EXISTS"
 	case "/api/chat/{id}/withdraw":
 		want, code = http.StatusConflict, "NOT_QUEUED"
 	case "/api/chat/{id}/answers":

@@ -20,7 +20,7 @@ import (
 
 // natsAuthFlags are the flags of `tailrace nats-auth print`.
 type natsAuthFlags struct {
-	role, tenant, format, account, keys, publicKey, domain, inboxPrefix string
+	role, tenant, format, account, keys, publicKey, domain, inboxPrefix, out string
 
 	agentTypes stringList
 }
@@ -33,7 +33,8 @@ func (f *natsAuthFlags) register(flags *flag.FlagSet) {
 	})
 	flags.StringVar(&f.format, "format", "conf", "conf: a part of a configuration file of nats-server; nsc: commands of nsc")
 	flags.StringVar(&f.account, "account", "", "account of the users; if empty, the default account of the server, or of nsc")
-	flags.StringVar(&f.keys, "keys", "", "directory of the seeds of the users' nkeys, <user>.nk; missing ones are created")
+	flags.StringVar(&f.keys, "keys", "", "directory of the seeds of the users' nkeys, <user>.nk; what is missing is created")
+	flags.StringVar(&f.out, "out", "", "file that is written, or replaced, when all is right; if empty, standard output")
 	flags.StringVar(&f.domain, "domain", "", "JetStream domain that clients name in their requests, as in their NATS context")
 	flags.StringVar(&f.inboxPrefix, "inbox-prefix", "", "first tokens of the inboxes of the users, as in their NATS context; if empty, _INBOX_ and the role")
 	flags.StringVar(&f.publicKey, "public-key", "", "public nkey of the user, if its seed is elsewhere; with one role")
@@ -60,6 +61,11 @@ func runNATSAuth(_ context.Context, t terminal, args []string) error {
 	if err := f.check(len(roles)); err != nil {
 		return usageError{err}
 	}
+	if f.keys != "" {
+		if err := os.MkdirAll(f.keys, 0o700); err != nil {
+			return err
+		}
+	}
 	users := make([]natsauth.User, 0, len(roles))
 	var header strings.Builder
 	for _, role := range roles {
@@ -82,8 +88,15 @@ func runNATSAuth(_ context.Context, t terminal, args []string) error {
 	if err != nil {
 		return err
 	}
-	_, err = fmt.Fprint(t.out, header.String()+text)
-	return err
+	if f.out == "" {
+		_, err = fmt.Fprint(t.out, header.String()+text)
+		return err
+	}
+	part := f.out + ".part"
+	if err := os.WriteFile(part, []byte(header.String()+text), 0o600); err != nil { //nolint:gosec // the operator names the file
+		return err
+	}
+	return os.Rename(part, f.out)
 }
 
 // nscCommands returns the commands of nsc, with the setting that a server needs to accept the credentials.

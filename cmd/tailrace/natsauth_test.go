@@ -62,7 +62,7 @@ func TestRolesHaveTheirPermissions(t *testing.T) {
 				return append(append(args, "--nats-url", url, "--nats-nkey", users.Seed(role)), settings...)
 			}
 			for _, role := range []natsauth.Role{natsauth.Edge, natsauth.Projector, natsauth.Worker} {
-				if out := tailrace(t, exitError, as(role, string(role), "--listen", "127.0.0.1:0", "--ops-listen", "127.0.0.1:0")...); !strings.Contains(out, "is missing") || !strings.Contains(out, "run `tailrace setup`") {
+				if out := tailrace(t, exitError, as(role, string(role), "--listen", "127.0.0.1:0", "--ops-listen", "127.0.0.1:0", "--demo", "0")...); !strings.Contains(out, "is missing") || !strings.Contains(out, "run `tailrace setup`") {
 					t.Errorf("%s without streams: %s", role, out)
 				}
 			}
@@ -106,7 +106,7 @@ func workAsRoles(t *testing.T, edge string, as func(natsauth.Role, ...string) []
 		}
 		cancel()
 	}
-	for _, args := range [][]string{{"verify", "--all"}, {"rebuild", "--all"}, {"rebuild", "--all", "--to", "OTHER"}, {"rebuild", "--drop", "OTHER"}, {"deadletters", "list"}, {"doctor"}, {"epoch", "--new", "TR_AUDIT"}} {
+	for _, args := range [][]string{{"sessions"}, {"snapshot", "s1"}, {"verify", "--all"}, {"rebuild", "--all"}, {"rebuild", "--all", "--to", "OTHER"}, {"rebuild", "--drop", "OTHER"}, {"deadletters", "list"}, {"doctor"}, {"epoch", "--new", "TR_AUDIT"}} {
 		tailrace(t, exitOK, as(natsauth.Operator, args...)...)
 	}
 	if status, _, text := sendAs(t, http.MethodDelete, edge+"/v1/sessions/s1", "", nil); status != http.StatusNoContent {
@@ -116,7 +116,7 @@ func workAsRoles(t *testing.T, edge string, as func(natsauth.Role, ...string) []
 
 // nats-auth print creates missing seeds, keeps those that exist, and prints a configuration that nats-server reads and whose users may connect.
 func TestNATSAuthPrint(t *testing.T) {
-	dir := t.TempDir()
+	dir := filepath.Join(t.TempDir(), "keys")
 	printed := func(want int, args ...string) string {
 		t.Helper()
 		return tailrace(t, want, append([]string{"nats-auth", "print"}, args...)...)
@@ -124,6 +124,14 @@ func TestNATSAuthPrint(t *testing.T) {
 	conf := printed(exitOK, "--role", "all", "--keys", dir)
 	if again := printed(exitOK, "--role", "all", "--keys", dir); again != conf {
 		t.Errorf("the second time it prints\n%s", again)
+	}
+	file := filepath.Join(t.TempDir(), "users.conf")
+	if out := printed(exitOK, "--role", "all", "--keys", dir, "--out", file); out != "" {
+		t.Errorf("with a file it prints\n%s", out)
+	}
+	printed(exitUsage, "--role", "edge", "--keys", dir, "--inbox-prefix", "_INBOX.>", "--out", file)
+	if text, err := os.ReadFile(file); err != nil || string(text) != conf {
+		t.Errorf("the file after an error: %v\n%s", err, text)
 	}
 	for _, role := range natsauth.Roles() {
 		info, err := os.Stat(filepath.Join(dir, natsauth.UserName(role, "")+".nk"))

@@ -16,6 +16,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 
 	"github.com/tailrace/tailrace/internal/httpkit"
+	"github.com/tailrace/tailrace/internal/natsauth"
 	"github.com/tailrace/tailrace/sseedge"
 )
 
@@ -50,7 +51,11 @@ func (b *app) newOps(ctx context.Context) (*ops, error) {
 	}
 	listener, err := sseedge.Listen(ctx, b.cfg.OpsListen, b.cfg.WriteTimeout)
 	if err != nil {
-		return nil, fmt.Errorf("%w; choose another address with --ops-listen, or none with --ops-listen=", err)
+		err = fmt.Errorf("%w; choose another address with --ops-listen, or none with --ops-listen=", err)
+		if b.role == natsauth.Operator || b.role == natsauth.Edge {
+			err = b.cfg.inUse(ctx, err, b.role == natsauth.Operator)
+		}
+		return nil, err
 	}
 	o := &ops{listener: httpkit.LimitConnections(listener, opsConnections, nil, nil), tls: secure}
 	scheme := "http://"

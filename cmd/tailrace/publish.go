@@ -41,7 +41,7 @@ type publishFlags struct {
 func (p *publishFlags) register(flags *flag.FlagSet) {
 	flags.StringVar(&p.session, "session", "", "session to write to (required)")
 	flags.StringVar(&p.agentType, "agent-type", "cli", "agentType of the records of the run, and of chunks without one")
-	flags.StringVar(&p.dialect, "dialect", "", "dialect of the input, JSON lines or server-sent events: native, mastra, kortyx, aisdk, agui or openai (default: that of the first line)")
+	flags.StringVar(&p.dialect, "dialect", "", "dialect of the input, JSON lines or server-sent events: native, agui, aisdk, anthropic, kortyx, mastra or openai (default: that of the first line)")
 	flags.StringVar(&p.message, "message", "", "message of the user that the run answers")
 	flags.StringVar(&p.run, "run", "", "id of the run (default: a new one)")
 	flags.StringVar(&p.model, "model", "", "name of the model of the run, for input that names none")
@@ -66,7 +66,8 @@ func runPublish(ctx context.Context, t terminal, args []string) error {
 		return usageError{err}
 	}
 	if p.dialect != "" && !slices.Contains(dialect.Names(), p.dialect) {
-		return usageError{errors.New(dialect.Unknown(p.dialect))}
+		text, _ := dialect.Unknown(p.dialect, dialect.Names())
+		return usageError{errors.New(text)}
 	}
 	if p.run != "" {
 		if err := subjects.CheckToken("run", p.run); err != nil {
@@ -147,7 +148,7 @@ func (p *publisher) run(ctx context.Context, in io.Reader) error {
 		switch text = bytes.TrimSpace(text); {
 		case err == nil:
 			for _, w := range p.to.Warnings() {
-				p.report(n, fmt.Errorf("there is no member %q; did you mean %q? It is stored", w.Member, w.Nearest))
+				p.report(n, errors.New(w.String()))
 			}
 			if len(text) > 0 && text[0] == '{' { // not [DONE]
 				p.accepted++
@@ -159,9 +160,20 @@ func (p *publisher) run(ctx context.Context, in io.Reader) error {
 		p.bad++
 		p.report(n, err)
 		if !p.flags.keepGoing {
-			return p.finish(ctx, false, fmt.Errorf("stopped at line %d and left the stream open: --keep-going skips invalid lines, --take-over continues an open stream", n))
+			return p.stop(ctx, n)
 		}
 	}
+}
+
+// stop ends an input at an invalid line. The error says what is stored.
+func (p *publisher) stop(ctx context.Context, line int64) error {
+	if err := p.to.Finish(ctx, false); err != nil {
+		return fmt.Errorf("stopped at line %d: %w", line, err)
+	}
+	if p.accepted == 0 {
+		return fmt.Errorf("stopped at line %d: nothing is stored; --keep-going skips invalid lines", line)
+	}
+	return fmt.Errorf("stopped at line %d: %d lines are stored and the stream is open; --keep-going skips invalid lines, --take-over continues an open stream", line, p.accepted)
 }
 
 // formatOf returns the format of an input. The lines of server-sent events begin

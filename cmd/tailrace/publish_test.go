@@ -45,7 +45,7 @@ func TestPublishStartsWhatWaits(t *testing.T) {
 }
 
 // The command refuses input that is probably mistaken, and says what was meant; it finds the dialect from the first line.
-func TestPublishOfMistakenInput(t *testing.T) {
+func TestFirstMinuteOfPublish(t *testing.T) {
 	server := streamtest.Start(t)
 	publish := func(input string, args ...string) (int, string) {
 		code, _, errs := runCommand(t, input, append([]string{"publish", "--nats-url", server.URL, "--session"}, args...)...)
@@ -62,9 +62,12 @@ func TestPublishOfMistakenInput(t *testing.T) {
 		"another spelling":   {"{\"type\":\"text_delta\",\"delta\":\"x\"}\n{\"type\":\"text-delta\",\"delta\":\"y\"}\n", []string{"a2"}, exitError, `line 2: there is no chunk type "text-delta"; did you mean "text_delta"?`},
 		"allowed":            {`{"type":"progress"}`, []string{"a3", "--allow-unknown"}, exitOK, "1 chunks stored"},
 		"no model":           {`{"type":"text_delta","delta":"x"}`, []string{"a3n", "--model", "a\nb"}, exitUsage, "--model: want"},
-		"another member":     {`{"type":"file","url":"https://a.example/x","mediaType":"text/plain","fileName":"x"}`, []string{"a8"}, exitOK, `line 1: there is no member "fileName"; did you mean "filename"?`},
-		"no dialect":         {openai, []string{"a4", "--dialect", "opneai"}, exitUsage, `there is no dialect "opneai"; did you mean openai? want native, agui, aisdk, kortyx, mastra or openai`},
-		"another dialect":    {openai, []string{"a5", "--dialect", "aisdk"}, exitError, "line 1: the first line looks like openai: use --dialect openai"},
+		"another member":     {`{"type":"file","url":"https://a.example/x","mediaType":"text/plain","fileName":"x"}`, []string{"a8"}, exitOK, `line 1: there is no member "fileName", and it is stored; did you mean "filename"?`},
+		"no call":            {`{"type":"tool_start","toolCallId":"call_1","toolName":"f","arguments":{}}` + "\n" + `{"type":"tool_end","toolCallId":"Call-2","toolName":"f","result":1}`, []string{"a9"}, exitOK, `line 2: no line before it begins the call of toolCallId, and it is stored; did you mean "call_1"?`},
+		"native":             {`{"type":"text_delta","delta":"x"}`, []string{"a10", "--dialect", "openai"}, exitError, "stopped at line 1: nothing is stored;"},
+		"no member":          {`{"type":"text_delta","delta":"x"}` + "\n" + `{"type":"text_delta"}`, []string{"a11"}, exitError, "line 2: text_delta.delta: want a string\ntailrace publish: stopped at line 2: 1 lines are stored and the stream is open"},
+		"no dialect":         {openai, []string{"a4", "--dialect", "opneai"}, exitUsage, `there is no dialect "opneai"; did you mean openai? want native, agui, aisdk, anthropic, kortyx, mastra or openai`},
+		"another dialect":    {openai, []string{"a5", "--dialect", "aisdk"}, exitError, "line 1: the first line looks like openai: leave out --dialect, or use --dialect openai"},
 		"dialect is found":   {"\n" + openai, []string{"a6", "--run", "r7", "--message", "Hello?", "--model", "gpt-5", "--provider", "openai"}, exitOK, "1 chunks stored"},
 		"events in a format": {"data: " + openai + "\ndata: [DONE]\n\n", []string{"a7"}, exitOK, "1 chunks stored"},
 	} {

@@ -296,6 +296,10 @@ func (h *env) readMessages() {
 	h.get(late+"?limit=1", "A cat.", `"before":"msg-3"`)
 	h.get(late+"?limit=2&before=msg-2", `"state":"output-available"`, `"output":{"pixels":9}`, `"before":null`) // the call with its result from two pages later
 	h.get("/v1/sessions/busy/messages?partial=1", "working")
+	h.get(late+"?branch=msg-0", "A cat.")
+	h.get("/v1/sessions/late/snapshot?branch=msg-0", "A cat.")
+	h.want(http.StatusBadRequest, http.MethodGet, late+"?branch=msg-99", nil, "BAD_CURSOR")
+	h.want(http.StatusBadRequest, http.MethodGet, "/v1/sessions/late/snapshot?branch=msg-0&at=1", nil, "BAD_PARAMETER")
 	if page := h.get("/v1/sessions/late/snapshot?messages=1", "A cat.", `"before":"msg-3"`, `"status":"ended"`); strings.Contains(page, "I look.") {
 		h.t.Errorf("the last message alone: %s", page)
 	}
@@ -362,7 +366,18 @@ func (h *env) readSessions() {
 	if seen != 5 {
 		h.t.Errorf("%d sessions on all pages, want 5", seen)
 	}
-	h.get("/v1/sessions?status=failed", `"id":"failed"`)
+	h.get("/v1/sessions?status=failed&q=FAIL&since=2026-01-01T00:00:00Z", `"id":"failed"`)
+	h.get("/v1/sessions?in=title&q=x&error=x&model=m&waiting=1&owner=ann", `"sessions":[],`)
+	h.get("/v1/sessions?in=messages&q=LET+ME+SEE&agentType=writer", `"id":"talk"`)
+	h.get("/v1/sessions?in=messages&q=s3cret&since=2026-01-01T00:00:00Z&view=customer", `"sessions":[],`)
+	h.want(http.StatusBadRequest, http.MethodGet, "/v1/sessions?in=messages&q=x", nil, "BAD_PARAMETER")
+	h.get("/v1/sessions?origin=talk", `"sessions":[],`)
+	h.want(http.StatusBadRequest, http.MethodGet, "/v1/sessions?origin=talk&view=customer", nil, "BAD_PARAMETER")
+	h.get("/v1/sessions?until=2026-01-01T00:00:00Z", `{"sessions":[],"before":null`)
+	h.get("/v1/sessions/summary?agentType=writer", `{"sessions":5,"complete":true,`, `"failed":1`)
+	h.get("/v1/sessions/summary?owner=ann", `"sessions":0`)
+	h.get("/v1/sessions/summary?view=customer&since=2026-01-01T00:00:00Z&until=2026-01-02T00:00:00Z", `"sessions":0`)
+	h.want(http.StatusBadRequest, http.MethodGet, "/v1/sessions/summary?since=x", nil)
 	h.get("/v1/sessions?view=customer", `"id":"talk"`)
 	h.want(http.StatusBadRequest, http.MethodGet, "/v1/sessions?before=x", nil, "BAD_CURSOR")
 }
@@ -467,7 +482,8 @@ func (h *env) erase() {
 	if list := h.get("/v1/sessions"); strings.Contains(list, "busy") {
 		h.t.Errorf("the deleted session is listed: %s", list)
 	}
-	h.want(http.StatusNoContent, http.MethodDelete, "/v1/sessions/talk", nil)
+	h.want(http.StatusBadRequest, http.MethodDelete, "/v1/sessions/talk?forks=1", nil, "BAD_PARAMETER")
+	h.want(http.StatusNoContent, http.MethodDelete, "/v1/sessions/talk?forks=0", nil)
 	h.want(http.StatusNotFound, http.MethodGet, "/v1/sessions/kid-1/snapshot?root=talk", nil)
 	h.want(http.StatusNotFound, http.MethodGet, largePath("talk", chunk.TypeCustom, "data"), nil, "VALUE_NOT_FOUND")
 	h.want(http.StatusNotFound, http.MethodGet, largePath("kid-1", chunk.TypeCustom, "data")+"?root=talk", nil, "VALUE_NOT_FOUND")

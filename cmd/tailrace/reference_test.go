@@ -20,9 +20,6 @@ var settingGroups = map[string]string{
 	"TAILRACE_OPS_LISTEN": "Processes",
 }
 
-// readmeSettings are those that README shows.
-var readmeSettings = []string{"NATS_URL", "DATA_DIR", "LISTEN", "AUTH", "TRUST_NETWORK", "CHAT_AGENT", "CORS_ORIGINS", "MAX_AGE", "MODEL_URL", "MODEL_KEY", "MODEL", "AGENTS"}
-
 // settingTypes are the names of types in the reference.
 var settingTypes = map[string]string{
 	"bool": "true or false", "int": "number", "int64": "number", "float64": "number", "time.Duration": "duration", "string": "text", "slog.Level": "level", "main.format": "text",
@@ -33,11 +30,10 @@ var settingTypes = map[string]string{
 // fileSetting matches the meaning of a setting that names a file.
 var fileSetting = regexp.MustCompile(`^(\w+ ){0,2}file `)
 
-// TestSettingsPages compares docs/reference/settings.md and the table in README.md with the settings.
+// TestSettingsPages compares docs/reference/settings.md with the settings.
 func TestSettingsPages(t *testing.T) {
-	var reference, readme strings.Builder
-	readme.WriteString("| variable | default | meaning |\n|---|---|---|\n")
-	groups, shown := 0, 0
+	var reference strings.Builder
+	groups := 0
 	for _, s := range settingsOf(&config{}) {
 		if group, ok := settingGroups[s.variable]; ok {
 			groups++
@@ -50,48 +46,40 @@ func TestSettingsPages(t *testing.T) {
 		if typ == "text" && fileSetting.MatchString(s.desc) {
 			typ = "file"
 		}
-		reference.WriteString("| `" + s.variable + "` | " + typ + " | " + code(s.def) + " | " + linked(s.desc, "../") + " |\n")
-		for _, name := range readmeSettings {
-			if s.variable == settingPrefix+name {
-				shown++
-				readme.WriteString("| `" + s.variable + "` | " + code(s.def) + " | " + linked(s.desc, "docs/") + " |\n")
-			}
-		}
+		reference.WriteString("| `" + s.variable + "` | " + typ + " | " + code(s.def) + " | " + linked(s.desc) + " |\n")
 	}
-	if groups != len(settingGroups) || shown != len(readmeSettings) {
-		t.Errorf("%d groups and %d settings of README exist, want %d and %d", groups, shown, len(settingGroups), len(readmeSettings))
+	if groups != len(settingGroups) {
+		t.Errorf("%d groups exist, want %d", groups, len(settingGroups))
 	}
-	for path, text := range map[string]string{"docs/reference/settings.md": reference.String(), "README.md": readme.String()} {
-		path = filepath.Join("..", "..", path)
-		page, err := os.ReadFile(path)
-		if err != nil {
+	path := filepath.Join("..", "..", "docs", "reference", "settings.md")
+	page, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	const begin, end = "-run TestSettingsPages -update` -->\n", "<!-- end of settings -->"
+	before, rest, found := strings.Cut(string(page), begin)
+	_, after, closed := strings.Cut(rest, end)
+	if !found || !closed {
+		t.Fatalf("%s lacks the marks around its settings", path)
+	}
+	want := before + begin + reference.String() + end + after
+	if *update {
+		if err := os.WriteFile(path, []byte(want), 0o600); err != nil {
 			t.Fatal(err)
 		}
-		const begin, end = "-run TestSettingsPages -update` -->\n", "<!-- end of settings -->"
-		before, rest, found := strings.Cut(string(page), begin)
-		_, after, closed := strings.Cut(rest, end)
-		if !found || !closed {
-			t.Fatalf("%s lacks the marks around its settings", path)
-		}
-		want := before + begin + text + end + after
-		if *update {
-			if err := os.WriteFile(path, []byte(want), 0o600); err != nil {
-				t.Fatal(err)
-			}
-		} else if string(page) != want {
-			t.Errorf("the settings in %s are out of date: run this test with -update", path)
-		}
+	} else if string(page) != want {
+		t.Errorf("the settings in %s are out of date: run this test with -update", path)
 	}
 }
 
 // linked makes links of the pages that a text names, which are in the directory docs.
-func linked(text, docs string) string {
+func linked(text string) string {
 	words := strings.Split(text, " ")
 	for i, word := range words {
 		before, rest, found := strings.Cut(word, "docs/")
 		name, after, isPage := strings.Cut(rest, ".md")
 		if found && isPage {
-			words[i] = before + "[" + name + "](" + docs + name + ".md)" + after
+			words[i] = before + "[" + name + "](../" + name + ".md)" + after
 		}
 	}
 	return strings.Join(words, " ")

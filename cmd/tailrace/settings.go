@@ -147,9 +147,9 @@ func checkVariables(environ []string) error {
 			continue
 		}
 		if near := nearest.Name(strings.TrimPrefix(name, settingPrefix), short); near != "" {
-			return fmt.Errorf("%s: unknown setting, the nearest is %s%s", name, settingPrefix, near)
+			return fmt.Errorf("%s is not a setting; did you mean %s%s?", name, settingPrefix, near)
 		}
-		return fmt.Errorf("%s: unknown setting", name)
+		return fmt.Errorf("%s is not a setting; `tailrace help` lists them", name)
 	}
 	return nil
 }

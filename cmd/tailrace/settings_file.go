@@ -1,9 +1,14 @@
 package main
 
 import (
+	"cmp"
+	"encoding"
 	"errors"
 	"fmt"
 	"os"
+	"reflect"
+	"strconv"
+	"strings"
 	"time"
 
 	"github.com/go-json-experiment/json"
@@ -29,12 +34,51 @@ func textOf[T any](parse func(string) (T, error)) *json.Unmarshalers {
 	})
 }
 
+// decodeSettings reads the text of a file. An error names the member and what it wants, as "oidc[0].audiences: want an array of strings".
 func decodeSettings(text []byte, to any) error {
 	err := json.Unmarshal(text, to, settingsOptions)
-	if wrong, ok := errors.AsType[*json.SemanticError](err); ok && wrong.Err != nil {
-		return fmt.Errorf("%s: %w", wrong.JSONPointer, wrong.Err)
+	wrong, ok := errors.AsType[*json.SemanticError](err)
+	if !ok {
+		return err
 	}
-	return err
+	var at strings.Builder
+	for member := range wrong.JSONPointer.Tokens() {
+		if _, err := strconv.Atoi(member); err == nil {
+			at.WriteString("[" + member + "]")
+		} else {
+			at.WriteString("." + member)
+		}
+	}
+	name := cmp.Or(strings.TrimPrefix(at.String(), "."), "the file")
+	if inner, ok := errors.AsType[*json.SemanticError](wrong.Err); ok { // of textOf
+		wrong = inner
+	}
+	switch {
+	case errors.Is(wrong.Err, json.ErrUnknownName):
+		return fmt.Errorf("%s: there is no such member", name)
+	case wrong.Err != nil && wrong.JSONKind != '"' && wrong.GoType != nil && reflect.PointerTo(wrong.GoType).Implements(reflect.TypeFor[encoding.TextUnmarshaler]()):
+		return fmt.Errorf("%s: want a string", name)
+	case wrong.Err == nil && wrong.GoType != nil:
+		return fmt.Errorf("%s: want %s", name, wantedJSON(wrong.GoType))
+	}
+	return fmt.Errorf("%s: %w", name, cmp.Or(wrong.Err, err))
+}
+
+// wantedJSON describes the JSON of a type.
+func wantedJSON(t reflect.Type) string {
+	switch t.Kind() {
+	case reflect.Pointer:
+		return wantedJSON(t.Elem())
+	case reflect.String:
+		return "a string"
+	case reflect.Bool:
+		return "true or false"
+	case reflect.Slice:
+		return "an array of " + strings.TrimPrefix(strings.TrimPrefix(wantedJSON(t.Elem()), "an "), "a ") + "s"
+	case reflect.Map, reflect.Struct:
+		return "an object"
+	}
+	return "a number"
 }
 
 // readSettings reads a file of settings.

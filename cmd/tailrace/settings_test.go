@@ -109,13 +109,13 @@ func TestConfigIsPrintedWithoutSecrets(t *testing.T) {
 // A variable with the prefix that is not a setting is an error that names the nearest setting, unless Kubernetes derives it from a service.
 func TestUnknownVariables(t *testing.T) {
 	for variable, want := range map[string]string{
-		"TAILRACE_HEARTBEET=s3cr3t":    "TAILRACE_HEARTBEET: unknown setting, the nearest is TAILRACE_HEARTBEAT",
-		"TAILRACE_NATSURL=":            "TAILRACE_NATSURL: unknown setting, the nearest is TAILRACE_NATS_URL",
-		"TAILRACE_MDEL=x":              "TAILRACE_MDEL: unknown setting, the nearest is TAILRACE_MODEL",
-		"TAILRACE_H2C=true":            "TAILRACE_H2C: unknown setting",
-		"TAILRACE_HEARTBEAT_DELAY=1s":  "TAILRACE_HEARTBEAT_DELAY: unknown setting",
-		"TAILRACE_SERVICE=x":           "TAILRACE_SERVICE: unknown setting",
-		"TAILRACE_EDGE_PORT_HTTP=4480": "TAILRACE_EDGE_PORT_HTTP: unknown setting",
+		"TAILRACE_HEARTBEET=s3cr3t":    "TAILRACE_HEARTBEET is not a setting; did you mean TAILRACE_HEARTBEAT?",
+		"TAILRACE_NATSURL=":            "TAILRACE_NATSURL is not a setting; did you mean TAILRACE_NATS_URL?",
+		"TAILRACE_MDEL=x":              "TAILRACE_MDEL is not a setting; did you mean TAILRACE_MODEL?",
+		"TAILRACE_H2C=true":            "TAILRACE_H2C is not a setting; `tailrace help` lists them",
+		"TAILRACE_HEARTBEAT_DELAY=1s":  "TAILRACE_HEARTBEAT_DELAY is not a setting; `tailrace help` lists them",
+		"TAILRACE_SERVICE=x":           "TAILRACE_SERVICE is not a setting; `tailrace help` lists them",
+		"TAILRACE_EDGE_PORT_HTTP=4480": "TAILRACE_EDGE_PORT_HTTP is not a setting; `tailrace help` lists them",
 
 		"TAILRACE=x":                              "",
 		"TAILRACES=x":                             "",
@@ -141,7 +141,7 @@ func TestUnknownVariables(t *testing.T) {
 	t.Setenv("TAILRACE_MAX_STREAM", "1")
 	var out strings.Builder
 	code := run(t.Context(), terminal{in: strings.NewReader(""), out: &out, err: &out}, []string{"edge"})
-	if want := "tailrace edge: environment: TAILRACE_MAX_STREAM: unknown setting, the nearest is TAILRACE_MAX_STREAMS\n"; code != exitUsage || out.String() != want {
+	if want := "tailrace edge: TAILRACE_MAX_STREAM is not a setting; did you mean TAILRACE_MAX_STREAMS?\n"; code != exitUsage || out.String() != want {
 		t.Errorf("exit code %d, %q, want %q", code, out.String(), want)
 	}
 }

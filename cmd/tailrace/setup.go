@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"flag"
 	"fmt"
+	"strings"
 
 	"github.com/tailrace/tailrace/internal/natsauth"
 	"github.com/tailrace/tailrace/topology"
@@ -39,6 +40,22 @@ func runSetup(ctx context.Context, t terminal, args []string) error {
 	}
 	defer b.close()
 	b.createsStreams = true
+	if err := b.awaitServer(ctx, t, reportNoServer, giveUpNoServer); err != nil {
+		return err
+	}
+	created := 0
+	if err := b.waitForNATS(ctx, func(ctx context.Context) error {
+		created = 0
+		diffs, err := topology.Differences(ctx, b.js, b.cfg.newStreams())
+		for _, d := range diffs {
+			if d.Setting == "" && d.Got == "is missing" {
+				created++
+			}
+		}
+		return err
+	}); err != nil {
+		return err
+	}
 	if err := b.ensureTopology(ctx); err != nil {
 		return err
 	}
@@ -47,11 +64,18 @@ func runSetup(ctx context.Context, t terminal, args []string) error {
 	if err != nil {
 		return err
 	}
-	if len(diffs) == 0 {
-		fmt.Fprintf(t.out, "%d streams exist with these settings\n", len(streams))
-		return nil
+	var done []string
+	if created > 0 {
+		done = append(done, fmt.Sprintf("created %d streams", created))
 	}
-	fmt.Fprintf(t.out, "%d streams exist; %d settings differ and were not changed:\n", len(streams), len(diffs))
+	if checked := len(streams) - created; checked > 0 {
+		done = append(done, fmt.Sprintf("checked %d streams", checked))
+	}
+	fmt.Fprint(t.out, strings.Join(done, ", "))
+	if len(diffs) > 0 {
+		fmt.Fprintf(t.out, "; %d settings differ and were not changed:", len(diffs))
+	}
+	fmt.Fprintln(t.out)
 	for _, d := range diffs {
 		fmt.Fprintf(t.out, "%s  %s\n", d.Class, d)
 	}

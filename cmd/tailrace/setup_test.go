@@ -30,10 +30,16 @@ func TestSetup(t *testing.T) {
 	for name := range names.Name() {
 		t.Errorf("projector created %s", name)
 	}
-	for range 2 {
-		if got := tailrace(exitOK, "setup"); got != "12 streams exist with these settings\n" {
+	for _, want := range []string{"created 12 streams\n", "checked 12 streams\n"} {
+		if got := tailrace(exitOK, "setup"); got != want {
 			t.Errorf("setup: %s", got)
 		}
+	}
+	if err := server.JetStream(t).DeleteStream(t.Context(), "TR_AUDIT"); err != nil {
+		t.Fatal(err)
+	}
+	if got := tailrace(exitOK, "setup"); got != "created 1 streams, checked 11 streams\n" {
+		t.Errorf("setup: %s", got)
 	}
 	if err := topology.Check(t.Context(), server.JetStream(t), config{Partitions: 2}.topology()); err != nil {
 		t.Error(err)
@@ -55,7 +61,7 @@ func TestSetup(t *testing.T) {
 // setup for edges that follow sessions creates a log that republishes, which all roles accept.
 func TestSetupForInterest(t *testing.T) {
 	server := natstest.Start(t)
-	if got := tailrace(t, exitOK, "setup", "--feed", "interest", "--nats-url", server.URL); got != "10 streams exist with these settings\n" {
+	if got := tailrace(t, exitOK, "setup", "--feed", "interest", "--nats-url", server.URL); got != "created 10 streams\n" {
 		t.Errorf("setup: %s", got)
 	}
 	if got := tailrace(t, exitOK, "setup", "--nats-url", server.URL); !strings.Contains(got, "accepted  TR_CHUNKS_0: republish is tr.chunks.0.> to tr.live.0.>, want none") {

@@ -90,15 +90,15 @@ func isSame(a, b topology.Config) bool {
 // An error in the file has the path of the member, and the shape that is expected.
 func TestInvalidStreamsFile(t *testing.T) {
 	for text, want := range map[string]string{
-		`{"command": {}}`:                         `/command: unknown object member`,
-		`{"log": {"maxAge": "1h"}}`:               `/log/maxAge: unknown object member`,
-		`{"log": {"maxBytes": "5GB"}}`:            `/log/maxBytes: "5GB", want a size such as 512MiB or 1.5TiB, or unlimited`,
+		`{"command": {}}`:                         `command: there is no such member`,
+		`{"log": {"maxAge": "1h"}}`:               `log.maxAge: there is no such member`,
+		`{"log": {"maxBytes": "5GB"}}`:            `log.maxBytes: "5GB", want a size such as 512MiB or 1.5TiB, or unlimited`,
 		`{"log": {"maxBytes": "0B"}}`:             "want a size",
-		`{"log": {"maxBytes": 5}}`:                `/log/maxBytes: JSON value must be string`,
-		`{"commands": {"maxAge": "soon"}}`:        `/commands/maxAge: "soon", want an age such as 36h or 30d`,
+		`{"log": {"maxBytes": 5}}`:                `log.maxBytes: want a string`,
+		`{"commands": {"maxAge": "soon"}}`:        `commands.maxAge: "soon", want an age such as 36h or 30d`,
 		`{"snapshots": {"maxAge": "-1d"}}`:        "want an age such as 36h or 30d, or unlimited",
 		`{"snapshots": {"bucket": "two.tokens"}}`: "snapshots.bucket",
-		`{"placement": {"tags": "ssd"}}`:          `/placement/tags`,
+		`{"placement": {"tags": "ssd"}}`:          `placement.tags`,
 		`{} {}`:                                   "after top-level value",
 	} {
 		file := writeStreams(t, text)
@@ -126,7 +126,7 @@ func TestInvalidStreamsFile(t *testing.T) {
 func TestSetupWithStreamsFile(t *testing.T) {
 	server := natstest.Start(t)
 	file := writeStreams(t, `{"commands": {"maxAge": "50h"}, "audit": {"maxBytes": "64MiB"}, "snapshots": {"maxAge": "unlimited"}}`)
-	if got := tailrace(t, exitOK, "setup", "--nats-url", server.URL, "--streams", file); got != "10 streams exist with these settings\n" {
+	if got := tailrace(t, exitOK, "setup", "--nats-url", server.URL, "--streams", file); got != "created 10 streams\n" {
 		t.Errorf("setup: %s", got)
 	}
 	stream, err := server.JetStream(t).Stream(t.Context(), "TR_COMMANDS")
@@ -136,13 +136,13 @@ func TestSetupWithStreamsFile(t *testing.T) {
 	if got := stream.CachedInfo().Config.MaxAge; got != 50*time.Hour {
 		t.Errorf("commands are kept for %s", got)
 	}
-	if got := tailrace(t, exitOK, "setup", "--nats-url", server.URL); got != "10 streams exist with these settings\n" {
+	if got := tailrace(t, exitOK, "setup", "--nats-url", server.URL); got != "checked 10 streams\n" {
 		t.Errorf("setup without the file: %s", got)
 	}
 	other := writeStreams(t, `{"commands": {"maxAge": "100h"}, "snapshots": {"maxAge": "90d"}}`)
 	got := tailrace(t, exitOK, "setup", "--nats-url", server.URL, "--streams", other)
 	for _, want := range []string{
-		"10 streams exist; 2 settings differ and were not changed:\n",
+		"checked 10 streams; 2 settings differ and were not changed:\n",
 		"stricter  TR_COMMANDS: max age is 50h0m0s, want 100h0m0s; change it with `nats stream edit TR_COMMANDS`",
 		"accepted  KV_TR_SNAPSHOTS: max age of snapshots is 0s, want 2160h0m0s; change it with `nats stream edit -i KV_TR_SNAPSHOTS` in the metadata, tailrace.max-age",
 	} {

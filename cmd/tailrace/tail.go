@@ -9,6 +9,7 @@ import (
 	"iter"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/tailrace/tailrace/chunk"
 	"github.com/tailrace/tailrace/consumers"
@@ -18,18 +19,24 @@ import (
 
 // tailFlags holds the flags of `tailrace tail`.
 type tailFlags struct {
-	after    uint64
+	after    chunk.Cursor
+	since    time.Time
 	scope    string
 	types    string
 	keepOpen bool
+	noFollow bool
+	verbose  bool
 	json     bool
 }
 
 func (f *tailFlags) register(flags *flag.FlagSet) {
-	flags.Uint64Var(&f.after, "after", 0, "start after this sequence; 0 is the start of the session")
+	flags.Func("after", "start after this `cursor`: a sequence, or one with an anchor such as 559-mwywb8jq; 0 is the start of the session", parseCursor(&f.after))
+	flags.Func("since", "leave out records that were stored before this `time`, in RFC 3339, or longer ago than an age such as 10m", timeOrAge(&f.since))
 	flags.StringVar(&f.scope, "scope", "tree", "tree (the session with its sub-agents) or session")
 	flags.StringVar(&f.types, "types", "", "comma-separated chunk types; if empty, all types")
 	flags.BoolVar(&f.keepOpen, "keep-open", false, "wait for the next run when the stream ends")
+	flags.BoolVar(&f.noFollow, "no-follow", false, "end at the present end of the log")
+	flags.BoolVar(&f.verbose, "verbose", false, "on a terminal: print sequence and time before each record")
 	flags.BoolVar(&f.json, "json", false, "print JSON lines on a terminal too")
 }
 
@@ -41,6 +48,9 @@ func runTail(ctx context.Context, t terminal, args []string) error {
 	}
 	if len(rest) != 1 {
 		return usageError{errors.New("want one session")}
+	}
+	if f.noFollow && f.keepOpen {
+		return usageError{errors.New("want --no-follow or --keep-open, not both")}
 	}
 	if f.scope != "tree" && f.scope != "session" {
 		return usageError{fmt.Errorf("scope is %q, want tree or session", f.scope)}
@@ -58,7 +68,7 @@ func runTail(ctx context.Context, t terminal, args []string) error {
 		return err
 	}
 	session := chunk.RootSession(cfg.Tenant, rest[0])
-	return f.show(ctx, f.follow(ctx, reader, session), printerFor(t, f.json, session))
+	return f.show(ctx, f.follow(ctx, reader, session), f.printer(t, session))
 }
 
 // follow allows cleanups, because a printed truncation record says what was removed.
@@ -67,9 +77,13 @@ func (f *tailFlags) follow(ctx context.Context, reader *consumers.Reader, s chun
 	if f.keepOpen {
 		opts = append(opts, consumers.KeepOpen())
 	}
-	return reader.Follow(ctx, chunk.Range{
-		Session: s, Tree: f.scope == "tree", After: chunk.Position{Seq: chunk.Seq(f.after)}, FromOldest: f.after == 0, AllowCleanup: true,
-	}, opts...)
+	records := chunk.Range{
+		Session: s, Tree: f.scope == "tree", After: chunk.Position{Seq: f.after.Seq}, Anchor: f.after.Anchor, FromOldest: f.after.Seq == 0, AllowCleanup: true,
+	}
+	if f.noFollow {
+		return reader.Replay(ctx, records)
+	}
+	return reader.Follow(ctx, records, opts...)
 }
 
 // printer prints records in one format.
@@ -89,7 +103,7 @@ func (f *tailFlags) show(ctx context.Context, records iter.Seq2[chunk.Record, er
 			}
 			return errors.Join(err, p.end())
 		}
-		if f.types != "" && !slices.Contains(types, rec.Type) {
+		if f.types != "" && !slices.Contains(types, rec.Type) || rec.StoredAt.Before(f.since) {
 			continue
 		}
 		if err := p.print(rec); err != nil {
@@ -99,9 +113,9 @@ func (f *tailFlags) show(ctx context.Context, records iter.Seq2[chunk.Record, er
 	return p.end()
 }
 
-func printerFor(t terminal, asJSON bool, root chunk.Session) printer {
-	if !asJSON && t.isInteractive() {
-		return &textPrinter{out: t.out, root: root}
+func (f *tailFlags) printer(t terminal, root chunk.Session) printer {
+	if !f.json && t.isInteractive() {
+		return &textPrinter{out: t.out, root: root, verbose: f.verbose}
 	}
 	return &jsonPrinter{out: t.out}
 }

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"io"
 	"strings"
+	"time"
 	"unicode"
 
 	"github.com/tailrace/tailrace/chunk"
@@ -18,6 +19,8 @@ type textPrinter struct {
 	agent string // of the last record
 	kind  chunk.Type
 	open  bool // the last line is not ended
+
+	verbose bool // sequence and time before each record
 }
 
 const (
@@ -33,6 +36,11 @@ func (p *textPrinter) print(rec chunk.Record) error {
 		return p.line(rec.Session.ID, red, fmt.Sprintf("record %d: %v", rec.Seq, err))
 	}
 	agent := rec.Session.ID
+	if p.verbose {
+		if err := p.line(agent, dim, fmt.Sprintf("%d %s %s", rec.Seq, rec.StoredAt.UTC().Format(time.RFC3339Nano), rec.Type)); err != nil {
+			return err
+		}
+	}
 	switch b := c.Body.(type) {
 	case chunk.TextDelta:
 		return p.flow(agent, rec.Type, "", b.Delta)
@@ -56,14 +64,28 @@ func (p *textPrinter) print(rec chunk.Record) error {
 	case chunk.RunStarted:
 		return p.started(agent, b)
 	case chunk.Error:
-		return p.line(agent, red, "error: "+b.Error)
+		return p.line(agent, red, "error: "+errorText(b.Error, b.ErrorDetail))
 	case chunk.StreamFailed:
-		return p.line(agent, red, "failed: "+b.Error)
+		return p.line(agent, red, "failed: "+errorText(b.Error, b.ErrorDetail))
 	case chunk.StreamEnd:
 		return p.line(agent, dim, "■ end")
 	default:
 		return p.line(agent, dim, strings.ReplaceAll(string(rec.Type), "_", " "))
 	}
+}
+
+// errorText adds to the text of an error what its detail has in addition: the message, and the cause.
+func errorText(text string, d *chunk.ErrorDetail) string {
+	if d == nil {
+		return text
+	}
+	if !strings.Contains(text, d.Message) {
+		text += ": " + d.Message
+	}
+	if d.Cause != nil && !strings.Contains(text, *d.Cause) {
+		text += ": " + *d.Cause
+	}
+	return text
 }
 
 func (p *textPrinter) started(agent string, b chunk.RunStarted) error {

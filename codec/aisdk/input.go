@@ -33,6 +33,7 @@ type chatBody struct {
 	Messages  *[]jsontext.Value `json:"messages"`
 	Trigger   string            `json:"trigger"`
 	MessageID string            `json:"messageId"`
+	Branch    string            `json:"branch"`
 	AgentType string            `json:"agentType"`
 	Metadata  jsontext.Value    `json:"metadata"`
 
@@ -73,7 +74,8 @@ type chatPart struct {
 
 var errInputID = errors.New("an id is longer than 256 characters, or missing")
 
-// ParseChatInput reads the body of a POST of DefaultChatTransport. The text of the error is for users. The length and the depth of the body are the caller's to limit.
+// ParseChatInput reads the body of a POST of DefaultChatTransport, or {"text": "Hello"}, which is one message without an id. The text of the error is for users. The
+// length and the depth of the body are the caller's to limit.
 //
 // Params has the members that applications add with sendMessage(…, {body}): at most MaxInputParams bytes, without the member headers, with which an agent behind a URL
 // would get headers that only a server may choose.
@@ -82,14 +84,17 @@ func ParseChatInput(text []byte) (dialect.Request, error) {
 	if err := json.Unmarshal(text, &b, lenient); err != nil {
 		return dialect.Request{}, errors.New("the body is not what a chat posts: want an object with messages")
 	}
-	if b.Messages == nil || len(*b.Messages) == 0 || len(*b.Messages) > MaxInputMessages {
-		return dialect.Request{}, errors.New("want messages, at least one and at most 10000")
+	if b.Messages == nil {
+		b.Messages = takeText(b.Others)
 	}
-	in := dialect.Request{SessionID: b.ID, AgentType: b.AgentType, MessageID: b.MessageID, Regenerate: b.Trigger == "regenerate-message", Mode: takeMode(b.Others)}
+	if b.Messages == nil || len(*b.Messages) == 0 || len(*b.Messages) > MaxInputMessages {
+		return dialect.Request{}, errors.New(`want messages, at least one and at most 10000, or one text: {"text": "Hello"}`)
+	}
+	in := dialect.Request{SessionID: b.ID, AgentType: b.AgentType, MessageID: b.MessageID, Branch: b.Branch, Regenerate: b.Trigger == "regenerate-message", Mode: takeMode(b.Others)}
 	if b.Trigger != "" && b.Trigger != "submit-message" && !in.Regenerate {
 		return in, errors.New("this trigger is unknown: want submit-message or regenerate-message")
 	}
-	if !dialect.FitsID(in.MessageID) || !dialect.FitsID(in.SessionID) {
+	if !dialect.FitsID(in.MessageID) || !dialect.FitsID(in.Branch) || !dialect.FitsID(in.SessionID) {
 		return in, errInputID
 	}
 	var err error
@@ -107,6 +112,17 @@ func ParseChatInput(text []byte) (dialect.Request, error) {
 	}
 	err = readMessages(&in, list, b.Metadata)
 	return in, err
+}
+
+// takeText removes the text of a body without messages, and returns it as the message of a user, nil if there is none. In a body with messages it is a parameter.
+func takeText(members map[string]jsontext.Value) *[]jsontext.Value {
+	text := members["text"]
+	if text.Kind() != '"' {
+		return nil
+	}
+	delete(members, "text")
+	message := `{"role":"user","parts":[{"type":"text","text":` + string(text) + `}]}`
+	return &[]jsontext.Value{jsontext.Value(message)}
 }
 
 // takeMode removes the mode of a message. The member has another meaning for some applications, so any other value of it is a parameter.

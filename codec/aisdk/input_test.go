@@ -137,3 +137,34 @@ func TestDataPartsOfUsers(t *testing.T) {
 		}
 	}
 }
+
+// A body without messages may have one text, so that a user with curl can talk. In a body with messages the text is a parameter of the application.
+func TestTextOfABodyWithoutMessages(t *testing.T) {
+	for body, want := range map[string]string{
+		`{"text":"Hi \"you\" é","agentType":"a","mode":"queue","lang":"fr"}`: `Hi "you" é; {"lang":"fr"} queue`,
+		`{"text":"Hi","metadata":{"k":1}}`:                                   `Hi; null  {"k":1}`,
+		`{"text":"Hi","messages":[` + posttest.User("u", "a") + `]}`:         `a; {"text":"Hi"} `,
+		`{"text":"Hi","messages":[]}`:                                        `want messages, at least one and at most 10000, or one text: {"text": "Hello"}`,
+		`{"text":5}`:                                                         `want messages, at least one and at most 10000, or one text: {"text": "Hello"}`,
+		`{"prompt":"Hi"}`:                                                    `want messages, at least one and at most 10000, or one text: {"text": "Hello"}`,
+		`{"text":" "}`:                                                       `a message of a user has neither text nor files nor data`,
+	} {
+		in, err := ParseChatInput([]byte(body))
+		var got string
+		switch {
+		case err != nil:
+			got = err.Error()
+		case len(in.Messages) != 1:
+			t.Errorf("%s: %d messages", body, len(in.Messages))
+			continue
+		default:
+			got = fmt.Sprintf("%s; %s %s", in.Messages[0].Content, in.Params, in.Mode)
+			if m := in.Messages[0].Metadata; m != nil {
+				got += " " + string(*m)
+			}
+		}
+		if got != want {
+			t.Errorf("%s: %s, want %s", body, got, want)
+		}
+	}
+}

@@ -1,6 +1,9 @@
 package aisdk
 
 import (
+	"maps"
+	"slices"
+
 	"github.com/tailrace/tailrace/chunk"
 	"github.com/tailrace/tailrace/internal/rawjson"
 	"github.com/tailrace/tailrace/projector/fold"
@@ -14,8 +17,9 @@ import (
 //	 "session":{"tenant":"t","root":"r","id":"s","agentType":"a"},
 //	 "children":[…],"pendingCalls":[…],"usage":{…},
 //	 "chain":{"since":1,"sum":"…"},                        of the records up to streamSequence
-//	 "run":{…},"pastRuns":[…],"structured":[…],
+//	 "run":{…},"pastRuns":[…],"origin":{"session":"s0","sequence":41,"anchor":"mgj6k2aa","run":"…","step":3},"structured":[…],
 //	 "errors":[…],"error":{…},"faults":{…},                if there are any
+//	 "branches":{"msg-4":["msg-2","msg-4","msg-8"]},       by the message that is shown, if there are any
 //	 "before":"msg-4"}                                     of a Page; null if there are no older messages
 type FrontendSnapshot struct {
 	State          chunk.Value // nil is written as null
@@ -33,10 +37,12 @@ type FrontendSnapshot struct {
 	Chain          fold.Chain
 	Run            fold.Run
 	PastRuns       []fold.Run
-	Structured     []chunk.Value // open streams, as structured.Stream.AppendShown writes them
+	Origin         *chunk.ForkOrigin // nil for a session that is not a fork
+	Structured     []chunk.Value     // open streams, as structured.Stream.AppendShown writes them
 	Errors         []fold.Error
 	Failure        *fold.Failure
 	Faults         fold.Faults
+	Branches       map[string][]string // see fold.Snapshot.Branches
 
 	// Before is set if Messages are a page of the conversation, see Page: the id to request older ones with, empty if
 	// there are none.
@@ -134,8 +140,8 @@ func snapshotOf(at, now *fold.Snapshot, list []fold.Message, agents *inlineAgent
 		State: at.State, Messages: uiMessages(list, agents), StreamSequence: at.Position.Seq, Ordinal: at.Position.Ordinal, Status: now.Status,
 		CheckpointID: at.CheckpointID, Timestamp: timestamp, Session: at.Session, AgentType: now.AgentType,
 		Usage: at.Usage, Failure: at.Failure, Faults: at.Faults,
-		Chain: at.Chain(), Run: at.Run, PastRuns: at.PastRuns, Structured: at.OpenData(), Errors: at.Errors,
-		PendingCalls: at.PendingCalls(),
+		Chain: at.Chain(), Run: at.Run, PastRuns: at.PastRuns, Origin: now.Origin, Structured: at.OpenData(), Errors: at.Errors,
+		PendingCalls: at.PendingCalls(), Branches: at.Branches(),
 	}
 	for i := range list {
 		f.Children = append(f.Children, list[i].Children...)
@@ -236,6 +242,15 @@ func (f FrontendSnapshot) AppendJSON(dst []byte) []byte {
 		o.Dst = f.Run.AppendJSON(o.Dst)
 	}
 	o.List("pastRuns", len(f.PastRuns), func(dst []byte, i int) []byte { return f.PastRuns[i].AppendJSON(dst) })
+	if origin := f.Origin; origin != nil {
+		o.Nest("origin")
+		o.String("session", origin.Session)
+		o.Number("sequence", origin.Sequence)
+		o.Maybe("anchor", origin.Anchor)
+		o.Maybe("run", origin.Run)
+		o.Number("step", origin.Step)
+		o.Close()
+	}
 	o.List("structured", len(f.Structured), func(dst []byte, i int) []byte { return append(dst, f.Structured[i]...) })
 	o.List("errors", len(f.Errors), func(dst []byte, i int) []byte { return f.Errors[i].AppendJSON(dst) })
 	if f.Failure != nil {
@@ -247,6 +262,13 @@ func (f FrontendSnapshot) AppendJSON(dst []byte) []byte {
 		o.Name("faults")
 		counts := fold.Faults{Skipped: f.Faults.Skipped, RejectedPatches: f.Faults.RejectedPatches, RejectedPieces: f.Faults.RejectedPieces, Lost: f.Faults.Lost}
 		o.Dst = counts.AppendJSON(o.Dst)
+	}
+	if len(f.Branches) > 0 {
+		o.Nest("branches")
+		for _, shown := range slices.Sorted(maps.Keys(f.Branches)) {
+			o.List(shown, len(f.Branches[shown]), func(dst []byte, i int) []byte { return rawjson.AppendQuoted(dst, f.Branches[shown][i]) })
+		}
+		o.Close()
 	}
 	if f.Before != nil {
 		o.TextOrNull("before", *f.Before)

@@ -9,10 +9,13 @@ import (
 )
 
 // Encode appends the frame of rec for readers of the given scope. It appends nothing for a record that is not shown in that scope: a sub-agent's end,
-// failure or status in a tree.
+// failure or status in a tree, and the records with which a fork begins.
 //
 // Chunks, run_started and all records of a root have the same frame in both scopes; callers may rely on it.
 func Encode(dst []byte, rec chunk.Record, scope chunk.Scope) []byte {
+	if rec.Type.OfFork() {
+		return dst
+	}
 	if !rec.Type.Control() || rec.Type == chunk.TypeRunStarted {
 		return appendChunk(dst, rec)
 	}

@@ -23,7 +23,10 @@ import (
 )
 
 // user is the user of the processes, with the number that the manifests have too.
-const user = "65532:65532"
+const (
+	user   = "65532:65532"
+	userID = 65532
+)
 
 // maxBinary is the size of a binary beyond which something is linked that does not belong there: symbols, tests, or all of a large library (ADR 0035).
 const maxBinary = 60_000_000
@@ -97,7 +100,11 @@ func build(binaries []binary, version string, created time.Time) (multi, error) 
 }
 
 func imageOf(b binary, system v1.Layer, version string, created time.Time) (v1.Image, error) {
-	program, err := layer(created, entry{b.name, 0o755, b.data})
+	entries := []entry{{name: b.name, mode: 0o755, data: b.data}}
+	if b.name == "tailrace" {
+		entries = append(entries, entry{name: "data/", mode: 0o700, owner: userID})
+	}
+	program, err := layer(created, entries...)
 	if err != nil {
 		return nil, err
 	}
@@ -112,14 +119,15 @@ func imageOf(b binary, system v1.Layer, version string, created time.Time) (v1.I
 		return nil, err
 	}
 	file = file.DeepCopy()
-	ports := map[string]struct{}{"4481/tcp": {}}
-	if b.name == "tailrace" { // which has an edge
-		ports["4480/tcp"] = struct{}{}
+	ports, volumes, env := map[string]struct{}{"4481/tcp": {}}, map[string]struct{}(nil), []string{"PATH=/"}
+	if b.name == "tailrace" { // which has an edge, and a NATS server for up
+		ports["4480/tcp"], volumes = struct{}{}, map[string]struct{}{"/data": {}}
+		env = append(env, "TAILRACE_LISTEN=:4480", "TAILRACE_OPS_LISTEN=:4481", "TAILRACE_DATA_DIR=/data")
 	}
 	file.OS, file.Architecture, file.Variant, file.Created = b.platform.OS, b.platform.Architecture, b.platform.Variant, v1.Time{Time: created}
 	file.Config = v1.Config{
-		Entrypoint: []string{"/" + b.name}, User: user, WorkingDir: "/", Env: []string{"PATH=/"}, StopSignal: "SIGTERM",
-		ExposedPorts: ports,
+		Entrypoint: []string{"/" + b.name}, User: user, WorkingDir: "/", Env: env, StopSignal: "SIGTERM",
+		ExposedPorts: ports, Volumes: volumes,
 		Labels: map[string]string{
 			"org.opencontainers.image.title":   b.name,
 			"org.opencontainers.image.version": version,
@@ -142,16 +150,17 @@ func systemLayer(created time.Time) (v1.Layer, error) {
 		}
 	}
 	return layer(created,
-		entry{"etc/", 0o755, nil}, entry{"etc/passwd", 0o644, []byte("tailrace:x:65532:65532::/:/none\n")}, entry{"etc/group", 0o644, []byte("tailrace:x:65532:\n")},
-		entry{"etc/ssl/", 0o755, nil}, entry{"etc/ssl/certs/", 0o755, nil}, entry{"etc/ssl/certs/ca-certificates.crt", 0o644, certificates.Bytes()},
+		entry{name: "etc/", mode: 0o755}, entry{name: "etc/passwd", mode: 0o644, data: []byte("tailrace:x:65532:65532::/:/none\n")}, entry{name: "etc/group", mode: 0o644, data: []byte("tailrace:x:65532:\n")},
+		entry{name: "etc/ssl/", mode: 0o755}, entry{name: "etc/ssl/certs/", mode: 0o755}, entry{name: "etc/ssl/certs/ca-certificates.crt", mode: 0o644, data: certificates.Bytes()},
 	)
 }
 
 // entry is a file of a layer, or a directory if its name ends with a slash.
 type entry struct {
-	name string
-	mode int64
-	data []byte
+	name  string
+	mode  int64
+	owner int
+	data  []byte
 }
 
 func layer(created time.Time, entries ...entry) (v1.Layer, error) {
@@ -162,7 +171,7 @@ func layer(created time.Time, entries ...entry) (v1.Layer, error) {
 		if e.data == nil {
 			kind = tar.TypeDir
 		}
-		err := w.WriteHeader(&tar.Header{Typeflag: kind, Name: e.name, Mode: e.mode, Size: int64(len(e.data)), ModTime: created, Format: tar.FormatPAX})
+		err := w.WriteHeader(&tar.Header{Typeflag: kind, Name: e.name, Mode: e.mode, Uid: e.owner, Gid: e.owner, Size: int64(len(e.data)), ModTime: created, Format: tar.FormatPAX})
 		if _, writeErr := w.Write(e.data); err != nil || writeErr != nil {
 			return nil, errors.Join(err, writeErr)
 		}

@@ -5,6 +5,7 @@ package chat
 import (
 	"context"
 	"crypto/sha256"
+	"errors"
 	"fmt"
 	"os"
 	"os/exec"
@@ -17,7 +18,10 @@ import (
 // npmTimeout is the timeout of an installation.
 const npmTimeout = 5 * time.Minute
 
-const example = "../../examples/chat"
+const (
+	example = "../../examples/chat"
+	client  = "../../clients/ts"
+)
 
 // manifests are the directories of package.json and its lock file by the major
 // version of the AI SDK: the example's own, and that of this package for the
@@ -38,15 +42,41 @@ func newApp(t *testing.T, major int) app {
 	modules := install(ctx, t, major)
 	dir := t.TempDir()
 	for _, name := range []string{"src", "index.html", "tsconfig.json", "vite.config.ts"} {
-		if out, err := exec.CommandContext(ctx, "cp", "-R", filepath.Join(example, name), dir).CombinedOutput(); err != nil {
-			t.Fatalf("%v: %s", err, out)
-		}
+		copyAll(ctx, t, filepath.Join(example, name), dir)
 	}
 	copyFile(t, filepath.Join(manifests[major], "package.json"), dir)
-	if err := os.Symlink(modules, filepath.Join(dir, "node_modules")); err != nil {
+	a := app{dir, append(os.Environ(), "PATH="+filepath.Dir(node)+string(os.PathListSeparator)+os.Getenv("PATH"))}
+	a.addPackages(ctx, t, modules)
+	return a
+}
+
+// addPackages makes node_modules, with the client as it is in the working tree. It is compiled here, and so with the types of this version of the AI SDK.
+func (a app) addPackages(ctx context.Context, t *testing.T, modules string) {
+	t.Helper()
+	entries, err := os.ReadDir(modules)
+	if err != nil {
 		t.Fatal(err)
 	}
-	return app{dir, append(os.Environ(), "PATH="+filepath.Dir(node)+string(os.PathListSeparator)+os.Getenv("PATH"))}
+	pkg := filepath.Join(a.dir, "node_modules", "tailrace-client")
+	if err := os.MkdirAll(pkg, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	for _, e := range entries {
+		if e.Name() == "tailrace-client" {
+			continue
+		}
+		if err := os.Symlink(filepath.Join(modules, e.Name()), filepath.Join(a.dir, "node_modules", e.Name())); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, name := range []string{"src", "package.json", "tsconfig.json"} {
+		copyAll(ctx, t, filepath.Join(client, name), pkg)
+	}
+	compile := exec.CommandContext(ctx, filepath.Join(a.dir, "node_modules", ".bin", "tsc"), "-p", pkg)
+	compile.Env = a.env
+	if out, err := compile.CombinedOutput(); err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
 }
 
 // build runs `npm run build`, including the type check, and returns the
@@ -86,12 +116,12 @@ func install(ctx context.Context, t *testing.T, major int) string {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if strings.Contains(string(lock), `"resolved"`) {
+	if strings.Contains(string(lock), `"resolved": "http`) {
 		t.Fatalf("%s names the registry it was made with: npm install --omit-lockfile-registry-resolved", manifests[major])
 	}
 	sum := sha256.Sum256(lock)
-	home := filepath.Join(tools, fmt.Sprintf("chat-%d-%x", major, sum[:6]))
-	modules := filepath.Join(home, "node_modules")
+	home := filepath.Join(tools, fmt.Sprintf("example-%d-%x", major, sum[:6]))
+	modules := filepath.Join(home, "examples", "chat", "node_modules")
 	if _, err := os.Stat(home); err == nil {
 		return modules
 	}
@@ -103,9 +133,16 @@ func install(ctx context.Context, t *testing.T, major int) string {
 		t.Fatal(err)
 	}
 	defer os.RemoveAll(half)
-	copyFile(t, filepath.Join(manifests[major], "package.json"), half)
-	copyFile(t, filepath.Join(manifests[major], "package-lock.json"), half)
-	npm := exec.CommandContext(ctx, "npm", "ci", "--prefix", half, "--ignore-scripts", "--no-audit", "--no-fund", "--loglevel=error")
+	// The lock file of the example names the client by its place.
+	dir, beside := filepath.Join(half, "examples", "chat"), filepath.Join(half, "clients", "ts")
+	if err := errors.Join(os.MkdirAll(dir, 0o755), os.MkdirAll(beside, 0o755)); err != nil {
+		t.Fatal(err)
+	}
+	copyFile(t, filepath.Join(client, "package.json"), beside)
+	copyFile(t, filepath.Join(manifests[major], "package.json"), dir)
+	copyFile(t, filepath.Join(manifests[major], "package-lock.json"), dir)
+	npm := exec.CommandContext(ctx, "npm", "ci", "--install-links", "--ignore-scripts", "--no-audit", "--no-fund", "--loglevel=error")
+	npm.Dir = dir
 	if out, err := npm.CombinedOutput(); err != nil {
 		t.Fatalf("npm ci for version %d (it needs the npm registry): %v\n%s", major, err, out)
 	}
@@ -115,6 +152,14 @@ func install(ctx context.Context, t *testing.T, major int) string {
 		}
 	}
 	return modules
+}
+
+// copyAll copies a file or a directory into a directory.
+func copyAll(ctx context.Context, t *testing.T, path, dir string) {
+	t.Helper()
+	if out, err := exec.CommandContext(ctx, "cp", "-R", path, dir).CombinedOutput(); err != nil {
+		t.Fatalf("%v: %s", err, out)
+	}
 }
 
 func copyFile(t *testing.T, path, dir string) {

@@ -136,7 +136,7 @@ func (b *built) pack(ctx context.Context) error {
 	if err := os.Mkdir(work, 0o755); err != nil {
 		return err
 	}
-	for _, name := range []string{"src", "package.json", "tsconfig.json", "README.md"} {
+	for _, name := range []string{"src", "package.json", "tsconfig.json", "prepare.mjs", "README.md"} {
 		if out, err := exec.CommandContext(ctx, "cp", "-R", filepath.Join(source, name), work).CombinedOutput(); err != nil {
 			return fmt.Errorf("%w: %s", err, out)
 		}
@@ -173,11 +173,20 @@ func (b *built) pack(ctx context.Context) error {
 			return err
 		}
 	}
-	for _, name := range []string{"react", "react-test-renderer", "react-is", "scheduler", "@types", "csstype"} {
+	return b.link(b.dir, "")
+}
+
+// link gives a directory the packages that the client is used with. suffix selects the version of the AI SDK: "-6", or "" for the newest.
+func (b *built) link(dir, suffix string) error {
+	modules := filepath.Join(dir, "node_modules")
+	if err := os.MkdirAll(filepath.Join(modules, "@ai-sdk"), 0o755); err != nil {
+		return err
+	}
+	for _, name := range []string{"react", "react-test-renderer", "react-is", "scheduler", "@types", "csstype", "ai" + suffix, "@ai-sdk/react" + suffix} {
 		if _, err := os.Stat(filepath.Join(b.modules, name)); err != nil {
 			continue
 		}
-		if err := os.Symlink(filepath.Join(b.modules, name), filepath.Join(b.dir, "node_modules", name)); err != nil {
+		if err := os.Symlink(filepath.Join(b.modules, name), filepath.Join(modules, strings.TrimSuffix(name, "-6"))); err != nil {
 			return err
 		}
 	}

@@ -181,7 +181,7 @@ func (p *node) until(what string, ok func(event) bool) (all []event) {
 	}
 }
 
-// event is a line of follow.mjs and of follow.py.
+// event is a line of follow.mjs, and of the programs of the Python package.
 type event struct {
 	Type      string          `json:"type"`
 	ID        string          `json:"id"`

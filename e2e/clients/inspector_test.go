@@ -4,6 +4,7 @@ package clients
 
 import (
 	"bytes"
+	"context"
 	"fmt"
 	"io"
 	"log/slog"
@@ -11,6 +12,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -22,7 +24,6 @@ import (
 	"github.com/tailrace/tailrace/internal/inspector"
 	"github.com/tailrace/tailrace/internal/jssnapshots"
 	"github.com/tailrace/tailrace/internal/natsauth"
-	"github.com/tailrace/tailrace/internal/rawjson"
 	"github.com/tailrace/tailrace/internal/retention"
 	"github.com/tailrace/tailrace/internal/testkit/authtest"
 	"github.com/tailrace/tailrace/internal/testkit/browsertest"
@@ -36,30 +37,7 @@ const inspectorSource = "../../internal/inspector/web"
 // The files of the inspector that the binary embeds are those that its source makes.
 func TestInspectorIsBuilt(t *testing.T) {
 	b := newClient(t)
-	modules, err := b.install(t.Context(), inspectorSource)
-	if err != nil {
-		t.Fatal(err)
-	}
-	root := t.TempDir()
-	web := filepath.Join(root, "internal", "inspector", "web")
-	for _, dir := range []string{web, filepath.Join(root, "clients", "ts")} {
-		if err := os.MkdirAll(dir, 0o755); err != nil {
-			t.Fatal(err)
-		}
-	}
-	args := []string{"-R"}
-	for _, name := range []string{"src", "build.mjs", "package.json", "tsconfig.json"} {
-		args = append(args, filepath.Join(inspectorSource, name))
-	}
-	for _, command := range []*exec.Cmd{
-		exec.CommandContext(t.Context(), "cp", append(args, web)...),
-		exec.CommandContext(t.Context(), "cp", "-R", filepath.Join(source, "src"), filepath.Join(root, "clients", "ts")),
-		exec.CommandContext(t.Context(), "ln", "-s", modules, filepath.Join(web, "node_modules")),
-	} {
-		if out, err := command.CombinedOutput(); err != nil {
-			t.Fatalf("%v: %s", err, out)
-		}
-	}
+	web := b.inspectorCopy(t)
 	if _, err := b.npm(t.Context(), web, "run", "build"); err != nil {
 		t.Fatal(err)
 	}
@@ -83,61 +61,98 @@ func TestInspectorIsBuilt(t *testing.T) {
 	}
 }
 
+// inspectorCopy copies the source of the page and of the client into a directory with the tools of the page, and returns its folder.
+func (b *built) inspectorCopy(t *testing.T) (web string) {
+	t.Helper()
+	modules, err := b.install(t.Context(), inspectorSource)
+	if err != nil {
+		t.Fatal(err)
+	}
+	root := t.TempDir()
+	web = filepath.Join(root, "internal", "inspector", "web")
+	for _, dir := range []string{web, filepath.Join(root, "clients", "ts")} {
+		if err := os.MkdirAll(dir, 0o755); err != nil {
+			t.Fatal(err)
+		}
+	}
+	args := []string{"-R"}
+	for _, name := range []string{"src", "test", "test.mjs", "build.mjs", "package.json", "tsconfig.json"} {
+		args = append(args, filepath.Join(inspectorSource, name))
+	}
+	for _, command := range []*exec.Cmd{
+		exec.CommandContext(t.Context(), "cp", append(args, web)...),
+		exec.CommandContext(t.Context(), "cp", "-R", filepath.Join(source, "src"), filepath.Join(root, "clients", "ts")),
+		exec.CommandContext(t.Context(), "ln", "-s", modules, filepath.Join(web, "node_modules")),
+	} {
+		if out, err := command.CombinedOutput(); err != nil {
+			t.Fatalf("%v: %s", err, out)
+		}
+	}
+	return web
+}
+
 // inspected returns the address of an edge with the inspector.
 func (w *env) inspected() string {
+	return w.inspectedBehind(func(edge http.Handler) http.Handler { return edge })
+}
+
+// inspectedBehind returns the address of a handler in front of an edge with the inspector and two views.
+func (w *env) inspectedBehind(before func(edge http.Handler) http.Handler) string {
 	w.t.Helper()
 	clients := stack.NewClients(w.t, w.NewProcess(natsauth.Edge).JS)
 	store, err := jssnapshots.New(clients.JS, jssnapshots.Config{})
 	w.must(err)
 	log := slog.New(slog.NewTextHandler(w.t.Output(), &slog.HandlerOptions{Level: slog.LevelError}))
-	edge, err := sseedge.New(clients.Log, clients.Reader, sseedge.Config{Authenticator: authtest.None(w.t, tenant), Sessions: store, RetryDelay: 10 * time.Millisecond, Log: log})
+	views, err := sseedge.ReadViews(strings.NewReader(`{"views": {"public": {"preset": "public"}, "empty": {"preset": "none"}}}`))
+	w.must(err)
+	edge, err := sseedge.New(clients.Log, clients.Reader, sseedge.Config{Authenticator: authtest.None(w.t, tenant), Sessions: store, Views: views, RetryDelay: 10 * time.Millisecond, Log: log})
 	w.must(err)
 	respond := &httpkit.Responder{Log: log}
 	agents := []inspector.Agent{{Type: hostile[1], Prompts: []inspector.Prompt{}}, {Type: "b", Prompts: []inspector.Prompt{{Title: hostile[0], Text: hostile[0]}}}}
-	page, err := edge.Shared().NewSurface(inspector.Routes(agents, respond), httpkit.Options{OtherName: "other", Head: true, Respond: respond})
+	page, err := edge.Shared().NewSurface(inspector.Routes(agents, views, respond), httpkit.Options{OtherName: "other", Head: true, Respond: respond})
 	w.must(err)
 	edge.Mount(page)
-	return w.Serve(edge, edge.Run).URL
+	return w.Serve(before(edge), edge.Run).URL
 }
 
-// hostile are texts of agents and users that a page must show as text.
-var hostile = []string{
-	`<img src=x onerror="document.title='owned'">`, `<script>document.title='owned'</script>`, `javascript:document.title='owned'`,
-	`"><svg onload=document.title='owned'>`, "\u202Egnp.exe", `{{constructor.constructor("document.title='owned'")()}}`, `</title><style>*{display:none}</style>`,
-	`__proto__`, `constructor`, "a\u0000b", strings.Repeat("W", 4000),
+// axe returns the script that finds violations of accessibility.
+func (b *built) axe(t *testing.T) string {
+	t.Helper()
+	modules, err := b.install(t.Context(), inspectorSource)
+	if err != nil {
+		t.Fatal(err)
+	}
+	script, err := os.ReadFile(filepath.Join(modules, "axe-core", "axe.min.js"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(script)
+}
+
+// violations returns those of accessibility on the page, in light and dark.
+func violations(tab context.Context, t *testing.T, axe string) (all string) {
+	t.Helper()
+	browsertest.Eval[bool](tab, t, "(() => {"+axe+"; return true })()")
+	for _, theme := range []string{"light", "dark"} {
+		browsertest.Eval[bool](tab, t, fmt.Sprintf(`(document.documentElement.dataset.theme = %q) !== ''`, theme))
+		found := browsertest.Eval[string](tab, t, `axe.run().then((r) => r.violations.map((v) => v.id + ' ' + v.nodes.slice(0, 3).map((n) => n.html.slice(0, 160)).join(' | ')).join('\n'))`)
+		if found != "" {
+			all += theme + ": " + found + "\n"
+		}
+	}
+	return all
 }
 
 // Hostile texts of agents, users and tools are shown as text in each tab: they run no script and request no other origin, and the browser reports no violation of the
 // policy. axe reports no violation of accessibility for any screen, in light and dark, with a width of 1,280 and of 390 pixels.
 func TestInspectorInChromium(t *testing.T) {
 	b, w := newClient(t), newEnv(t)
-	modules, err := b.install(t.Context(), inspectorSource)
-	w.must(err)
-	axe, err := os.ReadFile(filepath.Join(modules, "axe-core", "axe.min.js"))
-	w.must(err)
+	axe := b.axe(t)
 	url := w.inspected()
-
-	run := w.start("s")
-	w.emit(run, chunk.StepStart{})
-	for i, text := range hostile {
-		data := chunk.Value(quote(text))
-		id, name := fmt.Sprint("c", i), strings.Map(func(r rune) rune { // a name has no control characters
-			if r < ' ' {
-				return -1
-			}
-			return r
-		}, text[:min(len(text), 120)])
-		w.emit(run,
-			chunk.TextDelta{Delta: text}, chunk.Thinking{Content: text, IsComplete: true},
-			chunk.ToolStart{ToolCallID: id, ToolName: name, Arguments: chunk.Value(`{"__proto__":` + quote(text) + `}`)},
-			chunk.ToolEnd{ToolCallID: id, ToolName: name, Result: data, Error: &text},
-			chunk.Custom{EventName: name, Data: data}, chunk.SourceURL{SourceID: "s", URL: "https://elsewhere.example/", Title: &text},
-			chunk.File{URL: "https://elsewhere.example/a.png", MediaType: "image/png", Filename: &text}, chunk.Error{Error: text},
-			chunk.StatePatch{Patches: []chunk.PatchOp{{Op: "add", Path: "/" + text, Value: &data}}},
-		)
+	for _, id := range []string{"s", "t"} {
+		w.writeHostile(id)
 	}
-	w.emit(run, chunk.SubagentStart{SubAgentType: hostile[0], SubSessionID: "s", CallID: "c0"}) // itself
-	w.end(run)
+	w.writeListed()
 
 	tab := browsertest.Start(t)
 	browsertest.WatchConsole(tab, t, func(line string) {
@@ -147,38 +162,47 @@ func TestInspectorInChromium(t *testing.T) {
 	})
 	for _, screen := range []struct {
 		path, until string
+		act         string // of the user then
+		opens       string // an element that appears
 	}{
-		{"/", `document.querySelector('.composer') !== null`},
-		{"/inspect", `document.querySelector('main.sessions') !== null`},
-		{"/inspect/s/unknown", `document.querySelector('.card') !== null`},
-		{"/inspect/s/s?tab=conversation", `document.body.dataset.status === 'ended'`},
-		{"/inspect/s/s?tab=timeline", `document.body.dataset.status === 'ended' && document.querySelectorAll('.line').length > 5`},
-		{"/inspect/s/s?tab=records", `document.querySelectorAll('.record').length > 5`},
-		{"/inspect/s/s?tab=state", `document.querySelector('.state .json')?.textContent.includes('owned')`},
-		{"/inspect/s/s?tab=wire", `document.querySelector('.frames')?.textContent.includes('stream_end') || document.querySelector('.frames')?.textContent.includes('"end"')`},
+		{"/", `document.querySelector('.composer') !== null`, "", ""},
+		{"/inspect", `document.querySelectorAll('a.whole').length === ` + strconv.Itoa(len(hostile)) + ` && document.querySelectorAll('.group').length > 2`, "", ""},
+		{"/inspect/s/unknown", `document.querySelector('.card') !== null`, "", ""},
+		{"/inspect/shared", `document.querySelector('.card') !== null`, "", ""},
+		{"/#s=s", `document.body.dataset.status === 'ended' && document.querySelectorAll('.chat .part').length > 50`, "", ""},
+		{"/inspect/shared#" + linkTo("s"), `document.body.dataset.status === 'ended' && document.querySelectorAll('.part').length > 50`, `document.querySelectorAll('details').forEach((part) => (part.open = true))`, "[open]"},
+		{"/inspect/shared#" + linkTo("s"), `document.body.dataset.status === 'ended' && document.querySelectorAll('.part').length > 50`, `document.getElementById('tab-timeline').click()`, ".line"},
+		{"/inspect/shared#" + linkTo("s"), `document.body.dataset.status === 'ended' && document.querySelectorAll('.part').length > 50`, `document.getElementById('tab-state').click()`, ".state .json"},
+		{"/inspect/shared#" + linkTo("s"), `document.body.dataset.status === 'ended' && document.querySelectorAll('.part').length > 50`, `document.getElementById('tab-records').click()`, ".record"},
+		{"/inspect/compare?a=s", `document.querySelectorAll('.side').length === 2`, "", ""},
+		{"/inspect/compare?a=s&b=t", `document.querySelector('.compare-panes .detail') !== null`, "", ""},
+		{"/inspect/s/s?tab=conversation", `document.body.dataset.status === 'ended'`, "", ""},
+		{"/inspect/s/s?tab=timeline", `document.body.dataset.status === 'ended' && document.querySelectorAll('.line').length > 5`, `document.querySelector('[data-kind="call"]').click()`, ".detail"},
+		{"/inspect/s/s?tab=timeline&node=5", `document.querySelector('.detail .acts') !== null`, `document.querySelector('.detail .acts button').click()`, ".dialog"},
+		{"/inspect/s/s?tab=delivery&view=public", `document.querySelectorAll('.delivery tbody tr').length > 0`, `document.querySelector('[aria-label=Actions] > :nth-child(3)').click()`, ".dialog"},
+		{"/inspect/s/s?tab=delivery", `document.querySelectorAll('.delivery tbody tr').length > 0`, `document.querySelector('[aria-label=Actions] > :nth-child(4)').click()`, ".dialog"},
+		{"/inspect/s/s?tab=delivery", `document.querySelectorAll('.delivery tbody tr').length > 0`, `document.querySelector('[aria-label=Actions] > :nth-child(5)').click()`, ".dialog"},
+		{"/inspect/s/s?tab=timeline", `document.body.dataset.status === 'ended'`, `const field = document.querySelector('.find input'); field.value = 'owned'; field.dispatchEvent(new Event('input', { bubbles: true }))`, ".hits mark"},
+		{"/inspect/s/s?tab=records", `document.querySelectorAll('.record').length > 5`, "", ""},
+		{"/inspect/s/s?tab=state", `document.querySelector('.state .json')?.textContent.includes('owned')`, "", ""},
+		{"/inspect/s/s?tab=wire", `document.querySelector('.frames')?.textContent.includes('stream_end') || document.querySelector('.frames')?.textContent.includes('"end"')`, "", ""},
 	} {
 		for _, size := range []struct{ width, height int64 }{{1280, 900}, {390, 800}} {
 			w.must(chromedp.Do(tab, chromedp.EmulateViewport(size.width, size.height)))
 			w.must(chromedp.Do(tab, chromedp.Navigate(url+screen.path)))
 			browsertest.Await(tab, t, screen.until, "document.body.innerText")
-			if strings.Contains(screen.path, "timeline") {
-				browsertest.Eval[bool](tab, t, `document.querySelector('[data-kind="call"]').click() === undefined`)
-				browsertest.Await(tab, t, `document.querySelector('.detail') !== null`, "document.body.innerText")
+			if screen.act != "" {
+				browsertest.Eval[bool](tab, t, `(() => { `+screen.act+`; return true; })()`)
+				browsertest.Await(tab, t, fmt.Sprintf(`document.querySelector(%q) !== null`, screen.opens), "document.body.innerText")
 			}
 			if wide := browsertest.Eval[int](tab, t, `document.documentElement.scrollWidth - innerWidth`); wide > 0 {
 				t.Errorf("%s at %d: the page is %d pixels wider than the screen", screen.path, size.width, wide)
 			}
-			browsertest.Eval[bool](tab, t, "(() => {"+string(axe)+"; return true })()")
-			for _, theme := range []string{"light", "dark"} {
-				browsertest.Eval[bool](tab, t, fmt.Sprintf(`(document.documentElement.dataset.theme = %q) !== ''`, theme))
-				found := browsertest.Eval[string](tab, t, `axe.run().then((r) => r.violations.map((v) => v.id + ' ' + v.nodes.slice(0, 3).map((n) => n.html.slice(0, 160)).join(' | ')).join('\n'))`)
-				if found != "" {
-					t.Errorf("%s at %d, %s:\n%s", screen.path, size.width, theme, found)
-				}
+			if found := violations(tab, t, axe); found != "" {
+				t.Errorf("%s at %d: %s", screen.path, size.width, found)
 			}
-			elements := `[...document.querySelectorAll('#app *')].map((e) => e.localName).filter((n) => ['img', 'script', 'svg', 'style', 'iframe', 'object', 'link'].includes(n)).join(' ')`
-			if made := browsertest.Eval[string](tab, t, elements); made != "" {
-				t.Errorf("%s: text made the elements %s", screen.path, made)
+			if found := unexpected(tab, t); found != "" {
+				t.Errorf("%s: text made %s", screen.path, found)
 			}
 			if title := browsertest.Eval[string](tab, t, `document.title`); strings.Contains(title, "owned") {
 				t.Errorf("%s: text of the session ran: %s", screen.path, title)
@@ -217,9 +241,6 @@ func (w *env) read(url string) string {
 	http.DefaultClient.CloseIdleConnections()
 	return string(body)
 }
-
-// quote returns a JSON string.
-func quote(text string) string { return string(rawjson.AppendQuoted(nil, text)) }
 
 // A session that is deleted while it is open disappears from the page. One whose records have expired shows the messages of its snapshot, and follows what comes.
 func TestInspectorWithoutRecords(t *testing.T) {

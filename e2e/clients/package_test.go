@@ -3,6 +3,9 @@
 package clients
 
 import (
+	"bytes"
+	"compress/gzip"
+	"errors"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -29,42 +32,85 @@ func TestPackage(t *testing.T) {
 	}
 }
 
-// TestUnits runs the tests of the client's parts against the package.
+// TestUnits runs the tests of the client's parts against the package, with both versions of the AI SDK.
 func TestUnits(t *testing.T) {
 	b := newClient(t)
 	tests, err := filepath.Glob(filepath.Join(source, "test", "*.mjs"))
 	if err != nil || len(tests) == 0 {
 		t.Fatal(err, tests)
 	}
-	dir := filepath.Join(b.dir, "test")
-	if err := os.MkdirAll(dir, 0o755); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.Symlink(filepath.Join(b.pkg, "dist"), filepath.Join(b.dir, "dist")); err != nil && !os.IsExist(err) {
-		t.Fatal(err)
-	}
-	for _, path := range tests {
-		if err := copyFile(path, dir); err != nil {
-			t.Fatal(err)
-		}
-	}
-	run := exec.CommandContext(t.Context(), b.node, "--test", "test/*.test.mjs")
-	run.Dir = b.dir
-	if out, err := run.CombinedOutput(); err != nil {
-		t.Errorf("%v\n%s", err, out)
+	for suffix, run := range map[string]string{"": "test/*.test.mjs", "-6": "test/ai.test.mjs"} {
+		t.Run("ai"+suffix, func(t *testing.T) {
+			dir := t.TempDir()
+			if err := b.link(dir, suffix); err != nil {
+				t.Fatal(err)
+			}
+			if err := os.Mkdir(filepath.Join(dir, "test"), 0o755); err != nil {
+				t.Fatal(err)
+			}
+			// A copy, so that its imports find the packages beside it.
+			if out, err := exec.CommandContext(t.Context(), "cp", "-R", filepath.Join(b.pkg, "dist"), filepath.Join(b.pkg, "package.json"), dir).CombinedOutput(); err != nil {
+				t.Fatalf("%v: %s", err, out)
+			}
+			for _, path := range tests {
+				if err := copyFile(path, filepath.Join(dir, "test")); err != nil {
+					t.Fatal(err)
+				}
+			}
+			node := exec.CommandContext(t.Context(), b.node, "--test", run)
+			node.Dir = dir
+			if out, err := node.CombinedOutput(); err != nil {
+				t.Errorf("%v\n%s", err, out)
+			}
+		})
 	}
 }
 
-// TestTypes compiles a program that uses the package as an application does.
+// TestSizes bounds what a page loads of each entry, in bytes, without other packages. With bundlers that drop what is not used it is less.
+func TestSizes(t *testing.T) {
+	b := newClient(t)
+	modules, err := b.install(t.Context(), inspectorSource) // has the bundler
+	if err != nil {
+		t.Fatal(err)
+	}
+	for entry, test := range map[string]struct {
+		limit int
+		args  []string
+	}{
+		"index.js": {limit: 11 << 10},
+		"react.js": {limit: 2 << 10, args: []string{"--external:./store.js", "--external:./tree.js"}}, // a page has them from the first entry
+		"ai.js":    {limit: 6 << 10},
+	} {
+		args := append([]string{filepath.Join(b.pkg, "dist", entry), "--bundle", "--minify", "--format=esm", "--packages=external"}, test.args...)
+		code, err := exec.CommandContext(t.Context(), filepath.Join(modules, ".bin", "esbuild"), args...).Output()
+		if err != nil {
+			t.Fatal(entry, err)
+		}
+		var small bytes.Buffer
+		zip := gzip.NewWriter(&small)
+		_, err = zip.Write(code)
+		if err := errors.Join(err, zip.Close()); err != nil {
+			t.Fatal(err)
+		}
+		t.Logf("%s: %d bytes", entry, small.Len())
+		if small.Len() > test.limit {
+			t.Errorf("%s has %d bytes, at most %d", entry, small.Len(), test.limit)
+		}
+	}
+}
+
+// TestTypes compiles programs that use the package as an application does.
 func TestTypes(t *testing.T) {
 	b := newClient(t)
-	for _, name := range []string{"app.ts", "tsconfig.json"} {
+	for _, name := range []string{"app.ts", "chat.ts", "tsconfig.json", "tsconfig.chat.json"} {
 		if err := copyFile(filepath.Join("types", name), b.dir); err != nil {
 			t.Fatal(err)
 		}
 	}
-	tsc := exec.CommandContext(t.Context(), b.node, filepath.Join(b.modules, "typescript", "bin", "tsc"), "-p", b.dir)
-	if out, err := tsc.CombinedOutput(); err != nil {
-		t.Errorf("%v\n%s", err, out)
+	for _, project := range []string{"tsconfig.json", "tsconfig.chat.json"} {
+		tsc := exec.CommandContext(t.Context(), b.node, filepath.Join(b.modules, "typescript", "bin", "tsc"), "-p", filepath.Join(b.dir, project))
+		if out, err := tsc.CombinedOutput(); err != nil {
+			t.Errorf("%s: %v\n%s", project, err, out)
+		}
 	}
 }

@@ -197,40 +197,6 @@ func TestPublishIsRefused(t *testing.T) {
 	w.checkNotes("s", 2)
 }
 
-// TestPythonPublishesAcrossCuts is TestPublishAcrossCuts for examples/python/publish.py.
-func TestPythonPublishesAcrossCuts(t *testing.T) {
-	w, r := newEnv(t), seedtest.Rand(t)
-	edges := []string{w.ingestEdge(), w.ingestEdge()}
-	proxy := newCutter(t, edges, rand.New(rand.NewPCG(r.Uint64(), 0)), 1_200)
-	proxy.cutRequests(30_000)
-	p := python(t, "publish.py", proxy.url, "s", "--message", "question", "--agent", "clerk")
-	const notes = 3_000
-	for i := range notes {
-		_, err := fmt.Fprintf(p.in, `{"type":"custom","eventName":"note","data":%d}`+"\n", i)
-		w.must(err)
-	}
-	w.must(p.in.Close())
-	line, ok := p.next()
-	if !ok {
-		t.Fatal("the program ended without a result")
-	}
-	var state struct {
-		Status string `json:"status"`
-	}
-	w.must(json.Unmarshal(line, &state))
-	if state.Status != "ended" {
-		t.Errorf("%s", line)
-	}
-	w.checkNotes("s", notes)
-	chunks := w.Chunks(session("s"))
-	if b, ok := chunk.As[chunk.RunStarted](chunks[0]); !ok || b.Input[0].Content != "question" || chunks[1].AgentType != "clerk" {
-		t.Errorf("the log begins with %+v", chunks[:2])
-	}
-	if proxy.count() < 2 {
-		t.Errorf("%d cuts, want more", proxy.count())
-	}
-}
-
 // TestOpenAIStream writes the stream of a model as it is, with its framing. The run waits for the tool that the model has called.
 func TestOpenAIStream(t *testing.T) {
 	w := newEnv(t)

@@ -54,6 +54,24 @@ func TestTokenIsRefreshed(t *testing.T) {
 // TestMintedTokens checks tokens that WebCrypto has signed, with both kinds of keys, with the authenticator of the edge.
 func TestMintedTokens(t *testing.T) {
 	b := newClient(t)
+	checkMinted(t, func(options map[string]any) *node { return b.run(t, "mint.mjs", options) }, 2)
+}
+
+// TestPythonMintsTokens checks those that Python has signed.
+func TestPythonMintsTokens(t *testing.T) {
+	b := newPython(t)
+	checkMinted(t, func(options map[string]any) *node {
+		text, err := json.Marshal(options)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return b.script(t, "mint.py", string(text))
+	}, 1)
+}
+
+// checkMinted checks the tokens of a program, which signs several with a key of Ed25519.
+func checkMinted(t *testing.T, mint func(options map[string]any) *node, several int) {
+	t.Helper()
 	public, private, err := ed25519.GenerateKey(nil)
 	if err != nil {
 		t.Fatal(err)
@@ -72,7 +90,7 @@ func TestMintedTokens(t *testing.T) {
 	}{
 		"Ed25519": {
 			map[string]any{"keyId": "k", "key": map[string]any{"kty": "OKP", "crv": "Ed25519", "x": encode(public), "d": encode(private.Seed()), "use": "sig"}},
-			auth.SessionTokensConfig{Keys: []auth.PublicKey{{ID: "k", Key: public}}}, 2,
+			auth.SessionTokensConfig{Keys: []auth.PublicKey{{ID: "k", Key: public}}}, several,
 		},
 		"HS256": {map[string]any{"secret": base64.StdEncoding.EncodeToString(secret)}, auth.SessionTokensConfig{Secret: secret}, 1},
 	} {
@@ -87,7 +105,7 @@ func TestMintedTokens(t *testing.T) {
 			t.Fatal(err)
 		}
 		maps.Copy(c.key, options)
-		f := b.run(t, "mint.mjs", c.key)
+		f := mint(c.key)
 		for range c.want {
 			line, ok := f.next()
 			if !ok {

@@ -27,6 +27,7 @@ const (
 	Interrupt  Act = "interrupt"  // a run is to end at its next step
 	Abort      Act = "abort"      // a run is to fail
 	Delete     Act = "delete"     // a session was deleted
+	Fork       Act = "fork"       // a session was continued by another one, the target
 	Access     Act = "access"     // an access was refused
 
 	OpenRun      Act = "open-run"     // a run was opened over HTTP, perhaps again

@@ -28,6 +28,11 @@ func SubagentSession(s chunk.Session, run, call string) chunk.Session {
 	return s.Child("sub-" + hash("session", s.Tenant, s.Root, s.ID, run, call))
 }
 
+// ForkSession returns the session of a fork that is requested without an id. request identifies the request and the client that makes it.
+func ForkSession(origin chunk.Session, request string) chunk.Session {
+	return chunk.RootSession(origin.Tenant, "fork-"+hash("fork", origin.Tenant, origin.ID, request))
+}
+
 // SubagentRunID returns the first run in that session.
 func SubagentRunID(s chunk.Session, run, call string) string {
 	return runID("run", s.Tenant, s.Root, s.ID, run, call)

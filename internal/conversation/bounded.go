@@ -10,7 +10,15 @@ import (
 // ReadWithin makes within call all reads of snapshots, which may call each several times: that of a surface bounds the memory of them. It must be called before
 // the first request.
 func (s *Service) ReadWithin(within func(ctx context.Context, read func(context.Context) error) error) {
-	s.ports.Snapshots = bounded{s.ports.Snapshots, within}
+	s.ports.Snapshots, s.within = bounded{s.ports.Snapshots, within}, within
+}
+
+// read calls f within the memory of reads.
+func (s *Service) read(ctx context.Context, f func(context.Context) error) error {
+	if s.within == nil {
+		return f(ctx)
+	}
+	return s.within(ctx, f)
 }
 
 // bounded implements Snapshots.

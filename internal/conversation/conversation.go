@@ -75,13 +75,15 @@ type Reaper interface {
 	Abandon(ctx context.Context, s chunk.Session, stopped bool) (bool, error)
 }
 
-// Ports are the dependencies of a Service. All are required but Values; without it a message with a file that is too large for a record is refused.
+// Ports are the dependencies of a Service. All are required but Values and Forks; without Values a message with a file that is too large for a record is refused, and
+// without Forks each fork.
 type Ports struct {
 	Snapshots Snapshots
 	Queue     Queue
 	Inbox     Inbox
 	Reaper    Reaper
 	Values    Values
+	Forks     Forks
 }
 
 // Observer is notified of what a Service does. Each function may be nil.
@@ -140,6 +142,7 @@ type Service struct {
 	cfg     Config
 	observe Observer
 	caller  Caller
+	within  func(ctx context.Context, read func(context.Context) error) error // see ReadWithin; nil: without a limit
 }
 
 // New returns a Service.

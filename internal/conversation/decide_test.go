@@ -239,6 +239,9 @@ func describe(p Plan) string {
 		for _, in := range c.Input {
 			out += " " + strings.TrimPrefix(in.Content, "text of ")
 		}
+		if len(c.Input) > 0 && len(c.Input[0].Extra) > 0 && c.Input[0].Extra[0].Name == fold.FollowsMember {
+			out += " following " + strings.Trim(c.Input[0].Extra[0].Value.String(), `"`)
+		}
 		if c.Replaces != "" {
 			out += " for " + c.Replaces
 		}
@@ -369,6 +372,9 @@ func TestDecide(t *testing.T) {
 		{"a regeneration that is running", post(t, `,"trigger":"regenerate-message"`, "u1"), begin(t).turn("u1").ends().turn("u1", "msg-0").state(), "attach whole msg-3"},
 		{"a second regeneration", post(t, `,"trigger":"regenerate-message"`, "u1"), begin(t).turn("u1").ends().turn("u1", "msg-0").ends().state(), "execute u1 for msg-2"},
 		{"a regeneration of a replaced answer", post(t, `,"trigger":"regenerate-message","messageId":"msg-1"`, "u1"), begin(t).turn("u1").ends().turn("u1", "msg-0").ends().state(), "replay whole msg-3"},
+		{"a regeneration of a replaced answer on its branch", post(t, `,"trigger":"regenerate-message","messageId":"msg-1","branch":"msg-1"`, "u1"), begin(t).turn("u1").ends().turn("u1", "msg-0").ends().state(), "execute u1 for msg-2"},
+		{"a message on another branch", post(t, `,"branch":"msg-1"`, "a:msg-1", "u2"), begin(t).turn("u1").ends().turn("u1", "msg-0").ends().state(), "execute u2 following msg-1"},
+		{"a message on an unknown branch", post(t, `,"branch":"msg-7"`, "a:msg-1", "u2"), idle().state(), "refused no-message"},
 		{"a regeneration while calls are pending", post(t, `,"trigger":"regenerate-message"`, "u1"), asking("c1").state(), "abandon c1!client_tool_abandoned"},
 		{"a regeneration of an earlier answer", post(t, `,"trigger":"regenerate-message"`, "u1"), begin(t).turn("u1").ends().turn("u2").ends().state(), "execute u1 for msg-0"},
 		{"a regeneration with the id of the answer only", post(t, `,"trigger":"regenerate-message","messageId":"msg-1"`, "a:msg-1"), idle().state(), "execute u1 for msg-0"},

@@ -68,7 +68,7 @@ func (r Request) intentOf(state *State) intent {
 		// An edit that equals the message is a repetition: the response would tell whether a guess is right.
 		return intent{state: intentInvalid, problem: refusal(ReasonChanged)}
 	case r.MessageID == id:
-		return editIntent(state, last, known)
+		return r.editIntent(state, last, known)
 	}
 	return intent{state: repeated, message: id, isLast: state.isLastInput(id)}
 }
@@ -89,12 +89,37 @@ func (r Request) newMessageIntent(state *State) intent {
 		return w
 	}
 	w.command = control.Command{RunID: w.run, Input: r.Messages[first:]}
+	if r.Branch == "" {
+		return w
+	}
+	follows, ok := state.lastOfTurn(r.Branch)
+	if !ok {
+		return intent{state: intentInvalid, problem: refusal(ReasonNoMessage)}
+	}
+	w.command.Input = withMember(w.command.Input, fold.FollowsMember, follows)
 	return w
+}
+
+// lastOfTurn returns the index of the last message of the turn that has a message of the log.
+func (state *State) lastOfTurn(id string) (index int, ok bool) {
+	n, ok := fold.MessageIndex(id)
+	next := slices.IndexFunc(state.Inputs, func(in fold.Input) bool { return in.Index > n })
+	if next < 0 {
+		return state.Count - 1, ok && n < state.Count
+	}
+	return state.Inputs[next].Index - 1, ok
+}
+
+// withMember returns the messages of a turn with a member that names a message.
+func withMember(inputs []chunk.InputMessage, name string, index int) []chunk.InputMessage {
+	inputs = slices.Clone(inputs)
+	inputs[0].Extra = append(slices.Clip(inputs[0].Extra), chunk.Member{Name: name, Value: chunk.Value(`"` + fold.MessageID(index) + `"`)})
+	return inputs
 }
 
 // editIntent classifies a message that replaces the one with its id, and all later ones. The id does not show whether it was sent before: it was if the current
 // turn starts with it and replaces a message.
-func editIntent(state *State, last chunk.InputMessage, known *fold.Input) intent {
+func (r Request) editIntent(state *State, last chunk.InputMessage, known *fold.Input) intent {
 	id, digest := clientID(last), digestOf(last)
 	if c := state.Waiting(); c != nil && c.Replaces != "" && lastInput(c) == id && digestOf(c.Input[len(c.Input)-1]) == digest {
 		return intent{state: repeated, run: c.RunID, message: id}
@@ -102,7 +127,7 @@ func editIntent(state *State, last chunk.InputMessage, known *fold.Input) intent
 	if state.isLastInput(id) && digestOf(known.Message) == digest && state.hasReplacement(id) {
 		return intent{state: repeated, message: id, isLast: true}
 	}
-	if known.Replaced {
+	if known.Replaced && r.Branch == "" {
 		return intent{state: intentInvalid, problem: refusal(ReasonChanged)}
 	}
 	run := control.RegenerateRunID(state.Session, "edit "+id+" "+digest, state.TurnRun.ID)
@@ -121,11 +146,11 @@ func (r Request) regenerateIntent(state *State, turn []fold.Input) intent {
 	}
 	// The client's own id of the message is the same in both turns. While the new answer is in flight, a request for it is a repetition.
 	n, named := fold.MessageIndex(r.MessageID)
-	again := named && state.replaced != nil && state.replaced(n)
+	again := named && r.Branch == "" && state.replaced != nil && state.replaced(n)
 	if state.isLastInput(id) && (again || state.InFlight() && state.hasReplacement(id)) {
 		return intent{state: repeated, message: id, isLast: true}
 	}
-	if last.Replaced {
+	if last.Replaced && r.Branch == "" {
 		return intent{state: intentInvalid, problem: refusal(ReasonChanged)}
 	}
 	inputs := make([]chunk.InputMessage, len(turn))
@@ -155,9 +180,7 @@ func (state *State) withHidden(sent, stored chunk.InputMessage) chunk.InputMessa
 // replacing returns the command of a turn that replaces the messages from an index on. The index is sent twice: to the worker, and in the input, which it
 // writes into the log.
 func replacing(run string, index int, inputs []chunk.InputMessage) control.Command {
-	c := control.Command{RunID: run, Replaces: fold.MessageID(index), Input: inputs}
-	c.Input[0].Extra = append(slices.Clip(c.Input[0].Extra), chunk.Member{Name: fold.ReplacesMember, Value: chunk.Value(`"` + c.Replaces + `"`)})
-	return c
+	return control.Command{RunID: run, Replaces: fold.MessageID(index), Input: withMember(inputs, fold.ReplacesMember, index)}
 }
 
 // input returns the message with an id: the client's own, or that of a snapshot. Of several, as after an edit, it is the last one that was not replaced. It

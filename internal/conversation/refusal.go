@@ -38,6 +38,8 @@ const (
 	ReasonExpired       Reason = "expired"        // First is the accepted answer: the deadline passed
 	ReasonContended     Reason = "contended"      // other requests changed the session in every round
 	ReasonQueueFull     Reason = "queue-full"     // as many messages wait as may
+	ReasonExists        Reason = "session-exists" // the session of a fork has other records
+	ReasonNoTurn        Reason = "no-turn"        // there is no turn to continue at the point of a fork
 	ReasonNotQueued     Reason = "not-queued"     // the message was withdrawn, or its answer has begun
 	ReasonTooManyRuns   Reason = "too-many-runs"  // the tenant has as many runs as it may have
 	ReasonFull          Reason = "full"           // the session has reached its limit of bytes
@@ -48,7 +50,7 @@ const (
 // Refusal is a request that is not carried out, with the reason. It has no HTTP status.
 type Refusal struct {
 	Reason Reason
-	Text   string          // of ReasonInvalid, for users
+	Text   string          // of ReasonInvalid and of a fork with ReasonUnknownCall, for users
 	First  *control.Answer // of ReasonAnswered and ReasonExpired
 }
 

@@ -13,6 +13,8 @@ const (
 	Mastra  = "mastra"
 	OpenAI  = "openai"  // only of models: there is no Writer
 	Records = "records" // the records of the log, only of event streams
+
+	Anthropic = "anthropic" // Messages API and Claude Agent SDK: there is no Writer
 )
 
 // Writer writes one turn of a session, from the run_started record that opens it, in a dialect. What it writes depends on the records only, so every process

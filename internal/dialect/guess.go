@@ -11,23 +11,23 @@ import (
 )
 
 // Names returns the names of the dialects that are read, the native one first.
-func Names() []string { return []string{Native, AGUI, AISDK, Kortyx, Mastra, OpenAI} }
+func Names() []string { return []string{Native, AGUI, AISDK, Anthropic, Kortyx, Mastra, OpenAI} }
 
-// Unknown returns the text about a name that no dialect has.
-func Unknown(name string) string {
+// Unknown returns the text about a name that none of the dialects has which are possible, and the nearest of these, "" for none.
+func Unknown(name string, possible []string) (text, near string) {
 	hint := ":"
-	if n := nearest.Name(name, Names()); n != "" {
-		hint = fmt.Sprintf("; did you mean %s?", n)
+	if near = nearest.Name(name, possible); near != "" {
+		hint = fmt.Sprintf("; did you mean %s?", near)
 	}
-	names := Names()
-	last := len(names) - 1
-	return fmt.Sprintf("there is no dialect %q%s want %s or %s", name, hint, strings.Join(names[:last], ", "), names[last])
+	last := len(possible) - 1
+	return fmt.Sprintf("there is no dialect %.80q%s want %s or %s", name, hint, strings.Join(possible[:last], ", "), possible[last]), near
 }
 
 var (
-	ofAGUI   = regexp.MustCompile(`^(RUN|STEP|TEXT_MESSAGE|TOOL_CALL|REASONING|THINKING|STATE|MESSAGES|ACTIVITY|SUBAGENT)_[A-Z_]+$`)
-	ofAISDK  = regexp.MustCompile(`^(start|finish|start-step|finish-step|abort|message-metadata|source-url|source-document|(text|reasoning)-(start|end)|tool-(input|output|approval)-.+)$`)
-	ofKortyx = regexp.MustCompile(`^(session|trace|structured-data|tool-call-(start|result|error))$`)
+	ofAGUI     = regexp.MustCompile(`^(RUN|STEP|TEXT_MESSAGE|TOOL_CALL|REASONING|THINKING|STATE|MESSAGES|ACTIVITY|SUBAGENT)_[A-Z_]+$`)
+	ofAISDK    = regexp.MustCompile(`^(start|finish|start-step|finish-step|abort|message-metadata|source-url|source-document|(text|reasoning)-(start|end)|tool-(input|output|approval)-.+)$`)
+	ofMessages = regexp.MustCompile(`^(message_(start|delta|stop)|content_block_(start|delta|stop))$`)
+	ofKortyx   = regexp.MustCompile(`^(session|trace|structured-data|tool-call-(start|result|error))$`)
 )
 
 // Guess returns the name of the dialect that a line looks like, "" if it looks like none.
@@ -48,6 +48,9 @@ func Guess(line []byte) string {
 		return ""
 	case kind != "error" && kind != "file" && isNative(chunk.Type(kind), has): // others have these two types too
 		return Native
+	case ofMessages.MatchString(kind), kind == "system" && has("subtype"), (kind == "assistant" || kind == "user") && has("message"),
+		kind == "stream_event" && has("event"), kind == "result" && has("subtype"):
+		return Anthropic
 	case rawjson.Kind(rawjson.Get(line, "payload")) == '{':
 		return Mastra
 	case ofAGUI.MatchString(kind):

@@ -30,6 +30,9 @@ type Request struct {
 	// MessageID is the message that the client names: an edited one, the answer that it continues, or the one to regenerate. "" for none.
 	MessageID string
 
+	// Branch is a message of the log. What the client sends follows the turn of that message and not the latest one. "" for none.
+	Branch string
+
 	// Messages are the last consecutive ones of the user, oldest first, CS-7. The log has the others. Their ids are client message ids.
 	Messages []chunk.InputMessage
 

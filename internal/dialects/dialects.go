@@ -8,6 +8,7 @@ import (
 	"github.com/tailrace/tailrace/chunk"
 	"github.com/tailrace/tailrace/codec/agui"
 	"github.com/tailrace/tailrace/codec/aisdk"
+	"github.com/tailrace/tailrace/codec/anthropic"
 	"github.com/tailrace/tailrace/codec/kortyx"
 	"github.com/tailrace/tailrace/codec/mastra"
 	"github.com/tailrace/tailrace/codec/openai"
@@ -48,6 +49,8 @@ var translators = map[string]func(dialect.Run) dialect.Translator{
 	dialect.Kortyx: func(r dialect.Run) dialect.Translator { return kortyx.New(r) },
 	dialect.Mastra: func(r dialect.Run) dialect.Translator { return mastra.New(r) },
 	dialect.OpenAI: func(r dialect.Run) dialect.Translator { return openai.New(r) },
+
+	dialect.Anthropic: func(r dialect.Run) dialect.Translator { return anthropic.New(r) },
 }
 
 // Writes reports whether sessions can be read in a dialect other than the native one.

@@ -29,17 +29,21 @@ type stream struct {
 	events        []string
 }
 
-// streams returns the streams of testdata/streams.txt, and the recorded runs of Mastra.
+// streams returns the streams of testdata/streams.txt and of package anthropic, and the recorded runs of Mastra.
 func streams(tb testing.TB) (all []stream) {
 	tb.Helper()
-	file, err := os.ReadFile("testdata/streams.txt")
-	if err != nil {
-		tb.Fatal(err)
+	var text []byte
+	for _, name := range []string{"testdata/streams.txt", "../../codec/anthropic/testdata/streams.txt"} {
+		file, err := os.ReadFile(name)
+		if err != nil {
+			tb.Fatal(err)
+		}
+		text = append(text, file...)
 	}
-	for line := range strings.Lines(string(file)) {
+	for line := range strings.Lines(string(text)) {
 		line = strings.TrimSpace(line)
 		switch name, isName := strings.CutPrefix(line, "# "); {
-		case line == "" || strings.HasPrefix(line, "//"):
+		case line == "" || line == "-" || strings.HasPrefix(line, "//"):
 		case isName:
 			kind, _, _ := strings.Cut(name, ":")
 			all = append(all, stream{name: name, dialect: kind})
@@ -69,7 +73,7 @@ func streams(tb testing.TB) (all []stream) {
 }
 
 // ready are the dialects whose readers keep all that they read.
-var ready = []string{dialect.AISDK, dialect.OpenAI, dialect.Mastra, dialect.AGUI, dialect.Kortyx}
+var ready = []string{dialect.AISDK, dialect.OpenAI, dialect.Mastra, dialect.AGUI, dialect.Kortyx, dialect.Anthropic}
 
 // row is a row of the table of docs/dialects.md of what is left out: members of the events whose type matches one of the patterns.
 type row struct {
@@ -157,6 +161,9 @@ func texts(events []any) (all []text) {
 				inner, isChunk := v["type"].(string)
 				if _, payload := v["payload"].(map[string]any); isChunk && (payload || len(place) == 0) {
 					kind, place = inner, nil // a chunk of Mastra may be inside of another
+					if subtype, ok := v["subtype"].(string); ok && inner == "system" {
+						kind = subtype // a message of the Claude Agent SDK
+					}
 				}
 				for _, name := range slices.Sorted(maps.Keys(v)) {
 					walk(kind, v[name], append(place, name), func(value any) { v[name] = value })
@@ -266,7 +273,7 @@ func check(tb testing.TB, rows []row, s stream, events []any) {
 }
 
 // structural are the members whose values decide what an event is. A stream in which all other strings have a mark is still one of its kind.
-var structural = []string{"type", "object", "finish_reason", "finishReason", "status", "role", "sourceType", "from", "workflowStatus", "reason", "op", "path", "kind", "mimeType", "mediaType", "activityType", "primitiveType", "state"}
+var structural = []string{"type", "object", "finish_reason", "finishReason", "status", "role", "sourceType", "from", "workflowStatus", "reason", "op", "path", "kind", "mimeType", "mediaType", "activityType", "primitiveType", "state", "stop_reason", "subtype"}
 
 // mark gives every string that is not structural a mark of its own; equal strings have the same one, so that ids stay ids. JSON in strings stays JSON.
 func mark(events []any) {

@@ -1,9 +1,14 @@
 package httpkit
 
 import (
+	"cmp"
 	"context"
 	"errors"
+	"log/slog"
 	"net/http"
+	"strings"
+	"sync"
+	"time"
 
 	"github.com/tailrace/tailrace/auth"
 	"github.com/tailrace/tailrace/chunk"
@@ -22,7 +27,11 @@ func (rr *Router) authenticate(w http.ResponseWriter, r *http.Request, rt *Route
 		return r.WithContext(rr.withAudit(r, rt, g)), nil
 	}
 	// The text of an error has neither a token nor a value of a claim.
-	rr.o.Respond.Log.DebugContext(r.Context(), "request not authenticated", "error", err)
+	level := slog.LevelDebug
+	if bad, ok := errors.AsType[*auth.InvalidError](err); ok && rr.refused.first(bad.Reason) {
+		level = slog.LevelInfo
+	}
+	rr.o.Respond.Log.Log(r.Context(), level, "request not authenticated", "error", err)
 	if busy, ok := errors.AsType[*auth.UnavailableError](err); ok || errors.Is(err, auth.ErrUnavailable) {
 		p := NewProblem(http.StatusServiceUnavailable, CodeNoKeys, "the credential cannot be verified at present", "retry later")
 		if ok {
@@ -37,6 +46,26 @@ func (rr *Router) authenticate(w http.ResponseWriter, r *http.Request, rt *Route
 	return r, unauthenticated(err)
 }
 
+// refusals are the times of the last log lines about refused credentials. A client that sends bad ones makes one line a minute for each reason.
+type refusals struct {
+	mu   sync.Mutex // guards last
+	last map[auth.Reason]time.Time
+}
+
+// first reports whether the last line with a reason is a minute old.
+func (l *refusals) first(reason auth.Reason) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if time.Since(l.last[reason]) < time.Minute {
+		return false
+	}
+	if l.last == nil {
+		l.last = map[auth.Reason]time.Time{}
+	}
+	l.last[reason] = time.Now()
+	return true
+}
+
 // unauthenticated returns the problem of a request without a valid credential.
 func unauthenticated(err error) *Problem {
 	p := NewProblem(http.StatusUnauthorized, CodeNoCredential, "a credential is required", "")
@@ -45,10 +74,7 @@ func unauthenticated(err error) *Problem {
 	case isInvalid && bad.Reason == auth.ReasonRevoked:
 		p.Title, p.Detail = "the credential is revoked", string(bad.Reason)
 	case isInvalid:
-		p.Title, p.Detail = "the credential is refused", string(bad.Reason)
-		if bad.Member != "" {
-			p.Detail += " " + bad.Member
-		}
+		p.Title, p.Detail = "the credential is refused", cmp.Or(bad.Detail, strings.TrimSpace(string(bad.Reason)+" "+bad.Member))
 	case errors.Is(err, auth.ErrTokenInQuery):
 		p.Title, p.Detail = "the credential is refused", "a token in a URL is known to all that have logged it: revoke it, and send the next one in the header Authorization"
 	case errors.Is(err, auth.ErrInvalid):

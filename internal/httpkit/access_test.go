@@ -77,6 +77,34 @@ func TestAuthentication(t *testing.T) {
 	}
 }
 
+// A refused credential is logged once a minute for each reason, with what is wrong, and its client gets the same text.
+func TestRefusedCredentialsAreLogged(t *testing.T) {
+	var logged strings.Builder
+	bad := &auth.InvalidError{Reason: auth.ReasonType, Detail: `header typ is "JWT", want "at+jwt"`}
+	rr, err := httpkit.NewRouter([]httpkit.Route{{Name: "x", Method: http.MethodGet, Path: "/x", Scope: auth.ScopeRead,
+		Serve: func(http.ResponseWriter, *http.Request, string) *httpkit.Problem { return nil }}}, httpkit.Options{
+		Authenticator: authenticator(func(*http.Request) (*auth.Grant, error) { return nil, bad }), Respond: &httpkit.Responder{Log: slog.New(slog.NewTextHandler(&logged, nil))},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	get := func() string {
+		w := httptest.NewRecorder()
+		rr.ServeHTTP(w, httptest.NewRequest(http.MethodGet, "/x", nil))
+		return w.Body.String()
+	}
+	for range 3 {
+		if text := get(); !strings.Contains(text, `"detail":"header typ is \"JWT\", want \"at+jwt\""`) {
+			t.Errorf("response %s", text)
+		}
+	}
+	bad = &auth.InvalidError{Reason: auth.ReasonExpired, Detail: "claim exp is in the past"}
+	get()
+	if text := logged.String(); strings.Count(text, "\n") != 2 || strings.Count(text, "want") != 1 || !strings.Contains(text, "claim exp is in the past") {
+		t.Errorf("the log:\n%s", text)
+	}
+}
+
 // The Grant is in the context of the handler, and a request that has one already is not authenticated again.
 func TestGrantIsInTheContext(t *testing.T) {
 	asked := 0

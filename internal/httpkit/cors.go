@@ -13,7 +13,7 @@ import (
 const (
 	corsMethods = "GET, HEAD, POST, DELETE, OPTIONS"
 	corsHeaders = "Content-Type, Authorization, X-Resume-From-Sequence, X-Resume-At, X-Existing-Message-Id, Last-Event-Id, If-None-Match, Tailrace-Epoch, Tailrace-First-Line, Tailrace-Strict, Traceparent, User-Agent"
-	corsExposed = "ETag, X-Session-Id, X-Stream-Epoch, X-Vercel-Ai-Ui-Message-Stream, Tailrace-First-Line, Retry-After, WWW-Authenticate"
+	corsExposed = "ETag, X-Session-Id, X-Stream-Epoch, X-Vercel-Ai-Ui-Message-Stream, Tailrace-First-Line, X-Forks-Left, Retry-After, WWW-Authenticate"
 	corsMaxAge  = "600" // seconds
 )
 

@@ -3,11 +3,18 @@ package httpkit
 import (
 	"bytes"
 	"encoding/json"
+	"fmt"
 	"log/slog"
+	"maps"
 	"net/http"
+	"net/url"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/tailrace/tailrace/internal/nearest"
+	"github.com/tailrace/tailrace/subjects"
 )
 
 // The codes that all surfaces share. They are part of the wire and do not change.
@@ -37,6 +44,7 @@ const (
 	CodeTenantRate     = "TOO_MANY_REQUESTS_OF_TENANT"
 	CodeTenantRuns     = "TOO_MANY_RUNS_OF_TENANT"
 	CodeSessionLimit   = "SESSION_LIMIT"
+	CodeParameter      = "UNKNOWN_PARAMETER"
 )
 
 // Problem is a refusal: a code for programs and a sentence for users. It contains no text of the request; internal causes are only logged.
@@ -53,6 +61,45 @@ type Problem struct {
 // NewProblem returns a Problem without further members.
 func NewProblem(status int, code, title, detail string) *Problem {
 	return &Problem{Status: status, Code: code, Title: title, Detail: detail}
+}
+
+// Meant returns p with the members nearest, the name that was probably meant and "" for none, and want, the possible ones.
+func (p *Problem) Meant(near string, want []string) *Problem {
+	q := *p
+	q.More = map[string]any{"want": want}
+	if near != "" {
+		q.More["nearest"] = near
+	}
+	return &q
+}
+
+// OfLength returns p, which says how long ids may be, with the length of a longer one.
+func (p *Problem) OfLength(id string) *Problem {
+	if len(id) <= subjects.MaxToken {
+		return p
+	}
+	q := *p
+	text := &q.Title
+	if q.Detail != "" {
+		text = &q.Detail
+	}
+	*text += fmt.Sprintf("; this one has %d", len(id))
+	return &q
+}
+
+// UnknownParameter returns the problem of a query with a parameter that is not a known one, nil for another query. It is for requests in which a mistyped parameter would
+// be taken for one that was left out.
+func UnknownParameter(query url.Values, known []string) *Problem {
+	for _, name := range slices.Sorted(maps.Keys(query)) {
+		if !slices.Contains(known, name) {
+			title, near := fmt.Sprintf("there is no parameter %.80q", name), nearest.Name(name, known)
+			if near != "" {
+				title += fmt.Sprintf("; did you mean %s?", near)
+			}
+			return NewProblem(http.StatusBadRequest, CodeParameter, title, "want "+strings.Join(known, ", ")).Meant(near, known)
+		}
+	}
+	return nil
 }
 
 // Label returns the code as a label of metrics.

@@ -109,6 +109,8 @@ type Router struct {
 	routes []Route
 	o      Options
 	csrf   *http.CrossOriginProtection
+
+	refused refusals
 }
 
 // NewRouter returns a Router. It refuses a route without a policy: everything is denied that a route does not allow.
@@ -346,11 +348,11 @@ func (rr *Router) check(r *http.Request, rt *Route, escaped string) (id string, 
 	if strings.Contains(rt.Path, "{id}") {
 		var err error
 		if id, err = url.PathUnescape(escaped); err != nil || rt.namesSession() && subjects.CheckID("id", id) != nil {
-			return "", rr.o.BadID
+			return "", rr.o.BadID.OfLength(id)
 		}
 	}
 	if strings.Contains(rt.Path, "{run}") && subjects.CheckToken("run", r.PathValue("run")) != nil { // a token has nothing to unescape
-		return "", rr.o.BadID
+		return "", rr.o.BadID.OfLength(r.PathValue("run"))
 	}
 	if rr.o.HasBody != nil && r.ContentLength != 0 {
 		return "", rr.o.HasBody

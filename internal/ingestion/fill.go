@@ -93,35 +93,6 @@ func (o Outline) UnknownType() (text, near string) {
 	return text, near
 }
 
-// Warning is about a member of a line that has no meaning, and that is like one which the line lacks. It is stored.
-type Warning struct {
-	Line    int64  `json:"line"`
-	Member  string `json:"member"`
-	Nearest string `json:"nearest"`
-}
-
-// MaxWarnings bounds the warnings of a request.
-const MaxWarnings = 10
-
-// Warnings returns the warnings about a line, which was decoded as c.
-func Warnings(line int64, text []byte, c chunk.Chunk) (all []Warning) {
-	if len(c.Extra) == 0 {
-		return nil
-	}
-	var missing []string
-	for _, m := range chunk.Schema(c.Type()) {
-		if rawjson.Get(text, m.Name) == nil {
-			missing = append(missing, m.Name)
-		}
-	}
-	for _, m := range c.Extra {
-		if near := nearest.Name(m.Name, missing); near != "" && m.Name != chunk.PartMember {
-			all = append(all, Warning{line, m.Name, near})
-		}
-	}
-	return all
-}
-
 // Filled returns the line with the members of b that it leaves out. A step_start without a step begins the step after b.Step.
 func (o Outline) Filled(b Base) []byte {
 	hasStream := o.hasStream || o.Type != chunk.TypeStreamEnd

@@ -18,7 +18,9 @@ import (
 	"time"
 
 	"github.com/tailrace/tailrace/auth"
+	"github.com/tailrace/tailrace/internal/access"
 	"github.com/tailrace/tailrace/internal/httpkit"
+	"github.com/tailrace/tailrace/internal/view"
 )
 
 //go:embed web/dist
@@ -53,9 +55,29 @@ type Prompt struct {
 	Text    string `json:"text"`
 }
 
-// Routes returns the routes of the screens, which are one document, and of its files, and GET /v1/agents, which lists agents. Browsers may store a file and must
+// offer is what the page may offer to its client.
+type offer struct {
+	Agents []Agent  `json:"agents"`
+	Views  []string `json:"views"`  // that a request may name
+	View   string   `json:"view"`   // of a request that names no view; "" shows everything
+	Scopes string   `json:"scopes"` // rights, separated by spaces
+}
+
+// offerTo returns what a Grant allows.
+func offerTo(g *auth.Grant, agents []Agent, views *view.Views) offer {
+	o := offer{Agents: agents, Views: []string{}, Scopes: g.Scopes.String()}
+	o.View, _ = access.View(g, views, "")
+	for _, name := range views.Names() {
+		if _, ok := access.View(g, views, name); ok {
+			o.Views = append(o.Views, name)
+		}
+	}
+	return o
+}
+
+// Routes returns the routes of the screens, which are one document, and of its files, and GET /v1/agents, which lists agents and views. Browsers may store a file and must
 // revalidate it, so that a new binary has a new page at once.
-func Routes(agents []Agent, respond *httpkit.Responder) []httpkit.Route {
+func Routes(agents []Agent, views *view.Views, respond *httpkit.Responder) []httpkit.Route {
 	files := load()
 	route := func(path string, name string) httpkit.Route {
 		return httpkit.Route{Name: "inspector", Method: http.MethodGet, Path: path, Public: true, OtherID: true,
@@ -64,11 +86,14 @@ func Routes(agents []Agent, respond *httpkit.Responder) []httpkit.Route {
 				return nil
 			}}
 	}
-	list := func(w http.ResponseWriter, _ *http.Request, _ string) *httpkit.Problem {
-		respond.JSON(w, http.StatusOK, map[string][]Agent{"agents": agents})
+	list := func(w http.ResponseWriter, r *http.Request, _ string) *httpkit.Problem {
+		respond.JSON(w, http.StatusOK, offerTo(httpkit.GrantOf(r.Context()), agents, views))
 		return nil
 	}
-	routes := []httpkit.Route{{Name: "agents", Method: http.MethodGet, Path: "/v1/agents", Scope: auth.ScopeRead, Serve: list}, route("/", "index.html"), route(folder, "index.html"), route(folder+"/s/{id}", "index.html")}
+	routes := []httpkit.Route{{Name: "agents", Method: http.MethodGet, Path: "/v1/agents", Scope: auth.ScopeRead, Serve: list}}
+	for _, screen := range []string{"/", folder, folder + "/s/{id}", folder + "/compare", folder + "/shared"} {
+		routes = append(routes, route(screen, "index.html"))
+	}
 	for name := range files {
 		if name != "index.html" {
 			routes = append(routes, route(folder+"/"+name, name))

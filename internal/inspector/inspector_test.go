@@ -16,6 +16,7 @@ import (
 	"github.com/tailrace/tailrace/auth"
 	"github.com/tailrace/tailrace/internal/httpkit"
 	"github.com/tailrace/tailrace/internal/testkit/openapitest"
+	"github.com/tailrace/tailrace/internal/view"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -28,7 +29,7 @@ func get(t *testing.T, target string, header map[string]string) *httptest.Respon
 		r.Header.Set(name, value)
 	}
 	w := httptest.NewRecorder()
-	for _, route := range Routes(nil, nil) {
+	for _, route := range Routes(nil, nil, nil) {
 		if route.Path != strings.Replace(target, "/s1", "/{id}", 1) {
 			continue
 		}
@@ -47,7 +48,7 @@ func get(t *testing.T, target string, header map[string]string) *httptest.Respon
 // Each screen is the same document; it and the files have their content type and the headers of the policy.
 func TestFilesAreServed(t *testing.T) {
 	for target, contentType := range map[string]string{
-		"/": "text/html; charset=utf-8", "/inspect": "text/html; charset=utf-8", "/inspect/s/s1": "text/html; charset=utf-8",
+		"/": "text/html; charset=utf-8", "/inspect": "text/html; charset=utf-8", "/inspect/s/s1": "text/html; charset=utf-8", "/inspect/compare": "text/html; charset=utf-8", "/inspect/shared": "text/html; charset=utf-8",
 		"/inspect/main.js": "text/javascript; charset=utf-8", "/inspect/style.css": "text/css; charset=utf-8", "/inspect/favicon.svg": "image/svg+xml",
 	} {
 		w := get(t, target, nil)
@@ -134,19 +135,43 @@ func TestSize(t *testing.T) {
 	}
 }
 
-// The page needs a list of agents, which is documented; its files are not.
+// The page needs a list of agents and views, which is documented; its files are not. The list has what a request of the client may name, and nothing of another view.
 func TestAgents(t *testing.T) {
 	agents := []Agent{{Type: "support", Prompts: []Prompt{{Title: "Parcel", Summary: "A question.", Text: "Where is it?"}}}, {Type: "ops", Prompts: []Prompt{}}}
-	route := Routes(agents, &httpkit.Responder{Log: slog.New(slog.DiscardHandler)})[0]
-	if documented := openapitest.Load(t).Operations("inspector"); len(documented) != 1 || documented[0] != route.Method+" "+route.Path || route.Public || route.Scope != auth.ScopeRead {
-		t.Errorf("%s %s of scope %s, documented: %q", route.Method, route.Path, route.Scope, documented)
+	read := func(text string) *view.Views {
+		views, err := view.Read(strings.NewReader(text))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return views
 	}
-	w := httptest.NewRecorder()
-	if p := route.Serve(w, httptest.NewRequestWithContext(t.Context(), route.Method, route.Path, http.NoBody), ""); p != nil {
-		t.Fatal(p)
-	}
-	const want = `{"agents":[{"type":"support","prompts":[{"title":"Parcel","summary":"A question.","text":"Where is it?"}]},{"type":"ops","prompts":[]}]}`
-	if got := strings.TrimSpace(w.Body.String()); got != want {
-		t.Errorf("got %s, want %s", got, want)
+	free := read(`{"views": {"b": {"preset": "public"}, "a": {"preset": "none"}}}`)
+	bound := read(`{"views": {"c": {"preset": "public"}, "a": {"preset": "none"}, "b": {"preset": "all"}}, "default": "c", "selectable": ["a"]}`)
+	const listed = `{"agents":[{"type":"support","prompts":[{"title":"Parcel","summary":"A question.","text":"Where is it?"}]},{"type":"ops","prompts":[]}],`
+	for _, test := range []struct {
+		views   *view.Views
+		allowed []string
+		want    string
+	}{
+		{nil, []string{"*"}, `"views":[],"view":""`},
+		{free, []string{"*"}, `"views":["a","b"],"view":""`},
+		{free, nil, `"views":[],"view":""`},
+		{free, []string{"b", "gone"}, `"views":["b"],"view":"b"`},
+		{bound, []string{"*"}, `"views":["a","c"],"view":"c"`},
+		{bound, nil, `"views":[],"view":"c"`},
+		{bound, []string{"a", "b"}, `"views":["a"],"view":"a"`},
+	} {
+		route := Routes(agents, test.views, &httpkit.Responder{Log: slog.New(slog.DiscardHandler)})[0]
+		if documented := openapitest.Load(t).Operations("inspector"); len(documented) != 1 || documented[0] != route.Method+" "+route.Path || route.Public || route.Scope != auth.ScopeRead {
+			t.Errorf("%s %s of scope %s, documented: %q", route.Method, route.Path, route.Scope, documented)
+		}
+		ctx := auth.NewContext(t.Context(), &auth.Grant{Tenant: "t", Subject: "s", Scopes: auth.ScopeRead | auth.ScopeStop, Views: test.allowed})
+		w := httptest.NewRecorder()
+		if p := route.Serve(w, httptest.NewRequestWithContext(ctx, route.Method, route.Path, http.NoBody), ""); p != nil {
+			t.Fatal(p)
+		}
+		if got := strings.TrimSpace(w.Body.String()); got != listed+test.want+`,"scopes":"read stop"}` {
+			t.Errorf("got %s, want %s", got, test.want)
+		}
 	}
 }

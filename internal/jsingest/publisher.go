@@ -25,6 +25,7 @@ type Publisher struct {
 	translator dialect.Translator // nil for native lines
 
 	warnings []ingestion.Warning // about the last line
+	calls    ingestion.Calls
 
 	sessions map[string]*published // by session id, those that had records
 	aliases  map[string]string     // agentId of the input -> session id
@@ -60,7 +61,8 @@ func (s *Service) NewPublisher(cfg PublisherConfig) (*Publisher, error) {
 	var ok bool
 	p.translator, ok = s.newTranslator(cfg.Dialect, dialect.Run{Session: cfg.Session.ID, AgentType: cfg.AgentType})
 	if !ok {
-		return nil, errors.New(dialect.Unknown(cfg.Dialect))
+		text, _ := dialect.Unknown(cfg.Dialect, dialect.Names())
+		return nil, errors.New(text)
 	}
 	return p, nil
 }
@@ -73,7 +75,7 @@ func (p *Publisher) Line(ctx context.Context, text []byte) error {
 		return nil
 	case p.translator != nil:
 		if guess, fits := dialect.Fits(p.cfg.Dialect, text); !p.begun && !p.cfg.Lax && !fits && !isDone(text) {
-			return fmt.Errorf("the first line looks like %s: use --dialect %s", guess, guess)
+			return fmt.Errorf("the first line looks like %s: leave out --dialect, or use --dialect %s", guess, guess)
 		}
 		p.begun = true
 	default:
@@ -111,8 +113,11 @@ func (p *Publisher) native(ctx context.Context, text []byte) error {
 	if err != nil {
 		return err
 	}
-	p.warnings = ingestion.Warnings(0, text, c)
-	return p.write(ctx, session, c)
+	if err = p.write(ctx, session, c); err != nil {
+		return err
+	}
+	p.warnings = p.calls.Warnings(0, text, c)
+	return nil
 }
 
 // decode decodes a line, with the members that it leaves out, and returns the session that it is for.
@@ -253,6 +258,9 @@ func (p *Publisher) start(ctx context.Context, session chunk.Session, agentType 
 	opts := []producers.StartOption{producers.AgentType(agentType)}
 	if p.cfg.TakeOver {
 		opts = append(opts, producers.TakeOver())
+	}
+	if session == p.cfg.Session {
+		p.calls.Begin(started.Mode)
 	}
 	run, err := p.producer.Start(ctx, session, started, opts...)
 	if err != nil {

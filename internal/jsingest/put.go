@@ -74,6 +74,7 @@ func (w *writer) reload(ctx context.Context) error {
 	}
 	_ = w.closeRuns() // reports the conflict again
 	clear(w.sessions)
+	w.calls.Incomplete = true // another request has written lines
 	w.mu.Lock()
 	w.current, w.placed = nil, !w.appends
 	w.mu.Unlock()

@@ -37,6 +37,7 @@ type writer struct {
 	lax        bool   // see ingestion.Request
 	events     bool   // the lines are of events
 	appends    bool   // the lines have no numbers of the client: none of them is stored yet
+	calls      ingestion.Calls
 
 	writing sync.Mutex // held while a native line is written
 
@@ -89,6 +90,11 @@ func (s *Service) Attach(ctx context.Context, r ingestion.Request) (ingestion.Wr
 	if err := w.begin(ctx, r, h); err != nil {
 		return nil, err
 	}
+	if started, isFirst := chunk.As[chunk.RunStarted](h.Chunk); isFirst {
+		w.calls.Begin(started.Mode)
+	} else {
+		w.calls.Incomplete = true // earlier requests have written lines
+	}
 	if w.appends {
 		w.event = rand.Text() // otherwise an equal record of another request at the same position would be taken for this one's
 	}
@@ -128,7 +134,8 @@ func (w *writer) begin(ctx context.Context, r ingestion.Request, h producers.Hea
 	var ok bool
 	w.translator, ok = w.newTranslator(r.Dialect, dialect.Run{Session: r.Session.ID, AgentType: h.Chunk.AgentType, RunID: r.ID, Step: step})
 	if !ok {
-		return &ingestion.RefusalError{Reason: ingestion.ReasonDialect, Text: dialect.Unknown(r.Dialect)}
+		text, near := dialect.Unknown(r.Dialect, dialect.Names())
+		return &ingestion.RefusalError{Reason: ingestion.ReasonDialect, Text: text, Nearest: near}
 	}
 	return nil
 }
@@ -362,7 +369,7 @@ func (w *writer) tryNative(ctx context.Context, number int64, o ingestion.Outlin
 	if err := w.put(ctx, c, at); err != nil {
 		return err
 	}
-	warnings := ingestion.Warnings(number, text, c)
+	warnings := w.calls.Warnings(number, text, c)
 	w.mu.Lock()
 	w.warned = append(w.warned, warnings...)
 	w.warned = w.warned[:min(len(w.warned), ingestion.MaxWarnings)]

@@ -19,7 +19,7 @@ type Approvals struct {
 type countedBucket struct {
 	created time.Time // of its stream
 	through uint64    // last sequence that was read
-	waiting map[chunk.Session]int
+	waiting map[chunk.Session]int64
 }
 
 // NewApprovals returns Approvals that have counted nothing.
@@ -33,7 +33,7 @@ func (a *Approvals) Count(ctx context.Context) (int, error) {
 	if err != nil {
 		return 0, err
 	}
-	sum := 0
+	sum := int64(0)
 	for _, b := range all {
 		c, err := a.read(ctx, b)
 		if err != nil {
@@ -43,7 +43,7 @@ func (a *Approvals) Count(ctx context.Context) (int, error) {
 			sum += n
 		}
 	}
-	return sum, nil
+	return int(sum), nil
 }
 
 // read reads the new heads of a bucket.
@@ -54,7 +54,7 @@ func (a *Approvals) read(ctx context.Context, b *bucket) (*countedBucket, error)
 	}
 	c := a.buckets[b.name]
 	if c == nil || !c.created.Equal(info.Created) || c.through > info.State.LastSeq { // recreated, or restored from an older copy
-		c = &countedBucket{created: info.Created, waiting: make(map[chunk.Session]int)}
+		c = &countedBucket{created: info.Created, waiting: make(map[chunk.Session]int64)}
 		a.buckets[b.name] = c
 	}
 	if c.through == info.State.LastSeq {

@@ -31,7 +31,7 @@ func (st *Store) NextRevision(ctx context.Context, s chunk.Session) (projector.R
 	return projector.Revision(info.State.LastSeq + 1), nil
 }
 
-// DeleteData removes the messages, the objects and the keys of the owners of a deleted session that were stored before a revision, and the large values of its
+// DeleteData removes the messages, the objects and the keys of the owners and forks of a deleted session that were stored before a revision, and the large values of its
 // runs. r is the revision of the tombstone; before is r too,
 // or NextRevision if the session may have started again. It reports whether there was anything to remove. It must be repeated: a projector may still be
 // writing. The call after which no projector writes sets expire, and the tombstone expires after 72 hours.

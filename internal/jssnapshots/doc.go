@@ -17,6 +17,7 @@
 //	m.<tenant>.<root>.<session>.p<n>       pack of finished messages and segments, n is the number of the first one, see pack.go
 //	o.<tenant>.<root>.<session>.<object>   note of an object of the session
 //	owner.<tenant>.<root>.<name>           owner of a root session, see owner.go
+//	fork.<tenant>.<root>.<fork>            fork of a root session, see forks.go
 //	turn.projector-<name>                  lease of a projector, see replicas.go
 //
 // The number n of a message is its fold.FinishedMessage.Index; after a truncated record that removed messages it is the generation, which is the ordinal of

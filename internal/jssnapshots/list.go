@@ -7,18 +7,17 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	"golang.org/x/sync/errgroup"
 
+	"github.com/tailrace/tailrace/chunk"
 	"github.com/tailrace/tailrace/projector"
 	"github.com/tailrace/tailrace/subjects"
 )
 
 // The list of the sessions of a tenant is read from their heads, from the ends of the streams of the buckets, so that the last saved head is the first. A header
 // of each head has the members of the list, and only headers are sent. So a list needs no writes, and always matches the heads.
-
-// maxScan is the maximum number of heads that are read for one page.
-const maxScan = 20_000
 
 // Sessions implements projector.Lister. Each bucket is read only as far as the page needs its heads, and the buckets at the same time.
 func (st *Store) Sessions(ctx context.Context, tenant string, q projector.SessionQuery) (projector.SessionPage, error) {
@@ -27,7 +26,7 @@ func (st *Store) Sessions(ctx context.Context, tenant string, q projector.Sessio
 		return projector.SessionPage{}, err
 	}
 	q.Limit = cmp.Or(q.Limit, projector.DefaultPage)
-	q.Limit = min(max(1, q.Limit), projector.MaxPage)
+	q.Limit = min(max(1, q.Limit), projector.MaxScan)
 	all, err := st.buckets(ctx)
 	if err != nil {
 		return projector.SessionPage{}, err
@@ -37,20 +36,37 @@ func (st *Store) Sessions(ctx context.Context, tenant string, q projector.Sessio
 		return projector.SessionPage{}, err
 	}
 	m := merge{query: q}
+	if q.Text != "" && !q.TitleOnly && q.Shows == nil { // the time of the look-up tells whether another user has a session with the id
+		m.id = q.Text
+	}
 	for i, b := range all {
-		l := &listing{Store: st, b: b, filter: filter, end: ends[i], few: uint64(q.Limit/len(all)) + 1}
+		l := &listing{Store: st, b: b, filter: filter, end: ends[i], until: q.Until, most: max(64, maxStep/uint64(len(all)))}
+		l.few = min(uint64(q.Limit/len(all))+1, l.most)
 		m.all = append(m.all, l)
 	}
 	if err := m.each(ctx, func(*listing) bool { return true }, func(ctx context.Context, l *listing) error { return l.begin(ctx) }); err != nil {
 		return projector.SessionPage{}, err
 	}
-	return m.page(ctx)
+	var page projector.SessionPage
+	if q.Before == "" && m.id != "" {
+		h, err := st.exact(ctx, chunk.RootSession(tenant, m.id))
+		if err != nil {
+			return projector.SessionPage{}, err
+		}
+		if h.matches(q) {
+			page.Sessions = append(page.Sessions, h.listed())
+		} else {
+			m.id = "" // it may be saved at this moment
+		}
+	}
+	return m.page(ctx, page)
 }
 
 // merge merges the lists of the buckets.
 type merge struct {
 	all   []*listing
 	query projector.SessionQuery
+	id    string // of a session that is not merged: the text of the query is its id, so it is the first one of the list; "" for none
 }
 
 // each calls do for some buckets at the same time.
@@ -65,16 +81,18 @@ func (m *merge) each(ctx context.Context, some func(*listing) bool, do func(cont
 	return group.Wait()
 }
 
-// page takes the last saved heads of all buckets. A bucket whose next head is not known is read on before anything else is taken: its next head may be the last
+// page appends the last saved heads of all buckets. A bucket whose next head is not known is read on before anything else is taken: its next head may be the last
 // saved one.
-func (m *merge) page(ctx context.Context) (projector.SessionPage, error) {
-	var page projector.SessionPage
+func (m *merge) page(ctx context.Context, page projector.SessionPage) (projector.SessionPage, error) {
+	more := func() (projector.SessionPage, error) {
+		page.Next, page.Through, page.Scanned = m.cursor(), m.through(), m.scanned()
+		return page, nil
+	}
 	unread := func(l *listing) bool { return len(l.found) == 0 && l.more() }
 	for {
 		for slices.ContainsFunc(m.all, unread) {
-			if m.scanned() >= maxScan {
-				page.Next = m.cursor()
-				return page, nil
+			if m.scanned() >= projector.MaxScan {
+				return more()
 			}
 			if err := m.each(ctx, unread, m.read); err != nil {
 				return projector.SessionPage{}, err
@@ -83,12 +101,21 @@ func (m *merge) page(ctx context.Context) (projector.SessionPage, error) {
 		next := m.next()
 		switch {
 		case next == nil:
+			page.Scanned = m.scanned()
 			return page, nil
 		case len(page.Sessions) == m.query.Limit:
-			page.Next = m.cursor()
-			return page, nil
+			return more()
 		}
-		page.Sessions = append(page.Sessions, next.take().listed())
+		info, selected := next.last().listed(), true
+		if m.query.Select != nil {
+			var proceed bool
+			if selected, proceed = m.query.Select(info); !proceed {
+				return more()
+			}
+		}
+		if next.take(); selected {
+			page.Sessions = append(page.Sessions, info)
+		}
 	}
 }
 
@@ -99,7 +126,12 @@ func (m *merge) read(ctx context.Context, l *listing) error {
 		return err
 	}
 	l.scanned += len(heads)
-	l.found = slices.DeleteFunc(heads, func(h listedHead) bool { return !h.matches(m.query) })
+	if len(heads) > 0 { // a step may have heads of other tenants alone
+		if l.reached = heads[0].stored; l.reached.Before(m.query.Since) {
+			l.first = l.end // heads before it were saved earlier
+		}
+	}
+	l.found = slices.DeleteFunc(heads, func(h listedHead) bool { return !h.matches(m.query) || h.session.ID == m.id })
 	return nil
 }
 
@@ -119,6 +151,22 @@ func (m *merge) scanned() (n int) {
 		n += l.scanned
 	}
 	return n
+}
+
+// through returns the time of the last save that is not on the page.
+func (m *merge) through() (last time.Time) {
+	for _, l := range m.all {
+		at := l.reached
+		if len(l.found) > 0 {
+			at = l.last().stored
+		} else if !l.more() {
+			continue
+		}
+		if at.After(last) {
+			last = at
+		}
+	}
+	return last
 }
 
 // cursor returns the place of the next page: of each bucket the sequence before which its heads are on later pages.

@@ -172,10 +172,10 @@ func TestListRefuses(t *testing.T) {
 	}
 }
 
-// BenchmarkSessions reads one page out of many sessions: the first, one from the middle, one whose filter matches at most one session in two hundred, and for
-// comparison all sessions, as a list without an index would.
+// BenchmarkSessions reads one page out of many sessions: the first, one from the middle, one whose filter matches at most one session in two hundred, one with a
+// text, the sessions of a summary, and for comparison all sessions, as a list without an index would.
 func BenchmarkSessions(b *testing.B) {
-	for _, c := range []struct{ sessions, partitions int }{{1000, 1}, {100_000, 1}, {100_000, 4}, {100_000, 16}} {
+	for _, c := range []struct{ sessions, partitions int }{{1000, 1}, {100_000, 1}, {100_000, 4}, {100_000, 8}, {100_000, 16}} {
 		b.Run(fmt.Sprintf("sessions=%d/partitions=%d", c.sessions, c.partitions), func(b *testing.B) {
 			js := natstest.Start(b).JetStream(b)
 			layout := subjects.Layout{Partitions: c.partitions}
@@ -197,7 +197,7 @@ func BenchmarkSessions(b *testing.B) {
 			for _, c := range []struct {
 				name string
 				q    projector.SessionQuery
-			}{{"first", projector.SessionQuery{}}, {"middle", projector.SessionQuery{Before: middle}}, {"rare", projector.SessionQuery{Status: fold.Failed}}} {
+			}{{"first", projector.SessionQuery{}}, {"middle", projector.SessionQuery{Before: middle}}, {"rare", projector.SessionQuery{Status: fold.Failed}}, {"text", projector.SessionQuery{Text: "PARCEL 9"}}, {"summary", projector.SessionQuery{Limit: projector.MaxScan}}} {
 				b.Run(c.name, func(b *testing.B) {
 					for b.Loop() {
 						page, err := st.Sessions(b.Context(), "acme", c.q)
@@ -241,10 +241,13 @@ func fill(b *testing.B, js jetstream.JetStream, layout subjects.Layout, sessions
 		case 2:
 			s = s.Child("kid")
 		}
-		snap := fold.New(s).Snapshot()
-		snap.AgentType = "planner"
+		index, summary := indexOf(fold.New(s).Snapshot()), fold.Summary{Runs: 2, Messages: 7}
+		index.AgentType, index.Owner = "planner", "user-17"
+		summary.Title = fmt.Sprintf("Where is my parcel %d? I have ordered it two weeks ago", n)
+		summary.Models = []fold.ModelUsage{{Model: "gpt-5-mini", Provider: "openai", Usage: fold.Usage{Input: 11_000, Output: 1100, Cached: 500}}}
 		if n%200 == 0 {
-			snap.Status = fold.Failed
+			index.Status = string(fold.Failed)
+			summary.Error = &fold.LatestError{Code: "tool_failed", Tool: "get_order", Text: fmt.Sprintf("no answer from \"orders\" after %d ms", n), At: 1764230000000}
 		}
 		key, err := subjects.SnapshotHeadKey(s)
 		if err != nil {
@@ -252,7 +255,7 @@ func fill(b *testing.B, js jetstream.JetStream, layout subjects.Layout, sessions
 		}
 		prefix := "$KV." + layout.SnapshotsOf(layout.Partition(s)) + "."
 		for _, m := range []*nats.Msg{
-			{Subject: prefix + key, Header: header(snap), Data: value},
+			{Subject: prefix + key, Header: nats.Header{indexHeader: {encode(index), encode(summary)}}, Data: value},
 			{Subject: prefix + "m" + key[1:] + ".0", Data: value[:1<<10]},
 		} {
 			if _, err := js.PublishMsgAsync(m); err != nil {

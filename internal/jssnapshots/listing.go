@@ -16,15 +16,17 @@ type listing struct {
 
 	b          *bucket
 	filter     string
-	few        uint64 // heads that one step back reads at least
-	first      uint64 // of the stream
-	end        uint64 // heads from here on were read
-	stepped    bool   // a step was taken
-	counted    bool   // countAfter is known
-	countAfter uint64 // about how many heads are from end on
+	few, most  uint64    // heads that one step back reads at least, and the maximum of it
+	until      time.Time // only heads that were stored before it; zero for all
+	first      uint64    // of the stream
+	end        uint64    // heads from here on were read
+	stepped    bool      // a step was taken
+	counted    bool      // countAfter is known
+	countAfter uint64    // about how many heads are from end on
 
 	found   []listedHead // heads that were read, match and are not on a page yet, in order
 	scanned int          // heads that were read
+	reached time.Time    // when the earliest of them was stored
 }
 
 // noEnd is the end of a list that begins with the last head.
@@ -37,24 +39,35 @@ func (l *listing) begin(ctx context.Context) error {
 		return err
 	}
 	l.first = max(1, info.State.FirstSeq)
-	if last := info.State.LastSeq + 1; l.end >= last {
-		l.end, l.counted = last, true
+	if last := info.State.LastSeq + 1; l.end < last {
+		return nil
+	} else if l.end, l.counted = last, true; l.until.IsZero() {
+		return nil
 	}
-	return nil
+	l.end, err = l.startOf(ctx, l.until)
+	l.counted = false
+	return err
+}
+
+// startOf returns the sequence of the first message that was stored at a time or later, or one between it and the first head after it.
+func (l *listing) startOf(ctx context.Context, at time.Time) (uint64, error) {
+	cfg := l.consumer(0)
+	cfg.DeliverPolicy, cfg.OptStartSeq, cfg.OptStartTime = jetstream.DeliverByStartTimePolicy, 0, &at
+	c, err := l.b.stream.CreateConsumer(ctx, cfg)
+	if err != nil {
+		return 0, fmt.Errorf("find the start of %s: %w", l.filter, err)
+	}
+	return c.CachedInfo().Delivered.Stream + 1, l.b.remove(ctx, c)
 }
 
 func (l *listing) last() *listedHead { return &l.found[len(l.found)-1] }
 
 // take removes the last head.
-func (l *listing) take() *listedHead {
-	h := l.last()
-	l.found = l.found[:len(l.found)-1]
-	return h
-}
+func (l *listing) take() { l.found = l.found[:len(l.found)-1] }
 
 func (l *listing) more() bool { return l.end > l.first }
 
-// maxStep is the maximum of few, which grows while only a few of the read heads match.
+// maxStep bounds the sum of few over all buckets. few grows while only a few of the read heads match.
 const maxStep = 4096
 
 // firstStep is how many messages the first step reads for each head that is wanted: without counting heads, which costs as much as reading these.
@@ -77,8 +90,8 @@ func (l *listing) stepBack(ctx context.Context) ([]listedHead, error) {
 		}
 		l.counted, l.countAfter = true, n
 	}
-	few, many := l.few, 8*l.few
-	l.few = min(4*l.few, maxStep)
+	few, many := l.few, min(8*l.few, 2*l.most)
+	l.few = min(4*l.few, l.most)
 	start, tooFar := l.end, l.end // there are too few heads from tooFar on
 	var n uint64
 	for width := 8 * few; n < few && start > l.first; width *= 8 {

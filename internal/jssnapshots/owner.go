@@ -5,6 +5,7 @@ import (
 	"crypto/sha256"
 	"encoding/binary"
 	"encoding/hex"
+	"errors"
 	"fmt"
 
 	"github.com/nats-io/nats.go"
@@ -70,8 +71,8 @@ func (st *Store) OwnedByOther(ctx context.Context, s chunk.Session, subject stri
 	return false, nil
 }
 
-// saveOwner writes the key of the owner, unless the stored head has that owner: then the key was written before it. The owners of sub-agents are those of their
-// root, and a deleted session has none.
+// saveOwner writes the key of the owner and that of a fork, unless the stored head has that owner and that origin: then the keys were written before it. The owners
+// of sub-agents are those of their root, and a deleted session has none.
 func (s *saving) saveOwner(ctx context.Context, snap fold.Snapshot) error {
 	if !snap.Session.IsRoot() || snap.Deleted() || s.after&ownerBits == ownerRevision(indexOf(snap)) {
 		return nil
@@ -80,14 +81,29 @@ func (s *saving) saveOwner(ctx context.Context, snap fold.Snapshot) error {
 	if err != nil {
 		return err
 	}
-	// It is repeated until the server responds, and needs no comparison: every repetition stores the same.
-	m := &nats.Msg{Subject: s.api.PublishSubject(s.b.subject(key)), Header: nats.Header{}}
-	seq, err := s.api.Put(ctx, jsclient.Put{Msg: m, RetryTimeout: retryTimeout})
+	seq, err := s.putKey(ctx, s.b, key)
 	if err != nil {
-		return fmt.Errorf("write %s: %w", key, err)
+		return err
 	}
 	s.wrote(key, seq)
-	return nil
+	if snap.Origin == nil {
+		return nil
+	}
+	err = s.AddFork(ctx, chunk.RootSession(s.session.Tenant, snap.Origin.Session), s.session)
+	if errors.Is(err, chunk.ErrInvalid) {
+		return nil // the writer of the record gave an origin that cannot exist
+	}
+	return err
+}
+
+// putKey writes a key without a value. It is repeated until the server responds, and needs no comparison: every repetition stores the same.
+func (st *Store) putKey(ctx context.Context, b *bucket, key string) (uint64, error) {
+	m := &nats.Msg{Subject: st.api.PublishSubject(b.subject(key)), Header: nats.Header{}}
+	seq, err := st.api.Put(ctx, jsclient.Put{Msg: m, RetryTimeout: retryTimeout})
+	if err != nil {
+		return 0, fmt.Errorf("write %s: %w", key, err)
+	}
+	return seq, nil
 }
 
 func ownerOf(s fold.Snapshot) string {
@@ -97,8 +113,8 @@ func ownerOf(s fold.Snapshot) string {
 	return s.Owner.Subject
 }
 
-// ownerShift is the position of ownerBits, the bits of a Revision that say whose key is written: 0 for none. So a save writes a key only if the head is the
-// first one, or if it gets another owner, because the log was replaced by an older copy.
+// ownerShift is the position of ownerBits, the bits of a Revision that say which keys are written: 0 for none. So a save writes keys only if the head is the
+// first one, or if it gets another owner or origin: the first records of a fork are complete, or the log was replaced by an older copy.
 const (
 	ownerShift                    = 48
 	ownerBits  projector.Revision = (1<<15 - 1) << ownerShift
@@ -109,7 +125,11 @@ func ownerRevision(i HeadIndex) projector.Revision {
 	if i.Deleted {
 		return 0
 	}
-	sum := sha256.Sum256([]byte(i.Owner))
+	text := i.Owner
+	if i.Origin != "" {
+		text += "\x00" + i.Origin
+	}
+	sum := sha256.Sum256([]byte(text))
 	return projector.Revision(binary.BigEndian.Uint16(sum[:])|1) << ownerShift & ownerBits
 }
 
@@ -122,18 +142,20 @@ func ownerRevisionOf(h nats.Header) projector.Revision {
 	return ownerRevision(i)
 }
 
-// removeOwners removes the keys of the owners of a deleted session that were written before a sequence, and returns their number.
-func (st *Store) removeOwners(ctx context.Context, b *bucket, s chunk.Session, before uint64) (uint64, error) {
+// removeOwners removes the keys of the owners and of the forks of a deleted session that were written before a sequence, and returns their number.
+func (st *Store) removeOwners(ctx context.Context, b *bucket, s chunk.Session, before uint64) (n uint64, err error) {
 	if !s.IsRoot() {
 		return 0, nil
 	}
-	filter, err := subjects.SnapshotOwnerKeys(s)
-	if err != nil {
-		return 0, err
-	}
-	n, err := st.purge(ctx, b.name, b.subject(filter), before)
-	if err != nil {
-		return n, fmt.Errorf("remove owners of %s: %w", s, err)
+	for _, of := range []func(chunk.Session) (string, error){subjects.SnapshotOwnerKeys, subjects.SnapshotForkKeys} {
+		filter, err := of(s)
+		if err != nil {
+			return n, err
+		}
+		some, err := st.purge(ctx, b.name, b.subject(filter), before)
+		if n += some; err != nil {
+			return n, fmt.Errorf("remove owners and forks of %s: %w", s, err)
+		}
 	}
 	return n, nil
 }

@@ -135,6 +135,18 @@ func (st *Store) Get(ctx context.Context, s chunk.Session, key string, count fun
 	return data, mediaType, nil
 }
 
+// CopyValue stores a value of one session as one of another, and reports whether it was found.
+func (st *Store) CopyValue(ctx context.Context, of chunk.Session, k values.Key, to chunk.Session, as values.Key) (bool, error) {
+	data, mediaType, err := st.Get(ctx, of, k.String(), func(int) error { return nil })
+	if errors.Is(err, chunk.ErrUnknownValue) {
+		return false, nil
+	}
+	if err == nil {
+		err = st.Put(ctx, to, as, mediaType, data)
+	}
+	return err == nil, err
+}
+
 // Delete removes the values of a session of runs up to an epoch, and reports whether there were any.
 func (st *Store) Delete(ctx context.Context, s chunk.Session, upTo chunk.Epoch) (found bool, err error) {
 	of, err := st.layout.Values(s)

@@ -90,6 +90,7 @@ var acts = []act{
 	{"delete the bucket of used tokens", "$JS.API.STREAM.DELETE.KV_TR_USAGE", []natsauth.Role{operator}},
 	{"create the bucket of used tokens", "$JS.API.STREAM.CREATE.KV_TR_USAGE", []natsauth.Role{setup, operator}},
 	{"write a snapshot", "$KV.TR_SNAPSHOTS.h.acme.s1.s1", []natsauth.Role{projector, operator}},
+	{"note a fork", "$KV.TR_SNAPSHOTS.fork.acme.s1.f1", []natsauth.Role{edge, projector, worker, operator}},
 	{"take a lease", "$KV.TR_SNAPSHOTS.turn.sweep", []natsauth.Role{projector, operator}},
 	{"write an object", "$O.TR_OBJECTS.C.m-1", []natsauth.Role{projector, operator}},
 	{"write a large value of a session", "$O.TR_OBJECTS.C.v.acme.s1.s1.1.tool_end.result.x.0", []natsauth.Role{edge, projector, worker, operator}},

@@ -210,6 +210,13 @@ func snapshotKeys(bucket string) string {
 	return "$KV." + bucket + ".*.*.>"
 }
 
+// noteForks permits the keys by which the forks of a session are found, and no other key of snapshots.
+func (g *grants) noteForks() {
+	for _, bucket := range g.snapshots {
+		g.store("$KV." + bucket + ".fork.*.*.*")
+	}
+}
+
 // listSnapshots allows lists of sessions.
 func (g *grants) listSnapshots() {
 	for _, bucket := range g.snapshots {
@@ -266,6 +273,7 @@ func (g *grants) edge() {
 	g.protect()
 	g.readSnapshots()
 	g.listSnapshots()
+	g.noteForks()
 	g.command()
 	g.reap()
 	g.writeValues()
@@ -345,6 +353,7 @@ func (g *grants) worker() {
 		g.call("STREAM.MSG.DELETE." + log)
 	}
 	g.readSnapshots()
+	g.noteForks()
 	g.command()
 	g.deadlines()
 	g.inbox()

@@ -3,14 +3,24 @@ package nearest
 
 import "strings"
 
+// maxTyped is the length in bytes of the longest name that is compared: a client may send one of megabytes.
+const maxTyped = 256
+
 // Name returns the one of names with the smallest edit distance to typed, in which case, - and _ do not count. It is "" if that distance is over 3 or not less than
-// half of typed.
+// half of typed, or if typed has more than 256 bytes.
 func Name(typed string, names []string) (nearest string) {
+	if len(typed) > maxTyped {
+		return ""
+	}
 	typed = plain(typed)
 	best := min(3, (len(typed)-1)/2) + 1
-	for _, name := range names {
-		if d := distance(typed, plain(name)); d < best {
-			nearest, best = name, d
+	for _, known := range names {
+		name := plain(known)
+		if longer := len(name) - len(typed); longer >= best || -longer >= best {
+			continue // it has at least this distance
+		}
+		if d := distance(typed, name); d < best {
+			nearest, best = known, d
 		}
 	}
 	return nearest

@@ -1,11 +1,15 @@
 package nearest
 
-import "testing"
+import (
+	"strings"
+	"testing"
+)
 
 func TestName(t *testing.T) {
-	names := []string{"text_delta", "text_end", "tool_end", "done"}
+	names := []string{"text_delta", "text_end", "tool_end", "done", strings.Repeat("x", 300)}
 	for typed, want := range map[string]string{
 		"text-delta": "text_delta", "TextDelta": "text_delta", "txt_dlta": "text_delta", "toolend": "tool_end",
+		strings.Repeat("x", 1<<26): "", strings.Repeat("x", 300) + "a": "",
 		"don": "done", "do": "", "progress": "", "": "", "text_deltaxxxx": "",
 	} {
 		if got := Name(typed, names); got != want {

@@ -108,6 +108,12 @@ func (e *Eraser) sweepSession(ctx context.Context, head projector.ExpiredHead, n
 	switch {
 	case head.Deleted || expired:
 		return e.expire(ctx, head, now, expired)
+	case head.Status == fold.Seeding && head.SavedAt.Before(now.Add(-stallTimeout)):
+		// The process that forked has crashed, and no client has repeated the request.
+		if _, err := e.reader.Head(ctx, head.Session); !errors.Is(err, chunk.ErrUnknownSession) {
+			return false, err
+		}
+		return true, e.Delete(ctx, head.Session)
 	case head.RestartedAt.After(now.Add(-restartAge)):
 		return false, e.removeEarlier(ctx, head.Session, now)
 	}
@@ -229,6 +235,9 @@ func (e *Eraser) expire(ctx context.Context, found projector.ExpiredHead, now ti
 			_, err = e.store.Save(ctx, head, r)
 			return false, exceptConflict(err)
 		case err != nil && !errors.Is(err, jsclient.ErrNotFound):
+			return false, err
+		}
+		if err := e.forgetFork(ctx, head); err != nil {
 			return false, err
 		}
 		head = tombstone

@@ -42,6 +42,10 @@ type SnapshotStore interface {
 	// StoredSessions returns the sessions under the root of s that have stored data.
 	StoredSessions(ctx context.Context, s chunk.Session) ([]chunk.Session, error)
 
+	// Forks returns the sessions that may be forks of a root session, and RemoveFork forgets one that was deleted.
+	Forks(ctx context.Context, origin chunk.Session) ([]chunk.Session, error)
+	RemoveFork(ctx context.Context, origin, fork chunk.Session) error
+
 	// MaxAge returns the age since the last write at which the snapshot of a session is removed, 0 for unlimited. It exceeds the retention of the log.
 	MaxAge(ctx context.Context) (time.Duration, error)
 
@@ -175,6 +179,9 @@ func (e *Eraser) branch(ctx context.Context, s chunk.Session, awaited bool, done
 		found = found || was
 	}
 	was, err := e.one(ctx, s, awaited, runsOf(snap))
+	if err == nil {
+		err = e.forgetFork(ctx, snap)
+	}
 	return found || was, err
 }
 

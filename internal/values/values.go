@@ -219,6 +219,35 @@ func expand(text, begin, end []byte, replace func(part []byte) []byte) []byte {
 	}
 }
 
+// Move returns a JSON text in which the references to values of the tree of from name values of another session, of its first epoch. copied stores the value k of a
+// session as the value as of that session; a reference for which it returns false stays.
+func Move(text []byte, from, to chunk.Session, copied func(of chunk.Session, k, as Key) (bool, error)) ([]byte, error) {
+	const begin = `"url":"`
+	moved := make(map[string]bool)
+	for rest := text; ; {
+		i := bytes.Index(rest, []byte(begin+"/v1/sessions/"))
+		if i < 0 {
+			return text, nil
+		}
+		rest = rest[i+len(begin):]
+		u := string(rest[:max(0, bytes.IndexByte(rest, '"'))])
+		of, k, ok := OfURL(from, u)
+		if !ok || moved[u] {
+			continue
+		}
+		moved[u] = true
+		as := k
+		as.Epoch = 1
+		if ok, err := copied(of, k, as); err != nil {
+			return nil, err
+		} else if !ok {
+			continue
+		}
+		text = bytes.ReplaceAll(text, []byte(begin+u+`"`), []byte(begin+URL(to, as)+`"`))
+		text = bytes.ReplaceAll(text, []byte(string(start)+k.String()+`"`), []byte(string(start)+as.String()+`"`))
+	}
+}
+
 // DataURL returns the media type and the data of a data URL, false for another URL and for one without base64.
 func DataURL(u string) (mediaType string, data []byte, ok bool) {
 	head, text, found := strings.Cut(u, ",")

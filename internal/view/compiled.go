@@ -76,7 +76,8 @@ func (v View) visibleTypes() ([]chunk.Type, error) {
 			return nil, fmt.Errorf("except: unknown type %q", t)
 		}
 	}
-	return slices.DeleteFunc(types, func(t chunk.Type) bool { return slices.Contains(v.Except, t) }), nil
+	// The records of a fork have the messages of another session: no view shows them.
+	return slices.DeleteFunc(types, func(t chunk.Type) bool { return t.OfFork() || slices.Contains(v.Except, t) }), nil
 }
 
 func isKnownType(t chunk.Type) bool { return slices.Contains(chunk.Types(), t) }

@@ -15,18 +15,30 @@ import (
 type page struct {
 	snapshot *rule
 	message  *rule
+	listed   *rule
 }
 
 // Snapshot returns what is shown of the snapshot of s, on one line if text is on one line.
 func (c *Compiled) Snapshot(s chunk.Session, text []byte) ([]byte, error) {
+	return c.pageOf(s).snapshot.pageOf(s, text)
+}
+
+// Listed returns what is shown of the row of s in a list.
+func (c *Compiled) Listed(s chunk.Session, text []byte) ([]byte, error) {
+	return c.pageOf(s).listed.pageOf(s, text)
+}
+
+// Lists reports whether a member of the row of a root session is shown. Clients that do not see it must not be able to search for it.
+func (c *Compiled) Lists(path ...string) bool {
+	return c == nil || c.rootPage.listed.shows(path...)
+}
+
+func (r *rule) pageOf(s chunk.Session, text []byte) ([]byte, error) {
 	if err := check(text); err != nil {
 		return nil, fmt.Errorf("page of %s: %w", s, err)
 	}
-	return c.pageOf(s).snapshot.append(nil, text), nil
+	return r.append(nil, text), nil
 }
-
-// AgentTypes reports whether the agent type of a session is shown. Clients that do not see it must not be able to search for it.
-func (c *Compiled) AgentTypes() bool { return c.root.agentType() }
 
 // Message returns what is shown of one message of s, and whether any part of it is shown.
 func (c *Compiled) Message(s chunk.Session, text []byte) ([]byte, bool, error) {
@@ -109,7 +121,7 @@ var (
 func (in ruleSet) page() page {
 	messages := byRole(in.userMessage(), in.answer(in.part()))
 	r := open("state", "messages", "streamSequence", "status", "checkpointId", "timestamp", "created", "began", "session", "children", "pendingCalls", "usage", "error",
-		"chain", "run", "pastRuns", "structured", "errors", "before")
+		"chain", "run", "pastRuns", "origin", "structured", "errors", "before")
 	r.members["messages"] = messages
 	r.members["session"] = open("tenant", "root", "id", "agentType", "owner")
 	r.members["session"].drop("agentType", in.agentType())
@@ -120,13 +132,31 @@ func (in ruleSet) page() page {
 	r.blank("checkpointId", in.allOf(checkpoints...), "null")
 	r.blank("usage", in.allOf(fromMember(chunk.TypeStepEnd, "usage")), "{}")
 	r.blank("error", in.allOf(fromMember(chunk.TypeStreamFailed, "error"), fromMember(chunk.TypeStreamFailed, "errorDetail")), `{"message":""}`)
-	// Nearly every type contributes to a run, and the chain is a hash of all records: both are shown only by a view that hides nothing.
-	for _, name := range []string{"chain", "run", "pastRuns"} {
+	// Nearly every type contributes to a run, the chain is a hash of all records, and the origin names another session: they are shown only by a view that hides nothing.
+	for _, name := range []string{"chain", "run", "pastRuns", "origin"} {
 		r.drop(name, in.everything())
 	}
 	r.drop("structured", in.events())
 	r.drop("errors", in.allOf(fromMember(chunk.TypeError), fromMember(chunk.TypeRunStarted, "runId")))
-	return page{snapshot: r, message: messages}
+	return page{snapshot: r, message: messages, listed: in.listed(r.members["session"])}
+}
+
+// listed returns the rule of a row in a list, with that of its session.
+func (in ruleSet) listed(session *rule) *rule {
+	r := open("session", "status", "streamSequence", "created", "began", "timestamp", "title", "runs", "messages", "usage", "cost", "currency", "costAtLeast", "failedCalls",
+		"error", "waits")
+	r.members["session"] = session
+	r.drop("title", in.allOf(fromMember(chunk.TypeRunStarted, "input", "content")))
+	r.drop("runs", in.allOf(fromMember(chunk.TypeRunStarted, "runId")))
+	r.drop("messages", in.everything())
+	used := in.allOf(fromMember(chunk.TypeStepEnd), fromMember(chunk.TypeRunStarted, "model"), fromMember(chunk.TypeRunStarted, "provider"))
+	for _, name := range []string{"usage", "cost", "currency", "costAtLeast"} {
+		r.drop(name, used)
+	}
+	r.drop("failedCalls", in.allOf(toolErrors...))
+	r.drop("error", in.allOf(toolErrors...) && in.allOf(toolNames...) && in.allOf(fromMember(chunk.TypeStreamFailed), fromMember(chunk.TypeError)))
+	r.drop("waits", in[chunk.TypeToolApprovalRequest] != nil && in[chunk.TypeToolStart] != nil)
+	return r
 }
 
 // everything reports whether all types are shown, except those that a view must name.

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"slices"
 
 	"github.com/go-json-experiment/json"
@@ -106,6 +107,14 @@ func (vs *Views) Select(asked string) (string, bool) {
 		return asked, vs.compiled[asked] != nil
 	}
 	return asked, slices.Contains(vs.selectable, asked)
+}
+
+// Names returns the names of all views, sorted.
+func (vs *Views) Names() []string {
+	if vs == nil {
+		return nil
+	}
+	return slices.Sorted(maps.Keys(vs.compiled))
 }
 
 // Get returns the view with this name, nil if there is none.

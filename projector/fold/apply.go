@@ -54,6 +54,12 @@ func (s Snapshot) applyNext(rec chunk.Record) (Snapshot, error) {
 	if s.WasDeleted() {
 		s = NewTombstone(s.Session, s.Position, s.Epoch)
 	}
+	switch b := c.Body.(type) {
+	case chunk.SessionSeed:
+		return s.applySeed(rec, c.AgentType, b)
+	case chunk.SessionForked:
+		return s.applyForked(rec, c.AgentType, b)
+	}
 	s.apply(rec, c)
 	return s, nil
 }

@@ -23,7 +23,7 @@ func (s *Snapshot) control(rec chunk.Record, body chunk.Body) {
 	case chunk.StreamEnd:
 		s.endRun(b)
 	case chunk.StreamFailed:
-		s.failRun(b)
+		s.failRun(rec, b)
 	}
 }
 
@@ -52,6 +52,7 @@ func (s *Snapshot) runStarted(rec chunk.Record, b chunk.RunStarted) {
 	if b.By != nil && s.turn == nil && rec.Ordinal == s.chain.FirstOrdinal && s.Faults.Lost == 0 {
 		s.Owner = &chunk.Principal{Subject: b.By.Subject, Issuer: b.By.Issuer}
 	}
+	s.counts.start(b, same)
 	s.Run, s.Status, s.Failure = run, Active, nil
 	if opens {
 		s.openTurn(rec, b.Input)
@@ -92,7 +93,8 @@ func (s *Snapshot) openTurn(rec chunk.Record, inputs []chunk.InputMessage) {
 	h.beginTurn()
 	s.streams.beginTurn()
 	s.forgetPending()
-	s.replace(inputs)
+	s.beginBranch(inputs)
+	s.setTitle(inputs, h.count())
 	for _, in := range inputs {
 		h.input(rec.Seq, in)
 	}
@@ -192,7 +194,7 @@ func (s *Snapshot) endRun(b chunk.StreamEnd) {
 	}
 }
 
-func (s *Snapshot) failRun(b chunk.StreamFailed) {
+func (s *Snapshot) failRun(rec chunk.Record, b chunk.StreamFailed) {
 	f := &Failure{Message: b.Error, Detail: b.ErrorDetail}
 	if s.close() {
 		s.Run.Status = RunFailed
@@ -200,6 +202,13 @@ func (s *Snapshot) failRun(b chunk.StreamFailed) {
 		return
 	}
 	s.Status, s.Failure = Failed, f
+	code := ""
+	if d := f.Detail; d != nil && d.Code != nil {
+		code = *d.Code
+	} else if d != nil && d.Category != nil {
+		code = *d.Category
+	}
+	s.counts.fail(rec, code, b.Error, "")
 }
 
 // close ends the run and reports whether it was open. It removes the pending calls of this run.
@@ -269,6 +278,7 @@ func (s *Snapshot) addError(rec chunk.Record, b chunk.Error) {
 		e.Code = cut(*b.Code, maxErrorText)
 	}
 	s.Errors = latestOf(s.Errors, e, maxErrors)
+	s.counts.fail(rec, e.Code, e.Message, "")
 }
 
 func (s *Snapshot) checkpoint(id *string) {
@@ -286,6 +296,7 @@ func (s *Snapshot) stepEnd(b chunk.StepEnd) {
 	if b.Usage != nil {
 		s.Usage.add(*b.Usage)
 		s.Run.Usage.add(*b.Usage)
+		s.counts.use(b)
 	}
 }
 

@@ -28,6 +28,7 @@ func (s *Snapshot) applyTool(rec chunk.Record, c chunk.Chunk) {
 	case chunk.ToolOutputError:
 		if t := s.openCall(rec, b.ToolCallID, b.ToolName); t != nil {
 			t.State, t.Error, t.ProviderExecuted = CallFailed, b.Error, true
+			s.counts.failCall(rec, t.Error, t.Name)
 			s.completeCall(b.ToolCallID)
 		}
 	case chunk.ToolApprovalRequest:
@@ -67,6 +68,7 @@ func (s *Snapshot) toolEnd(rec chunk.Record, b chunk.ToolEnd, ui chunk.Part) {
 	}
 	if b.Error != nil {
 		t.State, t.Error = CallFailed, *b.Error
+		s.counts.failCall(rec, t.Error, t.Name)
 	} else {
 		t.State, t.Output = CallDone, orNull(b.Result)
 	}
@@ -85,6 +87,7 @@ func (s *Snapshot) toolInputError(rec chunk.Record, b chunk.ToolInputError, ui c
 	}
 	s.closeText()
 	t.State, t.Error, t.rawInput = CallFailed, b.Error, nil
+	s.counts.failCall(rec, t.Error, t.Name)
 	t.Input = nil
 	if b.PartialInput != nil {
 		t.Input = *b.PartialInput

@@ -255,7 +255,8 @@ func (a *generator) start(mode string) {
 	}
 	if len(input) > 0 && mode == "execute" {
 		if place := pick(a, "replaces", "", "", `"msg-0"`, `"msg-1"`, `"msg-3"`, `"msg-99"`, `"msg-03"`, `7`); place != "" {
-			input[0].Extra = []chunk.Member{{Name: ReplacesMember, Value: chunk.Value(place)}}
+			name := pick(a, "member", ReplacesMember, FollowsMember)
+			input[0].Extra = []chunk.Member{{Name: name, Value: chunk.Value(place)}}
 		}
 	}
 	a.write(chunk.RunStarted{RunID: fmt.Sprintf("r%d", a.run), Epoch: int64(a.epoch), Mode: mode, Input: input})

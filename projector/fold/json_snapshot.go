@@ -72,6 +72,7 @@ func (s *Snapshot) fields(f *form, outer *Snapshot) {
 		stringMember(f, "subject", &p.Subject)
 		f.maybe("issuer", &p.Issuer)
 	})
+	optionalMember(f, "origin", &s.Origin, originFields)
 	numberMember(f, "seq", &s.Position.Seq)
 	numberMember(f, "ordinal", &s.Position.Ordinal)
 	numberMember(f, "epoch", &s.Epoch)
@@ -90,13 +91,23 @@ func (s *Snapshot) fields(f *form, outer *Snapshot) {
 	}
 	numberMember(f, "recordsSince", &s.chain.FirstOrdinal)
 	objectMember(f, "usage", &s.Usage, (*Usage).fields)
+	objectMember(f, "counts", &s.counts, (*counts).fields)
 	s.large(f, outer)
 	objectsMember(f, "pending", &s.Pending, (*Pending).fields)
 	objectMember(f, "faults", &s.Faults, (*Faults).fields)
 	pairsMember(f, "gone", &s.removedAhead, func(r *chunk.OrdinalRange) (*int64, *int64) { return &r.First, &r.Last })
 	f.flag("stepStart", &s.stepStart)
-	pairsMember(f, "replaced", &s.replaced, func(r *indexRange) (*int, *int) { return &r.from, &r.to })
+	pairsMember(f, "replaced", &s.branches, func(b *branch) (*int, *int) { return &b.from, &b.to })
 	s.messages.fields(f)
+}
+
+func originFields(o *chunk.ForkOrigin, f *form) {
+	stringMember(f, "session", &o.Session)
+	numberMember(f, "sequence", &o.Sequence)
+	f.maybe("anchor", &o.Anchor)
+	f.maybe("run", &o.Run)
+	numberMember(f, "step", &o.Step)
+	numberMember(f, "depth", &o.Depth)
 }
 
 // large are members that may be large. In a snapshot inside another one, a flag replaces a member that equals that of the outer snapshot; when they are read, both

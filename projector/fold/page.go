@@ -16,6 +16,7 @@ type PageQuery struct {
 	Limit   int    // at least 1
 	Parts   int    // the maximum number of parts, so that the page can begin in a message; 0 for no limit
 	Partial bool   // include an answer in flight
+	Branch  string // the id of a message: its latest branch is shown; "" for that of the latest message
 }
 
 // MessagePage builds a page. It needs the last finished messages before the end of the page that the snapshot does not hold.
@@ -51,6 +52,12 @@ type MessagePage struct {
 func (s Snapshot) MessagePage(w PageQuery) (*MessagePage, error) {
 	if w.Limit < 1 {
 		return nil, fmt.Errorf("Limit is %d, want 1 or more", w.Limit)
+	}
+	if w.Branch != "" {
+		var err error
+		if s, err = s.OnBranch(w.Branch); err != nil {
+			return nil, err
+		}
 	}
 	at := s
 	if !w.Partial {

@@ -2,6 +2,7 @@ package fold
 
 import (
 	"encoding/json"
+	"fmt"
 	"maps"
 	"slices"
 	"strings"
@@ -17,6 +18,9 @@ func (w *reference) startRun(b chunk.RunStarted, same bool) {
 		delete(past, "output")
 		w.past = append(w.past, past)
 		w.past = w.past[max(0, len(w.past)-8):]
+	}
+	if !same {
+		w.runs++
 	}
 	w.run = map[string]any{"id": b.RunID, "status": "running", "mode": b.Mode, "epoch": w.rec.Epoch}
 }
@@ -40,6 +44,33 @@ func (w *reference) reported(b chunk.Error) {
 	}
 	w.errors = append(w.errors, e)
 	w.errors = w.errors[max(0, len(w.errors)-16):]
+}
+
+// summary returns the title, the runs and the failed calls.
+func (w *reference) summary() string {
+	failed := 0
+	for _, m := range w.msgs {
+		for _, p := range m.parts {
+			if p.state() == "output-error" {
+				failed++
+			}
+		}
+	}
+	return fmt.Sprintf("%q, %d runs, %d failed calls", w.title, w.runs, failed)
+}
+
+// setTitle keeps the title while its message is shown. Otherwise the first of the last n messages has it.
+func (w *reference) setTitle(n int) {
+	first := len(w.msgs) - n
+	if !w.path(w.before(first))[w.titleOf] {
+		w.title = ""
+	}
+	for _, m := range w.msgs[first:] {
+		meta, _ := m.metadata.(map[string]any)
+		if w.title == "" && meta["hidden"] != true && len(m.parts) > 0 {
+			w.title, w.titleOf = m.parts[0].text, m.index
+		}
+	}
 }
 
 // until returns the deadline in the current record outside of its schema.
@@ -147,19 +178,41 @@ func briefs(runs any) any {
 	return out
 }
 
-// replace marks all messages from the replaced one on.
-func (w *reference) replace(inputs []chunk.InputMessage) {
+// beginBranch notes the message that the first of new inputs follows, if that is not the one before it.
+func (w *reference) beginBranch(inputs []chunk.InputMessage) {
 	if len(inputs) == 0 {
 		return
 	}
 	for _, extra := range inputs[0].Extra {
 		place, _ := refParse(extra.Value).(string)
 		for n := range w.msgs {
-			if extra.Name == "replaces" && place == MessageID(n) {
-				for _, m := range w.msgs[n:] {
-					m.replaced = true
-				}
+			if place != MessageID(n) {
+				continue
+			}
+			follows := n
+			if extra.Name == "replaces" {
+				follows = w.before(n)
+			}
+			if follows != len(w.msgs)-1 {
+				w.follows[len(w.msgs)] = follows
 			}
 		}
 	}
+}
+
+// before returns the message that message n follows.
+func (w *reference) before(n int) int {
+	if follows, ok := w.follows[n]; ok {
+		return follows
+	}
+	return n - 1
+}
+
+// path returns the messages that lead to a message.
+func (w *reference) path(last int) map[int]bool {
+	out := map[int]bool{}
+	for n := last; n >= 0; n = w.before(n) {
+		out[n] = true
+	}
+	return out
 }

@@ -2,6 +2,7 @@ package fold
 
 import (
 	"encoding/json"
+	"fmt"
 	"maps"
 	"reflect"
 	"slices"
@@ -26,6 +27,9 @@ type reference struct {
 	pending  []map[string]any
 	children map[string]map[string]any
 	order    []string // children in the order of their start
+	title    string
+	titleOf  int
+	follows  map[int]int // by the first message of a branch, the one that it follows
 	run      map[string]any
 	past     []any
 	errors   []any
@@ -34,6 +38,7 @@ type reference struct {
 	step     int64
 	soft     bool // interrupted
 	turns    int
+	runs     int
 	join     int // message that the answer continues
 	opened   bool
 	boundary bool
@@ -51,7 +56,6 @@ type refMessage struct {
 	role               string
 	parts              []*refPart
 	metadata           any
-	replaced           bool
 }
 
 type refPart struct {
@@ -67,7 +71,7 @@ func (p *refPart) hasOutcome() bool {
 }
 
 func newReference() *reference {
-	return &reference{run: map[string]any{}, status: "ended", calls: map[string]*refPart{}, children: map[string]map[string]any{}, join: -1}
+	return &reference{run: map[string]any{}, status: "ended", calls: map[string]*refPart{}, children: map[string]map[string]any{}, follows: map[int]int{}, join: -1}
 }
 
 func (w *reference) take(rec chunk.Record) {
@@ -152,7 +156,7 @@ func (w *reference) control(body chunk.Body) bool {
 		w.turns++
 		w.turnStreams()
 		w.pending = slices.DeleteFunc(w.pending, func(p map[string]any) bool { return w.calls[p["toolCallId"].(string)] == nil })
-		w.replace(b.Input)
+		w.beginBranch(b.Input)
 		for _, in := range b.Input {
 			m := &refMessage{index: len(w.msgs), shown: len(w.msgs), role: "user", turn: w.turns}
 			if in.Content != "" || in.Files == nil {
@@ -166,6 +170,7 @@ func (w *reference) control(body chunk.Body) bool {
 			}
 			w.msgs = append(w.msgs, m)
 		}
+		w.setTitle(len(b.Input))
 	case chunk.StreamPaused:
 		if over {
 			return true
@@ -263,8 +268,9 @@ func (w *reference) page() map[string]any {
 	var ids map[string]bool // of the calls in the message
 	var data map[string]int // indexes of the parts with an id
 	last := -1
-	for _, m := range w.msgs {
-		if meta, ok := m.metadata.(map[string]any); m.replaced || len(m.parts) == 0 || ok && meta["hidden"] == true {
+	path := w.path(len(w.msgs) - 1)
+	for n, m := range w.msgs {
+		if meta, ok := m.metadata.(map[string]any); !path[n] || len(m.parts) == 0 || ok && meta["hidden"] == true {
 			continue
 		}
 		if m.shown != last {
@@ -404,6 +410,9 @@ func checkReference(t failer, a *generator, s Snapshot) {
 		if want := plain(c.want); !reflect.DeepEqual(c.got, want) && (!isEmpty(c.got) || !isEmpty(want)) {
 			t.Fatalf("%s:\n got %v\nwant %v", c.what, c.got, want)
 		}
+	}
+	if got, want := fmt.Sprintf("%q, %d runs, %d failed calls", s.counts.title, s.counts.runs, s.counts.failedCalls), w.summary(); got != want {
+		t.Fatalf("the summary has %s, want %s", got, want)
 	}
 	if s.Faults.Skipped != int64(w.skipped) || s.Faults.RejectedPatches != int64(w.patches) || s.Faults.RejectedPieces != int64(w.bad) || s.Position.Seq != w.seq ||
 		[3]int64{s.Usage.Input, s.Usage.Output, s.Usage.Cached} != [3]int64(w.usage[:3]) {

@@ -30,6 +30,9 @@ type Snapshot struct { //nolint:recvcheck // callers hold values; the steps of t
 	// before it was folded: a later run may be of another user.
 	Owner *chunk.Principal
 
+	// Origin is the point of another session that a fork continues, nil for a session that is not a fork.
+	Origin *chunk.ForkOrigin
+
 	// Position is the position of the last record of the snapshot, which is the fold of all records up to it and none after it.
 	Position chunk.Position
 
@@ -65,6 +68,7 @@ type Snapshot struct { //nolint:recvcheck // callers hold values; the steps of t
 	Pending []Pending // pending calls, oldest first
 	Faults  Faults    // records that could not be folded
 
+	counts       counts // of a Summary
 	messages     history
 	streams      streams              // structured data
 	chain        Chain                // of the records folded
@@ -72,7 +76,8 @@ type Snapshot struct { //nolint:recvcheck // callers hold values; the steps of t
 	turn         *Snapshot            // state when the turn opened, nil before the first
 	step         *Snapshot            // state before the latest step, nil if that is turn
 	stepStart    bool                 // a step was opened that has no output yet
-	replaced     []indexRange         // indexes of replaced messages, in order
+	branches     []branch             // turns that do not follow the one before them, by their first message
+	tip          *int                 // last message of the selected branch, nil for the latest one; not stored
 	deleted      bool                 // see NewTombstone
 }
 
@@ -125,7 +130,10 @@ const (
 
 // Usage counts tokens. Sums are limited to the largest integer that JavaScript represents exactly (2^53-1).
 type Usage struct { //nolint:recvcheck // only add changes it
-	Input, Output, Cached, CacheWrite int64
+	Input      int64 `json:"input,omitempty"`
+	Output     int64 `json:"output,omitempty"`
+	Cached     int64 `json:"cached,omitempty"`
+	CacheWrite int64 `json:"written,omitempty"`
 }
 
 // Failure is the reason why a run failed.
@@ -203,7 +211,11 @@ func (s Snapshot) InFlight() bool { return s.Status == Active && s.turn != nil }
 // the whole answer, with the same ids.
 func (s Snapshot) BeforeAnswer() Snapshot {
 	if s.InFlight() {
-		return s.restore(s.turn)
+		at := s.restore(s.turn)
+		if s.tip != nil && *s.tip < at.messages.count() {
+			at.tip = s.tip
+		}
+		return at
 	}
 	return s
 }
@@ -253,6 +265,9 @@ func (s Snapshot) TurnState() chunk.Value {
 func (s Snapshot) TurnMessages() int {
 	if s.turn == nil {
 		return s.messages.count()
+	}
+	if s.turn.messages.shown != noMessage { // a fork continues an answer
+		return s.turn.messages.shown
 	}
 	return s.turn.messages.count()
 }

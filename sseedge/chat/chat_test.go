@@ -238,6 +238,30 @@ func TestRegenerateAndEdit(t *testing.T) {
 	w.handledAre("execute", "execute", "execute")
 }
 
+// TestBranches continues an answer that another one has replaced, edits a message there, and goes back.
+func TestBranches(t *testing.T) {
+	w := newEnv(t)
+	e := w.newEdge(nil)
+	w.work(answer)
+	want(t, e.post("", chatBody("", user("u1", "hi"))), whole("msg-1"))
+	want(t, e.post("", chatBody(`,"trigger":"regenerate-message"`, user("u1", "hi"))), whole("msg-3"))
+	want(t, e.post("", chatBody(`,"branch":"msg-1"`, assistantMessage("msg-1"), user("u2", "carry on"))), whole("msg-5"))
+	if got := e.page(); got != "ended: msg-0 user, msg-1 assistant, msg-4 user, msg-5 assistant" {
+		t.Errorf("the snapshot is %q", got)
+	}
+	if got := e.get("/snapshot?branch=msg-3", nil); !strings.Contains(got, `"branches":{"msg-2":["msg-0","msg-2"]}`) || strings.Contains(got, `"id":"msg-0"`) {
+		t.Errorf("the other branch is %s", got)
+	}
+	want(t, e.post("", chatBody(`,"messageId":"msg-2","branch":"msg-3"`, user("msg-2", "hello"))), whole("msg-7"))
+	if got := e.get("/snapshot", nil); !strings.Contains(got, `"branches":{"msg-6":["msg-0","msg-2","msg-6"]}`) {
+		t.Errorf("after the edit: %s", got)
+	}
+	if got := e.get("/snapshot?branch=msg-99", nil); !strings.HasPrefix(got, "400") {
+		t.Errorf("an unknown branch: %s", got)
+	}
+	w.handledAre("execute", "execute", "execute", "execute")
+}
+
 // slowly writes a word, waits for the gate, and writes another word.
 func slowly(gate <-chan struct{}) script {
 	return func(ctx context.Context, _ control.Command, run *producers.Run, _ *env) error {

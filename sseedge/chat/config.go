@@ -39,6 +39,7 @@ type Service struct {
 	follow  func(ctx context.Context, root chunk.Session, after chunk.Position, through chunk.Seq) (recordStream, error)
 	surface *httpkit.Surface
 	respond *httpkit.Responder
+	forks   *httpkit.Responder // of the route below /v1, whose problems have the form of that
 	metrics *metrics
 
 	historyBytes int // see sseedge.Turn, 0 except in tests
@@ -61,7 +62,7 @@ func New(edge *sseedge.Edge, logic *conversation.Service, cfg Config) (*Service,
 	cfg.MaxBody = cmp.Or(cfg.MaxBody, defaultMaxBody)
 	cfg.WaitNotice = cmp.Or(cfg.WaitNotice, 30*time.Second)
 	shared := edge.Shared()
-	s := &Service{cfg: cfg, edge: edge, shared: shared, logic: logic, respond: &httpkit.Responder{Form: httpkit.ErrorCode, Log: shared.Log}}
+	s := &Service{cfg: cfg, edge: edge, shared: shared, logic: logic, respond: &httpkit.Responder{Form: httpkit.ErrorCode, Log: shared.Log}, forks: &httpkit.Responder{Log: shared.Log}}
 	s.follow = s.followHub
 	var err error
 	s.surface, err = shared.NewSurface(s.routes(), httpkit.Options{
@@ -77,6 +78,11 @@ func New(edge *sseedge.Edge, logic *conversation.Service, cfg Config) (*Service,
 	logic.Observe(conversation.Observer{Accepted: s.metrics.accepted, Requested: s.metrics.requested, Refused: s.metrics.refused})
 	logic.ReadWithin(shared.Pages.Read)
 	edge.Mount(s.surface)
+	forks, err := shared.NewSurface(s.forkRoutes(), httpkit.Options{OtherName: "fork_other", Unknown: forkProblems[conversation.ReasonNoSession], NoLog: forkProblems[conversation.ReasonUnavailable], Respond: s.forks})
+	if err != nil {
+		return nil, fmt.Errorf("chat: %w", err)
+	}
+	edge.Mount(forks)
 	return s, nil
 }
 

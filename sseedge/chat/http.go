@@ -32,7 +32,7 @@ func (s *Service) routes() []httpkit.Route {
 			if err != nil {
 				return httpkit.Invalid(err.Error())
 			}
-			to := target{id: id, agentType: q.Get("agentType")}
+			to := target{id: id, agentType: q.Get("agentType"), branch: q.Get("branch")}
 			var p *httpkit.Problem
 			if to.viewName, to.view, p = s.shared.Chat(r.Context(), q.Get("view")); p != nil {
 				return p
@@ -75,6 +75,7 @@ func (s *Service) routes() []httpkit.Route {
 type target struct {
 	id        string // "" for a POST without an id in its path: the body has it
 	agentType string
+	branch    string     // of a snapshot: the id of a message, "" for the latest branch
 	dialect   string     // of a POST
 	view      *view.Chat // what the client is shown
 	viewName  string
@@ -111,7 +112,7 @@ func (s *Service) post(w http.ResponseWriter, r *http.Request, to target) *httpk
 		return p
 	}
 	if to.id = cmp.Or(to.id, req.SessionID); subjects.CheckID("chat", to.id) != nil {
-		return badSession
+		return badSession.OfLength(to.id)
 	}
 	of, p := s.chat(r.Context(), to, to.dialect != dialect.AGUI || len(req.Messages) > 0)
 	if p != nil {

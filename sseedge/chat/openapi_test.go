@@ -67,6 +67,8 @@ func TestAnswersAreDocumented(t *testing.T) {
 		ask(method, path+"?agentType=other", `{"toolCallId":"c1","result":1}`, nil)
 	}
 	ask(http.MethodGet, "/snapshot"+agent, "", nil)
+	ask(http.MethodGet, "/snapshot?branch=msg-0", "", nil)
+	ask(http.MethodGet, "/snapshot?branch=msg-999", "", nil)
 	ask(http.MethodPost, "/stop"+agent, "", nil)
 	ask(http.MethodPost, "/answers"+agent, `{"toolCallId":"c1","result":{"a":[1]}}`, nil)
 	ask(http.MethodPost, "/answers", `{"toolCallId":"c1","result":2}`, nil)
@@ -111,5 +113,13 @@ func TestAnswersAreDocumented(t *testing.T) {
 	ask(http.MethodGet, "/snapshot", "", nil)
 	for _, what := range doc.Unseen("chat") {
 		t.Errorf("%s was never tried", what)
+	}
+}
+
+// The route of forks has a tag of its own.
+func TestForkIsDocumented(t *testing.T) {
+	rt := new(Service).forkRoutes()[0]
+	if documented := openapitest.Load(t).Operations("forks"); len(documented) != 1 || documented[0] != rt.Method+" "+rt.Path {
+		t.Errorf("the document has %q", documented)
 	}
 }

@@ -2,7 +2,6 @@ package chat
 
 import (
 	"context"
-	"slices"
 
 	"github.com/tailrace/tailrace/chunk"
 	"github.com/tailrace/tailrace/codec/aisdk"
@@ -12,7 +11,7 @@ import (
 )
 
 // loadPage loads the snapshot that a page loads first, with the output of sub-agents if the streams that continue it have that.
-func (s *Service) loadPage(ctx context.Context, of chat, agentType string) (aisdk.FrontendSnapshot, error) {
+func (s *Service) loadPage(ctx context.Context, of chat, agentType, branch string) (aisdk.FrontendSnapshot, error) {
 	state, snap, err := of.logic.LoadPage(ctx, of.session, agentType)
 	if err != nil {
 		return aisdk.FrontendSnapshot{}, err
@@ -29,7 +28,16 @@ func (s *Service) loadPage(ctx context.Context, of chat, agentType string) (aisd
 			return agents.messages
 		}
 	}
-	page := pageOf(&state, snap, o)
+	if branch == "" {
+		page := pageOf(&state, snap, o)
+		return page, err
+	}
+	at, unknown := snap.OnBranch(branch)
+	if unknown != nil {
+		return aisdk.FrontendSnapshot{}, unknown
+	}
+	o.Timestamp = state.Now.UnixMilli()
+	page := aisdk.Snapshot(at, o)
 	return page, err
 }
 
@@ -43,9 +51,9 @@ func pageOf(state *conversation.State, snap fold.Snapshot, o aisdk.SnapshotOptio
 	case state.Opening():
 		c := state.Waiting()
 		o.Partial = true
-		page := aisdk.Snapshot(snap, o) // the metadata of earlier messages is part of them
+		page := aisdk.Snapshot(snap.FollowedBy(c.Input), o) // the metadata of earlier messages is part of them
 		page.Status, page.AgentType = fold.Active, state.AgentType
-		page.Messages = append(replaced(page.Messages, c), inputMessages(state.Count, c.Input)...)
+		page.Messages = append(page.Messages, inputMessages(state.Count, c.Input)...)
 		return page
 	case state.InFlight():
 		snap.Status = fold.Active // it is active, or will be soon: its message comes from the stream
@@ -60,6 +68,7 @@ func pageOf(state *conversation.State, snap fold.Snapshot, o aisdk.SnapshotOptio
 
 // pageVersion identifies the text of a page, but for its timestamp.
 type pageVersion struct {
+	branch    string
 	view      string // clients with different views must not share it
 	position  chunk.Position
 	maxSeq    chunk.Seq
@@ -69,18 +78,6 @@ type pageVersion struct {
 	awaits    bool
 	answers   int       // after the position
 	subAgents chunk.Seq // the last record of the sub-agents that the page shows and that may continue; 0 if it shows none
-}
-
-// replaced returns the messages before the first one that a command replaces.
-func replaced(messages []aisdk.UIMessage, c *control.Command) []aisdk.UIMessage {
-	place, ok := fold.MessageIndex(c.Replaces)
-	if !ok {
-		return messages
-	}
-	return slices.DeleteFunc(messages, func(m aisdk.UIMessage) bool {
-		index, ok := fold.MessageIndex(m.ID)
-		return ok && index >= place
-	})
 }
 
 // inputMessages returns the messages of a command as the log will have them, starting with a number.

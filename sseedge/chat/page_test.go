@@ -79,7 +79,7 @@ func newTree(t *testing.T) (p *treePorts, load func(aisdk.Options) (aisdk.Fronte
 		return &Service{cfg: Config{Dialect: dialect}, logic: logic, shared: &access.Shared{Shared: httpkit.Shared{Log: slog.New(slog.DiscardHandler)}}}
 	}
 	load = func(dialect aisdk.Options) (aisdk.FrontendSnapshot, error) {
-		return service(dialect).loadPage(t.Context(), of, agentType)
+		return service(dialect).loadPage(t.Context(), of, agentType, "")
 	}
 	version = func(dialect aisdk.Options) (pageVersion, error) {
 		state, err := logic.Load(t.Context(), pageRoot, agentType)

@@ -95,7 +95,7 @@ var (
 	queueFull    = httpkit.NewProblem(http.StatusConflict, codeQueueFull, "16 messages, or 1 MiB of them, wait already; wait, or withdraw one", "")
 	notQueued    = httpkit.NewProblem(http.StatusConflict, codeNotQueued, "the message does not wait: it was withdrawn, or its answer has begun", "")
 	changed      = httpkit.NewProblem(http.StatusConflict, codeExecution, "the conversation has changed; load it again", "")
-	noMessage    = httpkit.Invalid("no message to regenerate")
+	noMessage    = httpkit.Invalid("no such message to regenerate or to follow")
 	streamLost   = httpkit.NewProblem(http.StatusGone, codeFailed, "the answer cannot be shown any more; load the conversation again", "")
 	notStreaming = httpkit.NewProblem(http.StatusInternalServerError, codeCreation, "the answer has begun but cannot be shown at present; reconnect", "")
 	unavailable  = httpkit.NewProblem(http.StatusServiceUnavailable, httpkit.CodeUnavailable, "the chat cannot be reached at present; try again", "")

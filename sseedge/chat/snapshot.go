@@ -2,8 +2,10 @@ package chat
 
 import (
 	"context"
+	"errors"
 	"net/http"
 
+	"github.com/tailrace/tailrace/chunk"
 	"github.com/tailrace/tailrace/internal/conversation"
 	"github.com/tailrace/tailrace/internal/httpkit"
 )
@@ -18,14 +20,18 @@ func (s *Service) snapshot(w http.ResponseWriter, r *http.Request, to target) *h
 		return p
 	}
 	problem := func(err error) *httpkit.Problem {
+		if errors.Is(err, chunk.ErrUnknownMessage) {
+			return noMessage
+		}
 		return problemOf(s.logic.Failed(r.Context(), of.session, "snapshot", err))
 	}
 	version, err := s.pageVersion(ctx, of, to.viewName, &state)
 	if err != nil {
 		return problem(err)
 	}
+	version.branch = to.branch
 	return s.shared.Pages.Serve(w, r, of.session, version, func(ctx context.Context) ([]byte, error) {
-		page, err := s.loadPage(ctx, of, to.agentType)
+		page, err := s.loadPage(ctx, of, to.agentType, to.branch)
 		if err != nil {
 			return nil, err
 		}

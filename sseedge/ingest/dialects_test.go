@@ -35,7 +35,7 @@ type recordedStream struct {
 func TestDialectsExactlyOnce(t *testing.T) {
 	seed := seedtest.Seed(t)
 	rng := rand.New(rand.NewPCG(seed, 0))
-	streams := append(openaiStreams(t, rng), mastraStreams(t, rng)...)
+	streams := append(textStreams(t, rng), mastraStreams(t, rng)...)
 	streams = append(streams, writtenStreams(t, int(seed>>1))...)
 	for i := range 20 {
 		script := ingesttest.Random(rng, fmt.Sprintf("s%d", len(streams)))
@@ -190,19 +190,24 @@ func testdata(t *testing.T, path ...string) (lines []string) {
 	return lines
 }
 
-// openaiStreams returns the streams of package openai, of chat completions and of the Responses API: "-" ends each response.
-func openaiStreams(t *testing.T, rng *rand.Rand) (all []recordedStream) {
+// textStreams returns the streams of packages openai, of chat completions and of the Responses API, and anthropic: "-" ends each response.
+func textStreams(t *testing.T, rng *rand.Rand) []recordedStream {
+	t.Helper()
+	return append(streamsOf(t, rng, dialect.OpenAI), streamsOf(t, rng, dialect.Anthropic)...)
+}
+
+func streamsOf(t *testing.T, rng *rand.Rand, of string) (all []recordedStream) {
 	t.Helper()
 	name := ""
 	var responses [][]string
 	var lines []string
 	add := func() {
 		if len(responses) > 0 {
-			all = append(all, framed(rng, "openai "+name, dialect.OpenAI, responses))
+			all = append(all, framed(rng, of+" "+name, of, responses))
 		}
 		responses = nil
 	}
-	for _, line := range testdata(t, "openai", "testdata", "streams.txt") {
+	for _, line := range testdata(t, of, "testdata", "streams.txt") {
 		switch {
 		case strings.HasPrefix(line, "# "):
 			add()

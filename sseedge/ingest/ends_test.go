@@ -38,6 +38,11 @@ func TestTheWorseEndCounts(t *testing.T) {
 		aiEnd, aiAbort         = `{"type":"finish"}` + "\n", `{"type":"abort"}` + "\n"
 		kortyxError, kortyxEnd = `{"type":"error","message":"boom"}` + "\n", `{"type":"done"}` + "\n"
 		openaiEnd              = `{"choices":[{"index":0,"delta":{"content":"x"},"finish_reason":"stop"}]}` + "\n"
+		claudeStart            = `{"type":"message_start","message":{"id":"m","content":[]}}` + "\n"
+		claudeEnd              = `{"type":"message_delta","delta":{"stop_reason":"end_turn"}}` + "\n" + `{"type":"message_stop"}` + "\n"
+		claudeError            = `{"type":"error","error":{"type":"overloaded_error","message":"SECRET"}}` + "\n"
+		claudeResult           = `{"type":"result","subtype":"success"}` + "\n"
+		claudeTurns            = "error_max_turns"
 		nativeText             = `{"type":"text_delta","delta":"x"}` + "\n"
 		nativeError, nativeEnd = `{"type":"stream_failed","error":"boom","errorDetail":{"message":"boom","code":"X"}}` + "\n", `{"type":"stream_end"}` + "\n"
 	)
@@ -61,6 +66,10 @@ func TestTheWorseEndCounts(t *testing.T) {
 		"mastra, broken wait": {"mastra", mastra("start", "call", "suspend", "failed"), "stream_failed the agent failed without saying why"},
 		"openai":              {"openai", openaiEnd + `{"error":{"message":"SECRET","code":503}}`, "stream_failed the model is overloaded provider_overloaded"},
 		"openai, an error":    {"openai", strings.Replace(openaiEnd, `"stop"`, `"error"`, 1), "stream_failed the model's provider reported an error provider_unknown"},
+		"anthropic":           {"anthropic", claudeStart + claudeError + claudeEnd, "stream_failed the model is overloaded overloaded_error"},
+		"anthropic, reversed": {"anthropic", claudeStart + claudeEnd + claudeError, "stream_failed the model is overloaded overloaded_error"},
+		"anthropic, retried":  {"anthropic", claudeStart + claudeError + claudeStart + claudeEnd, "stream_end"},
+		"anthropic, SDK":      {"anthropic", `{"type":"result","subtype":"` + claudeTurns + `"}` + "\n" + claudeResult, "stream_failed the agent ended with " + claudeTurns + " " + claudeTurns},
 		"native":              {"native", nativeText + nativeError + nativeEnd, failed + code},
 		"native, reversed":    {"native", nativeText + nativeEnd + "\n" + nativeError, failed + code},
 		"native, twice":       {"native", nativeText + nativeEnd + nativeEnd, "stream_end"},

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net/http"
 
+	"github.com/tailrace/tailrace/internal/dialect"
 	"github.com/tailrace/tailrace/internal/httpkit"
 	"github.com/tailrace/tailrace/internal/ingestion"
 )
@@ -21,7 +22,6 @@ const (
 	codeLine       = "INVALID_LINE"
 	codeDialect    = "WRONG_DIALECT"
 	codeType       = "UNKNOWN_TYPE"
-	codeParameter  = "UNKNOWN_PARAMETER"
 	codeLineSize   = "LINE_TOO_LARGE"
 	codeExpired    = "CREDENTIAL_EXPIRED"
 	codeRevoked    = "CREDENTIAL_REVOKED"
@@ -90,6 +90,9 @@ func problemOf(err error) *httpkit.Problem {
 	}
 	if r.Nearest != "" {
 		more["nearest"] = r.Nearest
+	}
+	if r.Reason == ingestion.ReasonDialect || r.Reason == ingestion.ReasonOtherDialect {
+		more["want"] = dialect.Names()
 	}
 	text := r.Text
 	if r.Reason == ingestion.ReasonType {

@@ -123,7 +123,7 @@ func TestByInDialects(t *testing.T) {
 	w := newEnv(t, nil)
 	seed := seedtest.Seed(t)
 	rng := rand.New(rand.NewPCG(seed, 0))
-	streams := append(openaiStreams(t, rng), writtenStreams(t, int(seed>>1))...)
+	streams := append(textStreams(t, rng), writtenStreams(t, int(seed>>1))...)
 	for _, s := range mastraStreams(t, rng) {
 		if rng.IntN(10) == 0 {
 			streams = append(streams, s)

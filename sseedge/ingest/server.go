@@ -6,9 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
-	"slices"
 	"strconv"
-	"strings"
 	"sync"
 	"time"
 
@@ -17,7 +15,6 @@ import (
 	"github.com/tailrace/tailrace/internal/access"
 	"github.com/tailrace/tailrace/internal/httpkit"
 	"github.com/tailrace/tailrace/internal/ingestion"
-	"github.com/tailrace/tailrace/internal/nearest"
 	"github.com/tailrace/tailrace/sseedge"
 	"github.com/tailrace/tailrace/subjects"
 )
@@ -124,24 +121,14 @@ func (s *Server) routes() []httpkit.Route {
 // parameters are those of the requests.
 var parameters = []string{"root", "epoch", "firstLine", "dialect", "strict"}
 
-func unknownParameter(name string) *httpkit.Problem {
-	text, more := "want "+strings.Join(parameters, ", "), map[string]any{}
-	if near := nearest.Name(name, parameters); near != "" {
-		more["nearest"] = near
-	}
-	return with(httpkit.NewProblem(http.StatusBadRequest, codeParameter, fmt.Sprintf("there is no parameter %.80q", name), ""), text, more)
-}
-
 // session returns the session of a request. fresh: the client may only start it, because it has sessions of its own and this one has no owner yet.
 func (s *Server) session(r *http.Request, id string, starts bool) (of chunk.Session, fresh bool, p *httpkit.Problem) {
 	query, err := httpkit.ParseQuery(r.URL)
 	if err != nil {
 		return of, false, httpkit.Invalid(err.Error())
 	}
-	for name := range query {
-		if !slices.Contains(parameters, name) {
-			return of, false, unknownParameter(name)
-		}
+	if p := httpkit.UnknownParameter(query, parameters); p != nil {
+		return of, false, p
 	}
 	root := cmp.Or(query.Get("root"), id)
 	if subjects.CheckID("root", root) != nil {

@@ -38,11 +38,12 @@ func TestMistakenLines(t *testing.T) {
 		"of the AI SDK":        {"", `{"type":"text-start","id":"1"}`, "400 UNKNOWN_TYPE", `line 1: this is a line of aisdk: add ?dialect=aisdk` + unread, "aisdk", 0},
 		"of Mastra":            {"", mastra, "400 UNKNOWN_TYPE", `line 1: this is a line of mastra: add ?dialect=mastra` + unread, "mastra", 0},
 		"OpenAI as native":     {"", openai, "400 WRONG_DIALECT", "the first line looks like openai: add ?dialect=openai", "openai", 0},
+		"Anthropic as native":  {"", `{"type":"message_start","message":{"content":[]}}`, "400 UNKNOWN_TYPE", `line 1: this is a line of anthropic: add ?dialect=anthropic` + unread, "anthropic", 0},
 		"native as OpenAI":     {"&dialect=openai", text, "400 WRONG_DIALECT", "the first line looks like native: leave out ?dialect", "native", 0},
 		"native as AG-UI":      {"&dialect=agui", `{"type":"tool_end","toolCallId":"c","toolName":"f","result":1}`, "400 WRONG_DIALECT", "the first line looks like native: leave out ?dialect", "native", 0},
 		"AG-UI as the AI SDK":  {"&dialect=aisdk", agui, "400 WRONG_DIALECT", "the first line looks like agui: use ?dialect=agui", "agui", 0},
 		"Mastra as the AI SDK": {"&dialect=aisdk", mastra, "400 WRONG_DIALECT", "the first line looks like mastra: use ?dialect=mastra", "mastra", 0},
-		"no dialect":           {"&dialect=opneai", openai, "400 VALIDATION_ERROR", `there is no dialect "opneai"; did you mean openai? want native, agui, aisdk, kortyx, mastra or openai`, "", 0},
+		"no dialect":           {"&dialect=opneai", openai, "400 VALIDATION_ERROR", `there is no dialect "opneai"; did you mean openai? want native, agui, aisdk, anthropic, kortyx, mastra or openai`, "openai", 0},
 		"no parameter":         {"&dialct=openai", openai, "400 UNKNOWN_PARAMETER", "want root, epoch, firstLine, dialect, strict", "dialect", 0},
 		"no JSON":              {"", text + "{\n" + text, "400 INVALID_LINE", "chunk: want JSON, got an end in the middle" + unread, "", 1},
 	} {
@@ -86,6 +87,36 @@ func TestWarnings(t *testing.T) {
 	}
 }
 
+// The end of a call that no line has begun is stored with a warning, unless earlier lines of the turn are not known to the request.
+func TestWarningsAboutCalls(t *testing.T) {
+	w := newEnv(t, nil)
+	line := func(kind, call string) string {
+		return fmt.Sprintf(`{"type":%q,"toolCallId":%q,"toolName":"f","arguments":{},"result":1}`+"\n", kind, call)
+	}
+	many := ""
+	for n := range 1100 {
+		many += line("tool_start", fmt.Sprintf("many-%d", n))
+	}
+	for name, tt := range map[string]struct{ mode, before, lines, want string }{
+		"no call":           {"", "", line("tool_end", "c1"), "[map[line:1 member:toolCallId]]"},
+		"another call":      {"", "", line("tool_start", "call_1") + line("tool_end", "call_1") + line("tool_end", "Call-2"), "[map[line:3 member:toolCallId nearest:call_1]]"},
+		"an earlier line":   {"", line("tool_start", "call_1"), line("tool_end", "call_1"), "<nil>"},
+		"an earlier run":    {"resume", "", line("tool_end", "call_1"), "<nil>"},
+		"too long to keep":  {"", "", line("tool_start", strings.Repeat("x", 5000)) + line("tool_end", "none"), "<nil>"},
+		"too many to count": {"", "", many + line("tool_end", "none"), "<nil>"},
+	} {
+		session := strings.ReplaceAll(name, " ", "-")
+		w.ask(http.MethodPost, "/v1/sessions/"+session+"/runs", fmt.Sprintf(`{"runId":"r1","mode":%q}`, tt.mode))
+		path := "/v1/sessions/" + session + "/runs/r1/chunks?epoch=1"
+		if tt.before != "" {
+			w.append(path, tt.before)
+		}
+		if a := w.append(path, tt.lines); fmt.Sprint(a.members()["warnings"]) != tt.want || a.members()["done"] != true {
+			t.Errorf("%s: %.300s", name, a.body)
+		}
+	}
+}
+
 // The same holds for events.
 func TestEventsOfUnknownTypes(t *testing.T) {
 	w := newEnv(t, nil)
@@ -107,7 +138,7 @@ func TestEventsOfUnknownTypes(t *testing.T) {
 // No line of a recorded or written stream looks like one of another dialect: any of them may be the first one of a response.
 func TestLinesFitTheirDialect(t *testing.T) {
 	rng := seedtest.Rand(t)
-	streams := append(openaiStreams(t, rng), mastraStreams(t, rng)...)
+	streams := append(textStreams(t, rng), mastraStreams(t, rng)...)
 	streams = append(streams, writtenStreams(t, rng.IntN(1e9))...)
 	for _, s := range streams {
 		for line := range strings.Lines(strings.Join(s.bodies, "\n")) {

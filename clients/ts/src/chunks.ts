@@ -144,6 +144,59 @@ export interface RunStartedChunk extends ChunkBase {
   provider?: string;
 }
 
+/** ForkOrigin is the point from which a fork continues another session. */
+export interface ForkOrigin {
+  session: string;
+  /** of the last record that the fork has; 0 for none */
+  sequence: number;
+  /** of that record, as in a cursor */
+  anchor?: string;
+  run?: string;
+  step: number;
+  /** 1, or one more than that of the other session if it is a fork */
+  depth: number;
+}
+
+/** ForkedTurn is the turn that was open at the point: its run is an interrupted one of the fork. */
+export interface ForkedTurn {
+  /** index of its first message */
+  first: number;
+  /** index of the message in which the answer is shown; nil before its first part */
+  answer?: number;
+}
+
+/** OrdinalRange is a run of ordinals, both ends included. */
+export interface OrdinalRange {
+  first: number;
+  last: number;
+}
+
+/** SessionForked ends the records with which a fork begins. */
+export interface SessionForkedChunk extends ChunkBase {
+  type: "session_forked";
+  origin: ForkOrigin;
+  /** number of messages that users see */
+  messages: number;
+  /** JSON text of the custom state */
+  state?: string;
+  checkpointId?: string;
+  /** nil if no turn is open at the point */
+  turn?: ForkedTurn;
+  /** messages in whose place the message after them begins a branch */
+  replaced?: OrdinalRange[];
+  /** the client that forked, which is the owner; nil if it is not known */
+  by?: Principal;
+}
+
+/** SessionSeed has messages with which a fork begins: those of another session up to a point. The records SessionSeed are the first ones of the log of a fork; the session begins with the SessionForked that follows them, and is an unknown one before. */
+export interface SessionSeedChunk extends ChunkBase {
+  type: "session_seed";
+  /** the version of the stored form of the messages */
+  form: number;
+  /** JSON in that form, a line for each message or run of its parts */
+  messages: string;
+}
+
 /** SourceDocument is a document source of the answer. */
 export interface SourceDocumentChunk extends ChunkBase {
   type: "source_document";
@@ -369,12 +422,6 @@ export interface ToolStartChunk extends ChunkBase {
   arguments: Record<string, unknown>;
 }
 
-/** OrdinalRange is a run of ordinals, both ends included. */
-export interface OrdinalRange {
-  first: number;
-  last: number;
-}
-
 /** Truncated is the record of a cleanup: the records in Removed are removed. It is written before they are deleted, so that every gap that a reader finds is explained. */
 export interface TruncatedChunk extends ChunkBase {
   type: "truncated";
@@ -401,6 +448,8 @@ export type Chunk =
   | RunPausedChunk
   | RunResumedChunk
   | RunStartedChunk
+  | SessionForkedChunk
+  | SessionSeedChunk
   | SourceDocumentChunk
   | SourceURLChunk
   | StatePatchChunk

@@ -32,6 +32,7 @@ export async function problemOf(response: Response): Promise<TailraceError> {
   } catch {
     // not JSON: the status says enough
   }
+  if (typeof problem["error"] === "string") return new TailraceError(problem["error"], response.status, problem); // of a chat: a text for users
   const title = typeof problem["title"] === "string" ? problem["title"] : response.statusText;
   return new TailraceError(describe(`${response.status} ${title}`.trim(), problem), response.status, problem);
 }

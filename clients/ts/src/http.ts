@@ -8,7 +8,7 @@ export interface ConnectionOptions {
   token?: string;
   /**
    * Returns a bearer token. It is called before the first request, and again after a 401 with refresh set: return another token then. An error of it is retried
-   * like a failed connection, unless it is a TailraceError.
+   * like a failed connection, unless it is a TailraceError. An empty token is not sent.
    */
   getToken?: (request: { refresh: boolean }) => string | Promise<string>;
   /** Sends cookies, for the session cookie of an edge of the same site. Defaults to the rule of fetch. */
@@ -25,8 +25,8 @@ export interface ConnectionOptions {
 const maxDelay = 30_000;
 
 /** backoff returns the wait before an attempt: exponential, with a random part, so that clients of an edge that has stopped do not come back together. */
-export function backoff(first: number, attempt: number, random: () => number = Math.random): number {
-  const longest = Math.min(maxDelay, first * 2 ** Math.min(attempt - 1, 16));
+export function backoff(first: number, attempt: number, random: () => number = Math.random, most = maxDelay): number {
+  const longest = Math.min(most, first * 2 ** Math.min(attempt - 1, 16));
   return longest / 2 + random() * (longest / 2);
 }
 
@@ -61,6 +61,8 @@ export class RetryLater extends Error {
 export class Connection {
   /** The first wait, in milliseconds: the server may ask for another one. */
   firstDelay = 1_000;
+  /** The longest wait, in milliseconds. */
+  longestDelay = maxDelay;
 
   private token: string | undefined;
   private stale = false; // the edge does not accept the token any more
@@ -88,7 +90,7 @@ export class Connection {
     signal?.throwIfAborted();
     if (error instanceof TailraceError) throw error;
     this.attempts++;
-    const delay = Math.max(backoff(this.firstDelay, this.attempts), error instanceof RetryLater ? error.after : 0);
+    const delay = Math.max(backoff(this.firstDelay, this.attempts, Math.random, this.longestDelay), error instanceof RetryLater ? error.after : 0);
     onRetry?.({ attempt: this.attempts, delay, error });
     await sleep(delay, signal);
   }
@@ -119,7 +121,7 @@ export class Connection {
     if (getToken !== undefined && (refresh || this.token === undefined)) this.token = await getToken({ refresh });
     this.stale = false;
     const headers = new Headers(init.headers);
-    if (this.token !== undefined) headers.set("Authorization", `Bearer ${this.token}`);
+    if (this.token) headers.set("Authorization", `Bearer ${this.token}`);
     const request: RequestInit = { cache: "no-store", ...init, headers };
     if (credentials !== undefined) request.credentials = credentials;
     return fetch(url.replace(/\/+$/, "") + path, request);

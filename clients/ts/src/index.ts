@@ -4,7 +4,7 @@ export { followSession, type FollowOptions, type SessionEvent } from "./follow.j
 export type { ConnectionOptions } from "./http.js";
 export { Outline, outlineOf, withoutRemoved, type LogRecord, type OutlineAgent, type OutlineNode } from "./outline.js";
 export type { PieceSource } from "./pieces.js";
-export { publishRun, type Dialect, type PublishChunk, type PublishedRun, type PublishOptions, type RunState } from "./publish.js";
+export { publishRun, type Dialect, type PublishChunk, type PublishedRun, type PublishOptions, type PublishWarning, type RunState } from "./publish.js";
 export { followRecords, type RecordEvent, type RecordOptions } from "./records.js";
 export type { Child, Message, PendingCall, Snapshot } from "./snapshot.js";
 export { EventParser, type ServerSentEvent } from "./sse.js";

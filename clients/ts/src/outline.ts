@@ -124,8 +124,8 @@ export interface RemovedNode extends NodeBase {
 
 /** Anything else. The record has its members. */
 export interface EventNode extends NodeBase {
-  kind: "error" | "state" | "custom" | "source" | "file" | "output" | "interrupted" | "resync" | "checkpoint" | "other";
-  /** The error, the name of the event, the address of a file, or the type of the record. */
+  kind: "error" | "state" | "custom" | "source" | "file" | "output" | "interrupted" | "resync" | "checkpoint" | "forked" | "other";
+  /** The error, the name of the event, the address of a file, what a fork continues, or the type of the record. */
   title: string;
 }
 
@@ -149,11 +149,12 @@ interface Open {
   step: number;
   text: number;
   wait: number;
+  fork: number; // the records with which a fork begins
   calls: Map<string, number>; // the latest call of each id
 }
 
 /** The types that a cleanup never removes. */
-const control: ReadonlySet<string> = new Set(["run_started", "stream_paused", "stream_active", "stream_end", "stream_failed", "truncated"]);
+const control: ReadonlySet<string> = new Set(["run_started", "stream_paused", "stream_active", "stream_end", "stream_failed", "truncated", "session_seed", "session_forked"]);
 
 /**
  * What happened in a session and its sub-agents: a pure function of the records of the log. Records are applied in the order of their sequences. The result is the
@@ -201,7 +202,7 @@ export class Outline {
     const at = this.subagents.get(session);
     const parent = at === undefined ? undefined : this.nodes[at];
     const type = parent?.kind === "subagent" ? parent.type : "";
-    return { agent: { session, type, parent: parent?.id ?? "", status: "active" }, run: -1, step: -1, text: -1, wait: -1, calls: new Map() };
+    return { agent: { session, type, parent: parent?.id ?? "", status: "active" }, run: -1, step: -1, text: -1, wait: -1, fork: -1, calls: new Map() };
   }
 
   /** continues reports whether a chunk is part of the open text. */
@@ -297,6 +298,13 @@ export class Outline {
       case "truncated":
         this.add(of, record, { kind: "removed", count: countOf(chunk.removed), step: chunk.truncatedAtStep }, true);
         return;
+      case "session_seed":
+        return this.fork(of, record, "incomplete fork");
+      case "session_forked": {
+        const { origin, messages, turn } = chunk;
+        of.agent = { ...of.agent, status: turn === undefined ? "ended" : "interrupted" }; // until its first run
+        return this.fork(of, record, `forked from ${origin.session} at #${origin.sequence}: ${messages} ${messages === 1 ? "message" : "messages"}`);
+      }
       default:
         this.add(of, record, { kind: eventKinds[chunk.type] ?? "other", title: chunk.type === "output" ? (rawMembers(record.data).get("output") ?? "") : titleOf(chunk) }, true);
     }
@@ -320,6 +328,12 @@ export class Outline {
   private change(at: number, record: LogRecord, members: object): void {
     const node = this.nodes[at];
     if (node !== undefined) this.nodes[at] = { ...node, last: record.sequence, records: node.records + 1, ...members } as OutlineNode;
+  }
+
+  /** fork adds a record to the node of those with which a fork begins. */
+  private fork(of: Open, record: LogRecord, title: string): void {
+    if (of.fork < 0) of.fork = this.add(of, record, { kind: "forked", title }, true);
+    else this.change(of.fork, record, { title, to: record.time });
   }
 
   private startRun(of: Open, chunk: Extract<Chunk, { type: "run_started" }>, record: LogRecord): void {

@@ -9,7 +9,7 @@ type WithoutBase<T> = T extends Chunk ? Omit<T, keyof ChunkBase> & Partial<Chunk
 export type PublishChunk = WithoutBase<Chunk>;
 
 /** The dialect of an agent whose responses are written as they are. */
-export type Dialect = "aisdk" | "agui" | "kortyx" | "mastra" | "openai";
+export type Dialect = "aisdk" | "agui" | "anthropic" | "kortyx" | "mastra" | "openai";
 
 /** Which run to write. */
 export interface PublishOptions extends ConnectionOptions {
@@ -37,6 +37,16 @@ export interface PublishOptions extends ConnectionOptions {
   maxPending?: number;
   /** The time without a byte, in milliseconds, after which a connection is taken for dead. Defaults to 45,000. 0 waits forever. */
   idleTimeout?: number;
+  /** Is called with each warning about a chunk that is stored. Defaults to console.warn. */
+  onWarning?: (text: string, warning: PublishWarning) => void;
+}
+
+/** A chunk that is stored and probably mistaken: its member has no meaning, or names a call that has not begun. */
+export interface PublishWarning {
+  line: number;
+  member: string;
+  /** The member or call that was probably meant. */
+  nearest?: string;
 }
 
 /** What is stored of a run. */
@@ -111,6 +121,7 @@ interface Report {
   error?: string;
   code?: string;
   status?: number;
+  warnings?: PublishWarning[];
 }
 
 /** The longest body of a request, in characters. */
@@ -300,6 +311,11 @@ export class PublishedRun {
     if (line === "") return undefined;
     const { stored, next, position, done, error, code, status, ...more } = JSON.parse(line) as Report;
     if (stored !== undefined) this.advance(stored, position);
+    for (const warning of more.warnings ?? []) {
+      const { line, member, nearest } = warning;
+      const text = `line ${line} is stored, but its member ${member} is probably mistaken` + (nearest === undefined ? "" : `; did you mean ${nearest}?`);
+      (this.options.onWarning ?? console.warn)(text, warning);
+    }
     if (error === undefined) return done === true ? (next ?? (stored ?? 0) + 1) : undefined;
     const members = { title: error, code, stored, ...more };
     const problem = new TailraceError(describe(error, members), 200, members);

@@ -15,6 +15,20 @@ export function rawMembers(text: string): Map<string, string> {
   return members;
 }
 
+/** The elements of a JSON array as they are written. */
+export function rawElements(text: string): string[] {
+  const elements: string[] = [];
+  let at = skipSpace(text, 0);
+  if (text[at] !== "[") return elements;
+  for (at = skipSpace(text, at + 1); at < text.length && text[at] !== "]"; at = skipSpace(text, at + 1)) {
+    const end = endOfValue(text, at);
+    elements.push(text.slice(at, end));
+    at = skipSpace(text, end);
+    if (text[at] !== ",") break;
+  }
+  return elements;
+}
+
 /** indentJSON returns JSON with line breaks and two spaces for each level. Its values are not changed. */
 export function indentJSON(text: string): string {
   const out: string[] = [];

@@ -12,6 +12,8 @@ export interface RecordOptions extends ConnectionOptions {
   view?: string;
   /** The time without a byte, in milliseconds, after which a connection is taken for dead. Defaults to 45,000. */
   idleTimeout?: number;
+  /** Called when a connection is open, before its first record. */
+  onOpen?: () => void;
 }
 
 /** What followRecords yields. */
@@ -38,6 +40,7 @@ export async function* followRecords(options: RecordOptions, after = "0"): Async
       const response = await connection.send(path + query(members), { headers: { Accept: "text/event-stream" }, signal: idle.signal }, [200, 204]);
       if (response.status === 204) return;
       if (response.body === null) throw new Error("the response has no body");
+      options.onOpen?.();
       const parser = new EventParser();
       let restart = false;
       for (const reader = response.body.getReader(); ; ) {

@@ -88,6 +88,19 @@ test("a worker that takes a run over closes what the lost attempt had open", () 
   assert.equal(named(left, "removed")[0].count, 2);
 });
 
+test("a fork begins with one row that says what it continues", () => {
+  const log = new Log();
+  log.add("f1", "session_seed", { form: 1, messages: '{"index":0}' }, 0);
+  assert.deepEqual(named(outlineOf(log.records), "forked").map((node) => node.title), ["incomplete fork"]);
+  log.add("f1", "session_seed", { form: 1, messages: '{"index":1}' }, 0);
+  log.add("f1", "session_forked", { origin: { session: "s1", sequence: 4117, step: 3, depth: 1 }, messages: 34 }, 0);
+  log.add("f1", "run_started", { runId: "r2", epoch: 2, mode: "continue", input: [] }, 0);
+  const outline = outlineOf(log.records);
+  const [fork] = named(outline, "forked");
+  assert.deepEqual([fork.id, fork.title, fork.records, fork.from, fork.to], ["1", "forked from s1 at #4117: 34 messages", 3, 1010, 1030]);
+  assert.deepEqual(outline.nodes.map((node) => node.kind), ["forked", "run"]);
+});
+
 test("an id that is used again is another call", () => {
   const log = new Log();
   for (const result of ["one", "two"]) {

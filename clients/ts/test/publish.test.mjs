@@ -63,3 +63,23 @@ test("an error of the source is thrown, and a run has one kind of input", async 
   const native = await publishRun({ url: "http://edge.test", session: "s", runId: "r", fetch: fakeEdge([opened]).fetch });
   await assert.rejects(native.pipe(response()), /use write/);
 });
+
+test("warnings of the last line are printed, or given to onWarning", async () => {
+  const warnings = [{ line: 1, member: "fileName", nearest: "filename" }, { line: 2, member: "toolCallId" }];
+  const texts = ["line 1 is stored, but its member fileName is probably mistaken; did you mean filename?", "line 2 is stored, but its member toolCallId is probably mistaken"];
+  const publish = async (options) => {
+    const { fetch } = fakeEdge([opened, lines({ done: true, stored: 2, next: 3, warnings }), { json: { status: "ended" } }]);
+    const run = await publishRun({ url: "http://edge.test", session: "s", runId: "r", dialect: "openai", fetch, ...options });
+    await run.pipe(response());
+  };
+  const printed = [], got = [], { warn } = console;
+  console.warn = (...of) => printed.push(of);
+  try {
+    await publish({});
+    await publish({ onWarning: (...of) => got.push(of) });
+  } finally {
+    console.warn = warn;
+  }
+  assert.deepEqual(printed, texts.map((text, i) => [text, warnings[i]]));
+  assert.deepEqual(got, printed);
+});

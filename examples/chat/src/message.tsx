@@ -1,17 +1,19 @@
 import { isToolUIPart, type UIMessage } from 'ai';
+import type { ReactNode } from 'react';
 import { Call, type Decide } from './call';
 
-type Props = { message: UIMessage; edit?: (text: string) => void; decide?: Decide };
+type Props = { message: UIMessage; edit?: (text: string) => void; versions?: ReactNode; decide?: Decide };
 
 // Message is one message. Without decide it is not the last one: its run has ended, and a new message was sent
 // instead of the answers to its calls.
-export function Message({ message, edit, decide }: Props) {
+export function Message({ message, edit, versions, decide }: Props) {
   return (
     <li className="message" data-role={message.role} data-message={message.id}>
       <span className="who">{message.role === 'user' ? 'You' : 'Agent'}</span>
       {message.parts.map((part, i) => (
         <Part key={i} part={part} decide={decide} />
       ))}
+      {versions}
       {edit && <button type="button" onClick={() => edit(textOf(message))}>Edit</button>}
     </li>
   );

@@ -22,15 +22,18 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"testing"
 
 	"github.com/getkin/kin-openapi/openapi3"
 )
 
 // Document is docs/openapi.yaml and the set of its elements that were checked.
-// It is not safe for concurrent use.
+// Check may be called concurrently.
 type Document struct {
-	doc  *openapi3.T
+	doc *openapi3.T
+
+	mu   sync.Mutex
 	seen map[string]bool
 }
 
@@ -91,6 +94,8 @@ func (d *Document) Operations(tag string) []string {
 // incomplete.
 func (d *Document) Check(tb testing.TB, resp *http.Response, body []byte) {
 	tb.Helper()
+	d.mu.Lock()
+	defer d.mu.Unlock()
 	if err := d.check(resp, body); err != nil {
 		tb.Errorf("%s %s: %d %v", resp.Request.Method, resp.Request.URL, resp.StatusCode, err)
 	}
@@ -121,19 +126,18 @@ func (d *Document) check(resp *http.Response, body []byte) error {
 	return errors.Join(checkHeaders(answer.Value, resp.Header), checkBody(answer.Value, resp, body))
 }
 
-// find returns the operation of a request. HEAD is treated as GET.
+// find returns the operation of a request, of several paths that match that of the one without a parameter there. HEAD is treated as GET.
 func (d *Document) find(req *http.Request) (name string, item *openapi3.PathItem, op *openapi3.Operation) {
 	method := req.Method
 	if method == http.MethodHead {
 		method = http.MethodGet
 	}
-	for path, item := range d.doc.Paths.Map() {
-		if matchesPath(path, req.URL.EscapedPath()) {
-			op = item.GetOperation(method)
-			return method + " " + path, item, op
+	for path, at := range d.doc.Paths.Map() {
+		if matchesPath(path, req.URL.EscapedPath()) && (op == nil || path == req.URL.EscapedPath()) && (item == nil || at.GetOperation(method) != nil) {
+			name, item, op = method+" "+path, at, at.GetOperation(method)
 		}
 	}
-	return "", nil, nil
+	return name, item, op
 }
 
 func matchesPath(template, path string) bool {

@@ -1,3 +1,5 @@
+import { authorized } from "./credential.js";
+
 /** A response that is not the requested one. */
 export class Problem extends Error {
   constructor(
@@ -19,31 +21,98 @@ export interface ListedSession {
   created: number;
   began: number | null;
   timestamp: number;
+  title?: string;
+  runs?: number;
+  messages?: number;
+  usage?: ModelUsage[];
+  cost?: string;
+  currency?: string;
+  costAtLeast?: boolean;
+  failedCalls?: number;
+  error?: { code?: string; text: string; tool?: string; group: string; time?: number } | null;
+  waits?: { approvals: number; clientTools: number };
+  /** What a fork continues. */
+  origin?: { session: string };
+}
+
+export interface ModelUsage {
+  model?: string;
+  input: number;
+  output: number;
 }
 
 export interface SessionList {
   sessions: ListedSession[];
   before: string | null;
+  scanned: number;
+  /** The time to which the page goes back if there are earlier sessions. */
+  through?: number;
 }
 
-/** getJSON requests JSON of the edge with the credential of the browser, a cookie. It throws a Problem, or what fetch throws. */
+/** The members of GET /v1/sessions/summary. A view leaves out what it hides. */
+export interface Summary {
+  sessions: number;
+  complete: boolean;
+  through?: number;
+  byStatus: Record<string, number>;
+  waiting?: number;
+  usage?: ModelUsage[];
+  cost?: string;
+  currency?: string;
+  costAtLeast?: boolean;
+  errors?: ErrorGroup[];
+}
+
+export interface ErrorGroup {
+  group: string;
+  code?: string;
+  tool?: string;
+  text: string;
+  count: number;
+  first?: number;
+  last?: number;
+}
+
+/** request sends a request with the credential of the page: the cookie of the browser, or the token of a shared session. It throws what fetch throws. */
+export function request(path: string, init: RequestInit = {}): Promise<Response> {
+  return fetch(path, authorized(init));
+}
+
+/** getJSON requests JSON of the edge. It throws a Problem, or what fetch throws. */
 export async function getJSON<T>(path: string, signal?: AbortSignal): Promise<T> {
   return JSON.parse(await getText(path, signal)) as T;
 }
 
 /** getText is getJSON for a caller that reads the text. */
 export async function getText(path: string, signal?: AbortSignal): Promise<string> {
-  const response = await fetch(path, { headers: { Accept: "application/json" }, ...(signal && { signal }) });
+  const response = await request(path, { headers: { Accept: "application/json" }, ...(signal && { signal }) });
   if (!response.ok) throw await problemOf(response);
   return response.text();
 }
 
 /** postJSON sends JSON, and returns the response without its body, which may be a stream. */
 export async function postJSON(path: string, body: unknown): Promise<Response> {
-  const response = await fetch(path, { method: "POST", headers: { "Content-Type": "application/json" }, body: JSON.stringify(body) });
-  if (!response.ok) throw await problemOf(response);
+  const response = await post(path, JSON.stringify(body));
   await response.body?.cancel();
   return response;
+}
+
+/** postForJSON sends the text of JSON, and returns the JSON of the response. */
+export async function postForJSON<T>(path: string, body: string): Promise<T> {
+  return (await (await post(path, body)).json()) as T;
+}
+
+async function post(path: string, body: string): Promise<Response> {
+  const response = await request(path, { method: "POST", headers: { "Content-Type": "application/json" }, body });
+  if (!response.ok) throw await problemOf(response);
+  return response;
+}
+
+/** remove deletes what has a path, and returns the headers of the response. */
+export async function remove(path: string): Promise<Headers> {
+  const response = await request(path, { method: "DELETE" });
+  if (!response.ok) throw await problemOf(response);
+  return response.headers;
 }
 
 /** signIn trades a token for the cookie of the browser. */

@@ -1,24 +1,29 @@
 import { useEffect, useState } from "preact/hooks";
 
 import { follow } from "./link.js";
+import { remember, remembered } from "./remember.js";
 
 const themes = ["system", "light", "dark"] as const;
 type Theme = (typeof themes)[number];
 
-/** The bar at the top of each screen. */
-export function Bar() {
-  const [theme, setTheme] = useState<Theme>(() => themes.find((name) => name === localStorage.getItem("theme")) ?? "system");
+/** The bar at the top of each screen. A shared session and a file have no links to other screens. */
+export function Bar({ alone }: { alone: boolean }) {
+  const [theme, setTheme] = useState<Theme>(() => themes.find((name) => name === remembered(() => localStorage, "theme")) ?? "system");
   useEffect(() => {
     document.documentElement.dataset["theme"] = theme;
-    localStorage.setItem("theme", theme);
+    remember(() => localStorage, "theme", theme);
   }, [theme]);
   return (
     <header class="bar">
       <strong>Tailrace</strong>
-      <nav aria-label="Screens">
-        <a href="/" onClick={follow}>Start</a>
-        <a href="/inspect" onClick={follow}>Sessions</a>
-      </nav>
+      {alone ? (
+        <span class="rest" />
+      ) : (
+        <nav aria-label="Screens">
+          <a href="/" onClick={follow}>Start</a>
+          <a href="/inspect" onClick={follow}>Sessions</a>
+        </nav>
+      )}
       <label>
         <span class="hidden">Theme</span>
         <select value={theme} onChange={(event) => setTheme(event.currentTarget.value as Theme)}>

@@ -21,3 +21,23 @@ export function Code({ id }: { id: string }) {
     </details>
   );
 }
+
+/** How an agent that answers over HTTP gets the chats of this page. */
+export function Bring() {
+  const samples: Array<[string, string]> = [
+    ["agents.json, with the route that you have", `{"agents": {"support": {"http": {"url": "${location.protocol}//127.0.0.1:3000/api/chat", "dialect": "aisdk"}}}}`],
+    ["Then", "tailrace up --agents agents.json --chat-agent support"],
+  ];
+  return (
+    <details class="code">
+      <summary>Bring your agent</summary>
+      {samples.map(([name, text]) => (
+        <div key={name}>
+          <h3>{name}</h3>
+          <pre class="json" tabIndex={0}>{text}</pre>
+        </div>
+      ))}
+      <p>The route stays as it is. Other dialects are agui, mastra, anthropic, kortyx, native and openai; docs/bring-your-agent.md has the rest.</p>
+    </details>
+  );
+}

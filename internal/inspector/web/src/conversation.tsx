@@ -1,8 +1,9 @@
 import { Component } from "preact";
-import { useMemo, useState } from "preact/hooks";
+import { useEffect, useMemo, useRef, useState } from "preact/hooks";
 
 import type { CallNode, OutlineNode } from "../../../../clients/ts/src/outline.js";
 import { explain, postJSON } from "./api.js";
+import { reasonAgainst, useEdge } from "./edge.js";
 import { count } from "./format.js";
 import type { View } from "./live.js";
 import { Badge, JSONText } from "./parts.js";
@@ -15,8 +16,12 @@ const pageSize = 200;
 const shown: ReadonlySet<string> = new Set(["user", "text", "reasoning", "call", "subagent", "error", "file", "source", "output", "removed", "interrupted", "run", "wait"]);
 
 /** What the user and the agents said, in order. A sub-agent is in the place of its call. */
-export function Conversation({ live, onSelect }: { live: View; onSelect: (id: string) => void }) {
+export function Conversation({ live, selected = "", onSelect }: { live: View; selected?: string; onSelect: (id: string) => void }) {
   const { outline } = live;
+  const box = useRef<HTMLElement>(null);
+  useEffect(() => {
+    if (selected !== "") box.current?.querySelector(`[data-node="${CSS.escape(selected)}"]`)?.scrollIntoView({ block: "nearest" });
+  }, [selected]);
   const bySession = useMemo(() => {
     const map = new Map<string, OutlineNode[]>();
     const delegated = new Set(outline.nodes.map((node) => (node.kind === "subagent" ? `${node.session} ${node.callId}` : "")));
@@ -29,8 +34,8 @@ export function Conversation({ live, onSelect }: { live: View; onSelect: (id: st
     return map;
   }, [outline, outline.position]);
   return (
-    <section class="conversation" aria-label="Conversation" tabIndex={0}>
-      <Talk session={live.id} bySession={bySession} onSelect={onSelect} root={live.id} above={[]} />
+    <section ref={box} class="conversation" aria-label="Conversation" tabIndex={0}>
+      <Talk session={live.id} bySession={bySession} onSelect={onSelect} root={live.id} acts={!live.readOnly && live.connection.state !== "lost"} above={[]} />
     </section>
   );
 }
@@ -38,6 +43,8 @@ export function Conversation({ live, onSelect }: { live: View; onSelect: (id: st
 interface TalkProps {
   session: string;
   root: string;
+  /** Calls that wait for a decision have buttons. */
+  acts: boolean;
   bySession: ReadonlyMap<string, OutlineNode[]>;
   onSelect: (id: string) => void;
   /** The sessions of the agents that started this one. A record may name any session as a sub-agent, also one of these. */
@@ -59,21 +66,28 @@ function Talk(props: TalkProps) {
             <Talk {...props} session={node.subSession} above={[...props.above, props.session]} />
           </details>
         ) : (
-          <Part key={node.id} node={node} root={props.root} onSelect={props.onSelect} />
+          <Part key={node.id} node={node} root={props.root} acts={props.acts} onSelect={props.onSelect} />
         ),
       )}
     </div>
   );
 }
 
+interface PartProps {
+  node: OutlineNode;
+  root: string;
+  acts: boolean;
+  onSelect: (id: string) => void;
+}
+
 /** A part of a conversation. It is rendered again only if its node has changed. */
-class Part extends Component<{ node: OutlineNode; root: string; onSelect: (id: string) => void }> {
-  override shouldComponentUpdate(next: { node: OutlineNode }): boolean {
-    return next.node !== this.props.node;
+class Part extends Component<PartProps> {
+  override shouldComponentUpdate(next: PartProps): boolean {
+    return next.node !== this.props.node || (next.acts !== this.props.acts && next.node.kind === "call");
   }
 
   override render() {
-    const { node, root, onSelect } = this.props;
+    const { node, root, acts, onSelect } = this.props;
     switch (node.kind) {
       case "user":
         return <div class="part user" data-node={node.id}><Who name="user" /><Said text={node.text} />{node.files > 0 && <p class="quiet">{count(node.files, "file")}</p>}</div>;
@@ -82,7 +96,7 @@ class Part extends Component<{ node: OutlineNode; root: string; onSelect: (id: s
       case "reasoning":
         return <details class="part reasoning" data-node={node.id} open={false}><summary>reasoning</summary><Said text={node.text} /></details>;
       case "call":
-        return <Call node={node} root={root} onSelect={onSelect} />;
+        return <Call node={node} root={root} acts={acts} onSelect={onSelect} />;
       case "run":
         return node.status === "failed" ? <p class="part failure" data-node={node.id}>run failed: {node.error}</p> : null;
       case "wait":
@@ -113,7 +127,7 @@ function Who({ name }: { name: string }) {
   return <span class="who">{name}</span>;
 }
 
-function Call({ node, root, onSelect }: { node: CallNode; root: string; onSelect: (id: string) => void }) {
+function Call({ node, root, acts, onSelect }: PartProps & { node: CallNode }) {
   const status = statusOfNode(node);
   return (
     <div class="part call" data-node={node.id}>
@@ -122,23 +136,25 @@ function Call({ node, root, onSelect }: { node: CallNode; root: string; onSelect
       </button>
       {node.error !== undefined && <p class="failure" dir="auto">{node.error}</p>}
       {node.reason !== undefined && <p class="quiet" dir="auto">{node.reason}</p>}
-      {node.status === "asking" && node.session === root && node.approvalId !== undefined && <Decide node={node} session={root} />}
+      {node.status === "asking" && node.approvalId !== undefined && acts && <Decide node={node} root={root} />}
     </div>
   );
 }
 
-/** The decision of a user on a call. The first answer counts. */
-function Decide({ node, session }: { node: CallNode; session: string }) {
+/** The decision of a user on a call. The first answer counts. The id of a call of a sub-agent begins with its session. */
+function Decide({ node, root }: { node: CallNode; root: string }) {
   const [failure, setFailure] = useState("");
+  const reason = reasonAgainst(useEdge(), "answer");
   const answer = (approved: boolean) => {
-    const body = { kind: "approval-response", toolCallId: node.callId, approvalId: node.approvalId, approved };
-    postJSON(`/api/chat/${encodeURIComponent(session)}/answers`, body).then(() => setFailure(""), (error: unknown) => setFailure(explain(error)));
+    const toolCallId = node.session === root ? node.callId : `${node.session}/${node.callId}`;
+    const body = { kind: "approval-response", toolCallId, approvalId: node.approvalId, approved };
+    postJSON(`/api/chat/${encodeURIComponent(root)}/answers`, body).then(() => setFailure(""), (error: unknown) => setFailure(explain(error)));
   };
   return (
     <div class="decide">
       <JSONText text={node.input} />
-      <button type="button" onClick={() => answer(true)}>Allow</button>
-      <button type="button" onClick={() => answer(false)}>Deny</button>
+      <button type="button" disabled={reason !== ""} title={reason} onClick={() => answer(true)}>Allow</button>
+      <button type="button" disabled={reason !== ""} title={reason} onClick={() => answer(false)}>Deny</button>
       {failure !== "" && <p class="failure" role="alert">{failure}</p>}
     </div>
   );

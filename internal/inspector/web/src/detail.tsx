@@ -1,3 +1,5 @@
+import type { ComponentChildren } from "preact";
+
 import type { OutlineNode } from "../../../../clients/ts/src/outline.js";
 import { rawMembers } from "../../../../clients/ts/src/rawjson.js";
 import { bytesOf, count, durationOf, exactTime } from "./format.js";
@@ -5,8 +7,8 @@ import type { View } from "./live.js";
 import { Badge, JSONText } from "./parts.js";
 import { labelOf, statusOfNode } from "./words.js";
 
-/** Everything about one node. */
-export function Detail({ node, live, onClose, onRecords }: { node: OutlineNode; live: View; onClose: () => void; onRecords: () => void }) {
+/** Everything about one node, and what can be done with it. */
+export function Detail({ node, live, onClose, onRecords, children }: { node: OutlineNode; live: View; onClose: () => void; onRecords: () => void; children?: ComponentChildren }) {
   const status = statusOfNode(node);
   const record = live.records.find((r) => r.sequence === node.first);
   return (
@@ -26,6 +28,7 @@ export function Detail({ node, live, onClose, onRecords }: { node: OutlineNode; 
         {record?.epoch !== undefined && <><dt>epoch</dt><dd>{record.epoch}</dd></>}
         <Facts node={node} />
       </dl>
+      <div class="acts">{children}</div>
       <Content node={node} data={record?.data ?? "null"} />
     </aside>
   );

@@ -11,13 +11,13 @@ interface Message {
 }
 
 /** The last messages of a session whose records have expired: they have no times, attempts and bytes any more. */
-export function Expired({ id, through }: { id: string; through: number }) {
+export function Expired({ id, view, through }: { id: string; view: string; through: number }) {
   const [messages, setMessages] = useState<Message[]>([]);
   const [failure, setFailure] = useState("");
   useEffect(() => {
-    const path = `/v1/sessions/${encodeURIComponent(id)}/messages`;
+    const path = `/v1/sessions/${encodeURIComponent(id)}/messages${view && `?view=${encodeURIComponent(view)}`}`;
     getJSON<{ messages: Message[] }>(path).then((page) => setMessages(page.messages), (error: unknown) => setFailure(explain(error)));
-  }, [id, through]);
+  }, [id, view, through]);
   return (
     <section class="expired" aria-label="Messages of the snapshot" tabIndex={0}>
       <p class="notice">The records up to #{through} have expired, and with them times, attempts and bytes. These are the last messages, from the snapshot.</p>

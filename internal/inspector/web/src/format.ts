@@ -32,14 +32,39 @@ export function count(n: number, noun: string): string {
   return `${numbers.format(n)} ${noun}${n === 1 ? "" : "s"}`;
 }
 
+const short = new Intl.NumberFormat(undefined, { notation: "compact", maximumFractionDigits: 1 });
+
+/** tokensOf is the number of tokens in a list of usage, in few characters. */
+export function tokensOf(usage: readonly { input: number; output: number }[]): string {
+  return short.format(usage.reduce((sum, u) => sum + u.input + u.output, 0));
+}
+
+/** costOf is an amount of money: with cents, or with the first two digits of less than one. */
+export function costOf(of: { cost?: string; currency?: string; costAtLeast?: boolean }): string {
+  const amount = Number(of.cost);
+  const digits = amount >= 0.01 || amount === 0 ? { minimumFractionDigits: 2, maximumFractionDigits: 2 } : { maximumSignificantDigits: 2 };
+  let text = `${of.cost} ${of.currency ?? ""}`;
+  try {
+    text = new Intl.NumberFormat(undefined, { style: "currency", currency: of.currency ?? "USD", ...digits }).format(amount);
+  } catch {
+    // The currency is a text of a producer.
+  }
+  return of.costAtLeast === true ? `≥ ${text}` : text;
+}
+
 /** bytesOf is the size of a text in UTF-8. */
 export function bytesOf(text: string): number {
   return new TextEncoder().encode(text).length;
 }
 
-/** shorten returns one line of at most a number of characters, without control and bidirectional characters. */
+/** oneLine returns a text without line breaks, control and bidirectional characters. */
+export function oneLine(text: string): string {
+  return text.replace(/[\s\p{Cc}\p{Cf}]+/gu, " ");
+}
+
+/** shorten returns one line of at most a number of characters. */
 export function shorten(text: string, length = 160): string {
-  const line = text.slice(0, 4 * length).replace(/[\s\p{Cc}\p{Cf}]+/gu, " ").trim();
+  const line = oneLine(text.slice(0, 4 * length)).trim();
   const characters = [...line];
   return characters.length > length ? `${characters.slice(0, length - 1).join("")}…` : line;
 }

@@ -2,9 +2,13 @@ import { render } from "preact";
 import { useEffect, useState } from "preact/hooks";
 
 import { Bar } from "./bar.js";
+import { Compare } from "./compare_page.js";
+import { storedHere } from "./export.js";
 import { SessionPage } from "./session.js";
 import { Sessions } from "./sessions.js";
+import { SharedPage } from "./shared.js";
 import { Start } from "./start.js";
+import { StoredPage } from "./stored.js";
 
 /** The address of the page: paths and queries are those of the history of the browser. */
 function useAddress(): URL {
@@ -17,20 +21,26 @@ function useAddress(): URL {
   return new URL(href);
 }
 
+/** The address of the session of a link. */
+const shared = "/inspect/shared";
+
 function App() {
   const { pathname } = useAddress();
   const session = /^\/inspect\/s\/([^/]+)$/.exec(pathname)?.[1];
   if (session !== undefined) return <SessionPage key={session} id={decodeURIComponent(session)} />;
+  if (pathname === "/inspect/compare") return <Compare />;
+  if (pathname === shared) return <SharedPage />;
   if (pathname.startsWith("/inspect")) return <Sessions />;
   return <Start />;
 }
 
 const root = document.getElementById("app");
+const stored = storedHere();
 if (root !== null) {
   render(
     <>
-      <Bar />
-      <App />
+      <Bar alone={stored !== undefined || location.pathname === shared} />
+      {stored === undefined ? <App /> : <StoredPage stored={stored} />}
     </>,
     root,
   );

@@ -2,6 +2,8 @@ import { useState } from "preact/hooks";
 
 import { indentJSON } from "../../../../clients/ts/src/rawjson.js";
 import { explain, signIn, type Problem } from "./api.js";
+import { bearer } from "./credential.js";
+import { forgetEdge } from "./edge.js";
 import { durationOf } from "./format.js";
 import type { Status } from "./words.js";
 
@@ -20,8 +22,9 @@ export function JSONText({ text }: { text: string }) {
   return <pre class="json" dir="auto" tabIndex={0}>{indentJSON(text)}</pre>;
 }
 
-/** Why the server has refused a request. With the status 401 it asks for a token. */
+/** Why the server has refused a request. With the status 401 it asks for a token, unless the page has one from a link. */
 export function Refused({ problem, again }: { problem: Problem; again: () => void }) {
+  if (problem.status === 401 && bearer() !== "") return <ShareEnded />;
   if (problem.status === 401) return <SignIn again={again} />;
   const wait = problem.after > 0 ? ` Try again in ${durationOf(problem.after)}.` : "";
   return (
@@ -29,6 +32,16 @@ export function Refused({ problem, again }: { problem: Problem; again: () => voi
       <h2>{problem.status === 403 ? "No right to see this" : "The server refused the request"}</h2>
       <p>{problem.message}{wait}</p>
       <button type="button" onClick={again}>Try again</button>
+    </section>
+  );
+}
+
+/** The place of a shared session after the end of its link. */
+export function ShareEnded() {
+  return (
+    <section class="card" role="alert">
+      <h1>This link has ended</h1>
+      <p>It has expired, or was revoked. Ask for another one.</p>
     </section>
   );
 }
@@ -42,6 +55,7 @@ function SignIn({ again }: { again: () => void }) {
     field.value = "";
     try {
       await signIn(token);
+      forgetEdge();
       again();
     } catch (error) {
       setFailure(explain(error));

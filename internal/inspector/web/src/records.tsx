@@ -1,6 +1,7 @@
 import { useMemo, useState } from "preact/hooks";
 
 import type { LogRecord, OutlineNode } from "../../../../clients/ts/src/outline.js";
+import { linesOf, save } from "./export.js";
 import { bytesOf, exactTime } from "./format.js";
 import type { View } from "./live.js";
 import { JSONText } from "./parts.js";
@@ -18,7 +19,7 @@ export function Records({ live, node }: { live: View; node: OutlineNode | undefi
       <div class="options">
         <label>Type or session <input value={filter} onInput={(e) => setFilter(e.currentTarget.value.trim())} /></label>
         <span class="quiet">{rows.length} of {live.records.length}</span>
-        <button type="button" onClick={() => download(live.id, rows)}>Download</button>
+        <button type="button" onClick={() => save(`${live.id}.jsonl`, linesOf(rows))}>Download</button>
       </div>
       <div class="record-panes">
         <VirtualList
@@ -51,14 +52,4 @@ export function typeOf(record: LogRecord): string {
     types.set(record, type);
   }
   return type;
-}
-
-/** download saves records as JSON lines. */
-function download(session: string, records: readonly LogRecord[]): void {
-  const lines = records.map(({ data, ...envelope }) => `${JSON.stringify(envelope).slice(0, -1)},"data":${data}}\n`);
-  const anchor = document.createElement("a");
-  anchor.href = URL.createObjectURL(new Blob(lines, { type: "application/jsonl" }));
-  anchor.download = `${session}.jsonl`;
-  anchor.click();
-  setTimeout(() => URL.revokeObjectURL(anchor.href), 10_000);
 }

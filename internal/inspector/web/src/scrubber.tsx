@@ -43,7 +43,7 @@ export function Scrubber({ records, at, onSeek }: { records: readonly LogRecord[
         {speeds.map((n) => <option key={n} value={String(n)}>{n}×</option>)}
       </select>
       <input type="range" aria-label="Record" min={1} max={Math.max(records.length, 1)} value={count} onInput={(event) => stopAt(Number(event.currentTarget.value))} />
-      <span class="number">{record === undefined ? "" : `#${record.sequence} ${exactTime(record.time).slice(11, 23)}`}</span>
+      {record !== undefined && <span class="number">#{record.sequence}<span class="wide"> {exactTime(record.time).slice(11, 23)}</span></span>}
       <button type="button" aria-pressed={at === 0} onClick={() => stopAt(records.length)}>Latest</button>
     </div>
   );

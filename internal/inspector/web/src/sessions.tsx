@@ -1,31 +1,23 @@
-import { useEffect, useMemo, useState } from "preact/hooks";
+import { useEffect, useState } from "preact/hooks";
 
-import { getJSON, Problem, type ListedSession, type SessionList } from "./api.js";
-import { durationOf, exactTime, shorten, timeOf } from "./format.js";
+import type { ListedSession, SessionList } from "./api.js";
+import { FilterBar, Filters } from "./filters.js";
+import { costOf, count, durationOf, exactTime, shorten, timeOf, tokensOf } from "./format.js";
 import { useKeys } from "./keys.js";
-import { follow, open, sessionPath } from "./link.js";
+import { follow, sessionPath } from "./link.js";
 import { Badge, Refused } from "./parts.js";
+import { ErrorGroups, Totals } from "./totals.js";
+import { useSessions } from "./use_sessions.js";
 import { statusOf } from "./words.js";
 
-/** The first page is requested again after this time while it is visible, in milliseconds. */
-const refresh = 2_000;
-
-const statuses = ["active", "paused", "ended", "failed"] as const;
-
-/** The list of sessions, the last saved first. The filters are in the address. */
+/** The list of sessions, the last saved first. */
 export function Sessions() {
-  const parameters = new URLSearchParams(location.search);
-  const [status, agent] = [parameters.get("status") ?? "", parameters.get("agentType") ?? ""];
-  const filter = useMemo(() => new URLSearchParams({ limit: "50", ...(status && { status }), ...(agent && { agentType: agent }) }).toString(), [status, agent]);
-  const { list, problem, again, more } = useSessions(filter);
-  useKeys({ j: () => step(1), k: () => step(-1), "/": () => document.querySelector<HTMLElement>("#agent")?.focus() });
+  const filters = new Filters(new URLSearchParams(location.search));
+  const [over, setOver] = useState(false);
+  const { rows, loaded, fresh, end, summary, problem, again, more } = useSessions(filters.list, filters.range, filters.searches, over);
+  useKeys({ j: () => step(1), k: () => step(-1), "/": () => document.querySelector<HTMLElement>("#search")?.focus() });
 
-  const set = (name: string, value: string) => {
-    parameters.set(name, value);
-    if (value === "") parameters.delete(name);
-    open(`/inspect?${parameters}`, true);
-  };
-  const waiting = list?.sessions.filter((s) => s.status === "paused").length ?? 0;
+  const waiting = summary?.waiting ?? 0;
   useEffect(() => {
     document.title = waiting > 0 ? `(${waiting}) Sessions, Tailrace` : "Sessions, Tailrace";
   }, [waiting]);
@@ -34,52 +26,93 @@ export function Sessions() {
     <main class="sessions">
       <div class="heading">
         <h1>Sessions</h1>
-        <form class="filters" onSubmit={(event) => event.preventDefault()}>
-          <label>
-            Status
-            <select value={status} onChange={(event) => set("status", event.currentTarget.value)}>
-              <option value="">all</option>
-              {statuses.map((name) => <option key={name} value={name}>{statusOf(name).word}</option>)}
-            </select>
-          </label>
-          <label>
-            Agent
-            <input id="agent" value={agent} placeholder="all" onChange={(event) => set("agentType", event.currentTarget.value.trim())} />
-          </label>
-        </form>
+        {summary !== undefined && <Totals of={summary} filters={filters} />}
       </div>
+      <FilterBar filters={filters} models={summary?.usage?.map((of) => of.model ?? "") ?? []} />
       {problem !== undefined && <Refused problem={problem} again={again} />}
-      {list?.sessions.length === 0 && <Empty filtered={status !== "" || agent !== ""} />}
-      {list !== undefined && list.sessions.length > 0 && (
-        <div class="table" role="table" aria-label="Sessions">
+      {summary !== undefined && <ErrorGroups of={summary} filters={filters} />}
+      {!loaded && filters.searches && problem === undefined && <p class="quiet" role="status">Searching…</p>}
+      {loaded && rows.length === 0 && <Empty filters={filters} />}
+      {rows.length > 0 && (
+        <div class="table" role="table" aria-label="Sessions" onPointerEnter={() => setOver(true)} onPointerLeave={() => setOver(false)}>
           <div class="row head" role="row">
-            {["Status", "Session", "Agent", "Owner", "Last save", "Duration", "Position"].map((name) => <span key={name} role="columnheader">{name}</span>)}
+            {["Status", "Session", "Agent", "Last save", "Used"].map((name) => <span key={name} role="columnheader">{name}</span>)}
           </div>
-          {list.sessions.map((s) => <Row key={s.session.id} of={s} />)}
+          {rows.map((row) => <Row key={row.session.id} of={row} />)}
         </div>
       )}
-      {list !== undefined && list.before !== null && <button type="button" onClick={more}>Earlier sessions</button>}
+      {fresh > 0 && <p class="fresh" role="status">{count(fresh, "newer session")}; shown when the pointer leaves the list</p>}
+      {end !== undefined && end.before !== null && <Earlier end={end} more={more} found={rows.length} />}
     </main>
   );
 }
 
 function Row({ of }: { of: ListedSession }) {
   const { id, agentType = "", owner = "" } = of.session;
+  const { title = "", failedCalls = 0 } = of;
+  const { approvals = 0, clientTools = 0 } = of.waits ?? {};
   return (
     <div class="row" role="row" title={`as of the last save, ${exactTime(of.timestamp)}`}>
-      <span role="cell"><Badge status={statusOf(of.status)} /></span>
-      <span role="cell" class="id" dir="auto"><a class="whole" href={sessionPath(id)} onClick={follow}>{id}</a></span>
-      <span role="cell" dir="auto">{shorten(agentType, 40)}</span>
-      <span role="cell" dir="auto">{shorten(owner, 40)}</span>
-      <span role="cell">{timeOf(of.timestamp)}</span>
-      <span role="cell">{durationOf(of.timestamp - of.created)}</span>
-      <span role="cell" class="number">#{of.streamSequence}</span>
+      <span role="cell" class="status"><Badge status={statusOf(of.status)} /></span>
+      <span role="cell" class="what">
+        <a class="whole" dir="auto" href={sessionPath(id)} onClick={follow}>{shorten(title === "" ? id : title, 80)}</a>
+        <span class="under">
+          {title !== "" && <span class="id" dir="auto">{shorten(id, 40)}</span>}
+          {of.origin != null && <a href={sessionPath(of.origin.session)} onClick={follow}>fork of {shorten(of.origin.session, 40)}</a>}
+          {of.runs !== undefined && of.runs > 1 && <span class="runs">{count(of.runs, "run")}</span>}
+          {approvals > 0 && <a class="ask" href={`${sessionPath(id)}?tab=conversation`} onClick={follow}>{count(approvals, "call")} to approve</a>}
+          {clientTools > 0 && <span class="ask">{count(clientTools, "call")} for the client</span>}
+          <Failure of={of} />
+          {failedCalls > (of.error?.tool === undefined ? 0 : 1) && <span class="failures">{count(failedCalls, "failed call")}</span>}
+        </span>
+      </span>
+      <span role="cell" class="agent" dir="auto">
+        <span>{shorten(agentType, 40)}</span>
+        <span class="under">{shorten(owner, 40)}</span>
+      </span>
+      <span role="cell" class="when">
+        <span>{timeOf(of.timestamp)}</span>
+        <span class="under">{durationOf(of.timestamp - of.created)}</span>
+      </span>
+      <span role="cell" class="used">
+        {of.usage !== undefined && of.usage.length > 0 && <span>{tokensOf(of.usage)} tokens</span>}
+        {of.cost !== undefined && <span class="under">{costOf(of)}</span>}
+      </span>
     </div>
   );
 }
 
-function Empty({ filtered }: { filtered: boolean }) {
-  if (filtered) return <p class="card">No session matches the filters.</p>;
+/** The latest error. Of a session that has continued after it, it is quiet. */
+function Failure({ of: { status, error } }: { of: ListedSession }) {
+  if (error === undefined || error === null) return null;
+  const text = [error.tool ?? error.code, error.text].filter(Boolean).join(": ");
+  return (
+    <span class={status === "failed" ? "error bad" : "error"} dir="auto">
+      <span aria-hidden="true">✗</span> {shorten(text, 120)}
+    </span>
+  );
+}
+
+/** How to read on, and how far the search has come. */
+function Earlier({ end, found, more }: { end: SessionList; found: number; more: () => void }) {
+  const partial = end.sessions.length < 50 && end.through !== undefined;
+  return (
+    <p class="earlier">
+      {partial && <span class="quiet">{found === 0 ? "Nothing found" : "Searched"} back to {timeOf(end.through ?? 0)}. </span>}
+      <button type="button" onClick={more}>{partial ? "Search further back" : "Earlier sessions"}</button>
+    </p>
+  );
+}
+
+function Empty({ filters }: { filters: Filters }) {
+  if (filters.used) {
+    return (
+      <section class="card">
+        <p>No session matches the filters.</p>
+        <a href="/inspect" onClick={follow}>Show all sessions</a>
+      </section>
+    );
+  }
   return (
     <section class="card">
       <h2>No session yet</h2>
@@ -95,57 +128,3 @@ function step(by: number): void {
   const at = rows.indexOf(document.activeElement as HTMLElement);
   rows[Math.min(Math.max(at + by, 0), rows.length - 1)]?.focus();
 }
-
-/** useSessions requests the first page again and again, and further pages when the user asks for them. */
-function useSessions(filter: string) {
-  const [first, setFirst] = useState<SessionList>();
-  const [earlier, setEarlier] = useState<SessionList>();
-  const [problem, setProblem] = useState<Problem>();
-  const [attempt, setAttempt] = useState(0);
-
-  useEffect(() => {
-    const stop = new AbortController();
-    let timer: ReturnType<typeof setTimeout>;
-    setEarlier(undefined);
-    const load = async () => {
-      if (!document.hidden) {
-        try {
-          const list = await getJSON<SessionList>(`/v1/sessions?${filter}`, stop.signal);
-          setFirst(list);
-          setProblem(undefined);
-        } catch (error) {
-          if (stop.signal.aborted) return;
-          setProblem(error instanceof Problem ? error : new Problem(0, "", "The server cannot be reached.", 0));
-          if (error instanceof Problem && error.status === 401) return;
-        }
-      }
-      timer = setTimeout(() => void load(), refresh);
-    };
-    void load();
-    return () => {
-      stop.abort();
-      clearTimeout(timer);
-    };
-  }, [filter, attempt]);
-
-  const more = async () => {
-    const before = (earlier ?? first)?.before;
-    if (before === undefined || before === null) return;
-    try {
-      const page = await getJSON<SessionList>(`/v1/sessions?${filter}&before=${encodeURIComponent(before)}`);
-      setEarlier({ sessions: [...(earlier?.sessions ?? []), ...page.sessions], before: page.before });
-    } catch (error) {
-      if (error instanceof Problem) setProblem(error);
-    }
-  };
-  const list = first && merged(first, earlier);
-  return { list, problem, again: () => setAttempt((n) => n + 1), more };
-}
-
-/** merged returns the rows of the first page and of those that were requested before, each session once. */
-function merged(first: SessionList, earlier: SessionList | undefined): SessionList {
-  if (earlier === undefined) return first;
-  const known = new Set(first.sessions.map((s) => s.session.id));
-  return { sessions: [...first.sessions, ...earlier.sessions.filter((s) => !known.has(s.session.id))], before: earlier.before };
-}
-

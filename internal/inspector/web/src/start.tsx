@@ -1,7 +1,7 @@
 import { useEffect, useMemo, useRef, useState } from "preact/hooks";
 
 import { explain, getJSON, postJSON, Problem } from "./api.js";
-import { Code } from "./code.js";
+import { Bring, Code } from "./code.js";
 import { Conversation } from "./conversation.js";
 import { count } from "./format.js";
 import { follow, open, sessionPath } from "./link.js";
@@ -32,7 +32,7 @@ export function Start() {
   const [tab, setTab] = useState<Tab>("timeline");
   const [selected, setSelected] = useState("");
   const [at, setAt] = useState(0);
-  const live = useLive(id, id === fresh);
+  const live = useLive(id, { waits: id === fresh });
   const { agents, problem, again } = useAgents();
   const chat = useRef<HTMLDivElement>(null);
   useMarks(live);
@@ -90,6 +90,9 @@ export function Start() {
           <Proof live={live} />
         )}
         {known && (
+          <Takeover live={live} />
+        )}
+        {known && (
           <p class="links">
             <a href="/" onClick={follow}>New session</a>
             <button type="button" class="link" onClick={() => reload(id, live.outline.position)}>Reload me</button>
@@ -98,6 +101,7 @@ export function Start() {
           </p>
         )}
         {known && <Code id={id} />}
+        <Bring />
       </section>
       {known && (
         <section class="session" aria-label="Session">
@@ -112,11 +116,24 @@ export function Start() {
 function Proof({ live }: { live: LiveSession }) {
   const after = useMemo(() => reloadedAfter(live.id), [live.id]);
   const { position } = live.outline;
-  if (after === 0 || position < after) return null;
+  if (after === 0 || position < after || live.forgotten > 0) return null;
   const { missing, twice } = check(live.records);
   return (
     <p class="notice" role="status">
       Reloaded at #{after}, now at #{position}. {missing + twice === 0 ? "Each record of each agent is here once: their ordinals have no gap." : `${count(missing, "record")} missing, ${twice} here twice.`}
+    </p>
+  );
+}
+
+/** Another worker has continued the run, and what it has removed of it. */
+function Takeover({ live }: { live: LiveSession }) {
+  const { nodes } = live.outline;
+  const at = nodes.findLastIndex((node) => node.kind === "run" && node.mode === "takeover");
+  if (at < 0) return null;
+  const removed = nodes.slice(at).reduce((sum, node) => sum + (node.kind === "removed" ? node.count : 0), 0);
+  return (
+    <p class="notice" role="status">
+      Another worker has continued the run. {removed === 0 ? "No record was removed." : `${count(removed, "record")} of the unfinished step were removed.`} Completed steps are as they were.
     </p>
   );
 }

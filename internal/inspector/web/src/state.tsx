@@ -16,7 +16,8 @@ export function State({ live }: { live: View }) {
     [live.records, live.records.length, session],
   );
   const change = changes.find((record) => record.sequence === selected);
-  const last = changes.at(-1);
+  const latest = changes.at(-1)?.sequence ?? live.forgotten;
+  const inFile = live.connection.state === "file";
   return (
     <section class="state" aria-label="State">
       <div class="options">
@@ -34,16 +35,19 @@ export function State({ live }: { live: View }) {
           </select>
         </label>
       </div>
-      {last === undefined && <p class="quiet">This agent has changed no state.</p>}
-      {last !== undefined && change === undefined && <StateAt root={live.id} session={session} at={last.sequence} />}
+      {latest === 0 && <p class="quiet">This agent has changed no state.</p>}
+      {latest > 0 && change === undefined && !inFile && <StateAt root={live.id} view={live.view} session={session} at={latest} />}
+      {latest > 0 && inFile && <p class="quiet">A file has the changes and not the states between them: the server folds those.</p>}
       {change !== undefined && (
         <>
           <h3>The change</h3>
           <JSONText text={rawMembers(change.data).get("patches") ?? "[]"} />
-          <div class="record-panes">
-            <div><h3>Before</h3><StateAt root={live.id} session={session} at={changes[changes.indexOf(change) - 1]?.sequence ?? 0} /></div>
-            <div><h3>After</h3><StateAt root={live.id} session={session} at={change.sequence} /></div>
-          </div>
+          {!inFile && (
+            <div class="record-panes">
+              <div><h3>Before</h3><StateAt root={live.id} view={live.view} session={session} at={changes[changes.indexOf(change) - 1]?.sequence ?? live.forgotten} /></div>
+              <div><h3>After</h3><StateAt root={live.id} view={live.view} session={session} at={change.sequence} /></div>
+            </div>
+          )}
         </>
       )}
     </section>
@@ -54,14 +58,14 @@ export function State({ live }: { live: View }) {
 const retry = 500;
 
 /** The state after a record; at 0 there is none. */
-function StateAt({ root, session, at }: { root: string; session: string; at: number }) {
+function StateAt({ root, view, session, at }: { root: string; view: string; session: string; at: number }) {
   const [state, setState] = useState("");
   const [failure, setFailure] = useState("");
   useEffect(() => {
     const stop = new AbortController();
     setFailure("");
     if (at === 0) return setState("{}");
-    const query = new URLSearchParams({ at: String(at), partial: "1", ...(session !== root && { root }) });
+    const query = new URLSearchParams({ at: String(at), partial: "1", ...(session !== root && { root }), ...(view && { view }) });
     let timer: ReturnType<typeof setTimeout>;
     const load = () => {
       getText(`/v1/sessions/${encodeURIComponent(session)}/snapshot?${query}`, stop.signal).then(
@@ -78,6 +82,6 @@ function StateAt({ root, session, at }: { root: string; session: string; at: num
       stop.abort();
       clearTimeout(timer);
     };
-  }, [root, session, at]);
+  }, [root, view, session, at]);
   return failure === "" ? <JSONText text={state} /> : <p class="failure" role="alert">{failure}</p>;
 }

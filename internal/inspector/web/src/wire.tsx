@@ -1,6 +1,6 @@
 import { useEffect, useState } from "preact/hooks";
 
-import { explain } from "./api.js";
+import { explain, request } from "./api.js";
 import { bytesOf, count } from "./format.js";
 
 const dialects = ["native", "aisdk", "agui", "mastra", "kortyx", "records"] as const;
@@ -9,18 +9,18 @@ const dialects = ["native", "aisdk", "agui", "mastra", "kortyx", "records"] as c
 const most = 512 * 1024;
 
 /** The bytes that a client gets that opens the session now, in a dialect and after a cursor. */
-export function Wire({ id }: { id: string }) {
+export function Wire({ id, view }: { id: string; view: string }) {
   const [dialect, setDialect] = useState<string>("native");
   const [after, setAfter] = useState("");
   const [response, setResponse] = useState({ of: "", text: "", state: "" });
-  const path = `/v1/sessions/${encodeURIComponent(id)}/events?${new URLSearchParams({ dialect, ...(after && { after }) })}`;
+  const path = `/v1/sessions/${encodeURIComponent(id)}/events?${new URLSearchParams({ dialect, ...(after && { after }), ...(view && { view }) })}`;
 
   useEffect(() => {
     const stop = new AbortController();
     let all = "";
     const show = (state: string) => setResponse({ of: path, text: all.slice(0, most), state });
     const read = async () => {
-      const { status, ok, body } = await fetch(path, { headers: { Accept: "text/event-stream" }, signal: stop.signal });
+      const { status, ok, body } = await request(path, { headers: { Accept: "text/event-stream" }, signal: stop.signal });
       if (status === 204) return show("204: nothing follows this cursor, and the run is complete");
       const decoder = new TextDecoder();
       for (const reader = body?.getReader(); reader !== undefined && all.length <= most; ) {

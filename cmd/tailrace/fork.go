@@ -1,0 +1,100 @@
+package main
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"flag"
+	"fmt"
+	"os"
+	"strings"
+
+	"github.com/tailrace/tailrace/chunk"
+	"github.com/tailrace/tailrace/internal/natsauth"
+	"github.com/tailrace/tailrace/projector"
+	"github.com/tailrace/tailrace/runs"
+	"github.com/tailrace/tailrace/subjects"
+)
+
+// forkFlags holds the flags of `tailrace fork`.
+type forkFlags struct {
+	fork    runs.Fork
+	message string
+}
+
+func (f *forkFlags) register(flags *flag.FlagSet) {
+	flags.StringVar(&f.fork.At, "at", "", "cursor of the point, which is moved back to the last committed step, pause or end of a run, or message of a user")
+	flags.StringVar(&f.fork.Before, "before", "", "id of a message of a user: the point before it")
+	flags.StringVar(&f.fork.Checkpoint, "checkpoint", "", "id of a checkpoint: the point of it")
+	flags.StringVar(&f.fork.Session, "session", "", "id of the fork; by default a function of the other flags")
+	flags.StringVar(&f.fork.AgentType, "agent", "", "agent type of the fork; by default that of the session")
+	flags.Func("edit", "CALL=JSON or CALL=@FILE: another result of a call; may be repeated", f.edit)
+	flags.StringVar(&f.message, "message", "", "a message of a user that the fork answers")
+	flags.BoolVar(&f.fork.Continue, "continue", false, "call the agent again after the point, as after an interruption")
+}
+
+func (f *forkFlags) edit(text string) error {
+	call, value, ok := strings.Cut(text, "=")
+	if !ok || call == "" {
+		return errors.New("want CALL=JSON or CALL=@FILE")
+	}
+	if name, isFile := strings.CutPrefix(value, "@"); isFile {
+		data, err := os.ReadFile(name) //nolint:gosec // the operator names it
+		if err != nil {
+			return err
+		}
+		value = string(data)
+	}
+	var output chunk.Value
+	if err := json.Unmarshal([]byte(value), &output); err != nil {
+		return fmt.Errorf("result of %s: %w", call, err)
+	}
+	f.fork.Edits = append(f.fork.Edits, runs.Edit{CallID: call, Output: output})
+	return nil
+}
+
+// runFork makes a fork of a session and prints it as JSON.
+func runFork(ctx context.Context, t terminal, args []string) error {
+	var f forkFlags
+	cfg, rest, err := arguments(t, "fork", args, f.register)
+	if err != nil {
+		return err
+	}
+	if len(rest) != 1 {
+		return usageError{errors.New("want one session")}
+	}
+	if err := subjects.CheckID("session", rest[0]); err != nil {
+		return usageError{err}
+	}
+	if f.message != "" {
+		f.fork.Message = &chunk.InputMessage{Content: f.message}
+	}
+	b, err := connectCommand(ctx, t, natsauth.Edge, cfg)
+	if err != nil {
+		return err
+	}
+	defer b.close()
+	reader, err := b.reader()
+	if err != nil {
+		return err
+	}
+	store, err := b.store()
+	if err != nil {
+		return err
+	}
+	session := chunk.RootSession(cfg.Tenant, rest[0])
+	head, err := projector.NewReader(store, reader).Head(ctx, session)
+	if err != nil {
+		return err
+	}
+	client, err := runs.New(b.js, runs.Config{AgentTypes: []string{cmp.Or(f.fork.AgentType, head.AgentType)}, Layout: cfg.layout(), Audit: true, Log: b.log})
+	if err != nil {
+		return err
+	}
+	forked, err := client.Fork(ctx, session, f.fork)
+	if err != nil {
+		return err
+	}
+	return json.NewEncoder(t.out).Encode(forked)
+}
