@@ -60,7 +60,7 @@ type app struct {
 // connect opens the connection. It does not wait for the server: a role starts,
 // logs that NATS is unavailable, and works as soon as the server is available.
 func connect(role natsauth.Role, cfg config, log *slog.Logger, extra ...nats.Option) (*app, error) {
-	return connectWith(newMetrics(), role, cfg, log, extra...)
+	return connectWith(newMetrics(role), role, cfg, log, extra...)
 }
 
 // connectCommand connects for a command that ends by itself, and waits until the streams are as required.

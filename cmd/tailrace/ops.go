@@ -147,11 +147,11 @@ func (o *ops) close() error {
 }
 
 // newMetrics returns a registry with the metrics of every process.
-func newMetrics() *prometheus.Registry {
+func newMetrics(role natsauth.Role) *prometheus.Registry {
 	registry := prometheus.NewRegistry()
 	info := prometheus.NewGauge(prometheus.GaugeOpts{
-		Name: "tailrace_build_info", Help: "Constant 1, labeled with the build.",
-		ConstLabels: prometheus.Labels{"version": version, "commit": builtFrom()},
+		Name: "tailrace_build_info", Help: "Constant 1, labeled with the build, and with the role whose credentials the process has (operator: tailrace up).",
+		ConstLabels: prometheus.Labels{"version": version, "commit": builtFrom(), "role": string(role)},
 	})
 	info.Set(1)
 	registry.MustRegister(info, collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))

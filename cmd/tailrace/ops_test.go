@@ -30,7 +30,7 @@ func TestOps(t *testing.T) {
 	}
 	_, metrics := get(t, edge.ops+"/metrics", "")
 	for _, line := range []string{
-		`tailrace_build_info{commit="`, "tailrace_nats_up 0\n", "tailrace_nats_reconnects_total 0\n", `tailrace_nats_async_errors_total{kind="slow_consumer"} 0`,
+		`tailrace_build_info{commit="`, `role="edge",version="`, "tailrace_nats_up 0\n", "tailrace_nats_reconnects_total 0\n", `tailrace_nats_async_errors_total{kind="slow_consumer"} 0`,
 		`tailrace_dependency_up{dependency="nats"} 0`, "go_goroutines ", "process_open_fds ", "process_max_fds ",
 	} {
 		if !strings.Contains(metrics, line) {

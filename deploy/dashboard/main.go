@@ -95,8 +95,8 @@ func render(files []string) ([]byte, error) {
 		}
 		metrics = append(metrics, list...)
 	}
-	var panels []panel
-	id, y := 1, 0
+	panels := overview()
+	id, y := len(panels)+1, 1+height
 	for i, row := range rows {
 		title := panel{ID: id, Type: "row", Title: row.title, GridPos: position(0, y, 24, 1), Collapsed: new(false), Panels: []panel{}}
 		id, y = id+1, y+1
@@ -127,6 +127,33 @@ func render(files []string) ([]byte, error) {
 	enc.SetIndent("", " ")
 	err := enc.Encode(board)
 	return out.Bytes(), err
+}
+
+// overview returns the first row: what users notice.
+func overview() []panel {
+	rate := pods + "[$__rate_interval]"
+	quantile := func(q, metric string) string {
+		return "histogram_quantile(" + q + ", sum by (le) (rate(" + metric + "_bucket" + rate + ")))"
+	}
+	panels := []panel{{ID: 1, Type: "row", Title: "Overview", GridPos: position(0, 0, 24, 1), Collapsed: new(false), Panels: []panel{}}}
+	for i, p := range []struct {
+		title, unit string
+		targets     []target
+	}{
+		{"Open event streams and chats", "short", []target{{"A", "sum(tailrace_edge_connections" + pods + ")", "event streams"}, {"B", "sum(tailrace_chat_streams" + pods + ")", "chats"}}},
+		{"Time from a message to the answer", "s", []target{{"A", quantile("0.5", "tailrace_chat_first_answer_seconds"), "p50"}, {"B", quantile("0.99", "tailrace_chat_first_answer_seconds"), "p99"}}},
+		{"Failed commands, and runs that lost their worker", "cps", []target{
+			{"A", `sum by (agent_type) (rate(tailrace_worker_commands_total{namespace="$namespace", result="failed"}[$__rate_interval]))`, "failed {{agent_type}}"},
+			{"B", "sum by (reason) (rate(tailrace_runs_ended_without_worker_total" + rate + "))", "without worker {{reason}}"},
+		}},
+		{"Age of what readers and snapshots lack", "s", []target{{"A", quantile("0.99", "tailrace_edge_delivery_seconds"), "delivery p99"}, {"B", "max(tailrace_projector_lag_seconds" + pods + ")", "snapshots"}}},
+	} {
+		panels = append(panels, panel{
+			ID: i + 2, Type: "timeseries", Title: p.title, GridPos: position(i*6, 1, 6, height), Datasource: source, Targets: p.targets,
+			FieldConfig: map[string]any{"defaults": map[string]any{"unit": p.unit, "min": 0}, "overrides": []any{}},
+		})
+	}
+	return panels
 }
 
 func position(x, y, w, h int) map[string]int { return map[string]int{"x": x, "y": y, "w": w, "h": h} }
