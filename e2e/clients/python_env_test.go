@@ -27,6 +27,8 @@ type installed struct {
 	dir    string // has the environment
 	files  []string
 	err    error
+
+	install func(ctx context.Context, dir string) (python string, err error) // into another environment
 }
 
 var installPython = sync.OnceValue(func() *installed {
@@ -59,19 +61,24 @@ func (b *installed) all(ctx context.Context) error {
 	}
 	cleanups = append(cleanups, b.dir)
 	work, dist := filepath.Join(b.dir, "source"), filepath.Join(b.dir, "dist")
-	b.python = filepath.Join(b.dir, "env", "bin", "python")
 	if err := os.Mkdir(work, 0o755); err != nil {
 		return err
 	}
-	for _, args := range [][]string{
+	if err := commands(ctx, [][]string{
 		{"cp", "-R", filepath.Join(pythonSource, "src"), filepath.Join(pythonSource, "pyproject.toml"), filepath.Join(pythonSource, "README.md"), work},
 		{builder, "-m", "pip", "--disable-pip-version-check", "wheel", "--quiet", "--no-deps", "--no-build-isolation", "--no-index", "--wheel-dir", dist, work},
-		{builder, "-m", "venv", "--system-site-packages", "--without-pip", filepath.Join(b.dir, "env")},
-		{builder, "-m", "pip", "--python", b.python, "--disable-pip-version-check", "install", "--quiet", "--no-index", "--find-links", dist, "tailrace"},
-	} {
-		if out, err := exec.CommandContext(ctx, args[0], args[1:]...).CombinedOutput(); err != nil {
-			return fmt.Errorf("%s: %w\n%s", strings.Join(args, " "), err, out)
-		}
+	}); err != nil {
+		return err
+	}
+	b.install = func(ctx context.Context, dir string) (string, error) {
+		python := filepath.Join(dir, "bin", "python")
+		return python, commands(ctx, [][]string{
+			{builder, "-m", "venv", "--system-site-packages", "--without-pip", dir},
+			{builder, "-m", "pip", "--python", python, "--disable-pip-version-check", "install", "--quiet", "--no-index", "--find-links", dist, "tailrace"},
+		})
+	}
+	if b.python, err = b.install(ctx, filepath.Join(b.dir, "env")); err != nil {
+		return err
 	}
 	wheels, err := filepath.Glob(filepath.Join(dist, "tailrace-*.whl"))
 	if err != nil || len(wheels) != 1 {
@@ -85,6 +92,15 @@ func (b *installed) all(ctx context.Context) error {
 		b.files = append(b.files, f.Name)
 	}
 	return wheel.Close()
+}
+
+func commands(ctx context.Context, all [][]string) error {
+	for _, args := range all {
+		if out, err := exec.CommandContext(ctx, args[0], args[1:]...).CombinedOutput(); err != nil {
+			return fmt.Errorf("%s: %w\n%s", strings.Join(args, " "), err, out)
+		}
+	}
+	return nil
 }
 
 // command starts python -m tailrace.
