@@ -87,7 +87,7 @@ func TestBoxes(t *testing.T) {
 	}
 }
 
-var namedBox = regexp.MustCompile("(?ms)^( *```\\w+ file=(\\S+)\n)(.*?)^ *```\n")
+var namedBox = regexp.MustCompile("(?s)( *```\\w+ file=(\\S+)\n)(.*?) *```\n")
 
 // regionOf returns the lines of a region.
 func regionOf(source, name string) (region string, found bool) {
