@@ -111,7 +111,7 @@ k8s: go-present ## Apply the manifests to a kube-apiserver with etcd, built from
 
 .PHONY: dashboard
 dashboard: go-present postgres ## Write the lists of metrics and the dashboards of Grafana from what the code registers.
-	$(GO) test -count=1 -timeout 5m ./cmd/tailrace -run '^TestMetricList$$' -update
+	$(GO) test -count=1 -timeout 5m ./cmd/tailrace -run '^TestMetric(List|sPage)$$' -update
 	cd sink && $(GO) test -count=1 -timeout 5m ./cmd/tailrace-sink -run '^TestMetricList$$' -update
 	cd sink && $(GO) test -count=1 -timeout 5m ./internal/board -run '^TestBoard$$' -update
 	cd deploy && $(GO) run ./dashboard metrics.json sink-metrics.json >k8s/components/monitoring/dashboard.json.new && mv k8s/components/monitoring/dashboard.json.new k8s/components/monitoring/dashboard.json

@@ -7,5 +7,5 @@
 // pass a valid chunk. Readers get JSON on one line; the identity of the record is checked against the session of the subject that it was read from. For
 // any other message Decode returns an *EnvelopeError.
 //
-// docs/cloudevents.md shows the messages byte by byte and what a writer in another language sends.
+// docs/reference/log.md shows the messages byte by byte and what a writer in another language sends.
 package codec

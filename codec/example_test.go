@@ -50,7 +50,7 @@ func ExampleEnvelopeError() {
 	// event source "/acme/s2/s2": want /acme/s1/s1
 }
 
-// The CloudEvents SDK reads messages of Tailrace. (docs/cloudevents.md has a program that follows a session with it.)
+// The CloudEvents SDK reads messages of Tailrace. (sdk_program_test.go has a program that follows a session with it.)
 func Example_cloudEventsSDK() {
 	msg := codec.EncodeJSON(codec.Envelope{Session: chunk.RootSession("acme", "s1"), Epoch: 3, Ordinal: 17},
 		codec.Header{Type: chunk.TypeStreamEnd, Timestamp: 1700000000123}, []byte(`{"type":"stream_end"}`))

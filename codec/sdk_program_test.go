@@ -15,7 +15,7 @@ import (
 	"github.com/tailrace/tailrace/chunk"
 )
 
-// printSession is the program of docs/cloudevents.md: it reads a session with the CloudEvents SDK and without a package of this module.
+// printSession reads a session with the CloudEvents SDK and without a package of this module.
 func printSession(ctx context.Context, nc *nats.Conn, subject string, out io.Writer) error {
 	js, err := jetstream.New(nc)
 	if err != nil {
@@ -47,7 +47,7 @@ func printSession(ctx context.Context, nc *nats.Conn, subject string, out io.Wri
 	}
 }
 
-func TestTheProgramOfTheDocument(t *testing.T) {
+func TestSDKReadsSession(t *testing.T) {
 	w := newWire(t)
 	w.publish(t, EncodeJSON(Envelope{Session: session, Epoch: 1, Ordinal: 1}, Header{Type: chunk.TypeTextDelta}, []byte(body)))
 	w.publish(t, EncodeJSON(Envelope{Session: session, Epoch: 1, Ordinal: 2}, Header{Type: chunk.TypeStreamEnd}, []byte(`{"type":"stream_end"}`)))

@@ -113,7 +113,7 @@ func exerciseLog(t *testing.T, log sessionLog) {
 	}
 }
 
-// A stored message is byte for byte as docs/cloudevents.md specifies.
+// A stored message is byte for byte as docs/reference/log.md specifies.
 func TestMessageOnTheWire(t *testing.T) {
 	p := local(t)
 	producer := p.producer(t, Config{})

@@ -14,7 +14,7 @@ import (
 // Views are audience views, checked and ready for use, from ReadViews. The nil *Views has no view.
 type Views = view.Views
 
-// ReadViews reads audience views and the default one from JSON, see docs/wire.md#views.
+// ReadViews reads audience views and the default one from JSON, see docs/guides/views.md.
 func ReadViews(r io.Reader) (*Views, error) { return view.Read(r) }
 
 // readView returns the view for the request, see access.View.

@@ -47,7 +47,7 @@ func CheckToken(field, tok string) error {
 
 // CheckID checks whether id may be the id of a session: 1 to 64 of the characters of a URI but the star, which is a wildcard in grants: A-Z a-z 0-9 and
 // -._~:/?#[]@!$&'()+,;=%, and no segment of a path that is "." or "..", which clients and proxies remove from a URL. Subjects and keys have it escaped, as
-// docs/cloudevents.md shows; everything else has it as it is. It returns nil, or a *TokenError with the field. Source: https://www.rfc-editor.org/rfc/rfc3986#section-2
+// docs/reference/log.md shows; everything else has it as it is. It returns nil, or a *TokenError with the field. Source: https://www.rfc-editor.org/rfc/rfc3986#section-2
 func CheckID(field, id string) error {
 	if idtoken.Problem(id) == "" {
 		return nil

@@ -23,7 +23,7 @@ const (
 	AGUI   = "agui"   // an agent of AG-UI
 	Kortyx = "kortyx" // a chat route of Kortyx
 	Mastra = "mastra" // /api/agents/{id}/stream of a Mastra server
-	Native = "native" // chunks of the log, docs/bring-your-agent.md
+	Native = "native" // chunks of the log, docs/guides/http-agent.md
 )
 
 // OnCrash selects what happens when a worker crashes in the middle of a response.

@@ -8,6 +8,9 @@ import (
 	"io"
 	"net/http"
 	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"regexp"
 	"strings"
 	"testing"
 	"time"
@@ -216,6 +219,37 @@ func TestInvalidFilesOfAgents(t *testing.T) {
 		if err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: err = %v, want one with %q", text, err, want)
 		}
+	}
+}
+
+// The files of agents in documents are valid.
+func TestFilesOfAgentsInDocuments(t *testing.T) {
+	for _, name := range []string{"SHOP_TOKEN", "APP_TOKEN"} {
+		t.Setenv(name, "secret")
+	}
+	pages, err := filepath.Glob("../../docs/*/*.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	found := 0
+	for _, page := range append(pages, "../../README.md") {
+		text, err := os.ReadFile(page)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, m := range regexp.MustCompile("(?s)(?:```json\n|`|')(\\{\"agents\": .*?)(?:\n```|`|')").FindAllStringSubmatch(string(text), -1) {
+			found++
+			cfg, _, err := load([]string{"--model-key", "k", "--model", "m", "--agents", writeFile(t, "agents.json", m[1])}, nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if _, err := (&app{cfg: cfg, log: cfg.logger(io.Discard)}).agents(); err != nil {
+				t.Errorf("%s: %v in\n%s", page, err, m[1])
+			}
+		}
+	}
+	if found < 5 {
+		t.Errorf("%d files of agents in documents, want at least 5", found)
 	}
 }
 

@@ -118,3 +118,34 @@ func readMetrics(text string) (metrics []listedMetric) {
 	}
 	return metrics
 }
+
+// TestMetricsPage compares docs/reference/metrics.md with the list in deploy/, which TestMetricList compares with the code.
+func TestMetricsPage(t *testing.T) {
+	stored, err := os.ReadFile(metricList)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var list []listedMetric
+	if err := json.Unmarshal(stored, &list); err != nil {
+		t.Fatal(err)
+	}
+	var want strings.Builder
+	want.WriteString("# Metrics\n\nEvery metric that the ops listener of a process of `tailrace` serves at `/metrics`.\n\n" +
+		"<!-- Written from deploy/metrics.json by `go test ./cmd/tailrace -run TestMetricsPage -update` -->\n\n| metric | type | meaning |\n|---|---|---|\n")
+	for _, m := range list {
+		name := m.Name
+		if len(m.Labels) > 0 {
+			name += "{" + strings.Join(m.Labels, ",") + "}"
+		}
+		want.WriteString("| `" + name + "` | " + m.Type + " | " + strings.ReplaceAll(m.Help, "|", "\\|") + " |\n")
+	}
+	const page = "../../docs/reference/metrics.md"
+	if *update {
+		if err := os.WriteFile(page, []byte(want.String()), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if got, err := os.ReadFile(page); err != nil || string(got) != want.String() {
+		t.Errorf("%s is out of date (%v): run this test with -update", page, err)
+	}
+}

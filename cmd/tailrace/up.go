@@ -106,7 +106,7 @@ func (b *app) usage() string {
 	case chats == 0:
 		return waits
 	case b.cfg.hasAgents():
-		return "  Write to your agents on the page, or with POST /api/chat, see docs/chat.md.\n" + waits
+		return "  Write to your agents on the page, or with POST /api/chat, see docs/reference/chat.md.\n" + waits
 	case b.cfg.Demo.on:
 		var names []string
 		for _, s := range script.Scenarios() {

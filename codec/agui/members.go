@@ -12,7 +12,7 @@ const (
 	knownReason   = "STEP_FINISHED,known"
 )
 
-// members are those of events that are left out, see docs/dialects.md, and those that the Translator reads. The others are kept.
+// members are those of events that are left out, see docs/reference/dialects.md, and those that the Translator reads. The others are kept.
 var members = dialect.LeaveOut(map[string]string{
 	"": "messageId parentMessageId role rawEvent subagentRunId parentSubagentRunId",
 	"RUN_STARTED RUN_FINISHED RUN_FINISHED,failed RUN_FINISHED,cancelled RUN_FINISHED,interrupt": "threadId runId parentRunId input protocolVersion",

@@ -109,5 +109,5 @@
 // Everything else covers the types of version 7 that have no counterpart, unknown types, and known ones that lack a required member. Members without a counterpart
 // are in the member "part" of the chunk, which a MessageWriter, a Snapshot and RequestMessages read: the id and transient of data, dynamic (false) and title of a
 // call, providerMetadata, toolMetadata, and where a text begins. All other members that were not read are the data of custom aisdk.rest, except for those that
-// docs/dialects.md lists. A chunk that begins a call has "providerExecuted": that of the part, false without one.
+// docs/reference/dialects.md lists. A chunk that begins a call has "providerExecuted": that of the part, false without one.
 package aisdk

@@ -180,7 +180,7 @@ func (t *Translator) endStep(reason *string) {
 // maxEventName bounds the name of a carried part, so that a type of any length fits.
 const maxEventName = 128
 
-// leftOut has the members of parts that have no counterpart in the log, see docs/dialects.md.
+// leftOut has the members of parts that have no counterpart in the log, see docs/reference/dialects.md.
 var leftOut = dialect.LeaveOut(map[string]string{
 	"start": "messageId", "text-start text-delta text-end reasoning-start reasoning-delta reasoning-end": "id",
 })

@@ -59,6 +59,6 @@
 //
 // # What is left out
 //
-// docs/dialects.md has the list. Events that are kept lose prompts, definitions of tools, keys and paths. What the SDK replaces later (supersedes,
+// docs/reference/dialects.md has the list. Events that are kept lose prompts, definitions of tools, keys and paths. What the SDK replaces later (supersedes,
 // model_refusal_fallback) stays visible, and an event names it.
 package anthropic

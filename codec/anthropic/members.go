@@ -14,7 +14,7 @@ const keptPrefix = dialect.Anthropic + "."
 // memberName is the member of a chunk that has the rest of its event.
 const memberName = dialect.Anthropic
 
-// leftOut are the members of events that are not kept, see docs/dialects.md.
+// leftOut are the members of events that are not kept, see docs/reference/dialects.md.
 var leftOut = dialect.LeaveOut(map[string]string{
 	"":                         "uuid session_id request_id user_message_uuid user_message_uuids timestamp agent_id task_description",
 	"message_start assistant":  "message.type message.role",

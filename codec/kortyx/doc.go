@@ -80,7 +80,7 @@
 //
 // Anything else covers status, transition, tool-result, unknown types, and known types that lack a required member. What is lost:
 // the ids and boundaries of blocks, nodes if the agent has a type, the data of done, which is the internal state of the workflow. Other members are the data of custom
-// kortyx.rest, see docs/dialects.md.
+// kortyx.rest, see docs/reference/dialects.md.
 //
 // A response without done was cut off, and the run failed. So did one with an error, with or without done.
 //

@@ -6,7 +6,7 @@ import (
 	"github.com/tailrace/tailrace/internal/dialect"
 )
 
-// members are those of chunks that are left out, see docs/dialects.md, and those that the Translator reads. The others are kept.
+// members are those of chunks that are left out, see docs/reference/dialects.md, and those that the Translator reads. The others are kept.
 var members = dialect.LeaveOut(map[string]string{
 	"": "node opId segmentId", "session": "sessionId", "trace": "runId", "done": "data", "interrupt": "resumeToken",
 	"text-start text-delta text-end message": "id",

@@ -2,7 +2,7 @@ package mastra
 
 import "github.com/tailrace/tailrace/internal/dialect"
 
-// leftOut are the members of chunks that are left out, see docs/dialects.md.
+// leftOut are the members of chunks that are left out, see docs/reference/dialects.md.
 var leftOut = map[string]string{
 	"":      "runId from",
 	"start": "payload.id payload.messageId",

@@ -64,6 +64,6 @@
 //
 // # What is left out
 //
-// docs/dialects.md has the list. Events that are kept lose prompts, definitions of tools, credentials of MCP servers and encrypted content. The messages of errors are
+// docs/reference/dialects.md has the list. Events that are kept lose prompts, definitions of tools, credentials of MCP servers and encrypted content. The messages of errors are
 // Tailrace's own, with a code: those of endpoints contain parts of keys and prompts.
 package openai

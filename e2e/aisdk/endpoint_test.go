@@ -181,7 +181,7 @@ func (r *route) call(outcome bool) []string {
 	return append(parts, `{"type":"tool-output-available",`+id+`,"output":[2]`+r.meta()+`}`)
 }
 
-// shownTo returns a message as a page has it, without the differences that docs/bring-your-agent.md lists.
+// shownTo returns a message as a page has it, without the differences that docs/guides/http-agent.md lists.
 func shownTo(t *testing.T, message []byte) map[string]any {
 	t.Helper()
 	var m map[string]any

@@ -21,7 +21,7 @@ import (
 // retryLater is the wait of a client before it repeats a request.
 func retryLater() <-chan time.Time { return time.After(5 * time.Millisecond) }
 
-// client writes one run as docs/ingest.md says, each request through a random edge. Every second request with lines is cut at a random byte. It is for one goroutine.
+// client writes one run as docs/reference/ingest.md says, each request through a random edge. Every second request with lines is cut at a random byte. It is for one goroutine.
 type client struct {
 	rng   *rand.Rand
 	edges []string // URLs

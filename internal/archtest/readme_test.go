@@ -48,28 +48,53 @@ func TestPictures(t *testing.T) {
 	}
 }
 
-// TestBoxes checks that each block of code which names a file is in that file, which other tests run.
+// TestBoxes checks that each block of code of a document which names a file is in that file, which other tests run. A block that names a region of it, as
+// file=path#name, is that region: the lines between "#region name" and "#endregion". -update writes it.
 func TestBoxes(t *testing.T) {
-	pages, err := filepath.Glob(filepath.Join(root, "docs", "*.md"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	found, named := 0, regexp.MustCompile("(?s)\n```\\w+ file=(\\S+)\n(.*?)\n```\n")
-	for _, page := range append(pages, filepath.Join(root, "README.md")) {
-		text, err := os.ReadFile(page)
-		if err != nil {
-			t.Fatal(err)
+	found := 0
+	for _, page := range sources(t, ".md") {
+		if page != "README.md" && !strings.HasPrefix(page, "docs/") {
+			continue
 		}
-		for _, box := range named.FindAllStringSubmatch(string(text), -1) {
+		before := read(t, page)
+		after := namedBox.ReplaceAllStringFunc(before, func(box string) string {
 			found++
-			if !strings.Contains(dedented(read(t, box[1])), dedented(box[2])) {
-				t.Errorf("%s: %s does not contain\n%s", filepath.Base(page), box[1], box[2])
+			m := namedBox.FindStringSubmatch(box)
+			file, region, isRegion := strings.Cut(m[2], "#")
+			source := read(t, file)
+			if isRegion {
+				if source, isRegion = regionOf(source, region); !isRegion {
+					t.Errorf("%s: %s has no region %s", page, file, region)
+					return box
+				}
+				if *update {
+					return m[1] + source + "```\n"
+				}
+			}
+			if isRegion && dedented(source) != dedented(m[3]) || !strings.Contains(dedented(source), dedented(m[3])) {
+				t.Errorf("%s: %s does not contain\n%s", page, m[2], m[3])
+			}
+			return box
+		})
+		if after != before {
+			if err := os.WriteFile(filepath.Join(root, page), []byte(after), 0o600); err != nil {
+				t.Fatal(err)
 			}
 		}
 	}
-	if found < 3 {
-		t.Errorf("%d blocks name their file, want those of README", found)
+	if found < 20 {
+		t.Errorf("%d blocks name their file, want those of README and docs", found)
 	}
+}
+
+var namedBox = regexp.MustCompile("(?s)( *```\\w+ file=(\\S+)\n)(.*?) *```\n")
+
+// regionOf returns the lines of a region.
+func regionOf(source, name string) (region string, found bool) {
+	_, rest, found := strings.Cut(source, "#region "+name+"\n")
+	region, _, closed := strings.Cut(rest, "#endregion")
+	end := strings.LastIndex(region, "\n") // the comment that ends it
+	return region[:end+1], found && closed
 }
 
 // dedented returns the lines of a text without the white space at their beginning.

@@ -29,6 +29,7 @@ type wordException struct {
 
 var wordExceptions = []wordException{
 	{"CHANGELOG.md", `TAILRACE_PATIENCE|TAILRACE_MODEL_SILENCE|buried`, "names that were renamed"},
+	{"docs/frameworks", `Strands`, "name of a product"},
 	{"chunk", `bytes that are none`, "stored error text"},
 	{"internal/structured", `bytes that are none`, "stored error text"},
 	{"projector/catchup.go", `it takes back more than`, "stored reason of a skip"},

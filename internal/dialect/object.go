@@ -169,7 +169,7 @@ func (o *Object) List(name string) []*Object {
 func (o *Object) ReadElement(name string, i int) { o.find(name).inner[i] = &Object{} }
 
 // LeftOut has the members of the events of a dialect that are not kept: by the type of the event, or by "" for all types, paths whose names have dots between them.
-// An element of an array has the path of the array. docs/dialects.md says why.
+// An element of an array has the path of the array. docs/reference/dialects.md says why.
 type LeftOut map[string]names
 
 // names are members; those of nil are left out with all that is in them, and of those with readText a string.

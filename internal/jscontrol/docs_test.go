@@ -16,10 +16,10 @@ import (
 	"github.com/tailrace/tailrace/subjects"
 )
 
-// documented returns the messages in docs/workers.md with this prefix of the subject.
+// documented returns the messages in docs/reference/commands.md with this prefix of the subject.
 func documented(t *testing.T, prefix string) []*nats.Msg {
 	t.Helper()
-	doc, err := os.ReadFile("../../docs/workers.md")
+	doc, err := os.ReadFile("../../docs/reference/commands.md")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -41,7 +41,7 @@ func documented(t *testing.T, prefix string) []*nats.Msg {
 	return all
 }
 
-// The commands in docs/workers.md are valid and equal the encoded commands.
+// The commands in docs/reference/commands.md are valid and equal the encoded commands.
 func TestDocumentedCommands(t *testing.T) {
 	var kinds []control.CommandKind
 	for _, msg := range documented(t, "tr.commands.") {
@@ -62,7 +62,7 @@ func TestDocumentedCommands(t *testing.T) {
 	}
 }
 
-// The deadline in docs/workers.md is the message that PublishAt stores, and the message that the server creates from it is valid.
+// The deadline in docs/reference/commands.md is the message that PublishAt stores, and the message that the server creates from it is valid.
 func TestDocumentedDeadline(t *testing.T) {
 	all := documented(t, "tr.deadlines.")
 	if len(all) != 1 {
@@ -93,9 +93,9 @@ func wantSame(t *testing.T, got, want *nats.Msg) {
 	}
 }
 
-// The ids in docs/workers.md equal those of package control, and so do ids that are built as the document says.
+// The ids in docs/reference/commands.md equal those of package control, and so do ids that are built as the document says.
 func TestDocumentedRunIDs(t *testing.T) {
-	doc, err := os.ReadFile("../../docs/workers.md")
+	doc, err := os.ReadFile("../../docs/reference/commands.md")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -112,9 +112,9 @@ func TestDocumentedRunIDs(t *testing.T) {
 	}
 }
 
-// The table of members in docs/workers.md is complete.
+// The table of members in docs/reference/commands.md is complete.
 func TestDocumentedMembers(t *testing.T) {
-	doc, err := os.ReadFile("../../docs/workers.md")
+	doc, err := os.ReadFile("../../docs/reference/commands.md")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -129,7 +129,7 @@ func TestDocumentedMembers(t *testing.T) {
 		}
 		for name := range members {
 			if !strings.Contains(string(doc), "`"+name+"`") {
-				t.Errorf("docs/workers.md does not say what %q is", name)
+				t.Errorf("docs/reference/commands.md does not say what %q is", name)
 			}
 		}
 	}

@@ -10,9 +10,9 @@ import (
 	"github.com/tailrace/tailrace/subjects"
 )
 
-// The values in docs/workers.md are valid under their keys, and equal the encoded values.
+// The values in docs/reference/commands.md are valid under their keys, and equal the encoded values.
 func TestDocumentedValues(t *testing.T) {
-	doc, err := os.ReadFile("../../docs/workers.md")
+	doc, err := os.ReadFile("../../docs/reference/commands.md")
 	if err != nil {
 		t.Fatal(err)
 	}

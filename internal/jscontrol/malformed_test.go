@@ -17,7 +17,7 @@ import (
 	"github.com/tailrace/tailrace/internal/testkit/streamtest"
 )
 
-// externalWorker requests and handles runs with core NATS and docs/workers.md only.
+// externalWorker requests and handles runs with core NATS and docs/reference/commands.md only.
 type externalWorker struct {
 	*testing.T
 
@@ -90,7 +90,7 @@ func (f externalWorker) next(stream, filter string) *nats.Msg {
 	return f.ask("$JS.API.CONSUMER.MSG.NEXT."+stream+".agent-support", `{"batch":1,"expires":30000000000}`)
 }
 
-// A program that follows docs/workers.md requests a run, handles it, stores answers and sets deadlines, alongside programs that use the packages.
+// A program that follows docs/reference/commands.md requests a run, handles it, stores answers and sets deadlines, alongside programs that use the packages.
 func TestExternalWorker(t *testing.T) {
 	srv := streamtest.Start(t)
 	js := srv.JetStream(t)

@@ -355,7 +355,7 @@ func Custom(kind string, v chunk.Value) chunk.Body {
 	return b
 }
 
-// leftOut has the members that are not kept, see docs/dialects.md.
+// leftOut has the members that are not kept, see docs/reference/dialects.md.
 var leftOut = dialect.LeaveOut(map[string]string{
 	"": "id object model service_tier system_fingerprint obfuscation error choices.delta.role choices.delta.tool_calls.type choices.delta.audio.id " +
 		"choices.delta.audio.data choices.message.role choices.message.tool_calls.type choices.message.audio.id choices.message.audio.data choices.logprobs logprobs item_id item.id item.status item.role",

@@ -1,4 +1,4 @@
-// Package ingest lets agents in any language write their runs over HTTP, exactly once: docs/ingest.md.
+// Package ingest lets agents in any language write their runs over HTTP, exactly once: docs/reference/ingest.md.
 //
 //	POST /v1/sessions/{id}/runs                opens a run
 //	POST /v1/sessions/{id}/runs/{run}/chunks   appends lines, and reports what is stored while it reads

@@ -1,6 +1,6 @@
 import { useTailraceChat } from 'tailrace-client/ai';
 
-// TenLines is the smallest chat, shown at the start of docs/chat.md.
+// TenLines is the smallest chat, shown at the start of docs/guides/chat-page.md.
 export function TenLines({ id }: { id: string }) {
   const { messages, sendMessage } = useTailraceChat({ id });
   return (

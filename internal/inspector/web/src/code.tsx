@@ -37,7 +37,7 @@ export function Bring() {
           <pre class="json" tabIndex={0}>{text}</pre>
         </div>
       ))}
-      <p>The route stays as it is. Other dialects are agui, mastra, anthropic, kortyx, native and openai; docs/bring-your-agent.md has the rest.</p>
+      <p>The route stays as it is. Other dialects are agui, mastra, anthropic, kortyx, native and openai; docs/guides/http-agent.md has the rest.</p>
     </details>
   );
 }
