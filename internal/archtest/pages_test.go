@@ -60,11 +60,11 @@ func TestPages(t *testing.T) {
 var (
 	sentence  = regexp.MustCompile(`^.+?\.(\s|$)`)
 	generated = regexp.MustCompile(`(?s)<!-- (\w+): written by .*?<!-- end of (\w+) -->`)
-	written   = []string{"docs/reference/settings.md", "docs/reference/sink.md", "docs/reference/tables.md"} // by tests
+	written   = []string{"docs/reference/metrics.md", "docs/reference/settings.md", "docs/reference/sink.md", "docs/reference/tables.md"} // by tests
 )
 
 // TestPageSizes compares the words of each document with its row in docs/limits.txt, and the sum of the rows with the first one. The words are those of wc -w, without the parts
-// that a test writes. A page has at most 300 lines, unless users look things up in it.
+// that a test writes. A row may be of a page that is planned. A page has at most 300 lines, unless users look things up in it.
 func TestPageSizes(t *testing.T) {
 	limits := map[string]int{}
 	sum := 0
@@ -103,11 +103,6 @@ func TestPageSizes(t *testing.T) {
 		} else if words > limit {
 			t.Errorf("%s has %d words, want at most %d", page, words, limit)
 		}
-		delete(limits, name)
-	}
-	delete(limits, "sum")
-	for name := range limits {
-		t.Errorf("%s has a row of %s, which does not exist", limitsPage, name)
 	}
 }
 
