@@ -42,7 +42,7 @@ picture: go-present chromium build ## Film the pictures of README: two tabs of a
 	$(GO) test -tags e2e,record,grpcnotrace -count=1 -timeout 5m -run '^TestRecordPicture$$' -v ./e2e
 
 .PHONY: sink
-sink: go-present ## Build bin/tailrace-sink, which copies the log into tables (docs/analytics.md).
+sink: go-present ## Build bin/tailrace-sink, which copies the log into tables (docs/guides/analytics.md).
 	cd sink && $(GO) build -trimpath -ldflags "-s -w" -o ../bin/tailrace-sink ./cmd/tailrace-sink
 
 .PHONY: image

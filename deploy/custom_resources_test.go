@@ -203,18 +203,18 @@ func checkMonitoring(t *testing.T, m *manifests) {
 			}
 		}
 	}
-	operations, err := os.ReadFile("../docs/operations.md")
+	operations, err := os.ReadFile("../docs/guides/operate.md")
 	if err != nil {
 		t.Fatal(err)
 	}
-	check("docs/operations.md", string(operations))
+	check("docs/guides/operate.md", string(operations))
 	for _, r := range m.rules {
 		for _, group := range r.Spec.Groups {
 			for _, rule := range group.Rules {
 				check("alert "+rule.Alert, rule.Expr.StrVal+rule.Annotations["description"])
 				checkAlert(t, rule)
 				if !strings.Contains(string(operations), "`"+rule.Alert+"`") {
-					t.Errorf("docs/operations.md lacks the alert %s", rule.Alert)
+					t.Errorf("docs/guides/operate.md lacks the alert %s", rule.Alert)
 				}
 			}
 		}

@@ -22,12 +22,12 @@ import (
 	"github.com/tailrace/tailrace/internal/testkit/browsertest"
 )
 
-var update = flag.Bool("update", false, "write the pictures of docs/inspector.md")
+var update = flag.Bool("update", false, "write the pictures of docs/guides/debug.md")
 
 // largestPicture is the size of a picture in bytes that a reader of the document waits for.
 const largestPicture = 120 << 10
 
-// picture is a screen that docs/inspector.md shows.
+// picture is a screen that docs/guides/debug.md shows.
 type picture struct {
 	name, path    string
 	width, height int64
@@ -37,7 +37,7 @@ type picture struct {
 	shows         string // the main elements of the screen after it
 }
 
-// The pictures of docs/inspector.md are screens of sessions of the demo agent: each has its main elements, and its file has the size that is stated here. Their pixels
+// The pictures of docs/guides/debug.md are screens of sessions of the demo agent: each has its main elements, and its file has the size that is stated here. Their pixels
 // are not compared, because fonts and times differ between machines: -update writes them.
 func TestInspectorPictures(t *testing.T) {
 	u := newUp(t, "--demo", "0.1")
@@ -77,7 +77,7 @@ func TestInspectorPictures(t *testing.T) {
 		{"phone", "/inspect/s/drafts?tab=conversation", 390, 780, "dark", `document.querySelectorAll('.decide button').length === 2`, `document.querySelector('.decide button').scrollIntoView({ block: 'center' })`,
 			`document.querySelector('.decide .json') !== null && document.querySelector('.part.user') !== null && document.documentElement.scrollWidth <= innerWidth`},
 	}
-	document, err := os.ReadFile(filepath.Join("..", "docs", "inspector.md"))
+	document, err := os.ReadFile(filepath.Join("..", "docs", "guides", "debug.md"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -102,8 +102,8 @@ func TestInspectorPictures(t *testing.T) {
 		if err != nil || int64(size.Width) != p.width || int64(size.Height) != p.height || len(data) > largestPicture {
 			t.Errorf("%s has %d bytes and %d by %d pixels, want at most %d bytes and %d by %d: %v", file, len(data), size.Width, size.Height, largestPicture, p.width, p.height, err)
 		}
-		if !regexp.MustCompile(`!\[[^\]]{40,}\]\(images/inspector-` + p.name + `\.png\)`).Match(document) {
-			t.Errorf("docs/inspector.md does not show %s with a text of at least 40 characters", file)
+		if !regexp.MustCompile(`!\[[^\]]{40,}\]\(\.\./images/inspector-` + p.name + `\.png\)`).Match(document) {
+			t.Errorf("docs/guides/debug.md does not show %s with a text of at least 40 characters", file)
 		}
 	}
 	files, err := filepath.Glob(filepath.Join("..", "docs", "images", "inspector-*"))

@@ -18,10 +18,10 @@ import (
 	"github.com/tailrace/tailrace/internal/testkit/streamtest"
 )
 
-// documentedLoader returns the program in docs/firehose.md with a language, under a heading.
+// documentedLoader returns the program in docs/guides/firehose.md with a language, under a heading.
 func documentedLoader(t *testing.T, heading, language string) string {
 	t.Helper()
-	page, err := os.ReadFile("../docs/firehose.md")
+	page, err := os.ReadFile("../docs/guides/firehose.md")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -29,7 +29,7 @@ func documentedLoader(t *testing.T, heading, language string) string {
 	_, rest, _ = strings.Cut(rest, "```"+language+"\n")
 	program, _, found := strings.Cut(rest, "```\n")
 	if !found {
-		t.Fatalf("docs/firehose.md has no program under %q", heading)
+		t.Fatalf("docs/guides/firehose.md has no program under %q", heading)
 	}
 	path := filepath.Join(t.TempDir(), "loader")
 	if err := os.WriteFile(path, []byte(program), 0o600); err != nil {
@@ -65,7 +65,7 @@ trap 'n=$((n+1)); if [ $n = $at ]; then kill -9 $$; fi' DEBUG
 . "$path"
 `
 
-// TestLoaders runs the loaders of docs/firehose.md, and kills each before every line that it executes: what it has stored in the end is every record once.
+// TestLoaders runs the loaders of docs/guides/firehose.md, and kills each before every line that it executes: what it has stored in the end is every record once.
 func TestLoaders(t *testing.T) {
 	const total = 3
 	server := streamtest.Start(t)

@@ -154,7 +154,7 @@ func (e *podsEnv) check(t *testing.T) {
 	}
 }
 
-// config renders the overlay production, and has what docs/deploy.md lets operators create.
+// config renders the overlay production, and has what docs/guides/deploy.md lets operators create.
 func (e *podsEnv) config(t *testing.T, issuer *authtest.Issuer, opts podsOptions) pods.Config {
 	t.Helper()
 	render := exec.CommandContext(t.Context(), "go", "run", "./manifests", "-json", "k8s/overlays/production")

@@ -23,7 +23,7 @@ import (
 	"github.com/tailrace/tailrace/sseedge"
 )
 
-// sessionInPath is the expression of docs/scaling.md.
+// sessionInPath is the expression of docs/guides/scale.md.
 var sessionInPath = regexp.MustCompile(`^/(v1/sessions|api/chat)/([^/]+)`)
 
 // hashingBalancer sends each session to one edge, by consistent hashing: another set of edges moves only the sessions of those that are not in it any more.

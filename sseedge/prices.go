@@ -14,7 +14,7 @@ import (
 	"github.com/tailrace/tailrace/projector/fold"
 )
 
-// Prices is a list of prices of models, by which the costs in lists of sessions are computed, in the form of docs/analytics.md. The zero Prices has none.
+// Prices is a list of prices of models, by which the costs in lists of sessions are computed, in the form of docs/guides/analytics.md. The zero Prices has none.
 type Prices struct {
 	Currency string  `json:"currency"` // "" is USD
 	Models   []Price `json:"models"`

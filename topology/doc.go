@@ -31,5 +31,5 @@
 //
 // The partition of a session is a hash modulo the number of partitions, so another number would send running sessions to other streams. The number is fixed when
 // the streams are created: each stores it (metadata tailrace.partitions), and Ensure and Check return an error for another one. ADR 0043 has the reasons, and
-// docs/scaling.md what to do instead.
+// docs/guides/scale.md what to do instead.
 package topology

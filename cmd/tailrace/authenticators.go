@@ -12,7 +12,7 @@ import (
 	"github.com/tailrace/tailrace/sseedge/credentials"
 )
 
-// authFile is the file of authenticators, see docs/security.md.
+// authFile is the file of authenticators, see docs/reference/auth.md.
 type authFile struct {
 	OIDC          []auth.OIDCConfig  `json:"oidc"`
 	SessionTokens []tokenIssuer      `json:"sessionTokens"`

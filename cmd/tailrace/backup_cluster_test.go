@@ -62,7 +62,7 @@ func TestBackupRestoredOnCluster(t *testing.T) {
 	restore("on the cluster again")
 }
 
-// backUpAll backs up the streams of docs/backup.md.
+// backUpAll backs up the streams of docs/guides/backup.md.
 func backUpAll(t *testing.T, js jetstream.JetStream) (backup []natstest.Backup) {
 	t.Helper()
 	for _, stream := range documentedStreams(t) {

@@ -23,17 +23,17 @@ import (
 	"github.com/tailrace/tailrace/topology"
 )
 
-// documentedStreams returns the streams that docs/backup.md backs up, in its order.
+// documentedStreams returns the streams that docs/guides/backup.md backs up, in its order.
 func documentedStreams(t *testing.T) []string {
 	t.Helper()
-	page, err := os.ReadFile(filepath.Join("..", "..", "docs", "backup.md"))
+	page, err := os.ReadFile(filepath.Join("..", "..", "docs", "guides", "backup.md"))
 	if err != nil {
 		t.Fatal(err)
 	}
 	_, rest, _ := strings.Cut(string(page), `STREAMS="`)
 	list, _, found := strings.Cut(rest, `"`)
 	if !found {
-		t.Fatal("docs/backup.md has no list of streams")
+		t.Fatal("docs/guides/backup.md has no list of streams")
 	}
 	return strings.Fields(list)
 }
@@ -116,7 +116,7 @@ func epochsOf(t *testing.T, url string, args ...string) map[string]string {
 
 func text(delta string) chunk.Body { return chunk.TextDelta{Delta: delta} }
 
-// A backup is made as docs/backup.md describes, while the system runs and between writes, and is restored on another server. Clients whose position is not in
+// A backup is made as docs/guides/backup.md describes, while the system runs and between writes, and is restored on another server. Clients whose position is not in
 // the restored log, or that name the old epoch, get truncated; others continue. The projector saves the sessions of the restored log, also where the restored
 // snapshots are older or newer than the log, and a worker carries out the restored command.
 func TestBackupRestoredElsewhere(t *testing.T) {
@@ -127,7 +127,7 @@ func TestBackupRestoredElsewhere(t *testing.T) {
 	}
 	for _, stream := range streams {
 		if !slices.Contains(documented, stream.Name) {
-			t.Errorf("docs/backup.md does not back up %s", stream.Name)
+			t.Errorf("docs/guides/backup.md does not back up %s", stream.Name)
 		}
 	}
 	reversed := slices.Clone(documented)

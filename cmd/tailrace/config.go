@@ -27,7 +27,7 @@ type config struct {
 	NATSCreds   string      `envconfig:"TAILRACE_NATS_CREDS" desc:"NATS credentials file (user JWT and seed)"`
 	NATSNkey    string      `envconfig:"TAILRACE_NATS_NKEY" desc:"file with the seed of the NATS user's nkey"`
 	NATSContext string      `envconfig:"TAILRACE_NATS_CONTEXT" desc:"context of the nats CLI, by name or as the path of its file: URL, credentials, TLS, JetStream domain and inbox prefix, of which NATS_URL, NATS_CREDS and NATS_NKEY replace the first two; without an inbox prefix, inboxes begin with _INBOX_ and the role: setup, edge, projector, worker (also publish), analytics (firehose, tail) or operator (up and other commands)"`
-	Accounts    string      `envconfig:"TAILRACE_ACCOUNTS" desc:"JSON file of the tenants with a NATS account of their own, which 'edge' serves too (docs/security.md); if empty, all tenants are in the account of the other settings"`
+	Accounts    string      `envconfig:"TAILRACE_ACCOUNTS" desc:"JSON file of the tenants with a NATS account of their own, which 'edge' serves too (docs/guides/tenants.md); if empty, all tenants are in the account of the other settings"`
 
 	DataDir  string      `envconfig:"TAILRACE_DATA_DIR" default:"data" desc:"data directory of the built-in NATS server"`
 	NATSPort int         `envconfig:"TAILRACE_NATS_PORT" default:"4422" desc:"loopback port of the built-in NATS server"`
@@ -37,7 +37,7 @@ type config struct {
 	Partitions int           `envconfig:"TAILRACE_PARTITIONS" default:"1" desc:"number of chunk streams, 1 to 64; it is fixed when setup has created them"`
 	Replicas   int           `envconfig:"TAILRACE_REPLICAS" default:"1" desc:"replicas of every stream and bucket: 1 or 3"`
 	MaxAge     time.Duration `envconfig:"TAILRACE_MAX_AGE" default:"72h" desc:"retention of chunks in the log"`
-	Streams    string        `envconfig:"TAILRACE_STREAMS" desc:"JSON file of sizes, ages and placement of the streams and buckets that 'setup' and 'up' create (docs/operations.md); existing ones are changed with 'nats stream edit'"`
+	Streams    string        `envconfig:"TAILRACE_STREAMS" desc:"JSON file of sizes, ages and placement of the streams and buckets that 'setup' and 'up' create (docs/guides/operate.md); existing ones are changed with 'nats stream edit'"`
 
 	Listen         string     `envconfig:"TAILRACE_LISTEN" default:"127.0.0.1:4480" desc:"address of the HTTP edge"`
 	TLSCert        string     `envconfig:"TAILRACE_TLS_CERT" desc:"PEM file of the certificate chain of the edge, reloaded when it changes; empty disables TLS"`
@@ -45,19 +45,19 @@ type config struct {
 	TLSClientCA    string     `envconfig:"TAILRACE_TLS_CLIENT_CA" desc:"PEM file of the authorities of client certificates, reloaded when it changes; AUTH maps certificates to rights; empty asks for none"`
 	TrustedProxies prefixes   `envconfig:"TAILRACE_TRUSTED_PROXIES" desc:"comma-separated addresses and networks of proxies whose X-Forwarded-For is used"`
 	CORSOrigins    stringList `envconfig:"TAILRACE_CORS_ORIGINS" desc:"comma-separated origins whose pages may read with credentials, such as https://app.example"`
-	Auth           string     `envconfig:"TAILRACE_AUTH" desc:"JSON file of authenticators (docs/security.md): identity providers, session tokens, trusted proxies, client certificates; if empty, requests are not authenticated and have all rights of TENANT, on loopback or with TRUST_NETWORK"`
+	Auth           string     `envconfig:"TAILRACE_AUTH" desc:"JSON file of authenticators (docs/reference/auth.md): identity providers, session tokens, trusted proxies, client certificates; if empty, requests are not authenticated and have all rights of TENANT, on loopback or with TRUST_NETWORK"`
 	TrustNetwork   bool       `envconfig:"TAILRACE_TRUST_NETWORK" default:"false" desc:"allow non-loopback LISTEN addresses although AUTH is empty: every client that can reach the edge has all rights"`
 	Tenant         string     `envconfig:"TAILRACE_TENANT" default:"default" desc:"tenant of the commands that name a session, and of all clients if AUTH is empty; otherwise the credential of a client has its tenant"`
 	AllowDelete    bool       `envconfig:"TAILRACE_ALLOW_DELETE" default:"false" desc:"allow clients with the right delete, or all if AUTH is empty, to delete sessions"`
 	Views          string     `envconfig:"TAILRACE_VIEWS" desc:"JSON file of audience views and the default one; if empty, every client is shown everything"`
 	Audit          string     `envconfig:"TAILRACE_AUDIT" default:"on" desc:"audit log of acts and refused accesses: on (the event is stored after the act; while the store is away it waits in memory), required (the event is stored before the act, which is refused otherwise) or off"`
 
-	Feed         string        `envconfig:"TAILRACE_FEED" default:"partition" desc:"what an edge follows: partition (all sessions of the partitions in which it has open streams) or interest (the sessions with open streams; 'setup' then creates the log so that it republishes, docs/scaling.md)"`
+	Feed         string        `envconfig:"TAILRACE_FEED" default:"partition" desc:"what an edge follows: partition (all sessions of the partitions in which it has open streams) or interest (the sessions with open streams; 'setup' then creates the log so that it republishes, docs/guides/scale.md)"`
 	Heartbeat    time.Duration `envconfig:"TAILRACE_HEARTBEAT" default:"15s" desc:"send a comment on an event stream after this long without an event"`
 	WriteTimeout time.Duration `envconfig:"TAILRACE_WRITE_TIMEOUT" default:"10s" desc:"close a stream when the client accepts no data for this long"`
 	MaxStreamAge time.Duration `envconfig:"TAILRACE_MAX_STREAM_AGE" default:"4h" desc:"largest age of an open stream, which ends at a random time in the last eighth of it, so that clients spread over all edges; 0s is unlimited"`
 	MaxStreams   int           `envconfig:"TAILRACE_MAX_STREAMS" default:"20000" desc:"open streams per edge; -1 is unlimited"`
-	Limits       string        `envconfig:"TAILRACE_LIMITS" desc:"JSON file of limits (docs/security.md): requests and streams of addresses, streams and size of sessions, and of tenants requests, streams, runs and tokens per day; if empty, addresses, sessions and runs have the defaults and tenants none"`
+	Limits       string        `envconfig:"TAILRACE_LIMITS" desc:"JSON file of limits (docs/guides/limits.md): requests and streams of addresses, streams and size of sessions, and of tenants requests, streams, runs and tokens per day; if empty, addresses, sessions and runs have the defaults and tenants none"`
 
 	ChatAgents      stringList      `envconfig:"TAILRACE_CHAT_AGENT" default:"demo" desc:"comma-separated agent types of chats; the first one is used unless a request has agentType; empty disables chats"`
 	ChatClientTools stringList      `envconfig:"TAILRACE_CHAT_CLIENT_TOOLS" desc:"comma-separated tools that run in the browser, for agents that do not declare them"`
@@ -78,7 +78,7 @@ type config struct {
 	OpsListen   string        `envconfig:"TAILRACE_OPS_LISTEN" default:"127.0.0.1:4481" desc:"address of probes and metrics of 'up', 'edge', 'projector' and 'worker'; empty disables"`
 	OpsClientCA string        `envconfig:"TAILRACE_OPS_TLS_CLIENT_CA" desc:"PEM file of authorities, reloaded when it changes: OPS_LISTEN serves TLS with TLS_CERT, and metrics and profiles are for clients with a certificate of one of them; probes are for all; empty disables TLS there"`
 	Pprof       bool          `envconfig:"TAILRACE_PPROF" default:"false" desc:"serve profiles of the process on OPS_LISTEN"`
-	Memory      int64         `envconfig:"TAILRACE_MEMORY" default:"1073741824" desc:"memory of buffers in bytes, a quarter each for recent frames of followed sessions, request bodies, pages that are being read (of an edge) and snapshots (of a projector); bodies and pages have at least 32 MiB each, and over the limit a request gets 503; docs/operations.md has the memory of a process"`
+	Memory      int64         `envconfig:"TAILRACE_MEMORY" default:"1073741824" desc:"memory of buffers in bytes, a quarter each for recent frames of followed sessions, request bodies, pages that are being read (of an edge) and snapshots (of a projector); bodies and pages have at least 32 MiB each, and over the limit a request gets 503; docs/guides/operate.md has the memory of a process"`
 	Drain       time.Duration `envconfig:"TAILRACE_DRAIN" default:"10s" desc:"period at shutdown over which an edge closes open streams, and in which a worker completes the steps that run; then other workers repeat them; 0s ends them at once; an edge ends at most 5s after it, or 20s after the signal if that is later"`
 	LogLevel    slog.Level    `envconfig:"TAILRACE_LOG_LEVEL" default:"info" desc:"debug, info, warn or error"`
 	LogFormat   string        `envconfig:"TAILRACE_LOG_FORMAT" default:"text" desc:"text or json"`

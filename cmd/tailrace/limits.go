@@ -11,7 +11,7 @@ import (
 	"github.com/tailrace/tailrace/subjects"
 )
 
-// limitsFile is the file of limits, see docs/security.md. A limit of an address, a session or a run that is missing is the default.
+// limitsFile is the file of limits, see docs/guides/limits.md. A limit of an address, a session or a run that is missing is the default.
 type limitsFile struct {
 	Address struct {
 		Rate    sseedge.Rate `json:"rate"`    // requests to one edge

@@ -12,7 +12,7 @@ import (
 	"github.com/tailrace/tailrace/topology"
 )
 
-// streamsFile is the file of sizes, ages and placement of new streams and buckets, see docs/operations.md. A member that is missing is the default.
+// streamsFile is the file of sizes, ages and placement of new streams and buckets, see docs/guides/operate.md. A member that is missing is the default.
 type streamsFile struct {
 	Placement   *jetstream.Placement `json:"placement"`
 	Log         streamSize           `json:"log"` // of each partition; MAX_AGE is its age

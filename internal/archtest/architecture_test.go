@@ -18,7 +18,7 @@ import (
 )
 
 const (
-	architecture = "docs/architecture.md"
+	architecture = "docs/why/architecture.md"
 	layersBegin  = "<!-- layers: written by `go test ./internal/archtest -update` -->\n"
 	layersEnd    = "<!-- end of layers -->\n"
 	domainsBegin = "<!-- domains: written by `go test ./internal/archtest -update` -->\n"
@@ -42,7 +42,7 @@ var groups = []group{
 	{"test kit", "Imported by tests only.", func(p place) bool { return p.layer == testkit }},
 }
 
-// TestArchitecturePage compares the generated parts of docs/architecture.md with the table of the layers and the rules between domains.
+// TestArchitecturePage compares the generated parts of docs/why/architecture.md with the table of the layers and the rules between domains.
 func TestArchitecturePage(t *testing.T) {
 	data, err := os.ReadFile(filepath.Join(root, architecture))
 	if err != nil {
@@ -88,7 +88,7 @@ func layersPart(table map[string]place, text func(name string) string) string {
 		}
 		fmt.Fprintf(&b, "\n### Layer: %s\n\n%s\n\n| package | responsibility |\n|---|---|\n", g.title, g.rule)
 		for _, name := range names {
-			fmt.Fprintf(&b, "| [`%s`](../%s) | %s |\n", name, name, text(name))
+			fmt.Fprintf(&b, "| [`%s`](../../%s) | %s |\n", name, name, text(name))
 		}
 	}
 	return b.String() + "\n"
@@ -152,7 +152,7 @@ func parseDir(t *testing.T, name string) (files []*ast.File) {
 func TestLayersPart(t *testing.T) {
 	table := map[string]place{"b": {layer: model}, "a": {layer: model}, "c": {adapter, http}}
 	got := layersPart(table, func(name string) string { return "does " + name })
-	for _, want := range []string{"model               a  b\n", "adapter, HTTP       c\n", "| [`a`](../a) | does a |\n"} {
+	for _, want := range []string{"model               a  b\n", "adapter, HTTP       c\n", "| [`a`](../../a) | does a |\n"} {
 		if !strings.Contains(got, want) {
 			t.Errorf("%q is missing in\n%s", want, got)
 		}

@@ -20,7 +20,7 @@ type domainRule struct {
 	reason string
 }
 
-// domainRules keep each decision in one package. docs/architecture.md prints them.
+// domainRules keep each decision in one package. docs/why/architecture.md prints them.
 var domainRules = []domainRule{
 	{
 		pkg: "projector/fold", never: []string{"codec/", "internal/dialect", "internal/dialects"},
@@ -107,7 +107,7 @@ func TestBrokenDomainRule(t *testing.T) {
 	}
 }
 
-// domainPart is the table of the rules for docs/architecture.md.
+// domainPart is the table of the rules for docs/why/architecture.md.
 func domainPart(rules []domainRule) string {
 	var b strings.Builder
 	b.WriteString("\n| package | imports, also indirectly, never | reason |\n|---|---|---|\n")

@@ -13,7 +13,7 @@ import (
 // root is the directory of the module, seen from this package.
 var root = filepath.Join("..", "..")
 
-var update = flag.Bool("update", false, "write what the tests generate: docs/architecture.md, docs/api, the modules of public packages, the budgets of sizes and of private words")
+var update = flag.Bool("update", false, "write what the tests generate: docs/why/architecture.md, docs/api, the modules of public packages, the budgets of sizes and of private words")
 
 // sources returns the files of the repository that end with one of the suffixes, by path from the root, sorted. It leaves out what is installed or built.
 func sources(t *testing.T, suffixes ...string) (paths []string) {

@@ -6,20 +6,34 @@ import (
 	"path/filepath"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 )
 
-const llms = "docs/llms.txt"
+const (
+	llms       = "docs/llms.txt"
+	limitsPage = "docs/limits.txt"
+)
+
+// pageDirs are the directories of the documents for users. The records in docs/adr and docs/protocol are cited by their ids.
+var pageDirs = []string{"docs", "docs/start", "docs/guides", "docs/reference", "docs/why", "docs/frameworks"}
+
+// documents returns the documents for users, by path from the root.
+func documents(t *testing.T) []string {
+	t.Helper()
+	return slices.DeleteFunc(sources(t, ".md"), func(page string) bool { return !slices.Contains(pageDirs, path.Dir(page)) })
+}
 
 // TestPages checks that docs/README.md leads to each document, and that docs/llms.txt has each with its title and its first sentence.
 func TestPages(t *testing.T) {
 	var want strings.Builder
 	want.WriteString("# Tailrace\n\n> What an AI agent streams is stored in NATS JetStream, and each reader continues at the exact event.\n\n## Documents\n\n")
+	existing := sources(t, ".md")
 	var listed []string
 	for _, m := range link.FindAllStringSubmatch(read(t, "docs/README.md"), -1) {
 		page := path.Join("docs", m[1])
-		if slices.Contains(listed, page) || path.Ext(page) != ".md" || page == "README.md" {
+		if slices.Contains(listed, page) || page == "README.md" || !slices.Contains(existing, page) { // TestDocsLinks reports a page that does not exist
 			continue
 		}
 		listed = append(listed, page)
@@ -29,15 +43,9 @@ func TestPages(t *testing.T) {
 		}
 		want.WriteString("- [" + title + "](" + page + "): " + first + "\n")
 	}
-	for _, dir := range []string{"docs", "docs/reference"} {
-		pages, err := filepath.Glob(filepath.Join(root, dir, "*.md"))
-		if err != nil {
-			t.Fatal(err)
-		}
-		for _, page := range pages {
-			if name := path.Join(dir, filepath.Base(page)); name != "docs/README.md" && !slices.Contains(listed, name) {
-				t.Errorf("docs/README.md does not lead to %s", name)
-			}
+	for _, page := range documents(t) {
+		if path.Dir(page) != "docs" && !slices.Contains(listed, page) {
+			t.Errorf("docs/README.md does not lead to %s", page)
 		}
 	}
 	if *update {
@@ -49,7 +57,55 @@ func TestPages(t *testing.T) {
 	}
 }
 
-var sentence = regexp.MustCompile(`^.+?\.(\s|$)`)
+var (
+	sentence  = regexp.MustCompile(`^.+?\.(\s|$)`)
+	generated = regexp.MustCompile(`(?s)<!-- (\w+): written by .*?<!-- end of (\w+) -->`)
+	written   = []string{"docs/reference/metrics.md", "docs/reference/settings.md", "docs/reference/sink.md", "docs/reference/tables.md"} // by tests
+)
+
+// TestPageSizes compares the words of each document with its row in docs/limits.txt, and the sum of the rows with the first one. The words are those of wc -w, without the parts
+// that a test writes. A row may be of a page that is planned. A page has at most 300 lines, unless users look things up in it.
+func TestPageSizes(t *testing.T) {
+	limits := map[string]int{}
+	sum := 0
+	for line := range strings.Lines(read(t, limitsPage)) {
+		page, number, found := strings.Cut(strings.TrimSpace(line), " ")
+		if page == "" || page == "#" {
+			continue
+		}
+		limit, err := strconv.Atoi(number)
+		if !found || err != nil || limits[page] != 0 {
+			t.Fatalf("%s: row %q, want a page and its words, once", limitsPage, line)
+		}
+		limits[page] = limit
+		if page != "sum" {
+			sum += limit
+		}
+	}
+	if sum > limits["sum"] {
+		t.Errorf("%s: the rows have %d words together, want at most %d", limitsPage, sum, limits["sum"])
+	}
+	for _, page := range documents(t) {
+		if path.Dir(page) == "docs" && page != "docs/README.md" {
+			t.Errorf("%s is in docs, want it in one of %q", page, pageDirs[1:])
+			continue
+		}
+		text := generated.ReplaceAllString(read(t, page), "")
+		if lines := strings.Count(text, "\n"); lines > 300 && path.Dir(page) != "docs/reference" {
+			t.Errorf("%s has %d lines, want at most 300", page, lines)
+		}
+		if slices.Contains(written, page) {
+			continue
+		}
+		name := strings.TrimPrefix(page, "docs/")
+		limit, ok := limits[name]
+		if words := len(strings.Fields(text)); !ok {
+			t.Errorf("%s has no row in %s", page, limitsPage)
+		} else if words > limit {
+			t.Errorf("%s has %d words, want at most %d", page, words, limit)
+		}
+	}
+}
 
 // opening returns the title of a page and its first sentence, without marks.
 func opening(page string) (title, first string) {

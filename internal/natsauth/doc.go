@@ -8,7 +8,7 @@
 // A role may verify the streams, and publish and request what its work needs; only setup may create streams. Subjects decide what a user may ask for, and
 // JetStream has the name of the stream in the subject of a request, but the sequence, and in most requests the filter, in its body. So a user that may read
 // one message of a stream may read all of them. A client also chooses the subject of the response, which is a message like any other. So permissions separate
-// the roles, and only accounts separate tenants: docs/security.md.
+// the roles, and only accounts separate tenants: docs/guides/tenants.md.
 //
 // The permissions were derived from the requests of the packages that use JetStream, and are compared with them by tests in which each role does its work on
 // a server that denies everything else.

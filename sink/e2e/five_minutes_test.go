@@ -21,14 +21,14 @@ import (
 
 func TestMain(m *testing.M) { natstest.Main(m) }
 
-// notRun are the commands of docs/analytics.md that the test does not run, with the reason.
+// notRun are the commands of docs/guides/analytics.md that the test does not run, with the reason.
 var notRun = map[string]string{
 	"make run":                    "the test has started the same program on free ports",
 	"make sink":                   "the test has built the program",
 	"duckdb -init lake/views.sql": "the test runs this file and the statements in the library of DuckDB",
 }
 
-// TestFiveMinutes does what docs/analytics.md says: it runs the commands of the page, and its statements in DuckDB, in their order. Each statement has rows, with the
+// TestFiveMinutes does what docs/guides/analytics.md says: it runs the commands of the page, and its statements in DuckDB, in their order. Each statement has rows, with the
 // columns that the page shows.
 func TestFiveMinutes(t *testing.T) {
 	home := t.TempDir()
@@ -40,7 +40,7 @@ func TestFiveMinutes(t *testing.T) {
 
 	skipped := map[string]bool{}
 	var db *duckdbtest.DB
-	blocks := blocksOf(t, "../../docs/analytics.md")
+	blocks := blocksOf(t, "../../docs/guides/analytics.md")
 	for i, b := range blocks {
 		switch b.language {
 		case "json": // it comes before the command that reads it
@@ -64,7 +64,7 @@ func TestFiveMinutes(t *testing.T) {
 	t.Logf("all commands and statements %s after the start", time.Since(began).Round(time.Millisecond))
 	for command := range notRun {
 		if !skipped[command] {
-			t.Errorf("docs/analytics.md does not have the command %q any more", command)
+			t.Errorf("docs/guides/analytics.md does not have the command %q any more", command)
 		}
 	}
 }

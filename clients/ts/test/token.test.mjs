@@ -5,7 +5,7 @@ import { mintSessionToken } from "../dist/index.js";
 const options = { issuer: "i", audience: "a", tenant: "t", subject: "s", scopes: ["read", "chat"], sessions: "s1", now: 1_700_000_000 };
 const part = (token, n) => JSON.parse(Buffer.from(token.split(".")[n], "base64url").toString());
 
-test("the claims are those of docs/security.md", async () => {
+test("the claims are those of docs/reference/auth.md", async () => {
   const token = await mintSessionToken({ ...options, key: new Uint8Array(32).fill(1), view: ["public"], lifetime: 60 });
   assert.deepEqual(part(token, 0), { alg: "HS256", typ: "at+jwt" });
   const { jti, ...claims } = part(token, 1);

@@ -28,7 +28,7 @@ type config struct {
 	Every  time.Duration `envconfig:"TAILRACE_SINK_EVERY" desc:"age at which rows are stored; if empty, 1m for Parquet and 1s for Postgres"`
 	Bytes  int           `envconfig:"TAILRACE_SINK_BYTES" desc:"size at which rows are stored before that age; if empty, 32 MiB for Parquet, divided by the number of partitions, and 8 MiB for Postgres"`
 	Memory int           `envconfig:"TAILRACE_SINK_MEMORY" default:"100663296" desc:"bytes of the state of open sessions; those that do not fit are read from the log again when they continue"`
-	Prices string        `envconfig:"TAILRACE_SINK_PRICES" desc:"JSON file of prices of models (docs/analytics.md), in the form of Tailrace or of LiteLLM; without it, the cost is what providers report"`
+	Prices string        `envconfig:"TAILRACE_SINK_PRICES" desc:"JSON file of prices of models (docs/guides/analytics.md), in the form of Tailrace or of LiteLLM; without it, the cost is what providers report"`
 	Keep   time.Duration `envconfig:"TAILRACE_SINK_KEEP" default:"0s" desc:"age at which rows of a store are deleted; 0s keeps them"`
 
 	GiveUp      time.Duration `envconfig:"TAILRACE_SINK_GIVE_UP" default:"24h" desc:"time for which what a receiver does not accept is sent again; then it is a dead letter"`
@@ -164,7 +164,7 @@ const usage = `tailrace-sink copies the records of a Tailrace log into tables, e
                                            erase the rows of a tree, or of one of its sessions
   tailrace-sink erase --deleted [flags]    erase the sessions that check counts as deleted or absent
 
-Settings are variables or flags; docs/analytics.md has the tables.
+Settings are variables or flags; docs/guides/analytics.md has the tables.
 
 `
 

@@ -1,4 +1,4 @@
-// Command tailrace-sink copies the records of a Tailrace log into tables, each once: Parquet files or Postgres. docs/analytics.md describes the tables.
+// Command tailrace-sink copies the records of a Tailrace log into tables, each once: Parquet files or Postgres. docs/guides/analytics.md describes the tables.
 package main
 
 import (

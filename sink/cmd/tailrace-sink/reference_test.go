@@ -16,7 +16,7 @@ func TestSettingsPage(t *testing.T) {
 		if def != "" {
 			def = "`" + def + "`"
 		}
-		text.WriteString("| `" + s.variable + "` | `--" + s.flag + "` | " + def + " | " + strings.ReplaceAll(s.desc, "docs/analytics.md", "[analytics](../analytics.md)") + " |\n")
+		text.WriteString("| `" + s.variable + "` | `--" + s.flag + "` | " + def + " | " + strings.ReplaceAll(s.desc, "docs/guides/analytics.md", "[analytics](../guides/analytics.md)") + " |\n")
 	}
 	page, err := os.ReadFile(path)
 	if err != nil {

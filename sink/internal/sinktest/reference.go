@@ -48,7 +48,7 @@ func (r Row) Stable() Row {
 }
 
 // Reference computes the rows that the rules demand of a log without cleanups, independently of package observe: one list, nothing is forgotten. The rules are those of
-// docs/analytics.md, docs/reference/tables.md and of the records. Sessions that were deleted have the rows of later runs only. The ordinals of a session do not begin again.
+// docs/guides/analytics.md, docs/reference/tables.md and of the records. Sessions that were deleted have the rows of later runs only. The ordinals of a session do not begin again.
 func Reference(log Log, prices Prices) map[string]Row {
 	trees := map[chunk.Session]map[chunk.Session]*reference{}
 	for _, rec := range log {
