@@ -48,7 +48,7 @@ export async function problemOf(response: Response): Promise<TailraceError> {
   } catch {
     // not JSON: the status says enough
   }
-  if (typeof problem["error"] === "string") return new TailraceError(problem["error"], response.status, problem); // of a chat: a text for users
-  const title = textOr(problem["title"], response.statusText);
+  const { error, title = response.statusText } = problem;
+  if (typeof error === "string" && !("title" in problem)) return new TailraceError(error, response.status, problem); // of a chat: a text for users
   return new TailraceError(describe(`${response.status} ${title}`.trim(), problem), response.status, problem);
 }

@@ -37,7 +37,7 @@ test("a request is repeated while the edge does not respond", async () => {
 });
 
 test("a refusal is an error at once, and so is an edge that asks for a long wait", async () => {
-  const problem = { title: "bad", detail: "there is no such thing", code: "UNKNOWN_PARAMETER", line: 3, stored: 2, nearest: "limit" };
+  const problem = { error: "bad", title: "bad", detail: "there is no such thing", code: "UNKNOWN_PARAMETER", line: 3, stored: 2, nearest: "limit" };
   const edge = fakeEdge([{ status: 400, json: problem }, { status: 503, headers: { "Retry-After": "60" }, json: { title: "busy", code: "BUSY" } }]);
   const refused = await snapshot(at(edge)).catch((error) => error);
   assert.ok(refused instanceof TailraceError);
