@@ -99,7 +99,7 @@ func TestCreateRefuses(t *testing.T) {
 		"full is not empty":                           {"full"},
 		"want one folder":                             {},
 		`there is no template "svelte"; want next`:    {"new", "--template", "svelte"},
-		"Unknown option '--tempalte'":                 {"new", "--tempalte", "next"},
+		"Unknown option '--tmplate'":                  {"new", "--tmplate", "next"},
 		"npm create tailrace-chat@latest FOLDER -- [": {"a", "b"},
 	} {
 		cmd := exec.CommandContext(t.Context(), n.node, append([]string{program}, args...)...)
@@ -111,6 +111,25 @@ func TestCreateRefuses(t *testing.T) {
 	}
 	if entries, err := os.ReadDir(home); err != nil || len(entries) != 1 {
 		t.Errorf("it wrote %v, %v", entries, err)
+	}
+}
+
+// TestDevWithoutTailrace runs npm run dev of a project on a machine that has no Tailrace: it prints the four ways to get it.
+func TestDevWithoutTailrace(t *testing.T) {
+	n, dir := newNPM(t), filepath.Join(t.TempDir(), "project")
+	if err := os.CopyFS(dir, os.DirFS(filepath.Join(source, "template", "next"))); err != nil {
+		t.Fatal(err)
+	}
+	cmd := exec.CommandContext(t.Context(), n.node, "dev.mjs")
+	cmd.Dir, cmd.Env = dir, []string{"PATH="}
+	out, err := cmd.CombinedOutput()
+	if err == nil {
+		t.Errorf("it exits without an error: %s", out)
+	}
+	for _, way := range []string{"TAILRACE_BIN", "put tailrace on the PATH", "start Docker", "install Go"} {
+		if !strings.Contains(string(out), way) {
+			t.Errorf("it does not name %q: %s", way, out)
+		}
 	}
 }
 

@@ -43,7 +43,7 @@ func newProject(t *testing.T, n npm, dir string) *project {
 	p := &project{t: t, dir: dir, pid: filepath.Join(t.TempDir(), "pid"), port: natstest.ReservePort(t)}
 	program := filepath.Join(t.TempDir(), "tailrace")
 	script := fmt.Sprintf("#!/bin/sh\necho $$ >'%s'\nexec '%s' \"$@\"\n", p.pid, roletest.Program(t, filepath.Join("..", "..", "bin", "tailrace")))
-	if err := os.WriteFile(program, []byte(script), 0o700); err != nil { //nolint:gosec // it is run
+	if err := os.WriteFile(program, []byte(script), 0o700); err != nil {
 		t.Fatal(err)
 	}
 	p.npm = n.with("TAILRACE_BIN="+program, fmt.Sprintf("PORT=%d", p.port), "NEXT_TELEMETRY_DISABLED=1")

@@ -82,7 +82,7 @@ const repeatTime = 10_000;
  * request sends a request once, and again for 10 seconds while the edge does not respond or asks for a later attempt. The error is always a TailraceError, unless the
  * signal is aborted: with the code UNREACHABLE if there was no response.
  */
-async function request(options: ConnectionOptions, path: string, init?: RequestInit, accept?: readonly number[]): Promise<{ status: number; text: string }> {
+export async function request(options: ConnectionOptions, path: string, init?: RequestInit, accept?: readonly number[]): Promise<{ status: number; text: string }> {
   const connection = new Connection(options);
   connection.firstDelay = 100;
   try {
@@ -95,7 +95,8 @@ async function request(options: ConnectionOptions, path: string, init?: RequestI
   }
 }
 
-function post(body: unknown): RequestInit {
+/** post returns a POST request with JSON. */
+export function post(body: unknown): RequestInit {
   return { method: "POST", headers: { "Content-Type": "application/json" }, body: JSON.stringify(body) };
 }
 

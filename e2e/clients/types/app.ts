@@ -3,6 +3,7 @@ import {
   answer, emptyTree, followSession, messages, mintSessionToken, publishRun, reduceTree, sessions, snapshot, stopRun, TailraceError, textOf, type ChunkOf, type RunState, type Tree,
 } from "tailrace-client";
 import { useSession, useSessions } from "tailrace-client/react";
+import { createResumableStreamContext } from "tailrace-client/resumable";
 import { followRecords, Outline, type LogRecord } from "tailrace-client/records";
 
 export async function text(url: string): Promise<string> {
@@ -48,6 +49,12 @@ export async function read(url: string): Promise<string> {
     if (error instanceof TailraceError) return `${error.code} ${error.detail} ${error.line} ${error.nearest}`;
     throw error;
   }
+}
+
+export async function resume(id: string, stream: ReadableStream<string>): Promise<ReadableStream<string> | null | undefined> {
+  const context = createResumableStreamContext({ waitUntil: null, token: "t" });
+  if ((await context.hasExistingStream(id)) === "DONE") return context.resumeExistingStream(id, 5);
+  return context.resumableStream(id, () => stream);
 }
 
 export async function outline(url: string): Promise<Outline> {
