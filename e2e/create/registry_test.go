@@ -61,11 +61,9 @@ func (r *registry) ServeHTTP(w http.ResponseWriter, req *http.Request) {
 			"tarball": r.url + "/" + name + ".tgz", "shasum": hex.EncodeToString(short[:]), "integrity": "sha512-" + base64.StdEncoding.EncodeToString(long[:]),
 		}
 		w.Header().Set("Content-Type", "application/json")
-		err := json.NewEncoder(w).Encode(map[string]any{
-			"name": name, "dist-tags": map[string]string{"latest": version}, "versions": map[string]any{version: p.manifest},
-		})
-		if err != nil {
-			http.Error(w, err.Error(), http.StatusInternalServerError)
+		packument := map[string]any{"name": name, "dist-tags": map[string]string{"latest": version}, "versions": map[string]any{version: p.manifest}}
+		if err := json.NewEncoder(w).Encode(packument); err != nil {
+			panic(http.ErrAbortHandler) // npm has gone
 		}
 	}
 }

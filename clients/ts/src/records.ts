@@ -2,10 +2,6 @@ import { Connection, defaultIdleTimeout, IdleTimer, query, type ConnectionOption
 import type { LogRecord } from "./outline.js";
 import { EventParser } from "./sse.js";
 
-export type { ConnectionOptions };
-export { TailraceError } from "./errors.js";
-export { Outline, outlineOf, withoutRemoved, type LogRecord, type OutlineAgent, type OutlineNode } from "./outline.js";
-
 /** What to read. */
 export interface RecordOptions extends ConnectionOptions {
   /** The id of the session. */

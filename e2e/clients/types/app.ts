@@ -4,7 +4,7 @@ import {
 } from "tailrace-client";
 import { useSession, useSessions } from "tailrace-client/react";
 import { createResumableStreamContext } from "tailrace-client/resumable";
-import { followRecords, Outline, type LogRecord } from "tailrace-client/records";
+import { followRecords, Outline, type LogRecord } from "tailrace-client/log";
 
 export async function text(url: string): Promise<string> {
   let tree: Tree = emptyTree("s1");
