@@ -129,6 +129,7 @@ var layers = map[string]place{
 	"e2e/chat":                     {layer: testkit},
 	"e2e/clients":                  {layer: testkit},
 	"e2e/compat":                   {layer: testkit},
+	"e2e/create":                   {layer: testkit},
 	"e2e/dialects":                 {layer: testkit},
 	"e2e/dialects/agui":            {layer: testkit},
 	"e2e/dialects/mastra":          {layer: testkit},

@@ -1,6 +1,6 @@
 import type { Chunk } from "./chunks.js";
 import { TailraceError } from "./errors.js";
-import { Connection, defaultIdleTimeout, IdleTimer, query, textOf, type ConnectionOptions } from "./http.js";
+import { Connection, defaultIdleTimeout, IdleTimer, query, type ConnectionOptions } from "./http.js";
 import type { Snapshot } from "./snapshot.js";
 import { EventParser } from "./sse.js";
 
@@ -108,13 +108,8 @@ class Follower {
 
   private async loadOnce(partial: string): Promise<Snapshot> {
     const { root, view } = this.options;
-    const idle = new IdleTimer(this.options.idleTimeout ?? defaultIdleTimeout, this.options.signal);
-    try {
-      const response = await this.connection.send(this.path("snapshot") + query({ root, view, partial }), { signal: idle.signal });
-      return JSON.parse(await textOf(response, idle)) as Snapshot;
-    } finally {
-      idle.close();
-    }
+    const { text } = await this.connection.exchange(this.path("snapshot") + query({ root, view, partial }), {}, [200], this.options.idleTimeout);
+    return JSON.parse(text) as Snapshot;
   }
 
   /** reset makes the next round load the snapshot. Without an event since the last one it waits, so that a broken server is not asked without a pause. */

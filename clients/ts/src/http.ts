@@ -116,6 +116,31 @@ export class Connection {
     }
   }
 
+  /** exchange sends a request and reads its whole response, which may take long as long as bytes arrive. idleTimeout is in milliseconds. */
+  async exchange(path: string, init: RequestInit = {}, accept?: readonly number[], idleTimeout = defaultIdleTimeout): Promise<{ status: number; text: string }> {
+    const idle = new IdleTimer(idleTimeout, this.options.signal);
+    try {
+      const response = await this.send(path, { ...init, signal: idle.signal }, accept);
+      return { status: response.status, text: await textOf(response, idle) };
+    } finally {
+      idle.close();
+    }
+  }
+
+  /** repeat calls f until it succeeds. It throws what no retry changes. Without a success within the time, in milliseconds, it throws the error of the last attempt. */
+  async repeat<T>(f: () => Promise<T>, time = Infinity): Promise<T> {
+    for (const end = Date.now() + time; ; ) {
+      try {
+        const result = await f();
+        this.succeeded();
+        return result;
+      } catch (error) {
+        if (Date.now() + (error instanceof RetryLater ? error.after : 0) >= end) throw error;
+        await this.wait(error);
+      }
+    }
+  }
+
   private async sendOnce(path: string, init: RequestInit, refresh: boolean): Promise<Response> {
     const { url, getToken, credentials, fetch = globalThis.fetch } = this.options;
     if (getToken !== undefined && (refresh || this.token === undefined)) this.token = await getToken({ refresh });
@@ -171,7 +196,7 @@ export class IdleTimer {
 }
 
 /** textOf reads a response whose body may take long, as long as bytes arrive. */
-export async function textOf(response: Response, idle: IdleTimer): Promise<string> {
+async function textOf(response: Response, idle: IdleTimer): Promise<string> {
   if (response.body === null) return "";
   const decoder = new TextDecoder();
   let text = "";

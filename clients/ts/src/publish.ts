@@ -1,6 +1,6 @@
 import type { Chunk, ChunkBase, ErrorDetail, InputMessage, Parent } from "./chunks.js";
 import { describe, TailraceError } from "./errors.js";
-import { Connection, defaultIdleTimeout, IdleTimer, query, RetryLater, textOf, type ConnectionOptions } from "./http.js";
+import { Connection, defaultIdleTimeout, IdleTimer, query, RetryLater, type ConnectionOptions } from "./http.js";
 import { canStream, Pieces, type PieceSource } from "./pieces.js";
 
 type WithoutBase<T> = T extends Chunk ? Omit<T, keyof ChunkBase> & Partial<ChunkBase> : never;
@@ -74,16 +74,10 @@ export async function publishRun(options: PublishOptions): Promise<PublishedRun>
   const { agentType, mode, input, parent, takeOver, model, provider } = options;
   const path = `/v1/sessions/${encodeURIComponent(options.session)}/runs`;
   const request = (name: string, body: unknown, epoch: number | undefined, accept: readonly number[]) =>
-    repeat(connection, async () => {
-      const idle = new IdleTimer(options.idleTimeout ?? defaultIdleTimeout, options.signal);
-      try {
-        const init: RequestInit = { method: "GET", signal: idle.signal };
-        if (body !== undefined) Object.assign(init, { method: "POST", headers: { "Content-Type": "application/json" }, body: JSON.stringify(body) });
-        const response = await connection.send(path + name + query({ root: options.root, epoch }), init, accept);
-        return { status: response.status, state: JSON.parse(await textOf(response, idle)) as RunState };
-      } finally {
-        idle.close();
-      }
+    connection.repeat(async () => {
+      const init: RequestInit = body === undefined ? {} : { method: "POST", headers: { "Content-Type": "application/json" }, body: JSON.stringify(body) };
+      const { status, text } = await connection.exchange(path + name + query({ root: options.root, epoch }), init, accept, options.idleTimeout);
+      return { status, state: JSON.parse(text) as RunState };
     });
   const opened = await request("", { runId, agentType, mode, input, parent, takeOver, model, provider }, undefined, [200, 201]);
   const { epoch } = opened.state;
@@ -92,19 +86,6 @@ export async function publishRun(options: PublishOptions): Promise<PublishedRun>
   const state = async (name: string, body?: unknown) => (await request(run + name, body, epoch, [200])).state;
   const before = opened.status === 200 ? await state("") : undefined;
   return new PublishedRun(options, connection, path + run + "/chunks", runId, epoch, before, state);
-}
-
-/** repeat calls f until it succeeds, or fails with what no retry changes. */
-async function repeat<T>(connection: Connection, f: () => Promise<T>): Promise<T> {
-  for (;;) {
-    try {
-      const result = await f();
-      connection.succeeded();
-      return result;
-    } catch (error) {
-      await connection.wait(error);
-    }
-  }
 }
 
 /** lastLine returns the number of the last line that is stored. */

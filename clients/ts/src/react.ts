@@ -1,5 +1,7 @@
-import { useEffect, useMemo, useState, useSyncExternalStore } from "react";
+import { useCallback, useEffect, useMemo, useRef, useState, useSyncExternalStore } from "react";
 import type { FollowOptions } from "./follow.js";
+import { sessions as load, type SessionsOptions } from "./sessions.js";
+import type { ListedSession } from "./snapshot.js";
 import { createSessionStore, type SessionStore, type SessionView } from "./store.js";
 import { emptyTree } from "./tree.js";
 
@@ -22,4 +24,56 @@ export function useSession(options: Omit<FollowOptions, "signal" | "onRetry">): 
   }, [key]);
   const store = opened?.key === key ? opened.store : undefined;
   return useSyncExternalStore(store?.subscribe ?? noSubscription, store?.getSnapshot ?? (() => loading), () => loading);
+}
+
+/** A list of sessions. */
+export interface SessionList {
+  sessions: ListedSession[];
+  /** A page is being loaded. */
+  loading: boolean;
+  /** Why the last page was not loaded. */
+  error: unknown;
+  /** Loads the next page; undefined after the last one. */
+  more: (() => void) | undefined;
+  /** Loads the list again. */
+  reload: () => void;
+}
+
+interface Listed {
+  key: string;
+  sessions: ListedSession[];
+  before: string | null;
+  loading: boolean;
+  error: unknown;
+}
+
+/** useSessions lists the root sessions, the one that was saved last first. It loads the list when the component is mounted, when an option changes, and with reload. */
+export function useSessions(options: Omit<SessionsOptions, "signal" | "onRetry" | "before">): SessionList {
+  const key = JSON.stringify(options); // without the functions
+  const latest = useRef(options);
+  latest.current = options;
+  const running = useRef(new AbortController());
+  const none: Listed = { key, sessions: [], before: null, loading: true, error: undefined };
+  const [listed, setListed] = useState(none);
+  const request = useCallback(
+    async (before: string | null) => {
+      running.current.abort();
+      const { signal } = (running.current = new AbortController());
+      setListed((now) => (now.key === key ? { ...now, loading: true } : none));
+      try {
+        const page = await load({ ...latest.current, ...(before !== null && { before }), signal });
+        setListed((now) => ({ key, sessions: [...(before === null ? [] : now.sessions), ...page.sessions], before: page.before, loading: false, error: undefined }));
+      } catch (error) {
+        if (!signal.aborted) setListed((now) => ({ ...now, loading: false, error }));
+      }
+    },
+    [key],
+  );
+  const reload = useCallback(() => void request(null), [request]);
+  useEffect(() => {
+    reload();
+    return () => running.current.abort();
+  }, [reload]);
+  const { sessions, before, loading, error } = listed.key === key ? listed : none;
+  return { sessions, loading, error, more: before === null || loading ? undefined : () => void request(before), reload };
 }

@@ -50,3 +50,39 @@ export interface PendingCall {
   deadline?: number;
   input?: unknown;
 }
+
+/** A page of messages. */
+export interface MessagePage<M extends Message = Message> {
+  messages: M[];
+  /** Where the previous page ends; null at the start of the conversation. */
+  before: string | null;
+}
+
+/** A session as it was saved last: the log can have later records. A view leaves out what it hides. */
+export interface ListedSession {
+  session: { id: string; agentType?: string; owner?: string; [member: string]: unknown };
+  status: Snapshot["status"];
+  streamSequence: number;
+  /** The times of the first record, of the start of the latest run, and of the save, in Unix milliseconds. */
+  created: number;
+  began: number | null;
+  timestamp: number;
+  /** The beginning of the first message of the user. */
+  title?: string;
+  /** The numbers of runs and of messages. */
+  runs?: number;
+  messages?: number;
+  /** The latest error. */
+  error?: { text: string; code?: string; tool?: string; group: string; time?: number } | null;
+  /** The numbers of calls that wait. */
+  waits?: { approvals: number; clientTools: number };
+  [member: string]: unknown;
+}
+
+/** A page of sessions. */
+export interface SessionPage {
+  sessions: ListedSession[];
+  /** Where the next page begins; null at the end. */
+  before: string | null;
+  [member: string]: unknown;
+}

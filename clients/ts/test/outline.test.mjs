@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { Outline, outlineOf, withoutRemoved } from "../dist/index.js";
+import { Outline, outlineOf, withoutRemoved } from "../dist/log.js";
 
 /** A log that numbers its records as the server does. */
 class Log {

@@ -3,7 +3,7 @@ import { test } from "node:test";
 import { createElement, StrictMode } from "react";
 import { act, create } from "react-test-renderer";
 import { textOf } from "../dist/index.js";
-import { useSession } from "../dist/react.js";
+import { useSession, useSessions } from "../dist/react.js";
 import { events, fakeEdge, snapshot } from "./fake_edge.mjs";
 
 globalThis.IS_REACT_ACT_ENVIRONMENT = true;
@@ -52,4 +52,33 @@ test("a failure is shown, and an effect that runs twice leaves one connection", 
   const refused = fakeEdge([{ status: 404, json: { code: "STREAM_NOT_FOUND" } }]);
   await act(() => { renderer = create(createElement(Page, { url: "https://edge.test", session: "s1", fetch: refused.fetch })); });
   await shows(renderer, "s1 failed: ");
+});
+
+function List(options) {
+  const { sessions, loading, error, more, reload } = useSessions(options);
+  Object.assign(options.control, { more, reload });
+  return `${sessions.map(({ session }) => session.id)} ${loading ? "loading" : more ? "more" : "all"} ${error?.status ?? ""}`;
+}
+
+test("a list of sessions is loaded page by page, again on request, and with other options", async (t) => {
+  const rows = (before, ...ids) => ({ json: { sessions: ids.map((id) => ({ session: { id } })), before } });
+  const edge = fakeEdge([rows("b", "s3", "s2"), rows(null, "s1"), rows(null, "s4"), { status: 403, json: { code: "FORBIDDEN" } }, rows(null, "s9")]);
+  const control = {};
+  const page = (status) => createElement(List, { url: "https://edge.test", status, fetch: edge.fetch, control });
+  let renderer;
+  unmounts(t, () => renderer);
+  act(() => { renderer = create(page("active")); });
+  assert.equal(renderer.toJSON(), " loading ");
+  await shows(renderer, "s3,s2 more ");
+  await act(() => control.more());
+  await shows(renderer, "s3,s2,s1 all ");
+  await act(() => control.reload());
+  await shows(renderer, "s4 all ");
+  await act(() => control.reload());
+  await shows(renderer, "s4 all 403");
+  await act(() => renderer.update(page("failed")));
+  await shows(renderer, "s9 all ");
+  assert.deepEqual(edge.requests.map(({ path }) => path), [
+    "/v1/sessions?status=active", "/v1/sessions?status=active&before=b", "/v1/sessions?status=active", "/v1/sessions?status=active", "/v1/sessions?status=failed",
+  ]);
 });

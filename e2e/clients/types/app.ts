@@ -1,6 +1,10 @@
 // Compiled, not run: the types of the package in an application.
-import { emptyTree, followSession, mintSessionToken, publishRun, reduceTree, textOf, type ChunkOf, type RunState, type Tree } from "tailrace-client";
-import { useSession } from "tailrace-client/react";
+import {
+  answer, emptyTree, followSession, messages, mintSessionToken, publishRun, reduceTree, sessions, snapshot, stopRun, TailraceError, textOf, type ChunkOf, type RunState, type Tree,
+} from "tailrace-client";
+import { useSession, useSessions } from "tailrace-client/react";
+import { createResumableStreamContext } from "tailrace-client/resumable";
+import { followRecords, Outline, type LogRecord } from "tailrace-client/log";
 
 export async function text(url: string): Promise<string> {
   let tree: Tree = emptyTree("s1");
@@ -21,6 +25,42 @@ export async function text(url: string): Promise<string> {
 export function usePage(session: string): string {
   const { tree, connection } = useSession({ url: "https://edge.test", session, scope: "tree" });
   return `${connection} ${Object.keys(tree.agents).length}`;
+}
+
+export function useList(): string {
+  const { sessions, more, reload, error, loading } = useSessions({ url: "", status: "active", q: "parcel" });
+  more?.();
+  reload();
+  return sessions.map(({ session, title }) => `${session.id} ${title ?? ""}`).join() + String(error) + String(loading);
+}
+
+export async function read(url: string): Promise<string> {
+  try {
+    const at = { url, session: "s1", view: "public" };
+    const { streamSequence, pendingCalls } = await snapshot({ ...at, at: 7, partial: true });
+    const page = await messages({ ...at, limit: 10 });
+    const list = await sessions({ url, since: new Date(), before: page.before ?? "" });
+    for (const { toolCallId } of pendingCalls) await answer({ ...at, answer: { toolCallId, approved: true } });
+    // @ts-expect-error: an answer has a result, an error or a decision
+    await answer({ ...at, answer: { toolCallId: "c" } });
+    const run: string | undefined = await stopRun({ ...at, reason: "enough" });
+    return `${streamSequence} ${list.sessions.length} ${run}`;
+  } catch (error) {
+    if (error instanceof TailraceError) return `${error.code} ${error.detail} ${error.line} ${error.nearest}`;
+    throw error;
+  }
+}
+
+export async function resume(id: string, stream: ReadableStream<string>): Promise<ReadableStream<string> | null | undefined> {
+  const context = createResumableStreamContext({ waitUntil: null, token: "t" });
+  if ((await context.hasExistingStream(id)) === "DONE") return context.resumeExistingStream(id, 5);
+  return context.resumableStream(id, () => stream);
+}
+
+export async function outline(url: string): Promise<Outline> {
+  const outline = new Outline(), all: LogRecord[] = [];
+  for await (const event of followRecords({ url, session: "s1" })) if (event.type === "records") all.push(...event.records);
+  return outline;
 }
 
 export const token: Promise<string> = mintSessionToken({

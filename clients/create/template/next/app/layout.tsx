@@ -1,0 +1,8 @@
+import type { ReactNode } from "react";
+import "./style.css";
+
+export const metadata = { title: "Chat" };
+
+export default function Layout({ children }: { children: ReactNode }) {
+  return <html lang="en"><body>{children}</body></html>;
+}
