@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 
 	"github.com/tailrace/tailrace/chunk"
 	"github.com/tailrace/tailrace/internal/dialect"
@@ -96,7 +97,7 @@ func (a *answer) end(f *failure) {
 		f = failuref(CodeInvalid, "the response has no event")
 	}
 	a.ended, a.fail = true, f
-	a.queue = append(a.last, a.tr.End()...)
+	a.queue = slices.Concat(a.last, a.tr.End())
 	a.close()
 }
 

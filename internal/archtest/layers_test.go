@@ -131,6 +131,7 @@ var layers = map[string]place{
 	"e2e/compat":                   {layer: testkit},
 	"e2e/dialects":                 {layer: testkit},
 	"e2e/dialects/agui":            {layer: testkit},
+	"e2e/dialects/anthropic":       {layer: testkit},
 	"e2e/dialects/mastra":          {layer: testkit},
 	"e2e/dialects/npm":             {layer: testkit},
 	"e2e/ingest":                   {layer: testkit},
