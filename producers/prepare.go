@@ -36,7 +36,7 @@ func (r *Run) complete(c chunk.Chunk) (chunk.Chunk, error) {
 		c.AgentID = r.session.ID
 	}
 	if c.AgentType == "" {
-		c.AgentType = r.agentType
+		c.AgentType = *r.agentType.Load()
 	}
 	if c.Timestamp == 0 {
 		c.Timestamp = time.Now().UnixMilli()

@@ -21,6 +21,9 @@ func TestBaseMembersAreFilledIn(t *testing.T) {
 		}
 		emitAll(t, r, chunk.Chunk{Step: 2, Body: chunk.TextDelta{Delta: "b"}})
 		emitAll(t, r, chunk.Chunk{AgentID: "s1", AgentType: "other", Timestamp: 5, Step: 3, Body: chunk.TextDelta{Delta: "c"}})
+		r.SetAgentType("next")
+		r.SetAgentType("")
+		emitAll(t, r, chunk.Chunk{Step: 4, Body: chunk.TextDelta{Delta: "d"}})
 		if _, err := r.Flush(t.Context()); err != nil {
 			t.Fatal(err)
 		}
@@ -30,6 +33,7 @@ func TestBaseMembersAreFilledIn(t *testing.T) {
 			{AgentID: "s1", AgentType: "tester", Timestamp: now, Step: 7},
 			{AgentID: "s1", AgentType: "tester", Timestamp: now, Step: 2},
 			{AgentID: "s1", AgentType: "other", Timestamp: 5, Step: 3},
+			{AgentID: "s1", AgentType: "next", Timestamp: now, Step: 4},
 		}
 		for i, rec := range l.records() {
 			c, err := rec.Decode()

@@ -21,9 +21,9 @@ type Run struct {
 	epoch     chunk.Epoch
 	continues chunk.Epoch // of a Run of Continue its epoch, otherwise 0
 	runID     string
-	agentType string
-	announced chunk.SubagentStart // the record of this run in the session of the parent; zero without a parent
-	trace     string              // see TraceParent
+	agentType atomic.Pointer[string] // see SetAgentType
+	announced chunk.SubagentStart    // the record of this run in the session of the parent; zero without a parent
+	trace     string                 // see TraceParent
 
 	cfg      Config
 	log      sessionLog
@@ -106,6 +106,13 @@ func (r *Run) Position() chunk.Position {
 // SetStep sets the step of later chunks of EmitBody and of later records of the run itself. It starts at 0.
 func (r *Run) SetStep(n int64) { r.step.Store(n) }
 
+// SetAgentType sets the agent type of later chunks of EmitBody and of later records of the run itself: another agent has taken over its work. "" changes nothing.
+func (r *Run) SetAgentType(name string) {
+	if name != "" && name != *r.agentType.Load() {
+		r.agentType.Store(&name)
+	}
+}
+
 // Emit queues c after all chunks that were emitted before. A nil error means queued, not stored. Emit blocks while the queue is full; if ctx ends first, c
 // is not queued.
 //
@@ -145,7 +152,7 @@ func (r *Run) EmitBody(ctx context.Context, body chunk.Body) error {
 func (r *Run) chunk(body chunk.Body) chunk.Chunk {
 	return chunk.Chunk{
 		AgentID:   r.session.ID,
-		AgentType: r.agentType,
+		AgentType: *r.agentType.Load(),
 		Timestamp: time.Now().UnixMilli(),
 		Step:      r.step.Load(),
 		Body:      body,

@@ -110,7 +110,6 @@ func newRun(cfg Config, s chunk.Session, log sessionLog, o startOptions) *Run {
 	ctx, cancel := context.WithCancel(context.Background())
 	r := &Run{
 		session:   s,
-		agentType: o.agentType,
 		announced: o.announced,
 		trace:     o.trace,
 		cfg:       cfg,
@@ -127,6 +126,7 @@ func newRun(cfg Config, s chunk.Session, log sessionLog, o startOptions) *Run {
 			maxBytes: cfg.MaxQueueBytes,
 		},
 	}
+	r.agentType.Store(new(o.agentType))
 	if o.input != nil {
 		r.SetInput(*o.input)
 	}

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 
 	"github.com/tailrace/tailrace/chunk"
 	"github.com/tailrace/tailrace/internal/dialect"
@@ -14,6 +15,7 @@ import (
 // answer is the translated response of an endpoint, from which the steps of a Turn are written. Its methods are called from one goroutine.
 type answer struct {
 	tr     dialect.Translator
+	hasEnd bool // the dialect of tr is one in which [DONE] is an event
 	events *eventReader
 	slot   *largeSlot
 	body   io.Closer
@@ -22,7 +24,8 @@ type answer struct {
 	whole  *outgoing.Timer
 
 	queue []chunk.Chunk
-	begun bool // an event was read
+	last  []chunk.Chunk // of [DONE]
+	begun bool          // an event was read
 	ended bool
 	fail  *failure // why the response could not be read to its end, nil if it could
 }
@@ -73,7 +76,10 @@ func (a *answer) read(ctx context.Context) error {
 		return context.Cause(ctx)
 	case err != nil:
 		a.end(a.readFailure(err))
-	case string(data) == "[DONE]":
+	case string(data) == "[DONE]": // also if the endpoint keeps the connection open
+		if a.hasEnd && a.begun {
+			a.last, _ = a.tr.Translate(data) // [DONE] is valid
+		}
 		a.end(nil)
 	default:
 		a.begun = true
@@ -91,7 +97,7 @@ func (a *answer) end(f *failure) {
 		f = failuref(CodeInvalid, "the response has no event")
 	}
 	a.ended, a.fail = true, f
-	a.queue = a.tr.End()
+	a.queue = slices.Concat(a.last, a.tr.End())
 	a.close()
 }
 

@@ -492,6 +492,49 @@ func TestResponse(t *testing.T) {
 	}
 }
 
+// The response of a model, or of the OpenAI Agents SDK, ends at [DONE]: the endpoint keeps the connection open until the agent closes it.
+func TestResponseOfOpenAI(t *testing.T) {
+	for name, tt := range map[string]struct {
+		lines []string
+		want  string // the text, "" if the run waits
+	}{
+		"chat completions":      {[]string{`{"id":"1","choices":[{"index":0,"delta":{"content":"Hello."},"finish_reason":"stop"}]}`}, "Hello."},
+		"without a reason":      {[]string{`{"id":"1","choices":[{"index":0,"delta":{"content":"Hello."}}]}`}, "Hello."},
+		"a call of the browser": {[]string{`{"id":"1","choices":[{"index":0,"delta":{"tool_calls":[{"index":0,"id":"c1","function":{"name":"a","arguments":"{}"}}]},"finish_reason":"tool_calls"}]}`}, ""},
+		"Agents SDK": {[]string{
+			`{"type":"raw_model_stream_event","data":{"type":"response_started"}}`,
+			`{"type":"raw_model_stream_event","data":{"type":"response_done","response":{"id":"r1","usage":{"inputTokens":2,"outputTokens":3},"output":[]}}}`,
+			`{"type":"run_item_stream_event","name":"tool_called","item":{"type":"tool_call_item","rawItem":{"type":"function_call","callId":"c1","name":"a","arguments":"{}"}}}`,
+			`{"type":"run_item_stream_event","name":"tool_output","item":{"type":"tool_call_output_item","rawItem":{"type":"function_call_result","callId":"c1","name":"a"},"output":"2"}}`,
+			`{"type":"raw_model_stream_event","data":{"type":"response_started"}}`,
+			`{"type":"raw_model_stream_event","data":{"type":"output_text_delta","delta":"Hello."}}`,
+			`{"type":"raw_model_stream_event","data":{"type":"response_done","response":{"id":"r2","usage":{},"output":[]}}}`,
+		}, "Hello."},
+		"an approval of the Agents SDK": {[]string{
+			`{"type":"run_item_stream_event","name":"tool_approval_requested","item":{"rawItem":{"type":"function_call","callId":"c1","name":"a","arguments":"{}"}}}`,
+		}, ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			closed := make(chan struct{})
+			w := newEnv(t, func(rw http.ResponseWriter, r *http.Request, _ post) {
+				sse(rw, append(tt.lines, "[DONE]")...)
+				<-r.Context().Done()
+				close(closed)
+			})
+			w.serve(w.agent(func(c *Config) { c.Dialect, c.Response, c.IdleTimeout = Native, "openai", Off }))
+			if s := w.ask("Hi"); tt.want == "" {
+				w.AwaitStatus(s, fold.Paused)
+			} else {
+				w.wantText(s, tt.want)
+			}
+			<-closed
+			if n := len(w.requests()); n != 1 {
+				t.Errorf("%d requests", n)
+			}
+		})
+	}
+}
+
 // Chunks of a Kortyx route, which gets the texts of the conversation.
 func TestKortyx(t *testing.T) {
 	w := newEnv(t, func(rw http.ResponseWriter, _ *http.Request, p post) {

@@ -34,6 +34,7 @@ func (a *Agent) ask(life, ctx context.Context, t *workers.Turn) (*answer, error)
 		f, ok := errors.AsType[*failure](err)
 		if !ok {
 			if ans != nil {
+				ans.hasEnd = a.cfg.Response == dialect.OpenAI
 				ans.tr, _ = newTranslator(a.cfg.Response, dialect.Run{Session: t.Session().ID, AgentType: t.AgentType(), RunID: t.RunID(), Step: int64(t.Steps())})
 			}
 			return ans, err

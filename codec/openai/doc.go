@@ -1,5 +1,5 @@
-// Package openai translates the responses of models behind OpenAI's chat completions or Responses API, and behind servers that are compatible with them, into the
-// chunks of the log.
+// Package openai translates the responses of models behind OpenAI's chat completions or Responses API, and behind servers that are compatible with them, and the events of
+// the OpenAI Agents SDK, into the chunks of the log.
 //
 // A Translator follows one run. Pass it the data of each server-sent event, write the chunks that it returns to the log, and call End at the end of the response:
 //
@@ -25,7 +25,7 @@
 //
 // A model does not run the tools that it calls. Their calls have no tool_end, and at the end of the response the run pauses: run_paused and stream_paused with the
 // reason suspended_client_tool. Such calls have "providerExecuted": false, so a chat client runs its own tools as after a pause of package workers. An agent that runs
-// the tools writes their tool_end itself, and passes the next response to the Translator.
+// the tools writes their tool_end itself, and passes the next response to the Translator. The Agents SDK is such an agent: a run with its events pauses only for approvals.
 //
 // # Mapping
 //
@@ -58,6 +58,16 @@
 //	  arguments that are not JSON              tool_input_error
 //	  an event of another type                 custom openai.<type>, its data the event or its item
 //	  everything else                          custom openai.rest
+//	Agents SDK (rawItem in TypeScript, raw_item in Python)
+//	  raw_response_event, raw_model_stream_event
+//	                                           the event inside; output_text_delta and response_done if no event of the endpoint says it
+//	  message_output_created, reasoning_item_created
+//	                                           the texts that no event before had
+//	  tool_called, handoff_requested           tool_start, if no event before had it; of a tool of the endpoint tool_end too
+//	  tool_output, handoff_occurred            tool_end; custom openai.handoff
+//	  tool_approval_requested, mcp_approval_*  tool_approval_request, and run_paused at the end; tool_approval_response
+//	  agent_updated_stream_event               the agentType of what follows
+//	  other items, tool_progress_stream_event  custom openai.<name>
 //
 // A text, arguments or a message may be a string, an object or an array of parts. What a closing event or the final response has and no event before it had is written
 // too. A custom call that a text follows was run by the endpoint: its tool_start has "providerExecuted": true, and no outcome is claimed.

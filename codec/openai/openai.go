@@ -18,6 +18,14 @@ type Translator struct {
 	content  bool                 // the response has text or a call
 	open     []openCall           // without an outcome, that the client may run
 	rejected bool                 // a call has invalid arguments
+
+	// Of the events of the Agents SDK.
+	sdk     bool              // it has sent one, so it runs its tools
+	twice   bool              // it is that for TypeScript, see openaistream.Reader
+	fresh   bool              // it has said that a response starts: the first event of the endpoint follows
+	calls   map[string]string // the tools of the calls so far
+	waiting []openCall        // for an approval
+	rests   dialect.Rests
 }
 
 type openCall struct{ id, name string }
@@ -25,48 +33,62 @@ type openCall struct{ id, name string }
 // New creates a Translator. The AgentType defaults to "agent". The RunID is for run_paused, and may be empty.
 func New(cfg Config) *Translator {
 	b, agent := dialect.NewBuilder("", cfg)
-	return &Translator{b: b, agent: agent, runID: cfg.RunID}
+	return &Translator{b: b, agent: agent, runID: cfg.RunID, calls: map[string]string{}}
 }
 
-// Translate translates the data of one server-sent event, JSON in UTF-8. The text [DONE], which ends a stream, may be passed too: without it, a response of a server
+// Translate translates the data of one server-sent event, or an event of the Agents SDK, JSON in UTF-8. The text [DONE], which ends a stream, may be passed too: without it, a response of a server
 // that names no finish reason is taken for one that broke off. The result may be empty, and belongs to the caller. The error is chunk.ErrInvalid: raw is not a JSON
 // object; then nothing has changed.
 func (t *Translator) Translate(raw []byte) ([]chunk.Chunk, error) {
-	r := t.reader
-	switch {
-	case r == nil:
-		r = &openaistream.Reader{}
-	case r.Begins(raw):
-		t.finishStep(r)
-		r = &openaistream.Reader{}
-	}
-	if r != t.reader {
-		r.Step = t.agent.Step + 1
-	}
-	events, err := r.Read(raw)
-	if err != nil {
-		t.b.Out = nil // Begins is false for such data
-		return nil, &chunk.FieldError{Want: "an event of OpenAI's API, a JSON object", Got: "something else"}
-	}
-	if r != t.reader {
-		t.reader = r
-		t.begin()
-	}
-	for _, e := range events {
-		t.translate(e)
+	if kind, o := agentsEvent(raw); o != nil {
+		t.sdk = true
+		t.agentsEvent(kind, o)
+	} else if err := t.response(raw); err != nil {
+		return nil, err
 	}
 	return t.b.Take(), nil
 }
 
+func (t *Translator) newReader() *openaistream.Reader {
+	return &openaistream.Reader{Step: t.agent.Step + 1, Twice: t.twice}
+}
+
+// response translates an event of an endpoint.
+func (t *Translator) response(raw []byte) error {
+	r := t.reader
+	switch {
+	case r == nil:
+		r = t.newReader()
+	case !t.fresh && r.Begins(raw):
+		t.finishStep(r)
+		r = t.newReader()
+	}
+	events, err := r.Read(raw)
+	if err != nil {
+		t.b.Out = nil // Begins is false for such data
+		return &chunk.FieldError{Want: "an event of OpenAI's API, a JSON object", Got: "something else"}
+	}
+	t.fresh = false
+	if r != t.reader {
+		t.reader = r
+		t.begin()
+	}
+	t.read(events)
+	return nil
+}
+
 // End returns the chunks for the end of a response: the run ended, failed, or pauses. Call it when the response is over. A run pauses if the model has called tools
 // of the request, because no response has their results: the client that reads the session may run them, or the agent, which asks the model again. A later response
-// continues the run. If a response stopped without a reason, it was interrupted and the run failed.
+// continues the run. The Agents SDK runs its tools: a run with its events pauses only for approvals. If a response stopped without a reason, it was interrupted and the run
+// failed.
 func (t *Translator) End() []chunk.Chunk {
 	r := t.reader
 	t.reader = nil
 	switch {
 	case r == nil && (t.agent.Paused || t.agent.Ended):
 		return nil
+	case r == nil && t.sdk: // it ends with the outcome of a tool
+		r = &openaistream.Reader{Finish: openaistream.FinishStop}
 	case r == nil: // an empty response
 		r = &openaistream.Reader{}
 	default:
@@ -84,9 +106,7 @@ func (t *Translator) begin() {
 }
 
 func (t *Translator) finishStep(r *openaistream.Reader) {
-	for _, e := range r.Close() {
-		t.translate(e)
-	}
+	t.read(r.Close())
 	end := chunk.StepEnd{FinishReason: new(r.Finish)}
 	if r.Finish == "" {
 		end.FinishReason = new("error")
@@ -110,17 +130,22 @@ func (t *Translator) conclude(r *openaistream.Reader) {
 		t.fail(openaistream.UserMessage(code), code, openaistream.Temporary(code) && !final)
 	case r.Finish == "":
 		t.fail("the model's response broke off", openaistream.CodeUnavailable, true)
-	case len(t.open) > 0:
-		call := t.open[0]
-		t.agent.EmitValid(chunk.RunPaused{RunID: t.runID, Reason: pausedForCalls, PendingToolName: &call.name, PendingToolCallID: &call.id})
-		t.agent.Pause(pausedForCalls)
+	case len(t.waiting) > 0:
+		t.pause("tool_approval", t.waiting[0])
+	case len(t.open) > 0 && !t.sdk:
+		t.pause(pausedForCalls, t.open[0])
 	case r.Finish == openaistream.FinishFiltered && !t.content:
 		t.fail(openaistream.UserMessage(openaistream.CodeContentFiltered), openaistream.CodeContentFiltered, false)
-	case r.Finish == openaistream.FinishCalls && t.rejected:
+	case r.Finish == openaistream.FinishCalls && t.rejected && !t.sdk:
 		t.fail("the model called its tools with invalid arguments", "validation_error", true)
 	default:
 		t.agent.End(nil, nil, nil)
 	}
+}
+
+func (t *Translator) pause(reason string, c openCall) {
+	t.agent.EmitValid(chunk.RunPaused{RunID: t.runID, Reason: reason, PendingToolName: &c.name, PendingToolCallID: &c.id})
+	t.agent.Pause(reason)
 }
 
 func (t *Translator) fail(message, code string, retryable bool) {

@@ -23,9 +23,17 @@ func name(c *openaistream.Call) string {
 	return cmp.Or(c.Name, "unknown")
 }
 
+// by returns the member that says who runs a call. The Agents SDK, which runs its tools, does not say it.
+func (t *Translator) by(provider bool) []chunk.Member {
+	if t.sdk && !provider {
+		return nil
+	}
+	return []chunk.Member{chunk.RunBy(provider)}
+}
+
 func (t *Translator) arguments(c *openaistream.Call, piece string) {
 	if c.Arguments() == piece { // the first one
-		t.agent.EmitValid(chunk.ToolArgStreamStart{ToolCallID: t.id(c), ToolName: name(c)}, chunk.RunBy(c.Provider))
+		t.agent.EmitValid(chunk.ToolArgStreamStart{ToolCallID: t.id(c), ToolName: name(c)}, t.by(c.Provider)...)
 	}
 	t.agent.EmitValid(chunk.ToolArgStreamDelta{ToolCallID: t.id(c), Delta: piece})
 }
@@ -44,7 +52,7 @@ func (t *Translator) callDone(c *openaistream.Call) {
 		args = append(append(chunk.Value(`{"value":`), args...), '}')
 	}
 	extra := openaistream.Extra(c.State)
-	if c.Overlong() || !t.agent.EmitValid(chunk.ToolStart{ToolCallID: id, ToolName: name(c), Arguments: args}, append(extra, chunk.RunBy(c.Provider))...) {
+	if c.Overlong() || !t.agent.EmitValid(chunk.ToolStart{ToolCallID: id, ToolName: name(c), Arguments: args}, append(extra, t.by(c.Provider)...)...) {
 		t.rejected = true
 		e := chunk.ToolInputError{ToolCallID: id, ToolName: name(c), Error: "the arguments are not valid JSON, or too long"}
 		if partial, err := chunk.ValueOf(c.Arguments()); err == nil && c.Replaced() {
@@ -56,6 +64,7 @@ func (t *Translator) callDone(c *openaistream.Call) {
 		}
 		return
 	}
+	t.calls[id] = name(c)
 	if !c.Provider {
 		t.open = append(t.open, openCall{id, name(c)})
 	}

@@ -39,8 +39,15 @@ type env struct {
 // newEnv starts the server of a dialect, <dialect>.mjs, and a worker with it.
 func newEnv(t *testing.T, dialect string) *env {
 	t.Helper()
+	return newEnvOf(t, dialect, httpagent.Config{Dialect: dialect})
+}
+
+// newEnvOf starts a server, <name>.mjs, and a worker with it.
+func newEnvOf(t *testing.T, name string, cfg httpagent.Config) *env {
+	t.Helper()
 	w := &env{Stack: stack.Start(t, stack.Options{}), t: t}
-	a, err := httpagent.New(httpagent.Config{URL: startServer(t, dialect), Dialect: dialect})
+	cfg.URL = startServer(t, name)
+	a, err := httpagent.New(cfg)
 	if err != nil {
 		t.Fatal(err)
 	}

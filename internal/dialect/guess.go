@@ -27,6 +27,7 @@ var (
 	ofAGUI     = regexp.MustCompile(`^(RUN|STEP|TEXT_MESSAGE|TOOL_CALL|REASONING|THINKING|STATE|MESSAGES|ACTIVITY|SUBAGENT)_[A-Z_]+$`)
 	ofAISDK    = regexp.MustCompile(`^(start|finish|start-step|finish-step|abort|message-metadata|source-url|source-document|(text|reasoning)-(start|end)|tool-(input|output|approval)-.+)$`)
 	ofMessages = regexp.MustCompile(`^(message_(start|delta|stop)|content_block_(start|delta|stop))$`)
+	ofAgents   = regexp.MustCompile(`^(raw_(response|model_stream)_event|(run_item|agent_updated|tool_progress)_stream_event)$`)
 	ofKortyx   = regexp.MustCompile(`^(session|trace|structured-data|tool-call-(start|result|error))$`)
 )
 
@@ -42,7 +43,7 @@ func Guess(line []byte) string {
 	}
 	kind := text("type")
 	switch {
-	case rawjson.Kind(rawjson.Get(line, "choices")) == '[', strings.HasPrefix(kind, "response."), strings.HasPrefix(text("object"), "chat.completion"):
+	case rawjson.Kind(rawjson.Get(line, "choices")) == '[', strings.HasPrefix(kind, "response."), strings.HasPrefix(text("object"), "chat.completion"), ofAgents.MatchString(kind):
 		return OpenAI
 	case kind == "":
 		return ""

@@ -29,11 +29,11 @@ type stream struct {
 	events        []string
 }
 
-// streams returns the streams of testdata/streams.txt and of package anthropic, and the recorded runs of Mastra.
+// streams returns the streams of testdata/streams.txt, of package anthropic and of the Agents SDK, and the recorded runs of Mastra.
 func streams(tb testing.TB) (all []stream) {
 	tb.Helper()
 	var text []byte
-	for _, name := range []string{"testdata/streams.txt", "../../codec/anthropic/testdata/streams.txt"} {
+	for _, name := range []string{"testdata/streams.txt", "../../codec/anthropic/testdata/streams.txt", "../../codec/openai/testdata/agents.txt"} {
 		file, err := os.ReadFile(name)
 		if err != nil {
 			tb.Fatal(err)
@@ -165,6 +165,9 @@ func texts(events []any) (all []text) {
 						kind = subtype // a message of the Claude Agent SDK
 					}
 				}
+				if within := kind + " " + strings.Join(place, "."); within == "raw_response_event data" || within == "raw_model_stream_event data.event" {
+					kind, place = inner, nil // an event of the Agents SDK has one of an endpoint, which may have no type
+				}
 				for _, name := range slices.Sorted(maps.Keys(v)) {
 					walk(kind, v[name], append(place, name), func(value any) { v[name] = value })
 				}
@@ -279,7 +282,7 @@ var structural = []string{"type", "object", "finish_reason", "finishReason", "st
 func mark(events []any) {
 	known := map[string]string{}
 	for _, x := range texts(events) {
-		if slices.Contains(structural, x.place[len(x.place)-1]) {
+		if slices.Contains(structural, x.place[len(x.place)-1]) || x.kind == "run_item_stream_event" && len(x.place) == 1 {
 			continue
 		}
 		if known[x.value] == "" {

@@ -193,6 +193,7 @@ func (p *Publisher) write(ctx context.Context, session chunk.Session, c chunk.Ch
 	s.run.SetStep(c.Step)
 	s.step = c.Step
 	if c.AgentType != "" {
+		s.run.SetAgentType(c.AgentType)
 		s.agentType = c.AgentType
 	}
 	if done, err := transition(ctx, s.run, c.Body); done {

@@ -117,6 +117,7 @@ func (w *writer) tryPut(ctx context.Context, s *session, c chunk.Chunk, at codec
 	}
 	s.run.SetInput(stored)
 	s.run.SetStep(c.Step)
+	s.run.SetAgentType(c.AgentType)
 	if err := w.write(ctx, s, c, at); err != nil {
 		return refusal(err)
 	}

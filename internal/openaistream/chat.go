@@ -142,9 +142,10 @@ func (r *Reader) function(c *Call, f *dialect.Object, whole bool) {
 // texting reads a text of a part: a string, or an array of parts. It is a piece of it, or the whole.
 func (r *Reader) texting(o *dialect.Object, name string, of textPart, whole bool) {
 	if s, ok := o.Text(name); ok {
-		if whole {
+		switch {
+		case whole:
 			r.closing(o, name, of, s)
-		} else {
+		case !r.Twice || of.kind != Text || !r.echoes.repeats(false, s):
 			r.streamed(of, s)
 		}
 		return
@@ -169,7 +170,7 @@ func (r *Reader) contentPart(p *dialect.Object, of textPart, whole bool) {
 	case "image_url":
 		r.image(p.Object("image_url"), "url")
 		return
-	case "", "text", "output_text", "refusal", "output_audio":
+	case "", "text", "output_text", "input_text", "refusal", "output_audio":
 	default:
 		p.Unread("type")
 	}

@@ -106,6 +106,10 @@ type Reader struct {
 	thought bool // an end of reasoning waits
 	rests   dialect.Rests
 	events  []Event
+
+	Twice  bool // the pieces of a text may come in two forms, see ReadAgents
+	echoes echoes
+	items  int64 // that came in events of their own
 }
 
 // Read reads the data of one server-sent event, also [DONE]. The result is valid until the next call. The error is ErrMalformed, and then nothing has changed.

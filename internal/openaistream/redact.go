@@ -10,8 +10,11 @@ import (
 // hidden are the members that an event which is kept whole loses, at any depth: the prompt, the definitions of tools, credentials of servers, and padding.
 var hidden = []string{
 	"instructions", "tools", "prompt", "messages", "metadata", "user", "safety_identifier", "prompt_cache_key", "authorization", "headers", "api_key", "server_url",
-	"encrypted_content", "logprobs", "obfuscation",
+	"encrypted_content", "logprobs", "obfuscation", "encryptedContent", "serverUrl",
 }
+
+// Redacted returns v without what must not be stored.
+func Redacted(v chunk.Value) chunk.Value { return redact(v, chunk.MaxDepth) }
 
 // redact returns v without what must not be stored. Values deeper than depth stay: no chunk may be that deep.
 func redact(v chunk.Value, depth int) chunk.Value {

@@ -145,14 +145,13 @@ func (r *Reader) item(item *dialect.Object, index int64, complete bool) {
 		}
 	case "reasoning":
 		of.kind = Reasoning
-		for i, p := range item.List("content") {
-			of.content = int64(i)
-			r.contentPart(p, of, true)
-		}
-		of.field = "summary"
-		for i, p := range item.List("summary") {
-			of.content = int64(i)
-			r.contentPart(p, of, true)
+		for _, name := range []string{"content", "rawContent", "summary"} {
+			for i, p := range item.List(name) {
+				if of.content, of.field = int64(i), ""; name == "summary" || text(p.All(), "type") == "input_text" { // in the Agents SDK for TypeScript the content is the summary
+					of.field = "summary"
+				}
+				r.contentPart(p, of, true)
+			}
 		}
 		// The endpoint stores nothing, so it takes an item only with this content.
 		if v := item.Get("encrypted_content"); complete && rawjson.Kind(v) == '"' && r.once(v) {
@@ -176,12 +175,13 @@ func (r *Reader) item(item *dialect.Object, index int64, complete bool) {
 }
 
 func (r *Reader) callItem(kind string, item *dialect.Object, index int64, complete bool) {
-	id := item.Or("call_id", "")
+	id := item.Or("call_id", item.Or("callId", ""))
 	c := r.known(id)
 	if c == nil {
 		c = r.call(index, id, item.Or("name", ""))
 	}
 	c.named(item, "call_id", "name")
+	c.named(item, "callId", "")
 	if !complete {
 		return
 	}

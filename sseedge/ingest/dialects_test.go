@@ -11,6 +11,7 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -193,10 +194,10 @@ func testdata(t *testing.T, path ...string) (lines []string) {
 // textStreams returns the streams of packages openai, of chat completions and of the Responses API, and anthropic: "-" ends each response.
 func textStreams(t *testing.T, rng *rand.Rand) []recordedStream {
 	t.Helper()
-	return append(streamsOf(t, rng, dialect.OpenAI), streamsOf(t, rng, dialect.Anthropic)...)
+	return slices.Concat(streamsOf(t, rng, dialect.OpenAI, "streams.txt"), streamsOf(t, rng, dialect.OpenAI, "agents.txt"), streamsOf(t, rng, dialect.Anthropic, "streams.txt"))
 }
 
-func streamsOf(t *testing.T, rng *rand.Rand, of string) (all []recordedStream) {
+func streamsOf(t *testing.T, rng *rand.Rand, of, file string) (all []recordedStream) {
 	t.Helper()
 	name := ""
 	var responses [][]string
@@ -207,7 +208,7 @@ func streamsOf(t *testing.T, rng *rand.Rand, of string) (all []recordedStream) {
 		}
 		responses = nil
 	}
-	for _, line := range testdata(t, of, "testdata", "streams.txt") {
+	for _, line := range testdata(t, of, "testdata", file) {
 		switch {
 		case strings.HasPrefix(line, "# "):
 			add()

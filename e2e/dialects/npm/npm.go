@@ -31,6 +31,7 @@ type Program struct {
 	Name     string // of the installation
 	Script   string // path of the program. Its argument is the directory of the installation
 	Packages string // directory with package.json and package-lock.json
+	Omit     string // a kind of packages that is not installed, such as "optional"; "" for none
 
 	once sync.Once
 	err  error // of the start
@@ -94,6 +95,21 @@ func (p *Program) start() error {
 	return p.cmd.Start()
 }
 
+// Install installs the packages, if they are not installed, and returns the directory that has node_modules. It does not start the program.
+func (p *Program) Install(tb testing.TB) string {
+	tb.Helper()
+	ctx, cancel := context.WithTimeout(tb.Context(), installTimeout)
+	defer cancel()
+	root, err := findRoot()
+	if err == nil {
+		if root, err = p.install(ctx, filepath.Join(root, ".tools")); err == nil {
+			return root
+		}
+	}
+	tb.Fatal(err)
+	return ""
+}
+
 // Stop ends the program, if it was started, and waits for that.
 func (p *Program) Stop() error {
 	if p.cmd == nil || p.cmd.Process == nil {
@@ -133,7 +149,11 @@ func (p *Program) install(ctx context.Context, tools string) (string, error) {
 			return "", err
 		}
 	}
-	command := exec.CommandContext(ctx, "npm", "ci", "--ignore-scripts", "--no-audit", "--no-fund", "--loglevel=error")
+	args := []string{"ci", "--ignore-scripts", "--no-audit", "--no-fund", "--loglevel=error"}
+	if p.Omit != "" {
+		args = append(args, "--omit="+p.Omit)
+	}
+	command := exec.CommandContext(ctx, "npm", args...)
 	command.Dir = half
 	if out, err := command.CombinedOutput(); err != nil {
 		return "", fmt.Errorf("npm ci of %s (it needs the npm registry): %w\n%s", p.Packages, err, out)

@@ -8,7 +8,7 @@ from typing import Any, Literal
 
 from ._run import Lines
 
-Dialect = Literal["aisdk", "agui", "kortyx", "mastra", "openai"]
+Dialect = Literal["aisdk", "agui", "anthropic", "kortyx", "mastra", "openai"]
 
 
 def plain(value: Any) -> Any:
@@ -17,8 +17,19 @@ def plain(value: Any) -> Any:
     if callable(dump):
         return dump(mode="json")
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
-        return {field.name: getattr(value, field.name) for field in dataclasses.fields(value)}
+        names = [field.name for field in dataclasses.fields(value) if not field.name.startswith("_")]
+        if {"name", "instructions", "handoffs"} <= set(names):  # an agent of the OpenAI Agents SDK: the rest is its prompt, its tools and its model
+            names = ["name"]
+        return {name: getattr(value, name) for name in names}
     raise TypeError(f"a piece of a response is a {type(value).__name__}: want bytes, a line, a dict, a dataclass or an object with model_dump")
+
+
+def nested(value: Any) -> Any:
+    """Returns the members of an object inside of a piece, or the text of one that has no form in JSON, such as the result of a tool."""
+    try:
+        return plain(value)
+    except TypeError:
+        return str(value)
 
 
 class Pieces:
@@ -36,7 +47,7 @@ class Pieces:
         elif isinstance(piece, str):
             data = piece.encode("utf-8") + (b"" if piece.endswith("\n") else b"\n")
         else:
-            data = json.dumps(piece if isinstance(piece, dict) else plain(piece), default=plain, ensure_ascii=False).encode("utf-8") + b"\n"
+            data = json.dumps(piece if isinstance(piece, dict) else plain(piece), default=nested, ensure_ascii=False).encode("utf-8") + b"\n"
         if not self._begun:
             self._held += data
             start, data = self._held.lstrip(), self._held
