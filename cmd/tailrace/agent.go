@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
-	"log/slog"
 	"maps"
 	"os"
 	"slices"
@@ -13,7 +12,6 @@ import (
 
 	"github.com/tailrace/tailrace/agents/openai"
 	"github.com/tailrace/tailrace/chunk"
-	"github.com/tailrace/tailrace/internal/metrics"
 	"github.com/tailrace/tailrace/subjects"
 	"github.com/tailrace/tailrace/workers"
 )
@@ -162,24 +160,18 @@ func (e toolEntry) tool() (openai.Tool, error) {
 }
 
 // serving returns the configuration of workers. An unset Pace means the default there and "off" in the settings.
-func (c config) serving(agents map[string]workers.Agent, log *slog.Logger) workers.Config {
+func (c config) serving(agents map[string]workers.Agent) workers.Config {
 	w := c.producerConfig()
 	return workers.Config{
-		Agents: agents, Layout: c.layout(), Pace: w.Pace, Format: w.Format,
-		ShutdownTimeout: cmp.Or(c.Drain, workers.Off), MaxSessionChunks: w.MaxSessionChunks, MaxSessionBytes: w.MaxSessionBytes, TokensPerDay: c.limits.tokensPerDay, Log: log,
+		Agents: agents, Pace: w.Pace, Format: w.Format,
+		ShutdownTimeout: cmp.Or(c.Drain, workers.Off), MaxSessionChunks: w.MaxSessionChunks, MaxSessionBytes: w.MaxSessionBytes, TokensPerDay: c.limits.tokensPerDay,
 	}
 }
 
 // newWorkers returns workers with their metrics.
 func (b *app) newWorkers(cfg workers.Config) (*workers.Workers, error) {
 	b.served = slices.Sorted(maps.Keys(cfg.Agents))
-	cfg.Observe, cfg.ObservePublish, cfg.TracerProvider = metrics.NewWorkers(b.metrics, b.served...), b.published(), b.tracer
-	served, err := workers.New(b.js, cfg)
-	if err != nil {
-		return nil, err
-	}
-	metrics.RegisterUsage(b.metrics, served.UnstoredTokens)
-	return served, nil
+	return b.NewWorkers(cfg, b.served...)
 }
 
 // expandHeaders replaces the environment variables in the values of headers.
@@ -217,5 +209,5 @@ func (b *app) newAgents() (*workers.Workers, error) {
 	if err != nil {
 		return nil, usageError{err}
 	}
-	return b.newWorkers(b.cfg.serving(agents, b.log))
+	return b.newWorkers(b.cfg.serving(agents))
 }

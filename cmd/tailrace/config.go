@@ -150,16 +150,7 @@ func parseInterleaved(flags *flag.FlagSet, args []string) ([]string, error) {
 	}
 }
 
-const (
-	minMemory = 1 << 20
-
-	// minBodyBytes is twice what the largest request needs: 8 MiB, the half of it
-	// beside that while its buffer grows, and the quarter that is kept for small ones.
-	minBodyBytes = 32 << 20
-
-	// minReadBytes leaves a share to each kind of read.
-	minReadBytes = 32 << 20
-)
+const minMemory = 1 << 20
 
 func (c config) validate() error {
 	switch {

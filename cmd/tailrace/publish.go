@@ -88,7 +88,7 @@ func runPublish(ctx context.Context, t terminal, args []string) error {
 	if err != nil {
 		return err
 	}
-	reaper, err := b.reaper()
+	reaper, err := b.Reaper()
 	if err != nil {
 		return err
 	}

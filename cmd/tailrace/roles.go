@@ -11,8 +11,8 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/tailrace/tailrace/codec"
-	"github.com/tailrace/tailrace/internal/jssnapshots"
 	"github.com/tailrace/tailrace/internal/natsauth"
+	"github.com/tailrace/tailrace/internal/roles"
 	"github.com/tailrace/tailrace/producers"
 )
 
@@ -56,7 +56,7 @@ func (b *app) withStreams(ctx context.Context, services ...func(context.Context)
 	first, cancel := context.WithTimeout(ctx, 2*time.Second)
 	err := b.ensureTopologyOnce(first)
 	cancel()
-	if err != nil && !isUnavailable(err) {
+	if err != nil && !roles.IsUnavailable(err) {
 		return err
 	}
 	b.conditions.streams.Store(err == nil)
@@ -91,9 +91,7 @@ func (b *app) withStreams(ctx context.Context, services ...func(context.Context)
 
 // producer returns a producer with the settings.
 func (b *app) producer() (*producers.Producer, error) {
-	cfg := b.cfg.producerConfig()
-	cfg.Layout, cfg.Positions, cfg.Observe, cfg.Log = b.cfg.layout(), jssnapshots.NewPositions(b.js, b.cfg.layout()), b.published(), b.log
-	return producers.New(b.js, cfg)
+	return b.NewProducer(b.cfg.producerConfig())
 }
 
 // producerConfig returns the settings of producers.

@@ -49,7 +49,7 @@ func publicAPI(t *testing.T) map[string]string {
 		slots = make(chan struct{}, 4)
 	)
 	for _, pkg := range list(t) {
-		name := strings.TrimPrefix(pkg.ImportPath, module+"/")
+		name, _ := nameOf(pkg.ImportPath)
 		if !isPublic(name, pkg) {
 			continue
 		}
@@ -62,12 +62,14 @@ func publicAPI(t *testing.T) map[string]string {
 			}
 			mu.Lock()
 			defer mu.Unlock()
-			api[strings.ReplaceAll(name, "/", "-")+".txt"] = text
+			api[apiFile(name)] = text
 		})
 	}
 	all.Wait()
 	return api
 }
+
+func apiFile(name string) string { return strings.ReplaceAll(titleOf(name), "/", "-") + ".txt" }
 
 // passedOn are types of internal packages in public declarations: programs get their values from one public package and pass them to another, or only packages of
 // the module call the function.
@@ -80,8 +82,8 @@ var passedOn = []string{
 func TestAPINamesNoInternalType(t *testing.T) {
 	api, used := publicAPI(t), make(map[string]bool)
 	for _, pkg := range list(t) {
-		name := strings.TrimPrefix(pkg.ImportPath, module+"/")
-		for _, typ := range internalTypes(api[strings.ReplaceAll(name, "/", "-")+".txt"], pkg.Imports) {
+		name, _ := nameOf(pkg.ImportPath)
+		for _, typ := range internalTypes(api[apiFile(name)], pkg.Imports) {
 			if used[typ] = true; !slices.Contains(passedOn, typ) {
 				t.Errorf("%s has %s in a public declaration", name, typ)
 			}

@@ -1,15 +1,16 @@
-package main
+package roles
 
 import (
 	"context"
+	"log/slog"
 	"time"
 )
 
-// measureRetry is the delay after an error of measure.
+// measureRetry is the delay after an error of Measure.
 const measureRetry = time.Second
 
-// measure calls what in each interval until ctx ends, and sooner after an error. The second of consecutive errors is logged.
-func (b *app) measure(ctx context.Context, interval time.Duration, failure string, what func(context.Context) error) {
+// Measure calls what in each interval until ctx ends, and sooner after an error. The second of consecutive errors is logged.
+func Measure(ctx context.Context, log *slog.Logger, interval time.Duration, failure string, what func(context.Context) error) {
 	next := time.NewTimer(0)
 	defer next.Stop()
 	for failures := 0; ; {
@@ -28,7 +29,7 @@ func (b *app) measure(ctx context.Context, interval time.Duration, failure strin
 			continue
 		}
 		if failures++; failures == 2 {
-			b.log.Warn(failure, "error", err)
+			log.Warn(failure, "error", err)
 		}
 		next.Reset(measureRetry)
 	}

@@ -1,0 +1,212 @@
+package tailrace
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"net/http"
+	"net/netip"
+	"slices"
+	"time"
+
+	"github.com/nats-io/nats.go"
+	"golang.org/x/sync/errgroup"
+
+	"github.com/tailrace/tailrace/auth"
+	"github.com/tailrace/tailrace/codec/aisdk"
+	"github.com/tailrace/tailrace/internal/roles"
+	"github.com/tailrace/tailrace/sseedge"
+	"github.com/tailrace/tailrace/workers"
+)
+
+// Role is a part of a deployment that a process runs.
+type Role string
+
+// The roles. A deployment needs each of them in one process at least.
+const (
+	RoleEdge      Role = "edge"      // serves the Handler
+	RoleProjector Role = "projector" // stores snapshots, and ends runs without a worker
+	RoleWorker    Role = "worker"    // runs the agents
+)
+
+// Agent adds an agent, which Run serves in the role of a worker. Run returns the error of a wrong or repeated type. Agent must be called before Run, and panics
+// after it.
+func (t *Tailrace) Agent(agentType string, a workers.Agent) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.hasRun {
+		panic("tailrace: Agent was called after Run")
+	}
+	if _, ok := t.agents[agentType]; ok && t.agentErr == nil {
+		t.agentErr = fmt.Errorf("tailrace: agent %q was added twice", agentType)
+	}
+	t.agents[agentType] = a
+	t.addAgentTypes(agentType)
+}
+
+// Options are what a Handler serves, and to whom. The zero Options serve events, snapshots and lists of sessions.
+type Options struct {
+	// ChatAgents are the types of agents that chats may start. The first one is the default. Without one there are no chats. They may run in other processes.
+	ChatAgents []string
+
+	// ClientTools are the names of the tools that browsers run.
+	ClientTools []string
+
+	// Views are the audience views. Defaults to none: every client gets everything.
+	Views *sseedge.Views
+
+	// Delete lets clients with auth.ScopeDelete delete sessions. Loopback has all rights.
+	Delete bool
+
+	// Origins are the origins of other sites whose pages may read and post, such as "https://app.example".
+	Origins []string
+
+	// TrustedProxies are the addresses of proxies whose X-Forwarded-For header is used. Defaults to none: the peer of a connection is the client.
+	TrustedProxies []netip.Prefix
+
+	// Limits bound the streams that are open at once.
+	Limits sseedge.Limits
+}
+
+// loopback is the Authenticator of Loopback.
+type loopback struct{ auth.Authenticator }
+
+// Loopback returns the Authenticator of a listener on loopback, which the caller guarantees: every client has all rights in the tenant of Config.Tenant. The
+// Handler refuses requests to other hosts, so that no site in a browser of this machine is such a client.
+func Loopback() auth.Authenticator {
+	return loopback{} // Handler knows the tenant
+}
+
+// Handler returns the handler of the role of an edge: event streams, snapshots and lists of sessions below /v1, in all dialects, and chats below /api/chat.
+// a finds out who makes a request, and what it may do. Streams are served while Run runs with RoleEdge; outside of that, requests are rejected with a retry
+// time. Handler is called once, before Run. sseedge.NewServer returns a server for it with the time limits that long streams need.
+func (t *Tailrace) Handler(a auth.Authenticator, o Options) (http.Handler, error) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.edge != nil || t.hasRun {
+		return nil, errors.New("tailrace: Handler was called twice, or after Run; want one call before Run")
+	}
+	cfg := roles.EdgeConfig{
+		Config: sseedge.Config{
+			Authenticator: a, HubBytes: t.cfg.Memory / 4, Limits: o.Limits, TrustedProxies: o.TrustedProxies, Origins: o.Origins, Views: o.Views,
+			AISDK: aisdk.Options{ClientTool: func(name string) bool { return slices.Contains(o.ClientTools, name) }},
+		},
+		Delete: o.Delete, ChatAgents: o.ChatAgents,
+	}
+	if _, ok := a.(loopback); ok {
+		none, err := auth.NewNone(t.cfg.Tenant)
+		if err != nil {
+			return nil, err
+		}
+		cfg.Authenticator, cfg.Host = none, sseedge.LoopbackHost
+	}
+	edge, err := t.process.NewEdge(cfg)
+	if err != nil {
+		return nil, err
+	}
+	handler, err := sseedge.CORS(o.Origins, edge)
+	if err != nil {
+		return nil, fmt.Errorf("tailrace: Origins: %w", err)
+	}
+	t.edge = edge
+	t.addAgentTypes(o.ChatAgents...)
+	return handler, nil
+}
+
+// Run runs the roles of only until ctx ends, drains them, and returns nil. Without any it runs the projector, the worker if Agent was called, and the edge if Handler was
+// called. At the end, event streams end after complete events, which takes up to 10 seconds if there are many; steps may finish within 5 seconds, then other
+// workers repeat them. Shut the HTTP server down after Run has returned.
+//
+// It returns an error if the connection is closed, if a role fails, or if only does not fit the calls of Agent and Handler. It may be called once.
+func (t *Tailrace) Run(ctx context.Context, only ...Role) error {
+	selected, err := t.begin(only)
+	if err != nil {
+		return err
+	}
+	var served *workers.Workers
+	if slices.Contains(selected, RoleWorker) {
+		if served, err = t.process.NewWorkers(workers.Config{Agents: t.agents}, slices.Sorted(maps.Keys(t.agents))...); err != nil {
+			return err
+		}
+	}
+	group, ctx := errgroup.WithContext(ctx)
+	if served != nil {
+		group.Go(func() error { return served.Run(ctx) })
+	}
+	if slices.Contains(selected, RoleProjector) {
+		group.Go(func() error {
+			err := t.process.Project(ctx, func() {})
+			if ctx.Err() != nil && errors.Is(err, context.Canceled) {
+				return nil
+			}
+			return err
+		})
+	}
+	if slices.Contains(selected, RoleEdge) {
+		edgeCtx, stop := context.WithCancel(context.WithoutCancel(ctx))
+		group.Go(func() error { return t.edge.Run(edgeCtx) })
+		group.Go(func() error {
+			defer stop()
+			<-ctx.Done()
+			ending, cancel := context.WithTimeout(context.WithoutCancel(ctx), drainTimeout)
+			defer cancel()
+			return t.edge.Drain(ending)
+		})
+	}
+	group.Go(func() error { return t.watchConnection(ctx) })
+	return group.Wait()
+}
+
+// drainTimeout is the longest time that streams take until they end: the default period of sseedge, and the time of a response that has not begun.
+const drainTimeout = 20 * time.Second
+
+// begin returns the roles that Run runs.
+func (t *Tailrace) begin(selected []Role) ([]Role, error) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	for _, r := range selected {
+		if r != RoleEdge && r != RoleProjector && r != RoleWorker {
+			return nil, fmt.Errorf("tailrace: role %q, want %s, %s or %s", r, RoleEdge, RoleProjector, RoleWorker)
+		}
+	}
+	all := len(selected) == 0
+	if all {
+		selected = []Role{RoleProjector}
+		if t.edge != nil {
+			selected = append(selected, RoleEdge)
+		}
+		if len(t.agents) > 0 {
+			selected = append(selected, RoleWorker)
+		}
+	}
+	switch hasEdge := slices.Contains(selected, RoleEdge); {
+	case t.hasRun:
+		return nil, errors.New("tailrace: Run was called twice")
+	case t.agentErr != nil:
+		return nil, t.agentErr
+	case hasEdge && t.edge == nil:
+		return nil, errors.New("tailrace: the role edge needs a Handler, want a call of Handler before Run")
+	case !hasEdge && t.edge != nil:
+		return nil, errors.New("tailrace: Handler was called and needs the role edge, want RoleEdge in Run")
+	case slices.Contains(selected, RoleWorker) && len(t.agents) == 0:
+		return nil, errors.New("tailrace: the role worker has no agent, want a call of Agent before Run")
+	}
+	t.hasRun = true
+	return selected, nil
+}
+
+// watchConnection returns an error when the connection is closed for good, which no role survives.
+func (t *Tailrace) watchConnection(ctx context.Context) error {
+	nc := t.js.Conn()
+	closed := nc.StatusChanged(nats.CLOSED)
+	defer nc.RemoveStatusListener(closed)
+	if !nc.IsClosed() {
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-closed:
+		}
+	}
+	return fmt.Errorf("tailrace: %w", nats.ErrConnectionClosed)
+}
