@@ -1,6 +1,7 @@
 package tailrace
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -17,6 +18,7 @@ import (
 	"github.com/tailrace/tailrace/codec/aisdk"
 	"github.com/tailrace/tailrace/internal/roles"
 	"github.com/tailrace/tailrace/sseedge"
+	"github.com/tailrace/tailrace/subjects"
 	"github.com/tailrace/tailrace/workers"
 )
 
@@ -38,8 +40,13 @@ func (t *Tailrace) Agent(agentType string, a workers.Agent) {
 	if t.hasRun {
 		panic("tailrace: Agent was called after Run")
 	}
-	if _, ok := t.agents[agentType]; ok && t.agentErr == nil {
-		t.agentErr = fmt.Errorf("tailrace: agent %q was added twice", agentType)
+	err := subjects.CheckToken("agent type", agentType)
+	if _, ok := t.agents[agentType]; ok {
+		err = fmt.Errorf("agent %q was added twice", agentType)
+	}
+	if err != nil {
+		t.agentErr = cmp.Or(t.agentErr, fmt.Errorf("tailrace: %w", err))
+		return
 	}
 	t.agents[agentType] = a
 	t.addAgentTypes(agentType)
@@ -47,26 +54,13 @@ func (t *Tailrace) Agent(agentType string, a workers.Agent) {
 
 // Options are what a Handler serves, and to whom. The zero Options serve events, snapshots and lists of sessions.
 type Options struct {
-	// ChatAgents are the types of agents that chats may start. The first one is the default. Without one there are no chats. They may run in other processes.
-	ChatAgents []string
-
-	// ClientTools are the names of the tools that browsers run.
-	ClientTools []string
-
-	// Views are the audience views. Defaults to none: every client gets everything.
-	Views *sseedge.Views
-
-	// Delete lets clients with auth.ScopeDelete delete sessions. Loopback has all rights.
-	Delete bool
-
-	// Origins are the origins of other sites whose pages may read and post, such as "https://app.example".
-	Origins []string
-
-	// TrustedProxies are the addresses of proxies whose X-Forwarded-For header is used. Defaults to none: the peer of a connection is the client.
-	TrustedProxies []netip.Prefix
-
-	// Limits bound the streams that are open at once.
-	Limits sseedge.Limits
+	ChatAgents     []string       // types of agents that chats may start, in any process; the first one is the default; without one there are no chats
+	ClientTools    []string       // names of the tools that browsers run
+	Views          *sseedge.Views // audience views; nil: every client gets everything
+	Delete         bool           // clients with auth.ScopeDelete may delete sessions; Loopback has all rights
+	Origins        []string       // of other sites whose pages may read and post, such as "https://app.example"
+	TrustedProxies []netip.Prefix // proxies whose X-Forwarded-For header is used; nil: the peer of a connection is the client
+	Limits         sseedge.Limits // of the streams that are open at once
 }
 
 // loopback is the Authenticator of Loopback.
@@ -165,20 +159,14 @@ const drainTimeout = 20 * time.Second
 func (t *Tailrace) begin(selected []Role) ([]Role, error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
+	all := []Role{RoleEdge, RoleProjector, RoleWorker}
 	for _, r := range selected {
-		if r != RoleEdge && r != RoleProjector && r != RoleWorker {
-			return nil, fmt.Errorf("tailrace: role %q, want %s, %s or %s", r, RoleEdge, RoleProjector, RoleWorker)
+		if !slices.Contains(all, r) {
+			return nil, fmt.Errorf("tailrace: role %q, want one of %q", r, all)
 		}
 	}
-	all := len(selected) == 0
-	if all {
-		selected = []Role{RoleProjector}
-		if t.edge != nil {
-			selected = append(selected, RoleEdge)
-		}
-		if len(t.agents) > 0 {
-			selected = append(selected, RoleWorker)
-		}
+	if len(selected) == 0 {
+		selected = slices.DeleteFunc(all, func(r Role) bool { return r == RoleEdge && t.edge == nil || r == RoleWorker && len(t.agents) == 0 })
 	}
 	switch hasEdge := slices.Contains(selected, RoleEdge); {
 	case t.hasRun:

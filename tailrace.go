@@ -42,30 +42,15 @@ import (
 
 // Config configures a Tailrace. The zero Config is for a deployment with the default names, whose streams exist.
 type Config struct {
-	// Layout names subjects, streams and buckets, and has the number of partitions. All programs of a deployment share it.
-	Layout subjects.Layout
+	Layout   subjects.Layout // names of subjects, streams and buckets, and the number of partitions: the same for all programs of a deployment
+	Create   bool            // Open creates missing streams; without it a missing one is an error, and `tailrace setup` creates it, with more settings
+	Replicas int             // of new streams: 1, or 3 on a cluster, which tolerates the loss of one server; defaults to 1
+	Tenant   string          // of the methods that take an id, and of Loopback; defaults to "default"
+	Memory   int64           // bytes that an edge and a projector may use for records, requests and snapshots; defaults to 1 GiB
 
-	// Create makes Open create the streams that are missing. Without it Open returns an error for a missing stream: `tailrace setup` creates them, with more
-	// settings.
-	Create bool
-
-	// Replicas is that of new streams: 1, or 3 on a cluster, which tolerates the loss of one server. Defaults to 1.
-	Replicas int
-
-	// Tenant is that of the methods that take an id, and of Loopback. Defaults to "default".
-	Tenant string
-
-	// Memory is the memory in bytes that an edge and a projector may use for records, requests and snapshots. Defaults to 1 GiB.
-	Memory int64
-
-	// Log gets warnings, errors and debug messages. Defaults to none.
-	Log *slog.Logger
-
-	// Metrics is the registry of the metrics, all tailrace_*; each Tailrace of a process needs another one. Defaults to none.
-	Metrics prometheus.Registerer
-
-	// Tracer gets the spans of requests, runs, steps and tool calls. Defaults to none.
-	Tracer trace.TracerProvider
+	Log     *slog.Logger          // gets warnings, errors and debug messages; defaults to none
+	Metrics prometheus.Registerer // of the metrics, all tailrace_*; each Tailrace of a process needs another one; defaults to none
+	Tracer  trace.TracerProvider  // gets the spans of requests, runs, steps and tool calls; defaults to none
 }
 
 func (c Config) withDefaults() (Config, error) {

@@ -15,10 +15,12 @@ import (
 	"github.com/tailrace/tailrace/subjects"
 )
 
-// The values of config.Feed.
+// The values of config.Feed and config.Ingest.
 const (
 	feedPartition = "partition"
 	feedInterest  = "interest"
+	ingestOn      = "on"
+	ingestOff     = "off"
 )
 
 // config is every setting of every role. A field is a variable, which envconfig reads, and a flag that overrides it.

@@ -12,6 +12,7 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
+	"github.com/tailrace/tailrace/auth"
 	"github.com/tailrace/tailrace/internal/audit"
 	"github.com/tailrace/tailrace/internal/demo/script"
 	"github.com/tailrace/tailrace/internal/httpkit"
@@ -85,11 +86,12 @@ func (b *app) newHTTPServerWith(ctx context.Context, authenticators *authenticat
 }
 
 func (f *httpServer) build() error {
-	views, err := f.b.cfg.views()
+	c := f.b.cfg
+	views, err := c.views()
 	if err != nil {
 		return err
 	}
-	if len(f.b.cfg.ChatAgents) == 0 && f.b.cfg.AgentServer != "" {
+	if len(c.ChatAgents) == 0 && c.AgentServer != "" {
 		return errors.New("chat-agent is empty, want the agents that agent-server may start")
 	}
 	if f.audit, err = f.b.newAudit(); err != nil {
@@ -97,29 +99,13 @@ func (f *httpServer) build() error {
 	}
 	cfg := roles.EdgeConfig{
 		Config: sseedge.Config{
-			Authenticator: f.auth, Heartbeat: f.b.cfg.Heartbeat, WriteTimeout: f.b.cfg.WriteTimeout, DrainPeriod: f.b.cfg.Drain,
-			Limits:         f.b.cfg.limits.streams(f.b.cfg),
-			Rates:          f.b.cfg.limits.rates(f.b.cfg),
-			HubBytes:       f.b.Memory / 4,
-			TrustedProxies: f.b.cfg.TrustedProxies,
-			Origins:        f.b.cfg.CORSOrigins,
-			Views:          views,
-			AISDK:          f.b.cfg.aisdkOptions(),
-			Prices:         f.b.cfg.limits.Prices,
-			Audit:          f.audit,
-			AccessLog:      f.b.cfg.AccessLog,
-			MaxStreamAge:   f.b.cfg.MaxStreamAge,
-			Unreachable:    f.b.unreachable,
+			Authenticator: f.auth, Heartbeat: c.Heartbeat, WriteTimeout: c.WriteTimeout, DrainPeriod: c.Drain, MaxStreamAge: c.MaxStreamAge,
+			Limits: c.limits.streams(c), Rates: c.limits.rates(c), HubBytes: f.b.Memory / 4, TrustedProxies: c.TrustedProxies, Origins: c.CORSOrigins,
+			Views: views, AISDK: c.aisdkOptions(), Prices: c.limits.Prices, Audit: f.audit, AccessLog: c.AccessLog, Unreachable: f.b.unreachable,
 		},
-		Interest:    f.b.cfg.Feed == feedInterest,
-		Delete:      f.b.cfg.AllowDelete, // disabled by default on loopback too: a proxy on this machine connects from loopback on behalf of remote clients
-		ChatAgents:  f.b.cfg.ChatAgents,
-		AgentServer: f.b.cfg.AgentServer,
-		Storage:     f.b.storage,
-		MaxRuns:     f.b.cfg.limits.runs,
-		Credentials: f.auth.routes,
-		Ingest:      f.b.cfg.Ingest == ingestOn,
-		Producers:   f.b.cfg.producerConfig(),
+		Interest: c.Feed == feedInterest, ChatAgents: c.ChatAgents, AgentServer: c.AgentServer, Storage: f.b.storage, MaxRuns: c.limits.runs,
+		Delete:      c.AllowDelete, // disabled by default on loopback too: a proxy on this machine connects from loopback on behalf of remote clients
+		Credentials: f.auth.routes, Ingest: c.Ingest == ingestOn, Producers: c.producerConfig(),
 	}
 	if f.credentials, err = f.b.credentials(); err != nil {
 		return err
@@ -146,6 +132,14 @@ func (f *httpServer) build() error {
 		return err
 	}
 	return f.assembleServer()
+}
+
+// newTickets returns the tickets of the edge, nil if requests are not authenticated.
+func (f *httpServer) newTickets() (*auth.Tickets, error) {
+	if f.auth.routes == nil {
+		return nil, nil //nolint:nilnil // no tickets are issued
+	}
+	return auth.NewTickets(auth.TicketsConfig{Store: f.credentials, Revocations: f.auth.revocations})
 }
 
 // mountInspector adds the page of the inspector to an edge.

@@ -98,3 +98,20 @@ func (b *app) producer() (*producers.Producer, error) {
 func (c config) producerConfig() producers.Config {
 	return producers.Config{Pace: cmp.Or(c.Pace, producers.Off), Format: codec.Format(c.Format), MaxSessionChunks: int64(c.limits.Session.Chunks), MaxSessionBytes: int64(c.limits.Session.Bytes)}
 }
+
+func runProjector(ctx context.Context, t terminal, args []string) error {
+	return runRole(ctx, t, natsauth.Projector, args, func(ctx context.Context, b *app) error {
+		ops, err := b.newOps(ctx)
+		if err != nil {
+			return err
+		}
+		b.withProjector()
+		ops.assemble(b)
+		return b.withStreams(ctx, b.project, ops.runUntil)
+	})
+}
+
+// project runs the projector until ctx ends.
+func (b *app) project(ctx context.Context) error {
+	return b.Project(ctx, func() { b.conditions.projector.Store(true) })
+}

@@ -17,6 +17,7 @@ import (
 	"github.com/tailrace/tailrace/sseedge/chat"
 	"github.com/tailrace/tailrace/sseedge/credentials"
 	"github.com/tailrace/tailrace/sseedge/ingest"
+	"github.com/tailrace/tailrace/workers"
 )
 
 // RequestTimeout is the longest time that a request takes until its response or stream begins: that of a message whose command, or answer, is stored with an
@@ -82,35 +83,29 @@ func (p *Process) NewEdge(cfg EdgeConfig) (*Edge, error) {
 	if err != nil {
 		return nil, err
 	}
-	e := &Edge{Edge: edge}
-	for _, mount := range []func(*Process, EdgeConfig) error{e.mountCredentials, e.mountAgents, e.mountIngest} {
-		if err := mount(p, cfg); err != nil {
+	if cfg.Credentials != nil {
+		routes := *cfg.Credentials
+		routes.Tickets = cfg.Tickets
+		if _, err := credentials.New(edge, routes); err != nil {
 			return nil, err
 		}
 	}
-	return e, nil
-}
-
-// mountCredentials adds the routes that turn one credential into another one.
-func (e *Edge) mountCredentials(_ *Process, cfg EdgeConfig) error {
-	if cfg.Credentials == nil {
-		return nil
+	reaper, err := p.Reaper()
+	if err != nil {
+		return nil, err
 	}
-	routes := *cfg.Credentials
-	routes.Tickets = cfg.Tickets
-	_, err := credentials.New(e.Edge, routes)
-	return err
+	e := &Edge{Edge: edge}
+	if len(cfg.ChatAgents) > 0 {
+		err = e.mountAgents(p, cfg, reaper)
+	}
+	if cfg.Ingest && err == nil {
+		err = e.mountIngest(p, cfg, reaper)
+	}
+	return e, err
 }
 
 // mountAgents adds the surfaces that start agents to the edge: the chats of the AI SDK, and the HTTP API for other systems.
-func (e *Edge) mountAgents(p *Process, cfg EdgeConfig) error {
-	if len(cfg.ChatAgents) == 0 {
-		return nil
-	}
-	reaper, err := p.Reaper()
-	if err != nil {
-		return err
-	}
+func (e *Edge) mountAgents(p *Process, cfg EdgeConfig, reaper *workers.Reaper) error {
 	client, err := runs.New(p.JS, runs.Config{
 		AgentTypes: cfg.ChatAgents, Layout: p.Layout, Reaper: reaper, Storage: cfg.Storage, AuditLog: cfg.Audit, Log: p.Log,
 		RequestTimeout: RequestTimeout, MaxRuns: cfg.MaxRuns, MaxSessionBytes: cfg.Producers.MaxSessionBytes,
@@ -129,14 +124,7 @@ func (e *Edge) mountAgents(p *Process, cfg EdgeConfig) error {
 }
 
 // mountIngest adds the paths through which agents write runs over HTTP.
-func (e *Edge) mountIngest(p *Process, cfg EdgeConfig) error {
-	if !cfg.Ingest {
-		return nil
-	}
-	reaper, err := p.Reaper()
-	if err != nil {
-		return err
-	}
+func (e *Edge) mountIngest(p *Process, cfg EdgeConfig, reaper *workers.Reaper) (err error) {
 	if e.writer, err = p.NewProducer(cfg.Producers); err != nil {
 		return err
 	}
