@@ -32,8 +32,7 @@ const (
 	RoleWorker    Role = "worker"    // runs the agents
 )
 
-// Agent adds an agent, which Run serves in the role of a worker. Run returns the error of a wrong or repeated type. Agent must be called before Run, and panics
-// after it.
+// Agent adds an agent, which Run serves in the role of a worker. Run returns the error of a wrong or repeated type. Agent must be called before Run, and panics after it.
 func (t *Tailrace) Agent(agentType string, a workers.Agent) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -130,11 +129,10 @@ func (t *Tailrace) Run(ctx context.Context, only ...Role) error {
 	}
 	if slices.Contains(selected, RoleProjector) {
 		group.Go(func() error {
-			err := t.process.Project(ctx, func() {})
-			if ctx.Err() != nil && errors.Is(err, context.Canceled) {
-				return nil
+			if err := t.process.Project(ctx, func() {}); ctx.Err() == nil || !errors.Is(err, context.Canceled) {
+				return err
 			}
-			return err
+			return nil
 		})
 	}
 	if slices.Contains(selected, RoleEdge) {
@@ -143,17 +141,26 @@ func (t *Tailrace) Run(ctx context.Context, only ...Role) error {
 		group.Go(func() error {
 			defer stop()
 			<-ctx.Done()
-			ending, cancel := context.WithTimeout(context.WithoutCancel(ctx), drainTimeout)
+			ending, cancel := context.WithTimeout(context.WithoutCancel(ctx), roles.RequestTimeout+5*time.Second)
 			defer cancel()
 			return t.edge.Drain(ending)
 		})
 	}
-	group.Go(func() error { return t.watchConnection(ctx) })
+	group.Go(func() error { // no role survives a closed connection
+		nc := t.js.Conn()
+		closed := nc.StatusChanged(nats.CLOSED)
+		defer nc.RemoveStatusListener(closed)
+		for !nc.IsClosed() {
+			select {
+			case <-ctx.Done():
+				return nil
+			case <-closed:
+			}
+		}
+		return fmt.Errorf("tailrace: %w", nats.ErrConnectionClosed)
+	})
 	return group.Wait()
 }
-
-// drainTimeout is the longest time that streams take until they end: the default period of sseedge, and the time of a response that has not begun.
-const drainTimeout = 20 * time.Second
 
 // begin returns the roles that Run runs.
 func (t *Tailrace) begin(selected []Role) ([]Role, error) {
@@ -182,19 +189,4 @@ func (t *Tailrace) begin(selected []Role) ([]Role, error) {
 	}
 	t.hasRun = true
 	return selected, nil
-}
-
-// watchConnection returns an error when the connection is closed for good, which no role survives.
-func (t *Tailrace) watchConnection(ctx context.Context) error {
-	nc := t.js.Conn()
-	closed := nc.StatusChanged(nats.CLOSED)
-	defer nc.RemoveStatusListener(closed)
-	if !nc.IsClosed() {
-		select {
-		case <-ctx.Done():
-			return nil
-		case <-closed:
-		}
-	}
-	return fmt.Errorf("tailrace: %w", nats.ErrConnectionClosed)
 }

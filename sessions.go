@@ -75,8 +75,7 @@ func (t *Tailrace) Stop(ctx context.Context, id string, kind StopKind, reason st
 	return err
 }
 
-// Status returns the state of a session. One that another program has started, and no worker has begun, is found if its agent type was in a call of Agent,
-// Handler or Start of this program.
+// Status returns the state of a session. One that another program has started, and no worker has begun, is found if its agent type was in a call of Agent, Handler or Start of this program.
 func (t *Tailrace) Status(ctx context.Context, id string) (Status, error) {
 	session, client, err := t.known(id)
 	if err != nil {
@@ -101,7 +100,7 @@ func (t *Tailrace) known(id string, agentTypes ...string) (chunk.Session, *runs.
 	if t.requests == nil {
 		types := t.agentTypes
 		if len(types) == 0 {
-			types = []string{noAgentType}
+			types = []string{"agent"} // it must have one
 		}
 		if t.requests, err = runs.New(t.js, runs.Config{AgentTypes: types, Layout: t.cfg.Layout, Reaper: reaper, Log: t.cfg.Log}); err != nil {
 			return session, nil, err
@@ -112,9 +111,6 @@ func (t *Tailrace) known(id string, agentTypes ...string) (chunk.Session, *runs.
 	}
 	return session, t.requests, nil
 }
-
-// noAgentType is the agent type of a client before the first one is known: it must have one.
-const noAgentType = "agent"
 
 // addAgentTypes makes the next client know agent types. The caller holds mu.
 func (t *parts) addAgentTypes(agentTypes ...string) {
@@ -162,7 +158,7 @@ func (t *Tailrace) follow(ctx context.Context, id string, of chunk.Range) iter.S
 			again = false
 			for rec, err := range t.reader.Follow(ctx, of) {
 				if errors.Is(err, chunk.ErrUnknownSession) && t.isRequested(ctx, id) {
-					again, err = true, wait.Sleep(ctx, firstRecordInterval)
+					again, err = true, wait.Sleep(ctx, 50*time.Millisecond)
 					if err == nil {
 						continue
 					}
@@ -175,9 +171,7 @@ func (t *Tailrace) follow(ctx context.Context, id string, of chunk.Range) iter.S
 	}
 }
 
-// firstRecordInterval is the time between two reads of a session whose run is requested and has no record yet.
-const firstRecordInterval = 50 * time.Millisecond
-
+// isRequested reports whether the run of a session is requested or in progress.
 func (t *Tailrace) isRequested(ctx context.Context, id string) bool {
 	status, err := t.Status(ctx, id)
 	return err == nil && status.Phase == runs.PhaseRunning

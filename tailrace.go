@@ -11,10 +11,7 @@
 // session that one of them starts is run by the agent of any other, and read by all.
 //
 // Methods that take an id mean the root session with that id in the tenant of Config.Tenant. Start, Resume, Answer, Stop and Status return an *Error for a
-// request that is refused; the errors of the other methods are those of packages producers, consumers and projector.
-//
-// A program that needs more than this package has (limits of tenants, more surfaces, producers with other settings) calls the packages below it, which this one
-// only connects.
+// request that is refused; the errors of the other methods are those of packages producers, consumers and projector, which a program may also call itself.
 package tailrace
 
 import (

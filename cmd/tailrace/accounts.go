@@ -23,8 +23,7 @@ import (
 	"github.com/tailrace/tailrace/subjects"
 )
 
-// accountEntry is a tenant in the file of accounts. Missing members are those of the settings, except the credentials, the inboxes and the snapshot bucket: these
-// are of one account.
+// accountEntry is a tenant in the file of accounts. Missing members are those of the settings, except the credentials, the inboxes and the snapshot bucket: these are of one account.
 type accountEntry struct {
 	Creds          string      `json:"creds"` // file; or Nkey
 	Nkey           string      `json:"nkey"`  // file
@@ -69,8 +68,7 @@ func (c config) readAccounts() (map[string]config, error) {
 	return of, nil
 }
 
-// accounts are the accounts of tenants that have one of their own. Each has a connection, and an edge with its surfaces behind the authenticator of the edge
-// of the settings.
+// accounts are the accounts of tenants that have one of their own. Each has a connection, and an edge with its surfaces behind the authenticator of the edge of the settings.
 type accounts []*account
 
 // account is the account of one tenant.
@@ -113,8 +111,7 @@ func (list accounts) close() {
 	}
 }
 
-// configure makes the edge of the settings serve the tenants through their accounts. Each edge gets an equal part of the memory for live records, which is
-// the only one that edges cannot share.
+// configure makes the edge of the settings serve the tenants through their accounts. Each edge gets an equal part of the memory for live records, which is the only one that edges cannot share.
 func (list accounts) configure(cfg *sseedge.Config) {
 	if len(list) == 0 {
 		return
@@ -148,12 +145,11 @@ func (a *account) build(of *httpServer, cfg roles.EdgeConfig) (err error) {
 }
 
 // closeWriters closes what the ingest of the accounts writes with, after the last request.
-func (list accounts) closeWriters() error {
-	var errs []error
+func (list accounts) closeWriters() (err error) {
 	for _, a := range list {
-		errs = append(errs, a.edge.Close())
+		err = errors.Join(err, a.edge.Close())
 	}
-	return errors.Join(errs...)
+	return err
 }
 
 // run serves the accounts until ctx ends: whatever fails in an account, the other tenants are served, and the process stays ready.

@@ -22,8 +22,7 @@ const modelAgent = "assistant"
 // hasAgents reports whether configured agents are served instead of the demo.
 func (c config) hasAgents() bool { return c.ModelURL != "" || c.ModelKey != "" || c.Agents != "" }
 
-// withoutDemo returns the configuration in which chats use the configured agent, or the only one of the file, instead of the demo, unless the
-// setting is explicit.
+// withoutDemo returns the configuration in which chats use the configured agent, or the only one of the file, instead of the demo, unless the setting is explicit.
 func (c config) withoutDemo() config {
 	if c.hasAgents() && slices.Equal(c.ChatAgents, stringList{"demo"}) {
 		c.ChatAgents = stringList{modelAgent}
@@ -186,8 +185,7 @@ func expandHeaders(headers map[string]string) (map[string]string, error) {
 	return expanded, nil
 }
 
-// expandEnv replaces environment variables. A missing or empty one is an error: with it, requests would go out
-// without their credentials and fail only when a model calls the tool.
+// expandEnv replaces environment variables. A missing or empty one is an error: with it, requests would go out without their credentials and fail only when a model calls the tool.
 func expandEnv(value string) (string, error) {
 	var missing []string
 	expanded := os.Expand(value, func(name string) string {

@@ -90,8 +90,7 @@ type config struct {
 	limits  limitsFile  // of Limits
 }
 
-// load reads the environment, then the flags; flags win. extra registers the
-// flags of one command. The remaining arguments are returned.
+// load reads the environment, then the flags; flags win. extra registers the flags of one command. The remaining arguments are returned.
 func load(args []string, extra func(*flag.FlagSet)) (config, []string, error) {
 	var cfg config
 	if err := readEnvironment(&cfg); err != nil {
@@ -135,8 +134,7 @@ func flagError(flags *flag.FlagSet, err error) error {
 	return fmt.Errorf("there is no flag --%s; --help lists the flags", name)
 }
 
-// parseInterleaved accepts flags before and after plain arguments, so that
-// `tail s1 --after 5` works. "--" ends the flags.
+// parseInterleaved accepts flags before and after plain arguments, so that `tail s1 --after 5` works. "--" ends the flags.
 func parseInterleaved(flags *flag.FlagSet, args []string) ([]string, error) {
 	var plain []string
 	for {

@@ -45,8 +45,7 @@ type app struct {
 	refusals int // audit.Config.RefusalsPerSecond, which tests set; 0 is the default of the package
 }
 
-// connect opens the connection. It does not wait for the server: a role starts,
-// logs that NATS is unavailable, and works as soon as the server is available.
+// connect opens the connection. It does not wait for the server: a role starts, logs that NATS is unavailable, and works as soon as the server is available.
 func connect(role natsauth.Role, cfg config, log *slog.Logger, extra ...nats.Option) (*app, error) {
 	return connectWith(newMetrics(), role, cfg, log, extra...)
 }
@@ -120,9 +119,8 @@ func connectWith(reg registry, role natsauth.Role, cfg config, log *slog.Logger,
 	return b, nil
 }
 
-// ensureTopology checks the streams, and creates missing ones if the process may. It
-// retries while the server is unavailable; a stream that is missing or has another
-// configuration ends the process with the difference.
+// ensureTopology checks the streams, and creates missing ones if the process may. It retries while the server is unavailable; a stream that is missing or has another configuration ends the
+// process with the difference.
 func (b *app) ensureTopology(ctx context.Context) error {
 	return b.waitForNATS(ctx, b.ensureTopologyOnce)
 }

@@ -34,8 +34,7 @@ func runEdge(ctx context.Context, t terminal, args []string) error {
 	})
 }
 
-// httpServer is the HTTP side of a process. The listener is open from the start, so
-// that a taken port fails immediately and probes get a response.
+// httpServer is the HTTP side of a process. The listener is open from the start, so that a taken port fails immediately and probes get a response.
 type httpServer struct {
 	b        *app
 	edge     *roles.Edge
@@ -251,9 +250,7 @@ func serve(server *http.Server, listener net.Listener) error {
 	return server.Serve(listener)
 }
 
-// run serves until ctx ends, then drains: it reports not ready, rejects new
-// requests, closes the open streams gradually and completes the requests in
-// flight.
+// run serves until ctx ends, then drains: it reports not ready, rejects new requests, closes the open streams gradually and completes the requests in flight.
 func (f *httpServer) run(ctx context.Context) error {
 	group, ctx := errgroup.WithContext(ctx)
 	edgeCtx, stopEdge := context.WithCancel(context.WithoutCancel(ctx))
@@ -282,8 +279,7 @@ func (f *httpServer) run(ctx context.Context) error {
 	group.Go(f.ops.run)
 	group.Go(func() error {
 		<-ctx.Done()
-		// Otherwise HTTP/2 clients would reconnect on their existing
-		// connections.
+		// Otherwise HTTP/2 clients would reconnect on their existing connections.
 		f.server.SetKeepAlivesEnabled(false)
 		defer stopEdge()
 		ending, cancel := context.WithTimeout(context.WithoutCancel(ctx), max(f.b.cfg.Drain, roles.RequestTimeout)+5*time.Second)

@@ -71,8 +71,7 @@ func (b *app) probes() health.Probes {
 	}
 }
 
-// watchDependencies adds the checks of every role: the connection and the streams. The number of requests depends on the number of streams and on the time
-// alone.
+// watchDependencies adds the checks of every role: the connection and the streams. The number of requests depends on the number of streams and on the time alone.
 func (b *app) watchDependencies() error {
 	streams, err := topology.Streams(b.cfg.topology())
 	if err != nil {

@@ -184,9 +184,8 @@ func natsOptions(role natsauth.Role, cfg config, log *slog.Logger, errs natsErro
 	return opts
 }
 
-// lostInbox reports whether err means that the server has removed a subscription to an inbox, because the user lost the
-// permission. The client does not subscribe again when the permission is back, and no request gets a response, until it
-// reconnects.
+// lostInbox reports whether err means that the server has removed a subscription to an inbox, because the user lost the permission. The client does not subscribe again when the permission is
+// back, and no request gets a response, until it reconnects.
 func lostInbox(err error, prefix string) bool {
 	return errors.Is(err, nats.ErrPermissionViolation) && strings.Contains(err.Error(), `Subscription to "`+prefix+".")
 }

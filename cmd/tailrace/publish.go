@@ -84,7 +84,7 @@ func runPublish(ctx context.Context, t terminal, args []string) error {
 		return err
 	}
 	defer b.close()
-	producer, err := b.producer()
+	producer, err := b.NewProducer(b.cfg.producerConfig())
 	if err != nil {
 		return err
 	}

@@ -46,9 +46,8 @@ func ignoreCanceled(ctx context.Context, err error) error {
 	return err
 }
 
-// withStreams checks the streams, or creates the missing ones too, and runs the services. While NATS is unavailable the
-// services start anyway and retry. Streams with another configuration end the process, at the start or when NATS becomes
-// available.
+// withStreams checks the streams, or creates the missing ones too, and runs the services. While NATS is unavailable the services start anyway and retry. Streams with another configuration end the
+// process, at the start or when NATS becomes available.
 func (b *app) withStreams(ctx context.Context, services ...func(context.Context) error) error {
 	if err := b.watchDependencies(); err != nil {
 		return err
@@ -87,11 +86,6 @@ func (b *app) withStreams(ctx context.Context, services ...func(context.Context)
 		group.Go(func() error { return ignoreCanceled(ctx, service(ctx)) })
 	}
 	return group.Wait()
-}
-
-// producer returns a producer with the settings.
-func (b *app) producer() (*producers.Producer, error) {
-	return b.NewProducer(b.cfg.producerConfig())
 }
 
 // producerConfig returns the settings of producers.

@@ -20,18 +20,12 @@ import (
 	"github.com/tailrace/tailrace/workers"
 )
 
-// RequestTimeout is the longest time that a request takes until its response or stream begins: that of a message whose command, or answer, is stored with an
-// unknown outcome.
+// RequestTimeout is the longest time that a request takes until its response or stream begins: that of a message whose command, or answer, is stored with an unknown outcome.
 const RequestTimeout = 15 * time.Second
 
-const (
-	// minBodyBytes is twice what the largest request needs: 8 MiB, the half of it
-	// beside that while its buffer grows, and the quarter that is kept for small ones.
-	minBodyBytes = 32 << 20
-
-	// minReadBytes leaves a share to each kind of read.
-	minReadBytes = 32 << 20
-)
+// minBytes is the least memory for bodies, twice what the largest request needs: 8 MiB, the half of it beside that while its buffer grows, and the quarter that is
+// kept for small ones. It leaves a share to each kind of read, too.
+const minBytes = 32 << 20
 
 // EdgeConfig configures an Edge and its surfaces. Layout, Sessions, Eraser, TracerProvider, Metrics, Log, BodyBytes and ReadBytes are set by NewEdge.
 type EdgeConfig struct {
@@ -68,7 +62,7 @@ func (p *Process) NewEdge(cfg EdgeConfig) (*Edge, error) {
 		return nil, err
 	}
 	cfg.Layout, cfg.Sessions, cfg.TracerProvider, cfg.Metrics, cfg.Log = p.Layout, store, p.Tracer, p.Metrics, p.Log
-	cfg.BodyBytes, cfg.ReadBytes = max(minBodyBytes, p.Memory/4), max(minReadBytes, p.Memory/4)
+	cfg.BodyBytes, cfg.ReadBytes = max(minBytes, p.Memory/4), max(minBytes, p.Memory/4)
 	if cfg.Interest {
 		if cfg.Feed, err = jsinterest.New(p.JS, jsinterest.Config{Layout: p.Layout, Log: p.Log}); err != nil {
 			return nil, err

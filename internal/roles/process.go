@@ -5,6 +5,7 @@
 package roles
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"log/slog"
@@ -31,7 +32,6 @@ import (
 type Config struct {
 	JS     jetstream.JetStream
 	Layout subjects.Layout
-
 	// Memory is the memory in bytes of an edge and a projector: a quarter each for live records, request bodies, pages, and the snapshots of the projector.
 	Memory int64
 
@@ -42,8 +42,7 @@ type Config struct {
 	Tracer  trace.TracerProvider // nil without traces
 	Log     *slog.Logger
 
-	// OnUnavailable is called once by each wait for an unavailable server, see Wait.
-	OnUnavailable func(error)
+	OnUnavailable func(error) // is called once by each wait for an unavailable server, see Wait
 }
 
 // Process builds the roles of one process.
@@ -66,11 +65,8 @@ func New(cfg Config) *Process {
 
 // Instance returns the name of this process among those of its role.
 func Instance() string {
-	host, err := os.Hostname()
-	if err != nil {
-		host = "unknown"
-	}
-	return host + "-" + strconv.Itoa(os.Getpid())
+	host, _ := os.Hostname()
+	return cmp.Or(host, "unknown") + "-" + strconv.Itoa(os.Getpid())
 }
 
 // NewReader returns a reader of the log.
@@ -101,8 +97,7 @@ func (p *Process) NewWorkers(cfg workers.Config, agentTypes ...string) (*workers
 	return served, nil
 }
 
-// Wait repeats do while the server is unavailable or has no leader, at most twice per second, and calls unavailable once then. The error is that of do, or that
-// of ctx.
+// Wait repeats do while the server is unavailable or has no leader, at most twice per second, and calls unavailable once then. The error is that of do, or that of ctx.
 func Wait(ctx context.Context, do func(context.Context) error, unavailable func(error)) error {
 	for reported := false; ; {
 		attempt, cancel := context.WithTimeout(ctx, 5*time.Second)

@@ -14,18 +14,33 @@ import (
 	"github.com/tailrace/tailrace/projector"
 )
 
-// Project folds its share of the partitions into the snapshot bucket until ctx ends, and calls started when it has begun. If the bucket is deleted and created
-// again, the log is refolded.
+// Project folds its share of the partitions into the snapshot bucket until ctx ends, and calls started when it has begun. If the bucket is deleted and created again, the log is refolded.
 func (p *Process) Project(ctx context.Context, started func()) error {
-	parts, err := p.newProjector()
+	reader, err := p.NewReader()
 	if err != nil {
 		return err
 	}
+	store, err := p.NewStore()
+	if err != nil {
+		return err
+	}
+	deadLetters, err := retention.NewDeadLetters(p.JS, retention.DeadLetterConfig{Layout: p.Layout, Observe: metrics.NewDeadLetters(p.Metrics)})
+	if err != nil {
+		return err
+	}
+	budget, err := projector.NewBudget(0, int(p.Memory/4))
+	if err != nil {
+		return err
+	}
+	metrics.RegisterBudget(p.Metrics, budget)
+	parts := &projectorParts{p, store, reader, deadLetters, metrics.NewSource(p.Metrics), projector.Config{
+		SaveAfter: p.SaveAfter, Budget: budget, DeadLetter: deadLetters, Observe: metrics.NewProjector(p.Metrics), TracerProvider: p.Tracer, Log: p.Log,
+	}}
 	group, ctx := errgroup.WithContext(ctx)
-	group.Go(func() error { return p.sweepSnapshots(ctx, parts.store) })
-	group.Go(func() error { return p.sweepRuns(ctx, parts.store) })
+	group.Go(func() error { return p.sweepSnapshots(ctx, store) })
+	group.Go(func() error { return p.sweepRuns(ctx, store) })
 	group.Go(func() error {
-		p.countApprovals(ctx, parts.store)
+		p.countApprovals(ctx, store)
 		return nil
 	})
 	group.Go(func() error { return parts.share(ctx) })
@@ -40,35 +55,11 @@ type projectorParts struct {
 	store       *jssnapshots.Store
 	log         *consumers.Reader
 	deadLetters *retention.DeadLetters
-	runners     *metrics.Projector
 	sources     *metrics.Source
-	shares      *metrics.Shares
-	budget      *projector.Budget
+	runner      projector.Config
 }
 
-func (p *Process) newProjector() (*projectorParts, error) {
-	reader, err := p.NewReader()
-	if err != nil {
-		return nil, err
-	}
-	parts := &projectorParts{
-		Process: p, log: reader, runners: metrics.NewProjector(p.Metrics), sources: metrics.NewSource(p.Metrics), shares: metrics.NewShares(p.Metrics),
-	}
-	if parts.store, err = p.NewStore(); err != nil {
-		return nil, err
-	}
-	if parts.deadLetters, err = retention.NewDeadLetters(p.JS, retention.DeadLetterConfig{Layout: p.Layout, Observe: metrics.NewDeadLetters(p.Metrics)}); err != nil {
-		return nil, err
-	}
-	if parts.budget, err = projector.NewBudget(0, int(p.Memory/4)); err != nil {
-		return nil, err
-	}
-	metrics.RegisterBudget(p.Metrics, parts.budget)
-	return parts, nil
-}
-
-// share projects the partitions that belong to this process, as one of all
-// projectors that have a lease.
+// share projects the partitions that belong to this process, as one of all projectors that have a lease.
 func (p *projectorParts) share(ctx context.Context) error {
 	replicas, err := jssnapshots.NewReplicas(p.JS, jssnapshots.ReplicasConfig{Layout: p.Layout, Instance: Instance()})
 	if err != nil {
@@ -76,7 +67,7 @@ func (p *projectorParts) share(ctx context.Context) error {
 	}
 	return shares.Run(ctx, shares.Config{
 		Member: replicas.Name(), Members: replicas, Partitions: p.Layout.PartitionCount(), Work: p.run,
-		Interval: replicas.RenewInterval(), Lease: replicas.TTL(), Observe: p.shares, Log: p.Log,
+		Interval: replicas.RenewInterval(), Lease: replicas.TTL(), Observe: metrics.NewShares(p.Metrics), Log: p.Log,
 	})
 }
 
@@ -97,9 +88,7 @@ func (p *projectorParts) runOnce(ctx context.Context, partition int) error {
 	if err != nil {
 		return err
 	}
-	runner, err := projector.NewRunner(source, p.store, p.log, projector.Config{
-		SaveAfter: p.SaveAfter, Budget: p.budget, DeadLetter: p.deadLetters, Observe: p.runners, TracerProvider: p.Tracer, Log: p.Log,
-	})
+	runner, err := projector.NewRunner(source, p.store, p.log, p.runner)
 	if err != nil {
 		return err
 	}

@@ -12,19 +12,14 @@ import (
 	"github.com/tailrace/tailrace/workers"
 )
 
-// sweepSnapshots completes interrupted deletions and removes snapshots that
-// have not been saved for their maximum age, until ctx ends. Because it scans every
-// head, it runs once per hour, or more often for a short age.
+// sweepSnapshots completes interrupted deletions and removes snapshots that have not been saved for their maximum age, until ctx ends. Because it scans every head, it runs once per hour, or more
+// often for a short age.
 func (p *Process) sweepSnapshots(ctx context.Context, store *jssnapshots.Store) error {
-	interval, err := p.sweepInterval(ctx, store, 24)
-	if err != nil {
-		return err
-	}
 	eraser, err := p.newEraser(store, metrics.RegisterExpired(p.Metrics).Inc)
 	if err != nil {
 		return err
 	}
-	return p.every(ctx, "sweep", interval, func(ctx context.Context) error {
+	return p.every(ctx, "sweep", store, 24, func(ctx context.Context) error {
 		n, err := eraser.Sweep(ctx)
 		if n > 0 {
 			p.Log.Info("old sessions removed", slog.Int("sessions", n))
@@ -44,24 +39,21 @@ func (p *Process) newEraser(store *jssnapshots.Store, expired func()) (*retentio
 	})
 }
 
-// sweepInterval returns the interval of sweeps of what expires: an hour, or a part of its maximum age if that is shorter.
-func (p *Process) sweepInterval(ctx context.Context, of interface {
+// every runs a sweep of what expires once in each interval, in one of several projectors: an hour, or a part of its maximum age if that is shorter.
+func (p *Process) every(ctx context.Context, name string, of interface {
 	MaxAge(ctx context.Context) (time.Duration, error)
-}, part time.Duration,
-) (interval time.Duration, err error) {
-	interval = time.Hour
-	err = Wait(ctx, func(ctx context.Context) error {
+}, part time.Duration, sweep func(context.Context) error,
+) error {
+	interval := time.Hour
+	if err := Wait(ctx, func(ctx context.Context) error {
 		maxAge, err := of.MaxAge(ctx)
 		if maxAge > 0 {
 			interval = min(interval, max(time.Minute, maxAge/part))
 		}
 		return err
-	}, p.OnUnavailable)
-	return interval, err
-}
-
-// every runs a sweep once in each interval, in one of several projectors.
-func (p *Process) every(ctx context.Context, name string, interval time.Duration, sweep func(context.Context) error) error {
+	}, p.OnUnavailable); err != nil {
+		return err
+	}
 	lease, err := retention.NewLease(p.JS, retention.LeaseConfig{Layout: p.Layout, Name: name, Interval: interval})
 	if err != nil {
 		return err
@@ -74,8 +66,7 @@ func (p *Process) newReaper() (*workers.Reaper, error) {
 	return workers.NewReaper(p.JS, workers.ReaperConfig{Layout: p.Layout, RunTimeout: p.RunTimeout, Observe: metrics.RegisterRuns(p.Metrics), Log: p.Log})
 }
 
-// sweepRuns ends the runs without a worker until ctx ends. Because it scans every head, it runs once per hour, or more
-// often if commands expire soon.
+// sweepRuns ends the runs without a worker until ctx ends. Because it scans every head, it runs once per hour, or more often if commands expire soon.
 func (p *Process) sweepRuns(ctx context.Context, store *jssnapshots.Store) error {
 	reaper, err := p.Reaper()
 	if err != nil {
@@ -85,18 +76,13 @@ func (p *Process) sweepRuns(ctx context.Context, store *jssnapshots.Store) error
 	if err != nil {
 		return err
 	}
-	interval, err := p.sweepInterval(ctx, queue, 12)
-	if err != nil {
-		return err
-	}
-	return p.every(ctx, "runs", interval, func(ctx context.Context) error { return reaper.Sweep(ctx, store) })
+	return p.every(ctx, "runs", queue, 12, func(ctx context.Context) error { return reaper.Sweep(ctx, store) })
 }
 
 // countInterval is the interval of the counts of pending approvals.
 const countInterval = 15 * time.Second
 
-// countApprovals counts the calls that wait for an approval until ctx ends. Each projector counts those of all partitions: a count of the own partitions alone would
-// be wrong while a share moves.
+// countApprovals counts the calls that wait for an approval until ctx ends. Each projector counts those of all partitions: a count of the own partitions alone would be wrong while a share moves.
 func (p *Process) countApprovals(ctx context.Context, store *jssnapshots.Store) {
 	pending, approvals := metrics.RegisterApprovals(p.Metrics), store.NewApprovals()
 	Measure(ctx, p.Log, countInterval, "pending approvals not counted", func(ctx context.Context) error {
