@@ -52,7 +52,7 @@ func (e *env) request(method, url, host, body string) (int, string, error) {
 	if err != nil {
 		e.t.Fatal(err)
 	}
-	defer resp.Body.Close() //nolint:errcheck // it was only read
+	defer resp.Body.Close()
 	data, err := io.ReadAll(resp.Body)
 	return resp.StatusCode, string(data), err
 }
@@ -130,7 +130,7 @@ func TestRunDrains(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer resp.Body.Close() //nolint:errcheck // it was only read
+	defer resp.Body.Close()
 	body := bufio.NewReader(resp.Body)
 	for line := ""; !strings.Contains(line, "half of"); {
 		if line, err = body.ReadString('\n'); err != nil {

@@ -105,7 +105,7 @@ func TestWriteAndFollowLive(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer run.Close() //nolint:errcheck // it has ended
+	defer run.Close()
 	texts := make(chan string)
 	go func() {
 		defer close(texts)

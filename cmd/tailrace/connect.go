@@ -114,7 +114,7 @@ func connectWith(reg registry, role natsauth.Role, cfg config, log *slog.Logger,
 	}
 	b.canary = b.newCanary()
 	b.Process = roles.New(roles.Config{
-		JS: js, Layout: cfg.layout(), Memory: int64(cfg.Memory), RunTimeout: cmp.Or(cfg.RunTimeout, workers.Off), Metrics: reg, Log: log, OnUnavailable: b.logUnavailable,
+		JS: js, Layout: cfg.layout(), Memory: cfg.Memory, RunTimeout: cmp.Or(cfg.RunTimeout, workers.Off), Metrics: reg, Log: log, OnUnavailable: b.logUnavailable,
 	})
 	return b, nil
 }
