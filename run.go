@@ -62,13 +62,13 @@ type Options struct {
 	Limits         sseedge.Limits // of the streams that are open at once
 }
 
-// loopback is the Authenticator of Loopback.
-type loopback struct{ auth.Authenticator }
+type loopback struct{ auth.Authenticator } // of Loopback, which Handler replaces by one with the tenant
 
 // Loopback returns the Authenticator of a listener on loopback, which the caller guarantees: every client has all rights in the tenant of Config.Tenant. The
 // Handler refuses requests to other hosts, so that no site in a browser of this machine is such a client.
 func Loopback() auth.Authenticator {
-	return loopback{} // Handler knows the tenant
+	none, _ := auth.NewNone(defaultTenant) // a valid one
+	return loopback{none}
 }
 
 // Handler returns the handler of the role of an edge: event streams, snapshots and lists of sessions below /v1, in all dialects, and chats below /api/chat.

@@ -50,15 +50,17 @@ type Config struct {
 	Tracer  trace.TracerProvider  // gets the spans of requests, runs, steps and tool calls; defaults to none
 }
 
+const defaultTenant = "default"
+
 func (c Config) withDefaults() (Config, error) {
-	c.Tenant = cmp.Or(c.Tenant, "default")
+	c.Tenant = cmp.Or(c.Tenant, defaultTenant)
 	c.Memory = cmp.Or(c.Memory, 1<<30)
 	c.Log = cmp.Or(c.Log, slog.New(slog.DiscardHandler))
 	if c.Metrics == nil {
 		c.Metrics = prometheus.NewRegistry()
 	}
-	if c.Memory < 0 {
-		return c, fmt.Errorf("tailrace: Memory is %d, want more than 0", c.Memory)
+	if c.Memory < 1<<20 {
+		return c, fmt.Errorf("tailrace: Memory is %d, want at least 1 MiB", c.Memory)
 	}
 	if err := subjects.CheckToken("Tenant", c.Tenant); err != nil {
 		return c, fmt.Errorf("tailrace: %w", err)
@@ -132,7 +134,6 @@ func (t *Tailrace) As(by chunk.Principal) *Tailrace { return &Tailrace{parts: t.
 // Close closes the runs of Write and releases the resources of Open, but not the connection. It is called after Run has returned. A second call returns nil.
 func (t *Tailrace) Close() error { return t.producer.Close() }
 
-// session returns the root session with an id.
 func (t *Tailrace) session(id string) (chunk.Session, error) {
 	return chunk.RootSession(t.cfg.Tenant, id), subjects.CheckID("session", id)
 }
