@@ -32,6 +32,7 @@ func TestOutside(t *testing.T) {
 		t.Errorf("outside: %v", err)
 	}
 	const want = `record 2 Hello, world
+record 3 You said: hello
 run completed
 GET /v1/sessions/written/events Hello, world
 GET /v1/sessions/written/snapshot ended

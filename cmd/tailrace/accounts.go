@@ -17,14 +17,13 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/tailrace/tailrace/internal/natsauth"
+	"github.com/tailrace/tailrace/internal/roles"
 	"github.com/tailrace/tailrace/internal/wait"
-	"github.com/tailrace/tailrace/projector"
 	"github.com/tailrace/tailrace/sseedge"
 	"github.com/tailrace/tailrace/subjects"
 )
 
-// accountEntry is a tenant in the file of accounts. Missing members are those of the settings, except the credentials, the inboxes and the snapshot bucket: these
-// are of one account.
+// accountEntry is a tenant in the file of accounts. Missing members are those of the settings, except the credentials, the inboxes and the snapshot bucket: these are of one account.
 type accountEntry struct {
 	Creds          string      `json:"creds"` // file; or Nkey
 	Nkey           string      `json:"nkey"`  // file
@@ -69,15 +68,14 @@ func (c config) readAccounts() (map[string]config, error) {
 	return of, nil
 }
 
-// accounts are the accounts of tenants that have one of their own. Each has a connection, and an edge with its surfaces behind the authenticator of the edge
-// of the settings.
+// accounts are the accounts of tenants that have one of their own. Each has a connection, and an edge with its surfaces behind the authenticator of the edge of the settings.
 type accounts []*account
 
 // account is the account of one tenant.
 type account struct {
 	tenant  string
 	app     *app
-	edge    *sseedge.Edge
+	edge    *roles.Edge
 	checked atomic.Bool // its streams are as required
 }
 
@@ -113,8 +111,7 @@ func (list accounts) close() {
 	}
 }
 
-// configure makes the edge of the settings serve the tenants through their accounts. Each edge gets an equal part of the memory for live records, which is
-// the only one that edges cannot share.
+// configure makes the edge of the settings serve the tenants through their accounts. Each edge gets an equal part of the memory for live records, which is the only one that edges cannot share.
 func (list accounts) configure(cfg *sseedge.Config) {
 	if len(list) == 0 {
 		return
@@ -128,7 +125,7 @@ func (list accounts) configure(cfg *sseedge.Config) {
 }
 
 // build makes the edges. cfg is that of the edge of the settings: they have its authenticator and what belongs to it, its policies and its limits.
-func (list accounts) build(of *httpServer, cfg sseedge.Config) error {
+func (list accounts) build(of *httpServer, cfg roles.EdgeConfig) error {
 	for _, a := range list {
 		if err := a.build(of, cfg); err != nil {
 			return fmt.Errorf("account of %s: %w", a.tenant, err)
@@ -137,39 +134,22 @@ func (list accounts) build(of *httpServer, cfg sseedge.Config) error {
 	return nil
 }
 
-func (a *account) build(of *httpServer, cfg sseedge.Config) error {
-	reader, err := a.app.reader()
-	if err != nil {
-		return err
-	}
-	store, err := a.app.store()
-	if err != nil {
-		return err
-	}
-	cfg.Tenants, cfg.LimitsOf = nil, of.edge
-	cfg.Layout, cfg.Sessions, cfg.Metrics, cfg.Log = a.app.cfg.layout(), store, a.app.metrics, a.app.log
-	if cfg.Feed, err = a.app.feed(); err != nil {
-		return err
-	}
+func (a *account) build(of *httpServer, cfg roles.EdgeConfig) (err error) {
+	cfg.Tenants, cfg.LimitsOf, cfg.Storage = nil, of.edge.Edge, a.app.storage
 	cfg.Unreachable = func() bool { return !a.checked.Load() || a.app.unreachable() }
-	if cfg.Eraser != nil {
-		if cfg.Eraser, err = a.app.newEraser(store, nil); err != nil {
-			return err
-		}
-	}
-	if a.edge, err = sseedge.New(reader, projector.NewReader(store, reader), cfg); err != nil {
+	if a.edge, err = a.app.NewEdge(cfg); err != nil { // a ticket is for a session of the account
 		return err
 	}
 	a.app.watchFeeds(a.edge)
-	if err := a.app.watchDependencies(); err != nil {
-		return err
+	return cmp.Or(a.app.watchDependencies(), a.app.mountInspector(a.edge))
+}
+
+// closeWriters closes what the ingest of the accounts writes with, after the last request.
+func (list accounts) closeWriters() (err error) {
+	for _, a := range list {
+		err = errors.Join(err, a.edge.Close())
 	}
-	mounts := &httpServer{b: a.app, edge: a.edge, auth: of.auth, audit: of.audit}
-	if err := mounts.mount(cfg.Tickets); err != nil { // a ticket is for a session of the account
-		return err
-	}
-	of.writers = append(of.writers, mounts.writers...)
-	return nil
+	return err
 }
 
 // run serves the accounts until ctx ends: whatever fails in an account, the other tenants are served, and the process stays ready.
@@ -228,7 +208,7 @@ func (a *account) check(ctx context.Context) error {
 }
 
 // drain drains all edges at the same time.
-func (list accounts) drain(ctx context.Context, edge *sseedge.Edge) error {
+func (list accounts) drain(ctx context.Context, edge *roles.Edge) error {
 	var group errgroup.Group
 	group.Go(func() error { return edge.Drain(ctx) })
 	for _, a := range list {

@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
-	"log/slog"
 	"maps"
 	"os"
 	"slices"
@@ -13,7 +12,6 @@ import (
 
 	"github.com/tailrace/tailrace/agents/openai"
 	"github.com/tailrace/tailrace/chunk"
-	"github.com/tailrace/tailrace/internal/metrics"
 	"github.com/tailrace/tailrace/subjects"
 	"github.com/tailrace/tailrace/workers"
 )
@@ -24,8 +22,7 @@ const modelAgent = "assistant"
 // hasAgents reports whether configured agents are served instead of the demo.
 func (c config) hasAgents() bool { return c.ModelURL != "" || c.ModelKey != "" || c.Agents != "" }
 
-// withoutDemo returns the configuration in which chats use the configured agent, or the only one of the file, instead of the demo, unless the
-// setting is explicit.
+// withoutDemo returns the configuration in which chats use the configured agent, or the only one of the file, instead of the demo, unless the setting is explicit.
 func (c config) withoutDemo() config {
 	if c.hasAgents() && slices.Equal(c.ChatAgents, stringList{"demo"}) {
 		c.ChatAgents = stringList{modelAgent}
@@ -162,24 +159,18 @@ func (e toolEntry) tool() (openai.Tool, error) {
 }
 
 // serving returns the configuration of workers. An unset Pace means the default there and "off" in the settings.
-func (c config) serving(agents map[string]workers.Agent, log *slog.Logger) workers.Config {
+func (c config) serving(agents map[string]workers.Agent) workers.Config {
 	w := c.producerConfig()
 	return workers.Config{
-		Agents: agents, Layout: c.layout(), Pace: w.Pace, Format: w.Format,
-		ShutdownTimeout: cmp.Or(c.Drain, workers.Off), MaxSessionChunks: w.MaxSessionChunks, MaxSessionBytes: w.MaxSessionBytes, TokensPerDay: c.limits.tokensPerDay, Log: log,
+		Agents: agents, Pace: w.Pace, Format: w.Format,
+		ShutdownTimeout: cmp.Or(c.Drain, workers.Off), MaxSessionChunks: w.MaxSessionChunks, MaxSessionBytes: w.MaxSessionBytes, TokensPerDay: c.limits.tokensPerDay,
 	}
 }
 
 // newWorkers returns workers with their metrics.
 func (b *app) newWorkers(cfg workers.Config) (*workers.Workers, error) {
 	b.served = slices.Sorted(maps.Keys(cfg.Agents))
-	cfg.Observe, cfg.ObservePublish, cfg.TracerProvider = metrics.NewWorkers(b.metrics, b.served...), b.published(), b.tracer
-	served, err := workers.New(b.js, cfg)
-	if err != nil {
-		return nil, err
-	}
-	metrics.RegisterUsage(b.metrics, served.UnstoredTokens)
-	return served, nil
+	return b.NewWorkers(cfg, b.served...)
 }
 
 // expandHeaders replaces the environment variables in the values of headers.
@@ -194,8 +185,7 @@ func expandHeaders(headers map[string]string) (map[string]string, error) {
 	return expanded, nil
 }
 
-// expandEnv replaces environment variables. A missing or empty one is an error: with it, requests would go out
-// without their credentials and fail only when a model calls the tool.
+// expandEnv replaces environment variables. A missing or empty one is an error: with it, requests would go out without their credentials and fail only when a model calls the tool.
 func expandEnv(value string) (string, error) {
 	var missing []string
 	expanded := os.Expand(value, func(name string) string {
@@ -217,5 +207,5 @@ func (b *app) newAgents() (*workers.Workers, error) {
 	if err != nil {
 		return nil, usageError{err}
 	}
-	return b.newWorkers(b.cfg.serving(agents, b.log))
+	return b.newWorkers(b.cfg.serving(agents))
 }

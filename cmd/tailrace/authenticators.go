@@ -9,7 +9,7 @@ import (
 	"strings"
 
 	"github.com/tailrace/tailrace/auth"
-	"github.com/tailrace/tailrace/sseedge/credentials"
+	"github.com/tailrace/tailrace/internal/credentials"
 )
 
 // authFile is the file of authenticators, see docs/reference/auth.md.

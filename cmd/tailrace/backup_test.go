@@ -67,7 +67,7 @@ func startSaving(t *testing.T, args ...string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	b.saveAfter = 10 * time.Millisecond
+	b.SaveAfter = 10 * time.Millisecond
 	b.withProjector()
 	ctx, cancel := context.WithCancel(t.Context())
 	ended := make(chan error, 1)

@@ -15,10 +15,12 @@ import (
 	"github.com/tailrace/tailrace/subjects"
 )
 
-// The values of config.Feed.
+// The values of config.Feed and config.Ingest.
 const (
 	feedPartition = "partition"
 	feedInterest  = "interest"
+	ingestOn      = "on"
+	ingestOff     = "off"
 )
 
 // config is every setting of every role. A field is a variable, which envconfig reads, and a flag that overrides it.
@@ -88,8 +90,7 @@ type config struct {
 	limits  limitsFile  // of Limits
 }
 
-// load reads the environment, then the flags; flags win. extra registers the
-// flags of one command. The remaining arguments are returned.
+// load reads the environment, then the flags; flags win. extra registers the flags of one command. The remaining arguments are returned.
 func load(args []string, extra func(*flag.FlagSet)) (config, []string, error) {
 	var cfg config
 	if err := readEnvironment(&cfg); err != nil {
@@ -133,8 +134,7 @@ func flagError(flags *flag.FlagSet, err error) error {
 	return fmt.Errorf("there is no flag --%s; --help lists the flags", name)
 }
 
-// parseInterleaved accepts flags before and after plain arguments, so that
-// `tail s1 --after 5` works. "--" ends the flags.
+// parseInterleaved accepts flags before and after plain arguments, so that `tail s1 --after 5` works. "--" ends the flags.
 func parseInterleaved(flags *flag.FlagSet, args []string) ([]string, error) {
 	var plain []string
 	for {
@@ -150,16 +150,7 @@ func parseInterleaved(flags *flag.FlagSet, args []string) ([]string, error) {
 	}
 }
 
-const (
-	minMemory = 1 << 20
-
-	// minBodyBytes is twice what the largest request needs: 8 MiB, the half of it
-	// beside that while its buffer grows, and the quarter that is kept for small ones.
-	minBodyBytes = 32 << 20
-
-	// minReadBytes leaves a share to each kind of read.
-	minReadBytes = 32 << 20
-)
+const minMemory = 1 << 20
 
 func (c config) validate() error {
 	switch {

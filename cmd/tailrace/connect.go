@@ -1,26 +1,20 @@
 package main
 
 import (
+	"cmp"
 	"context"
-	"errors"
 	"flag"
 	"log/slog"
-	"sync"
 	"time"
 
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 	"github.com/prometheus/client_golang/prometheus"
-	"go.opentelemetry.io/otel/trace"
 
-	"github.com/tailrace/tailrace/consumers"
 	"github.com/tailrace/tailrace/internal/canary"
 	"github.com/tailrace/tailrace/internal/health"
-	"github.com/tailrace/tailrace/internal/hub"
-	"github.com/tailrace/tailrace/internal/jsinterest"
-	"github.com/tailrace/tailrace/internal/metrics"
 	"github.com/tailrace/tailrace/internal/natsauth"
-	"github.com/tailrace/tailrace/internal/wait"
+	"github.com/tailrace/tailrace/internal/roles"
 	"github.com/tailrace/tailrace/topology"
 	"github.com/tailrace/tailrace/workers"
 )
@@ -28,6 +22,7 @@ import (
 // app is the NATS connection with the dependencies of every role.
 type app struct {
 	natsConn
+	*roles.Process
 
 	role natsauth.Role
 	js   jetstream.JetStream
@@ -45,20 +40,12 @@ type app struct {
 	streamStates *streamStates
 	canary       *canary.Canary
 
-	published func() *metrics.Producers // of the process
+	served []string // agent types of the workers of this process
 
-	reaper func() (*workers.Reaper, error) // the one of the process
-
-	tracer trace.TracerProvider // nil without traces
-	served []string             // agent types of the workers of this process
-
-	// Tests set these. 0 is the default of the package.
-	refusals  int           // audit.Config.RefusalsPerSecond
-	saveAfter time.Duration // projector.Config.SaveAfter
+	refusals int // audit.Config.RefusalsPerSecond, which tests set; 0 is the default of the package
 }
 
-// connect opens the connection. It does not wait for the server: a role starts,
-// logs that NATS is unavailable, and works as soon as the server is available.
+// connect opens the connection. It does not wait for the server: a role starts, logs that NATS is unavailable, and works as soon as the server is available.
 func connect(role natsauth.Role, cfg config, log *slog.Logger, extra ...nats.Option) (*app, error) {
 	return connectWith(newMetrics(role), role, cfg, log, extra...)
 }
@@ -126,14 +113,14 @@ func connectWith(reg registry, role natsauth.Role, cfg config, log *slog.Logger,
 		differences: newStreamDifferences(reg, log), streamStates: newStreamStates(reg),
 	}
 	b.canary = b.newCanary()
-	b.reaper = sync.OnceValues(b.newReaper)
-	b.published = sync.OnceValue(func() *metrics.Producers { return metrics.NewProducers(reg) })
+	b.Process = roles.New(roles.Config{
+		JS: js, Layout: cfg.layout(), Memory: cfg.Memory, RunTimeout: cmp.Or(cfg.RunTimeout, workers.Off), Metrics: reg, Log: log, OnUnavailable: b.logUnavailable,
+	})
 	return b, nil
 }
 
-// ensureTopology checks the streams, and creates missing ones if the process may. It
-// retries while the server is unavailable; a stream that is missing or has another
-// configuration ends the process with the difference.
+// ensureTopology checks the streams, and creates missing ones if the process may. It retries while the server is unavailable; a stream that is missing or has another configuration ends the
+// process with the difference.
 func (b *app) ensureTopology(ctx context.Context) error {
 	return b.waitForNATS(ctx, b.ensureTopologyOnce)
 }
@@ -145,46 +132,13 @@ func (b *app) ensureTopologyOnce(ctx context.Context) error {
 	return topology.Check(ctx, b.js, b.topology())
 }
 
-// waitForNATS repeats do while the server is unavailable or has no leader, at
-// most twice per second, and logs that once. The error is that of do, or that of ctx.
+// waitForNATS repeats do while the server is unavailable or has no leader, and logs that once.
 func (b *app) waitForNATS(ctx context.Context, do func(context.Context) error) error {
-	for logged := false; ; {
-		attempt, cancel := context.WithTimeout(ctx, 5*time.Second)
-		err := do(attempt)
-		cancel()
-		switch {
-		case err == nil || !isUnavailable(err):
-			return err
-		case ctx.Err() != nil:
-			return ctx.Err() // the process stops just when an attempt has timed out: a regular end, which the timeout is not
-		}
-		if !logged {
-			b.log.Warn("nats unavailable, waiting", "server", natsServer(b.nc), "error", err)
-			logged = true
-		}
-		if err := wait.Sleep(ctx, 500*time.Millisecond); err != nil {
-			return err
-		}
-	}
+	return roles.Wait(ctx, do, b.logUnavailable)
 }
 
-// codeStreamOffline is the error of a stream whose replicas are all offline, with the status
-// of a request that cannot succeed.
-const codeStreamOffline jetstream.ErrorCode = 10118
-
-// isUnavailable reports whether err means that the server did not process the
-// request.
-func isUnavailable(err error) bool {
-	for _, target := range []error{
-		nats.ErrNoServers, nats.ErrTimeout, nats.ErrNoResponders, nats.ErrDisconnected, nats.ErrConnectionReconnecting,
-		nats.ErrReconnectBufExceeded, context.DeadlineExceeded, jetstream.ErrNoStreamResponse,
-	} {
-		if errors.Is(err, target) {
-			return true
-		}
-	}
-	var api *jetstream.APIError
-	return errors.As(err, &api) && (api.Code == 503 || api.ErrorCode == codeStreamOffline)
+func (b *app) logUnavailable(err error) {
+	b.log.Warn("nats unavailable, waiting", "server", natsServer(b.nc), "error", err)
 }
 
 // newJetStream returns the JetStream of a domain, or of the server if domain is empty.
@@ -197,15 +151,3 @@ func newJetStream(nc *nats.Conn, domain string) (jetstream.JetStream, error) {
 }
 
 func (b *app) close() { b.nc.Close() }
-
-// feed returns the feed of an edge, nil if it follows partitions.
-func (b *app) feed() (hub.Feed, error) {
-	if b.cfg.Feed != feedInterest {
-		return nil, nil //nolint:nilnil // as sseedge.Config has it
-	}
-	return jsinterest.New(b.js, jsinterest.Config{Layout: b.cfg.layout(), Log: b.log})
-}
-
-func (b *app) reader() (*consumers.Reader, error) {
-	return consumers.New(b.js, consumers.Config{Layout: b.cfg.layout(), Log: b.log})
-}

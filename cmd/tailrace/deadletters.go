@@ -253,11 +253,11 @@ func drop(ctx context.Context, out io.Writer, box *retention.DeadLetters, entrie
 
 // replay refolds the sessions of the entries. An entry whose message this build cannot read either is kept, and the command fails.
 func (b *app) replay(ctx context.Context, out io.Writer, box *retention.DeadLetters, entries []retention.DeadLetter) error {
-	reader, err := b.reader()
+	reader, err := b.NewReader()
 	if err != nil {
 		return err
 	}
-	store, err := b.store()
+	store, err := b.NewStore()
 	if err != nil {
 		return err
 	}

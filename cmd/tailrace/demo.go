@@ -53,7 +53,7 @@ func (b *app) agentWorkers() (*workers.Workers, error) {
 	if b.cfg.hasAgents() {
 		return b.newAgents()
 	}
-	cfg := b.cfg.serving(demo.Agents(demo.ScaledPace(b.cfg.Demo.pace)), b.log)
+	cfg := b.cfg.serving(demo.Agents(demo.ScaledPace(b.cfg.Demo.pace)))
 	cfg.ShutdownTimeout = workers.Off // steps of the demo take many seconds; the next worker plays them again
 	return b.newWorkers(cfg)
 }

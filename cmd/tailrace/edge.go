@@ -19,8 +19,7 @@ import (
 	"github.com/tailrace/tailrace/internal/inspector"
 	"github.com/tailrace/tailrace/internal/jscredentials"
 	"github.com/tailrace/tailrace/internal/natsauth"
-	"github.com/tailrace/tailrace/producers"
-	"github.com/tailrace/tailrace/projector"
+	"github.com/tailrace/tailrace/internal/roles"
 	"github.com/tailrace/tailrace/sseedge"
 )
 
@@ -35,15 +34,10 @@ func runEdge(ctx context.Context, t terminal, args []string) error {
 	})
 }
 
-// requestTimeout is the longest time that a request takes until its response or stream
-// begins: that of a message whose command, or answer, is stored with an unknown outcome.
-const requestTimeout = 15 * time.Second
-
-// httpServer is the HTTP side of a process. The listener is open from the start, so
-// that a taken port fails immediately and probes get a response.
+// httpServer is the HTTP side of a process. The listener is open from the start, so that a taken port fails immediately and probes get a response.
 type httpServer struct {
 	b        *app
-	edge     *sseedge.Edge
+	edge     *roles.Edge
 	server   *http.Server
 	listener net.Listener
 	ops      *ops
@@ -52,7 +46,6 @@ type httpServer struct {
 	accounts accounts
 
 	credentials *jscredentials.Store
-	writers     []*producers.Producer // of the ingest
 }
 
 // newHTTPServer returns the server of an edge.
@@ -92,44 +85,26 @@ func (b *app) newHTTPServerWith(ctx context.Context, authenticators *authenticat
 }
 
 func (f *httpServer) build() error {
-	reader, err := f.b.reader()
+	c := f.b.cfg
+	views, err := c.views()
 	if err != nil {
 		return err
 	}
-	store, err := f.b.store()
-	if err != nil {
-		return err
-	}
-	views, err := f.b.cfg.views()
-	if err != nil {
-		return err
+	if len(c.ChatAgents) == 0 && c.AgentServer != "" {
+		return errors.New("chat-agent is empty, want the agents that agent-server may start")
 	}
 	if f.audit, err = f.b.newAudit(); err != nil {
 		return err
 	}
-	layout := f.b.cfg.layout()
-	cfg := sseedge.Config{
-		Layout: layout, Authenticator: f.auth, Heartbeat: f.b.cfg.Heartbeat, WriteTimeout: f.b.cfg.WriteTimeout, DrainPeriod: f.b.cfg.Drain, Log: f.b.log,
-		Limits:         f.b.cfg.limits.streams(f.b.cfg),
-		Rates:          f.b.cfg.limits.rates(f.b.cfg),
-		HubBytes:       f.b.cfg.Memory / 4,
-		BodyBytes:      max(minBodyBytes, f.b.cfg.Memory/4),
-		ReadBytes:      max(minReadBytes, f.b.cfg.Memory/4),
-		TrustedProxies: f.b.cfg.TrustedProxies,
-		Origins:        f.b.cfg.CORSOrigins,
-		Views:          views,
-		AISDK:          f.b.cfg.aisdkOptions(),
-		Sessions:       store,
-		Prices:         f.b.cfg.limits.Prices,
-		Audit:          f.audit,
-		TracerProvider: f.b.tracer,
-		AccessLog:      f.b.cfg.AccessLog,
-		Metrics:        f.b.metrics,
-		MaxStreamAge:   f.b.cfg.MaxStreamAge,
-		Unreachable:    f.b.unreachable,
-	}
-	if cfg.Feed, err = f.b.feed(); err != nil {
-		return err
+	cfg := roles.EdgeConfig{
+		Config: sseedge.Config{
+			Authenticator: f.auth, Heartbeat: c.Heartbeat, WriteTimeout: c.WriteTimeout, DrainPeriod: c.Drain, MaxStreamAge: c.MaxStreamAge,
+			Limits: c.limits.streams(c), Rates: c.limits.rates(c), HubBytes: f.b.Memory / 4, TrustedProxies: c.TrustedProxies, Origins: c.CORSOrigins,
+			Views: views, AISDK: c.aisdkOptions(), Prices: c.limits.Prices, Audit: f.audit, AccessLog: c.AccessLog, Unreachable: f.b.unreachable,
+		},
+		Interest: c.Feed == feedInterest, ChatAgents: c.ChatAgents, AgentServer: c.AgentServer, Storage: f.b.storage, MaxRuns: c.limits.runs,
+		Delete:      c.AllowDelete, // disabled by default on loopback too: a proxy on this machine connects from loopback on behalf of remote clients
+		Credentials: f.auth.routes, Ingest: c.Ingest == ingestOn, Producers: c.producerConfig(),
 	}
 	if f.credentials, err = f.b.credentials(); err != nil {
 		return err
@@ -140,18 +115,11 @@ func (f *httpServer) build() error {
 	if f.loopback() {
 		cfg.Host = sseedge.LoopbackHost
 	}
-	if f.b.cfg.AllowDelete {
-		// Disabled by default on loopback too: a proxy on this machine connects from
-		// loopback on behalf of remote clients.
-		if cfg.Eraser, err = f.b.newEraser(store, nil); err != nil {
-			return err
-		}
-	}
 	if cfg.Tickets, err = f.newTickets(); err != nil {
 		return err
 	}
-	f.accounts.configure(&cfg)
-	if f.edge, err = sseedge.New(reader, projector.NewReader(store, reader), cfg); err != nil {
+	f.accounts.configure(&cfg.Config)
+	if f.edge, err = f.b.NewEdge(cfg); err != nil {
 		return err
 	}
 	if err := f.accounts.build(f, cfg); err != nil {
@@ -159,29 +127,28 @@ func (f *httpServer) build() error {
 	}
 	f.addHealth()
 	f.ops.assemble(f.b)
-	if err := f.mount(cfg.Tickets); err != nil {
+	if err := f.b.mountInspector(f.edge); err != nil {
 		return err
 	}
 	return f.assembleServer()
 }
 
-// mount adds the surfaces of the settings to the edge.
-func (f *httpServer) mount(tickets *auth.Tickets) error {
-	if err := f.mountCredentials(tickets); err != nil {
-		return err
+// newTickets returns the tickets of the edge, nil if requests are not authenticated.
+func (f *httpServer) newTickets() (*auth.Tickets, error) {
+	if f.auth.routes == nil {
+		return nil, nil //nolint:nilnil // no tickets are issued
 	}
-	if err := f.mountAgents(); err != nil {
-		return err
-	}
-	if err := f.mountIngest(); err != nil {
-		return err
-	}
-	respond := &httpkit.Responder{Log: f.b.log}
-	page, err := f.edge.Shared().NewSurface(inspector.Routes(f.b.cfg.pageAgents(), f.edge.Shared().Views, respond), httpkit.Options{OtherName: "inspector_other", Head: true, Respond: respond})
+	return auth.NewTickets(auth.TicketsConfig{Store: f.credentials, Revocations: f.auth.revocations})
+}
+
+// mountInspector adds the page of the inspector to an edge.
+func (b *app) mountInspector(edge *roles.Edge) error {
+	respond := &httpkit.Responder{Log: b.log}
+	page, err := edge.Shared().NewSurface(inspector.Routes(b.cfg.pageAgents(), edge.Shared().Views, respond), httpkit.Options{OtherName: "inspector_other", Head: true, Respond: respond})
 	if err != nil {
 		return err
 	}
-	f.edge.Mount(page)
+	edge.Mount(page)
 	return nil
 }
 
@@ -283,9 +250,7 @@ func serve(server *http.Server, listener net.Listener) error {
 	return server.Serve(listener)
 }
 
-// run serves until ctx ends, then drains: it reports not ready, rejects new
-// requests, closes the open streams gradually and completes the requests in
-// flight.
+// run serves until ctx ends, then drains: it reports not ready, rejects new requests, closes the open streams gradually and completes the requests in flight.
 func (f *httpServer) run(ctx context.Context) error {
 	group, ctx := errgroup.WithContext(ctx)
 	edgeCtx, stopEdge := context.WithCancel(context.WithoutCancel(ctx))
@@ -314,14 +279,13 @@ func (f *httpServer) run(ctx context.Context) error {
 	group.Go(f.ops.run)
 	group.Go(func() error {
 		<-ctx.Done()
-		// Otherwise HTTP/2 clients would reconnect on their existing
-		// connections.
+		// Otherwise HTTP/2 clients would reconnect on their existing connections.
 		f.server.SetKeepAlivesEnabled(false)
 		defer stopEdge()
-		ending, cancel := context.WithTimeout(context.WithoutCancel(ctx), max(f.b.cfg.Drain, requestTimeout)+5*time.Second)
+		ending, cancel := context.WithTimeout(context.WithoutCancel(ctx), max(f.b.cfg.Drain, roles.RequestTimeout)+5*time.Second)
 		defer cancel()
 		// The last requests may have acts, so their events are waited for at the end.
-		return errors.Join(f.accounts.drain(ending, f.edge), f.server.Shutdown(ending), closeProducers(f.writers), f.audit.Drain(ending), f.ops.close())
+		return errors.Join(f.accounts.drain(ending, f.edge), f.server.Shutdown(ending), f.edge.Close(), f.accounts.closeWriters(), f.audit.Drain(ending), f.ops.close())
 	})
 	return group.Wait()
 }

@@ -19,6 +19,7 @@ import (
 	"github.com/tailrace/tailrace/consumers"
 	"github.com/tailrace/tailrace/internal/metrics"
 	"github.com/tailrace/tailrace/internal/natsauth"
+	"github.com/tailrace/tailrace/internal/roles"
 	"github.com/tailrace/tailrace/internal/view"
 	"github.com/tailrace/tailrace/subjects"
 )
@@ -166,7 +167,7 @@ func runFirehose(ctx context.Context, t terminal, args []string) error {
 }
 
 func (f *firehoseFlags) run(ctx context.Context, t terminal, b *app, shown *view.Compiled) error {
-	reader, err := b.reader()
+	reader, err := b.NewReader()
 	if err != nil {
 		return err
 	}
@@ -269,7 +270,7 @@ func (b *app) serveFirehose(ctx context.Context, services *errgroup.Group, reade
 		return nil
 	})
 	services.Go(func() error {
-		b.measure(ctx, lagInterval, "firehose lag not measured", func(ctx context.Context) error {
+		roles.Measure(ctx, b.log, lagInterval, "firehose lag not measured", func(ctx context.Context) error {
 			lags, err := firehose.Lag(ctx) // fails until Run has created the consumers
 			measured(lags)
 			return err

@@ -75,11 +75,11 @@ func runFork(ctx context.Context, t terminal, args []string) error {
 		return err
 	}
 	defer b.close()
-	reader, err := b.reader()
+	reader, err := b.NewReader()
 	if err != nil {
 		return err
 	}
-	store, err := b.store()
+	store, err := b.NewStore()
 	if err != nil {
 		return err
 	}

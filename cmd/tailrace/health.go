@@ -10,7 +10,7 @@ import (
 	"github.com/nats-io/nats.go"
 
 	"github.com/tailrace/tailrace/internal/health"
-	"github.com/tailrace/tailrace/sseedge"
+	"github.com/tailrace/tailrace/internal/roles"
 	"github.com/tailrace/tailrace/topology"
 )
 
@@ -52,7 +52,7 @@ func (f *httpServer) addHealth() {
 }
 
 // watchFeeds adds the feeds of an edge as a dependency.
-func (b *app) watchFeeds(edge *sseedge.Edge) {
+func (b *app) watchFeeds(edge *roles.Edge) {
 	b.monitor.Add(health.Check{
 		Dependencies: []string{"feeds"}, Interval: 2 * time.Second, // reads memory only
 		Probe: func(_ context.Context, report func(string, error)) {
@@ -71,8 +71,7 @@ func (b *app) probes() health.Probes {
 	}
 }
 
-// watchDependencies adds the checks of every role: the connection and the streams. The number of requests depends on the number of streams and on the time
-// alone.
+// watchDependencies adds the checks of every role: the connection and the streams. The number of requests depends on the number of streams and on the time alone.
 func (b *app) watchDependencies() error {
 	streams, err := topology.Streams(b.cfg.topology())
 	if err != nil {

@@ -11,6 +11,7 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/tailrace/tailrace/internal/health"
+	"github.com/tailrace/tailrace/internal/roles"
 	"github.com/tailrace/tailrace/internal/testkit/natstest"
 	"github.com/tailrace/tailrace/internal/testkit/streamtest"
 	"github.com/tailrace/tailrace/subjects"
@@ -153,7 +154,7 @@ func TestStartWithoutAStream(t *testing.T) {
 	cluster.Node(2).Shutdown(t)
 	natstest.Eventually(t, "an offline stream", func(ctx context.Context) error {
 		_, err := js.Stream(ctx, "TR_CHUNKS_1")
-		if api, ok := errors.AsType[*jetstream.APIError](err); !ok || api.ErrorCode != codeStreamOffline {
+		if _, ok := errors.AsType[*jetstream.APIError](err); !ok || !roles.IsUnavailable(err) {
 			return fmt.Errorf("response: %w", err)
 		}
 		return nil

@@ -18,6 +18,7 @@ import (
 	"github.com/tailrace/tailrace/auth"
 	"github.com/tailrace/tailrace/chunk"
 	"github.com/tailrace/tailrace/codec"
+	"github.com/tailrace/tailrace/internal/credentials"
 	"github.com/tailrace/tailrace/internal/httpkit"
 	"github.com/tailrace/tailrace/internal/jssnapshots"
 	"github.com/tailrace/tailrace/internal/natsauth"
@@ -26,7 +27,6 @@ import (
 	"github.com/tailrace/tailrace/internal/testkit/stack"
 	"github.com/tailrace/tailrace/internal/values"
 	"github.com/tailrace/tailrace/producers"
-	"github.com/tailrace/tailrace/sseedge/credentials"
 )
 
 // matrix is an edge with all surfaces and an issuer of tokens. No worker runs.

@@ -8,10 +8,8 @@ import (
 	"io/fs"
 	"log/slog"
 	"net/url"
-	"os"
 	"path/filepath"
 	"slices"
-	"strconv"
 	"strings"
 	"sync/atomic"
 	"time"
@@ -20,6 +18,7 @@ import (
 	"github.com/synadia-io/orbit.go/natscontext"
 
 	"github.com/tailrace/tailrace/internal/natsauth"
+	"github.com/tailrace/tailrace/internal/roles"
 	"github.com/tailrace/tailrace/internal/wait"
 )
 
@@ -103,15 +102,6 @@ func (c config) natsAuth() natsauth.Config {
 	return natsauth.Config{Layout: c.layout(), AllowDelete: c.AllowDelete, AllowIngest: c.Ingest == ingestOn}
 }
 
-// instance returns the name of this process among those of its role.
-func instance() string {
-	host, err := os.Hostname()
-	if err != nil {
-		host = "unknown"
-	}
-	return host + "-" + strconv.Itoa(os.Getpid())
-}
-
 // checkServers returns an error for URLs that no server can have: the client would retry them indefinitely. It does not have the value, which may contain a password.
 func (c config) checkServers() error {
 	for _, server := range strings.FieldsFunc(string(c.NATSURL), func(r rune) bool { return r == ',' || r == ' ' }) {
@@ -144,7 +134,7 @@ func natsOptions(role natsauth.Role, cfg config, log *slog.Logger, errs natsErro
 	var repeated lastError
 	failed := &connectErrors{log: log}
 	opts := []nats.Option{
-		nats.Name("tailrace-" + string(role) + "-" + instance()),
+		nats.Name("tailrace-" + string(role) + "-" + roles.Instance()),
 		func(o *nats.Options) error { // that of a context is before it
 			o.InboxPrefix = cmp.Or(o.InboxPrefix, natsauth.InboxPrefix(role))
 			return nil
@@ -194,9 +184,8 @@ func natsOptions(role natsauth.Role, cfg config, log *slog.Logger, errs natsErro
 	return opts
 }
 
-// lostInbox reports whether err means that the server has removed a subscription to an inbox, because the user lost the
-// permission. The client does not subscribe again when the permission is back, and no request gets a response, until it
-// reconnects.
+// lostInbox reports whether err means that the server has removed a subscription to an inbox, because the user lost the permission. The client does not subscribe again when the permission is
+// back, and no request gets a response, until it reconnects.
 func lostInbox(err error, prefix string) bool {
 	return errors.Is(err, nats.ErrPermissionViolation) && strings.Contains(err.Error(), `Subscription to "`+prefix+".")
 }

@@ -84,11 +84,11 @@ func runPublish(ctx context.Context, t terminal, args []string) error {
 		return err
 	}
 	defer b.close()
-	producer, err := b.producer()
+	producer, err := b.NewProducer(b.cfg.producerConfig())
 	if err != nil {
 		return err
 	}
-	reaper, err := b.reaper()
+	reaper, err := b.Reaper()
 	if err != nil {
 		return err
 	}

@@ -11,8 +11,8 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/tailrace/tailrace/codec"
-	"github.com/tailrace/tailrace/internal/jssnapshots"
 	"github.com/tailrace/tailrace/internal/natsauth"
+	"github.com/tailrace/tailrace/internal/roles"
 	"github.com/tailrace/tailrace/producers"
 )
 
@@ -46,9 +46,8 @@ func ignoreCanceled(ctx context.Context, err error) error {
 	return err
 }
 
-// withStreams checks the streams, or creates the missing ones too, and runs the services. While NATS is unavailable the
-// services start anyway and retry. Streams with another configuration end the process, at the start or when NATS becomes
-// available.
+// withStreams checks the streams, or creates the missing ones too, and runs the services. While NATS is unavailable the services start anyway and retry. Streams with another configuration end the
+// process, at the start or when NATS becomes available.
 func (b *app) withStreams(ctx context.Context, services ...func(context.Context) error) error {
 	if err := b.watchDependencies(); err != nil {
 		return err
@@ -56,7 +55,7 @@ func (b *app) withStreams(ctx context.Context, services ...func(context.Context)
 	first, cancel := context.WithTimeout(ctx, 2*time.Second)
 	err := b.ensureTopologyOnce(first)
 	cancel()
-	if err != nil && !isUnavailable(err) {
+	if err != nil && !roles.IsUnavailable(err) {
 		return err
 	}
 	b.conditions.streams.Store(err == nil)
@@ -89,14 +88,24 @@ func (b *app) withStreams(ctx context.Context, services ...func(context.Context)
 	return group.Wait()
 }
 
-// producer returns a producer with the settings.
-func (b *app) producer() (*producers.Producer, error) {
-	cfg := b.cfg.producerConfig()
-	cfg.Layout, cfg.Positions, cfg.Observe, cfg.Log = b.cfg.layout(), jssnapshots.NewPositions(b.js, b.cfg.layout()), b.published(), b.log
-	return producers.New(b.js, cfg)
-}
-
 // producerConfig returns the settings of producers.
 func (c config) producerConfig() producers.Config {
 	return producers.Config{Pace: cmp.Or(c.Pace, producers.Off), Format: codec.Format(c.Format), MaxSessionChunks: int64(c.limits.Session.Chunks), MaxSessionBytes: int64(c.limits.Session.Bytes)}
+}
+
+func runProjector(ctx context.Context, t terminal, args []string) error {
+	return runRole(ctx, t, natsauth.Projector, args, func(ctx context.Context, b *app) error {
+		ops, err := b.newOps(ctx)
+		if err != nil {
+			return err
+		}
+		b.withProjector()
+		ops.assemble(b)
+		return b.withStreams(ctx, b.project, ops.runUntil)
+	})
+}
+
+// project runs the projector until ctx ends.
+func (b *app) project(ctx context.Context) error {
+	return b.Project(ctx, func() { b.conditions.projector.Store(true) })
 }

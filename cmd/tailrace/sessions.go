@@ -87,7 +87,7 @@ type sessionWalker struct {
 }
 
 func (b *app) newSessionWalker() (*sessionWalker, error) {
-	reader, err := b.reader()
+	reader, err := b.NewReader()
 	if err != nil {
 		return nil, err
 	}

@@ -72,7 +72,7 @@ type sessionLine struct {
 }
 
 func (f *sessionsFlags) list(ctx context.Context, out io.Writer, b *app) error {
-	store, err := b.store()
+	store, err := b.NewStore()
 	if err != nil {
 		return err
 	}
@@ -125,11 +125,11 @@ func withSession(ctx context.Context, t terminal, name string, args []string, re
 		return err
 	}
 	defer b.close()
-	store, err := b.store()
+	store, err := b.NewStore()
 	if err != nil {
 		return err
 	}
-	reader, err := b.reader()
+	reader, err := b.NewReader()
 	if err != nil {
 		return err
 	}

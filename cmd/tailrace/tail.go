@@ -63,7 +63,7 @@ func runTail(ctx context.Context, t terminal, args []string) error {
 		return err
 	}
 	defer b.close()
-	reader, err := b.reader()
+	reader, err := b.NewReader()
 	if err != nil {
 		return err
 	}

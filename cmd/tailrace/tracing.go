@@ -17,6 +17,7 @@ import (
 	"go.opentelemetry.io/otel/trace"
 
 	"github.com/tailrace/tailrace/internal/natsauth"
+	"github.com/tailrace/tailrace/internal/roles"
 	"github.com/tailrace/tailrace/internal/wait"
 )
 
@@ -66,7 +67,7 @@ func (b *app) startTracing(ctx context.Context) (stop func(), err error) {
 		return nil, err
 	}
 	about, err := resource.New(ctx, resource.WithTelemetrySDK(), resource.WithAttributes(
-		attribute.String("service.name", b.defaultService()), attribute.String("service.version", version), attribute.String("service.instance.id", instance()),
+		attribute.String("service.name", b.defaultService()), attribute.String("service.version", version), attribute.String("service.instance.id", roles.Instance()),
 	), resource.WithFromEnv()) // the later ones win
 	if err != nil {
 		return nil, usageError{fmt.Errorf("traces: %w", err)}
@@ -77,7 +78,7 @@ func (b *app) startTracing(ctx context.Context) (stop func(), err error) {
 	}
 	otel.SetErrorHandler(&traceErrors{log: b.log})
 	provider := sdktrace.NewTracerProvider(sdktrace.WithBatcher(exporter), sdktrace.WithSampler(sampler), sdktrace.WithResource(about))
-	b.tracer = provider
+	b.Tracer = provider
 	b.log.Info("traces started", "service", serviceName(about))
 	return func() {
 		ending, cancel := context.WithTimeout(context.WithoutCancel(ctx), stopTracingTimeout)

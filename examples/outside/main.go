@@ -1,5 +1,6 @@
-// Command outside uses Tailrace from a module of its own, with public packages alone: it creates the streams, writes a session and follows it, serves an agent
-// and starts a run of it, and serves events and chats over HTTP. Its go.mod has what an import costs: no NATS server and no model client.
+// Command outside uses Tailrace from a module of its own, with public packages alone: it opens the streams, serves an agent, and events and chats over HTTP, in one
+// process. Meanwhile it writes a session and follows it, starts a run of the agent, and is its own browser. Its go.mod has what an import costs: no NATS server and
+// no model client.
 //
 //	go run . nats://127.0.0.1:4222
 package main
@@ -16,20 +17,13 @@ import (
 	"os"
 	"os/signal"
 	"strings"
-	"sync"
-	"time"
 
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 
-	"github.com/tailrace/tailrace/auth"
+	"github.com/tailrace/tailrace"
 	"github.com/tailrace/tailrace/chunk"
-	"github.com/tailrace/tailrace/consumers"
-	"github.com/tailrace/tailrace/producers"
-	"github.com/tailrace/tailrace/runs"
 	"github.com/tailrace/tailrace/sseedge"
-	"github.com/tailrace/tailrace/sseedge/chat"
-	"github.com/tailrace/tailrace/topology"
 	"github.com/tailrace/tailrace/workers"
 )
 
@@ -39,85 +33,69 @@ func main() {
 		os.Exit(2)
 	}
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
-	err := run(ctx, os.Args[1])
-	stop()
+	nc, err := nats.Connect(os.Args[1])
+	check(err)
+	js, err := jetstream.New(nc)
+	check(err)
+
+	tr, err := tailrace.Open(ctx, js, tailrace.Config{Create: true})
+	check(err)
+	tr.Agent("support", workers.AgentFunc(support))
+	handler, err := tr.Handler(tailrace.Loopback(), tailrace.Options{ChatAgents: []string{"support"}})
+	check(err)
+	go serve(ctx, tr, handler, stop) // point useChat at /api/chat
+	check(tr.Run(ctx))
+
+	check(tr.Close())
+	nc.Close()
+}
+
+func check(err error) {
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "outside:", err)
 		os.Exit(1)
 	}
 }
 
-func run(ctx context.Context, url string) error {
-	nc, err := nats.Connect(url)
-	if err != nil {
-		return err
-	}
-	defer nc.Close()
-	js, err := jetstream.New(nc)
-	if err != nil {
-		return err
-	}
-	if err := topology.Ensure(ctx, js, topology.Config{}); err != nil {
-		return err
-	}
-	written := chunk.RootSession("default", "written")
-	if err := write(ctx, js, written); err != nil {
-		return fmt.Errorf("write: %w", err)
-	}
-	reader, err := consumers.New(js, consumers.Config{})
-	if err != nil {
-		return err
-	}
-	if err := follow(ctx, reader, written); err != nil {
-		return fmt.Errorf("follow: %w", err)
-	}
-	w, err := workers.New(js, workers.Config{Agents: map[string]workers.Agent{"support": workers.AgentFunc(support)}})
-	if err != nil {
-		return err
-	}
-	client, err := runs.New(js, runs.Config{AgentTypes: []string{"support"}})
-	if err != nil {
-		return err
-	}
-	edge, err := newEdge(reader, client)
-	if err != nil {
-		return err
-	}
-	ctx, cancel := context.WithCancel(ctx)
-	var background sync.WaitGroup
-	var workerErr, edgeErr error
-	background.Go(func() { workerErr = w.Run(ctx) })
-	background.Go(func() { edgeErr = edge.Run(ctx) })
-	err = errors.Join(start(ctx, client, chunk.RootSession("default", "started")), serve(ctx, edge, written))
-	cancel()
-	background.Wait()
-	return errors.Join(err, workerErr, edgeErr)
+// support is an agent that repeats its input.
+func support(ctx context.Context, t *workers.Turn) error {
+	return t.Step(ctx, func(ctx context.Context, s *workers.Step) error {
+		s.MarkFinal()
+		return s.Text(ctx, "You said: "+t.Input()[0].Content)
+	})
 }
 
-// write writes a session with one run.
-func write(ctx context.Context, js jetstream.JetStream, s chunk.Session) error {
-	producer, err := producers.New(js, producers.Config{Positions: producers.NoPositions})
+// use writes a session, and has the agent answer another one.
+func use(ctx context.Context, tr *tailrace.Tailrace) error {
+	run, err := tr.Write(ctx, "written", chunk.RunStarted{})
 	if err != nil {
-		return err
-	}
-	run, err := producer.Start(ctx, s, chunk.RunStarted{Mode: "execute"})
-	if err != nil {
-		return err
+		return fmt.Errorf("write: %w", err)
 	}
 	if err := run.EmitBody(ctx, chunk.TextDelta{Delta: "Hello, world"}); err != nil {
 		return err
 	}
-	if err := run.End(ctx, nil); err != nil { // nil: every chunk is stored
+	if err := errors.Join(run.End(ctx, nil), run.Close()); err != nil { // nil from End: every chunk is stored
 		return err
 	}
-	return producer.Close()
+	if err := show(ctx, tr, "written"); err != nil {
+		return err
+	}
+	if _, err := tr.Start(ctx, "started", "support", "hello"); err != nil {
+		return fmt.Errorf("start: %w", err)
+	}
+	if err := show(ctx, tr, "started"); err != nil {
+		return err
+	}
+	status, err := tr.Status(ctx, "started")
+	fmt.Println("run", status.Phase)
+	return err
 }
 
-// follow prints the text of a session until it ends.
-func follow(ctx context.Context, reader *consumers.Reader, s chunk.Session) error {
-	for rec, err := range reader.Follow(ctx, chunk.Range{Session: s}) {
+// show prints the text of a session until it is complete.
+func show(ctx context.Context, tr *tailrace.Tailrace, id string) error {
+	for rec, err := range tr.Follow(ctx, id, chunk.Position{}) {
 		if err != nil {
-			return err
+			return fmt.Errorf("follow %s: %w", id, err)
 		}
 		c, err := rec.Decode()
 		if err != nil {
@@ -130,71 +108,23 @@ func follow(ctx context.Context, reader *consumers.Reader, s chunk.Session) erro
 	return nil
 }
 
-// support is an agent that repeats its input.
-func support(ctx context.Context, t *workers.Turn) error {
-	return t.Step(ctx, func(ctx context.Context, s *workers.Step) error {
-		s.MarkFinal()
-		return s.Text(ctx, "You said: "+t.Input()[0].Content)
-	})
-}
-
-// start requests a run of the agent and waits until it is complete.
-func start(ctx context.Context, client *runs.Client, s chunk.Session) error {
-	_, err := client.Start(ctx, runs.Start{Session: s, AgentType: "support", Input: []chunk.InputMessage{{Content: "hello"}}})
-	if err != nil {
-		return fmt.Errorf("start: %w", err)
-	}
-	for {
-		status, err := client.Status(ctx, s)
-		if err != nil {
-			return fmt.Errorf("status: %w", err)
-		}
-		if status.Phase != runs.PhaseRunning {
-			fmt.Println("run", status.Phase)
-			return nil
-		}
-		select {
-		case <-time.After(20 * time.Millisecond):
-		case <-ctx.Done():
-			return context.Cause(ctx)
-		}
-	}
-}
-
-// newEdge returns an edge that serves event streams and chats.
-func newEdge(reader *consumers.Reader, client *runs.Client) (*sseedge.Edge, error) {
-	none, err := auth.NewNone("default") // every client that reaches the listener on loopback has all rights
-	if err != nil {
-		return nil, err
-	}
-	edge, err := sseedge.New(reader, client.Snapshots(), sseedge.Config{Authenticator: none, Host: sseedge.LoopbackHost})
-	if err != nil {
-		return nil, err
-	}
-	_, err = chat.New(edge, client.Service(), chat.Config{})
-	return edge, err
-}
-
-// serve serves the edge while clients read the events of a session, its snapshot, and the answer to a message.
-func serve(ctx context.Context, edge *sseedge.Edge, s chunk.Session) error {
+// serve serves the handler. Meanwhile this program writes and follows sessions, and clients read the events of one, its snapshot, and the answer to a message.
+func serve(ctx context.Context, tr *tailrace.Tailrace, handler http.Handler, stop func()) {
+	defer stop()
 	listener, err := sseedge.Listen(ctx, "127.0.0.1:0", 0)
-	if err != nil {
-		return err
-	}
-	server := sseedge.NewServer(sseedge.ServerConfig{}, edge)
+	check(err)
+	server := sseedge.NewServer(sseedge.ServerConfig{}, handler)
 	served := make(chan error, 1)
 	go func() { served <- server.Serve(listener) }()
 	url := "http://" + listener.Addr().String()
-	err = errors.Join(
-		read(ctx, http.MethodGet, url+"/v1/sessions/"+s.ID+"/events", ""),
-		read(ctx, http.MethodGet, url+"/v1/sessions/"+s.ID+"/snapshot", ""),
-		read(ctx, http.MethodPost, url+"/api/chat", `{"id":"c1","messages":[{"id":"m1","role":"user","parts":[{"type":"text","text":"good morning"}]}]}`),
-	)
-	err = errors.Join(err, edge.Drain(ctx), server.Shutdown(ctx))
-	if ended := <-served; !errors.Is(ended, http.ErrServerClosed) {
-		err = errors.Join(err, ended)
+	check(use(ctx, tr))
+	check(read(ctx, http.MethodGet, url+"/v1/sessions/written/events", ""))
+	check(read(ctx, http.MethodGet, url+"/v1/sessions/written/snapshot", ""))
+	check(read(ctx, http.MethodPost, url+"/api/chat", `{"id":"c1","messages":[{"id":"m1","role":"user","parts":[{"type":"text","text":"good morning"}]}]}`))
+	check(server.Shutdown(ctx))
+	if err := <-served; !errors.Is(err, http.ErrServerClosed) {
+		check(err)
 	}
-	return err
 }
 
 // read sends a request and prints the texts in the response.

@@ -76,7 +76,11 @@ func layersPart(table map[string]place, text func(name string) string) string {
 		if i > 0 {
 			b.WriteString("\n")
 		}
-		for n, line := range wrapped(names, 100) {
+		titles := make([]string, len(names))
+		for n, name := range names {
+			titles[n] = titleOf(name)
+		}
+		for n, line := range wrapped(titles, 100) {
 			fmt.Fprintf(&b, "%-20s%s\n", map[bool]string{true: g.title}[n == 0], line)
 		}
 	}
@@ -88,7 +92,7 @@ func layersPart(table map[string]place, text func(name string) string) string {
 		}
 		fmt.Fprintf(&b, "\n### Layer: %s\n\n%s\n\n| package | responsibility |\n|---|---|\n", g.title, g.rule)
 		for _, name := range names {
-			fmt.Fprintf(&b, "| [`%s`](../../%s) | %s |\n", name, name, text(name))
+			fmt.Fprintf(&b, "| [`%s`](%s) | %s |\n", titleOf(name), path.Join("../..", name), text(name))
 		}
 	}
 	return b.String() + "\n"
@@ -118,7 +122,7 @@ func synopsis(t *testing.T, name string) string {
 			continue
 		}
 		text := new(doc.Package).Synopsis(file.Doc.Text())
-		_, sentence, ok := strings.Cut(text, " "+path.Base(name)+" ")
+		_, sentence, ok := strings.Cut(text, " "+path.Base(titleOf(name))+" ")
 		if !ok || !strings.HasSuffix(sentence, ".") {
 			t.Errorf("%s: the comment begins with %q, want the name of the package and a complete sentence", name, text)
 			return ""
@@ -205,7 +209,7 @@ func checkIdentifiers(text string, declared map[string]map[string]bool) (found i
 		}
 		var packages []string
 		for known := range declared {
-			if known == name || ident != "" && path.Base(known) == name {
+			if known == name || ident != "" && path.Base(titleOf(known)) == name {
 				packages = append(packages, known)
 			}
 		}

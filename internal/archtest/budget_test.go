@@ -50,16 +50,16 @@ func sizesOf(t *testing.T) map[string]int {
 	}
 	packages := linesOfPackages(t, sources(t, ".go"))
 	for name, lines := range packages {
-		sizes["lines "+name] = lines
+		sizes["lines "+titleOf(name)] = lines
 		sizes["lines, sum"] += lines
 	}
 	for _, pkg := range list(t) {
-		name := strings.TrimPrefix(pkg.ImportPath, module+"/")
+		name, _ := nameOf(pkg.ImportPath)
 		if !isPublic(name, pkg) {
 			continue
 		}
 		for kind, n := range exportedOf(parseDir(t, name)) {
-			sizes[kind+" "+name] = n
+			sizes[kind+" "+titleOf(name)] = n
 			sizes[kind+", sum"] += n
 		}
 	}

@@ -28,11 +28,11 @@ func TestClosures(t *testing.T) {
 	modules := modulesOf(t)
 	var page strings.Builder
 	for _, pkg := range list(t) {
-		name := strings.TrimPrefix(pkg.ImportPath, module+"/")
+		name, _ := nameOf(pkg.ImportPath)
 		if !isPublic(name, pkg) {
 			continue
 		}
-		fmt.Fprintf(&page, "%s\n", name)
+		fmt.Fprintf(&page, "%s\n", titleOf(name))
 		for _, needed := range closureOf(pkg, modules) {
 			fmt.Fprintf(&page, "\t%s\n", needed)
 			if matches(needed, neverBelow) && (name != "agents/openai" || !strings.HasPrefix(needed, "github.com/openai/")) {

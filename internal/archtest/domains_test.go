@@ -68,7 +68,7 @@ func TestDomains(t *testing.T) {
 // broken returns the packages among deps, all import paths below a package, that the rule forbids.
 func (r domainRule) broken(deps []string) (forbidden []string) {
 	for _, dep := range deps {
-		name, own := strings.CutPrefix(dep, module+"/")
+		name, own := nameOf(dep)
 		if own && !slices.Contains(r.except, name) && slices.ContainsFunc(r.never, func(n string) bool {
 			return name == n || strings.HasSuffix(n, "/") && strings.HasPrefix(name, n)
 		}) {

@@ -7,6 +7,7 @@ import (
 	"io"
 	"os"
 	"os/exec"
+	"path"
 	"slices"
 	"strings"
 	"testing"
@@ -33,6 +34,22 @@ const (
 	http
 	neither // an adapter of files, or of interfaces of both sides
 )
+
+// nameOf returns the name of a package of the module in the tables of this package: its directory, "." for the root of the module.
+func nameOf(importPath string) (name string, own bool) {
+	if importPath == module {
+		return ".", true
+	}
+	return strings.CutPrefix(importPath, module+"/")
+}
+
+// titleOf returns the name of a package by which pages and files name it.
+func titleOf(name string) string {
+	if name == "." {
+		return path.Base(module)
+	}
+	return name
+}
 
 type place struct {
 	layer layer
@@ -95,16 +112,17 @@ var layers = map[string]place{
 	"topology":               {adapter, jetstream},
 	"workers":                {adapter, jetstream},
 
-	"auth":                {adapter, http},
-	"internal/access":     {adapter, http},
-	"internal/httpkit":    {adapter, http},
-	"internal/sse":        {adapter, http},
-	"sseedge":             {adapter, http},
-	"sseedge/agentserver": {adapter, http},
-	"sseedge/chat":        {adapter, http},
-	"sseedge/credentials": {adapter, http},
-	"sseedge/ingest":      {adapter, http},
+	"auth":                 {adapter, http},
+	"internal/access":      {adapter, http},
+	"internal/httpkit":     {adapter, http},
+	"internal/sse":         {adapter, http},
+	"sseedge":              {adapter, http},
+	"internal/agentserver": {adapter, http},
+	"sseedge/chat":         {adapter, http},
+	"internal/credentials": {adapter, http},
+	"internal/ingest":      {adapter, http},
 
+	".":                    {layer: program},
 	"agents/httpagent":     {layer: program},
 	"agents/openai":        {layer: program},
 	"cmd/tailrace":         {layer: program},
@@ -123,6 +141,7 @@ var layers = map[string]place{
 	"internal/health":      {layer: program},
 	"internal/metrics":     {layer: program},
 	"internal/outgoing":    {layer: program},
+	"internal/roles":       {layer: program},
 
 	"e2e":                          {layer: testkit},
 	"e2e/aisdk":                    {layer: testkit},
@@ -203,7 +222,7 @@ type listed struct {
 func TestLayers(t *testing.T) {
 	used := map[string]bool{}
 	for _, pkg := range list(t) {
-		name := strings.TrimPrefix(pkg.ImportPath, module+"/")
+		name, _ := nameOf(pkg.ImportPath)
 		if len(pkg.GoFiles) == 0 {
 			continue
 		}
@@ -243,7 +262,7 @@ func violations(name string, at place, pkg listed) (broken []string) {
 		if at.side == jetstream && imp == "net/http" || at.side == http && matches(imp, []string{natsGo}) {
 			refuse(imp, "an adapter has one outside system")
 		}
-		target, ok := strings.CutPrefix(imp, module+"/")
+		target, ok := nameOf(imp)
 		if !ok {
 			continue
 		}
@@ -279,7 +298,8 @@ func matches(imp string, list []string) bool {
 func TestLayersExist(t *testing.T) {
 	var names []string
 	for _, pkg := range list(t) {
-		names = append(names, strings.TrimPrefix(pkg.ImportPath, module+"/"))
+		name, _ := nameOf(pkg.ImportPath)
+		names = append(names, name)
 	}
 	for name := range layers {
 		if !slices.Contains(names, name) {

@@ -35,7 +35,7 @@ var wordExceptions = []wordException{
 	{"projector/catchup.go", `it takes back more than`, "stored reason of a skip"},
 	{"topology/stream.go", `what people say to runs`, "stored description of a stream"},
 	{"internal/conversation", `the person said something else`, "stored text of failed calls"},
-	{"sseedge/agentserver/problem.go", `a run is at work; wait`, "text of a problem on the wire"},
+	{"internal/agentserver/problem.go", `a run is at work; wait`, "text of a problem on the wire"},
 	{"e2e/aisdk/scenes_test.go", `"told"|Twice told`, "text of a model"},
 	{"internal/testkit/natstest/process_test.go", `or a zombie`, "term of the operating system"},
 	{"scripts/benchcompare/main.go", `\\tOLD`, "a tab and a heading"},

@@ -1,0 +1,202 @@
+package tailrace
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"iter"
+	"slices"
+	"time"
+
+	"github.com/tailrace/tailrace/chunk"
+	"github.com/tailrace/tailrace/consumers"
+	"github.com/tailrace/tailrace/internal/wait"
+	"github.com/tailrace/tailrace/producers"
+	"github.com/tailrace/tailrace/projector/fold"
+	"github.com/tailrace/tailrace/runs"
+	"github.com/tailrace/tailrace/subjects"
+)
+
+// Answer is an answer to a call for which a run waits: an approval, or the result of a tool that a browser runs.
+type Answer = runs.Answer
+
+// Status is the state of a session.
+type Status = runs.Status
+
+// Error is a refusal of Start, Resume, Answer, Stop or Status. Package runs has the values of its Reason.
+type Error = runs.Error
+
+// StopKind is how a run is stopped.
+type StopKind = runs.StopKind
+
+// The kinds of stops.
+const (
+	Interrupt = runs.Interrupt // at the next step; Resume continues the run
+	Abort     = runs.Abort     // the run fails
+)
+
+// Start requests the one run of a new session, which a worker with the agent type runs, and returns its id. It may be repeated: the id is a function of the
+// session, and a session that is running or paused is returned as it is.
+func (t *Tailrace) Start(ctx context.Context, id, agentType, message string) (run string, err error) {
+	session, client, err := t.known(id, agentType)
+	if err != nil {
+		return "", err
+	}
+	return client.Start(ctx, runs.Start{Session: session, AgentType: agentType, Input: []chunk.InputMessage{{Content: message}}})
+}
+
+// Resume requests a run that continues one which was interrupted, and returns its id. Without input it may be repeated, and returns a run that is in progress
+// or waits for answers as it is; with input it is refused then.
+func (t *Tailrace) Resume(ctx context.Context, id string, input ...chunk.InputMessage) (run string, err error) {
+	session, client, err := t.known(id)
+	if err != nil {
+		return "", err
+	}
+	return client.Resume(ctx, session, input...)
+}
+
+// Answer stores an answer, and requests the resume of the run if it was the last one that the run waits for. Of several answers to one call the first counts:
+// the others get an *Error with the reason runs.ReasonAnswered, or runs.ReasonExpired, and the answer that counts in First.
+func (t *Tailrace) Answer(ctx context.Context, id string, a Answer) error {
+	session, client, err := t.known(id)
+	if err != nil {
+		return err
+	}
+	return client.Answer(ctx, session, a)
+}
+
+// Stop requests that the latest run of a session stops. nil: the request is stored, and takes effect also if the worker fails.
+func (t *Tailrace) Stop(ctx context.Context, id string, kind StopKind, reason string) error {
+	session, client, err := t.known(id)
+	if err != nil {
+		return err
+	}
+	_, err = client.Stop(ctx, session, kind, reason)
+	return err
+}
+
+// Status returns the state of a session. One that another program has started, and no worker has begun, is found if its agent type was in a call of Agent, Handler or Start of this program.
+func (t *Tailrace) Status(ctx context.Context, id string) (Status, error) {
+	session, client, err := t.known(id)
+	if err != nil {
+		return Status{}, err
+	}
+	return client.Status(ctx, session)
+}
+
+// known returns the session with an id, and the client for requests to it, which knows the agent types of all calls until now and of this one.
+func (t *Tailrace) known(id string, agentTypes ...string) (chunk.Session, *runs.Client, error) {
+	session, err := t.session(id)
+	for _, name := range agentTypes {
+		err = cmp.Or(err, subjects.CheckToken("agent type", name))
+	}
+	reaper, reaperErr := t.process.Reaper()
+	if err = cmp.Or(err, reaperErr); err != nil {
+		return session, nil, err
+	}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.addAgentTypes(agentTypes...)
+	if t.requests == nil {
+		types := t.agentTypes
+		if len(types) == 0 {
+			types = []string{"agent"} // it must have one
+		}
+		if t.requests, err = runs.New(t.js, runs.Config{AgentTypes: types, Layout: t.cfg.Layout, Reaper: reaper, Log: t.cfg.Log}); err != nil {
+			return session, nil, err
+		}
+	}
+	if t.by != nil {
+		return session, t.requests.As(*t.by), nil
+	}
+	return session, t.requests, nil
+}
+
+// addAgentTypes makes the next client know agent types. The caller holds mu.
+func (t *parts) addAgentTypes(agentTypes ...string) {
+	for _, name := range agentTypes {
+		if !slices.Contains(t.agentTypes, name) {
+			t.agentTypes, t.requests = append(t.agentTypes, name), nil
+		}
+	}
+}
+
+// Write opens a run that this program writes itself, without a worker. The Run is the writer of the session until a newer run fences it; End returns nil when
+// all of its chunks are stored. Close the Run. The error is producers.ErrRunning if another run of the session is open.
+func (t *Tailrace) Write(ctx context.Context, id string, run chunk.RunStarted) (*producers.Run, error) {
+	session, err := t.session(id)
+	if err != nil {
+		return nil, err
+	}
+	if run.By == nil {
+		run.By = t.by
+	}
+	return t.producer.Start(ctx, session, run)
+}
+
+// Follow returns the records of a session after a position, first those that are stored and then new ones, until the session is complete. The zero Position is
+// the beginning, and waits for the first record of a run that was requested. Position of a Record, or of a fold.Content, is where a reader continues. It yields records with nil errors, then at most one error, last:
+// a *chunk.TruncatedError if the log does not have all records any more, chunk.ErrUnknownSession if there are none, and that of ctx.
+func (t *Tailrace) Follow(ctx context.Context, id string, after chunk.Position) iter.Seq2[chunk.Record, error] {
+	return t.follow(ctx, id, chunk.Range{After: after})
+}
+
+// Tree is Follow with the records of all sub-agents of the session, merged in the order in which they were stored.
+func (t *Tailrace) Tree(ctx context.Context, id string, after chunk.Position) iter.Seq2[chunk.Record, error] {
+	after.Ordinal = 0 // of one session; the sequence is that of the tree
+	return t.follow(ctx, id, chunk.Range{After: after, Tree: true})
+}
+
+func (t *Tailrace) follow(ctx context.Context, id string, of chunk.Range) iter.Seq2[chunk.Record, error] {
+	session, err := t.session(id)
+	if err != nil {
+		return func(yield func(chunk.Record, error) bool) { yield(chunk.Record{}, err) }
+	}
+	of.Session = session
+	return func(yield func(chunk.Record, error) bool) {
+		for again := true; again; {
+			again = false
+			for rec, err := range t.reader.Follow(ctx, of) {
+				if errors.Is(err, chunk.ErrUnknownSession) && t.isRequested(ctx, id) {
+					again, err = true, wait.Sleep(ctx, 50*time.Millisecond)
+					if err == nil {
+						continue
+					}
+				}
+				if !yield(rec, err) || err != nil {
+					return
+				}
+			}
+		}
+	}
+}
+
+// isRequested reports whether the run of a session is requested or in progress.
+func (t *Tailrace) isRequested(ctx context.Context, id string) bool {
+	status, err := t.Status(ctx, id)
+	return err == nil && status.Phase == runs.PhaseRunning
+}
+
+// Firehose delivers the records of all sessions of all tenants, or those that cfg selects, at least once, until ctx ends or handle fails, and returns that
+// error. The calls of handle for one session come in the order of the log; those for several partitions overlap.
+func (t *Tailrace) Firehose(ctx context.Context, cfg consumers.FirehoseConfig, handle func(context.Context, chunk.Record) error) error {
+	firehose, err := t.reader.Firehose(cfg)
+	if err != nil {
+		return err
+	}
+	return firehose.Run(ctx, handle)
+}
+
+// Snapshot returns the messages and the state of a session up to its last record, with an answer in flight. Follow after its Position has what comes next. The
+// error is chunk.ErrUnknownSession if neither the log nor the snapshots have the session.
+func (t *Tailrace) Snapshot(ctx context.Context, id string) (fold.Content, error) {
+	session, err := t.session(id)
+	if err != nil {
+		return fold.Content{}, err
+	}
+	snap, err := t.snapshots.Snapshot(ctx, session)
+	if err != nil {
+		return fold.Content{}, err
+	}
+	return snap.Content(true), nil
+}
