@@ -12,6 +12,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"flag"
 	"fmt"
@@ -28,7 +29,7 @@ import (
 )
 
 func main() {
-	url := flag.String("nats", "nats://127.0.0.1:4422", "NATS server")
+	url := flag.String("nats", cmp.Or(os.Getenv("TAILRACE_NATS_URL"), "nats://127.0.0.1:4422"), "NATS server, by default that of TAILRACE_NATS_URL")
 	name := flag.String("name", "assistant", "agent type that is served")
 	pace := flag.Duration("pace", 40*time.Millisecond, "pause before each word")
 	lease := flag.Duration("lease", 5*time.Second, "silence after which another worker takes a run over")
