@@ -85,7 +85,7 @@ func TestFirstMinuteOverHTTP(t *testing.T) {
 		end    = `{"type":"tool_end","toolCallId":"c1","toolName":"f","result":1}`
 		event  = `{"specversion":"1.0","id":"e1","source":"a","type":"text-delta","data":{"delta":"x"}}`
 	)
-	const dialects = `want native, agui, aisdk, anthropic, kortyx, mastra or openai`
+	const dialects = `want native, agui, aisdk, anthropic, kortyx, langgraph, mastra or openai`
 	for i, tt := range []struct {
 		path, body string // GET without a body; "chunks" and "events" are of a run that is open
 		header     map[string]string

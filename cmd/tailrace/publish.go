@@ -41,7 +41,7 @@ type publishFlags struct {
 func (p *publishFlags) register(flags *flag.FlagSet) {
 	flags.StringVar(&p.session, "session", "", "session to write to (required)")
 	flags.StringVar(&p.agentType, "agent-type", "cli", "agentType of the records of the run, and of chunks without one")
-	flags.StringVar(&p.dialect, "dialect", "", "dialect of the input, JSON lines or server-sent events: native, agui, aisdk, anthropic, kortyx, mastra or openai (default: that of the first line)")
+	flags.StringVar(&p.dialect, "dialect", "", "dialect of the input, JSON lines or server-sent events: native, agui, aisdk, anthropic, kortyx, langgraph, mastra or openai (default: that of the first line)")
 	flags.StringVar(&p.message, "message", "", "message of the user that the run answers")
 	flags.StringVar(&p.run, "run", "", "id of the run (default: a new one)")
 	flags.StringVar(&p.model, "model", "", "name of the model of the run, for input that names none")

@@ -66,7 +66,7 @@ func TestFirstMinuteOfPublish(t *testing.T) {
 		"no call":            {`{"type":"tool_start","toolCallId":"call_1","toolName":"f","arguments":{}}` + "\n" + `{"type":"tool_end","toolCallId":"Call-2","toolName":"f","result":1}`, []string{"a9"}, exitOK, `line 2: no line before it begins the call of toolCallId, and it is stored; did you mean "call_1"?`},
 		"native":             {`{"type":"text_delta","delta":"x"}`, []string{"a10", "--dialect", "openai"}, exitError, "stopped at line 1: nothing is stored;"},
 		"no member":          {`{"type":"text_delta","delta":"x"}` + "\n" + `{"type":"text_delta"}`, []string{"a11"}, exitError, "line 2: text_delta.delta: want a string\ntailrace publish: stopped at line 2: 1 lines are stored and the stream is open"},
-		"no dialect":         {openai, []string{"a4", "--dialect", "opneai"}, exitUsage, `there is no dialect "opneai"; did you mean openai? want native, agui, aisdk, anthropic, kortyx, mastra or openai`},
+		"no dialect":         {openai, []string{"a4", "--dialect", "opneai"}, exitUsage, `there is no dialect "opneai"; did you mean openai? want native, agui, aisdk, anthropic, kortyx, langgraph, mastra or openai`},
 		"another dialect":    {openai, []string{"a5", "--dialect", "aisdk"}, exitError, "line 1: the first line looks like openai: leave out --dialect, or use --dialect openai"},
 		"dialect is found":   {"\n" + openai, []string{"a6", "--run", "r7", "--message", "Hello?", "--model", "gpt-5", "--provider", "openai"}, exitOK, "1 chunks stored"},
 		"events in a format": {"data: " + openai + "\ndata: [DONE]\n\n", []string{"a7"}, exitOK, "1 chunks stored"},

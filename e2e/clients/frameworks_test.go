@@ -30,7 +30,26 @@ const claudeSubstitute = `export async function* query({ prompt, options }) {
 }
 `
 
-// TestFrameworkExamples runs the programs of examples/frameworks, which pages of docs/frameworks show: with a model that is a script, and with a substitute for the SDK.
+// graphSubstitute is a graph that yields events as one of LangGraph does.
+const graphSubstitute = `export const graph = { async streamEvents({ messages }, { version }) {
+  if (version !== "v3") throw new Error("no protocol events");
+  const namespace = ["model:1891c13f-42a0-5ee6-b84d-94e12ed3d84f"];
+  const event = (method, data, at = []) => ({ type: "event", method, params: { namespace: at, timestamp: 1796104545060, data } });
+  return (async function* () {
+    yield event("lifecycle", { event: "running", graph_name: "root" });
+    yield event("lifecycle", { event: "started", graph_name: "model" }, namespace);
+    yield event("messages", { event: "message-start", id: "msg_1" }, namespace);
+    yield event("messages", { event: "content-block-start", index: 0, content: { type: "text", text: "" } }, namespace);
+    yield event("messages", { event: "content-block-delta", index: 0, delta: { type: "text-delta", text: messages[0].content + " It is in Oslo." } }, namespace);
+    yield event("messages", { event: "message-finish", reason: "stop" }, namespace);
+    yield event("lifecycle", { event: "completed", graph_name: "model" }, namespace);
+    yield event("values", { city: "Oslo" });
+    yield event("lifecycle", { event: "completed", graph_name: "root" });
+  })();
+} };
+`
+
+// TestFrameworkExamples runs the programs of examples/frameworks, which pages of docs/frameworks show: with a model that is a script, and with substitutes for the SDK and for a graph.
 func TestFrameworkExamples(t *testing.T) {
 	b, w := newClient(t), newEnv(t)
 	edge := w.ingestEdge()
@@ -47,7 +66,9 @@ func TestFrameworkExamples(t *testing.T) {
 	w.must(os.MkdirAll(sdk, 0o755))
 	w.must(os.WriteFile(filepath.Join(sdk, "package.json"), []byte(`{"name":"@anthropic-ai/claude-agent-sdk","type":"module","exports":"./index.js"}`), 0o600))
 	w.must(os.WriteFile(filepath.Join(sdk, "index.js"), []byte(claudeSubstitute), 0o600))
-	for name, want := range map[string]string{"openai": counted(20), "claude-agent-sdk": "Where is my parcel? It is in Oslo."} {
+	w.must(os.WriteFile(filepath.Join(b.dir, "graph.mjs"), []byte(graphSubstitute), 0o600))
+	answer := "Where is my parcel? It is in Oslo."
+	for name, want := range map[string]string{"openai": counted(20), "claude-agent-sdk": answer, "langgraph": answer} {
 		w.must(copyFile(filepath.Join("..", "..", "examples", "frameworks", name+".mjs"), b.dir))
 		run := exec.CommandContext(t.Context(), b.node, filepath.Join(b.dir, name+".mjs"), name)
 		run.Env = append(os.Environ(), "TAILRACE_URL="+edge, "MODEL_URL="+model.URL, "MODEL_KEY=key", "MODEL=m")

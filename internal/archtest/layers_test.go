@@ -65,6 +65,7 @@ var layers = map[string]place{
 	"codec/anthropic":     {layer: model},
 	"codec/helix":         {layer: model},
 	"codec/kortyx":        {layer: model},
+	"codec/langgraph":     {layer: model},
 	"codec/mastra":        {layer: model},
 	"codec/openai":        {layer: model},
 	"internal/rawjson":    {layer: model},

@@ -11,7 +11,9 @@ import (
 )
 
 // Names returns the names of the dialects that are read, the native one first.
-func Names() []string { return []string{Native, AGUI, AISDK, Anthropic, Kortyx, Mastra, OpenAI} }
+func Names() []string {
+	return []string{Native, AGUI, AISDK, Anthropic, Kortyx, LangGraph, Mastra, OpenAI}
+}
 
 // Unknown returns the text about a name that none of the dialects has which are possible, and the nearest of these, "" for none.
 func Unknown(name string, possible []string) (text, near string) {
@@ -47,6 +49,8 @@ func Guess(line []byte) string {
 		return OpenAI
 	case kind == "":
 		return ""
+	case kind == "event" && has("method") && has("params"):
+		return LangGraph
 	case kind != "error" && kind != "file" && isNative(chunk.Type(kind), has): // others have these two types too
 		return Native
 	case ofMessages.MatchString(kind), kind == "system" && has("subtype"), (kind == "assistant" || kind == "user") && has("message"),

@@ -10,6 +10,7 @@ import (
 	"github.com/tailrace/tailrace/codec/aisdk"
 	"github.com/tailrace/tailrace/codec/anthropic"
 	"github.com/tailrace/tailrace/codec/kortyx"
+	"github.com/tailrace/tailrace/codec/langgraph"
 	"github.com/tailrace/tailrace/codec/mastra"
 	"github.com/tailrace/tailrace/codec/openai"
 	"github.com/tailrace/tailrace/internal/dialect"
@@ -51,6 +52,7 @@ var translators = map[string]func(dialect.Run) dialect.Translator{
 	dialect.OpenAI: func(r dialect.Run) dialect.Translator { return openai.New(r) },
 
 	dialect.Anthropic: func(r dialect.Run) dialect.Translator { return anthropic.New(r) },
+	dialect.LangGraph: func(r dialect.Run) dialect.Translator { return langgraph.New(r) },
 }
 
 // Writes reports whether sessions can be read in a dialect other than the native one.

@@ -29,11 +29,11 @@ type stream struct {
 	events        []string
 }
 
-// streams returns the streams of testdata/streams.txt, of package anthropic and of the Agents SDK, and the recorded runs of Mastra.
+// streams returns the streams of testdata/streams.txt, of packages anthropic and langgraph, of the Agents SDK, and the recorded runs of Mastra.
 func streams(tb testing.TB) (all []stream) {
 	tb.Helper()
 	var text []byte
-	for _, name := range []string{"testdata/streams.txt", "../../codec/anthropic/testdata/streams.txt", "../../codec/openai/testdata/agents.txt"} {
+	for _, name := range []string{"testdata/streams.txt", "../../codec/anthropic/testdata/streams.txt", "../../codec/langgraph/testdata/streams.txt", "../../codec/openai/testdata/agents.txt"} {
 		file, err := os.ReadFile(name)
 		if err != nil {
 			tb.Fatal(err)
@@ -73,7 +73,7 @@ func streams(tb testing.TB) (all []stream) {
 }
 
 // ready are the dialects whose readers keep all that they read.
-var ready = []string{dialect.AISDK, dialect.OpenAI, dialect.Mastra, dialect.AGUI, dialect.Kortyx, dialect.Anthropic}
+var ready = []string{dialect.AISDK, dialect.OpenAI, dialect.Mastra, dialect.AGUI, dialect.Kortyx, dialect.Anthropic, dialect.LangGraph}
 
 // row is a row of the table of docs/reference/dialects.md of what is left out: members of the events whose type matches one of the patterns.
 type row struct {
@@ -163,6 +163,9 @@ func texts(events []any) (all []text) {
 					kind, place = inner, nil // a chunk of Mastra may be inside of another
 					if subtype, ok := v["subtype"].(string); ok && inner == "system" {
 						kind = subtype // a message of the Claude Agent SDK
+					}
+					if method, ok := v["method"].(string); ok && inner == "event" {
+						kind = method // an event of LangGraph
 					}
 				}
 				if within := kind + " " + strings.Join(place, "."); within == "raw_response_event data" || within == "raw_model_stream_event data.event" {
@@ -276,7 +279,7 @@ func check(tb testing.TB, rows []row, s stream, events []any) {
 }
 
 // structural are the members whose values decide what an event is. A stream in which all other strings have a mark is still one of its kind.
-var structural = []string{"type", "object", "finish_reason", "finishReason", "status", "role", "sourceType", "from", "workflowStatus", "reason", "op", "path", "kind", "mimeType", "mediaType", "activityType", "primitiveType", "state", "stop_reason", "subtype"}
+var structural = []string{"type", "object", "finish_reason", "finishReason", "status", "role", "sourceType", "from", "workflowStatus", "reason", "op", "path", "kind", "mimeType", "mediaType", "activityType", "primitiveType", "state", "stop_reason", "subtype", "method", "event", "namespace"}
 
 // mark gives every string that is not structural a mark of its own; equal strings have the same one, so that ids stay ids. JSON in strings stays JSON.
 func mark(events []any) {

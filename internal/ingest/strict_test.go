@@ -39,11 +39,12 @@ func TestMistakenLines(t *testing.T) {
 		"of Mastra":            {"", mastra, "400 UNKNOWN_TYPE", `line 1: this is a line of mastra: add ?dialect=mastra` + unread, "mastra", 0},
 		"OpenAI as native":     {"", openai, "400 WRONG_DIALECT", "the first line looks like openai: add ?dialect=openai", "openai", 0},
 		"Anthropic as native":  {"", `{"type":"message_start","message":{"content":[]}}`, "400 UNKNOWN_TYPE", `line 1: this is a line of anthropic: add ?dialect=anthropic` + unread, "anthropic", 0},
+		"LangGraph as native":  {"", `{"type":"event","method":"lifecycle","params":{}}`, "400 UNKNOWN_TYPE", `line 1: this is a line of langgraph: add ?dialect=langgraph` + unread, "langgraph", 0},
 		"native as OpenAI":     {"&dialect=openai", text, "400 WRONG_DIALECT", "the first line looks like native: leave out ?dialect", "native", 0},
 		"native as AG-UI":      {"&dialect=agui", `{"type":"tool_end","toolCallId":"c","toolName":"f","result":1}`, "400 WRONG_DIALECT", "the first line looks like native: leave out ?dialect", "native", 0},
 		"AG-UI as the AI SDK":  {"&dialect=aisdk", agui, "400 WRONG_DIALECT", "the first line looks like agui: use ?dialect=agui", "agui", 0},
 		"Mastra as the AI SDK": {"&dialect=aisdk", mastra, "400 WRONG_DIALECT", "the first line looks like mastra: use ?dialect=mastra", "mastra", 0},
-		"no dialect":           {"&dialect=opneai", openai, "400 VALIDATION_ERROR", `there is no dialect "opneai"; did you mean openai? want native, agui, aisdk, anthropic, kortyx, mastra or openai`, "openai", 0},
+		"no dialect":           {"&dialect=opneai", openai, "400 VALIDATION_ERROR", `there is no dialect "opneai"; did you mean openai? want native, agui, aisdk, anthropic, kortyx, langgraph, mastra or openai`, "openai", 0},
 		"no parameter":         {"&dialct=openai", openai, "400 UNKNOWN_PARAMETER", "want root, epoch, firstLine, dialect, strict", "dialect", 0},
 		"no JSON":              {"", text + "{\n" + text, "400 INVALID_LINE", "chunk: want JSON, got an end in the middle" + unread, "", 1},
 	} {

@@ -9,7 +9,7 @@ type WithoutBase<T> = T extends Chunk ? Omit<T, keyof ChunkBase> & Partial<Chunk
 export type PublishChunk = WithoutBase<Chunk>;
 
 /** The dialect of an agent whose responses are written as they are. */
-export type Dialect = "aisdk" | "agui" | "anthropic" | "kortyx" | "mastra" | "openai";
+export type Dialect = "aisdk" | "agui" | "anthropic" | "kortyx" | "langgraph" | "mastra" | "openai";
 
 /** Which run to write. */
 export interface PublishOptions extends ConnectionOptions {

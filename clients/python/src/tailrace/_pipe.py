@@ -8,7 +8,7 @@ from typing import Any, Literal
 
 from ._run import Lines
 
-Dialect = Literal["aisdk", "agui", "anthropic", "kortyx", "mastra", "openai"]
+Dialect = Literal["aisdk", "agui", "anthropic", "kortyx", "langgraph", "mastra", "openai"]
 
 
 def plain(value: Any) -> Any:
