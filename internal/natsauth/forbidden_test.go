@@ -49,6 +49,8 @@ var acts = []act{
 	{"delete the queue", "$JS.API.STREAM.DELETE.TR_COMMANDS", []natsauth.Role{operator}},
 	{"delete the snapshots", "$JS.API.STREAM.DELETE.KV_TR_SNAPSHOTS", []natsauth.Role{operator}},
 	{"copy the log", "$JS.API.STREAM.SNAPSHOT.TR_CHUNKS_0", []natsauth.Role{operator}},
+	{"confirm a piece of a copy", "$JS.SNAPSHOT.ACK.TR_CHUNKS_0.x", []natsauth.Role{operator}},
+	{"restore the log", "$JS.SNAPSHOT.RESTORE.TR_CHUNKS_0.x", []natsauth.Role{operator}},
 	{"replace the log", "$JS.API.STREAM.RESTORE.TR_CHUNKS_0", []natsauth.Role{operator}},
 	{"move the leader of the log", "$JS.API.STREAM.LEADER.STEPDOWN.TR_CHUNKS_0", []natsauth.Role{operator}},
 	{"list the streams", "$JS.API.STREAM.LIST", []natsauth.Role{operator}},

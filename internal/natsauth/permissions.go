@@ -399,7 +399,7 @@ func (g *grants) analytics() {
 func (g *grants) operator() {
 	l := g.layout
 	g.call(">")
-	g.publish("$JS.ACK.>")
+	g.publish("$JS.ACK.>", "$JS.SNAPSHOT.>") // the latter for backups and restores
 	g.store("$KV.>", "$O.>")
 	g.publish(l.AllChunks(), l.AllCommands(), l.AllDeadlines(), l.AllAudit())
 	g.publish(l.AllDeadLetters()...)

@@ -4,7 +4,7 @@ import json
 import random
 import unittest
 
-from tailrace import TailraceError, Unreachable
+from tailrace import Tailrace, TailraceError, Unreachable
 from tailrace._attempts import Attempts
 from tailrace._errors import Cut, problem_of
 from tailrace._run import Lines, RunState
@@ -30,6 +30,19 @@ def first_line(path: str) -> int:
 
 
 class Runs(unittest.TestCase):
+    def test_not_open(self) -> None:
+        run = Tailrace("http://127.0.0.1:1").run("s")
+        for write in (lambda: run.text("a"), run.flush, run.end):
+            with self.assertRaisesRegex(RuntimeError, "the run is not open"):
+                write()
+
+    def test_warnings(self) -> None:
+        for nearest, hint in (({}, ""), ({"nearest": "filename"}, "; did you mean filename?")):
+            warning = {"line": 1, "member": "fileName", **nearest}
+            with self.assertLogs("tailrace") as logged:
+                Lines("s", "r", {}, None).report(json.dumps({"stored": 0, "warnings": [warning]}).encode())
+            self.assertEqual(logged.records[0].getMessage(), "line 1 is stored, but its member fileName is probably mistaken" + hint)
+
     def test_cuts(self) -> None:
         for seed in range(300):
             rng, log = random.Random(seed), Log()

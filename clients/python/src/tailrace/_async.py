@@ -181,6 +181,7 @@ class AsyncRun(AsyncWriter):
         self.status = "active"
         self._edge = edge
         self._attempts: Attempts
+        self._open = False
         self._failure: Exception | None = None
         self._sending: asyncio.Task[None] | None = None
         self._work = asyncio.Event()  # there may be something to send
@@ -204,6 +205,7 @@ class AsyncRun(AsyncWriter):
             state = await self._load(self.lines.load())
             self.lines.continued(state)
             self.status = state.status
+        self._open = True
         return self
 
     async def __aexit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
@@ -321,7 +323,9 @@ class AsyncRun(AsyncWriter):
         self.wake()
 
     def check(self) -> None:
-        """Raises why an earlier line could not be stored."""
+        """Raises why a line cannot be stored, or an earlier one could not."""
+        if not self._open:
+            raise RuntimeError("the run is not open: write it in a block of with, or of async with")
         if self._failure is not None:
             raise self._failure
 

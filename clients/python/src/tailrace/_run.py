@@ -141,7 +141,8 @@ class Lines:
         stored = body.get("stored")
         moved = isinstance(stored, int) and (self.dialect is not None or self._advance(stored))
         for warning in body.get("warnings", ()):
-            log.warning("line %s: there is no member %s; did you mean %s?", warning["line"], warning["member"], warning["nearest"])
+            hint = f"; did you mean {warning['nearest']}?" if "nearest" in warning else ""
+            log.warning("line %s is stored, but its member %s is probably mistaken%s", warning["line"], warning["member"], hint)
         if "error" in body:
             raise problem_of(body.get("status", 400), body)
         if body.get("done") is True:
