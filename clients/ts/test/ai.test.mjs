@@ -219,7 +219,7 @@ test("a stale page is loaded again, with the reason; stop() stops the run and le
     { body: [begin + delta("is ", "5-a")], end: "open" },
     { status: 202 },
   ], { onReload: (why) => reasons.push(why?.message) });
-  await until(() => !page.chat.loading);
+  await until(() => !page.chat.loading && page.edge.requests.length === 3); // the request for an answer in progress is sent
   await act(() => page.chat.sendMessage(user("m1", "?")));
   await until(() => page.chat.status === "streaming" && page.chat.messages.at(-1).parts.at(-1)?.text === "is ");
   assert.deepEqual(page.chat.messages.map(({ id }) => id), ["msg-0", "msg-1"]);
