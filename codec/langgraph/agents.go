@@ -203,10 +203,17 @@ func (t *Translator) lifecycle(p, d *dialect.Object) bool {
 	isStart := event == "started" || event == "running"
 	switch c := t.agents[key]; {
 	case len(ns) == 0 && isStart:
+		if t.failure != nil { // the graph runs again
+			t.root.EmitValid(chunk.Error{Error: t.failure.Message, ErrorDetail: t.failure, Recoverable: true})
+		}
 		t.begin()
 		t.known = true
-	case len(ns) == 0:
-		t.known, t.over, t.stopped, t.failure = true, true, event == "interrupted", failure
+	case len(ns) == 0: // of two ends the worse one counts
+		if t.failure != nil && failure != nil {
+			d.Unread("error")
+			return false
+		}
+		t.known, t.over, t.stopped, t.failure = true, true, t.stopped || event == "interrupted", cmp.Or(t.failure, failure)
 	case isStart && (c == nil || c.Ended):
 		delete(t.agents, key) // one that has ended starts again
 		if len(t.nodes) < maxNodes {

@@ -134,7 +134,7 @@ func (t *Translator) tool(a *agent, p, d *dialect.Object) bool {
 	if understood {
 		d.Get(idName)
 		if k == nil || k.name == name {
-			d.Get(nameName)
+			d.Text(nameName) // another value is kept
 		}
 	}
 	return understood
