@@ -86,6 +86,9 @@ func TestInspectorByKeyboard(t *testing.T) {
 	await(`document.querySelector('dialog[open]') === null`)
 	press("s")
 	await(`document.querySelector('dialog[open]') !== null`)
+	// A key that comes before the event of the closed dialog.
+	browsertest.Eval[bool](tab, t, `document.querySelector('dialog[open]').close() === undefined && document.body.dispatchEvent(new KeyboardEvent('keydown', { key: 'f', bubbles: true }))`)
+	await(`document.querySelector('dialog[open]')?.ariaLabel === 'Fork this session'`)
 	press("\x1b")
 	await(`document.querySelector('dialog[open]') === null`)
 }

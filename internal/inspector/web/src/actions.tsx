@@ -1,3 +1,5 @@
+import type { Dispatch, StateUpdater } from "preact/hooks";
+
 import { reasonAgainst, type Edge } from "./edge.js";
 import { ExportDialog } from "./export_dialog.js";
 import { ForkDialog } from "./fork.js";
@@ -17,7 +19,7 @@ interface ActionsProps {
   at: number;
   edge: Edge | undefined;
   dialog: Open;
-  onDialog: (dialog: Open) => void;
+  onDialog: Dispatch<StateUpdater<Open>>;
 }
 
 /** What a user can do with a session, and the dialog of it. */
@@ -26,7 +28,7 @@ export function Actions({ live, at, edge, dialog, onDialog }: ActionsProps) {
   const type = live.outline.agents.find((agent) => agent.session === live.id)?.type ?? "";
   const offline = state === "lost" ? "There is no connection." : "";
   const against = { fork: offline || reasonAgainst(edge, "fork"), share: offline, delete: offline || reasonAgainst(edge, "delete") };
-  const close = () => onDialog({ name: "" });
+  const close = () => onDialog((now) => (now === dialog ? { name: "" } : now)); // a closed dialog has its event later: another one may be open
   const openFork = () => onDialog({ name: "fork", point: pointAt(live.records, at) });
   const ready = live.records.length > 0 && state !== "unknown" && state !== "refused";
   useKeys({ f: () => ready && against.fork === "" && openFork(), s: () => against.share === "" && onDialog({ name: "share" }) });

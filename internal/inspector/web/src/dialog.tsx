@@ -4,18 +4,13 @@ import { useEffect, useRef } from "preact/hooks";
 /** A dialog above the page. The browser moves the focus into it and back, and closes it with Esc. */
 export function Dialog({ title, onClose, children }: { title: string; onClose: () => void; children: ComponentChildren }) {
   const box = useRef<HTMLDialogElement>(null);
-  const gone = useRef(false);
   useEffect(() => {
     const element = box.current;
-    if (element === null) return;
-    element.showModal();
-    return () => {
-      gone.current = true; // its event comes after another dialog may be open
-      element.close();
-    };
+    element?.showModal();
+    return () => element?.close();
   }, []);
   return (
-    <dialog ref={box} class="dialog" aria-label={title} onClose={() => gone.current || onClose()} onKeyDown={(event) => event.stopPropagation()}>
+    <dialog ref={box} class="dialog" aria-label={title} onClose={onClose} onKeyDown={(event) => event.stopPropagation()}>
       <div class="heading">
         <h2>{title}</h2>
         <button type="button" onClick={onClose}>Close</button>

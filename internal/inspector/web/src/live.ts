@@ -78,8 +78,10 @@ export class LiveSession {
     void this.run();
   }
 
+  /** subscribe calls the listener after each change, and at once if there was one before: a page subscribes after it is drawn, and records may be faster. */
   subscribe(listener: () => void): () => void {
     this.listeners.add(listener);
+    if (this.called > 0) listener();
     return () => this.listeners.delete(listener);
   }
 
