@@ -16,8 +16,8 @@ import (
 	"github.com/tailrace/tailrace"
 	"github.com/tailrace/tailrace/auth"
 	"github.com/tailrace/tailrace/chunk"
+	"github.com/tailrace/tailrace/internal/runs"
 	"github.com/tailrace/tailrace/internal/testkit/natstest"
-	"github.com/tailrace/tailrace/runs"
 	"github.com/tailrace/tailrace/workers"
 )
 

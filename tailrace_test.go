@@ -11,8 +11,8 @@ import (
 	"github.com/tailrace/tailrace"
 	"github.com/tailrace/tailrace/chunk"
 	"github.com/tailrace/tailrace/consumers"
+	"github.com/tailrace/tailrace/internal/runs"
 	"github.com/tailrace/tailrace/projector/fold"
-	"github.com/tailrace/tailrace/runs"
 	"github.com/tailrace/tailrace/workers"
 )
 

@@ -14,9 +14,9 @@ import (
 	"github.com/tailrace/tailrace/internal/testkit/natstest"
 	"github.com/tailrace/tailrace/internal/testkit/storetest"
 	"github.com/tailrace/tailrace/internal/testkit/streamtest"
+	"github.com/tailrace/tailrace/internal/topology"
 	"github.com/tailrace/tailrace/producers"
 	"github.com/tailrace/tailrace/subjects"
-	"github.com/tailrace/tailrace/topology"
 )
 
 // Three projectors share two partitions. While sessions are written, one with a partition is killed with SIGKILL, and the other one of them is shut down. Each time

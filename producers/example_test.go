@@ -12,8 +12,8 @@ import (
 
 	"github.com/tailrace/tailrace/chunk"
 	"github.com/tailrace/tailrace/internal/embed"
+	"github.com/tailrace/tailrace/internal/topology"
 	"github.com/tailrace/tailrace/producers"
-	"github.com/tailrace/tailrace/topology"
 )
 
 // A worker starts a run, writes the output of its model, and ends the run. Later one worker hangs in the middle of a run, and another one takes it over.

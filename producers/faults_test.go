@@ -18,7 +18,7 @@ import (
 
 	"github.com/tailrace/tailrace/chunk"
 	"github.com/tailrace/tailrace/internal/testkit/natstest"
-	"github.com/tailrace/tailrace/topology"
+	"github.com/tailrace/tailrace/internal/topology"
 )
 
 // loadTest has sessions that are written during faults. Each writer numbers its chunks; in the end the log must contain exactly these numbers.

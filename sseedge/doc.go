@@ -24,7 +24,7 @@
 //	edge.Drain(ctx)                    // not ready (Edge.Status), no new streams, then the open ones close one by one
 //	server.Shutdown(ctx)               // does not wait, because no stream is open
 //
-// Packages chat and agentserver add further paths to an Edge. Probes of readiness belong on a listener of their own, because clients may use all connections
+// Internal packages chat and agentserver add further paths to an Edge. Probes of readiness belong on a listener of their own, because clients may use all connections
 // of this one; Edge.Status has the facts.
 //
 // # Guarantees for clients

@@ -18,8 +18,8 @@ import (
 	"github.com/tailrace/tailrace/internal/natsauth"
 	"github.com/tailrace/tailrace/internal/testkit/natstest"
 	"github.com/tailrace/tailrace/internal/testkit/stack"
+	"github.com/tailrace/tailrace/internal/topology"
 	"github.com/tailrace/tailrace/projector/fold"
-	"github.com/tailrace/tailrace/topology"
 )
 
 // env is a server with the streams of Tailrace, and the clients of a worker.

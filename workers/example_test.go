@@ -18,7 +18,7 @@ import (
 	"github.com/tailrace/tailrace/internal/control"
 	"github.com/tailrace/tailrace/internal/embed"
 	"github.com/tailrace/tailrace/internal/jscontrol"
-	"github.com/tailrace/tailrace/topology"
+	"github.com/tailrace/tailrace/internal/topology"
 	"github.com/tailrace/tailrace/workers"
 )
 

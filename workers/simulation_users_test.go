@@ -11,13 +11,13 @@ import (
 
 	"github.com/tailrace/tailrace/chunk"
 	"github.com/tailrace/tailrace/internal/agentserver"
+	"github.com/tailrace/tailrace/internal/chat"
 	"github.com/tailrace/tailrace/internal/control"
 	logic "github.com/tailrace/tailrace/internal/conversation"
 	"github.com/tailrace/tailrace/internal/testkit/authtest"
 	"github.com/tailrace/tailrace/internal/testkit/memlog"
 	"github.com/tailrace/tailrace/projector/fold"
 	"github.com/tailrace/tailrace/sseedge"
-	"github.com/tailrace/tailrace/sseedge/chat"
 )
 
 // request sends a request of a user to the edges.

@@ -13,8 +13,8 @@ import (
 	"github.com/tailrace/tailrace/internal/control"
 	"github.com/tailrace/tailrace/internal/httpkit"
 	"github.com/tailrace/tailrace/internal/jscontrol"
+	"github.com/tailrace/tailrace/internal/runs"
 	"github.com/tailrace/tailrace/producers"
-	"github.com/tailrace/tailrace/runs"
 	"github.com/tailrace/tailrace/subjects"
 )
 

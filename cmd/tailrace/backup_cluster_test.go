@@ -10,8 +10,8 @@ import (
 
 	"github.com/tailrace/tailrace/chunk"
 	"github.com/tailrace/tailrace/internal/testkit/natstest"
+	"github.com/tailrace/tailrace/internal/topology"
 	"github.com/tailrace/tailrace/producers"
-	"github.com/tailrace/tailrace/topology"
 )
 
 // A backup of one server is restored on a cluster with three replicas, and a backup of that on the cluster again. The epochs are kept until they are renewed,

@@ -15,7 +15,7 @@ import (
 	"github.com/tailrace/tailrace/internal/health"
 	"github.com/tailrace/tailrace/internal/natsauth"
 	"github.com/tailrace/tailrace/internal/roles"
-	"github.com/tailrace/tailrace/topology"
+	"github.com/tailrace/tailrace/internal/topology"
 	"github.com/tailrace/tailrace/workers"
 )
 

@@ -8,7 +8,7 @@ import (
 
 	"github.com/nats-io/nats.go"
 
-	"github.com/tailrace/tailrace/topology"
+	"github.com/tailrace/tailrace/internal/topology"
 )
 
 // A process that is stopped exits without an error, also if an attempt to reach NATS times out at the same moment.

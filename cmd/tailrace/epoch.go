@@ -12,7 +12,7 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/tailrace/tailrace/internal/jsclient"
-	"github.com/tailrace/tailrace/topology"
+	"github.com/tailrace/tailrace/internal/topology"
 )
 
 // allStreams is the value of --new for every stream.

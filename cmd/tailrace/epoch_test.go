@@ -6,7 +6,7 @@ import (
 	"testing"
 
 	"github.com/tailrace/tailrace/internal/testkit/natstest"
-	"github.com/tailrace/tailrace/topology"
+	"github.com/tailrace/tailrace/internal/topology"
 )
 
 // The command prints the epoch of each stream, and changes only the streams that it is given.

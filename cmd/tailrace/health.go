@@ -11,7 +11,7 @@ import (
 
 	"github.com/tailrace/tailrace/internal/health"
 	"github.com/tailrace/tailrace/internal/roles"
-	"github.com/tailrace/tailrace/topology"
+	"github.com/tailrace/tailrace/internal/topology"
 )
 
 // recreateInterval is the interval of the stream check in a process that creates streams: a deleted one is created again: until then sessions cannot be written or saved.

@@ -14,8 +14,8 @@ import (
 	"github.com/tailrace/tailrace/internal/roles"
 	"github.com/tailrace/tailrace/internal/testkit/natstest"
 	"github.com/tailrace/tailrace/internal/testkit/streamtest"
+	"github.com/tailrace/tailrace/internal/topology"
 	"github.com/tailrace/tailrace/subjects"
-	"github.com/tailrace/tailrace/topology"
 )
 
 // readiness returns the dependencies that a process reports on its ops listener. The process must be ready.

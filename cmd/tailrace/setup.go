@@ -8,7 +8,7 @@ import (
 	"strings"
 
 	"github.com/tailrace/tailrace/internal/natsauth"
-	"github.com/tailrace/tailrace/topology"
+	"github.com/tailrace/tailrace/internal/topology"
 )
 
 // runSetup creates the missing streams and buckets and checks the others. A limit that an operator has set is not changed, and is printed. With --print it only

@@ -12,7 +12,7 @@ import (
 
 	"github.com/tailrace/tailrace/internal/natsauth"
 	"github.com/tailrace/tailrace/internal/testkit/natstest"
-	"github.com/tailrace/tailrace/topology"
+	"github.com/tailrace/tailrace/internal/topology"
 )
 
 // setup creates all streams and may be repeated; with other settings it changes nothing. A role that only checks

@@ -8,8 +8,8 @@ import (
 
 	"github.com/nats-io/nats.go/jetstream"
 
+	"github.com/tailrace/tailrace/internal/topology"
 	"github.com/tailrace/tailrace/subjects"
-	"github.com/tailrace/tailrace/topology"
 )
 
 // streamsFile is the file of sizes, ages and placement of new streams and buckets, see docs/guides/operate.md. A member that is missing is the default.

@@ -13,9 +13,9 @@ import (
 	"github.com/tailrace/tailrace/consumers"
 	"github.com/tailrace/tailrace/internal/testkit/natstest"
 	"github.com/tailrace/tailrace/internal/testkit/streamtest"
+	"github.com/tailrace/tailrace/internal/topology"
 	"github.com/tailrace/tailrace/producers"
 	"github.com/tailrace/tailrace/projector/fold"
-	"github.com/tailrace/tailrace/topology"
 )
 
 // TestWrittenByProducers writes every recorded run into a log as the package documentation describes, including sub-agents. The fold of the log is the

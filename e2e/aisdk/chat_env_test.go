@@ -20,12 +20,12 @@ import (
 
 	dialect "github.com/tailrace/tailrace/codec/aisdk"
 
+	"github.com/tailrace/tailrace/internal/chat"
 	"github.com/tailrace/tailrace/internal/natsauth"
+	"github.com/tailrace/tailrace/internal/runs"
 	"github.com/tailrace/tailrace/internal/testkit/authtest"
 	"github.com/tailrace/tailrace/internal/testkit/stack"
-	"github.com/tailrace/tailrace/runs"
 	"github.com/tailrace/tailrace/sseedge"
-	"github.com/tailrace/tailrace/sseedge/chat"
 	"github.com/tailrace/tailrace/workers"
 )
 

@@ -169,7 +169,7 @@ func TestLayersPart(t *testing.T) {
 
 var (
 	codeSpan = regexp.MustCompile("`([a-z][a-z0-9/]*)(?:\\.([A-Z][A-Za-z0-9]*)(?:\\.([A-Z][A-Za-z0-9]*))?)?`")
-	topLevel = []string{"agents", "chunk", "cmd", "codec", "commands", "consumers", "inbox", "internal", "producers", "projector", "runs", "sseedge", "subjects", "topology", "workers"}
+	topLevel = []string{"agents", "chunk", "cmd", "codec", "consumers", "internal", "producers", "projector", "sseedge", "subjects", "workers"}
 )
 
 // TestDocsIdentifiers fails for a package, or an identifier of one, that a document names in a code span and that does not exist.

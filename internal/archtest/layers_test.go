@@ -109,8 +109,8 @@ var layers = map[string]place{
 	"internal/natsauth":      {adapter, jetstream},
 	"internal/retention":     {adapter, jetstream},
 	"producers":              {adapter, jetstream},
-	"runs":                   {adapter, jetstream},
-	"topology":               {adapter, jetstream},
+	"internal/runs":          {adapter, jetstream},
+	"internal/topology":      {adapter, jetstream},
 	"workers":                {adapter, jetstream},
 
 	"auth":                 {adapter, http},
@@ -119,7 +119,7 @@ var layers = map[string]place{
 	"internal/sse":         {adapter, http},
 	"sseedge":              {adapter, http},
 	"internal/agentserver": {adapter, http},
-	"sseedge/chat":         {adapter, http},
+	"internal/chat":        {adapter, http},
 	"internal/credentials": {adapter, http},
 	"internal/ingest":      {adapter, http},
 

@@ -33,7 +33,7 @@ var wordExceptions = []wordException{
 	{"chunk", `bytes that are none`, "stored error text"},
 	{"internal/structured", `bytes that are none`, "stored error text"},
 	{"projector/catchup.go", `it takes back more than`, "stored reason of a skip"},
-	{"topology/stream.go", `what people say to runs`, "stored description of a stream"},
+	{"internal/topology/stream.go", `what people say to runs`, "stored description of a stream"},
 	{"internal/conversation", `the person said something else`, "stored text of failed calls"},
 	{"internal/agentserver/problem.go", `a run is at work; wait`, "text of a problem on the wire"},
 	{"e2e/aisdk/scenes_test.go", `"told"|Twice told`, "text of a model"},

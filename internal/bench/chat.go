@@ -19,8 +19,8 @@ import (
 	"github.com/tailrace/tailrace/chunk"
 	"github.com/tailrace/tailrace/codec/aisdk"
 	"github.com/tailrace/tailrace/codec/helix"
-	"github.com/tailrace/tailrace/runs"
-	"github.com/tailrace/tailrace/sseedge/chat"
+	"github.com/tailrace/tailrace/internal/chat"
+	"github.com/tailrace/tailrace/internal/runs"
 	"github.com/tailrace/tailrace/subjects"
 )
 

@@ -13,8 +13,8 @@ import (
 	"github.com/nats-io/nats-server/v2/server"
 	"github.com/nats-io/nats.go/jetstream"
 
+	"github.com/tailrace/tailrace/internal/topology"
 	"github.com/tailrace/tailrace/internal/wait"
-	"github.com/tailrace/tailrace/topology"
 )
 
 // cluster is a process for each server.

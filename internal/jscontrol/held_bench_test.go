@@ -14,7 +14,7 @@ import (
 	"github.com/tailrace/tailrace/internal/control"
 	"github.com/tailrace/tailrace/internal/testkit/natstest"
 	"github.com/tailrace/tailrace/internal/testkit/streamtest"
-	"github.com/tailrace/tailrace/topology"
+	"github.com/tailrace/tailrace/internal/topology"
 )
 
 // BenchmarkHeld measures what the renewals of maxWaiting commands cost that one worker holds, and whether it keeps them: messages and CPU per second, of the

@@ -18,7 +18,7 @@ import (
 	"github.com/tailrace/tailrace/internal/testkit/natstest"
 	"github.com/tailrace/tailrace/internal/testkit/roletest"
 	"github.com/tailrace/tailrace/internal/testkit/streamtest"
-	"github.com/tailrace/tailrace/topology"
+	"github.com/tailrace/tailrace/internal/topology"
 )
 
 // known is a Set that a test can look at.

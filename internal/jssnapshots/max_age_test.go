@@ -7,7 +7,7 @@ import (
 
 	"github.com/tailrace/tailrace/internal/jsclient"
 	"github.com/tailrace/tailrace/internal/testkit/natstest"
-	"github.com/tailrace/tailrace/topology"
+	"github.com/tailrace/tailrace/internal/topology"
 )
 
 // The age of snapshots is read from the bucket each time, so that an operator can edit it. A bucket without one keeps snapshots.

@@ -17,9 +17,9 @@ import (
 	"github.com/tailrace/tailrace/internal/shares"
 	"github.com/tailrace/tailrace/internal/testkit/natstest"
 	"github.com/tailrace/tailrace/internal/testkit/storetest"
+	"github.com/tailrace/tailrace/internal/topology"
 	"github.com/tailrace/tailrace/projector"
 	"github.com/tailrace/tailrace/subjects"
-	"github.com/tailrace/tailrace/topology"
 )
 
 func newReplicas(t *testing.T, js jetstream.JetStream, cfg ReplicasConfig) *Replicas {

@@ -14,9 +14,9 @@ import (
 	"github.com/tailrace/tailrace/internal/natsauth"
 	"github.com/tailrace/tailrace/internal/testkit/natstest"
 	"github.com/tailrace/tailrace/internal/testkit/stack"
+	"github.com/tailrace/tailrace/internal/topology"
 	"github.com/tailrace/tailrace/producers"
 	"github.com/tailrace/tailrace/projector"
-	"github.com/tailrace/tailrace/topology"
 )
 
 func TestMain(m *testing.M) { natstest.Main(m) }

@@ -7,16 +7,16 @@ import (
 
 	"github.com/tailrace/tailrace/chunk"
 	"github.com/tailrace/tailrace/internal/agentserver"
+	"github.com/tailrace/tailrace/internal/chat"
 	"github.com/tailrace/tailrace/internal/credentials"
 	"github.com/tailrace/tailrace/internal/dialects"
 	"github.com/tailrace/tailrace/internal/ingest"
 	"github.com/tailrace/tailrace/internal/jsingest"
 	"github.com/tailrace/tailrace/internal/jsinterest"
+	"github.com/tailrace/tailrace/internal/runs"
 	"github.com/tailrace/tailrace/producers"
 	"github.com/tailrace/tailrace/projector"
-	"github.com/tailrace/tailrace/runs"
 	"github.com/tailrace/tailrace/sseedge"
-	"github.com/tailrace/tailrace/sseedge/chat"
 	"github.com/tailrace/tailrace/workers"
 )
 

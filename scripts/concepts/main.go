@@ -37,7 +37,7 @@ const (
 	publicPackages = "public packages"
 	structs        = "structs"
 	exported       = "exported types of public packages"
-	chatNames      = "exported names of sseedge/chat"
+	chatNames      = "exported names of internal/chat"
 	configs        = "types named Config"
 	messages       = "types named Message"
 	problems       = "structs named problem or Problem"
@@ -178,7 +178,7 @@ func (f *scan) decl(d ast.Decl) {
 		}
 	}
 	for _, name := range names {
-		if f.dir == "sseedge/chat" && name.IsExported() {
+		if f.dir == "internal/chat" && name.IsExported() {
 			f.add(chatNames, name.Name)
 		}
 	}

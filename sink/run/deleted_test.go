@@ -27,13 +27,13 @@ import (
 	"github.com/tailrace/tailrace/internal/retention"
 	"github.com/tailrace/tailrace/internal/testkit/natstest"
 	"github.com/tailrace/tailrace/internal/testkit/stack"
+	"github.com/tailrace/tailrace/internal/topology"
 	"github.com/tailrace/tailrace/projector"
 	"github.com/tailrace/tailrace/sink/internal/pgtest"
 	"github.com/tailrace/tailrace/sink/parquet"
 	"github.com/tailrace/tailrace/sink/postgres"
 	"github.com/tailrace/tailrace/sink/row"
 	"github.com/tailrace/tailrace/subjects"
-	"github.com/tailrace/tailrace/topology"
 )
 
 const day = 24 * time.Hour

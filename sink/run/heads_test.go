@@ -13,9 +13,9 @@ import (
 	"github.com/tailrace/tailrace/internal/jssnapshots"
 	"github.com/tailrace/tailrace/internal/testkit/natstest"
 	"github.com/tailrace/tailrace/internal/testkit/streamtest"
+	"github.com/tailrace/tailrace/internal/topology"
 	"github.com/tailrace/tailrace/projector"
 	"github.com/tailrace/tailrace/projector/fold"
-	"github.com/tailrace/tailrace/topology"
 )
 
 // Every head is found, also where several responses are needed; a session without a head, and one whose key was deleted by hand, are left out. An error says nothing of

@@ -15,9 +15,9 @@ import (
 	"github.com/tailrace/tailrace/consumers"
 	"github.com/tailrace/tailrace/internal/testkit/natstest"
 	"github.com/tailrace/tailrace/internal/testkit/streamtest"
+	"github.com/tailrace/tailrace/internal/topology"
 	"github.com/tailrace/tailrace/sink/row"
 	"github.com/tailrace/tailrace/subjects"
-	"github.com/tailrace/tailrace/topology"
 )
 
 // The rows that count are those of the log after it was restored from a backup, restored again, and created again without records.

@@ -130,7 +130,7 @@ func (c *Client) As(by chunk.Principal) *Client {
 	return &Client{service: c.service.As(conversation.Caller{By: &by}), snapshots: c.snapshots}
 }
 
-// Service returns the logic of the Client, for packages chat and agentserver of sseedge.
+// Service returns the logic of the Client, for packages chat and agentserver.
 func (c *Client) Service() *conversation.Service { return c.service }
 
 // Snapshots returns a reader of fresh snapshots and pages of messages.
