@@ -118,7 +118,8 @@ dashboard: go-present postgres ## Write the lists of metrics and the dashboards 
 
 .PHONY: e2e
 e2e: go-present chromium node python build ## Tests of the binary: kill -9, a cluster, Chromium, the AI SDK, clients of other languages.
-	CGO_ENABLED=1 $(GO) test -race -tags e2e -count=1 -p 1 -timeout 20m -skip '$(PODS)' ./e2e/...
+	CGO_ENABLED=1 $(GO) test -race -tags e2e -count=1 -timeout 20m -skip '$(PODS)' ./e2e
+	CGO_ENABLED=1 $(GO) test -race -tags e2e -count=1 -timeout 20m -p 2 $$($(GO) list -tags e2e ./e2e/... | grep -v /e2e$$)
 	@echo "pods and faults, without the race detector: they compare pauses of clients with bounds of seconds"
 	$(GO) test -tags e2e -count=1 -timeout 10m -run '$(PODS)' ./e2e
 

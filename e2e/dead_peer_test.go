@@ -23,6 +23,7 @@ import (
 // between two heartbeats, half of them from a silent session and half from an
 // active one. Each stream is closed within 30 seconds, and no live stream is.
 func TestVanishedClientsAreDisconnected(t *testing.T) {
+	t.Parallel() // most of it is waiting
 	const (
 		bound   = 30 * time.Second
 		clients = 12

@@ -67,6 +67,7 @@ trap 'n=$((n+1)); if [ $n = $at ]; then kill -9 $$; fi' DEBUG
 
 // TestLoaders runs the loaders of docs/guides/firehose.md, and kills each before every line that it executes: what it has stored in the end is every record once.
 func TestLoaders(t *testing.T) {
+	t.Parallel()
 	const total = 3
 	server := streamtest.Start(t)
 	url := fmt.Sprint("--nats-url=", server.URL)
@@ -88,6 +89,7 @@ func TestLoaders(t *testing.T) {
 		}, storedInFiles},
 	} {
 		t.Run(loader.language, func(t *testing.T) {
+			t.Parallel() // the starts of processes are most of it
 			path := documentedLoader(t, loader.heading, loader.language)
 			kills := 0
 			for killed := true; killed; {

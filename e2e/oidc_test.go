@@ -36,11 +36,11 @@ const (
 // A provider of OpenID Connect runs as a process, and an edge accepts its access tokens. Users log in and use a chat; 500 clients follow with tokens that are
 // valid for seven seconds while the keys of the provider are replaced; the provider is away, and comes back with another key.
 func TestOIDC(t *testing.T) {
+	t.Parallel() // most of it is waiting
 	p := startProvider(t)
 	server := natstest.StartProcess(t)
 	rec := startWriters(t, server.URL, oidcSessions, 250*time.Millisecond)
-	t.Setenv("TAILRACE_AUTH", p.authFile(t))
-	edge := startEdge(t, server.URL, "--chat-agent", "teller")
+	edge := startEdge(t, server.URL, "--auth", p.authFile(t), "--chat-agent", "teller")
 	started := time.Now() // the edge has loaded the keys
 	projector := newEdge(t, server.URL)
 	projector.args = []string{"projector"}
