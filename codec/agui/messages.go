@@ -115,7 +115,7 @@ func appendUserMessage(dst []byte, id, text string, files []chunk.InputFile, met
 		}
 		o.Dst = append(o.Dst, ']')
 	}
-	if metadata != nil && isObject(*metadata) {
+	if metadata != nil && rawjson.Kind(*metadata) == '{' {
 		if shown := withoutContext(*metadata); len(shown) > len("{}") {
 			o.Raw("metadata", shown)
 		}
