@@ -113,14 +113,11 @@ func Open(ctx context.Context, js jetstream.JetStream, cfg Config) (*Tailrace, e
 		JS: js, Layout: cfg.Layout, Memory: cfg.Memory, Metrics: cfg.Metrics, Tracer: cfg.Tracer, Log: cfg.Log,
 		OnUnavailable: func(err error) { cfg.Log.Warn("nats unavailable, waiting", "error", err) },
 	})}
-	if p.reader, err = p.process.NewReader(); err != nil {
-		return nil, err
-	}
-	store, err := p.process.NewStore()
+	reader, store, err := p.process.NewReaders()
 	if err != nil {
 		return nil, err
 	}
-	p.snapshots = projector.NewReader(store, p.reader)
+	p.reader, p.snapshots = reader, projector.NewReader(store, reader)
 	if p.producer, err = p.process.NewProducer(producers.Config{}); err != nil {
 		return nil, err
 	}

@@ -53,14 +53,7 @@ func (r *Run) writeFirst(ctx context.Context, c chunk.Chunk) error {
 	if err := r.encode(&s.m, it); err != nil {
 		return r.notStored(c, err)
 	}
-	seq, err := s.run(ctx)
-	if _, other := errors.AsType[*conflictError](err); other {
-		return err
-	}
-	if err != nil {
-		err = r.wrapError(it, err)
-	}
-	r.observe(s, err)
+	seq, err := r.writeOp(ctx, s, it)
 	if err != nil {
 		return err
 	}

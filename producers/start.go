@@ -210,14 +210,7 @@ func (r *Run) writeStart(ctx context.Context, h logEnd, run chunk.RunStarted, no
 	}
 	// Two concurrent starts write the same id, and for equal runs the same bytes. Only the nonce distinguishes a lost acknowledgement from a conflict.
 	s.m.messages[0].Header[headerWriter] = []string{nonce}
-	seq, err := s.run(ctx)
-	if _, lost := errors.AsType[*conflictError](err); lost {
-		return err
-	}
-	if err != nil {
-		err = r.wrapError(it, err)
-	}
-	r.observe(s, err)
+	seq, err := r.writeOp(ctx, s, it)
 	if err != nil {
 		return err
 	}
@@ -227,6 +220,19 @@ func (r *Run) writeStart(ctx context.Context, h logEnd, run chunk.RunStarted, no
 		r.storedInput = *it.input
 	}
 	return nil
+}
+
+// writeOp writes a record that the pump does not write, and returns its sequence. The error is *conflictError if another message has its place.
+func (r *Run) writeOp(ctx context.Context, s *publishOp, it *item) (chunk.Seq, error) {
+	seq, err := s.run(ctx)
+	if _, lost := errors.AsType[*conflictError](err); lost {
+		return 0, err
+	}
+	if err != nil {
+		err = r.wrapError(it, err)
+	}
+	r.observe(s, err)
+	return seq, err
 }
 
 // readLogEnd returns the end of the log of the session, with retries.

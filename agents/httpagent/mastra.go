@@ -6,10 +6,8 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/tailrace/tailrace/chunk"
 	"github.com/tailrace/tailrace/codec/aisdk"
 	"github.com/tailrace/tailrace/internal/dialect"
-	"github.com/tailrace/tailrace/internal/rawjson"
 	"github.com/tailrace/tailrace/workers"
 )
 
@@ -70,9 +68,9 @@ func mastraAnswer(t *workers.Turn) (route string, body *mastraAnswered) {
 		var asked mastraAnswered
 		switch p.Data.Name {
 		case dialect.Mastra + approvalEvent:
-			asked.RunID, asked.ToolCallID, _ = strings.Cut(member(p.Data.Value, "interruptId"), "::")
+			asked.RunID, asked.ToolCallID, _ = strings.Cut(dialect.TextAt(p.Data.Value, "interruptId"), "::")
 		case mastraSuspended:
-			asked.RunID, asked.ToolCallID = member(p.Data.Value, "runId"), member(p.Data.Value, "payload", "toolCallId")
+			asked.RunID, asked.ToolCallID = dialect.TextAt(p.Data.Value, "runId"), dialect.TextAt(p.Data.Value, "payload", "toolCallId")
 		default:
 			continue
 		}
@@ -95,13 +93,4 @@ func mastraAnswer(t *workers.Turn) (route string, body *mastraAnswered) {
 		}
 	}
 	return "", nil
-}
-
-// member returns a string member, "" for none.
-func member(value chunk.Value, path ...string) string {
-	text, err := rawjson.Text(rawjson.Get(value, path...)).Unquote()
-	if err != nil {
-		return ""
-	}
-	return text
 }

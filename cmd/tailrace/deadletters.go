@@ -253,11 +253,7 @@ func drop(ctx context.Context, out io.Writer, box *retention.DeadLetters, entrie
 
 // replay refolds the sessions of the entries. An entry whose message this build cannot read either is kept, and the command fails.
 func (b *app) replay(ctx context.Context, out io.Writer, box *retention.DeadLetters, entries []retention.DeadLetter) error {
-	reader, err := b.NewReader()
-	if err != nil {
-		return err
-	}
-	store, err := b.NewStore()
+	reader, store, err := b.NewReaders()
 	if err != nil {
 		return err
 	}

@@ -3,7 +3,6 @@ package main
 import (
 	"fmt"
 	"io"
-	"strconv"
 	"strings"
 	"time"
 
@@ -53,10 +52,10 @@ func (p *firehoseLines) print(rec chunk.Record) error {
 		line.Text("tenant", rec.Session.Tenant)
 		line.Text("root", rec.Session.Root)
 		line.Text("session", rec.Session.ID)
-		number(&line, "partition", at.Partition)
-		number(&line, "sequence", rec.Seq)
-		number(&line, "ordinal", rec.Ordinal)
-		number(&line, "epoch", rec.Epoch)
+		line.Number("partition", int64(at.Partition))
+		line.Number("sequence", int64(rec.Seq))
+		line.Number("ordinal", int64(rec.Ordinal))
+		line.Number("epoch", int64(rec.Epoch))
 		line.String("storedAt", rec.StoredAt.UTC().Format(time.RFC3339Nano))
 		line.Raw("chunk", dataOf(rec))
 	} else {
@@ -76,7 +75,7 @@ func (p *firehoseLines) event(line *rawjson.Object, rec chunk.Record, at consume
 	}
 	line.String("datacontenttype", "application/json")
 	line.String("sequence", fmt.Sprint(rec.Seq))
-	number(line, "partition", at.Partition)
+	line.Number("partition", int64(at.Partition))
 	line.String("streamepoch", p.epochs[at.Partition])
 	line.Raw("data", dataOf(rec))
 }
@@ -92,16 +91,16 @@ func dataOf(rec chunk.Record) []byte {
 func (p *firehoseLines) gap(g consumers.Gap) error {
 	line := rawjson.Begin(p.buf[:0])
 	line.Nest("gap")
-	number(&line, "partition", g.Partition)
-	number(&line, "from", g.From)
-	number(&line, "to", g.To)
+	line.Number("partition", int64(g.Partition))
+	line.Number("from", int64(g.From))
+	line.Number("to", int64(g.To))
 	line.String("reason", string(g.Reason))
 	if g.Reason == chunk.TruncatedGap {
 		line.Text("tenant", g.Session.Tenant)
 		line.Text("root", g.Session.Root)
 		line.Text("session", g.Session.ID)
-		number(&line, "firstOrdinal", g.FirstOrdinal)
-		number(&line, "lastOrdinal", g.LastOrdinal)
+		line.Number("firstOrdinal", int64(g.FirstOrdinal))
+		line.Number("lastOrdinal", int64(g.LastOrdinal))
 	}
 	line.Close()
 	return p.write(line)
@@ -121,12 +120,6 @@ func (p *firehoseLines) end(at []consumers.PartitionPosition) error {
 	line.String("position", strings.Join(all, ","))
 	line.Close()
 	return p.write(line)
-}
-
-// number writes a member, also 0.
-func number[T ~int | ~uint64 | ~int64](line *rawjson.Object, name string, v T) {
-	line.Name(name)
-	line.Dst = strconv.AppendUint(line.Dst, uint64(v), 10)
 }
 
 // write writes a line in one call, so that a reader never gets two lines mixed.

@@ -14,7 +14,6 @@ import (
 	"github.com/tailrace/tailrace/internal/natsauth"
 	"github.com/tailrace/tailrace/internal/runs"
 	"github.com/tailrace/tailrace/projector"
-	"github.com/tailrace/tailrace/subjects"
 )
 
 // forkFlags holds the flags of `tailrace fork`.
@@ -57,44 +56,22 @@ func (f *forkFlags) edit(text string) error {
 // runFork makes a fork of a session and prints it as JSON.
 func runFork(ctx context.Context, t terminal, args []string) error {
 	var f forkFlags
-	cfg, rest, err := arguments(t, "fork", args, f.register)
-	if err != nil {
-		return err
-	}
-	if len(rest) != 1 {
-		return usageError{errors.New("want one session")}
-	}
-	if err := subjects.CheckID("session", rest[0]); err != nil {
-		return usageError{err}
-	}
-	if f.message != "" {
-		f.fork.Message = &chunk.InputMessage{Content: f.message}
-	}
-	b, err := connectCommand(ctx, t, natsauth.Edge, cfg)
-	if err != nil {
-		return err
-	}
-	defer b.close()
-	reader, err := b.NewReader()
-	if err != nil {
-		return err
-	}
-	store, err := b.NewStore()
-	if err != nil {
-		return err
-	}
-	session := chunk.RootSession(cfg.Tenant, rest[0])
-	head, err := projector.NewReader(store, reader).Head(ctx, session)
-	if err != nil {
-		return err
-	}
-	client, err := runs.New(b.js, runs.Config{AgentTypes: []string{cmp.Or(f.fork.AgentType, head.AgentType)}, Layout: cfg.layout(), Audit: true, Log: b.log})
-	if err != nil {
-		return err
-	}
-	forked, err := client.Fork(ctx, session, f.fork)
-	if err != nil {
-		return err
-	}
-	return json.NewEncoder(t.out).Encode(forked)
+	return withSession(ctx, t, natsauth.Edge, "fork", args, f.register, func(b *app, r *projector.Reader, s chunk.Session) error {
+		if f.message != "" {
+			f.fork.Message = &chunk.InputMessage{Content: f.message}
+		}
+		head, err := r.Head(ctx, s)
+		if err != nil {
+			return err
+		}
+		client, err := runs.New(b.js, runs.Config{AgentTypes: []string{cmp.Or(f.fork.AgentType, head.AgentType)}, Layout: b.cfg.layout(), Audit: true, Log: b.log})
+		if err != nil {
+			return err
+		}
+		forked, err := client.Fork(ctx, s, f.fork)
+		if err != nil {
+			return err
+		}
+		return json.NewEncoder(t.out).Encode(forked)
+	})
 }

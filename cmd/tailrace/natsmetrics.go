@@ -6,6 +6,8 @@ import (
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/tailrace/tailrace/internal/httpkit"
 )
 
 // natsErrors counts asynchronous NATS errors. A publish without permission is
@@ -13,13 +15,9 @@ import (
 type natsErrors struct{ kinds *prometheus.CounterVec }
 
 func newNATSErrors(registry prometheus.Registerer) natsErrors {
-	e := natsErrors{prometheus.NewCounterVec(prometheus.CounterOpts{
-		Name: "tailrace_nats_async_errors_total", Help: "Asynchronous NATS errors, by kind: slow_consumer, permission, auth, consumer or other.",
-	}, []string{"kind"})}
+	e := natsErrors{httpkit.Counters("nats_async_errors_total", "kind", "Asynchronous NATS errors, by kind: slow_consumer, permission, auth, consumer or other.",
+		[]string{kindSlow, kindPermission, kindAuth, kindConsumer, kindOther})}
 	registry.MustRegister(e.kinds)
-	for _, kind := range []string{kindSlow, kindPermission, kindAuth, kindConsumer, kindOther} {
-		e.kinds.WithLabelValues(kind) // an exported zero makes the first increment visible
-	}
 	return e
 }
 
@@ -57,9 +55,7 @@ func errorKind(err error) string {
 // registerNATS registers the metrics of the connection.
 func registerNATS(registry prometheus.Registerer, nc *nats.Conn) {
 	registry.MustRegister(
-		prometheus.NewGaugeFunc(prometheus.GaugeOpts{
-			Name: "tailrace_nats_up", Help: "1 while there is a connection to NATS, else 0.",
-		}, func() float64 {
+		httpkit.Gauge("nats_up", "1 while there is a connection to NATS, else 0.", func() float64 {
 			if nc.IsConnected() {
 				return 1
 			}

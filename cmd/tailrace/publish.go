@@ -53,31 +53,30 @@ func (p *publishFlags) register(flags *flag.FlagSet) {
 	flags.BoolVar(&p.takeOver, "take-over", false, "fence the run that is still open")
 }
 
+func (p *publishFlags) check() error {
+	if p.session == "" {
+		return errors.New("want --session ID and chunks on standard input")
+	}
+	if p.dialect != "" && !slices.Contains(dialect.Names(), p.dialect) {
+		text, _ := dialect.Unknown(p.dialect, dialect.Names())
+		return errors.New(text)
+	}
+	for name, value := range map[string]string{"model": p.model, "provider": p.provider} {
+		if value != "" && chunk.LabelOf(value) == nil {
+			return fmt.Errorf("--%s: want at most %d bytes of text without control characters", name, chunk.MaxLabel)
+		}
+	}
+	return cmp.Or(subjects.CheckID("session", p.session), checkIfSet("run", p.run))
+}
+
 func runPublish(ctx context.Context, t terminal, args []string) error {
 	var p publishFlags
 	cfg, err := flagsOnly(t, "publish", args, p.register)
 	if err != nil {
 		return err
 	}
-	if p.session == "" {
-		return usageError{errors.New("want --session ID and chunks on standard input")}
-	}
-	if err := subjects.CheckID("session", p.session); err != nil {
+	if err := p.check(); err != nil {
 		return usageError{err}
-	}
-	if p.dialect != "" && !slices.Contains(dialect.Names(), p.dialect) {
-		text, _ := dialect.Unknown(p.dialect, dialect.Names())
-		return usageError{errors.New(text)}
-	}
-	if p.run != "" {
-		if err := subjects.CheckToken("run", p.run); err != nil {
-			return usageError{err}
-		}
-	}
-	for name, value := range map[string]string{"model": p.model, "provider": p.provider} {
-		if value != "" && chunk.LabelOf(value) == nil {
-			return usageError{fmt.Errorf("--%s: want at most %d bytes of text without control characters", name, chunk.MaxLabel)}
-		}
 	}
 	b, err := connectCommand(ctx, t, natsauth.Worker, cfg)
 	if err != nil {

@@ -108,34 +108,39 @@ func (f *sessionsFlags) list(ctx context.Context, out io.Writer, b *app) error {
 	}
 }
 
-// withSession runs a command about one session of the tenant.
-func withSession(ctx context.Context, t terminal, name string, args []string, register func(*flag.FlagSet), work func(b *app, r *projector.Reader, s chunk.Session) error) error {
+// sessionArgument loads the configuration of a command whose only argument is a session of the tenant.
+func sessionArgument(t terminal, name string, args []string, register func(*flag.FlagSet)) (config, chunk.Session, error) {
 	cfg, rest, err := arguments(t, name, args, register)
+	switch {
+	case err != nil:
+		return cfg, chunk.Session{}, err
+	case len(rest) != 1:
+		return cfg, chunk.Session{}, usageError{errors.New("want one session")}
+	}
+	if err := subjects.CheckID("session", rest[0]); err != nil {
+		return cfg, chunk.Session{}, usageError{err}
+	}
+	return cfg, chunk.RootSession(cfg.Tenant, rest[0]), nil
+}
+
+// withSession runs a command about one session of the tenant.
+func withSession(ctx context.Context, t terminal, role natsauth.Role, name string, args []string, register func(*flag.FlagSet), work func(b *app, r *projector.Reader, s chunk.Session) error) error {
+	cfg, s, err := sessionArgument(t, name, args, register)
 	if err != nil {
 		return err
 	}
-	if len(rest) != 1 {
-		return usageError{errors.New("want one session")}
-	}
-	if err := subjects.CheckID("session", rest[0]); err != nil {
-		return usageError{err}
-	}
-	b, err := connectCommand(ctx, t, natsauth.Operator, cfg)
+	b, err := connectCommand(ctx, t, role, cfg)
 	if err != nil {
 		return err
 	}
 	defer b.close()
-	store, err := b.NewStore()
+	reader, store, err := b.NewReaders()
 	if err != nil {
 		return err
 	}
-	reader, err := b.NewReader()
-	if err != nil {
-		return err
-	}
-	err = work(b, projector.NewReader(store, reader), chunk.RootSession(cfg.Tenant, rest[0]))
+	err = work(b, projector.NewReader(store, reader), s)
 	if errors.Is(err, chunk.ErrUnknownSession) {
-		err = fmt.Errorf("tenant %q has no session %q: `tailrace sessions` lists those that it has", cfg.Tenant, rest[0])
+		err = fmt.Errorf("tenant %q has no session %q: `tailrace sessions` lists those that it has", s.Tenant, s.ID)
 	}
 	return err
 }
@@ -148,7 +153,7 @@ func runSnapshot(ctx context.Context, t terminal, args []string) error {
 		flags.Func("at", "show the session as it was when the log ended at this `sequence`, which may have an anchor", parseCursor(&at))
 		flags.BoolVar(&asJSON, "json", false, "print the snapshot as a line of JSON, with the members of GET /v1/sessions/{id}/snapshot")
 	}
-	return withSession(ctx, t, "snapshot", args, register, func(_ *app, r *projector.Reader, s chunk.Session) (err error) {
+	return withSession(ctx, t, natsauth.Operator, "snapshot", args, register, func(_ *app, r *projector.Reader, s chunk.Session) (err error) {
 		var snap fold.Snapshot
 		if at.Seq == 0 {
 			snap, err = r.Snapshot(ctx, s)
@@ -227,7 +232,7 @@ func runOpen(ctx context.Context, t terminal, args []string) error {
 	register := func(flags *flag.FlagSet) {
 		flags.StringVar(&edge, "edge", "", "`URL` of the edge; if empty, that of LISTEN on this machine")
 	}
-	return withSession(ctx, t, "open", args, register, func(b *app, r *projector.Reader, s chunk.Session) error {
+	return withSession(ctx, t, natsauth.Operator, "open", args, register, func(b *app, r *projector.Reader, s chunk.Session) error {
 		if _, err := r.Head(ctx, s); err != nil {
 			return err
 		}

@@ -14,7 +14,6 @@ import (
 	"github.com/tailrace/tailrace/chunk"
 	"github.com/tailrace/tailrace/consumers"
 	"github.com/tailrace/tailrace/internal/natsauth"
-	"github.com/tailrace/tailrace/subjects"
 )
 
 // tailFlags holds the flags of `tailrace tail`.
@@ -42,21 +41,15 @@ func (f *tailFlags) register(flags *flag.FlagSet) {
 
 func runTail(ctx context.Context, t terminal, args []string) error {
 	var f tailFlags
-	cfg, rest, err := arguments(t, "tail", args, f.register)
+	cfg, session, err := sessionArgument(t, "tail", args, f.register)
 	if err != nil {
 		return err
-	}
-	if len(rest) != 1 {
-		return usageError{errors.New("want one session")}
 	}
 	if f.noFollow && f.keepOpen {
 		return usageError{errors.New("want --no-follow or --keep-open, not both")}
 	}
 	if f.scope != "tree" && f.scope != "session" {
 		return usageError{fmt.Errorf("scope is %q, want tree or session", f.scope)}
-	}
-	if err := subjects.CheckID("session", rest[0]); err != nil {
-		return usageError{err}
 	}
 	b, err := connectCommand(ctx, t, natsauth.Analytics, cfg)
 	if err != nil {
@@ -67,7 +60,6 @@ func runTail(ctx context.Context, t terminal, args []string) error {
 	if err != nil {
 		return err
 	}
-	session := chunk.RootSession(cfg.Tenant, rest[0])
 	return f.show(ctx, f.follow(ctx, reader, session), f.printer(t, session))
 }
 

@@ -196,7 +196,7 @@ func (r *inputReader) each(name string, do func(at string, o *dialect.Object)) {
 	if list == nil {
 		return
 	}
-	if !isArray(list) {
+	if rawjson.Kind(list) != '[' {
 		r.fail(name, "an array")
 		return
 	}
@@ -209,7 +209,7 @@ func (r *inputReader) each(name string, do func(at string, o *dialect.Object)) {
 		if r.err != nil {
 			return
 		}
-		if !isObject(v) {
+		if rawjson.Kind(v) != '{' {
 			r.fail(at, "an object")
 			return
 		}
@@ -237,7 +237,7 @@ func (r *inputReader) cursor(in *RunInput) {
 // messages reads the end of the conversation.
 func (r *inputReader) messages(in *RunInput) {
 	list := r.object.Peek("messages")
-	if !isArray(list) {
+	if rawjson.Kind(list) != '[' {
 		r.fail("messages", "an array")
 		return
 	}
@@ -245,12 +245,12 @@ func (r *inputReader) messages(in *RunInput) {
 	asked, last := 0, 0 // after the last message of the user that was answered, and after the last that is not of the user
 	user := 0
 	for v := range rawjson.Elements(list) {
-		if !isObject(v) {
+		if rawjson.Kind(v) != '{' {
 			r.fail("messages/"+strconv.Itoa(len(all)), "an object")
 			return
 		}
 		all = append(all, v)
-		switch role, _ := text(rawjson.Get(v, "role")); role {
+		switch dialect.TextAt(v, "role") {
 		case "user":
 			user = len(all)
 		case "assistant", "reasoning", "tool":
@@ -305,12 +305,12 @@ func (r *inputReader) result(at string, o *dialect.Object) ToolResult {
 // resultOf returns the result of a call from the content of its message. A text that is a JSON object or array is that value: AG-UI has no other results than
 // texts, so agents and clients write JSON into them.
 func resultOf(content chunk.Value) chunk.Value {
-	s, ok := text(content)
+	s, ok := dialect.Text(content)
 	if !ok {
 		return content
 	}
 	inner := chunk.Value(rawjson.TrimSpace([]byte(s)))
-	if isObject(inner) || isArray(inner) {
+	if rawjson.Kind(inner) == '{' || rawjson.Kind(inner) == '[' {
 		if v, err := dialect.CheckValue(inner); err == nil {
 			return v
 		}
@@ -325,16 +325,16 @@ func (r *inputReader) message(at string, o *dialect.Object) chunk.InputMessage {
 		id = r.identifier(at+"/id", id)
 		in.ClientMessageID = &id
 	}
-	if metadata := o.Peek("metadata"); isObject(metadata) {
+	if metadata := o.Peek("metadata"); rawjson.Kind(metadata) == '{' {
 		metadata = r.checked(at+"/metadata", metadata)
 		in.Metadata = &metadata
 	}
 	content := o.Peek("content")
-	if s, ok := text(content); ok {
+	if s, ok := dialect.Text(content); ok {
 		in.Content = s
 		return in
 	}
-	if !isArray(content) {
+	if rawjson.Kind(content) != '[' {
 		r.fail(at+"/content", "a string or an array")
 		return in
 	}

@@ -1,7 +1,6 @@
 package agui
 
 import (
-	"strconv"
 	"strings"
 
 	"github.com/tailrace/tailrace/chunk"
@@ -115,7 +114,7 @@ func appendUserMessage(dst []byte, id, text string, files []chunk.InputFile, met
 		}
 		o.Dst = append(o.Dst, ']')
 	}
-	if metadata != nil && isObject(*metadata) {
+	if metadata != nil && rawjson.Kind(*metadata) == '{' {
 		if shown := withoutContext(*metadata); len(shown) > len("{}") {
 			o.Raw("metadata", shown)
 		}
@@ -364,8 +363,7 @@ func AppendContent(dst []byte, c fold.Content) []byte {
 	} else {
 		o.Raw("state", c.State)
 	}
-	o.Name("streamSequence")
-	o.Dst = strconv.AppendUint(o.Dst, uint64(c.Position.Seq), 10)
+	o.Number("streamSequence", int64(c.Position.Seq))
 	o.String("cursor", chunk.Cursor{Seq: c.Position.Seq, Anchor: c.Anchor}.String())
 	o.String("status", string(c.Status))
 	var approvals, calls []fold.PendingCall

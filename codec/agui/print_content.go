@@ -4,6 +4,7 @@ import (
 	"strconv"
 
 	"github.com/tailrace/tailrace/chunk"
+	"github.com/tailrace/tailrace/internal/dialect"
 	"github.com/tailrace/tailrace/internal/rawjson"
 	"github.com/tailrace/tailrace/internal/turn"
 )
@@ -141,7 +142,7 @@ func statePatch(f *turn.Frames, e *turn.Event) {
 		f.Open("STATE_DELTA")
 		f.Raw("delta", patches)
 		f.Shut()
-	case isObject(state) || isArray(state): // the snapshot refuses others
+	case rawjson.Kind(state) == '{' || rawjson.Kind(state) == '[': // the snapshot refuses others
 		f.Open("STATE_SNAPSHOT")
 		f.Raw("snapshot", state)
 		f.Shut()
@@ -155,7 +156,7 @@ func wholeState(patches chunk.Value) (state chunk.Value, ok bool) {
 		if n++; n > 1 {
 			return nil, false
 		}
-		name, _ := text(rawjson.Get(op, "op"))
+		name := dialect.TextAt(op, "op")
 		ok = string(rawjson.Get(op, "path")) == `""` && (name == "replace" || name == "add")
 		state = rawjson.Get(op, "value")
 	}

@@ -206,10 +206,8 @@ func (p *printer) shutFinished(f *turn.Frames) {
 	if u := p.usage; u != nil {
 		f.Name("usage")
 		o := rawjson.Begin(append(f.Dst, '['))
-		o.Name("inputTokens")
-		o.Dst = strconv.AppendInt(o.Dst, u.Input, 10)
-		o.Name("outputTokens")
-		o.Dst = strconv.AppendInt(o.Dst, u.Output, 10)
+		o.Number("inputTokens", u.Input)
+		o.Number("outputTokens", u.Output)
 		o.Int("cachedInputTokens", u.Cached)
 		o.Int("cacheWriteInputTokens", u.CacheWrite)
 		f.Dst = append(o.End(), ']')

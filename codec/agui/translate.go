@@ -190,7 +190,7 @@ func (t *Translator) translate(e event) bool {
 // stateSnapshot replaces the state. Ours is an object or an array.
 func (t *Translator) stateSnapshot(e event) bool {
 	state := e.Peek("snapshot")
-	if !isObject(state) && !isArray(state) || e.by != t.root {
+	if rawjson.Kind(state) != '{' && rawjson.Kind(state) != '[' || e.by != t.root {
 		return false
 	}
 	t.root.Emit(chunk.StatePatch{Patches: []chunk.PatchOp{{Op: "replace", Value: &state}}})
@@ -199,7 +199,7 @@ func (t *Translator) stateSnapshot(e event) bool {
 
 func (t *Translator) stateDelta(e event) bool {
 	delta := e.Peek("delta")
-	if !isArray(delta) || e.by != t.root {
+	if rawjson.Kind(delta) != '[' || e.by != t.root {
 		return false
 	}
 	var ops []chunk.PatchOp

@@ -10,6 +10,7 @@ import (
 
 	"github.com/tailrace/tailrace/chunk"
 	"github.com/tailrace/tailrace/internal/dialect"
+	"github.com/tailrace/tailrace/internal/rawjson"
 	"github.com/tailrace/tailrace/internal/testkit/turntest"
 	"github.com/tailrace/tailrace/projector/fold"
 )
@@ -311,13 +312,13 @@ func content(tb rapid.TB, f *fold.Folder) string {
 			case p.Call != nil && p.Call.Name != InterruptTool:
 				c := p.Call
 				output := string(c.Output)
-				if c.Output != nil && !isObject(c.Output) && !isArray(c.Output) {
+				if c.Output != nil && rawjson.Kind(c.Output) != '{' && rawjson.Kind(c.Output) != '[' {
 					output = strings.Trim(output, `"`) // the protocol has texts
 				}
 				input := string(c.Input)
 				if c.Input.IsNull() {
 					input = "{}"
-				} else if !isObject(c.Input) {
+				} else if rawjson.Kind(c.Input) != '{' {
 					input = `{"value":` + input + "}"
 				}
 				fmt.Fprintf(&b, "%s %s %s %s %s\n", c.ID, c.Name, input, output, c.Error)

@@ -153,7 +153,7 @@ func (t *Translator) endChunk(a *source) {
 // calls and results. Agents repeat the conversation at the end of a run.
 func (t *Translator) messagesSnapshot(e event) bool {
 	list := e.Peek("messages")
-	if !isArray(list) {
+	if rawjson.Kind(list) != '[' {
 		return false
 	}
 	var turn []*dialect.Object

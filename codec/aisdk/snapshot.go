@@ -212,8 +212,7 @@ func (f FrontendSnapshot) MarshalJSON() ([]byte, error) { return f.AppendJSON(ni
 func (f FrontendSnapshot) AppendJSON(dst []byte) []byte {
 	o := rawjson.Begin(dst)
 	o.Raw("state", orNull(f.State))
-	o.Name("messages")
-	o.Dst = rawjson.AppendList(o.Dst, f.Messages, UIMessage.AppendJSON)
+	rawjson.AddList(&o, "messages", f.Messages, UIMessage.AppendJSON)
 	o.Number("streamSequence", int64(f.StreamSequence))
 	o.String("status", string(f.Status))
 	if f.CheckpointID == nil {
@@ -227,10 +226,8 @@ func (f FrontendSnapshot) AppendJSON(dst []byte) []byte {
 	o.String("id", f.Session.ID)
 	o.Text("agentType", f.AgentType)
 	o.Close()
-	o.Name("children")
-	o.Dst = rawjson.AppendList(o.Dst, f.Children, fold.Child.AppendJSON)
-	o.Name("pendingCalls")
-	o.Dst = rawjson.AppendList(o.Dst, f.PendingCalls, fold.PendingCall.AppendJSON)
+	rawjson.AddList(&o, "children", f.Children, fold.Child.AppendJSON)
+	rawjson.AddList(&o, "pendingCalls", f.PendingCalls, fold.PendingCall.AppendJSON)
 	o.Name("usage")
 	o.Dst = f.Usage.AppendJSON(o.Dst)
 	o.Nest("chain")
@@ -291,8 +288,7 @@ func (m UIMessage) AppendJSON(dst []byte) []byte {
 	o := rawjson.Begin(dst)
 	o.String("id", m.ID)
 	o.String("role", string(m.Role))
-	o.Name("parts")
-	o.Dst = rawjson.AppendList(o.Dst, m.Parts, func(v chunk.Value, dst []byte) []byte { return append(dst, v...) })
+	rawjson.AddList(&o, "parts", m.Parts, func(v chunk.Value, dst []byte) []byte { return append(dst, v...) })
 	o.Raw("metadata", m.Metadata)
 	return o.End()
 }

@@ -1,11 +1,11 @@
 package anthropic
 
 import (
+	"cmp"
 	"slices"
 
 	"github.com/tailrace/tailrace/chunk"
 	"github.com/tailrace/tailrace/internal/dialect"
-	"github.com/tailrace/tailrace/subjects"
 )
 
 // agent is the agent of the run, or a sub-agent.
@@ -37,7 +37,7 @@ func (t *Translator) agentOf(o *dialect.Object) *agent {
 	case k != nil:
 		above = k.agent
 		if kind == "" {
-			kind = text(dialect.Read(k.input).Peek("subagent_type"))
+			kind = dialect.Read(k.input).PeekText("subagent_type")
 		}
 	case c != nil:
 		above = c.above
@@ -64,19 +64,8 @@ func (a *agent) live() *agent {
 
 // newChild starts a sub-agent, whose session has the id of the call. It returns nil if the log cannot have the sub-agent.
 func newChild(above *agent, id, kind string) *agent {
-	if subjects.CheckID("session", id) != nil || above.level == maxLevel {
-		return nil
-	}
-	for up := &above.Agent; up != nil; up = up.Parent {
-		if up.Session == id {
-			return nil
-		}
-	}
-	if kind == "" {
-		kind = "agent"
-	}
-	of, valid := above.Child(id, kind, id)
-	if !valid {
+	of, valid := above.Child(id, cmp.Or(kind, "agent"), id)
+	if !valid || above.level == maxLevel {
 		return nil
 	}
 	child := &agent{Agent: of, above: above, level: above.level + 1}

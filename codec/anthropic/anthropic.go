@@ -76,13 +76,13 @@ func (t *Translator) End() []chunk.Chunk {
 	case t.deferred != nil:
 		t.pause("tool_approval", t.deferred)
 	case t.sdk && !t.over, !t.sdk && m.stop == "":
-		t.fail(providerFailure("the model's response broke off", "provider_unavailable", true))
+		t.fail(dialect.ProviderFailure("the model's response broke off", "provider_unavailable", true))
 	case len(t.open) > 0:
 		t.pause("suspended_client_tool", t.open[0])
 	case !t.sdk && m.stop == finishFiltered && !m.content:
-		t.fail(providerFailure("the answer was blocked by the provider's content filter", "provider_content_filtered", false))
+		t.fail(dialect.ProviderFailure("the answer was blocked by the provider's content filter", "provider_content_filtered", false))
 	case !t.sdk && m.stop == dialect.ReasonToolCalls && t.rejected:
-		t.fail(providerFailure("the model called its tools with invalid arguments", "validation_error", true))
+		t.fail(dialect.ProviderFailure("the model called its tools with invalid arguments", "validation_error", true))
 	default:
 		t.root.End(nil, nil, nil)
 	}
@@ -91,15 +91,10 @@ func (t *Translator) End() []chunk.Chunk {
 
 func (t *Translator) pause(reason string, c *call) {
 	t.deferred, t.open = nil, nil
-	t.root.EmitValid(chunk.RunPaused{RunID: t.runID, Reason: reason, PendingToolName: &c.name, PendingToolCallID: &c.id})
-	t.root.Pause(reason)
+	t.root.PauseFor(t.runID, reason, c.name, c.id)
 }
 
 func (t *Translator) fail(f *chunk.ErrorDetail) { t.root.End(f, nil, nil) }
-
-func providerFailure(message, code string, retryable bool) *chunk.ErrorDetail {
-	return &chunk.ErrorDetail{Message: message, Code: &code, Category: new("provider"), Retryable: &retryable}
-}
 
 // event translates an event of an agent, and keeps what was not read of it.
 func (t *Translator) event(a *agent, kind string, o *dialect.Object) {
@@ -110,7 +105,7 @@ func (t *Translator) event(a *agent, kind string, o *dialect.Object) {
 		a.Keep(kind, redact(dialect.Without(o.All(), 1, "uuid", "session_id")))
 		return
 	}
-	t.keepRest(a, mark, kind, o)
+	a.AttachRest(mark, memberName, redact(t.b.Rests.Of(o, kind, leftOut)))
 }
 
 // translate writes the chunks of an event, or reports false: then it is kept whole.

@@ -18,10 +18,7 @@ type block struct {
 	sources     []chunk.Value // the citations
 	signature   string
 	call        *call
-
-	// The length and the hash of the text: the SDK repeats it.
-	size int
-	sum  uint64
+	text        dialect.Written // the SDK repeats it
 }
 
 const (
@@ -159,16 +156,8 @@ func (t *Translator) thinking(a *agent, b *block, piece string) {
 // add notes a piece of the text of a block.
 func (b *block) add(piece string) {
 	if b != nil {
-		b.size, b.sum = b.size+len(piece), hashOf(b.sum, piece)
+		b.text.Add(piece)
 	}
-}
-
-// hashOf continues the hash of a text.
-func hashOf(sum uint64, piece string) uint64 {
-	for i := range len(piece) {
-		sum = (sum ^ uint64(piece[i])) * 1099511628211 // FNV-1a
-	}
-	return sum
 }
 
 // closeBlock writes what a block ends with, once. One that was cut off has no complete call.

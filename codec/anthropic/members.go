@@ -1,11 +1,8 @@
 package anthropic
 
 import (
-	"slices"
-
 	"github.com/tailrace/tailrace/chunk"
 	"github.com/tailrace/tailrace/internal/dialect"
-	"github.com/tailrace/tailrace/internal/rawjson"
 )
 
 // keptPrefix begins the names of the events that have no counterpart.
@@ -35,33 +32,3 @@ var hidden = []string{
 
 // redact returns a value that is kept without what must not be stored.
 func redact(v chunk.Value) chunk.Value { return dialect.Without(v, chunk.MaxDepth, hidden...) }
-
-// isEmpty reports whether a rest has nothing but the type of its event.
-func isEmpty(rest chunk.Value) bool {
-	for name := range rawjson.Members(rest) {
-		if !name.Is("type") {
-			return false
-		}
-	}
-	return true
-}
-
-// keepRest keeps what was not read of an event: in the last chunk of the event, or as an event of its own.
-func (t *Translator) keepRest(a *agent, mark int, kind string, o *dialect.Object) {
-	rest := redact(t.b.Rests.Of(o, kind, leftOut))
-	if isEmpty(rest) {
-		return
-	}
-	if n := len(t.b.Out); n > mark {
-		c := &t.b.Out[n-1]
-		if !slices.ContainsFunc(c.Extra, func(m chunk.Member) bool { return m.Name == memberName }) {
-			with := *c
-			with.Extra = append(slices.Clip(c.Extra), chunk.Member{Name: memberName, Value: rest})
-			if with.ValidateUnstored() == nil {
-				*c = with
-				return
-			}
-		}
-	}
-	a.KeepRest(mark, rest)
-}

@@ -125,12 +125,7 @@ func (t *Translator) finish(a *agent) {
 	default:
 		reason = dialect.ReasonError
 	}
-	end := chunk.StepEnd{FinishReason: &reason, Usage: m.usage.chunk()}
-	chunk.Model{Name: m.model}.AddTo(&end)
-	if !a.EmitValid(end) { // a count that is not a number of tokens
-		end.Usage = nil
-		a.EmitValid(end)
-	}
+	a.EndStep(reason, m.usage.chunk(), chunk.Model{Name: m.model})
 }
 
 // error reads the error of a response. Its own message may have parts of the prompt.
@@ -144,7 +139,7 @@ func (t *Translator) error(o *dialect.Object) bool {
 	if t.failure != nil {
 		o.Object("error").Unread("type")
 	} else {
-		t.failure = providerFailure(openaistream.UserMessage(code), kind, openaistream.Temporary(code) && !final)
+		t.failure = dialect.ProviderFailure(openaistream.UserMessage(code), kind, openaistream.Temporary(code) && !final)
 	}
 	return true
 }

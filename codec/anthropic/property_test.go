@@ -9,6 +9,7 @@ import (
 
 	"github.com/tailrace/tailrace/chunk"
 	"github.com/tailrace/tailrace/internal/dialect"
+	"github.com/tailrace/tailrace/internal/testkit/dialecttest"
 	"github.com/tailrace/tailrace/internal/testkit/seedtest"
 )
 
@@ -120,8 +121,8 @@ func TestAnySplit(t *testing.T) {
 		slices.Sort(wantCalls)
 		for name, lines := range map[string][]string{"events": a.events(r), "messages": a.messages(r)} {
 			lines = append(lines, "-")
-			steps := translate(t, lines)
-			folded(t, steps)
+			steps := suite.Translate(t, lines)
+			dialecttest.Fold(t, steps)
 			text, thinking, calls := content(t, steps)
 			if text != wantText || thinking != wantThinking || !slices.Equal(calls, wantCalls) {
 				t.Fatalf("%s:\n%s\nhave %q %q %q\nwant %q %q %q", name, strings.Join(lines, "\n"), text, thinking, calls, wantText, wantThinking, wantCalls)
@@ -130,25 +131,11 @@ func TestAnySplit(t *testing.T) {
 	}
 }
 
-// TestAnyOrder gives the Translator the events of all streams in any order, some of them twice: the chunks are those of a log, and each sub-agent is inside its start and end.
-func TestAnyOrder(t *testing.T) {
-	r := seedtest.Rand(t)
-	names, lines := streams(t)
-	var all []string
-	for _, name := range names {
-		all = append(all, lines[name]...)
-	}
-	for range 300 {
-		some := make([]string, 1+r.IntN(60))
-		at := r.IntN(len(all))
-		for i := range some {
-			if some[i] = all[(at+i)%len(all)]; r.IntN(3) == 0 {
-				some[i] = all[r.IntN(len(all))]
-			}
-		}
-		folded(t, translate(t, slices.Concat(some, []string{"-"})))
-	}
-}
+// TestAnyOrder checks that the chunks are those of a log for the events of all streams in any order, some of them twice.
+func TestAnyOrder(t *testing.T) { suite.AnyOrder(t) }
+
+// FuzzTranslate checks that the chunks are those of a log for any lines.
+func FuzzTranslate(f *testing.F) { suite.Fuzz(f) }
 
 // TestLarge has texts and arguments of megabytes, more arguments than a call may have, and many blocks that never end.
 func TestLarge(t *testing.T) {
@@ -158,11 +145,11 @@ func TestLarge(t *testing.T) {
 	piece := `{"type":"content_block_delta","index":0,"delta":{"type":"input_json_delta","partial_json":` + quoted(long) + `}}`
 	lines := []string{start, call, `{"type":"content_block_delta","index":0,"delta":{"type":"input_json_delta","partial_json":"{\"a\":\""}}`, piece,
 		`{"type":"content_block_delta","index":0,"delta":{"type":"input_json_delta","partial_json":"\"}"}}`, `{"type":"content_block_stop","index":0}`}
-	if _, _, calls := content(t, translate(t, lines)); len(calls) != 1 || calls[0] != `{"a":"`+long+`"}` {
+	if _, _, calls := content(t, suite.Translate(t, lines)); len(calls) != 1 || calls[0] != `{"a":"`+long+`"}` {
 		t.Errorf("%d calls with arguments of a megabyte", len(calls))
 	}
 	lines = append([]string{start, call}, slices.Repeat([]string{piece}, 6)...)
-	steps := translate(t, append(lines, `{"type":"content_block_stop","index":0}`))
+	steps := suite.Translate(t, append(lines, `{"type":"content_block_stop","index":0}`))
 	if last := steps[len(steps)-1]; len(last) != 2 || last[1].Type() != chunk.TypeToolInputError {
 		t.Errorf("%d chunks end arguments of six megabytes", len(last))
 	}
@@ -170,7 +157,7 @@ func TestLarge(t *testing.T) {
 	for i := range 20_000 {
 		many = append(many, fmt.Sprintf(`{"type":"content_block_start","index":%d,"content_block":{"type":"text","text":"a"}}`, i))
 	}
-	if text, _, _ := content(t, translate(t, append(many, "-"))); len(text) != 20_000 {
+	if text, _, _ := content(t, suite.Translate(t, append(many, "-"))); len(text) != 20_000 {
 		t.Errorf("%d bytes of text of 20000 blocks", len(text))
 	}
 }

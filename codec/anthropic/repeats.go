@@ -1,9 +1,6 @@
 package anthropic
 
 import (
-	"encoding/json"
-	"reflect"
-
 	"github.com/tailrace/tailrace/chunk"
 	"github.com/tailrace/tailrace/internal/dialect"
 )
@@ -39,7 +36,7 @@ func (t *Translator) repeats(a *agent, b *block, c *dialect.Object) bool {
 		t.text(a, b, rest)
 		streamed := len(b.sources)
 		for i, source := range c.List("citations") {
-			if i < streamed && same(b.sources[i], source.All()) {
+			if i < streamed && dialect.Same(b.sources[i], source.All()) {
 				source.GetAll()
 				continue
 			}
@@ -51,12 +48,12 @@ func (t *Translator) repeats(a *agent, b *block, c *dialect.Object) bool {
 			return false
 		}
 		t.thinking(a, b, rest)
-		if signature := text(c.Peek("signature")); signature == b.signature || !b.closed {
+		if signature := c.PeekText("signature"); signature == b.signature || !b.closed {
 			b.signature = c.Or("signature", b.signature)
 		}
 	case b.call != nil:
 		return t.repeatsCall(a, b, c)
-	case same(b.value, c.All()):
+	case dialect.Same(b.value, c.All()):
 		c.GetAll()
 	default:
 		return false
@@ -67,42 +64,38 @@ func (t *Translator) repeats(a *agent, b *block, c *dialect.Object) bool {
 // continued returns what a text has behind that of a block, and false if it does not begin with it.
 func (b *block) continued(c *dialect.Object) (rest string, ok bool) {
 	whole, ok := dialect.Text(c.Peek(b.kind))
-	if !ok || len(whole) < b.size || hashOf(0, whole[:b.size]) != b.sum {
+	if !ok {
 		return "", false
 	}
-	c.Text(b.kind)
-	return whole[b.size:], true
+	if rest, ok = b.text.Rest(whole); ok {
+		c.Text(b.kind)
+	}
+	return rest, ok
 }
 
 // repeatsCall does so for a call. It ends one whose arguments were not streamed to the end.
 func (t *Translator) repeatsCall(a *agent, b *block, c *dialect.Object) bool {
 	k := b.call
-	if text(c.Peek("id")) != k.id || text(c.Peek("name")) != k.name {
+	if c.PeekText("id") != k.id || c.PeekText("name") != k.name {
 		return false
 	}
 	if !b.closed {
-		if k.args.Len() > 0 && !same([]byte(k.args.String()), c.Peek("input")) {
+		if k.args.Len() > 0 && !dialect.Same([]byte(k.args.String()), c.Peek("input")) {
 			k.args.Reset()
 		}
 		if k.args.Len() == 0 {
-			if len(k.input) > len("{}") && !same(k.input, c.Peek("input")) {
-				a.keepCall(k, k.input)
+			if len(k.input) > len("{}") && !dialect.Same(k.input, c.Peek("input")) {
+				a.KeepCall(k.id, k.name, k.input)
 			}
 			k.input = append(chunk.Value(nil), c.Peek("input")...)
 		}
 		t.closeBlock(a, b, false)
 	}
-	if !same(k.input, c.Peek("input")) {
+	if !dialect.Same(k.input, c.Peek("input")) {
 		a.Keep(b.kind, redact(c.All())) // a call starts once
 	}
 	c.Get("id")
 	c.Get("name")
 	c.Get("input")
 	return true
-}
-
-// same reports whether two values have the same meaning: the SDK writes what it has read.
-func same(a, b []byte) bool {
-	var x, y any
-	return json.Unmarshal(a, &x) == nil && json.Unmarshal(b, &y) == nil && reflect.DeepEqual(x, y)
 }

@@ -51,7 +51,7 @@ func (t *Translator) assistant(a *agent, o *dialect.Object) bool {
 	if in == nil {
 		return false
 	}
-	if id := text(in.Peek("id")); a.m == nil || a.m.id != id {
+	if id := in.PeekText("id"); a.m == nil || a.m.id != id {
 		t.begin(a, id).whole = true
 	}
 	in.Text("id")
@@ -77,13 +77,13 @@ func (t *Translator) user(a *agent, o *dialect.Object) bool {
 	if in == nil {
 		return false
 	}
-	if o.Flag("isSynthetic") && text(in.Peek("content")) != "" {
+	if o.Flag("isSynthetic") && in.PeekText("content") != "" {
 		return false
 	}
 	in.Text("content")
 	var results []*dialect.Object
 	for _, c := range in.List("content") {
-		switch kind := text(c.Peek("type")); {
+		switch kind := c.PeekText("type"); {
 		case kind == "tool_result":
 			results = append(results, c)
 		case !o.Flag("isSynthetic"):
@@ -107,12 +107,12 @@ func (t *Translator) user(a *agent, o *dialect.Object) bool {
 func (t *Translator) queryResult(a *agent, o *dialect.Object) {
 	t.finish(a)
 	t.over = true
-	subtype := text(o.Peek("subtype"))
+	subtype := o.PeekText("subtype")
 	leave := []string{"uuid", "session_id", "structured_output"}
 	if output := o.Value("structured_output"); output != nil {
 		a.Emit(chunk.Output{Output: output})
 	}
-	if a.said(text(o.Peek("result"))) {
+	if a.said(o.PeekText("result")) {
 		leave = append(leave, "result")
 	}
 	a.Keep("result", redact(dialect.Without(o.GetAll(), 1, leave...)))
@@ -135,7 +135,7 @@ func (a *agent) said(s string) bool {
 		return false
 	}
 	for _, b := range a.m.blocks {
-		if b.kind == kindText && b.size == len(s) && b.sum == hashOf(0, s) {
+		if rest, ok := b.text.Rest(s); ok && rest == "" && b.kind == kindText {
 			return true
 		}
 	}
@@ -176,10 +176,10 @@ func (t *Translator) denied(a *agent, o *dialect.Object) bool {
 
 // taskEnded ends a sub-agent in the background, whose call has its result since the start.
 func (t *Translator) taskEnded(o *dialect.Object) {
-	summary, status := text(o.Peek("summary")), text(o.Peek("status"))
+	summary, status := o.PeekText("summary"), o.PeekText("status")
 	var failure *chunk.ErrorDetail
 	if status != "completed" {
 		failure = &chunk.ErrorDetail{Message: "the sub-agent ended with " + status, Code: &status}
 	}
-	t.endChild(text(o.Peek("tool_use_id")), failure, dialect.Quote(summary))
+	t.endChild(o.PeekText("tool_use_id"), failure, dialect.Quote(summary))
 }

@@ -8,7 +8,6 @@ import (
 
 	"github.com/tailrace/tailrace/chunk"
 	"github.com/tailrace/tailrace/internal/dialect"
-	"github.com/tailrace/tailrace/internal/rawjson"
 )
 
 // maxArguments bounds the bytes of the arguments of a call that is streamed.
@@ -69,7 +68,7 @@ func (t *Translator) callEnd(a *agent, k *call, cut bool) {
 	streamed := strings.TrimSpace(k.args.String())
 	if streamed != "" {
 		if len(k.input) > len("{}") { // two inputs of one call
-			a.keepCall(k, k.input)
+			a.KeepCall(k.id, k.name, k.input)
 		}
 		args, err = dialect.CheckValue([]byte(streamed))
 	}
@@ -89,17 +88,8 @@ func (t *Translator) callEnd(a *agent, k *call, cut bool) {
 		e.PartialInput = &args
 	}
 	if !a.EmitValid(e) {
-		a.keepCall(k, args)
+		a.KeepCall(k.id, k.name, args)
 	}
-}
-
-// keepCall keeps what no chunk can have of a call.
-func (a *agent) keepCall(k *call, input chunk.Value) {
-	o := rawjson.Begin(nil)
-	o.Raw("id", dialect.Quote(k.id))
-	o.Raw("name", dialect.Quote(k.name))
-	o.Raw("input", dialect.OrNull(input))
-	a.Keep("call", o.End())
 }
 
 // result reads the result of a call, and reports false if it does not say of which. structured is its form for programs, nil for none.
@@ -110,7 +100,7 @@ func (t *Translator) result(a *agent, c *dialect.Object, structured chunk.Value)
 	}
 	kind := c.Or("type", "")
 	end := chunk.ToolEnd{ToolCallID: id, ToolName: cmp.Or(strings.TrimSuffix(strings.TrimSuffix(kind, "tool_result"), "_"), "unknown"), ProviderExecuted: new(true)}
-	isAsync := text(dialect.Read(structured).Peek("status")) == "async_launched"
+	isAsync := dialect.Read(structured).PeekText("status") == "async_launched"
 	if k := t.calls[id]; k != nil {
 		a, end.ToolName = k.agent, k.name
 		if !isAsync { // its messages follow
@@ -119,7 +109,7 @@ func (t *Translator) result(a *agent, c *dialect.Object, structured chunk.Value)
 		t.open = slices.DeleteFunc(t.open, func(o *call) bool { return o == k })
 	}
 	inner := c.Object("content")
-	failed := c.Flag("is_error") || strings.HasSuffix(text(inner.Peek("type")), "_error")
+	failed := c.Flag("is_error") || strings.HasSuffix(inner.PeekText("type"), "_error")
 	if !failed {
 		content := c.Get("content")
 		if end.Result = structured; structured == nil {
@@ -148,16 +138,10 @@ func (t *Translator) result(a *agent, c *dialect.Object, structured chunk.Value)
 func textOf(c *dialect.Object) string {
 	texts := []string{c.Or("content", "")}
 	for _, part := range c.List("content") {
-		if text(part.Peek("type")) == kindText {
+		if part.PeekText("type") == kindText {
 			texts = append(texts, part.Or("text", ""))
 			part.Get("type")
 		}
 	}
 	return strings.Join(texts, "")
-}
-
-// text returns the string in a value, "" for another one.
-func text(v chunk.Value) string {
-	s, _ := dialect.Text(v)
-	return s
 }

@@ -38,8 +38,7 @@ func (w *snapshotWriter) append(dst []byte) []byte {
 	w.Object = rawjson.Begin(dst)
 	w.String("sessionId", w.of.Session.ID)
 	messages := w.messages()
-	w.Name("messages")
-	w.Dst = rawjson.AppendList(w.Dst, messages, appendMessage)
+	rawjson.AddList(&w.Object, "messages", messages, appendMessage)
 	w.structured()
 	w.pending()
 	w.Maybe("checkpointId", w.of.CheckpointID)
@@ -59,8 +58,7 @@ func (w *snapshotWriter) append(dst []byte) []byte {
 
 // values writes an array, also without elements.
 func (w *snapshotWriter) values(name string, list []chunk.Value) {
-	w.Name(name)
-	w.Dst = rawjson.AppendList(w.Dst, list, func(v chunk.Value, dst []byte) []byte { return append(dst, v...) })
+	rawjson.AddList(&w.Object, name, list, func(v chunk.Value, dst []byte) []byte { return append(dst, v...) })
 }
 
 // shownMessage is a message as users see it: all steps of a turn.

@@ -8,7 +8,6 @@ import (
 	"github.com/tailrace/tailrace/chunk"
 	"github.com/tailrace/tailrace/internal/dialect"
 	"github.com/tailrace/tailrace/internal/rawjson"
-	"github.com/tailrace/tailrace/subjects"
 )
 
 // agent is the root graph, or a sub-graph.
@@ -76,7 +75,7 @@ func (t *Translator) agentOf(method string, p *dialect.Object) *agent {
 		name, _ := nameOf(ns[len(ns)-1])
 		if a := t.agents[keyOf(ns)]; a != nil && !a.Ended {
 			return a
-		} else if of := text(p.Peek("node")); of != "" && of != name {
+		} else if of := p.PeekText("node"); of != "" && of != name {
 			return t.child(ns)
 		}
 		a := t.child(above)
@@ -86,7 +85,7 @@ func (t *Translator) agentOf(method string, p *dialect.Object) *agent {
 		return a
 	case "tools":
 		d := p.Object("data")
-		if k := t.calls[text(d.Peek(either(d, "tool_call_id")))]; k != nil {
+		if k := t.calls[d.PeekText(either(d, "tool_call_id"))]; k != nil {
 			return k.agent.live()
 		}
 		return t.child(above)
@@ -135,21 +134,13 @@ func (t *Translator) start(above *agent, key, segment string) *agent {
 	} else if k != nil && n.cause == "" { // the name of the node is that of all its tools
 		kind = k.name
 	}
-	if subjects.CheckID("session", id) != nil || above.Ended || above.level == maxLevel {
-		return nil
-	}
-	for up := &above.Agent; up != nil; up = up.Parent {
-		if up.Session == id {
-			return nil
-		}
-	}
 	for _, other := range t.agents {
 		if other.Session == id && !other.Ended {
 			return nil
 		}
 	}
 	of, valid := above.Child(id, kind, call)
-	if !valid {
+	if !valid || above.Ended || above.level == maxLevel {
 		return nil
 	}
 	c := &agent{Agent: of, above: above, level: above.level + 1}
@@ -218,7 +209,7 @@ func (t *Translator) lifecycle(p, d *dialect.Object) bool {
 		delete(t.agents, key) // one that has ended starts again
 		if len(t.nodes) < maxNodes {
 			cause := d.Object("cause")
-			n := &node{name: text(d.Peek(either(d, "graph_name"))), cause: text(cause.Peek(either(cause, "tool_call_id")))}
+			n := &node{name: d.PeekText(either(d, "graph_name")), cause: cause.PeekText(either(cause, "tool_call_id"))}
 			t.nodes[key] = n
 			if n.cause != "" {
 				t.child(ns)

@@ -17,12 +17,9 @@ type block struct {
 	first       chunk.Value     // what it began with, if that is not written
 	data        strings.Builder // the pieces of a file, or the arguments of a call, which are written as far as the call has begun
 	call        *call
-	id, name    string        // of the call
-	sources     []chunk.Value // annotations that are written
-
-	// The length and the hash of the text: the end of the block repeats it.
-	size int
-	sum  uint64
+	id, name    string          // of the call
+	sources     []chunk.Value   // annotations that are written
+	text        dialect.Written // the end of the block repeats it
 }
 
 const (
@@ -45,7 +42,7 @@ func blockOf(d *dialect.Object) *dialect.Object {
 
 // kindOf returns the kind of a block, of which a piece and the whole have the same one.
 func kindOf(c *dialect.Object) string {
-	switch kind := text(c.Peek("type")); kind {
+	switch kind := c.PeekText("type"); kind {
 	case "tool_call_chunk", "invalid_tool_call":
 		return kindCall
 	case "server_tool_call_chunk":
@@ -86,9 +83,10 @@ func (t *Translator) update(a *agent, b *block, c *dialect.Object) bool {
 	switch b.kind {
 	case kindText, kindReasoning:
 		if whole, ok := dialect.Text(c.Peek(b.kind)); ok {
-			if understood = len(whole) >= b.size && hashOf(0, whole[:b.size]) == b.sum; understood {
+			var rest string
+			if rest, understood = b.text.Rest(whole); understood {
 				c.Get(b.kind)
-				t.write(a, b, whole[b.size:])
+				t.write(a, b, rest)
 			}
 		}
 		list := c.List("annotations")
@@ -122,7 +120,7 @@ func (t *Translator) write(a *agent, b *block, piece string) {
 	if piece == "" {
 		return
 	}
-	b.size, b.sum = b.size+len(piece), hashOf(b.sum, piece)
+	b.text.Add(piece)
 	if b.kind == kindText {
 		a.Text(piece)
 	} else {
@@ -130,18 +128,10 @@ func (t *Translator) write(a *agent, b *block, piece string) {
 	}
 }
 
-// hashOf continues the hash of a text.
-func hashOf(sum uint64, piece string) uint64 {
-	for i := range len(piece) {
-		sum = (sum ^ uint64(piece[i])) * 1099511628211 // FNV-1a
-	}
-	return sum
-}
-
 // delta writes a piece of a block. A piece of another kind than its block begins another block.
 func (t *Translator) delta(a *agent, m *message, d *dialect.Object) bool {
 	c := d.Object("delta")
-	kind := text(c.Peek("type"))
+	kind := c.PeekText("type")
 	inside := func(possible ...string) *block {
 		b := m.open[string(d.Peek("index"))]
 		if b == nil || !slices.Contains(possible, b.kind) {
@@ -170,7 +160,7 @@ func (t *Translator) delta(a *agent, m *message, d *dialect.Object) bool {
 		return ok
 	case "data-delta":
 		b := m.open[string(d.Peek("index"))]
-		piece := text(c.Peek("data"))
+		piece := c.PeekText("data")
 		if b == nil || b.first == nil || b.data.Len()+len(piece) > maxData {
 			return false
 		}
@@ -228,11 +218,11 @@ func covers(b *block, c *dialect.Object) bool {
 	for name, value := range rawjson.Members(b.first) {
 		if n := string(name.Bytes()); n != "base64" && string(c.Peek(n)) != string(value) {
 			return false
-		} else if n == "base64" && !strings.HasPrefix(text(c.Peek(n)), text(value)) {
+		} else if n == "base64" && !strings.HasPrefix(c.PeekText(n), dialect.TextAt(value)) {
 			return false
 		}
 	}
-	return strings.HasSuffix(text(c.Peek("base64")), b.data.String())
+	return strings.HasSuffix(c.PeekText("base64"), b.data.String())
 }
 
 // closeBlock writes what a block ends with. c is the whole block, nil for one that was cut off.
@@ -246,7 +236,7 @@ func (t *Translator) closeBlock(a *agent, b *block, c *dialect.Object) {
 	case b.first != nil:
 		b.keep(a)
 	}
-	b.first, b.call, b.id, b.name, b.size, b.sum = nil, nil, "", "", 0, 0
+	b.first, b.call, b.id, b.name, b.text = nil, nil, "", "", dialect.Written{}
 	b.data.Reset()
 }
 
@@ -278,7 +268,7 @@ func (t *Translator) source(a *agent, c *dialect.Object) {
 	o.Raw("annotation", redact(whole))
 	with := chunk.Member{Name: memberName, Value: o.End()}
 	url, isURL := c.Text("url")
-	switch kind := text(c.Peek("type")); {
+	switch kind := c.PeekText("type"); {
 	case kind != "citation":
 	case isURL && a.EmitValid(chunk.SourceURL{SourceID: id, URL: url, Title: c.Maybe("title")}, with):
 		return

@@ -37,7 +37,7 @@ func (t *Translator) interruptsOf(d *dialect.Object, member string) bool {
 
 // interrupt translates an interrupt, whose id and value have these names, once in each response. It reports false if the log cannot have it.
 func (t *Translator) interrupt(o *dialect.Object, idName, valueName string) bool {
-	id, value := text(o.Peek(idName)), slices.Clone(dialect.OrNull(o.Peek(valueName)))
+	id, value := o.PeekText(idName), slices.Clone(dialect.OrNull(o.Peek(valueName)))
 	rest := dialect.Without(o.All(), 1, idName, valueName)
 	if id == "" {
 		return false
@@ -79,7 +79,7 @@ func (t *Translator) interrupt(o *dialect.Object, idName, valueName string) bool
 func (t *Translator) request(id string, v *dialect.Object, value chunk.Value, with chunk.Member) (w *waiting) {
 	if actions := v.List(either(v, "action_requests")); len(actions) > 0 {
 		for i, action := range actions {
-			name, input := text(action.Peek("name")), dialect.Arguments(dialect.OrNull(action.Peek(cmp.Or(has(action, "args"), "arguments"))))
+			name, input := action.PeekText("name"), dialect.Arguments(dialect.OrNull(action.Peek(cmp.Or(has(action, "args"), "arguments"))))
 			approval := fmt.Sprintf("approval-%s-%d", id, i)
 			k := t.openCall(name, input)
 			if k == nil {
@@ -98,8 +98,8 @@ func (t *Translator) request(id string, v *dialect.Object, value chunk.Value, wi
 		}
 		return w
 	}
-	if c := v.Object(either(v, "tool_call")); text(v.Peek("type")) == "tool" && text(c.Peek("id")) != "" && text(c.Peek("name")) != "" {
-		k := &call{agent: t.root, id: text(c.Peek("id")), name: text(c.Peek("name")), input: slices.Clone(c.Value("args"))}
+	if c := v.Object(either(v, "tool_call")); v.PeekText("type") == "tool" && c.PeekText("id") != "" && c.PeekText("name") != "" {
+		k := &call{agent: t.root, id: c.PeekText("id"), name: c.PeekText("name"), input: slices.Clone(c.Value("args"))}
 		if old := t.calls[k.id]; old != nil {
 			t.root.Keep("interrupt", with.Value)
 		} else if !t.startCall(k, chunk.RunBy(false), with) {

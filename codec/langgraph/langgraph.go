@@ -65,13 +65,13 @@ func (t *Translator) Translate(raw []byte) ([]chunk.Chunk, error) {
 	a = a.live() // the event may have ended it
 	if !t.b.Valid(mark) || !understood {
 		kind, data := method, p.Get("data")
-		switch event := text(dialect.Read(data).Peek("event")); method {
+		switch event := dialect.Read(data).PeekText("event"); method {
 		case "messages", "tools":
 			kind = cmp.Or(event, kind)
 		}
 		a.Keep(kind, redact(dialect.OrNull(data)))
 	}
-	t.keepRest(a, mark, method, o)
+	a.AttachRest(mark, memberName, redact(t.b.Rests.Of(o, method, leftOut)))
 	return t.b.Take(), nil
 }
 
@@ -90,7 +90,7 @@ func (t *Translator) event(a *agent, method string, p *dialect.Object) bool {
 	case "values":
 		return t.values(a, p, d)
 	case "updates":
-		if text(d.Peek("node")) == interruptMember && t.interruptsOf(d, "values") {
+		if d.PeekText("node") == interruptMember && t.interruptsOf(d, "values") {
 			d.Text("node")
 			return true
 		}
@@ -128,13 +128,12 @@ func (t *Translator) End() []chunk.Chunk {
 		t.root.End(t.failure, nil, nil)
 	case t.waits != nil:
 		w := t.waits
-		t.root.EmitValid(chunk.RunPaused{RunID: t.runID, Reason: w.reason, PendingToolName: &w.name, PendingToolCallID: &w.id})
-		t.root.Pause(w.reason)
+		t.root.PauseFor(t.runID, w.reason, w.name, w.id)
 	case t.stopped:
 		t.root.EmitValid(chunk.RunPaused{RunID: t.runID, Reason: "interrupted"})
 		t.root.Pause("interrupted")
 	case cut:
-		t.root.End(&chunk.ErrorDetail{Message: "the stream of the graph broke off", Code: new("provider_unavailable"), Category: new("provider"), Retryable: new(true)}, nil, nil)
+		t.root.End(dialect.ProviderFailure("the stream of the graph broke off", "provider_unavailable", true), nil, nil)
 	default:
 		if t.state != nil {
 			t.root.EmitValid(chunk.Output{Output: t.state})

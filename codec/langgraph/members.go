@@ -1,12 +1,10 @@
 package langgraph
 
 import (
-	"slices"
 	"strings"
 
 	"github.com/tailrace/tailrace/chunk"
 	"github.com/tailrace/tailrace/internal/dialect"
-	"github.com/tailrace/tailrace/internal/rawjson"
 )
 
 // keptPrefix begins the names of the events that have no counterpart.
@@ -31,12 +29,6 @@ var hidden = []string{"system_prompt", "systemPrompt", "api_key", "apiKey", "aut
 // redact returns a value that is kept without what must not be stored.
 func redact(v chunk.Value) chunk.Value { return dialect.Without(v, chunk.MaxDepth, hidden...) }
 
-// text returns the string in a value, "" for another one.
-func text(v chunk.Value) string {
-	s, _ := dialect.Text(v)
-	return s
-}
-
 // either returns the name that an object has for a member: the one in snake case, or else the one in camel case.
 func either(o *dialect.Object, snake string) string {
 	if o.Peek(snake) != nil {
@@ -47,34 +39,4 @@ func either(o *dialect.Object, snake string) string {
 		words[i+1] = strings.ToUpper(w[:1]) + w[1:]
 	}
 	return strings.Join(words, "")
-}
-
-// isEmpty reports whether a rest has nothing but the type of its event.
-func isEmpty(rest chunk.Value) bool {
-	for name := range rawjson.Members(rest) {
-		if !name.Is("type") {
-			return false
-		}
-	}
-	return true
-}
-
-// keepRest keeps what was not read of an event: in the last chunk of the event, or as an event of its own.
-func (t *Translator) keepRest(a *agent, mark int, method string, o *dialect.Object) {
-	rest := redact(t.b.Rests.Of(o, method, leftOut))
-	if isEmpty(rest) {
-		return
-	}
-	if n := len(t.b.Out); n > mark {
-		c := &t.b.Out[n-1]
-		if !slices.ContainsFunc(c.Extra, func(m chunk.Member) bool { return m.Name == memberName }) {
-			with := *c
-			with.Extra = append(slices.Clip(c.Extra), chunk.Member{Name: memberName, Value: rest})
-			if with.ValidateUnstored() == nil {
-				*c = with
-				return
-			}
-		}
-	}
-	a.KeepRest(mark, rest)
 }

@@ -28,7 +28,7 @@ var finishReasons = map[string]string{
 
 // message translates an event of a message.
 func (t *Translator) message(a *agent, p, d *dialect.Object) bool {
-	event, ns := text(d.Peek("event")), keyOf(namespaceOf(p))
+	event, ns := d.PeekText("event"), keyOf(namespaceOf(p))
 	if event == "message-start" {
 		m := t.messageStart(a, ns, d)
 		t.meta(m, d)
@@ -151,10 +151,5 @@ func (t *Translator) finish(a *agent) {
 	case reason == dialect.ReasonStop && m.called:
 		reason = dialect.ReasonToolCalls
 	}
-	end := chunk.StepEnd{FinishReason: &reason, Usage: m.usage}
-	m.model.AddTo(&end)
-	if !a.EmitValid(end) { // a count that is not a number of tokens
-		end.Usage = nil
-		a.EmitValid(end)
-	}
+	a.EndStep(reason, m.usage, m.model)
 }

@@ -9,6 +9,7 @@ import (
 
 	"github.com/tailrace/tailrace/chunk"
 	"github.com/tailrace/tailrace/internal/dialect"
+	"github.com/tailrace/tailrace/internal/testkit/dialecttest"
 	"github.com/tailrace/tailrace/internal/testkit/seedtest"
 )
 
@@ -93,7 +94,7 @@ func content(tb testing.TB, steps [][]chunk.Chunk) (text, thinking string, calls
 			case chunk.ToolStart:
 				calls = append(calls, string(b.Arguments))
 			case chunk.Custom:
-				tb.Fatalf("something is kept: %s", spell(tb, c))
+				tb.Fatalf("something is kept: %s", dialecttest.Spell(tb, c))
 			}
 		}
 	}
@@ -107,8 +108,8 @@ func TestAnySplit(t *testing.T) {
 	for range 400 {
 		a := randomAnswer(r)
 		lines := append(a.events(r), "-")
-		steps := translate(t, lines)
-		folded(t, steps)
+		steps := suite.Translate(t, lines)
+		dialecttest.Fold(t, steps)
 		text, thinking, calls := content(t, steps)
 		size := [3]int{}
 		for _, b := range a {
@@ -130,22 +131,8 @@ func TestAnySplit(t *testing.T) {
 	}
 }
 
-// TestAnyOrder gives the Translator the events of all streams in any order, some of them twice: the chunks are those of a log, and each sub-agent is inside its start and end.
-func TestAnyOrder(t *testing.T) {
-	r := seedtest.Rand(t)
-	names, lines := streams(t)
-	var all []string
-	for _, name := range names {
-		all = append(all, lines[name]...)
-	}
-	for range 300 {
-		some := make([]string, 1+r.IntN(60))
-		at := r.IntN(len(all))
-		for i := range some {
-			if some[i] = all[(at+i)%len(all)]; r.IntN(3) == 0 {
-				some[i] = all[r.IntN(len(all))]
-			}
-		}
-		folded(t, translate(t, slices.Concat(some, []string{"-"})))
-	}
-}
+// TestAnyOrder checks that the chunks are those of a log for the events of all streams in any order, some of them twice.
+func TestAnyOrder(t *testing.T) { suite.AnyOrder(t) }
+
+// FuzzTranslate checks that the chunks are those of a log for any lines.
+func FuzzTranslate(f *testing.F) { suite.Fuzz(f) }

@@ -2,9 +2,7 @@ package langgraph
 
 import (
 	"cmp"
-	"encoding/json"
 	"fmt"
-	"reflect"
 	"slices"
 
 	"github.com/tailrace/tailrace/chunk"
@@ -67,12 +65,12 @@ func (t *Translator) callEnd(a *agent, b *block, c *dialect.Object) {
 		}
 	}
 	for member, value := range map[string]string{"id": k.id, "name": k.name} {
-		if text(c.Peek(member)) == value {
+		if c.PeekText(member) == value {
 			c.Get(member)
 		}
 	}
 	a.m.called = true
-	kind := text(c.Peek("type"))
+	kind := c.PeekText("type")
 	if args := c.Value("args"); args != nil && kind != "invalid_tool_call" && rawjson.Kind(args) != '"' {
 		k.input = slices.Clone(args)
 		if t.startCall(k) {
@@ -83,17 +81,13 @@ func (t *Translator) callEnd(a *agent, b *block, c *dialect.Object) {
 	}
 	e := chunk.ToolInputError{ToolCallID: k.id, ToolName: k.name, Error: cmp.Or(c.Or("error", ""), "the arguments are not complete, not valid JSON, or too long")}
 	partial := slices.Clone(c.Value("args"))
-	if partial != nil && text(partial) != b.data.String() {
+	if partial != nil && dialect.TextAt(partial) != b.data.String() {
 		e.PartialInput = &partial
 	}
 	c.Text("type")
 	c.Get("args")
 	if !a.EmitValid(e, k.by()...) {
-		o := rawjson.Begin(nil)
-		o.Raw("id", dialect.Quote(k.id))
-		o.Raw("name", dialect.Quote(k.name))
-		o.Raw("input", dialect.OrNull(partial))
-		a.Keep("call", o.End())
+		a.KeepCall(k.id, k.name, partial)
 	}
 }
 
@@ -112,13 +106,13 @@ func (t *Translator) startCall(k *call, more ...chunk.Member) bool {
 // tool translates an event of a tool that LangGraph runs.
 func (t *Translator) tool(a *agent, p, d *dialect.Object) bool {
 	idName, nameName := either(d, "tool_call_id"), either(d, "tool_name")
-	id, name := text(d.Peek(idName)), text(d.Peek(nameName))
+	id, name := d.PeekText(idName), d.PeekText(nameName)
 	if id == "" {
 		return false
 	}
 	k, n := t.calls[id], t.nodes[keyOf(namespaceOf(p))]
 	understood := false
-	switch event := text(d.Peek("event")); event {
+	switch event := d.PeekText("event"); event {
 	case "tool-started":
 		understood = t.toolStarted(a, k, n, id, name, d)
 	case "tool-finished", "tool-error":
@@ -172,7 +166,7 @@ func (t *Translator) toolEnded(a *agent, id, name string, failed bool, d *dialec
 		result = resultOf(d)
 		out := d.Object("output")
 		s, isText := dialect.Text(result)
-		if isText && text(cmp.Or(out.Object("kwargs"), out).Peek("status")) == "error" {
+		if isText && cmp.Or(out.Object("kwargs"), out).PeekText("status") == "error" {
 			message, failed = s, true
 		}
 	}
@@ -197,7 +191,7 @@ func resultOf(d *dialect.Object) chunk.Value {
 	if in := out.Object("kwargs"); in.Peek("content") != nil && out.Peek("lc") != nil {
 		return in.Get("content")
 	}
-	if text(out.Peek("type")) == "tool" && out.Peek("content") != nil {
+	if out.PeekText("type") == "tool" && out.Peek("content") != nil {
 		return out.Get("content")
 	}
 	return dialect.OrNull(d.Get("output"))
@@ -214,7 +208,7 @@ func (t *Translator) serverResult(a *agent, c *dialect.Object) bool {
 		end.ToolName = k.name
 		delete(t.calls, id)
 	}
-	if text(c.Peek("status")) == "error" {
+	if c.PeekText("status") == "error" {
 		end.Error = new(cmp.Or(c.Or("output", ""), "the tool failed"))
 	} else {
 		end.Result = dialect.OrNull(c.Get("output"))
@@ -223,8 +217,5 @@ func (t *Translator) serverResult(a *agent, c *dialect.Object) bool {
 	return a.EmitValid(end)
 }
 
-// same reports whether two values have the same meaning.
-func same(a, b []byte) bool {
-	var x, y any
-	return json.Unmarshal(dialect.OrNull(a), &x) == nil && json.Unmarshal(dialect.OrNull(b), &y) == nil && reflect.DeepEqual(x, y)
-}
+// same reports whether two inputs have the same meaning.
+func same(a, b chunk.Value) bool { return dialect.Same(dialect.OrNull(a), dialect.OrNull(b)) }

@@ -2,7 +2,6 @@ package mastra
 
 import (
 	"cmp"
-	"strconv"
 	"strings"
 	"time"
 
@@ -22,8 +21,7 @@ func AppendSnapshot(dst []byte, f aisdk.FrontendSnapshot) []byte {
 	o.Name("messages")
 	o.Dst = appendMessages(o.Dst, f)
 	o.String("status", string(f.Status))
-	o.Name("streamSequence")
-	o.Dst = strconv.AppendUint(o.Dst, uint64(f.StreamSequence), 10)
+	o.Number("streamSequence", int64(f.StreamSequence))
 	if f.Before != nil {
 		o.TextOrNull("before", *f.Before)
 	}

@@ -6,7 +6,6 @@ import (
 
 	"github.com/tailrace/tailrace/chunk"
 	"github.com/tailrace/tailrace/internal/dialect"
-	"github.com/tailrace/tailrace/subjects"
 )
 
 // A network is an agent that routes its task to other agents, workflows and tools, one after another. Its chunks have more content than those of the log, and are
@@ -189,16 +188,8 @@ func (t *Translator) nested(c *agent, whole *dialect.Object) {
 	}
 }
 
-// newChild returns a sub-agent of a, nil if the run is not a valid session id, or that of a itself or of an agent above it.
+// newChild returns a sub-agent of a, nil if the log cannot have it.
 func (t *Translator) newChild(a *agent, run, name, callID string) *agent {
-	if subjects.CheckID("session", run) != nil {
-		return nil
-	}
-	for up := &a.Agent; up != nil; up = up.Parent {
-		if up.Session == run {
-			return nil
-		}
-	}
 	c, valid := a.Child(run, name, callID)
 	if !valid {
 		return nil

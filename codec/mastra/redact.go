@@ -16,7 +16,7 @@ func redact(v chunk.Value, depth int) chunk.Value {
 	if depth == 0 {
 		return v
 	}
-	kind, _ := dialect.Text(rawjson.Get(v, "type"))
+	kind := dialect.TextAt(v, "type")
 	return dialect.Rewrite(v, func(name string, value chunk.Value) chunk.Value {
 		if name == "payload" && kind != "" && rawjson.Kind(value) == '{' {
 			value = redactPayload(kind, value)

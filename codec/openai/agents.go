@@ -34,8 +34,8 @@ var agentsLeftOut = dialect.LeaveOut(map[string]string{
 // agentsEvent returns an event of the Agents SDK, nil for other data.
 func agentsEvent(raw []byte) (kind string, o *dialect.Object) {
 	raw = rawjson.TrimSpace(raw)
-	kind, err := rawjson.Text(rawjson.Get(raw, "type")).Unquote()
-	if err != nil || !slices.Contains([]string{rawEvent, rawModelEvent, itemEvent, agentEvent, progressEvent}, kind) {
+	kind = dialect.TextAt(raw, "type")
+	if !slices.Contains([]string{rawEvent, rawModelEvent, itemEvent, agentEvent, progressEvent}, kind) {
 		return "", nil
 	}
 	if _, ok := rawjson.Scan(raw, rawjson.Limits{Levels: chunk.MaxDepth * 100}); !ok {
@@ -187,7 +187,7 @@ func (t *Translator) callOf(raw *dialect.Object) (id, tool string, provider bool
 
 // called starts a call that no response had. A call that the endpoint has run is complete.
 func (t *Translator) called(raw *dialect.Object) bool {
-	switch kind, _ := dialect.Text(raw.Peek("type")); kind {
+	switch raw.PeekText("type") {
 	case "function_call", "custom_tool_call", "mcp_call", "image_generation_call":
 		return t.readItem(raw)
 	}

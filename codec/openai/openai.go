@@ -1,6 +1,8 @@
 package openai
 
 import (
+	"cmp"
+
 	"github.com/tailrace/tailrace/chunk"
 	"github.com/tailrace/tailrace/internal/dialect"
 	"github.com/tailrace/tailrace/internal/openaistream"
@@ -107,15 +109,11 @@ func (t *Translator) begin() {
 
 func (t *Translator) finishStep(r *openaistream.Reader) {
 	t.read(r.Close())
-	end := chunk.StepEnd{FinishReason: new(r.Finish)}
-	if r.Finish == "" {
-		end.FinishReason = new("error")
-	}
+	var usage *chunk.Usage
 	if r.Usage != nil {
-		end.Usage = r.Usage.Chunk()
+		usage = r.Usage.Chunk()
 	}
-	chunk.Model{Name: r.Model}.AddTo(&end)
-	t.agent.EmitValid(end)
+	t.agent.EndStep(cmp.Or(r.Finish, dialect.ReasonError), usage, chunk.Model{Name: r.Model})
 }
 
 // pausedForCalls is the reason of a pause, as for calls of the browser in package workers.
@@ -144,12 +142,11 @@ func (t *Translator) conclude(r *openaistream.Reader) {
 }
 
 func (t *Translator) pause(reason string, c openCall) {
-	t.agent.EmitValid(chunk.RunPaused{RunID: t.runID, Reason: reason, PendingToolName: &c.name, PendingToolCallID: &c.id})
-	t.agent.Pause(reason)
+	t.agent.PauseFor(t.runID, reason, c.name, c.id)
 }
 
 func (t *Translator) fail(message, code string, retryable bool) {
-	t.agent.End(&chunk.ErrorDetail{Message: message, Code: &code, Category: new("provider"), Retryable: &retryable}, nil, nil)
+	t.agent.End(dialect.ProviderFailure(message, code, retryable), nil, nil)
 }
 
 func (t *Translator) translate(e openaistream.Event) {

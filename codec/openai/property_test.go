@@ -1,7 +1,6 @@
 package openai
 
 import (
-	"bytes"
 	"errors"
 	"fmt"
 	"math/rand/v2"
@@ -12,6 +11,7 @@ import (
 
 	"github.com/tailrace/tailrace/chunk"
 	"github.com/tailrace/tailrace/internal/rawjson"
+	"github.com/tailrace/tailrace/internal/testkit/dialecttest"
 	"github.com/tailrace/tailrace/internal/testkit/seedtest"
 )
 
@@ -201,7 +201,7 @@ func TestAnySplit(t *testing.T) {
 					want[i] = strings.Replace(want[i], "} input-available", "} output-available", 1)
 				}
 			}
-			got := outcome(folded(t, translate(t, lines)))
+			got := outcome(dialecttest.Fold(t, suite.Translate(t, lines))["s1"])
 			got, _, _ = strings.Cut(got, ", waits for")
 			got = sorted(strings.TrimSuffix(got, ", in 0 out 0"))
 			if w := sorted(strings.Join(append([]string{status}, want...), ", ")); got != w {
@@ -239,9 +239,9 @@ func TestLimits(t *testing.T) {
 	lines := slices.Repeat([]string{call}, 20)
 	lines = append(lines, `{"choices":[{"index":0,"delta":{},"finish_reason":"tool_calls"}]}`, "-")
 	size := 0
-	for _, chunks := range translate(t, lines) {
+	for _, chunks := range suite.Translate(t, lines) {
 		for _, c := range chunks {
-			size += len(spell(t, c))
+			size += len(dialecttest.Spell(t, c))
 		}
 	}
 	if size > 400<<10 {
@@ -250,7 +250,7 @@ func TestLimits(t *testing.T) {
 	deep := `{"type":"x","a":` + strings.Repeat("[", 100) + strings.Repeat("]", 100) + "}"
 	want := `custom:openai.x:null`
 	got := ""
-	for _, chunks := range translate(t, []string{deep}) {
+	for _, chunks := range suite.Translate(t, []string{deep}) {
 		for _, c := range chunks {
 			if b, ok := chunk.As[chunk.Custom](c); ok {
 				got += fmt.Sprintf("custom:%s:%s", b.EventName, b.Data)
@@ -261,55 +261,14 @@ func TestLimits(t *testing.T) {
 		t.Errorf("a deep event: %s, want %s", got, want)
 	}
 	last := `{"type":"response.completed","response":{"output":[` + strings.Repeat("1,", 100_000) + `1],"usage":{"input_tokens":3,"output_tokens":4}}}`
-	s := folded(t, translate(t, []string{`{"type":"response.output_text.delta","delta":"a"}`, last, "-"}))
+	s := dialecttest.Fold(t, suite.Translate(t, []string{`{"type":"response.output_text.delta","delta":"a"}`, last, "-"}))["s1"]
 	if s.Usage.Input != 3 || s.Status != "ended" {
 		t.Errorf("a large final event: %+v, %s", s.Usage, s.Status)
 	}
 }
 
-// FuzzTranslate checks for any lines that Translate and End return valid chunks that fold without a fault, that the run is over or paused at the end, that secrets are
-// left out, and that the same lines give the same chunks.
-func FuzzTranslate(f *testing.F) {
-	_, all := streams(f)
-	for _, lines := range all {
-		f.Add([]byte(strings.Join(lines, "\n")))
-	}
-	f.Fuzz(func(t *testing.T, text []byte) {
-		once, again := fuzzed(t, text), fuzzed(t, text)
-		if s := folded(t, once); s.Status == "active" {
-			t.Fatal("the run is still running at the end of its body")
-		}
-		if a, b := spellAll(t, once), spellAll(t, again); a != b {
-			t.Fatalf("once %s\nthen %s", a, b)
-		}
-	})
-}
-
-func spellAll(tb testing.TB, all [][]chunk.Chunk) string {
-	tb.Helper()
-	var out strings.Builder
-	for _, chunks := range all {
-		for _, c := range chunks {
-			fmt.Fprintln(&out, spell(tb, c))
-		}
-	}
-	return out.String()
-}
-
-func fuzzed(tb testing.TB, text []byte) (all [][]chunk.Chunk) {
-	tb.Helper()
-	tr := New(Config{Session: "s1", AgentType: "clerk", RunID: "run-1"})
-	for line := range bytes.Lines(text) {
-		if string(bytes.TrimSpace(line)) == "-" {
-			all = append(all, tr.End())
-			continue
-		}
-		if chunks, err := tr.Translate(line); err == nil {
-			all = append(all, chunks)
-		}
-	}
-	return append(all, tr.End())
-}
+// FuzzTranslate checks that the chunks are those of a log for any lines.
+func FuzzTranslate(f *testing.F) { suite.Fuzz(f) }
 
 // BenchmarkTranslate translates a piece of text of each API.
 func BenchmarkTranslate(b *testing.B) {
@@ -329,3 +288,6 @@ func BenchmarkTranslate(b *testing.B) {
 		})
 	}
 }
+
+// TestAnyOrder checks that the chunks are those of a log for the events of all streams in any order, some of them twice.
+func TestAnyOrder(t *testing.T) { suite.AnyOrder(t) }

@@ -1,161 +1,23 @@
 package openai
 
 import (
-	"bytes"
-	"flag"
 	"fmt"
-	"os"
 	"strings"
 	"testing"
 
-	"github.com/tailrace/tailrace/chunk"
 	"github.com/tailrace/tailrace/internal/dialect"
+	"github.com/tailrace/tailrace/internal/testkit/dialecttest"
 	"github.com/tailrace/tailrace/projector/fold"
 )
 
-var (
-	update                    = flag.Bool("update", false, "rewrite the golden file")
-	_      dialect.Translator = (*Translator)(nil)
-	root                      = chunk.RootSession("acme", "s1")
-)
-
-// streams returns the streams of testdata/streams.txt and agents.txt by name, in their order: the events of one or more responses, "-" at the end of each.
-func streams(tb testing.TB) (names []string, lines map[string][]string) {
-	tb.Helper()
-	var file []byte
-	for _, name := range []string{"streams.txt", "agents.txt"} {
-		text, err := os.ReadFile("testdata/" + name)
-		if err != nil {
-			tb.Fatal(err)
-		}
-		file = append(file, text...)
-	}
-	lines = map[string][]string{}
-	name := ""
-	for line := range strings.Lines(string(file)) {
-		line = strings.TrimSuffix(line, "\n")
-		switch {
-		case line == "" || strings.HasPrefix(line, "//"):
-		case strings.HasPrefix(line, "# "):
-			name = line[2:]
-			names = append(names, name)
-		default:
-			lines[name] = append(lines[name], line)
-		}
-	}
-	return names, lines
-}
-
-// translate translates lines, "-" is the end of a response, and checks each chunk.
-func translate(tb testing.TB, lines []string) [][]chunk.Chunk {
-	tb.Helper()
-	tr := New(Config{Session: "s1", AgentType: "clerk", RunID: "run-1"})
-	var all [][]chunk.Chunk
-	for _, line := range lines {
-		if line == "-" {
-			all = append(all, tr.End())
-			continue
-		}
-		chunks, err := tr.Translate([]byte(line))
-		if err != nil {
-			tb.Fatalf("%s: %v", line, err)
-		}
-		all = append(all, chunks)
-	}
-	for _, chunks := range all {
-		for _, c := range chunks {
-			spell(tb, c)
-		}
-	}
-	return all
-}
-
-func spell(tb testing.TB, c chunk.Chunk) string {
-	tb.Helper()
-	line, err := c.AppendJSON(nil)
-	if err == nil {
-		_, err = chunk.Decode(line)
-	}
-	if err != nil {
-		tb.Fatalf("%+v: %v", c, err)
-	}
-	return string(line)
-}
-
-// folded returns the snapshot of a log with the chunks, and fails the test if a chunk is a fault.
-func folded(tb testing.TB, steps [][]chunk.Chunk) fold.Snapshot {
-	tb.Helper()
-	f := fold.New(root)
-	seq := chunk.Seq(0)
-	apply := func(c chunk.Chunk) {
-		seq++
-		rec := chunk.Record{Seq: seq, Session: root, Epoch: 1, Ordinal: chunk.Ordinal(seq), Type: c.Type(), Data: []byte(spell(tb, c))}
-		if err := f.Apply(rec); err != nil {
-			tb.Fatalf("%s: %v", rec.Data, err)
-		}
-	}
-	apply(chunk.Chunk{AgentID: root.ID, AgentType: "clerk", Body: chunk.RunStarted{
-		RunID: "run-1", Epoch: 1, Mode: "execute", Input: []chunk.InputMessage{{Content: "question"}},
-	}})
-	for _, chunks := range steps {
-		for _, c := range chunks {
-			apply(c)
-		}
-	}
-	s := f.Snapshot()
-	if faults := s.Faults; faults.Skipped+faults.RejectedPatches+faults.RejectedPieces+faults.Lost > 0 {
-		tb.Fatalf("faults: %+v", faults)
-	}
-	return s
-}
+var suite = dialecttest.Suite{New: func() dialect.Translator { return New(dialecttest.Run) }, Files: []string{"testdata/streams.txt", "testdata/agents.txt"}}
 
 // TestStreams compares the chunks for each event of streams of both APIs, and of compatible servers, with the golden file.
-func TestStreams(t *testing.T) {
-	const golden = "testdata/chunks.txt"
-	names, lines := streams(t)
-	var got bytes.Buffer
-	fmt.Fprintln(&got, "Each event of streams.txt and agents.txt, and what it becomes. Written by go test -update.")
-	for _, name := range names {
-		fmt.Fprintf(&got, "\n# %s\n", name)
-		for i, chunks := range translate(t, lines[name]) {
-			fmt.Fprintf(&got, "%.100s\n", lines[name][i])
-			for _, c := range chunks {
-				_, members, _ := strings.Cut(spell(t, c), `"timestamp":0,`)
-				fmt.Fprintf(&got, "  %s {%s\n", c.Type(), members)
-			}
-		}
-	}
-	if strings.Contains(got.String(), "SECRET") && strings.Contains(chunksOf(got.String()), "SECRET") {
-		t.Error("a secret got through")
-	}
-	if *update {
-		if err := os.WriteFile(golden, got.Bytes(), 0o600); err != nil {
-			t.Fatal(err)
-		}
-	}
-	want, err := os.ReadFile(golden)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if !bytes.Equal(got.Bytes(), want) {
-		t.Errorf("%s differs; look at the difference after -update. Now:\n%s", golden, got.Bytes())
-	}
-}
-
-// chunksOf returns the lines of the golden file with chunks.
-func chunksOf(golden string) string {
-	var out strings.Builder
-	for line := range strings.Lines(golden) {
-		if strings.HasPrefix(line, "  ") {
-			out.WriteString(line)
-		}
-	}
-	return out.String()
-}
+func TestStreams(t *testing.T) { suite.Golden(t, "testdata/chunks.txt", "SECRET") }
 
 // TestOutcomes checks what each stream leaves in a snapshot: the status, the answer and the calls that wait for a client.
 func TestOutcomes(t *testing.T) {
-	_, lines := streams(t)
+	_, lines := suite.Streams(t)
 	for name, want := range map[string]string{
 		"chat: text":                                               "ended, hidden thoughts, Hello 😀!, data openai.rest, in 9 out 12",
 		"chat: tools":                                              "paused, Looking., look_up {\"id\":\"1\"} input-available, now {} input-available, waits for c1 c2, in 20 out 8",
@@ -185,7 +47,7 @@ func TestOutcomes(t *testing.T) {
 		"openai: Agents SDK, Python, a handoff, tools of the endpoint, approvals": "paused, data openai.response.output_item.done, web_search_call {} output-available, data openai.mcp_list_tools, order {\"sku\":\"a\"} output-denied, data openai.rest, transfer_to_billing {} output-available, data openai.handoff, data openai.tool_search_called, shell_call {\"action\":{\"commands\":[\"ls\"]}} approval-requested, data openai.rest, May I?, data openai.no_such_event, waits for s1, in 1 out 1",
 		"no response": "failed provider_unavailable, in 0 out 0",
 	} {
-		s := folded(t, translate(t, lines[name]))
+		s := dialecttest.Fold(t, suite.Translate(t, lines[name]))["s1"]
 		got := outcome(s)
 		if got != want {
 			t.Errorf("%s:\n got %s\nwant %s", name, got, want)

@@ -163,13 +163,12 @@ var layers = map[string]place{
 	"internal/testkit/browsertest": {layer: testkit},
 	"internal/testkit/certtest":    {layer: testkit},
 	"internal/testkit/chunktest":   {layer: testkit},
+	"internal/testkit/dialecttest": {layer: testkit},
 	"internal/testkit/ingesttest":  {layer: testkit},
 	"internal/testkit/memlog":      {layer: testkit},
 	"internal/testkit/natstest":    {layer: testkit},
 
 	"internal/testkit/natstest/natsserver": {layer: testkit},
-
-	// The writers before one machine wrote the turns of all dialects: a reference for tests, deleted after that.
 
 	"internal/testkit/openaitest":  {layer: testkit},
 	"internal/testkit/openapitest": {layer: testkit},

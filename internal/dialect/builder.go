@@ -7,6 +7,7 @@ import (
 
 	"github.com/tailrace/tailrace/chunk"
 	"github.com/tailrace/tailrace/internal/rawjson"
+	"github.com/tailrace/tailrace/subjects"
 )
 
 // Builder collects the chunks that a Translator returns for an event. Its agents write them.
@@ -53,10 +54,16 @@ type Agent struct {
 	builder *Builder
 }
 
-// Child returns a sub-agent that a call of a has started, "" for none. It reports false if the log cannot have the sub-agent. Begin writes its start.
+// Child returns a sub-agent that a call of a has started, "" for none. It reports false if the log cannot have the sub-agent: its session has
+// an invalid id, or is that of a or of an agent above it. Begin writes its start.
 func (a *Agent) Child(session, agentType, callID string) (Agent, bool) {
+	for up := a; up != nil; up = up.Parent {
+		if up.Session == session {
+			return Agent{}, false
+		}
+	}
 	c := Agent{Session: session, Type: agentType, Parent: a, CallID: callID, builder: a.builder}
-	return c, a.chunk(c.start()).Validate() == nil
+	return c, subjects.CheckID("session", session) == nil && a.chunk(c.start()).Validate() == nil
 }
 
 func (a *Agent) start() chunk.Body {
@@ -124,6 +131,37 @@ func (a *Agent) KeepRest(from int, rest chunk.Value) {
 	a.builder.Out = slices.Insert(out, at, a.chunk(chunk.Custom{EventName: a.builder.prefix + RestEvent, Data: rest}))
 }
 
+// AttachRest keeps the rest of an event, whose chunks begin at an index, as a member of the last of them, or else like KeepRest. A rest that has nothing but the type of
+// the event is not kept.
+func (a *Agent) AttachRest(from int, member string, rest chunk.Value) {
+	hasMore := false
+	for name := range rawjson.Members(rest) {
+		hasMore = hasMore || !name.Is("type")
+	}
+	if !hasMore {
+		return
+	}
+	if n := len(a.builder.Out); n > from {
+		c := a.builder.Out[n-1]
+		attached := slices.ContainsFunc(c.Extra, func(m chunk.Member) bool { return m.Name == member })
+		c.Extra = append(slices.Clip(c.Extra), chunk.Member{Name: member, Value: rest})
+		if !attached && c.ValidateUnstored() == nil {
+			a.builder.Out[n-1] = c
+			return
+		}
+	}
+	a.KeepRest(from, rest)
+}
+
+// KeepCall keeps what no chunk can have of a call.
+func (a *Agent) KeepCall(id, name string, input chunk.Value) {
+	o := rawjson.Begin(nil)
+	o.Raw("id", Quote(id))
+	o.Raw("name", Quote(name))
+	o.Raw("input", OrNull(input))
+	a.Keep("call", o.End())
+}
+
 // ends reports whether a chunk ends a step or a run.
 func ends(c chunk.Chunk) bool {
 	switch c.Type() {
@@ -132,6 +170,22 @@ func ends(c chunk.Chunk) bool {
 		return true
 	}
 	return false
+}
+
+// EndStep ends a step that a model has answered.
+func (a *Agent) EndStep(reason string, usage *chunk.Usage, model chunk.Model) {
+	end := chunk.StepEnd{FinishReason: &reason, Usage: usage}
+	model.AddTo(&end)
+	if !a.EmitValid(end) { // a count that is not a number of tokens
+		end.Usage = nil
+		a.EmitValid(end)
+	}
+}
+
+// PauseFor writes that the run of the agent waits for a call of a tool.
+func (a *Agent) PauseFor(runID, reason, tool, callID string) {
+	a.EmitValid(chunk.RunPaused{RunID: runID, Reason: reason, PendingToolName: &tool, PendingToolCallID: &callID})
+	a.Pause(reason)
 }
 
 // Pause writes that the agent waits.
@@ -171,6 +225,11 @@ func (a *Agent) End(f *chunk.ErrorDetail, output, result chunk.Value) {
 	}
 	a.Parent.EmitValid(chunk.SubagentEnd{SubAgentType: a.Type, SubSessionID: a.Session, CallID: a.CallID, Result: result})
 	a.Texts = nil
+}
+
+// ProviderFailure returns a failure of the endpoint of a model.
+func ProviderFailure(message, code string, retryable bool) *chunk.ErrorDetail {
+	return &chunk.ErrorDetail{Message: message, Code: &code, Category: new("provider"), Retryable: &retryable}
 }
 
 // Quote returns the JSON of a string.

@@ -36,16 +36,9 @@ var (
 // Guess returns the name of the dialect that a line looks like, "" if it looks like none.
 func Guess(line []byte) string {
 	has := func(name string) bool { return rawjson.Get(line, name) != nil }
-	text := func(name string) string {
-		s, err := rawjson.Text(rawjson.Get(line, name)).Unquote()
-		if err != nil {
-			return ""
-		}
-		return s
-	}
-	kind := text("type")
+	kind := TextAt(line, "type")
 	switch {
-	case rawjson.Kind(rawjson.Get(line, "choices")) == '[', strings.HasPrefix(kind, "response."), strings.HasPrefix(text("object"), "chat.completion"), ofAgents.MatchString(kind):
+	case rawjson.Kind(rawjson.Get(line, "choices")) == '[', strings.HasPrefix(kind, "response."), strings.HasPrefix(TextAt(line, "object"), "chat.completion"), ofAgents.MatchString(kind):
 		return OpenAI
 	case kind == "":
 		return ""

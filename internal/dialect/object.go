@@ -51,6 +51,9 @@ func (o *Object) Peek(name string) chunk.Value {
 	return nil
 }
 
+// PeekText returns the string with a name, "" for another value. It is not read by that.
+func (o *Object) PeekText(name string) string { return TextAt(o.Peek(name)) }
+
 // Get reads the value with a name, nil if there is none.
 func (o *Object) Get(name string) chunk.Value {
 	m := o.find(name)
@@ -112,12 +115,9 @@ func (o *Object) Text(name string) (string, bool) {
 	if m == nil {
 		return "", false
 	}
-	s, err := rawjson.Text(m.value).Unquote()
-	if err != nil {
-		return "", false
-	}
-	m.read = true
-	return s, true
+	s, ok := Text(m.value)
+	m.read = m.read || ok
+	return s, ok
 }
 
 // Or reads the string with a name, and returns other if there is none.

@@ -1,6 +1,9 @@
 package dialect
 
 import (
+	"encoding/json"
+	"reflect"
+
 	"github.com/tailrace/tailrace/chunk"
 	"github.com/tailrace/tailrace/internal/rawjson"
 )
@@ -33,6 +36,44 @@ func isLarge(text []byte) bool {
 func Text(v chunk.Value) (string, bool) {
 	s, err := rawjson.Text(v).Unquote()
 	return s, err == nil
+}
+
+// TextAt returns the string at a path in v, "" for another value.
+func TextAt(v []byte, path ...string) string {
+	s, _ := Text(rawjson.Get(v, path...))
+	return s
+}
+
+// Same reports whether two values have the same meaning.
+func Same(a, b []byte) bool {
+	var x, y any
+	return json.Unmarshal(a, &x) == nil && json.Unmarshal(b, &y) == nil && reflect.DeepEqual(x, y)
+}
+
+// Written is the length and the hash of a text so far, for a later event that repeats the text.
+type Written struct {
+	size int
+	sum  uint64
+}
+
+// Add notes a piece of the text.
+func (w *Written) Add(piece string) {
+	for i := range len(piece) {
+		w.sum = (w.sum ^ uint64(piece[i])) * 1099511628211 // FNV-1a
+	}
+	w.size += len(piece)
+}
+
+// Rest returns what whole has behind the text, and false if it does not begin with the text.
+func (w *Written) Rest(whole string) (string, bool) {
+	if len(whole) < w.size {
+		return "", false
+	}
+	var begin Written
+	if begin.Add(whole[:w.size]); begin != *w {
+		return "", false
+	}
+	return whole[w.size:], true
 }
 
 // OrNull returns v, null if it is missing.

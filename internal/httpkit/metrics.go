@@ -103,10 +103,10 @@ func Counter(name, help string) prometheus.Counter {
 }
 
 // Counters returns the counter tailrace_name with one label. Its values exist from the start, so that the first event of a kind is an increase.
-func Counters(name, label, help string, values []string) *prometheus.CounterVec {
+func Counters[T ~string](name, label, help string, values []T) *prometheus.CounterVec {
 	vec := prometheus.NewCounterVec(prometheus.CounterOpts(opts(name, help)), []string{label})
 	for _, value := range values {
-		vec.WithLabelValues(value)
+		vec.WithLabelValues(string(value))
 	}
 	return vec
 }

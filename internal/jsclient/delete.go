@@ -33,11 +33,11 @@ func (c *Client) Delete(ctx context.Context, stream string, seq uint64) error {
 		Seq     uint64 `json:"seq"`
 		NoErase bool   `json:"no_erase"`
 	}{seq, true}, &response)
-	var refused *jetstream.APIError
+	refused, ok := errors.AsType[*jetstream.APIError](err)
 	switch {
-	case errors.As(err, &refused) && refused.ErrorCode == codeSequenceNotFound:
+	case ok && refused.ErrorCode == codeSequenceNotFound:
 		return ErrNotFound
-	case errors.As(err, &refused) && refused.ErrorCode == codeDeleteFailed: // also the response if the message is missing
+	case ok && refused.ErrorCode == codeDeleteFailed: // also the response if the message is missing
 		if _, missing := c.leader(ctx, stream, query{Seq: seq}); errors.Is(missing, ErrNotFound) {
 			return ErrNotFound
 		}

@@ -5,6 +5,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
+	"github.com/tailrace/tailrace/internal/httpkit"
 	"github.com/tailrace/tailrace/producers"
 )
 
@@ -19,17 +20,15 @@ var _ producers.Observer = (*Producers)(nil)
 
 // NewProducers registers the metrics of the records that a process publishes with reg.
 func NewProducers(reg prometheus.Registerer) *Producers {
-	total := prometheus.NewCounterVec(prometheus.CounterOpts{
-		Name: "tailrace_publish_total",
-		Help: "Records that this process has published, by outcome: stored, fenced (another writer has the session), refused (not stored) or unknown (it may be stored).",
-	}, []string{"outcome"})
+	total := httpkit.Counters("publish_total", "outcome",
+		"Records that this process has published, by outcome: stored, fenced (another writer has the session), refused (not stored) or unknown (it may be stored).", producers.Outcomes())
 	p := &Producers{
 		outcomes: map[producers.Outcome]prometheus.Counter{},
 		took: prometheus.NewHistogram(prometheus.HistogramOpts{
 			Name: "tailrace_publish_seconds", Help: "Time from the first attempt to publish a record to its outcome.",
 			Buckets: []float64{.0005, .001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10, 30},
 		}),
-		retries: prometheus.NewCounter(prometheus.CounterOpts{Name: "tailrace_publish_retries_total", Help: "Attempts to publish a record after the first one."}),
+		retries: httpkit.Counter("publish_retries_total", "Attempts to publish a record after the first one."),
 	}
 	for _, outcome := range producers.Outcomes() {
 		p.outcomes[outcome] = total.WithLabelValues(string(outcome))

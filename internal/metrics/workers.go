@@ -5,6 +5,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
+	"github.com/tailrace/tailrace/internal/httpkit"
 	"github.com/tailrace/tailrace/workers"
 )
 
@@ -60,4 +61,18 @@ func (w *Workers) CommandEnded(agentType string, result workers.CommandResult, t
 	w.running.WithLabelValues(agentType).Dec()
 	w.ended.WithLabelValues(agentType, string(result)).Inc()
 	w.took.WithLabelValues(agentType).Observe(took.Seconds())
+}
+
+// RegisterRuns registers the number of runs that a workers.Reaper has ended with reg. ended counts one, for workers.ReaperConfig.Observe.
+func RegisterRuns(reg prometheus.Registerer) (ended func(workers.Reason)) {
+	runs := httpkit.Counters("runs_ended_without_worker_total", "reason",
+		"Runs ended without a worker, by reason: stopped (by a user, before a worker has started it), owner (active without a command and without records) or expired (not started before its command expires).", workers.Reasons())
+	reg.MustRegister(runs)
+	return func(reason workers.Reason) { runs.WithLabelValues(string(reason)).Inc() }
+}
+
+// RegisterUsage registers the metric of used tokens with reg. unstored returns the number of those that are not stored yet.
+func RegisterUsage(reg prometheus.Registerer, unstored func() int64) {
+	reg.MustRegister(httpkit.Gauge("usage_unstored_tokens", "Used tokens that are not stored yet, so that other workers do not count them towards the budget of their tenant.",
+		func() float64 { return float64(unstored()) }))
 }

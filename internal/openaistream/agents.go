@@ -80,7 +80,7 @@ const itemIndex = 1 << 32
 // of the item; then nothing has changed.
 func (r *Reader) ReadItem(item *dialect.Object) ([]Event, bool) {
 	r.events = r.events[:0]
-	if !slices.Contains([]string{"message", "reasoning", "image_generation_call", "mcp_call", "function_call", "custom_tool_call"}, text(item.All(), "type")) {
+	if !slices.Contains([]string{"message", "reasoning", "image_generation_call", "mcp_call", "function_call", "custom_tool_call"}, item.PeekText("type")) {
 		return nil, false
 	}
 	r.items++
@@ -98,7 +98,7 @@ func (r *Reader) ReadItem(item *dialect.Object) ([]Event, bool) {
 // CallArguments returns the arguments of a call of the Agents SDK: those in its member, JSON in a string or an object, and an empty object for others.
 func CallArguments(item *dialect.Object) chunk.Value {
 	v := item.Peek("arguments")
-	if s, ok := str(v); ok {
+	if s, ok := dialect.Text(v); ok {
 		v = chunk.Value(rawjson.TrimSpace([]byte(s)))
 	}
 	checked, err := dialect.CheckValue(v)

@@ -61,7 +61,7 @@ func (r *Reader) delta(d *dialect.Object, whole bool) {
 	// The API does not define reasoning. Servers use several names, and some of them more than one for the same text.
 	reasoning := ""
 	for _, name := range []string{"reasoning_content", "reasoning", "thinking"} {
-		s, _ := str(d.Peek(name))
+		s, _ := dialect.Text(d.Peek(name))
 		if reasoning == "" {
 			r.texting(d, name, thought, whole)
 			reasoning = s
@@ -130,7 +130,7 @@ func (r *Reader) function(c *Call, f *dialect.Object, whole bool) {
 		add = r.completeArguments
 	}
 	v := f.Peek("arguments")
-	text, isText := str(v)
+	text, isText := dialect.Text(v)
 	if !isText && !v.IsNull() {
 		text = string(v)
 	}
@@ -152,7 +152,7 @@ func (r *Reader) texting(o *dialect.Object, name string, of textPart, whole bool
 	}
 	parts, i := o.List(name), 0
 	for v := range rawjson.Elements(o.Peek(name)) {
-		if s, ok := str(v); ok {
+		if s, ok := dialect.Text(v); ok {
 			r.streamed(of, s)
 			o.ReadElement(name, i)
 		} else {
@@ -243,7 +243,7 @@ func (l *stateList) add(v []byte) (piece string) {
 		n := string(name.Bytes())
 		if e.textual == "" && slices.Contains(textual, n) && rawjson.Kind(value) == '"' {
 			e.textual = n
-			piece, _ = str(value)
+			piece, _ = dialect.Text(value)
 			e.text.Write(rawjson.Text(value).Content())
 			continue
 		}

@@ -4,6 +4,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/tailrace/tailrace/internal/dialect"
 	"github.com/tailrace/tailrace/internal/rawjson"
 )
 
@@ -74,7 +75,7 @@ func errorIn(data []byte) (e Error, ok bool) {
 	case "", "null", "false", `""`, "{}":
 		return Error{}, false
 	}
-	if s, ok := str(v); ok {
+	if s, ok := dialect.Text(v); ok {
 		return Error{Message: s}, true
 	}
 	return readError(v), true
@@ -83,10 +84,10 @@ func errorIn(data []byte) (e Error, ok bool) {
 // readError reads an error object. The message of another value is its JSON.
 func readError(v []byte) Error {
 	message := rawjson.Get(v, "message")
-	if _, ok := str(message); !ok && (message != nil || !isObject(v)) {
+	if _, ok := dialect.Text(message); !ok && (message != nil || !isObject(v)) {
 		return Error{Message: string(v)}
 	}
-	e := Error{Message: text(v, "message"), Code: text(v, "code"), Type: text(v, "type")}
+	e := Error{Message: dialect.TextAt(v, "message"), Code: dialect.TextAt(v, "code"), Type: dialect.TextAt(v, "type")}
 	if n, err := strconv.ParseFloat(string(rawjson.Get(v, "code")), 64); err == nil {
 		e.Code = strconv.Itoa(int(n))
 	}

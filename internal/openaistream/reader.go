@@ -127,10 +127,10 @@ func (r *Reader) Read(data []byte) ([]Event, error) {
 	kind := o.Or("type", "")
 	if e, ok := errorIn(data); ok {
 		r.fail(e)
-	} else if choices := o.Peek("choices"); rawjson.Kind(choices) == '[' || text(data, "object") == "chat.completion.chunk" {
+	} else if choices := o.Peek("choices"); rawjson.Kind(choices) == '[' || dialect.TextAt(data, "object") == "chat.completion.chunk" {
 		r.chat(o)
 	} else if kind == "error" {
-		r.fail(Error{Message: text(data, "message"), Code: readError(data).Code})
+		r.fail(Error{Message: dialect.TextAt(data, "message"), Code: readError(data).Code})
 	} else {
 		r.response(kind, o)
 	}
@@ -169,10 +169,10 @@ func (r *Reader) Close() []Event {
 
 // Begins reports whether valid data is of another response than what was read: an agent sends those of all its requests to a model.
 func (r *Reader) Begins(data []byte) bool {
-	if text(data, "type") == "response.created" {
+	if dialect.TextAt(data, "type") == "response.created" {
 		return r.created || r.Finish != "" || r.Failure != nil
 	}
-	id := text(data, "id")
+	id := dialect.TextAt(data, "id")
 	for range rawjson.Elements(rawjson.Get(data, "choices")) {
 		// Some servers have another id in each chunk.
 		return r.Failure != nil || r.Finish != "" && id != "" && id != r.id
@@ -345,17 +345,6 @@ func (r *Reader) named(o *dialect.Object) {
 }
 
 func isObject(v []byte) bool { return rawjson.Kind(v) == '{' }
-
-func str(v []byte) (string, bool) {
-	s, err := rawjson.Text(v).Unquote()
-	return s, err == nil
-}
-
-// text returns the string at a path, "" for another value.
-func text(v []byte, path ...string) string {
-	s, _ := str(rawjson.Get(v, path...))
-	return s
-}
 
 // count returns the number at a path, 0 for another value. Negative counts are a server's mistake.
 func count(v []byte, path ...string) int64 {

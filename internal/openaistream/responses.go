@@ -147,7 +147,7 @@ func (r *Reader) item(item *dialect.Object, index int64, complete bool) {
 		of.kind = Reasoning
 		for _, name := range []string{"content", "rawContent", "summary"} {
 			for i, p := range item.List(name) {
-				if of.content, of.field = int64(i), ""; name == "summary" || text(p.All(), "type") == "input_text" { // in the Agents SDK for TypeScript the content is the summary
+				if of.content, of.field = int64(i), ""; name == "summary" || p.PeekText("type") == "input_text" { // in the Agents SDK for TypeScript the content is the summary
 					of.field = "summary"
 				}
 				r.contentPart(p, of, true)
@@ -324,12 +324,12 @@ func valid(b chunk.Body) bool { return chunk.Chunk{AgentID: "-", Body: b}.Valida
 
 // ServerCallOf returns the start and the outcome of the item of a ServerCall.
 func ServerCallOf(item chunk.Value) (chunk.ToolStart, chunk.ToolEnd) {
-	id, tool := text(item, "id"), text(item, "name")
+	id, tool := dialect.TextAt(item, "id"), dialect.TextAt(item, "name")
 	end := chunk.ToolEnd{ToolCallID: id, ToolName: tool, Result: rawjson.Get(item, "output"), ProviderExecuted: new(true)}
 	if e := rawjson.Get(item, "error"); !chunk.Value(e).IsNull() {
 		end.Error, end.Result = new("the tool failed"), nil
 	}
-	return chunk.ToolStart{ToolCallID: id, ToolName: tool, Arguments: chunk.Value(text(item, "arguments"))}, end
+	return chunk.ToolStart{ToolCallID: id, ToolName: tool, Arguments: chunk.Value(dialect.TextAt(item, "arguments"))}, end
 }
 
 // Extra returns the additional members of a chunk that has a state.

@@ -107,16 +107,12 @@ func (o *Object) Raw(name string, v []byte) {
 	}
 }
 
-// AppendList appends an array. element appends one element.
-func AppendList[T any](dst []byte, list []T, element func(T, []byte) []byte) []byte {
-	dst = append(dst, '[')
-	for i, v := range list {
-		if i > 0 {
-			dst = append(dst, ',')
-		}
-		dst = element(v, dst)
+// AddList writes an array, also an empty one. element appends one element.
+func AddList[T any](o *Object, name string, list []T, element func(T, []byte) []byte) {
+	if len(list) == 0 {
+		o.Raw(name, []byte("[]"))
 	}
-	return append(dst, ']')
+	o.List(name, len(list), func(dst []byte, i int) []byte { return element(list[i], dst) })
 }
 
 // List writes an array of n elements, or leaves out the member if n is 0. element appends the element with index i.

@@ -87,16 +87,10 @@ func NewEraser(js jetstream.JetStream, store SnapshotStore, cfg EraserConfig) (*
 	if err := checkLayout(cfg.Layout); err != nil {
 		return nil, err
 	}
-	queue, err := jscontrol.NewQueue(js, jscontrol.QueueConfig{Layout: cfg.Layout, Log: cfg.Log})
-	if err != nil {
-		return nil, err
-	}
-	box, err := jscontrol.NewInbox(js, jscontrol.InboxConfig{Layout: cfg.Layout})
-	if err != nil {
-		return nil, err
-	}
-	log, err := consumers.New(js, consumers.Config{Layout: cfg.Layout, Log: cfg.Log})
-	if err != nil {
+	queue, noQueue := jscontrol.NewQueue(js, jscontrol.QueueConfig{Layout: cfg.Layout, Log: cfg.Log})
+	box, noBox := jscontrol.NewInbox(js, jscontrol.InboxConfig{Layout: cfg.Layout})
+	log, noLog := consumers.New(js, consumers.Config{Layout: cfg.Layout, Log: cfg.Log})
+	if err := cmp.Or(noQueue, noBox, noLog); err != nil {
 		return nil, err
 	}
 	client := jsclient.New(js)

@@ -53,11 +53,7 @@ type Edge struct {
 
 // NewEdge returns an edge. It sends no request.
 func (p *Process) NewEdge(cfg EdgeConfig) (*Edge, error) {
-	reader, err := p.NewReader()
-	if err != nil {
-		return nil, err
-	}
-	store, err := p.NewStore()
+	reader, store, err := p.NewReaders()
 	if err != nil {
 		return nil, err
 	}

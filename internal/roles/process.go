@@ -79,6 +79,16 @@ func (p *Process) NewStore() (*jssnapshots.Store, error) {
 	return jssnapshots.New(p.JS, jssnapshots.Config{Layout: p.Layout})
 }
 
+// NewReaders returns a reader of the log, and the snapshot store.
+func (p *Process) NewReaders() (*consumers.Reader, *jssnapshots.Store, error) {
+	reader, err := p.NewReader()
+	if err != nil {
+		return nil, nil, err
+	}
+	store, err := p.NewStore()
+	return reader, store, err
+}
+
 // NewProducer returns a producer with the metrics of the process.
 func (p *Process) NewProducer(cfg producers.Config) (*producers.Producer, error) {
 	cfg.Layout, cfg.Positions, cfg.Observe, cfg.Log = p.Layout, jssnapshots.NewPositions(p.JS, p.Layout), p.published(), p.Log
@@ -132,6 +142,6 @@ func IsUnavailable(err error) bool {
 			return true
 		}
 	}
-	var api *jetstream.APIError
-	return errors.As(err, &api) && (api.Code == 503 || api.ErrorCode == codeStreamOffline)
+	api, ok := errors.AsType[*jetstream.APIError](err)
+	return ok && (api.Code == 503 || api.ErrorCode == codeStreamOffline)
 }

@@ -16,11 +16,7 @@ import (
 
 // Project folds its share of the partitions into the snapshot bucket until ctx ends, and calls started when it has begun. If the bucket is deleted and created again, the log is refolded.
 func (p *Process) Project(ctx context.Context, started func()) error {
-	reader, err := p.NewReader()
-	if err != nil {
-		return err
-	}
-	store, err := p.NewStore()
+	reader, store, err := p.NewReaders()
 	if err != nil {
 		return err
 	}
