@@ -44,6 +44,7 @@ const (
 	ReasonTooManyRuns   Reason = "too-many-runs"  // the tenant has as many runs as it may have
 	ReasonFull          Reason = "full"           // the session has reached its limit of bytes
 	ReasonNoStorage     Reason = "no-storage"     // the server cannot store messages
+	ReasonNotPermitted  Reason = "not-permitted"  // the process lacks a permission on the server
 	ReasonUnavailable   Reason = "unavailable"    // the log, the queue or the inbox is unavailable
 )
 
@@ -81,6 +82,9 @@ func (s *Service) Failed(ctx context.Context, session chunk.Session, op string, 
 	s.cfg.Log.WarnContext(ctx, "request failed", "op", op, "session", session.String(), "error", err)
 	if errors.Is(err, chunk.ErrNoStorage) {
 		return refusal(ReasonNoStorage)
+	}
+	if errors.Is(err, chunk.ErrNotPermitted) {
+		return refusal(ReasonNotPermitted)
 	}
 	return refusal(ReasonUnavailable)
 }

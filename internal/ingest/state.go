@@ -252,7 +252,7 @@ func (s *Server) apply(ctx context.Context, run ingestion.Run, f func(context.Co
 
 // logUnavailable logs the cause of a problem that tells the client nothing about it.
 func (s *Server) logUnavailable(ctx context.Context, session chunk.Session, err error) {
-	if problemOf(err) == unavailable && !errors.Is(ctx.Err(), context.Canceled) {
+	if p := problemOf(err); (p == unavailable || p == httpkit.EdgePermission) && !errors.Is(ctx.Err(), context.Canceled) {
 		s.shared.Log.WarnContext(ctx, "run not written", "session", session.String(), "error", err)
 	}
 }
