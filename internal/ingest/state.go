@@ -5,7 +5,6 @@ import (
 	"errors"
 	"net/http"
 
-	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
 
 	"github.com/tailrace/tailrace/chunk"
@@ -51,13 +50,10 @@ func (s *Server) read(w http.ResponseWriter, r *http.Request, v any) *httpkit.Pr
 	}
 	limits := httpkit.JSONLimits{Bytes: int64(s.cfg.MaxLine), Depth: chunk.MaxDepth}
 	return s.shared.Bodies.JSON(w, r, limits, func(text []byte) *httpkit.Problem {
-		if err := json.Unmarshal(text, v, httpkit.Lenient); err != nil {
-			return httpkit.Invalid("the body is not what this path takes")
-		}
 		if rawjson.Get(text, control.MemberBy) != nil {
 			return httpkit.Invalid("leave out the member by: the server writes it, with the user of this request")
 		}
-		return nil
+		return httpkit.IntoExactly(v, "the body is not what this path takes", httpkit.Lenient)(text)
 	})
 }
 
