@@ -60,7 +60,7 @@ func subcommands() []command {
 		{"projector", "", "fold sessions into snapshots", runProjector},
 		{"worker", "", "run the agents of a model, or the demo agent", runWorker},
 		{"publish", "--session ID", "write chunks from standard input (JSON lines) to a session", runPublish},
-		{"sessions", "[--status S] [--agent T]", "list the sessions of the tenant, the last saved first", runSessions},
+		{"sessions", "[--status S] [--agent T] [--owner S]", "list the sessions of the tenant, the last saved first", runSessions},
 		{"snapshot", "SESSION [--at SEQUENCE]", "print a session as it is, or as it was", runSnapshot},
 		{"open", "SESSION", "print the URL of the page of a session, and open it in a browser", runOpen},
 		{"tail", "SESSION", "follow a session in the terminal", runTail},
