@@ -51,7 +51,7 @@ const (
 // Refusal is a request that is not carried out, with the reason. It has no HTTP status.
 type Refusal struct {
 	Reason Reason
-	Text   string          // of ReasonInvalid and of a fork with ReasonUnknownCall, for users
+	Text   string          // of ReasonInvalid and of a fork, for users
 	First  *control.Answer // of ReasonAnswered and ReasonExpired
 }
 
