@@ -43,6 +43,9 @@ var (
 	// cannot write its files. It is the cause of an ErrNotStored or ErrUnknownOutcome. Reads are not affected.
 	ErrNoStorage = errors.New("no storage for messages")
 
+	// ErrNotPermitted reports that the NATS user of the process lacks a permission, which the text of the error names. A retry fails until the server has it.
+	ErrNotPermitted = errors.New("not permitted to the NATS user")
+
 	// ErrUnknownOutcome reports a write that may or may not be in the log: the server did not respond in time.
 	ErrUnknownOutcome = errors.New("write outcome unknown")
 )

@@ -15,6 +15,7 @@ import (
 	"github.com/tailrace/tailrace/internal/flight"
 	"github.com/tailrace/tailrace/internal/httpkit"
 	"github.com/tailrace/tailrace/internal/hub"
+	"github.com/tailrace/tailrace/internal/wait"
 	"github.com/tailrace/tailrace/projector"
 )
 
@@ -48,6 +49,8 @@ type Edge struct {
 	metrics   *metrics
 	streams   httpkit.Drain
 	running   atomic.Bool
+
+	notPermitted wait.Throttle // of log lines
 }
 
 // New returns an Edge over a log. Its streams wait for Run.

@@ -73,8 +73,7 @@ func (e *Edge) eraseNow(ctx context.Context, s chunk.Session, forks bool) (left 
 	case errors.Is(err, chunk.ErrUnknownSession):
 		return 0, noStream
 	}
-	e.cfg.Log.Warn("session not deleted", "session", s.String(), "error", err)
-	return 0, notErased
+	return 0, e.notDone(notErased, err, "session not deleted", "session", s.String())
 }
 
 func (e *Edge) deleteSession(ctx context.Context, s chunk.Session) (err error) {

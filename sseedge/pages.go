@@ -144,8 +144,7 @@ func (e *Edge) loadProblem(s chunk.Session, err error) *httpkit.Problem {
 	case errors.Is(err, projector.ErrReadLimit):
 		return tooLarge
 	}
-	e.cfg.Log.Warn("snapshot failed", "session", s.String(), "error", err)
-	return unavailable
+	return e.notDone(unavailable, err, "snapshot failed", "session", s.String())
 }
 
 // encodePage returns the page of v, or the problem.

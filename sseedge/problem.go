@@ -56,6 +56,15 @@ var (
 	draining      = unavailableProblem(httpkit.CodeDraining, "this edge is being stopped", "retry later; another one answers")
 )
 
+// notDone logs why an act was not carried out, and returns its problem: p if a repetition helps, or that of a missing permission, of which one line a second is logged.
+func (e *Edge) notDone(p *httpkit.Problem, err error, event string, attrs ...any) *httpkit.Problem {
+	p = httpkit.PermissionOr(err, p)
+	if _, ok := e.notPermitted.Allow(); ok || p != httpkit.EdgePermission {
+		e.cfg.Log.Warn(event, append(attrs, "error", err)...)
+	}
+	return p
+}
+
 // rejectStream responds to a request for an event stream with a problem. An EventSource never retries after a 503 or a 429; it gets a retry time, and the
 // connection is aborted.
 func (e *Edge) rejectStream(w http.ResponseWriter, r *http.Request, p *httpkit.Problem) {

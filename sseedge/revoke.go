@@ -42,8 +42,7 @@ func (e *Edge) revoke(w http.ResponseWriter, r *http.Request, of auth.Revocation
 	case errors.Is(err, chunk.ErrInvalid):
 		return badToken
 	case err != nil:
-		e.cfg.Log.Warn("credential not revoked", "tenant", of.Tenant, "error", err)
-		return notRevoked
+		return e.notDone(notRevoked, err, "credential not revoked", "tenant", of.Tenant)
 	}
 	e.cfg.Log.Info("credential revoked", "tenant", of.Tenant, "of", kindOf(of))
 	w.Header().Set("Cache-Control", "no-store")

@@ -163,8 +163,7 @@ func (e *Edge) listProblem(err error) *httpkit.Problem {
 	case errors.Is(err, httpkit.ErrBudget), errors.Is(err, projector.ErrReadLimit):
 		return e.loadProblem(chunk.Session{}, err)
 	}
-	e.cfg.Log.Warn("session list failed", "error", err)
-	return unavailable
+	return e.notDone(unavailable, err, "session list failed")
 }
 
 func (e *Edge) listPage(view string, list projector.SessionPage) (sessionsPage, *httpkit.Problem) {

@@ -7,63 +7,22 @@ import (
 	"io"
 	"net"
 	"net/http"
-	"net/url"
 	"regexp"
 	"strconv"
 	"strings"
 	"syscall"
 	"time"
 
-	"github.com/nats-io/nats.go"
-
 	"github.com/tailrace/tailrace/internal/jsclient"
-)
-
-// The times of a command without a server: after the first one it prints a line, after the second one it ends.
-const (
-	reportNoServer = 2 * time.Second
-	giveUpNoServer = 30 * time.Second
 )
 
 // awaitServer waits until the connection of a command is open.
 func (b *app) awaitServer(ctx context.Context, t terminal, report, giveUp time.Duration) error {
-	reach := func(within time.Duration) error {
-		_, err := jsclient.Retry(ctx, jsclient.Policy{For: within, Conn: b.nc}, func(ctx context.Context) (struct{}, error) {
-			return struct{}{}, b.nc.FlushWithContext(ctx)
-		})
-		return err
+	err := jsclient.AwaitServer(ctx, b.nc, natsServer(b.nc).String(), report, giveUp, func(why string) { fmt.Fprintln(t.err, why) })
+	if errors.Is(err, jsclient.ErrNoServer) {
+		err = unreachableError{err}
 	}
-	if reach(report) == nil {
-		return nil
-	}
-	if ctx.Err() == nil {
-		fmt.Fprintln(t.err, b.noServer(ctx))
-	}
-	err := reach(giveUp - report)
-	switch {
-	case err == nil:
-		return nil
-	case ctx.Err() != nil:
-		return ctx.Err()
-	}
-	return unreachableError{fmt.Errorf("no connection to %s for %s", natsServer(b.nc), giveUp)}
-}
-
-// noServer says why there is no connection.
-func (b *app) noServer(ctx context.Context) string {
-	servers := natsServer(b.nc)
-	first, _, _ := strings.Cut(string(servers), ",")
-	if at, err := url.Parse(first); err == nil && at.Scheme == "nats" {
-		if text, err := getText(ctx, "http://"+at.Host); err == nil && !strings.HasPrefix(text, "INFO ") {
-			return fmt.Sprintf("%s is an HTTP server, as an edge is, and no NATS server: set TAILRACE_NATS_URL to the one of `tailrace up`, nats://127.0.0.1:%d", at.Host, b.cfg.NATSPort)
-		}
-	}
-	if err := b.nc.LastError(); err != nil && !errors.Is(err, nats.ErrNoServers) && !errors.Is(err, nats.ErrTimeout) {
-		if _, ok := errors.AsType[net.Error](err); !ok {
-			return fmt.Sprintf("the NATS server at %s refuses the connection: %v", servers, err)
-		}
-	}
-	return fmt.Sprintf("no NATS server at %s: start \"tailrace up\" or set TAILRACE_NATS_URL", servers)
+	return err
 }
 
 // buildVersion matches the version of a process in its metrics.

@@ -13,6 +13,7 @@ import (
 
 	"github.com/tailrace/tailrace/internal/canary"
 	"github.com/tailrace/tailrace/internal/health"
+	"github.com/tailrace/tailrace/internal/jsclient"
 	"github.com/tailrace/tailrace/internal/natsauth"
 	"github.com/tailrace/tailrace/internal/roles"
 	"github.com/tailrace/tailrace/internal/topology"
@@ -52,11 +53,11 @@ func connect(role natsauth.Role, cfg config, log *slog.Logger, extra ...nats.Opt
 
 // connectCommand connects for a command that ends by itself, and waits until the streams are as required.
 func connectCommand(ctx context.Context, t terminal, role natsauth.Role, cfg config) (*app, error) {
-	b, err := connect(role, cfg, cfg.logger(t.err))
+	b, err := connect(role, cfg, cfg.logger(t.err), t.endIfDenied(role, cfg))
 	if err != nil {
 		return nil, err
 	}
-	err = b.awaitServer(ctx, t, reportNoServer, giveUpNoServer)
+	err = b.awaitServer(ctx, t, jsclient.ReportNoServer, jsclient.GiveUpNoServer)
 	if err == nil {
 		err = b.ensureTopology(ctx)
 	}

@@ -11,6 +11,7 @@ import (
 	"net/url"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -25,9 +26,14 @@ import (
 // sessions lists what the projector has saved, with filters; snapshot shows a session now and earlier; open prints the URL of its page.
 func TestFirstMinuteSessions(t *testing.T) {
 	s := newRebuildEnv(t)
+	s.startAs("ann", "of-ann")
 	s.run(exitOK, "rebuild", "--all")
-	out, _ := s.run(exitOK, "sessions")
-	if lines := strings.Split(strings.TrimSpace(out), "\n"); len(lines) != 4 || !strings.HasPrefix(lines[0], "SESSION  STATUS") || !strings.Contains(out, "\ns4 ") {
+	out, _ := s.run(exitOK, "sessions", "--owner", "ann")
+	if lines := strings.Split(strings.TrimSpace(out), "\n"); len(lines) != 2 || !slices.Contains(strings.Fields(lines[0]), "OWNER") || !strings.HasPrefix(lines[1], "of-ann ") || !slices.Contains(strings.Fields(lines[1]), "ann") {
+		t.Errorf("sessions of ann:\n%s", out)
+	}
+	out, _ = s.run(exitOK, "sessions")
+	if lines := strings.Split(strings.TrimSpace(out), "\n"); len(lines) != 5 || !strings.HasPrefix(lines[0], "SESSION  STATUS") || !strings.Contains(out, "\ns4 ") {
 		t.Errorf("sessions:\n%s", out)
 	}
 	counts := map[string]int{}

@@ -31,6 +31,8 @@ type terminal struct {
 	in  io.Reader
 	out io.Writer
 	err io.Writer
+
+	fail context.CancelCauseFunc // ends the command with a deniedError
 }
 
 // isInteractive reports whether the output is a terminal.
@@ -58,7 +60,7 @@ func subcommands() []command {
 		{"projector", "", "fold sessions into snapshots", runProjector},
 		{"worker", "", "run the agents of a model, or the demo agent", runWorker},
 		{"publish", "--session ID", "write chunks from standard input (JSON lines) to a session", runPublish},
-		{"sessions", "[--status S] [--agent T]", "list the sessions of the tenant, the last saved first", runSessions},
+		{"sessions", "[--status S] [--agent T] [--owner S]", "list the sessions of the tenant, the last saved first", runSessions},
 		{"snapshot", "SESSION [--at SEQUENCE]", "print a session as it is, or as it was", runSnapshot},
 		{"open", "SESSION", "print the URL of the page of a session, and open it in a browser", runOpen},
 		{"tail", "SESSION", "follow a session in the terminal", runTail},
@@ -95,7 +97,7 @@ func run(ctx context.Context, t terminal, args []string) int {
 	var names []string
 	for _, c := range subcommands() {
 		if c.name == args[0] {
-			return exitCode(t, c.name, c.run(ctx, t, args[1:]))
+			return exitCode(t, c.name, c.start(ctx, t, args[1:]))
 		}
 		names = append(names, c.name)
 	}
@@ -105,6 +107,18 @@ func run(ctx context.Context, t terminal, args []string) int {
 	}
 	fmt.Fprintf(t.err, "tailrace: unknown command %q; %s\n", args[0], hint)
 	return exitUsage
+}
+
+// start runs the command. The error with which t.fail has ended it is returned instead of those that follow from it.
+func (c command) start(ctx context.Context, t terminal, args []string) error {
+	ctx, fail := context.WithCancelCause(ctx)
+	defer fail(nil)
+	t.fail = fail
+	err := c.run(ctx, t, args)
+	if denied, ok := errors.AsType[deniedError](context.Cause(ctx)); ok {
+		return denied
+	}
+	return err
 }
 
 // usageError is an error in the arguments.

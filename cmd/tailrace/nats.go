@@ -167,7 +167,7 @@ func natsOptions(role natsauth.Role, cfg config, log *slog.Logger, errs natsErro
 			if repeated.is(err) {
 				level = slog.LevelDebug
 			}
-			log.Log(context.Background(), level, "nats error", "error", err)
+			log.Log(context.Background(), level, "nats error", "error", cmp.Or(cfg.denied(role, nc, err), err))
 			if lostInbox(err, nc.Opts.InboxPrefix) && resubscribing.CompareAndSwap(false, true) {
 				time.AfterFunc(2*time.Second, func() {
 					resubscribing.Store(false)
@@ -182,6 +182,32 @@ func natsOptions(role natsauth.Role, cfg config, log *slog.Logger, errs natsErro
 		opts = append(opts, nats.UserCredentials(cfg.NATSCreds))
 	}
 	return opts
+}
+
+// deniedError is the error of a command whose user lacks a permission.
+type deniedError struct{ error }
+
+// denied returns err with the role whose key is needed, nil if it is no error of natsauth.Denied.
+func (c config) denied(role natsauth.Role, nc *nats.Conn, err error) error {
+	auth := c.natsAuth()
+	auth.InboxPrefix = nc.Opts.InboxPrefix
+	return natsauth.Denied(role, auth, err)
+}
+
+// endIfDenied ends a command at the first request that its role may make and its user may not: the server sends no response, and the request would be repeated. A role of a deployment continues,
+// because an operator may add the permission.
+func (t terminal) endIfDenied(role natsauth.Role, cfg config) nats.Option {
+	return func(o *nats.Options) error {
+		report := o.AsyncErrorCB
+		o.AsyncErrorCB = func(nc *nats.Conn, sub *nats.Subscription, err error) {
+			if denied := cfg.denied(role, nc, err); denied != nil {
+				t.fail(deniedError{denied})
+				return
+			}
+			report(nc, sub, err)
+		}
+		return nil
+	}
 }
 
 // lostInbox reports whether err means that the server has removed a subscription to an inbox, because the user lost the permission. The client does not subscribe again when the permission is

@@ -19,6 +19,7 @@ import (
 	"github.com/tailrace/tailrace/internal/testkit/storetest"
 	"github.com/tailrace/tailrace/internal/testkit/streamtest"
 	"github.com/tailrace/tailrace/internal/topology"
+	"github.com/tailrace/tailrace/producers"
 	"github.com/tailrace/tailrace/projector/fold"
 	"github.com/tailrace/tailrace/subjects"
 )
@@ -70,6 +71,19 @@ func (s *rebuildEnv) write(session chunk.Session, seed uint64, n int) {
 		if _, err := s.js.PublishMsg(s.t.Context(), &nats.Msg{Subject: subject, Header: m.Header, Data: m.Data}); err != nil {
 			s.t.Fatal(err)
 		}
+	}
+}
+
+// startAs begins a session of an owner.
+func (s *rebuildEnv) startAs(owner, session string) {
+	s.t.Helper()
+	writer, err := producers.New(s.js, producers.Config{Layout: siteLayout, Positions: jssnapshots.NewPositions(s.js, siteLayout)})
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	_, err = writer.Start(s.t.Context(), chunk.RootSession("default", session), chunk.RunStarted{Input: []chunk.InputMessage{{Content: "hi"}}, By: &chunk.Principal{Subject: owner}})
+	if err := errors.Join(err, writer.Close()); err != nil {
+		s.t.Fatal(err)
 	}
 }
 

@@ -8,6 +8,7 @@ import (
 	"os"
 	"reflect"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -133,6 +134,11 @@ func registerSettings(flags *flag.FlagSet, c *config) (set func() error) {
 // serviceVariable matches the variables that Kubernetes derives from a service whose name begins with tailrace.
 var serviceVariable = regexp.MustCompile(`^TAILRACE_(.+_)?(SERVICE_HOST|SERVICE_PORT(_.+)?|PORT(_[0-9]+_.+)?)$`)
 
+// isOfOtherProgram reports whether a variable is a setting of a program beside this one: the clients in Python and TypeScript, create-tailrace-chat, and tailrace-sink.
+func isOfOtherProgram(name string) bool {
+	return strings.HasPrefix(name, settingPrefix+"SINK_") || slices.Contains([]string{settingPrefix + "URL", settingPrefix + "TOKEN", settingPrefix + "BIN"}, name)
+}
+
 // checkVariables returns an error for a variable that has the prefix of the settings and is not a setting.
 func checkVariables(environ []string) error {
 	known := map[string]bool{}
@@ -143,7 +149,7 @@ func checkVariables(environ []string) error {
 	}
 	for _, variable := range environ {
 		name, _, _ := strings.Cut(variable, "=")
-		if !strings.HasPrefix(name, settingPrefix) || known[name] || serviceVariable.MatchString(name) {
+		if !strings.HasPrefix(name, settingPrefix) || known[name] || serviceVariable.MatchString(name) || isOfOtherProgram(name) {
 			continue
 		}
 		if near := nearest.Name(strings.TrimPrefix(name, settingPrefix), short); near != "" {

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"strings"
 
+	"github.com/tailrace/tailrace/internal/jsclient"
 	"github.com/tailrace/tailrace/internal/natsauth"
 	"github.com/tailrace/tailrace/internal/topology"
 )
@@ -34,13 +35,13 @@ func runSetup(ctx context.Context, t terminal, args []string) error {
 		}
 		return nil
 	}
-	b, err := connect(natsauth.Setup, cfg, cfg.logger(t.err))
+	b, err := connect(natsauth.Setup, cfg, cfg.logger(t.err), t.endIfDenied(natsauth.Setup, cfg))
 	if err != nil {
 		return err
 	}
 	defer b.close()
 	b.createsStreams = true
-	if err := b.awaitServer(ctx, t, reportNoServer, giveUpNoServer); err != nil {
+	if err := b.awaitServer(ctx, t, jsclient.ReportNoServer, jsclient.GiveUpNoServer); err != nil {
 		return err
 	}
 	created := 0

@@ -30,6 +30,7 @@ import (
 type sessionsFlags struct {
 	status string
 	agent  string
+	owner  string
 	since  time.Time
 	json   bool
 }
@@ -37,6 +38,7 @@ type sessionsFlags struct {
 func (f *sessionsFlags) register(flags *flag.FlagSet) {
 	flags.StringVar(&f.status, "status", "", "only sessions that are active, paused, ended or failed")
 	flags.StringVar(&f.agent, "agent", "", "only sessions of this agent type")
+	flags.StringVar(&f.owner, "owner", "", "only sessions of this subject")
 	flags.Func("since", "only sessions that were saved from this `time` on, in RFC 3339, or within an age such as 1h", timeOrAge(&f.since))
 	flags.BoolVar(&f.json, "json", false, "print a JSON line for each session")
 }
@@ -78,9 +80,9 @@ func (f *sessionsFlags) list(ctx context.Context, out io.Writer, b *app) error {
 	}
 	lines, table := json.NewEncoder(out), tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
 	if !f.json {
-		fmt.Fprintln(table, "SESSION\tSTATUS\tAGENT\tRUNS\tMESSAGES\tSAVED\tTITLE")
+		fmt.Fprintln(table, "SESSION\tSTATUS\tAGENT\tOWNER\tRUNS\tMESSAGES\tSAVED\tTITLE")
 	}
-	q := projector.SessionQuery{Status: fold.Status(f.status), AgentType: f.agent, Since: f.since, Limit: 1000}
+	q := projector.SessionQuery{Status: fold.Status(f.status), AgentType: f.agent, Owner: f.owner, Since: f.since, Limit: 1000}
 	for {
 		page, err := store.Sessions(ctx, b.cfg.Tenant, q)
 		if err != nil {
@@ -96,7 +98,7 @@ func (f *sessionsFlags) list(ctx context.Context, out io.Writer, b *app) error {
 				l.Error = s.Summary.Error.Text
 			}
 			if !f.json {
-				fmt.Fprintf(table, "%s\t%s\t%s\t%d\t%d\t%s\t%s\n", l.Session, l.Status, oneLine(l.AgentType), l.Runs, l.Messages, l.Saved.Format(time.RFC3339), oneLine(l.Title))
+				fmt.Fprintf(table, "%s\t%s\t%s\t%s\t%d\t%d\t%s\t%s\n", l.Session, l.Status, oneLine(l.AgentType), oneLine(l.Owner), l.Runs, l.Messages, l.Saved.Format(time.RFC3339), oneLine(l.Title))
 			} else if err := lines.Encode(l); err != nil {
 				return err
 			}

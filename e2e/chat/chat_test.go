@@ -324,6 +324,29 @@ var scenes = []struct {
 		s.finish(p, 1, "submit-message", "submit-message")
 		s.same(q, p)
 	}},
+	{"a window that gets the focus", func(s *scenario) {
+		q, p := s.open(), s.open()
+		p.awaitRest(s.front)
+		q.awaitRest(s.front)
+		eval[bool](p, `{
+			window.looks = 0;
+			const ask = window.fetch;
+			window.fetch = (path, request) => { if (path.includes('/snapshot')) window.looks++; return ask(path, request); };
+			document.dispatchEvent(new Event('visibilitychange')) && window.dispatchEvent(new Event('focus'));
+		}`)
+		p.await(`window.looks === 1`)
+		q.send("tell me")
+		q.awaitText(middle)
+		eval[bool](p, `window.dispatchEvent(new Event('focus'))`)
+		p.awaitText(middle)
+		// One for each time, and one of the page that loads the answer in progress.
+		if looks := eval[int](p, `window.looks`); looks != 3 {
+			s.t.Errorf("%d requests for the snapshot, want 3", looks)
+		}
+		s.release(s.t, s.chat)
+		s.same(q, p)
+		s.finish(q, 1, "submit-message")
+	}},
 	{"client tool", func(s *scenario) {
 		p := s.open()
 		p.send("where am I?")

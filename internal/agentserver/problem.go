@@ -68,5 +68,6 @@ var problems = map[conversation.Reason]*httpkit.Problem{
 	conversation.ReasonTooManyRuns:   httpkit.TenantRuns,
 	conversation.ReasonFull:          httpkit.SessionFull,
 	conversation.ReasonNoStorage:     httpkit.NoStorage,
+	conversation.ReasonNotPermitted:  httpkit.EdgePermission,
 	conversation.ReasonUnavailable:   unavailable,
 }

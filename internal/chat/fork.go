@@ -148,16 +148,16 @@ const (
 
 var forkForbidden = httpkit.NewProblem(http.StatusForbidden, codeForkForbidden, "the credential may not fork this session", "a fork needs a grant without a view, and an id of a session that the grant covers")
 
+// forkProblems have the text of the refusal as their title.
 var forkProblems = map[conversation.Reason]*httpkit.Problem{
-	conversation.ReasonNoSession:    httpkit.NewProblem(http.StatusNotFound, codeNoStream, "there is no such session", ""),
-	conversation.ReasonNoMessage:    httpkit.NewProblem(http.StatusNotFound, httpkit.CodeNotFound, "there is no such message of a user, or no such checkpoint", ""),
-	conversation.ReasonTooLarge:     httpkit.NewProblem(http.StatusRequestEntityTooLarge, codeForkTooLarge, "the session is too large for a fork", "at most 20,000 messages and 8 MiB, 448 KiB for a part of a message and for the state"),
-	conversation.ReasonExists:       httpkit.NewProblem(http.StatusConflict, codeExists, "there is another session with this id", ""),
-	conversation.ReasonNoTurn:       httpkit.NewProblem(http.StatusConflict, codeNoTurn, "there is nothing to continue at this point", "send a message, or fork after a step"),
-	conversation.ReasonChanged:      httpkit.NewProblem(http.StatusConflict, codeChangedFork, "the fork was continued by another request", ""),
-	conversation.ReasonLost:         httpkit.NewProblem(http.StatusGone, codeExpired, "the log does not have this point any more", "fork before a message, with a state"),
-	conversation.ReasonUnavailable:  httpkit.NewProblem(http.StatusServiceUnavailable, httpkit.CodeUnavailable, "the fork could not be made at present", "repeat the request"),
-	conversation.ReasonUnknownAgent: unknownAgent,
+	conversation.ReasonNoSession:   httpkit.NewProblem(http.StatusNotFound, codeNoStream, "", ""),
+	conversation.ReasonNoMessage:   httpkit.NewProblem(http.StatusNotFound, httpkit.CodeNotFound, "", ""),
+	conversation.ReasonTooLarge:    httpkit.NewProblem(http.StatusRequestEntityTooLarge, codeForkTooLarge, "", ""),
+	conversation.ReasonExists:      httpkit.NewProblem(http.StatusConflict, codeExists, "", ""),
+	conversation.ReasonNoTurn:      httpkit.NewProblem(http.StatusConflict, codeNoTurn, "", ""),
+	conversation.ReasonChanged:     httpkit.NewProblem(http.StatusConflict, codeChangedFork, "", ""),
+	conversation.ReasonLost:        httpkit.NewProblem(http.StatusGone, codeExpired, "", ""),
+	conversation.ReasonUnavailable: httpkit.NewProblem(http.StatusServiceUnavailable, httpkit.CodeUnavailable, "", ""),
 }
 
 // forkProblem returns the problem of a refused fork.
@@ -165,8 +165,10 @@ func forkProblem(r *conversation.Refusal) *httpkit.Problem {
 	if r.Reason == conversation.ReasonUnknownCall {
 		return httpkit.NewProblem(http.StatusUnprocessableEntity, codeUnknownEdit, "there is no such call, or it cannot have this outcome", "edits")
 	}
-	if p, ok := forkProblems[r.Reason]; ok {
-		return p
+	if p, ok := forkProblems[r.Reason]; ok && r.Text != "" {
+		q := *p
+		q.Title = r.Text
+		return &q
 	}
 	return problemOf(r)
 }

@@ -81,9 +81,29 @@ func (s *Service) ForkTarget(req ForkRequest) chunk.Session {
 	return control.ForkSession(req.Origin, string(text))
 }
 
+// forkTexts are the texts of refused forks that have no other one.
+var forkTexts = map[Reason]string{
+	ReasonNoSession:    "there is no such session",
+	ReasonNoMessage:    "there is no such message of a user, or no such checkpoint",
+	ReasonTooLarge:     "the session is too large for a fork, which has at most 20,000 messages and 8 MiB, 448 KiB for a part of a message and for the state",
+	ReasonExists:       "there is another session with this id",
+	ReasonChanged:      "the fork was continued by another request",
+	ReasonUnknownAgent: "there is no such agent",
+	ReasonLost:         "the log does not have this point any more: fork before a message, with a state",
+	ReasonUnavailable:  "the fork could not be made at present: repeat the request",
+}
+
 // Fork writes the first records of a session that continues another one, and requests its run. It may be repeated: the same request completes what a crash has left
 // incomplete, and returns the same session and run. The Service works for the caller of the fork, which must be allowed to read the origin without a view.
 func (s *Service) Fork(ctx context.Context, req ForkRequest) (Forked, *Refusal) {
+	forked, r := s.fork(ctx, req)
+	if r != nil && r.Text == "" {
+		r.Text = forkTexts[r.Reason]
+	}
+	return forked, r
+}
+
+func (s *Service) fork(ctx context.Context, req ForkRequest) (Forked, *Refusal) {
 	if r := s.checkFork(ctx, &req); r != nil {
 		return Forked{}, r
 	}
@@ -102,7 +122,7 @@ func (s *Service) Fork(ctx context.Context, req ForkRequest) (Forked, *Refusal) 
 	c := forkCommand(req, snap.Run.ID)
 	switch {
 	case req.Continue && (!open || snap.Run.ID == ""):
-		return Forked{}, refusal(ReasonNoTurn)
+		return Forked{}, &Refusal{Reason: ReasonNoTurn, Text: s.noTurn(ctx, req, snap)}
 	case snap.Origin != nil && snap.Origin.Depth >= maxForkDepth:
 		return Forked{}, invalid(fmt.Sprintf("the session is a fork of a fork, %d times", maxForkDepth))
 	case c != nil:
@@ -140,6 +160,24 @@ func (s *Service) Fork(ctx context.Context, req ForkRequest) (Forked, *Refusal) 
 	})
 	forked.Run = c.RunID
 	return forked, r
+}
+
+// noTurn says that a fork at a point cannot continue, and where one can: at the boundary before it, if a turn is open there.
+func (s *Service) noTurn(ctx context.Context, req ForkRequest, at fold.Snapshot) string {
+	text := "there is nothing to continue before a message: send one"
+	if at.Position.Seq > 0 {
+		cursor := chunk.Cursor{Seq: at.Position.Seq, Anchor: at.Anchor}
+		text = fmt.Sprintf("there is nothing to continue at %s, the %s of a run: send a message", cursor, boundaryOf(req, at))
+	}
+	var earlier fold.Snapshot
+	err := s.read(ctx, func(ctx context.Context) (err error) {
+		earlier, err = s.ports.Forks.SnapshotAtBoundary(ctx, req.Origin, chunk.Cursor{Seq: max(1, at.Position.Seq) - 1})
+		return err
+	})
+	if err == nil && (earlier.Status == fold.Active || earlier.Status == fold.Paused) && earlier.Run.ID != "" {
+		text += fmt.Sprintf(", or continue at %s, the %s before it", chunk.Cursor{Seq: earlier.Position.Seq, Anchor: earlier.Anchor}, boundaryOf(ForkRequest{}, earlier))
+	}
+	return text
 }
 
 // errForkExists reports that the session of a fork has other records.

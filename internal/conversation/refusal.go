@@ -44,13 +44,14 @@ const (
 	ReasonTooManyRuns   Reason = "too-many-runs"  // the tenant has as many runs as it may have
 	ReasonFull          Reason = "full"           // the session has reached its limit of bytes
 	ReasonNoStorage     Reason = "no-storage"     // the server cannot store messages
+	ReasonNotPermitted  Reason = "not-permitted"  // the process lacks a permission on the server
 	ReasonUnavailable   Reason = "unavailable"    // the log, the queue or the inbox is unavailable
 )
 
 // Refusal is a request that is not carried out, with the reason. It has no HTTP status.
 type Refusal struct {
 	Reason Reason
-	Text   string          // of ReasonInvalid and of a fork with ReasonUnknownCall, for users
+	Text   string          // of ReasonInvalid and of a fork, for users
 	First  *control.Answer // of ReasonAnswered and ReasonExpired
 }
 
@@ -81,6 +82,9 @@ func (s *Service) Failed(ctx context.Context, session chunk.Session, op string, 
 	s.cfg.Log.WarnContext(ctx, "request failed", "op", op, "session", session.String(), "error", err)
 	if errors.Is(err, chunk.ErrNoStorage) {
 		return refusal(ReasonNoStorage)
+	}
+	if errors.Is(err, chunk.ErrNotPermitted) {
+		return refusal(ReasonNotPermitted)
 	}
 	return refusal(ReasonUnavailable)
 }

@@ -48,7 +48,7 @@ func (s *Service) issueTicket(w http.ResponseWriter, r *http.Request, _ string) 
 	ticket, useBefore, err := s.cfg.Tickets.Issue(r.Context(), g, req.Session, views)
 	if err != nil {
 		s.shared.Log.WarnContext(r.Context(), "ticket not stored", "error", err)
-		return unavailable
+		return httpkit.PermissionOr(err, unavailable)
 	}
 	s.respond.JSON(w, http.StatusOK, ticketResponse{ticket, useBefore.UTC()})
 	return nil

@@ -4,16 +4,19 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"mime"
 	"net/http"
 	"os"
+	"reflect"
 	"strings"
 	"unicode/utf8"
 
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
 
+	"github.com/tailrace/tailrace/internal/nearest"
 	"github.com/tailrace/tailrace/internal/rawjson"
 )
 
@@ -139,14 +142,52 @@ func Into(v any, wrong string) func(text []byte) *Problem {
 	}
 }
 
-// IntoExactly is Into for a body in which an unknown member is refused: one that would limit a right must not be ignored because its name is misspelled.
-func IntoExactly(v any, wrong string) func(text []byte) *Problem {
+// IntoExactly is Into for a body in which an unknown member is refused, with the nearest one of v: it must not be ignored because its name is misspelled.
+func IntoExactly(v any, wrong string, opts ...json.Options) func(text []byte) *Problem {
 	return func(text []byte) *Problem {
-		if err := json.Unmarshal(text, v, json.RejectUnknownMembers(true)); err != nil {
+		err := json.Unmarshal(text, v, append(opts, json.RejectUnknownMembers(true))...)
+		bad, ok := errors.AsType[*json.SemanticError](err)
+		switch {
+		case err == nil:
+			return nil
+		case !ok || !errors.Is(bad, json.ErrUnknownName):
 			return Invalid(wrong)
 		}
+		path := strings.Split(strings.TrimPrefix(string(bad.JSONPointer), "/"), "/")
+		return unknownMember(path[len(path)-1], membersAt(reflect.TypeOf(v), path[:len(path)-1]))
+	}
+}
+
+func unknownMember(name string, known []string) *Problem {
+	title, near := fmt.Sprintf("there is no member %.80q", name), nearest.Name(name, known)
+	if near != "" {
+		title += fmt.Sprintf("; did you mean %s?", near)
+	}
+	if len(known) == 0 {
+		return Invalid(title)
+	}
+	return Invalid(title).Meant(near, known)
+}
+
+// membersAt returns the names of the members of the object at a path in JSON of type t.
+func membersAt(t reflect.Type, path []string) (names []string) {
+	for t.Kind() == reflect.Pointer || t.Kind() == reflect.Slice {
+		if t.Kind() == reflect.Slice {
+			path = path[min(1, len(path)):]
+		}
+		t = t.Elem()
+	}
+	if t.Kind() != reflect.Struct {
 		return nil
 	}
+	for f := range t.Fields() {
+		name, _, _ := strings.Cut(f.Tag.Get("json"), ",")
+		if len(path) > 0 && name == path[0] {
+			return membersAt(f.Type, path[1:])
+		}
+		names = append(names, name)
+	}
+	return names
 }
 
 // reservation is the memory of one body. It belongs to one goroutine.

@@ -76,3 +76,31 @@ func BenchmarkJSONBody(b *testing.B) {
 		}
 	}
 }
+
+// An unknown member is named, also one of an object in a list.
+func TestIntoExactly(t *testing.T) {
+	for body, want := range map[string]string{
+		`{"name":"a","parts":[{"id":"b"}]}`:  "",
+		`{"nme":"a"}`:                        `there is no member "nme"; did you mean name?`,
+		`{"parts":[{"id":"b"},{"iid":"b"}]}`: `there is no member "iid"; did you mean id?`,
+		`{"sub":{"ids":1}}`:                  `there is no member "ids"; did you mean id?`,
+		`{"name":1}`:                         "wrong",
+		`{`:                                  "wrong",
+	} {
+		type part struct {
+			ID string `json:"id,omitempty"`
+		}
+		var v struct {
+			Name  string `json:"name"`
+			Parts []part `json:"parts"`
+			Sub   *part  `json:"sub"`
+		}
+		title := ""
+		if p := httpkit.IntoExactly(&v, "wrong")([]byte(body)); p != nil {
+			title = p.Title
+		}
+		if title != want {
+			t.Errorf("%s: %q, want %q", body, title, want)
+		}
+	}
+}

@@ -3,6 +3,7 @@ package httpkit
 import (
 	"bytes"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"log/slog"
 	"maps"
@@ -13,6 +14,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/tailrace/tailrace/chunk"
 	"github.com/tailrace/tailrace/internal/nearest"
 	"github.com/tailrace/tailrace/subjects"
 )
@@ -35,6 +37,7 @@ const (
 	CodeNoStorage      = "INSUFFICIENT_STORAGE"
 	CodeDraining       = "DRAINING"
 	CodeInternal       = "INTERNAL"
+	CodeEdgePermission = "EDGE_PERMISSION"
 	CodeStreams        = "TOO_MANY_STREAMS"
 	CodeTenantStreams  = "TOO_MANY_STREAMS_OF_TENANT"
 	CodeAddressStreams = "TOO_MANY_STREAMS_OF_ADDRESS"
@@ -119,7 +122,17 @@ var (
 	TenantRuns  = &Problem{Status: http.StatusTooManyRequests, Code: CodeTenantRuns, Title: "the tenant has too many runs at a time", RetryAfter: 2 * time.Second}
 	SessionFull = NewProblem(http.StatusRequestEntityTooLarge, CodeSessionLimit, "the session has reached its limit", "continue in another session")
 	Internal    = NewProblem(http.StatusInternalServerError, CodeInternal, "internal error", "")
+
+	EdgePermission = NewProblem(http.StatusInternalServerError, CodeEdgePermission, "the NATS user of the edge lacks a permission", "the log of the edge names it; `tailrace nats-auth print --role edge` prints all that it needs")
 )
+
+// PermissionOr returns EdgePermission if err is a chunk.ErrNotPermitted, for which a retry does not help, otherwise p.
+func PermissionOr(err error, p *Problem) *Problem {
+	if errors.Is(err, chunk.ErrNotPermitted) {
+		return EdgePermission
+	}
+	return p
+}
 
 // Form is how a surface writes problems.
 type Form int

@@ -69,12 +69,12 @@ func problemOf(err error) *httpkit.Problem {
 	}
 	r, ok := errors.AsType[*ingestion.RefusalError](err)
 	if !ok {
-		return unavailable
+		return httpkit.PermissionOr(err, unavailable)
 	}
 	p, ok := problems[r.Reason]
 	switch {
 	case !ok:
-		return unavailable
+		return httpkit.PermissionOr(err, unavailable)
 	case r.Reason == ingestion.ReasonInvalid && r.Line == 0:
 		return httpkit.Invalid(r.Text)
 	}

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"net/http"
 
-	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
 
 	"github.com/tailrace/tailrace/chunk"
@@ -51,13 +50,10 @@ func (s *Server) read(w http.ResponseWriter, r *http.Request, v any) *httpkit.Pr
 	}
 	limits := httpkit.JSONLimits{Bytes: int64(s.cfg.MaxLine), Depth: chunk.MaxDepth}
 	return s.shared.Bodies.JSON(w, r, limits, func(text []byte) *httpkit.Problem {
-		if err := json.Unmarshal(text, v, httpkit.Lenient); err != nil {
-			return httpkit.Invalid("the body is not what this path takes")
-		}
 		if rawjson.Get(text, control.MemberBy) != nil {
 			return httpkit.Invalid("leave out the member by: the server writes it, with the user of this request")
 		}
-		return nil
+		return httpkit.IntoExactly(v, "the body is not what this path takes", httpkit.Lenient)(text)
 	})
 }
 
@@ -252,7 +248,7 @@ func (s *Server) apply(ctx context.Context, run ingestion.Run, f func(context.Co
 
 // logUnavailable logs the cause of a problem that tells the client nothing about it.
 func (s *Server) logUnavailable(ctx context.Context, session chunk.Session, err error) {
-	if problemOf(err) == unavailable && !errors.Is(ctx.Err(), context.Canceled) {
+	if p := problemOf(err); (p == unavailable || p == httpkit.EdgePermission) && !errors.Is(ctx.Err(), context.Canceled) {
 		s.shared.Log.WarnContext(ctx, "run not written", "session", session.String(), "error", err)
 	}
 }

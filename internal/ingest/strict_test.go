@@ -214,3 +214,25 @@ func TestSessionLimitOfEvents(t *testing.T) {
 		}
 	}
 }
+
+// A member that a request does not have is refused with the nearest one, and nothing is stored: takeover would not take over.
+func TestMistakenMembers(t *testing.T) {
+	w := newEnv(t, nil)
+	refused := func(path, body, title, near string) {
+		t.Helper()
+		if a := w.ask(http.MethodPost, path, body); a.String() != "400 VALIDATION_ERROR" || a.text("title") != title || a.text("nearest") != near {
+			t.Errorf("%s %s: %s", path, body, a.body)
+		}
+	}
+	refused("/v1/sessions/s1/runs", `{"runId":"r1","takeover":true}`, `there is no member "takeover"; did you mean takeOver?`, "takeOver")
+	refused("/v1/sessions/s1/runs", `{"message":"hi"}`, `there is no member "message"`, "")
+	w.ask(http.MethodPost, "/v1/sessions/s1/runs", openS1)
+	const run = "/v1/sessions/s1/runs/r1/"
+	refused(run+"end?epoch=1", `{"finalOutputs":1}`, `there is no member "finalOutputs"; did you mean finalOutput?`, "finalOutput")
+	refused(run+"fail?epoch=1", `{"err":"x"}`, `there is no member "err"`, "")
+	refused(run+"pause?epoch=1", `{"raeson":"x"}`, `there is no member "raeson"; did you mean reason?`, "reason")
+	refused(run+"cleanup?epoch=1", `{"step":0,"aftr":"0"}`, `there is no member "aftr"; did you mean after?`, "after")
+	if n := len(w.Bodies(chunk.RootSession(tenant, "s1"))); n != 1 {
+		t.Errorf("%d records, want the start of the run", n)
+	}
+}

@@ -109,9 +109,10 @@ func (c *Client) attempt(ctx context.Context, p Put) (uint64, error) {
 		opts = append(opts, jetstream.WithExpectLastSequencePerSubject(*p.ExpectedSeq))
 	}
 	return once(ctx, Policy{For: p.RetryTimeout}, func(ctx context.Context) (uint64, error) {
+		before := c.nc.LastError()
 		ack, err := c.js.PublishMsg(ctx, p.Msg, opts...)
 		if err != nil {
-			return 0, err
+			return 0, denial(c.nc, p.Msg.Subject, before, err)
 		}
 		return ack.Sequence, nil
 	})

@@ -12,6 +12,8 @@ import (
 
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
+
+	"github.com/tailrace/tailrace/chunk"
 )
 
 // ErrWaitAbandoned reports that the caller has abandoned the wait for the response to a message that is still in flight.
@@ -108,11 +110,11 @@ func (s *SubjectPublisher) send(ctx context.Context, number uint64, messages []*
 }
 
 // denial returns the reason for a missing response. A server that denies the permission to publish reports that to the connection, not in a response, and a
-// repeated request would wait as long. before is the last error of the connection before the request, err that of the request. subject may lack the tokens that a library has added.
+// repeated request would wait as long: that is a chunk.ErrNotPermitted. before is the last error of the connection before the request, err that of the request. subject may lack the tokens that a library has added.
 func denial(nc *nats.Conn, subject string, before, err error) error {
 	now := nc.LastError()
 	if errors.Is(now, nats.ErrPermissionViolation) && now != before && (strings.Contains(now.Error(), `"`+subject+`"`) || strings.Contains(now.Error(), `"`+subject+`.`)) { //nolint:errorlint // a new error value is a new event
-		return fmt.Errorf("publish to %s: %w", subject, nats.ErrPermissionViolation)
+		return fmt.Errorf("publish to %s: %w: %w", subject, chunk.ErrNotPermitted, nats.ErrPermissionViolation)
 	}
 	return err
 }

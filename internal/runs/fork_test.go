@@ -249,10 +249,17 @@ func TestForkRefusals(t *testing.T) {
 		"itself":               {runs.Fork{At: end, Session: s.ID}, runs.ReasonExists},
 	} {
 		_, err := w.client.Fork(t.Context(), s, row.fork)
-		if refused, ok := errors.AsType[*runs.Error](err); !ok || refused.Reason != row.want {
-			t.Errorf("%s: %v, want %s", name, err, row.want)
+		if refused, ok := errors.AsType[*runs.Error](err); !ok || refused.Reason != row.want || refused.Text == "" {
+			t.Errorf("%s: %v, want %s, and a text", name, err, row.want)
 		}
 	}
+	_, err := w.client.Fork(t.Context(), s, runs.Fork{At: end, Continue: true})
+	text, step, ok := strings.Cut(fmt.Sprint(err), ", or continue at ")
+	if want := fmt.Sprintf("session %s: no-turn: there is nothing to continue at %s, the end of a run: send a message", s, end); !ok || text != want {
+		t.Errorf("%v, want %s, and a step", err, want)
+	}
+	step, _, _ = strings.Cut(step, ", the step before it")
+	w.fork(s, runs.Fork{At: step, Continue: true})
 	if n := len(w.Records(taken)); n != len(w.Records(s)) {
 		t.Errorf("the other session has %d records", n)
 	}

@@ -254,6 +254,7 @@ const (
 	ReasonChanged       = conversation.ReasonChanged       // another request has continued the fork
 	ReasonFull          = conversation.ReasonFull          // the session has reached its limit of bytes; use another one
 	ReasonNoStorage     = conversation.ReasonNoStorage     // the server cannot store messages: a limit is reached or its disk is full
+	ReasonNotPermitted  = conversation.ReasonNotPermitted  // the NATS user lacks a permission, which the log names
 	ReasonUnavailable   = conversation.ReasonUnavailable   // the log, the queue or the inbox cannot be reached; repeat the call
 )
 

@@ -53,7 +53,7 @@ interface Opened<M extends UIMessage> {
 
 /**
  * useTailraceChat is useChat for a chat that survives its page and its connections. It loads the messages and the answer in progress, continues after lost connections,
- * runs the tools of the page, sends answers to calls once, and looks again when the page becomes visible. The functions of the last render are called.
+ * runs the tools of the page, sends answers to calls once, and looks again when the page becomes visible or gets the focus. The functions of the last render are called.
  */
 export function useTailraceChat<M extends UIMessage = UIMessage>(options: TailraceChatOptions<M>): TailraceChat<M> {
   const { id, url, view, agentType, token } = options;
@@ -120,13 +120,19 @@ export function useTailraceChat<M extends UIMessage = UIMessage>(options: Tailra
   useEffect(() => {
     if (!still) return;
     const left = new AbortController();
+    let soon: ReturnType<typeof setTimeout>;
     const look = () => {
       if (document.visibilityState === "visible") transport.snapshot(id, { signal: left.signal }).then(compare, () => {}); // an error: again the next time
     };
-    globalThis.document?.addEventListener("visibilitychange", look);
+    const shown = () => {
+      clearTimeout(soon); // a tab that is selected becomes visible and gets the focus: one request
+      soon = setTimeout(look, 50);
+    };
+    globalThis.document?.addEventListener("visibilitychange", shown, left);
+    globalThis.addEventListener?.("focus", shown, left);
     return () => {
       left.abort();
-      globalThis.document?.removeEventListener("visibilitychange", look);
+      clearTimeout(soon);
     };
   }, [still, id, transport, compare]);
 

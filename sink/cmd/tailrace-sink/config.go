@@ -46,7 +46,7 @@ type config struct {
 	LogLevel    slog.Level `envconfig:"TAILRACE_LOG_LEVEL" default:"info" desc:"debug, info, warn or error"`
 	LogFormat   string     `envconfig:"TAILRACE_LOG_FORMAT" default:"text" desc:"text or json"`
 
-	noFollow bool // of the flag --no-follow
+	noFollow bool // the command ends by itself: check, erase, and that with --no-follow
 }
 
 // secret is a setting that is not logged.
@@ -157,7 +157,7 @@ func checkVariables(environ []string) error {
 const usage = `tailrace-sink copies the records of a Tailrace log into tables, each once, or sends what agents did as traces (OTLP) or webhooks, at least once.
 
   tailrace-sink [flags]                    copy, and follow the log
-  tailrace-sink --no-follow [flags]        copy what the log has now, and end
+  tailrace-sink --no-follow [flags]        copy what the log has now, and end; exit code 3 without a NATS server
   tailrace-sink sql duckdb|postgres        print the views over the tables
   tailrace-sink check [--json] [flags]     print what the store has by partition; exit code 1 if it has sessions that are deleted
   tailrace-sink erase --tenant T --root R [--session S] [flags]

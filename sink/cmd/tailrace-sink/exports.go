@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"log/slog"
 	"net/url"
 	"os"
@@ -13,12 +14,15 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
+	"github.com/nats-io/nats.go/jetstream"
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/tailrace/tailrace/internal/view"
 	"github.com/tailrace/tailrace/sink/export"
+	"github.com/tailrace/tailrace/sink/observe"
 	"github.com/tailrace/tailrace/sink/otlp"
 	"github.com/tailrace/tailrace/sink/webhook"
+	"github.com/tailrace/tailrace/subjects"
 )
 
 // Receivers that keep no position.
@@ -47,7 +51,8 @@ func (c config) withDefaults() config {
 }
 
 // export delivers to a receiver until ctx ends.
-func (c config) export(ctx context.Context, log *slog.Logger) error {
+func (c config) export(ctx context.Context, errs io.Writer) error {
+	log := c.logger(errs)
 	observed, err := c.observe()
 	if err != nil {
 		return usageError{err}
@@ -64,14 +69,14 @@ func (c config) export(ctx context.Context, log *slog.Logger) error {
 		}
 		defer cfg.DeadLetters.Close() //nolint:errcheck // each line is on the disk
 	}
-	nc, js, err := c.connect(log)
-	if err != nil {
-		return usageError{err}
-	}
-	defer nc.Close()
-	if cfg.Layout, err = c.layout(ctx, js, log); err != nil {
-		return err
-	}
+	return c.withLog(ctx, errs, func(ctx context.Context, js jetstream.JetStream, layout subjects.Layout) error {
+		cfg.Layout = layout
+		return c.deliver(ctx, js, cfg, observed, to, reg, log)
+	})
+}
+
+// deliver sends the log to a receiver.
+func (c config) deliver(ctx context.Context, js jetstream.JetStream, cfg export.Config, observed observe.Config, to string, reg *prometheus.Registry, log *slog.Logger) (err error) {
 	if cfg.Metrics, err = export.NewMetrics(reg); err != nil {
 		return err
 	}

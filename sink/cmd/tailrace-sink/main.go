@@ -15,12 +15,15 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
+	"github.com/nats-io/nats.go/jetstream"
 	"github.com/prometheus/client_golang/prometheus"
 
+	"github.com/tailrace/tailrace/internal/jsclient"
 	"github.com/tailrace/tailrace/internal/view"
 	"github.com/tailrace/tailrace/sink/observe"
 	"github.com/tailrace/tailrace/sink/price"
 	"github.com/tailrace/tailrace/sink/run"
+	"github.com/tailrace/tailrace/subjects"
 )
 
 func main() {
@@ -43,9 +46,13 @@ func usageOf(err error) error {
 	return usageError{err}
 }
 
-// program runs a command and returns the exit code: 1 for a failure, 2 for wrong settings.
+// program runs a command and returns the exit code.
 func program(ctx context.Context, args []string, out, errs io.Writer) int {
-	err := command(ctx, args, out, errs)
+	return exitCode(command(ctx, args, out, errs), out, errs)
+}
+
+// exitCode prints an error and returns its exit code: 1 for a failure, 2 for wrong settings, 3 without a connection to a NATS server.
+func exitCode(err error, out, errs io.Writer) int {
 	var usage usageError
 	switch {
 	case err == nil:
@@ -60,6 +67,9 @@ func program(ctx context.Context, args []string, out, errs io.Writer) int {
 		return 2
 	}
 	fmt.Fprintf(errs, "tailrace-sink: %v\n", err)
+	if errors.Is(err, jsclient.ErrNoServer) {
+		return 3
+	}
 	return 1
 }
 
@@ -84,9 +94,9 @@ func command(ctx context.Context, args []string, out, errs io.Writer) error {
 		return usageError{fmt.Errorf("unknown command %q; a command is before the flags", rest[0])}
 	}
 	if cfg.receiver() != "" {
-		return cfg.export(ctx, cfg.logger(errs))
+		return cfg.export(ctx, errs)
 	}
-	return cfg.run(ctx, cfg.logger(errs))
+	return cfg.run(ctx, errs)
 }
 
 func (c config) logger(w io.Writer) *slog.Logger {
@@ -98,7 +108,8 @@ func (c config) logger(w io.Writer) *slog.Logger {
 }
 
 // run copies until ctx ends.
-func (c config) run(ctx context.Context, log *slog.Logger) error {
+func (c config) run(ctx context.Context, errs io.Writer) error {
+	log := c.logger(errs)
 	observed, err := c.observe()
 	if err != nil {
 		return usageError{err}
@@ -107,15 +118,13 @@ func (c config) run(ctx context.Context, log *slog.Logger) error {
 	if err != nil {
 		return usageError{err}
 	}
-	nc, js, err := c.connect(log)
-	if err != nil {
-		return usageError{err}
-	}
-	defer nc.Close()
-	layout, err := c.layout(ctx, js, log)
-	if err != nil {
-		return err
-	}
+	return c.withLog(ctx, errs, func(ctx context.Context, js jetstream.JetStream, layout subjects.Layout) error {
+		return c.copy(ctx, js, layout, observed, st, log)
+	})
+}
+
+// copy copies the log to a store.
+func (c config) copy(ctx context.Context, js jetstream.JetStream, layout subjects.Layout, observed observe.Config, st *store, log *slog.Logger) error {
 	reg := prometheus.NewRegistry()
 	metrics, err := run.NewMetrics(reg)
 	if err != nil {

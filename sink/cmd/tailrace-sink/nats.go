@@ -5,17 +5,20 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"log/slog"
 	"net/url"
 	"os"
 	"path/filepath"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 	"github.com/synadia-io/orbit.go/natscontext"
 
+	"github.com/tailrace/tailrace/internal/jsclient"
 	"github.com/tailrace/tailrace/internal/natsauth"
 	"github.com/tailrace/tailrace/internal/wait"
 	"github.com/tailrace/tailrace/subjects"
@@ -24,8 +27,37 @@ import (
 // defaultServer is the server of `tailrace up`.
 const defaultServer = "nats://127.0.0.1:4422"
 
-// connect opens the connection, which is never given up, and does not wait for the server.
-func (c config) connect(log *slog.Logger) (*nats.Conn, jetstream.JetStream, error) {
+// withLog calls do with the server and the names of the log. A command that ends by itself does not wait for a server indefinitely, and ends if its user lacks a permission.
+func (c config) withLog(ctx context.Context, errs io.Writer, do func(context.Context, jetstream.JetStream, subjects.Layout) error) error {
+	ctx, fail := context.WithCancelCause(ctx)
+	defer fail(nil)
+	log := c.logger(errs)
+	nc, js, err := c.connect(log, fail)
+	if err != nil {
+		return usageError{err}
+	}
+	defer nc.Close()
+	if c.noFollow {
+		servers := strings.Join(redacted(nc.Opts.Servers), ",")
+		err = jsclient.AwaitServer(ctx, nc, servers, jsclient.ReportNoServer, jsclient.GiveUpNoServer, func(why string) { fmt.Fprintln(errs, why) })
+	} else if !nc.IsConnected() {
+		log.Warn("the NATS server is not reachable, trying again", slog.Any("servers", redacted(nc.Servers())), slog.Any("error", nc.LastError()))
+	}
+	var layout subjects.Layout
+	if err == nil {
+		layout, err = c.layout(ctx, js, log)
+	}
+	if err == nil {
+		err = do(ctx, js, layout)
+	}
+	if denied := context.Cause(ctx); errors.Is(denied, nats.ErrPermissionViolation) {
+		return denied
+	}
+	return err
+}
+
+// connect opens the connection, which is never given up, and does not wait for the server. A missing permission ends a command that ends by itself with fail.
+func (c config) connect(log *slog.Logger, fail context.CancelCauseFunc) (*nats.Conn, jetstream.JetStream, error) {
 	backoff := wait.Backoff{First: 100 * time.Millisecond, Max: time.Second, Jitter: true}
 	host, _ := os.Hostname()
 	opts := []nats.Option{
@@ -42,7 +74,14 @@ func (c config) connect(log *slog.Logger) (*nats.Conn, jetstream.JetStream, erro
 			}
 		}),
 		nats.ReconnectHandler(func(nc *nats.Conn) { log.Info("nats reconnected", slog.String("server", nc.ConnectedUrlRedacted())) }),
-		nats.ErrorHandler(func(_ *nats.Conn, _ *nats.Subscription, err error) { log.Warn("nats error", slog.Any("error", err)) }),
+		nats.ErrorHandler(func(nc *nats.Conn, _ *nats.Subscription, err error) {
+			denied := natsauth.Denied(natsauth.Analytics, natsauth.Config{Layout: subjects.Layout{Prefix: c.Prefix, Partitions: maxPartitions}, InboxPrefix: nc.Opts.InboxPrefix}, err)
+			if denied != nil && c.noFollow {
+				fail(denied)
+				return
+			}
+			log.Warn("nats error", slog.Any("error", cmp.Or(denied, err)))
+		}),
 	}
 	if c.NATSCreds != "" {
 		opts = append(opts, nats.UserCredentials(c.NATSCreds))
@@ -57,9 +96,6 @@ func (c config) connect(log *slog.Logger) (*nats.Conn, jetstream.JetStream, erro
 	nc, domain, err := c.dial(opts)
 	if err != nil {
 		return nil, nil, err
-	}
-	if !nc.IsConnected() {
-		log.Warn("the NATS server is not reachable, trying again", slog.Any("servers", redacted(nc.Servers())), slog.Any("error", nc.LastError()))
 	}
 	js, err := jetstream.NewWithDomain(nc, domain, jetstream.WithDefaultTimeout(5*time.Second))
 	if domain == "" {
@@ -116,7 +152,7 @@ func redacted(urls []string) (out []string) {
 func (c config) layout(ctx context.Context, js jetstream.JetStream, log *slog.Logger) (subjects.Layout, error) {
 	for logged := false; ; {
 		layout, err := c.countPartitions(ctx, js)
-		if err == nil || ctx.Err() != nil {
+		if err == nil || ctx.Err() != nil || c.noFollow && errors.Is(err, jetstream.ErrStreamNotFound) {
 			return layout, err
 		}
 		if !logged {

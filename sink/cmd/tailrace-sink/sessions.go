@@ -9,6 +9,8 @@ import (
 	"io"
 	"slices"
 
+	"github.com/nats-io/nats.go/jetstream"
+
 	"github.com/tailrace/tailrace/sink/row"
 	"github.com/tailrace/tailrace/sink/run"
 	"github.com/tailrace/tailrace/subjects"
@@ -46,7 +48,7 @@ func erase(ctx context.Context, args []string, out, errs io.Writer) error {
 			return usageError{err}
 		}
 	}
-	return cfg.withSink(ctx, errs, func(sink *run.Sink) error {
+	return cfg.withSink(ctx, errs, func(ctx context.Context, sink *run.Sink) error {
 		var n int
 		if of.deleted {
 			n, err = sink.EraseDeleted(ctx)
@@ -82,7 +84,7 @@ func check(ctx context.Context, args []string, out, errs io.Writer) error {
 	case len(rest) > 0:
 		return usageError{fmt.Errorf("unknown argument %q", rest[0])}
 	}
-	return cfg.withSink(ctx, errs, func(sink *run.Sink) error {
+	return cfg.withSink(ctx, errs, func(ctx context.Context, sink *run.Sink) error {
 		states, err := sink.Check(ctx)
 		if err != nil {
 			return err
@@ -108,33 +110,27 @@ func check(ctx context.Context, args []string, out, errs io.Writer) error {
 }
 
 // withSink calls do with a sink that does not run.
-func (c config) withSink(ctx context.Context, errs io.Writer, do func(*run.Sink) error) (err error) {
+func (c config) withSink(ctx context.Context, errs io.Writer, do func(context.Context, *run.Sink) error) (err error) {
 	if c.receiver() != "" {
 		return usageError{errors.New("to is a receiver, which keeps nothing")}
 	}
 	log := c.logger(errs)
+	c.noFollow = true
 	st, err := c.openStore(log)
 	if err != nil {
 		return usageError{err}
 	}
 	defer func() { err = errors.Join(err, st.Close()) }()
-	nc, js, err := c.connect(log)
-	if err != nil {
-		return usageError{err}
-	}
-	defer nc.Close()
-	layout, err := c.layout(ctx, js, log)
-	if err != nil {
-		return err
-	}
-	sink, err := run.New(js, run.Config{Layout: layout, Store: st, Tenant: c.Tenant, Log: log})
-	if err != nil {
-		return usageError{err}
-	}
-	if err := c.hasPosition(ctx, st, layout.Partitions); err != nil {
-		return err
-	}
-	return do(sink)
+	return c.withLog(ctx, errs, func(ctx context.Context, js jetstream.JetStream, layout subjects.Layout) error {
+		sink, err := run.New(js, run.Config{Layout: layout, Store: st, Tenant: c.Tenant, Log: log})
+		if err != nil {
+			return usageError{err}
+		}
+		if err := c.hasPosition(ctx, st, layout.Partitions); err != nil {
+			return err
+		}
+		return do(ctx, sink)
+	})
 }
 
 // hasPosition returns an error for a store that no sink has written: it is probably another one than the user means.

@@ -81,11 +81,10 @@ if (command === undefined) {
 
 const url = `http://127.0.0.1:${port}`;
 const next = join("node_modules", "next", "dist", "bin", "next");
-const { TAILRACE_BIN, TAILRACE_URL, ...env } = process.env; // not settings of Tailrace, which rejects what it does not know
-const tailrace = spawn(command[0], command.slice(1), { stdio: "inherit", env });
+const tailrace = spawn(command[0], command.slice(1), { stdio: "inherit" });
 // In a process group of its own, Next.js does not get the signal of Ctrl-C: it must end after Tailrace, which otherwise would store that the agent has failed.
 const web = spawn(process.execPath, [next, "dev", "--port", String(webPort)], {
-  stdio: ["ignore", "inherit", "inherit"], detached: process.platform !== "win32", env: { ...env, TAILRACE_URL: url },
+  stdio: ["ignore", "inherit", "inherit"], detached: process.platform !== "win32", env: { ...process.env, TAILRACE_URL: url },
 });
 console.log(`chat: http://localhost:${webPort}   what Tailrace stores: ${url}/inspect`);
 
