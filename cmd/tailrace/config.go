@@ -23,68 +23,69 @@ const (
 	ingestOff     = "off"
 )
 
-// config is every setting of every role. A field is a variable, which envconfig reads, and a flag that overrides it.
+// config is every setting of every role. A field is a variable, which envconfig reads, and a flag that overrides it. The tag of has the commands that use it; nats stands for those that connect to
+// a server.
 type config struct {
-	NATSURL     redactedURL `envconfig:"TAILRACE_NATS_URL" desc:"URL of the NATS server; if empty, that of NATS_CONTEXT; without both, 'up' runs a built-in server and the other commands connect to it on loopback"`
-	NATSCreds   string      `envconfig:"TAILRACE_NATS_CREDS" desc:"NATS credentials file (user JWT and seed)"`
-	NATSNkey    string      `envconfig:"TAILRACE_NATS_NKEY" desc:"file with the seed of the NATS user's nkey"`
-	NATSContext string      `envconfig:"TAILRACE_NATS_CONTEXT" desc:"context of the nats CLI, by name or as the path of its file: URL, credentials, TLS, JetStream domain and inbox prefix, of which NATS_URL, NATS_CREDS and NATS_NKEY replace the first two; without an inbox prefix, inboxes begin with _INBOX_ and the role: setup, edge, projector, worker (also publish), analytics (firehose, tail) or operator (up and other commands)"`
-	Accounts    string      `envconfig:"TAILRACE_ACCOUNTS" desc:"JSON file of the tenants with a NATS account of their own, which 'edge' serves too (docs/guides/tenants.md); if empty, all tenants are in the account of the other settings"`
+	NATSURL     redactedURL `envconfig:"TAILRACE_NATS_URL" of:"nats" desc:"URL of the NATS server; if empty, that of NATS_CONTEXT; without both, 'up' runs a built-in server and the other commands connect to it on loopback"`
+	NATSCreds   string      `envconfig:"TAILRACE_NATS_CREDS" of:"nats" desc:"NATS credentials file (user JWT and seed)"`
+	NATSNkey    string      `envconfig:"TAILRACE_NATS_NKEY" of:"nats" desc:"file with the seed of the NATS user's nkey"`
+	NATSContext string      `envconfig:"TAILRACE_NATS_CONTEXT" of:"nats" desc:"context of the nats CLI, by name or as the path of its file: URL, credentials, TLS, JetStream domain and inbox prefix, of which NATS_URL, NATS_CREDS and NATS_NKEY replace the first two; without an inbox prefix, inboxes begin with _INBOX_ and the role: setup, edge, projector, worker (also publish), analytics (firehose, tail) or operator (up and other commands)"`
+	Accounts    string      `envconfig:"TAILRACE_ACCOUNTS" of:"edge" desc:"JSON file of the tenants with a NATS account of their own, which 'edge' serves too (docs/guides/tenants.md); if empty, all tenants are in the account of the other settings"`
 
-	DataDir  string      `envconfig:"TAILRACE_DATA_DIR" default:"data" desc:"data directory of the built-in NATS server"`
-	NATSPort int         `envconfig:"TAILRACE_NATS_PORT" default:"4422" desc:"loopback port of the built-in NATS server"`
-	Sync     syncSetting `envconfig:"TAILRACE_SYNC" default:"2m" desc:"fsync interval of the built-in NATS server, or always for an fsync of each write before it is acknowledged; a power cut can lose what it acknowledged since the last one"`
+	DataDir  string      `envconfig:"TAILRACE_DATA_DIR" of:"up" default:"data" desc:"data directory of the built-in NATS server"`
+	NATSPort int         `envconfig:"TAILRACE_NATS_PORT" of:"nats" default:"4422" desc:"loopback port of the built-in NATS server"`
+	Sync     syncSetting `envconfig:"TAILRACE_SYNC" of:"up" default:"2m" desc:"fsync interval of the built-in NATS server, or always for an fsync of each write before it is acknowledged; a power cut can lose what it acknowledged since the last one"`
 
-	Prefix     string        `envconfig:"TAILRACE_PREFIX" default:"tr" desc:"first token of every subject, and prefix of stream names"`
-	Partitions int           `envconfig:"TAILRACE_PARTITIONS" default:"1" desc:"number of chunk streams, 1 to 64; it is fixed when setup has created them"`
-	Replicas   int           `envconfig:"TAILRACE_REPLICAS" default:"1" desc:"replicas of every stream and bucket: 1 or 3"`
-	MaxAge     time.Duration `envconfig:"TAILRACE_MAX_AGE" default:"72h" desc:"retention of chunks in the log"`
-	Streams    string        `envconfig:"TAILRACE_STREAMS" desc:"JSON file of sizes, ages and placement of the streams and buckets that 'setup' and 'up' create (docs/guides/operate.md); existing ones are changed with 'nats stream edit'"`
+	Prefix     string        `envconfig:"TAILRACE_PREFIX" of:"nats nats-auth" default:"tr" desc:"first token of every subject, and prefix of stream names"`
+	Partitions int           `envconfig:"TAILRACE_PARTITIONS" of:"nats nats-auth" default:"1" desc:"number of chunk streams, 1 to 64; it is fixed when setup has created them"`
+	Replicas   int           `envconfig:"TAILRACE_REPLICAS" of:"nats" default:"1" desc:"replicas of every stream and bucket: 1 or 3"`
+	MaxAge     time.Duration `envconfig:"TAILRACE_MAX_AGE" of:"setup up" default:"72h" desc:"retention of chunks in the log"`
+	Streams    string        `envconfig:"TAILRACE_STREAMS" of:"setup up" desc:"JSON file of sizes, ages and placement of the streams and buckets that 'setup' and 'up' create (docs/guides/operate.md); existing ones are changed with 'nats stream edit'"`
 
-	Listen         string     `envconfig:"TAILRACE_LISTEN" default:"127.0.0.1:4480" desc:"address of the HTTP edge"`
-	TLSCert        string     `envconfig:"TAILRACE_TLS_CERT" desc:"PEM file of the certificate chain of the edge, reloaded when it changes; empty disables TLS"`
-	TLSKey         string     `envconfig:"TAILRACE_TLS_KEY" desc:"PEM file of the key of the edge's certificate"`
-	TLSClientCA    string     `envconfig:"TAILRACE_TLS_CLIENT_CA" desc:"PEM file of the authorities of client certificates, reloaded when it changes; AUTH maps certificates to rights; empty asks for none"`
-	TrustedProxies prefixes   `envconfig:"TAILRACE_TRUSTED_PROXIES" desc:"comma-separated addresses and networks of proxies whose X-Forwarded-For is used"`
-	CORSOrigins    stringList `envconfig:"TAILRACE_CORS_ORIGINS" desc:"comma-separated origins whose pages may read with credentials, such as https://app.example"`
-	Auth           string     `envconfig:"TAILRACE_AUTH" desc:"JSON file of authenticators (docs/reference/auth.md): identity providers, session tokens, trusted proxies, client certificates; if empty, requests are not authenticated and have all rights of TENANT, on loopback or with TRUST_NETWORK"`
-	TrustNetwork   bool       `envconfig:"TAILRACE_TRUST_NETWORK" default:"false" desc:"allow non-loopback LISTEN addresses although AUTH is empty: every client that can reach the edge has all rights"`
-	Tenant         string     `envconfig:"TAILRACE_TENANT" default:"default" desc:"tenant of the commands that name a session, and of all clients if AUTH is empty; otherwise the credential of a client has its tenant"`
-	AllowDelete    bool       `envconfig:"TAILRACE_ALLOW_DELETE" default:"false" desc:"allow clients with the right delete, or all if AUTH is empty, to delete sessions"`
-	Views          string     `envconfig:"TAILRACE_VIEWS" desc:"JSON file of audience views and the default one; if empty, every client is shown everything"`
-	Audit          string     `envconfig:"TAILRACE_AUDIT" default:"on" desc:"audit log of acts and refused accesses: on (the event is stored after the act; while the store is away it waits in memory), required (the event is stored before the act, which is refused otherwise) or off"`
+	Listen         string     `envconfig:"TAILRACE_LISTEN" of:"up edge open" default:"127.0.0.1:4480" desc:"address of the HTTP edge"`
+	TLSCert        string     `envconfig:"TAILRACE_TLS_CERT" of:"up edge projector worker open" desc:"PEM file of the certificate chain of the edge, reloaded when it changes; empty disables TLS"`
+	TLSKey         string     `envconfig:"TAILRACE_TLS_KEY" of:"up edge projector worker" desc:"PEM file of the key of the edge's certificate"`
+	TLSClientCA    string     `envconfig:"TAILRACE_TLS_CLIENT_CA" of:"up edge" desc:"PEM file of the authorities of client certificates, reloaded when it changes; AUTH maps certificates to rights; empty asks for none"`
+	TrustedProxies prefixes   `envconfig:"TAILRACE_TRUSTED_PROXIES" of:"up edge" desc:"comma-separated addresses and networks of proxies whose X-Forwarded-For is used"`
+	CORSOrigins    stringList `envconfig:"TAILRACE_CORS_ORIGINS" of:"up edge" desc:"comma-separated origins whose pages may read with credentials, such as https://app.example"`
+	Auth           string     `envconfig:"TAILRACE_AUTH" of:"up edge token" desc:"JSON file of authenticators (docs/reference/auth.md): identity providers, session tokens, trusted proxies, client certificates; if empty, requests are not authenticated and have all rights of TENANT, on loopback or with TRUST_NETWORK"`
+	TrustNetwork   bool       `envconfig:"TAILRACE_TRUST_NETWORK" of:"up edge" default:"false" desc:"allow non-loopback LISTEN addresses although AUTH is empty: every client that can reach the edge has all rights"`
+	Tenant         string     `envconfig:"TAILRACE_TENANT" of:"up edge publish sessions snapshot open tail fork revoke verify rebuild token" default:"default" desc:"tenant of the commands that name a session, and of all clients if AUTH is empty; otherwise the credential of a client has its tenant"`
+	AllowDelete    bool       `envconfig:"TAILRACE_ALLOW_DELETE" of:"up edge nats-auth" default:"false" desc:"allow clients with the right delete, or all if AUTH is empty, to delete sessions"`
+	Views          string     `envconfig:"TAILRACE_VIEWS" of:"up edge firehose" desc:"JSON file of audience views and the default one; if empty, every client is shown everything"`
+	Audit          string     `envconfig:"TAILRACE_AUDIT" of:"up edge worker" default:"on" desc:"audit log of acts and refused accesses: on (the event is stored after the act; while the store is away it waits in memory), required (the event is stored before the act, which is refused otherwise) or off"`
 
-	Feed         string        `envconfig:"TAILRACE_FEED" default:"partition" desc:"what an edge follows: partition (all sessions of the partitions in which it has open streams) or interest (the sessions with open streams; 'setup' then creates the log so that it republishes, docs/guides/scale.md)"`
-	Heartbeat    time.Duration `envconfig:"TAILRACE_HEARTBEAT" default:"15s" desc:"send a comment on an event stream after this long without an event"`
-	WriteTimeout time.Duration `envconfig:"TAILRACE_WRITE_TIMEOUT" default:"10s" desc:"close a stream when the client accepts no data for this long"`
-	MaxStreamAge time.Duration `envconfig:"TAILRACE_MAX_STREAM_AGE" default:"4h" desc:"largest age of an open stream, which ends at a random time in the last eighth of it, so that clients spread over all edges; 0s is unlimited"`
-	MaxStreams   int           `envconfig:"TAILRACE_MAX_STREAMS" default:"20000" desc:"open streams per edge; -1 is unlimited"`
-	Limits       string        `envconfig:"TAILRACE_LIMITS" desc:"JSON file of limits (docs/guides/limits.md): requests and streams of addresses, streams and size of sessions, and of tenants requests, streams, runs and tokens per day; if empty, addresses, sessions and runs have the defaults and tenants none"`
+	Feed         string        `envconfig:"TAILRACE_FEED" of:"nats" default:"partition" desc:"what an edge follows: partition (all sessions of the partitions in which it has open streams) or interest (the sessions with open streams; 'setup' then creates the log so that it republishes, docs/guides/scale.md)"`
+	Heartbeat    time.Duration `envconfig:"TAILRACE_HEARTBEAT" of:"up edge" default:"15s" desc:"send a comment on an event stream after this long without an event"`
+	WriteTimeout time.Duration `envconfig:"TAILRACE_WRITE_TIMEOUT" of:"up edge projector worker" default:"10s" desc:"close a stream when the client accepts no data for this long"`
+	MaxStreamAge time.Duration `envconfig:"TAILRACE_MAX_STREAM_AGE" of:"up edge" default:"4h" desc:"largest age of an open stream, which ends at a random time in the last eighth of it, so that clients spread over all edges; 0s is unlimited"`
+	MaxStreams   int           `envconfig:"TAILRACE_MAX_STREAMS" of:"up edge" default:"20000" desc:"open streams per edge; -1 is unlimited"`
+	Limits       string        `envconfig:"TAILRACE_LIMITS" of:"up edge worker publish" desc:"JSON file of limits (docs/guides/limits.md): requests and streams of addresses, streams and size of sessions, and of tenants requests, streams, runs and tokens per day; if empty, addresses, sessions and runs have the defaults and tenants none"`
 
-	ChatAgents      stringList      `envconfig:"TAILRACE_CHAT_AGENT" default:"demo" desc:"comma-separated agent types of chats; the first one is used unless a request has agentType; empty disables chats"`
-	ChatClientTools stringList      `envconfig:"TAILRACE_CHAT_CLIENT_TOOLS" desc:"comma-separated tools that run in the browser, for agents that do not declare them"`
-	ChatMajor       int             `envconfig:"TAILRACE_CHAT_MAJOR" default:"6" desc:"lowest major version of the AI SDK among the clients: 6 or 7"`
-	ChatSubAgents   subAgentContent `envconfig:"TAILRACE_CHAT_SUBAGENTS" default:"drop" desc:"sub-agent output in chats: drop, inline (message parts, in streams and in the snapshot of a page) or data (transient data parts); start, end, custom events, errors, approvals and client tool calls are always sent"`
-	AgentServer     string          `envconfig:"TAILRACE_AGENT_SERVER" desc:"path prefix, such as /agents, of the HTTP API through which other systems start the agents in CHAT_AGENT, with the rights chat, read, answer and stop; / for no prefix; empty disables it"`
-	Ingest          string          `envconfig:"TAILRACE_INGEST" desc:"serve the paths through which agents write runs over HTTP, with the right ingest (docs/reference/ingest.md): on or off; if empty, on for 'up' and off for 'edge'; with on, print the NATS permissions of the edge again"`
+	ChatAgents      stringList      `envconfig:"TAILRACE_CHAT_AGENT" of:"up edge" default:"demo" desc:"comma-separated agent types of chats; the first one is used unless a request has agentType; empty disables chats"`
+	ChatClientTools stringList      `envconfig:"TAILRACE_CHAT_CLIENT_TOOLS" of:"up edge" desc:"comma-separated tools that run in the browser, for agents that do not declare them"`
+	ChatMajor       int             `envconfig:"TAILRACE_CHAT_MAJOR" of:"up edge" default:"6" desc:"lowest major version of the AI SDK among the clients: 6 or 7"`
+	ChatSubAgents   subAgentContent `envconfig:"TAILRACE_CHAT_SUBAGENTS" of:"up edge" default:"drop" desc:"sub-agent output in chats: drop, inline (message parts, in streams and in the snapshot of a page) or data (transient data parts); start, end, custom events, errors, approvals and client tool calls are always sent"`
+	AgentServer     string          `envconfig:"TAILRACE_AGENT_SERVER" of:"up edge" desc:"path prefix, such as /agents, of the HTTP API through which other systems start the agents in CHAT_AGENT, with the rights chat, read, answer and stop; / for no prefix; empty disables it"`
+	Ingest          string          `envconfig:"TAILRACE_INGEST" of:"up edge nats-auth" desc:"serve the paths through which agents write runs over HTTP, with the right ingest (docs/reference/ingest.md): on or off; if empty, on for 'up' and off for 'edge'; with on, print the NATS permissions of the edge again"`
 
-	ModelURL   redactedURL   `envconfig:"TAILRACE_MODEL_URL" desc:"base URL of an OpenAI-compatible endpoint with its version, such as http://127.0.0.1:8000/v1; with MODEL_URL or MODEL_KEY, 'up' and 'worker' run agents with a model instead of the demo, and MODEL is required"`
-	ModelKey   openai.Secret `envconfig:"TAILRACE_MODEL_KEY" desc:"API key of the endpoint (of OpenAI if MODEL_URL is empty); never logged; the value of a flag is visible to other users of the machine, that of the variable is not"`
-	Model      string        `envconfig:"TAILRACE_MODEL" desc:"name of the model; without AGENTS its agent has the type assistant, which is then the default of CHAT_AGENT"`
-	Agents     string        `envconfig:"TAILRACE_AGENTS" desc:"JSON file of agents (docs/guides/model-agents.md): models with their tools and sub-agents, whose endpoint is that of the settings, and HTTP endpoints (docs/guides/http-agent.md); with it, 'up' and 'worker' run these agents instead of the demo"`
-	Demo       demoSetting   `envconfig:"TAILRACE_DEMO" desc:"run the demo agent: on, off, or on with a delay factor: 1 is the pace of a model, 2 is half as fast, 0 does not wait; if empty, on for 'up'"`
-	Pace       time.Duration `envconfig:"TAILRACE_PACE" default:"60ms" desc:"shortest time between two records of one block of deltas, and longest delay of a delta, which is merged with those after it; 0s stores each delta as soon as the record before it is stored"`
-	Format     format        `envconfig:"TAILRACE_FORMAT" default:"json" desc:"body of stored chunks: json or msgpack"`
-	RunTimeout time.Duration `envconfig:"TAILRACE_RUN_TIMEOUT" default:"10m" desc:"an active run without a command on the queue whose tree gets no record for this long is abandoned: the next message, or a sweep of the projector, fails it with run_abandoned; 0s disables"`
+	ModelURL   redactedURL   `envconfig:"TAILRACE_MODEL_URL" of:"up edge worker" desc:"base URL of an OpenAI-compatible endpoint with its version, such as http://127.0.0.1:8000/v1; with MODEL_URL or MODEL_KEY, 'up' and 'worker' run agents with a model instead of the demo, and MODEL is required"`
+	ModelKey   openai.Secret `envconfig:"TAILRACE_MODEL_KEY" of:"up edge worker" desc:"API key of the endpoint (of OpenAI if MODEL_URL is empty); never logged; the value of a flag is visible to other users of the machine, that of the variable is not"`
+	Model      string        `envconfig:"TAILRACE_MODEL" of:"up edge worker" desc:"name of the model; without AGENTS its agent has the type assistant, which is then the default of CHAT_AGENT"`
+	Agents     string        `envconfig:"TAILRACE_AGENTS" of:"up edge worker" desc:"JSON file of agents (docs/guides/model-agents.md): models with their tools and sub-agents, whose endpoint is that of the settings, and HTTP endpoints (docs/guides/http-agent.md); with it, 'up' and 'worker' run these agents instead of the demo"`
+	Demo       demoSetting   `envconfig:"TAILRACE_DEMO" of:"up worker" desc:"run the demo agent: on, off, or on with a delay factor: 1 is the pace of a model, 2 is half as fast, 0 does not wait; if empty, on for 'up'"`
+	Pace       time.Duration `envconfig:"TAILRACE_PACE" of:"up edge worker publish" default:"60ms" desc:"shortest time between two records of one block of deltas, and longest delay of a delta, which is merged with those after it; 0s stores each delta as soon as the record before it is stored"`
+	Format     format        `envconfig:"TAILRACE_FORMAT" of:"up edge worker publish" default:"json" desc:"body of stored chunks: json or msgpack"`
+	RunTimeout time.Duration `envconfig:"TAILRACE_RUN_TIMEOUT" of:"up edge projector worker" default:"10m" desc:"an active run without a command on the queue whose tree gets no record for this long is abandoned: the next message, or a sweep of the projector, fails it with run_abandoned; 0s disables"`
 
-	OpsListen   string        `envconfig:"TAILRACE_OPS_LISTEN" default:"127.0.0.1:4481" desc:"address of probes and metrics of 'up', 'edge', 'projector' and 'worker'; empty disables"`
-	OpsClientCA string        `envconfig:"TAILRACE_OPS_TLS_CLIENT_CA" desc:"PEM file of authorities, reloaded when it changes: OPS_LISTEN serves TLS with TLS_CERT, and metrics and profiles are for clients with a certificate of one of them; probes are for all; empty disables TLS there"`
-	Pprof       bool          `envconfig:"TAILRACE_PPROF" default:"false" desc:"serve profiles of the process on OPS_LISTEN"`
-	Memory      int64         `envconfig:"TAILRACE_MEMORY" default:"1073741824" desc:"memory of buffers in bytes, a quarter each for recent frames of followed sessions, request bodies, pages that are being read (of an edge) and snapshots (of a projector); bodies and pages have at least 32 MiB each, and over the limit a request gets 503; docs/guides/operate.md has the memory of a process"`
-	Drain       time.Duration `envconfig:"TAILRACE_DRAIN" default:"10s" desc:"period at shutdown over which an edge closes open streams, and in which a worker completes the steps that run; then other workers repeat them; 0s ends them at once; an edge ends at most 5s after it, or 20s after the signal if that is later"`
-	LogLevel    slog.Level    `envconfig:"TAILRACE_LOG_LEVEL" default:"info" desc:"debug, info, warn or error"`
-	LogFormat   string        `envconfig:"TAILRACE_LOG_FORMAT" default:"text" desc:"text or json"`
-	AccessLog   bool          `envconfig:"TAILRACE_ACCESS_LOG" default:"false" desc:"log a line of the level info when a request or an event stream of the edge has ended, with its route, status, duration, size and client address"`
+	OpsListen   string        `envconfig:"TAILRACE_OPS_LISTEN" of:"up edge projector worker" default:"127.0.0.1:4481" desc:"address of probes and metrics of 'up', 'edge', 'projector' and 'worker'; empty disables"`
+	OpsClientCA string        `envconfig:"TAILRACE_OPS_TLS_CLIENT_CA" of:"up edge projector worker" desc:"PEM file of authorities, reloaded when it changes: OPS_LISTEN serves TLS with TLS_CERT, and metrics and profiles are for clients with a certificate of one of them; probes are for all; empty disables TLS there"`
+	Pprof       bool          `envconfig:"TAILRACE_PPROF" of:"up edge projector worker" default:"false" desc:"serve profiles of the process on OPS_LISTEN"`
+	Memory      int64         `envconfig:"TAILRACE_MEMORY" of:"up edge projector" default:"1073741824" desc:"memory of buffers in bytes, a quarter each for recent frames of followed sessions, request bodies, pages that are being read (of an edge) and snapshots (of a projector); bodies and pages have at least 32 MiB each, and over the limit a request gets 503; docs/guides/operate.md has the memory of a process"`
+	Drain       time.Duration `envconfig:"TAILRACE_DRAIN" of:"up edge worker" default:"10s" desc:"period at shutdown over which an edge closes open streams, and in which a worker completes the steps that run; then other workers repeat them; 0s ends them at once; an edge ends at most 5s after it, or 20s after the signal if that is later"`
+	LogLevel    slog.Level    `envconfig:"TAILRACE_LOG_LEVEL" of:"nats" default:"info" desc:"debug, info, warn or error"`
+	LogFormat   string        `envconfig:"TAILRACE_LOG_FORMAT" of:"nats" default:"text" desc:"text or json"`
+	AccessLog   bool          `envconfig:"TAILRACE_ACCESS_LOG" of:"up edge" default:"false" desc:"log a line of the level info when a request or an event stream of the edge has ended, with its route, status, duration, size and client address"`
 
 	streams streamsFile // of Streams
 	limits  limitsFile  // of Limits

@@ -25,16 +25,16 @@ func printHelp(w io.Writer) error {
 		return err
 	}
 	fmt.Fprintln(w, "\n`tailrace <command> --help` lists the flags of a command.")
-	return printSettings(w)
+	return printSettings(w, settingsOf(&config{}))
 }
 
-// printSettings lists every variable with its default. The flag of a variable
+// printSettings lists variables with their defaults. The flag of a variable
 // is its name without the prefix, in lower case with dashes.
-func printSettings(w io.Writer) error {
+func printSettings(w io.Writer, settings []setting) error {
 	fmt.Fprintln(w, "\nSettings are read from the environment; the flag (--nats-url for TAILRACE_NATS_URL) wins:")
 	tw := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(tw, "  VARIABLE\tDEFAULT\tMEANING")
-	for _, s := range settingsOf(&config{}) {
+	for _, s := range settings {
 		fmt.Fprintf(tw, "  %s\t%s\t%s\n", s.variable, s.def, s.desc)
 	}
 	return tw.Flush()

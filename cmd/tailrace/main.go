@@ -10,6 +10,7 @@ import (
 	"io"
 	"os"
 	"os/signal"
+	"slices"
 	"syscall"
 
 	"golang.org/x/term"
@@ -167,12 +168,12 @@ func printCommandHelp(w io.Writer, name string, extra func(*flag.FlagSet)) error
 			fmt.Fprintf(w, "Usage: tailrace %s %s\n\n%s.\n", c.name, c.args, c.summary)
 		}
 	}
+	flags := flag.NewFlagSet(name, flag.ContinueOnError)
+	flags.SetOutput(w)
 	if extra != nil {
-		flags := flag.NewFlagSet(name, flag.ContinueOnError)
-		flags.SetOutput(w)
 		extra(flags)
 		fmt.Fprintln(w)
 		flags.PrintDefaults()
 	}
-	return printSettings(w)
+	return printSettings(w, slices.DeleteFunc(settingsOf(&config{}), func(s setting) bool { return !s.isOf(name) || flags.Lookup(s.flagName()) != nil }))
 }

@@ -3,6 +3,7 @@ package main
 import (
 	"flag"
 	"os"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -92,8 +93,32 @@ func TestEverySettingIsExplained(t *testing.T) {
 	}
 	for _, c := range subcommands() {
 		var out, errs strings.Builder
-		if code := run(t.Context(), terminal{in: strings.NewReader(""), out: &out, err: &errs}, []string{c.name, "--help"}); c.name != "version" && (code != exitOK || !strings.Contains(out.String(), "TAILRACE_NATS_URL")) {
+		if code := run(t.Context(), terminal{in: strings.NewReader(""), out: &out, err: &errs}, []string{c.name, "--help"}); c.name != "version" && (code != exitOK || !strings.Contains(out.String(), "Usage: tailrace "+c.name)) {
 			t.Errorf("%s --help: exit %d: %s%s", c.name, code, out.String(), errs.String())
+		}
+		for variable, commands := range map[string]string{
+			"NATS_URL":  "up setup epoch doctor edge projector worker publish sessions snapshot open tail firehose audit usage fork verify rebuild deadletters revoke",
+			"LISTEN":    "up edge open",
+			"AUTH":      "up edge token",
+			"VIEWS":     "up edge firehose",
+			"MODEL":     "up edge worker",
+			"DATA_DIR":  "up",
+			"STREAMS":   "up setup",
+			"PARTITION": "",
+		} {
+			if has := strings.Contains(out.String(), "  TAILRACE_"+variable+" "); has != slices.Contains(strings.Fields(commands), c.name) {
+				t.Errorf("%s --help has TAILRACE_%s: %t", c.name, variable, has)
+			}
+		}
+	}
+	for _, s := range settingsOf(&config{}) {
+		for _, name := range s.of {
+			if name != "nats" && !slices.ContainsFunc(subcommands(), func(c command) bool { return c.name == name }) {
+				t.Errorf("%s is a setting of %q, which is no command", s.variable, name)
+			}
+		}
+		if len(s.of) == 0 {
+			t.Errorf("%s is a setting of no command", s.variable)
 		}
 	}
 }

@@ -27,6 +27,13 @@ type setting struct {
 	variable string
 	def      string
 	desc     string
+	of       []string // the commands that use it
+}
+
+// isOf reports whether a command uses the setting.
+func (s setting) isOf(command string) bool {
+	connects := !slices.Contains([]string{"token", "nats-auth"}, command)
+	return slices.Contains(s.of, command) || connects && slices.Contains(s.of, "nats")
 }
 
 func settingsOf(c *config) []setting {
@@ -34,7 +41,7 @@ func settingsOf(c *config) []setting {
 	settings := make([]setting, 0, v.NumField())
 	for i := range v.NumField() {
 		if field := v.Type().Field(i); field.IsExported() {
-			settings = append(settings, setting{value: v.Field(i), variable: field.Tag.Get("envconfig"), def: field.Tag.Get("default"), desc: field.Tag.Get("desc")})
+			settings = append(settings, setting{value: v.Field(i), variable: field.Tag.Get("envconfig"), def: field.Tag.Get("default"), desc: field.Tag.Get("desc"), of: strings.Fields(field.Tag.Get("of"))})
 		}
 	}
 	return settings
