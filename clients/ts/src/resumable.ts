@@ -1,8 +1,6 @@
 import { TailraceError } from "./errors.js";
-import { Connection, defaultIdleTimeout, IdleTimer, query, RetryLater, type ConnectionOptions } from "./http.js";
-import { Pieces } from "./pieces.js";
-import { post, request, snapshot } from "./sessions.js";
-import { EventParser } from "./sse.js";
+import { Connection, defaultIdleTimeout, IdleTimer, RetryLater, type ConnectionOptions } from "./http.js";
+import { post, request } from "./sessions.js";
 
 export { TailraceError };
 
@@ -38,7 +36,8 @@ export function createResumableStreamContext({ waitUntil, ...options }: Resumabl
   const context: ResumableStreamContext = {
     async hasExistingStream(session) {
       try {
-        return (await snapshot({ ...connection, session, messages: 1 })).status === "active" || "DONE";
+        const { text } = await request(connection, `${pathOf(session)}/snapshot?messages=1`);
+        return (JSON.parse(text) as { status: string }).status === "active" || "DONE";
       } catch (error) {
         if (error instanceof TailraceError && error.status === 404) return null;
         throw error;
@@ -51,7 +50,7 @@ export function createResumableStreamContext({ waitUntil, ...options }: Resumabl
     },
     async createNewResumableStream(session, makeStream, skip = 0) {
       const runId = crypto.randomUUID();
-      const path = `/v1/sessions/${encodeURIComponent(session)}/runs`;
+      const path = `${pathOf(session)}/runs`;
       try {
         const { text } = await request(connection, path, post({ runId }), [200, 201]);
         const written = write(connection, `${path}/${runId}`, (JSON.parse(text) as { epoch: number }).epoch, makeStream());
@@ -72,6 +71,10 @@ export function createResumableStreamContext({ waitUntil, ...options }: Resumabl
   return context;
 }
 
+function pathOf(session: string): string {
+  return `/v1/sessions/${encodeURIComponent(session)}`;
+}
+
 /** connect returns a connection with short waits: a user watches the answer. */
 function connect(options: ConnectionOptions): Connection {
   return Object.assign(new Connection(options), { firstDelay: 100, longestDelay: 5_000 });
@@ -80,13 +83,29 @@ function connect(options: ConnectionOptions): Connection {
 /** write stores a stream. After a cut the edge gets it again from its beginning, and skips what is stored. */
 async function write(options: ConnectionOptions, run: string, epoch: number, source: ReadableStream<string>): Promise<void> {
   const connection = connect(options);
-  const pieces = new Pieces(source);
-  const end = (name: string, body: unknown) => request(options, `${run}/${name}${query({ epoch })}`, post(body));
+  const reader = source.getReader();
+  let failure: { error: unknown } | undefined; // of the source
+  let all = new ReadableStream<Uint8Array>({
+    async pull(to) {
+      try {
+        const { done, value } = await reader.read();
+        if (done) to.close();
+        else to.enqueue(new TextEncoder().encode(value));
+      } catch (error) {
+        failure = { error };
+        throw error;
+      }
+    },
+    cancel: () => reader.cancel(),
+  });
+  const end = (name: string, body: unknown) => request(options, `${run}/${name}?epoch=${epoch}`, post(body));
   try {
     for (let done = false; !done; ) {
+      const [body, again] = all.tee();
+      all = again; // from the first piece
       try {
-        const init = { method: "POST", headers: { "Content-Type": "text/event-stream" }, body: pieces.body(() => {}), duplex: "half" } as RequestInit;
-        const { text } = await connection.exchange(`${run}/chunks${query({ epoch, dialect: "aisdk", firstLine: 1 })}`, init);
+        const init = { method: "POST", headers: { "Content-Type": "text/event-stream" }, body, duplex: "half" } as RequestInit;
+        const { text } = await connection.exchange(`${run}/chunks?epoch=${epoch}&dialect=aisdk&firstLine=1`, init);
         const last = JSON.parse(text.slice(0, -1).split("\n").pop() ?? "") as Record<string, unknown>;
         const { error, code, status } = last;
         if (error !== undefined) {
@@ -95,7 +114,7 @@ async function write(options: ConnectionOptions, run: string, epoch: number, sou
         }
         done = last["done"] === true;
       } catch (error) {
-        pieces.check();
+        if (failure !== undefined) throw failure.error;
         await connection.wait(error);
       }
     }
@@ -104,7 +123,7 @@ async function write(options: ConnectionOptions, run: string, epoch: number, sou
     await end("fail", { error: String(error) }).catch(() => undefined); // fenced, or not reachable
     throw error;
   } finally {
-    void pieces.close();
+    void all.cancel().catch(() => undefined); // the caller has the error of the source
   }
 }
 
@@ -131,26 +150,30 @@ async function* eventsOf(options: ConnectionOptions, session: string, skip: numb
   for (;;) {
     const idle = new IdleTimer(defaultIdleTimeout, options.signal);
     try {
-      const response = await connection.send(`/v1/sessions/${encodeURIComponent(session)}/events?dialect=aisdk`, { signal: idle.signal }, [200, 204]);
+      const response = await connection.send(`${pathOf(session)}/events?dialect=aisdk`, { signal: idle.signal }, [200, 204]);
       if (response.status === 204) return;
-      const parser = new EventParser();
+      const decoder = new TextDecoder();
+      let rest = ""; // of an event that is incomplete
       let at = 0;
       for (const reader = response.body!.getReader(); ; ) {
         idle.reset();
         const { done, value } = await reader.read();
         if (done) break;
         idle.pause();
-        for (const { data } of parser.push(value)) {
-          if (data === undefined) continue;
-          const text = `data: ${data}\n\n`;
-          const rest = text.slice(Math.max(0, skip - at));
+        const events = (rest + decoder.decode(value, { stream: true })).split("\n\n");
+        rest = events.pop() ?? "";
+        for (const event of events) {
+          const data = /^data: .*/m.exec(event)?.[0];
+          if (data === undefined) continue; // a comment, or the number of the record alone
+          const text = data + "\n\n";
+          const unread = text.slice(Math.max(0, skip - at));
           at += text.length;
           if (at > skip) {
             skip = at;
             connection.succeeded();
-            yield rest;
+            yield unread;
           }
-          if (data === "[DONE]") return;
+          if (data === "data: [DONE]") return;
         }
       }
       throw new Error("the response ended early");
