@@ -23,8 +23,8 @@ const (
 	ingestOff     = "off"
 )
 
-// config is every setting of every role. A field is a variable, which envconfig reads, and a flag that overrides it. The tag of has the commands that use it; nats stands for those that connect to
-// a server.
+// config is every setting of every role. A field is a variable, which envconfig reads, and a flag that overrides it. Its tag names the commands that use it, with nats for all that
+// connect to a server.
 type config struct {
 	NATSURL     redactedURL `envconfig:"TAILRACE_NATS_URL" of:"nats" desc:"URL of the NATS server; if empty, that of NATS_CONTEXT; without both, 'up' runs a built-in server and the other commands connect to it on loopback"`
 	NATSCreds   string      `envconfig:"TAILRACE_NATS_CREDS" of:"nats" desc:"NATS credentials file (user JWT and seed)"`

@@ -114,7 +114,7 @@ func TestEverySettingIsExplained(t *testing.T) {
 	for _, s := range settingsOf(&config{}) {
 		for _, name := range s.of {
 			if name != "nats" && !slices.ContainsFunc(subcommands(), func(c command) bool { return c.name == name }) {
-				t.Errorf("%s is a setting of %q, which is no command", s.variable, name)
+				t.Errorf("%s is a setting of %q, want a command", s.variable, name)
 			}
 		}
 		if len(s.of) == 0 {

@@ -187,7 +187,7 @@ func natsOptions(role natsauth.Role, cfg config, log *slog.Logger, errs natsErro
 // deniedError is the error of a command whose user lacks a permission.
 type deniedError struct{ error }
 
-// denied returns err with the role whose key is needed, nil if it is no error of natsauth.Denied.
+// denied returns the error of natsauth.Denied for a connection of a role.
 func (c config) denied(role natsauth.Role, nc *nats.Conn, err error) error {
 	auth := c.natsAuth()
 	auth.InboxPrefix = nc.Opts.InboxPrefix

@@ -117,11 +117,11 @@ func TestUnknownVariables(t *testing.T) {
 		"TAILRACE_SERVICE=x":           "TAILRACE_SERVICE is not a setting; `tailrace help` lists them",
 		"TAILRACE_EDGE_PORT_HTTP=4480": "TAILRACE_EDGE_PORT_HTTP is not a setting; `tailrace help` lists them",
 
-		"TAILRACE_URLS=x":                    "TAILRACE_URLS is not a setting; `tailrace help` lists them",
-		"TAILRACE_URL=http://127.0.0.1:4480": "", // of the clients in Python and TypeScript
-		"TAILRACE_BIN=x":                     "",
-		"TAILRACE_TOKEN=x":                   "",
-		"TAILRACE_SINK_TO=x":                 "", // of tailrace-sink
+		"TAILRACE_URLS=x":                  "TAILRACE_URLS is not a setting; `tailrace help` lists them",
+		"TAILRACE_URL=http://edge.example": "", // of the clients in Python and TypeScript
+		"TAILRACE_BIN=x":                   "",
+		"TAILRACE_TOKEN=x":                 "",
+		"TAILRACE_SINK_TO=x":               "", // of tailrace-sink
 
 		"TAILRACE=x":                              "",
 		"TAILRACES=x":                             "",

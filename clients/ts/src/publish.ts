@@ -1,7 +1,7 @@
 import type { Chunk, ChunkBase, ErrorDetail, InputMessage, Parent } from "./chunks.js";
 import { describe, TailraceError } from "./errors.js";
 import { Connection, defaultIdleTimeout, IdleTimer, query, RetryLater, type ConnectionOptions } from "./http.js";
-import { canStream, Pieces, type PieceSource } from "./pieces.js";
+import { bytesOf, check, upload, type PieceSource } from "./pieces.js";
 
 type WithoutBase<T> = T extends Chunk ? Omit<T, keyof ChunkBase> & Partial<ChunkBase> : never;
 
@@ -161,23 +161,24 @@ export class PublishedRun {
     if (dialect === undefined || this.piping) throw new Error(dialect === undefined ? "the run has no dialect: use write" : "another response is being written");
     this.check();
     this.piping = true;
-    const pieces = new Pieces(source);
+    let all = bytesOf(source);
     const firstLine = this.stored + 1;
     try {
-      if (!canStream) await pieces.all();
       for (let next: number | undefined; next === undefined; ) {
+        const [body, again] = all.tee();
+        all = again; // from its first piece
         try {
-          next = await this.post({ dialect, firstLine }, format === "sse" ? "text/event-stream" : "application/x-ndjson", (idle) => pieces.body(() => idle.reset()));
+          next = await this.post({ dialect, firstLine }, format === "sse" ? "text/event-stream" : "application/x-ndjson", (idle) => upload(body, () => idle.reset()));
           this.stored = next - 1;
         } catch (error) {
-          pieces.check();
+          await check(all);
           await this.connection.wait(error);
         }
       }
       return await this.state("");
     } finally {
       this.piping = false;
-      void pieces.close();
+      all.cancel().catch(() => undefined); // the caller has an error already
     }
   }
 
@@ -262,11 +263,11 @@ export class PublishedRun {
   }
 
   /** post sends lines, and returns the number of the line after them. */
-  private async post(members: { dialect?: string; firstLine: number }, media: string, bodyOf: (idle: IdleTimer) => BodyInit): Promise<number> {
+  private async post(members: { dialect?: string; firstLine: number }, media: string, bodyOf: (idle: IdleTimer) => BodyInit | Promise<BodyInit>): Promise<number> {
     const idle = new IdleTimer(this.options.idleTimeout ?? defaultIdleTimeout, this.options.signal);
     try {
       const path = this.path + query({ root: this.options.root, epoch: this.epoch, ...members });
-      const response = await this.connection.send(path, { method: "POST", headers: { "Content-Type": media }, body: bodyOf(idle), duplex: "half", signal: idle.signal });
+      const response = await this.connection.send(path, { method: "POST", headers: { "Content-Type": media }, body: await bodyOf(idle), duplex: "half", signal: idle.signal });
       if (response.body === null) throw new Error("the response has no body");
       const reader = response.body.getReader();
       const decoder = new TextDecoder();

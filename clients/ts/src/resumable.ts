@@ -1,5 +1,6 @@
 import { TailraceError } from "./errors.js";
 import { Connection, defaultIdleTimeout, IdleTimer, RetryLater, type ConnectionOptions } from "./http.js";
+import { check } from "./pieces.js";
 import { post, request } from "./sessions.js";
 
 export { TailraceError };
@@ -83,38 +84,23 @@ function connect(options: ConnectionOptions): Connection {
 /** write stores a stream. After a cut the edge gets it again from its beginning, and skips what is stored. */
 async function write(options: ConnectionOptions, run: string, epoch: number, source: ReadableStream<string>): Promise<void> {
   const connection = connect(options);
-  const reader = source.getReader();
-  let failure: { error: unknown } | undefined; // of the source
-  let all = new ReadableStream<Uint8Array>({
-    async pull(to) {
-      try {
-        const { done, value } = await reader.read();
-        if (done) to.close();
-        else to.enqueue(new TextEncoder().encode(value));
-      } catch (error) {
-        failure = { error };
-        throw error;
-      }
-    },
-    cancel: () => reader.cancel(),
-  });
+  let all: ReadableStream = source.pipeThrough(new TextEncoderStream());
   const end = (name: string, body: unknown) => request(options, `${run}/${name}?epoch=${epoch}`, post(body));
   try {
-    for (let done = false; !done; ) {
+    for (let done: boolean | undefined = false; !done; ) {
       const [body, again] = all.tee();
-      all = again; // from the first piece
+      all = again; // from its first piece
       try {
         const init = { method: "POST", headers: { "Content-Type": "text/event-stream" }, body, duplex: "half" } as RequestInit;
         const { text } = await connection.exchange(`${run}/chunks?epoch=${epoch}&dialect=aisdk&firstLine=1`, init);
-        const last = JSON.parse(text.slice(0, -1).split("\n").pop() ?? "") as Record<string, unknown>;
-        const { error, code, status } = last;
-        if (error !== undefined) {
-          const problem = new TailraceError(String(error), 200, last);
-          throw Number(status) < 500 && !["BODY_CUT", "SUPERSEDED", "CREDENTIAL_EXPIRED"].includes(String(code)) ? problem : new RetryLater(problem, 0);
+        const last = JSON.parse(text.trimEnd().split("\n").pop()!) as { done?: boolean; error?: string; code: string; status: number };
+        if (last.error !== undefined) {
+          const problem = new TailraceError(last.error, 200, last);
+          throw last.status < 500 && !["BODY_CUT", "SUPERSEDED", "CREDENTIAL_EXPIRED"].includes(last.code) ? problem : new RetryLater(problem, 0);
         }
-        done = last["done"] === true;
+        done = last.done;
       } catch (error) {
-        if (failure !== undefined) throw failure.error;
+        await check(all);
         await connection.wait(error);
       }
     }
@@ -123,7 +109,7 @@ async function write(options: ConnectionOptions, run: string, epoch: number, sou
     await end("fail", { error: String(error) }).catch(() => undefined); // fenced, or not reachable
     throw error;
   } finally {
-    void all.cancel().catch(() => undefined); // the caller has the error of the source
+    all.cancel().catch(() => undefined); // the caller has an error already
   }
 }
 
@@ -152,15 +138,14 @@ async function* eventsOf(options: ConnectionOptions, session: string, skip: numb
     try {
       const response = await connection.send(`${pathOf(session)}/events?dialect=aisdk`, { signal: idle.signal }, [200, 204]);
       if (response.status === 204) return;
-      const decoder = new TextDecoder();
       let rest = ""; // of an event that is incomplete
       let at = 0;
-      for (const reader = response.body!.getReader(); ; ) {
+      for (const reader = response.body!.pipeThrough(new TextDecoderStream()).getReader(); ; ) {
         idle.reset();
         const { done, value } = await reader.read();
         if (done) break;
         idle.pause();
-        const events = (rest + decoder.decode(value, { stream: true })).split("\n\n");
+        const events = (rest + value).split("\n\n");
         rest = events.pop() ?? "";
         for (const event of events) {
           const data = /^data: .*/m.exec(event)?.[0];
