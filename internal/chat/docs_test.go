@@ -293,7 +293,7 @@ func TestThePageListsRefusals(t *testing.T) {
 	for _, p := range []*httpkit.Problem{
 		badID, badSession, badCursor, httpkit.BodyUnreadable, httpkit.BodyTooLarge, inputTooLarge, httpkit.UnsupportedMedia, httpkit.CrossOrigin, httpkit.NotFound, noChat,
 		otherAgent, unknownAgent, running, delegating, changed, noMessage, streamLost, notStreaming, unavailable, contended, draining,
-		httpkit.Internal, httpkit.NoStorage, httpkit.TenantRuns, stillRunning, unknownCall, queueFull, notQueued, wrongKind, wrongID, httpkit.TooManyBodies, httpkit.TooManyReads, httpkit.BodyTimeout,
+		httpkit.Internal, httpkit.EdgePermission, httpkit.NoStorage, httpkit.TenantRuns, stillRunning, unknownCall, queueFull, notQueued, wrongKind, wrongID, httpkit.TooManyBodies, httpkit.TooManyReads, httpkit.BodyTimeout,
 		httpkit.EdgeLimit, httpkit.TenantLimit, httpkit.AddressLimit, httpkit.SessionLimit, {Status: http.StatusMethodNotAllowed, Code: httpkit.CodeMethod},
 		httpkit.AddressRate, httpkit.SubjectRate, httpkit.TenantRate,
 		problems[conversation.ReasonAnswered], problems[conversation.ReasonWrongInput], problems[conversation.ReasonExpired], problems[conversation.ReasonFull],
