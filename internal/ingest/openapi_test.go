@@ -58,14 +58,13 @@ func TestAnswersAreDocumented(t *testing.T) {
 	ask(http.MethodPost, "/r1/events"+q+"&strict=off", mediaEvent, event("a", ""), "Tailrace-Strict", "off")
 	ask(http.MethodPost, "/r1/events"+q, mediaEvent, "{}")
 	ask(http.MethodGet, "/r1"+q, "", "")
-	for _, path := range []string{"/cleanup", "/pause"} {
-		ask(http.MethodPost, "/r1"+path+q, jsonType, `{"step":1}`)
-	}
+	ask(http.MethodPost, "/r1/cleanup"+q, jsonType, `{"step":1}`)
+	ask(http.MethodPost, "/r1/pause"+q, jsonType, `{"reason":"x"}`)
 	ask(http.MethodPost, "/r1/end"+q, jsonType, `{"finalOutput":1}`)
 	ask(http.MethodPost, "", jsonType, `{"runId":"r2"}`)
 	ask(http.MethodPost, "/r2/fail?root=s1&epoch=2", jsonType, `{"error":"x"}`)
-	for _, path := range []string{"/end", "/pause", "/cleanup"} {
-		ask(http.MethodPost, "/r2"+path+"?epoch=2", jsonType, `{"step":1}`)
+	for path, body := range map[string]string{"/end": "{}", "/pause": "{}", "/cleanup": `{"step":1}`} {
+		ask(http.MethodPost, "/r2"+path+"?epoch=2", jsonType, body)
 	}
 	ask(http.MethodPost, "/r1/fail"+q, jsonType, `{"error":"x"}`)
 	for _, what := range doc.Unseen("ingest") {
