@@ -18,6 +18,7 @@ import (
 	"github.com/tailrace/tailrace/chunk"
 	"github.com/tailrace/tailrace/internal/httpkit"
 	"github.com/tailrace/tailrace/internal/ingestion"
+	"github.com/tailrace/tailrace/internal/wait"
 )
 
 // headerFirst is the number of the first line of a request, and of the lines of one that left it out.
@@ -273,10 +274,7 @@ func (t *transfer) read(ctx context.Context, lines *ingestion.Lines, active chan
 			return err
 		}
 		t.server.metrics.line(len(text))
-		select {
-		case active <- struct{}{}:
-		default: // signalled already
-		}
+		wait.Signal(active)
 	}
 }
 

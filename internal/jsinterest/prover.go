@@ -99,10 +99,7 @@ func (p *prover) ask(t *tree) (round uint64) {
 }
 
 func (p *prover) signal() {
-	select {
-	case p.wake <- struct{}{}:
-	default:
-	}
+	wait.Signal(p.wake)
 }
 
 // received records a message of the stream.
