@@ -168,7 +168,7 @@ func uiMessages(list []fold.Message, agents *inlineAgents) []UIMessage {
 		begins := last < 0 || m.Shown != last
 		var shown []chunk.Value
 		if begins {
-			parts = newUIParts(agents)
+			parts = uiParts{calls: map[string]bool{}, data: map[dataKey]int{}, agents: agents}
 		} else {
 			shown = out[len(out)-1].Parts
 		}
