@@ -244,10 +244,10 @@ func (t *transfer) heartbeat(ctx context.Context) error {
 	return t.line(struct{}{})
 }
 
-// interval is the time between two reports. It grows to a second, so that the reports of a long body fit into the buffers of the connection if the client reads the
+// interval is the time between two reports of what is stored. It grows from 50 milliseconds to a second, so that the reports of a long body fit into the buffers of the connection if the client reads the
 // response only when it has sent everything.
 func (t *transfer) interval() time.Duration {
-	return min(max(t.server.cfg.Progress, time.Since(t.start)/100), max(t.server.cfg.Progress, time.Second))
+	return min(max(50*time.Millisecond, time.Since(t.start)/100), time.Second)
 }
 
 // bodyError is an error of reading the body.
