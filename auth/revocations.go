@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/tailrace/tailrace/internal/revocation"
+	"github.com/tailrace/tailrace/internal/wait"
 )
 
 // Revocation refuses credentials of one tenant: the token with TokenID, or all credentials of Subject. That of a subject refuses the tokens that were issued
@@ -51,10 +52,7 @@ func (s *Revocations) Apply(r Revocation) {
 	if r.Lifted {
 		return
 	}
-	select {
-	case s.changed <- struct{}{}:
-	default: // a signal that was not received yet
-	}
+	wait.Signal(s.changed)
 }
 
 func (s *Revocations) apply(r Revocation) {

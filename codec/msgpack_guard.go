@@ -1,13 +1,13 @@
 package codec
 
 import (
-	"bytes"
 	"encoding/binary"
 	"math"
 	"strconv"
 	"unicode/utf8"
 
 	"github.com/tailrace/tailrace/chunk"
+	"github.com/tailrace/tailrace/internal/rawjson"
 )
 
 // guard checks a msgpack body before the library reads it, because the library allocates memory by a length prefix: five bytes may request 34 GB. Every length
@@ -189,13 +189,13 @@ func (g *guard) mapping(n uint64, depth int) bool {
 	if !g.container(n, 2, depth) {
 		return false
 	}
-	var keys keySet
+	var keys rawjson.NameSet
 	for range n {
 		key, ok := g.key()
 		if !ok {
 			return false
 		}
-		if !keys.add(key) {
+		if !keys.Add(key) {
 			return g.fail("each key once")
 		}
 		if !g.value(depth + 1) {
@@ -229,39 +229,4 @@ func packedText(b []byte) []byte {
 		return b[5:]
 	}
 	return b[1:]
-}
-
-// keySet has the keys of one map. Most maps are small, and a search in a few keys takes less time than a hash table; it grows only with the keys that were read.
-type keySet struct {
-	few   [8][]byte
-	count int
-	many  map[string]struct{}
-}
-
-// add reports whether key is new.
-func (k *keySet) add(key []byte) bool {
-	if k.many != nil {
-		return k.addToMany(key)
-	}
-	for _, old := range k.few[:k.count] {
-		if bytes.Equal(old, key) {
-			return false
-		}
-	}
-	if k.count < len(k.few) {
-		k.few[k.count] = key
-		k.count++
-		return true
-	}
-	k.many = make(map[string]struct{}, 2*len(k.few))
-	for _, old := range k.few {
-		k.many[string(old)] = struct{}{}
-	}
-	return k.addToMany(key)
-}
-
-func (k *keySet) addToMany(key []byte) bool {
-	before := len(k.many)
-	k.many[string(key)] = struct{}{}
-	return len(k.many) > before
 }

@@ -12,6 +12,7 @@ import (
 	"github.com/tailrace/tailrace/chunk"
 	"github.com/tailrace/tailrace/codec"
 	"github.com/tailrace/tailrace/internal/jsclient"
+	"github.com/tailrace/tailrace/internal/wait"
 )
 
 // wakePump lets the pump check the queue. The lock is held.
@@ -22,10 +23,7 @@ func (r *Run) wakePump() {
 		r.running = true
 		r.pumping.Go(r.pump)
 	case r.pacing:
-		select {
-		case r.wake <- struct{}{}:
-		default: // already notified
-		}
+		wait.Signal(r.wake)
 	}
 }
 

@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"sync"
 	"sync/atomic"
+
+	"github.com/tailrace/tailrace/internal/wait"
 )
 
 // Budget bounds the sessions that several Runners have in memory together, see Config.Budget. It has no goroutine and need not be closed.
@@ -104,10 +106,7 @@ func (u *budgetUser) excess(wakeOthers bool) (sessions, memory int) {
 		if user == u {
 			continue
 		}
-		select {
-		case user.wake <- struct{}{}:
-		default: // it has a notification already
-		}
+		wait.Signal(user.wake)
 	}
 	return sessions, memory
 }

@@ -8,7 +8,6 @@ import (
 	"github.com/tailrace/tailrace/chunk"
 	"github.com/tailrace/tailrace/internal/audit"
 	"github.com/tailrace/tailrace/internal/httpkit"
-	"github.com/tailrace/tailrace/projector/fold"
 )
 
 const (
@@ -62,16 +61,13 @@ func (e *Edge) permit(ctx context.Context, s *chunk.Session) *httpkit.Problem {
 func (e *Edge) owner(ctx context.Context, root chunk.Session) (string, error) {
 	ctx, cancel := context.WithTimeout(ctx, e.cfg.AttachTimeout)
 	defer cancel()
-	owner, hold, err := readWithin(ctx, e.reads, func(ctx context.Context) (*chunk.Principal, error) {
-		page, err := e.snapshots.MessagePage(ctx, root, fold.PageQuery{Limit: 1, Parts: 1})
-		if err != nil {
-			return nil, err
-		}
-		return page.Current().Owner, nil
-	})
+	page, hold, err := e.lastMessage(ctx, root, false)
 	defer hold.release()
-	if err != nil || owner == nil {
+	if err != nil {
 		return "", err
 	}
-	return owner.Subject, nil
+	if owner := page.Current().Owner; owner != nil {
+		return owner.Subject, nil
+	}
+	return "", nil
 }

@@ -16,6 +16,7 @@ import (
 	"github.com/tailrace/tailrace/internal/httpkit"
 	"github.com/tailrace/tailrace/internal/hub"
 	"github.com/tailrace/tailrace/internal/sse"
+	"github.com/tailrace/tailrace/internal/wait"
 )
 
 var errLogUnavailable = errors.New("no record to continue from")
@@ -248,10 +249,7 @@ func (s *stream) relay(ctx context.Context) error {
 	// One channel for both the heartbeat and the end: for every wake-up, a select locks each of its channels, and starts and stops the timer of a timer channel.
 	wake := make(chan struct{}, 1)
 	signal := func() {
-		select {
-		case wake <- struct{}{}:
-		default: // already signalled
-		}
+		wait.Signal(wake)
 	}
 	tick := time.AfterFunc(s.expiry.Wait(s.edge.cfg.Heartbeat), signal)
 	defer tick.Stop()

@@ -65,18 +65,19 @@ func (e *Edge) turnAt(ctx context.Context, s chunk.Session, after chunk.Seq) (tu
 }
 
 func (e *Edge) presentTurn(ctx context.Context, s chunk.Session) (turnState, error) {
-	snap, hold, err := readWithin(ctx, e.reads, func(ctx context.Context) (fold.Snapshot, error) {
-		page, err := e.snapshots.MessagePage(ctx, s, fold.PageQuery{Partial: true, Limit: 1, Parts: 1})
-		if err != nil {
-			return fold.Snapshot{}, err
-		}
-		return page.Current(), nil
-	})
+	page, hold, err := e.lastMessage(ctx, s, true)
 	defer hold.release()
 	if err != nil {
 		return turnState{}, err
 	}
-	return e.turnOf(ctx, snap)
+	return e.turnOf(ctx, page.Current())
+}
+
+// lastMessage reads the snapshot of a session with its last part alone.
+func (e *Edge) lastMessage(ctx context.Context, s chunk.Session, partial bool) (*fold.MessagePage, *reservation, error) {
+	return readWithin(ctx, e.reads, func(ctx context.Context) (*fold.MessagePage, error) {
+		return e.snapshots.MessagePage(ctx, s, fold.PageQuery{Partial: partial, Limit: 1, Parts: 1})
+	})
 }
 
 // turnBefore returns the turn that was open before a sequence.

@@ -1,6 +1,7 @@
 package workers
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -96,27 +97,16 @@ func New(js jetstream.JetStream, cfg Config) (*Workers, error) {
 // open returns Workers with a valid configuration.
 func open(js jetstream.JetStream, cfg Config) (*Workers, error) {
 	w := &Workers{cfg: cfg, abandonAfter: abandonTimeout, stopPoll: stopPoll, restart: restartBackoff, suspects: newSuspects(), tracer: tracing.Tracer(cfg.TracerProvider)}
-	queue, err := jscontrol.NewQueue(js, cfg.queue())
-	if err != nil {
-		return nil, err
-	}
-	reader, err := consumers.New(js, consumers.Config{Layout: cfg.Layout, Log: cfg.Log})
-	if err != nil {
-		return nil, err
-	}
-	store, err := jssnapshots.New(js, jssnapshots.Config{Layout: cfg.Layout, Log: cfg.Log})
-	if err != nil {
-		return nil, err
-	}
-	box, err := jscontrol.NewInbox(js, jscontrol.InboxConfig{Layout: cfg.Layout})
+	queue, noQueue := jscontrol.NewQueue(js, cfg.queue())
+	reader, noReader := consumers.New(js, consumers.Config{Layout: cfg.Layout, Log: cfg.Log})
+	store, noStore := jssnapshots.New(js, jssnapshots.Config{Layout: cfg.Layout, Log: cfg.Log})
+	box, noInbox := jscontrol.NewInbox(js, jscontrol.InboxConfig{Layout: cfg.Layout})
+	events, noAudit := jscontrol.NewAudit(js, cfg.Layout)
+	err := cmp.Or(noQueue, noReader, noStore, noInbox, noAudit)
 	if err != nil {
 		return nil, err
 	}
 	if w.producer, err = producers.New(js, cfg.producer(jssnapshots.NewPositions(js, cfg.Layout))); err != nil {
-		return nil, err
-	}
-	events, err := jscontrol.NewAudit(js, cfg.Layout)
-	if err != nil {
 		return nil, err
 	}
 	if w.usage, err = jsusage.NewMeter(js, jsusage.Config{Layout: cfg.Layout, Now: cfg.now, Log: cfg.Log}); err != nil {

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bytes"
 	"context"
 	"crypto/tls"
 	"errors"
@@ -8,6 +9,7 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
+	"os"
 	"time"
 
 	"golang.org/x/sync/errgroup"
@@ -288,4 +290,20 @@ func (f *httpServer) run(ctx context.Context) error {
 		return errors.Join(f.accounts.drain(ending, f.edge), f.server.Shutdown(ending), f.edge.Close(), f.accounts.closeWriters(), f.audit.Drain(ending), f.ops.close())
 	})
 	return group.Wait()
+}
+
+// views reads the file of views. It returns nil if the setting is empty.
+func (c config) views() (*sseedge.Views, error) {
+	if c.Views == "" {
+		return nil, nil //nolint:nilnil // no views is a nil *sseedge.Views, which works
+	}
+	text, err := os.ReadFile(c.Views)
+	if err != nil {
+		return nil, usageError{fmt.Errorf("views: %w", err)}
+	}
+	views, err := sseedge.ReadViews(bytes.NewReader(text))
+	if err != nil {
+		return nil, usageError{fmt.Errorf("%s: %w", c.Views, err)}
+	}
+	return views, nil
 }

@@ -12,6 +12,7 @@ import (
 	"github.com/tailrace/tailrace/chunk"
 	"github.com/tailrace/tailrace/internal/control"
 	"github.com/tailrace/tailrace/internal/dialect"
+	"github.com/tailrace/tailrace/internal/rawjson"
 	"github.com/tailrace/tailrace/subjects"
 )
 
@@ -300,15 +301,11 @@ func readMetadata(in *dialect.Request, m *chunk.InputMessage, raw jsontext.Value
 	if raw.Kind() != '{' {
 		return errors.New("metadata is not an object")
 	}
-	compact := raw.Clone()
-	if err := compact.Compact(jsontext.AllowInvalidUTF8(true), jsontext.AllowDuplicateNames(true)); err != nil {
-		return errors.New("metadata cannot be read")
-	}
-	if len(compact) > MaxInputMetadata {
+	value := chunk.Value(rawjson.AppendCompact(nil, raw))
+	if len(value) > MaxInputMetadata {
 		in.DroppedMetadata++
 		return nil
 	}
-	value := chunk.Value(compact)
 	m.Metadata = &value
 	return nil
 }

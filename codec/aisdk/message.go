@@ -16,12 +16,10 @@ type MessageWriter struct {
 // New returns a writer of the message with this id, before the first record of its turn.
 func New(messageID string, opt Options) *MessageWriter {
 	p := &printer{opt: opt, meta: Meta{MessageID: messageID}, steps: steps{number: 1}}
-	rules := turn.Rules{EarlyStart: true, ErrorEnds: true, OneInput: true, CloseAll: true, EmptyParts: true, Shows: p.shows, Asks: asks}
+	rules := turn.Rules{EarlyStart: true, ErrorEnds: true, OneInput: true, CloseAll: true, EmptyParts: true, Shows: p.shows}
+	rules.Asks = func(c *turn.Call) bool { return c.Client && c.Sent }
 	return &MessageWriter{turn.New(p, rules, turn.Config{IsClient: opt.ClientTool, Earlier: opt.Earlier}), p}
 }
-
-// asks reports whether a call without a request waits for the client.
-func asks(c *turn.Call) bool { return c.Client && c.Sent }
 
 // Append appends the frames of rec, the next record of the session or of its tree. Some records have no frame. The last frame of rec has its cursor as
 // id; start and [DONE] have none.

@@ -4,6 +4,7 @@ import (
 	"strings"
 
 	"github.com/tailrace/tailrace/chunk"
+	"github.com/tailrace/tailrace/internal/dialect"
 	"github.com/tailrace/tailrace/internal/rawjson"
 	"github.com/tailrace/tailrace/projector/fold"
 )
@@ -104,7 +105,7 @@ func requestCall(c fold.ToolCall, latest bool) chunk.Value {
 	o.Flag("providerExecuted", unknown)
 	switch c.State {
 	case fold.CallDone:
-		o.Raw("output", orNull(c.Output))
+		o.Raw("output", dialect.OrNull(c.Output))
 	case fold.CallFailed:
 		o.String("errorText", c.Error)
 	}

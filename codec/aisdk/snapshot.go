@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"github.com/tailrace/tailrace/chunk"
+	"github.com/tailrace/tailrace/internal/dialect"
 	"github.com/tailrace/tailrace/internal/rawjson"
 	"github.com/tailrace/tailrace/projector/fold"
 )
@@ -167,7 +168,7 @@ func uiMessages(list []fold.Message, agents *inlineAgents) []UIMessage {
 		begins := last < 0 || m.Shown != last
 		var shown []chunk.Value
 		if begins {
-			parts = newUIParts(agents)
+			parts = uiParts{calls: map[string]bool{}, data: map[dataKey]int{}, agents: agents}
 		} else {
 			shown = out[len(out)-1].Parts
 		}
@@ -211,7 +212,7 @@ func (f FrontendSnapshot) MarshalJSON() ([]byte, error) { return f.AppendJSON(ni
 // AppendJSON appends f as one line of JSON.
 func (f FrontendSnapshot) AppendJSON(dst []byte) []byte {
 	o := rawjson.Begin(dst)
-	o.Raw("state", orNull(f.State))
+	o.Raw("state", dialect.OrNull(f.State))
 	rawjson.AddList(&o, "messages", f.Messages, UIMessage.AppendJSON)
 	o.Number("streamSequence", int64(f.StreamSequence))
 	o.String("status", string(f.Status))
@@ -271,13 +272,6 @@ func (f FrontendSnapshot) AppendJSON(dst []byte) []byte {
 		o.TextOrNull("before", *f.Before)
 	}
 	return o.End()
-}
-
-func orNull(v chunk.Value) chunk.Value {
-	if len(v) == 0 {
-		return chunk.Value("null")
-	}
-	return v
 }
 
 // MarshalJSON implements json.Marshaler.

@@ -18,10 +18,6 @@ type uiParts struct {
 // dataKey identifies a data part.
 type dataKey struct{ name, id string }
 
-func newUIParts(agents *inlineAgents) uiParts {
-	return uiParts{calls: map[string]bool{}, data: map[dataKey]int{}, agents: agents}
-}
-
 // add appends a part to the previous parts of the message.
 func (s *uiParts) add(parts []chunk.Value, p *fold.Part) []chunk.Value {
 	if p.Call != nil {

@@ -10,6 +10,7 @@ import (
 	"github.com/tailrace/tailrace/chunk"
 	"github.com/tailrace/tailrace/internal/conversation"
 	"github.com/tailrace/tailrace/internal/httpkit"
+	"github.com/tailrace/tailrace/internal/rawjson"
 	"github.com/tailrace/tailrace/subjects"
 )
 
@@ -134,10 +135,7 @@ func (s *Server) readMessage(raw jsontext.Value) ([]chunk.InputMessage, *httpkit
 		if m.Metadata.Kind() != '{' {
 			return nil, httpkit.Invalid("metadata: want an object")
 		}
-		value, p := s.metadata(m.Metadata)
-		if p != nil {
-			return nil, p
-		}
+		value := chunk.Value(rawjson.AppendCompact(nil, m.Metadata)) // white space does not count towards the limit
 		out[i].Metadata = &value
 	}
 	return out, nil
@@ -170,15 +168,6 @@ func (s *Server) addMetadata(messages []chunk.InputMessage, session map[string]s
 		s.shared.Log.Warn("metadata over the budget dropped", "messages", dropped)
 	}
 	return nil
-}
-
-// metadata is an object without white space, which does not count towards the limit.
-func (s *Server) metadata(raw jsontext.Value) (chunk.Value, *httpkit.Problem) {
-	raw = raw.Clone()
-	if err := raw.Compact(jsontext.AllowInvalidUTF8(true), jsontext.AllowDuplicateNames(true)); err != nil {
-		return nil, httpkit.Invalid("metadata: want an object")
-	}
-	return chunk.Value(raw), nil
 }
 
 func isNull(v jsontext.Value) bool { return len(v) == 0 || v.Kind() == 'n' }

@@ -4,11 +4,10 @@ import (
 	"bytes"
 	"strings"
 
-	"github.com/go-json-experiment/json/jsontext"
-
 	"github.com/tailrace/tailrace/chunk"
 	"github.com/tailrace/tailrace/internal/control"
 	"github.com/tailrace/tailrace/internal/dialect"
+	"github.com/tailrace/tailrace/internal/rawjson"
 )
 
 // answerSet has the answers of a request, sorted.
@@ -154,13 +153,5 @@ func same(a, b control.Answer) bool {
 }
 
 func sameJSON(a, b chunk.Value) bool {
-	return a.IsNull() && b.IsNull() || bytes.Equal(compact(a), compact(b))
-}
-
-func compact(v chunk.Value) []byte {
-	text := jsontext.Value(v).Clone()
-	if err := text.Compact(jsontext.AllowInvalidUTF8(true), jsontext.AllowDuplicateNames(true)); err != nil {
-		return v
-	}
-	return text
+	return a.IsNull() && b.IsNull() || bytes.Equal(rawjson.AppendCompact(nil, a), rawjson.AppendCompact(nil, b))
 }

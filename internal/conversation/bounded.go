@@ -27,29 +27,26 @@ type bounded struct {
 	within func(ctx context.Context, read func(context.Context) error) error
 }
 
-// Snapshot implements Snapshots.
-func (b bounded) Snapshot(ctx context.Context, s chunk.Session) (snap fold.Snapshot, err error) {
+// readBounded calls read within the memory of reads.
+func readBounded[T any](ctx context.Context, b bounded, read func(context.Context) (T, error)) (v T, err error) {
 	err = b.within(ctx, func(ctx context.Context) (err error) {
-		snap, err = b.of.Snapshot(ctx, s)
+		v, err = read(ctx)
 		return err
 	})
-	return snap, err
+	return v, err
+}
+
+// Snapshot implements Snapshots.
+func (b bounded) Snapshot(ctx context.Context, s chunk.Session) (fold.Snapshot, error) {
+	return readBounded(ctx, b, func(ctx context.Context) (fold.Snapshot, error) { return b.of.Snapshot(ctx, s) })
 }
 
 // Head implements Snapshots.
-func (b bounded) Head(ctx context.Context, s chunk.Session) (snap fold.Snapshot, err error) {
-	err = b.within(ctx, func(ctx context.Context) (err error) {
-		snap, err = b.of.Head(ctx, s)
-		return err
-	})
-	return snap, err
+func (b bounded) Head(ctx context.Context, s chunk.Session) (fold.Snapshot, error) {
+	return readBounded(ctx, b, func(ctx context.Context) (fold.Snapshot, error) { return b.of.Head(ctx, s) })
 }
 
 // MessagePage implements Snapshots.
-func (b bounded) MessagePage(ctx context.Context, s chunk.Session, q fold.PageQuery) (page *fold.MessagePage, err error) {
-	err = b.within(ctx, func(ctx context.Context) (err error) {
-		page, err = b.of.MessagePage(ctx, s, q)
-		return err
-	})
-	return page, err
+func (b bounded) MessagePage(ctx context.Context, s chunk.Session, q fold.PageQuery) (*fold.MessagePage, error) {
+	return readBounded(ctx, b, func(ctx context.Context) (*fold.MessagePage, error) { return b.of.MessagePage(ctx, s, q) })
 }

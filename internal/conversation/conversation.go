@@ -119,9 +119,6 @@ type Config struct {
 	// RequestTimeout bounds one request. It is longer than the time in which the queue and the inbox resolve an unknown outcome. Defaults to 15 seconds.
 	RequestTimeout time.Duration
 
-	// Clock returns the time that deadlines are compared with. Defaults to time.Now.
-	Clock func() time.Time
-
 	// Storage, if not nil, returns why nothing can be stored for a session at present, a chunk.ErrNoStorage. It is called before a command or an answer is
 	// stored: without it a command could be accepted, and its run could not write.
 	Storage func(chunk.Session) error
@@ -162,9 +159,6 @@ func New(p Ports, cfg Config) (*Service, error) {
 		return nil, fmt.Errorf("conversation: RequestTimeout is %s, want more than 0", cfg.RequestTimeout)
 	}
 	cfg.RequestTimeout = cmp.Or(cfg.RequestTimeout, 15*time.Second)
-	if cfg.Clock == nil {
-		cfg.Clock = time.Now
-	}
 	cfg.Log = cmp.Or(cfg.Log, slog.New(slog.DiscardHandler))
 	cfg.AgentTypes = slices.Clone(cfg.AgentTypes)
 	return &Service{ports: p, cfg: cfg}, nil

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"time"
 
 	"github.com/tailrace/tailrace/chunk"
 	"github.com/tailrace/tailrace/internal/control"
@@ -105,7 +106,7 @@ func (s *Service) snapshot(ctx context.Context, session chunk.Session, d detail)
 }
 
 func (s *Service) newState(session chunk.Session, agentType string) State {
-	return State{Now: s.cfg.Clock(), Session: session, AgentType: agentType, hides: s.caller.Hides}
+	return State{Now: time.Now(), Session: session, AgentType: agentType, hides: s.caller.Hides}
 }
 
 // fillState sets the fields from a snapshot and its messages, or returns the error of loading them.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"slices"
+	"time"
 
 	"github.com/tailrace/tailrace/chunk"
 	"github.com/tailrace/tailrace/internal/audit"
@@ -121,7 +122,7 @@ func (s *Service) carryOutQueued(ctx context.Context, req *Request, plan *Plan) 
 		return s.Failed(ctx, req.Session, "input", err)
 	}
 	s.caller.sign(&q.Command)
-	q.Command.Issued = s.cfg.Clock()
+	q.Command.Issued = time.Now()
 	if err = s.storage(req.Session); err == nil {
 		err = s.record(ctx, audit.Message, req.Session, q.Command.RunID, "", func() error { return s.ports.Inbox.Enqueue(ctx, *q) })
 	}

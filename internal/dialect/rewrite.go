@@ -33,7 +33,7 @@ func Rewrite(v chunk.Value, change func(name string, value chunk.Value) chunk.Va
 	for value := range rawjson.Elements(v) {
 		add(nil, change("", value))
 	}
-	return append(out, v[len(v)-1])
+	return append(out, kind+2) // the closing bracket or brace
 }
 
 // Without returns v without the members of these names in the outermost levels of v.

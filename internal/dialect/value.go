@@ -78,7 +78,7 @@ func (w *Written) Rest(whole string) (string, bool) {
 
 // OrNull returns v, null if it is missing.
 func OrNull(v chunk.Value) chunk.Value {
-	if v == nil {
+	if len(v) == 0 {
 		return chunk.Value("null")
 	}
 	return v

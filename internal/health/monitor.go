@@ -95,10 +95,7 @@ func (m *Monitor) Run(ctx context.Context) error {
 // Wake makes the next probe of each check due within a second.
 func (m *Monitor) Wake() {
 	for _, c := range m.checks {
-		select {
-		case c.wake <- struct{}{}:
-		default: // already due
-		}
+		wait.Signal(c.wake)
 	}
 }
 

@@ -7,6 +7,8 @@ import (
 	"net/http"
 	"net/netip"
 	"sync"
+
+	"github.com/tailrace/tailrace/internal/wait"
 )
 
 // LimitConnections returns a listener with at most limit open connections. When there are as many, the one that has been without a request for the longest time is closed
@@ -131,10 +133,7 @@ func (l *limitedListener) remove(c *limitedConn) {
 }
 
 func (l *limitedListener) signal() {
-	select {
-	case l.freed <- struct{}{}:
-	default:
-	}
+	wait.Signal(l.freed)
 }
 
 // Close implements net.Listener.

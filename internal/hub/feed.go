@@ -37,10 +37,6 @@ type follower struct {
 
 var errNotStarted = errors.New("feed not opened yet")
 
-func newFeed(h *Hub, scope Scope) *follower {
-	return &follower{hub: h, scope: scope, topics: make(map[key][]*topic), start: make(chan struct{})}
-}
-
 // release removes a subscriber. A feed of a root without topics is ended at once, as they are: see leave.
 func (p *follower) release() {
 	p.mu.Lock()

@@ -45,7 +45,7 @@ func (f *feeds) acquire(h *Hub, scope Scope) *follower {
 
 // add adds the feed of a scope. The caller holds the lock, except in New.
 func (f *feeds) add(h *Hub, scope Scope) *follower {
-	p := newFeed(h, scope)
+	p := &follower{hub: h, scope: scope, topics: make(map[key][]*topic), start: make(chan struct{})}
 	f.byScope[scope] = p
 	if f.run != nil {
 		f.run(p)

@@ -18,6 +18,7 @@ import (
 	"github.com/tailrace/tailrace/chunk"
 	"github.com/tailrace/tailrace/internal/httpkit"
 	"github.com/tailrace/tailrace/internal/ingestion"
+	"github.com/tailrace/tailrace/internal/wait"
 )
 
 // headerFirst is the number of the first line of a request, and of the lines of one that left it out.
@@ -243,10 +244,10 @@ func (t *transfer) heartbeat(ctx context.Context) error {
 	return t.line(struct{}{})
 }
 
-// interval is the time between two reports. It grows to a second, so that the reports of a long body fit into the buffers of the connection if the client reads the
+// interval is the time between two reports of what is stored. It grows from 50 milliseconds to a second, so that the reports of a long body fit into the buffers of the connection if the client reads the
 // response only when it has sent everything.
 func (t *transfer) interval() time.Duration {
-	return min(max(t.server.cfg.Progress, time.Since(t.start)/100), max(t.server.cfg.Progress, time.Second))
+	return min(max(50*time.Millisecond, time.Since(t.start)/100), time.Second)
 }
 
 // bodyError is an error of reading the body.
@@ -273,10 +274,7 @@ func (t *transfer) read(ctx context.Context, lines *ingestion.Lines, active chan
 			return err
 		}
 		t.server.metrics.line(len(text))
-		select {
-		case active <- struct{}{}:
-		default: // signalled already
-		}
+		wait.Signal(active)
 	}
 }
 

@@ -25,9 +25,6 @@ type Config struct {
 	// memory of bodies.
 	MaxLine int
 
-	// Progress is the shortest time between two reports of what is stored. Defaults to 50 milliseconds.
-	Progress time.Duration
-
 	// RequestTimeout bounds the requests without lines, the storing of queued lines when a request ends, and the time between two pieces of an unfinished line of
 	// more than 4 KiB, each as long as all before it. Defaults to 15 seconds.
 	RequestTimeout time.Duration
@@ -38,14 +35,13 @@ type Config struct {
 
 func (c Config) withDefaults() Config {
 	c.MaxLine = cmp.Or(c.MaxLine, 44<<20)
-	c.Progress = cmp.Or(c.Progress, 50*time.Millisecond)
 	c.RequestTimeout = cmp.Or(c.RequestTimeout, 15*time.Second)
 	return c
 }
 
 func (c Config) validate() error {
-	if c.MaxLine < 0 || c.Progress < 0 || c.RequestTimeout < 0 {
-		return fmt.Errorf("MaxLine, Progress and RequestTimeout are %d, %s and %s, want more than 0", c.MaxLine, c.Progress, c.RequestTimeout)
+	if c.MaxLine < 0 || c.RequestTimeout < 0 {
+		return fmt.Errorf("MaxLine and RequestTimeout are %d and %s, want more than 0", c.MaxLine, c.RequestTimeout)
 	}
 	return nil
 }

@@ -67,7 +67,8 @@ func once[T any](ctx context.Context, p Policy, ask func(context.Context) (T, er
 	if err := connected(p.Conn); err != nil {
 		return v, err
 	}
-	ctx, cancel := context.WithTimeout(ctx, attemptTimeout(p.For))
+	// Short, because a request may be lost, but a fifth of a long budget, for a server that takes seconds.
+	ctx, cancel := context.WithTimeout(ctx, max(minAttemptTimeout, p.For/5))
 	defer cancel()
 	return ask(ctx)
 }
@@ -82,9 +83,6 @@ func connected(nc *nats.Conn) error {
 	}
 	return nats.ErrDisconnected
 }
-
-// attemptTimeout returns the timeout of one attempt: short, because a request may be lost, but a fifth of a long budget, for a server that takes seconds.
-func attemptTimeout(budget time.Duration) time.Duration { return max(minAttemptTimeout, budget/5) }
 
 // LastRetry is Last with retries.
 func (c *Client) LastRetry(ctx context.Context, budget time.Duration, stream, subject string) (Message, error) {

@@ -15,6 +15,7 @@ import (
 	"github.com/tailrace/tailrace/chunk"
 	"github.com/tailrace/tailrace/internal/control"
 	"github.com/tailrace/tailrace/internal/jsclient"
+	"github.com/tailrace/tailrace/internal/wait"
 	"github.com/tailrace/tailrace/subjects"
 )
 
@@ -245,10 +246,7 @@ func (b *Inbox) Watch(s chunk.Session, run string) (hints <-chan struct{}, stop 
 	}
 	news := make(chan struct{}, 1)
 	sub, err := b.js.Conn().Subscribe(filter, func(*nats.Msg) {
-		select {
-		case news <- struct{}{}:
-		default: // a notification is pending already
-		}
+		wait.Signal(news)
 	})
 	if err != nil {
 		return nil, nil, fmt.Errorf("watch run %s: %w", run, err)

@@ -143,3 +143,9 @@ func (t *tree) close() {
 		p.stop()
 	}
 }
+
+// Republish returns the configuration with which the stream of a partition publishes each stored message again.
+func Republish(l subjects.Layout, partition int) *jetstream.RePublish {
+	source, destination := l.Live(partition)
+	return &jetstream.RePublish{Source: source, Destination: destination}
+}

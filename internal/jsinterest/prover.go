@@ -94,15 +94,8 @@ func (p *prover) ask(t *tree) (round uint64) {
 	p.trees[t] = true
 	round = p.round + 1
 	p.mu.Unlock()
-	p.signal()
+	wait.Signal(p.wake)
 	return round
-}
-
-func (p *prover) signal() {
-	select {
-	case p.wake <- struct{}{}:
-	default:
-	}
 }
 
 // received records a message of the stream.

@@ -30,6 +30,16 @@ func (b *bucket) key(subject string) string { return strings.TrimPrefix(subject,
 // bucket returns the name of the bucket.
 func (b *bucket) bucket() string { return strings.TrimPrefix(b.name, "KV_") }
 
+// locate returns the bucket of a session, and a key of the session, or a filter of some.
+func (st *Store) locate(ctx context.Context, s chunk.Session, of func(chunk.Session) (string, error)) (*bucket, string, error) {
+	key, err := of(s)
+	if err != nil {
+		return nil, "", err
+	}
+	b, err := st.bucketOf(ctx, s)
+	return b, key, err
+}
+
 // bucketOf returns the bucket of s.
 func (st *Store) bucketOf(ctx context.Context, s chunk.Session) (*bucket, error) {
 	return st.open(ctx, st.cfg.Layout.Partition(s))

@@ -36,9 +36,6 @@ func (st *Store) bucketsUnder(ctx context.Context, under chunk.Session) (filter 
 		all, err := st.buckets(ctx)
 		return subjects.SnapshotHeadKeys(), all, err
 	}
-	if filter, err = subjects.SnapshotTreeHeadKeys(under); err != nil {
-		return "", nil, err
-	}
-	b, err := st.bucketOf(ctx, under)
+	b, filter, err := st.locate(ctx, under, subjects.SnapshotTreeHeadKeys)
 	return filter, []*bucket{b}, err
 }

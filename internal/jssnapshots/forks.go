@@ -34,11 +34,7 @@ func (st *Store) AddFork(ctx context.Context, origin, fork chunk.Session) error 
 
 // Forks returns the sessions that may be forks of a root session.
 func (st *Store) Forks(ctx context.Context, origin chunk.Session) ([]chunk.Session, error) {
-	filter, err := subjects.SnapshotForkKeys(origin)
-	if err != nil {
-		return nil, err
-	}
-	b, err := st.bucketOf(ctx, origin)
+	b, filter, err := st.locate(ctx, origin, subjects.SnapshotForkKeys)
 	if err != nil {
 		return nil, err
 	}

@@ -24,11 +24,7 @@ const maxLoads = 100
 
 // Load implements projector.Store.
 func (st *Store) Load(ctx context.Context, s chunk.Session) (fold.Snapshot, projector.Revision, error) {
-	key, err := subjects.SnapshotHeadKey(s)
-	if err != nil {
-		return fold.Snapshot{}, 0, err
-	}
-	b, err := st.bucketOf(ctx, s)
+	b, key, err := st.locate(ctx, s, subjects.SnapshotHeadKey)
 	if err != nil {
 		return fold.Snapshot{}, 0, err
 	}

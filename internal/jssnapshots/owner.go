@@ -47,15 +47,11 @@ func ownerName(subject string) string {
 
 // OwnedByOther implements projector.OwnerIndex.
 func (st *Store) OwnedByOther(ctx context.Context, s chunk.Session, subject string) (bool, error) {
-	all, err := subjects.SnapshotOwnerKeys(s)
-	if err != nil {
-		return false, err
-	}
 	own, err := subjects.SnapshotOwnerKey(s, ownerName(subject))
 	if err != nil {
 		return false, err
 	}
-	b, err := st.bucketOf(ctx, s)
+	b, all, err := st.locate(ctx, s, subjects.SnapshotOwnerKeys)
 	if err != nil {
 		return false, err
 	}

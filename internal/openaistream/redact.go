@@ -1,10 +1,8 @@
 package openaistream
 
 import (
-	"slices"
-
 	"github.com/tailrace/tailrace/chunk"
-	"github.com/tailrace/tailrace/internal/rawjson"
+	"github.com/tailrace/tailrace/internal/dialect"
 )
 
 // hidden are the members that an event which is kept whole loses, at any depth: the prompt, the definitions of tools, credentials of servers, and padding.
@@ -14,31 +12,4 @@ var hidden = []string{
 }
 
 // Redacted returns v without what must not be stored.
-func Redacted(v chunk.Value) chunk.Value { return redact(v, chunk.MaxDepth) }
-
-// redact returns v without what must not be stored. Values deeper than depth stay: no chunk may be that deep.
-func redact(v chunk.Value, depth int) chunk.Value {
-	kind := rawjson.Kind(v)
-	if depth == 0 || kind != '{' && kind != '[' {
-		return v
-	}
-	out := chunk.Value{kind}
-	add := func(name rawjson.Text, value []byte) {
-		if len(out) > 1 {
-			out = append(out, ',')
-		}
-		if name != nil {
-			out = append(append(out, name...), ':')
-		}
-		out = append(out, redact(value, depth-1)...)
-	}
-	for name, value := range rawjson.Members(v) {
-		if s, err := name.Unquote(); err == nil && !slices.Contains(hidden, s) {
-			add(name, value)
-		}
-	}
-	for value := range rawjson.Elements(v) {
-		add(nil, value)
-	}
-	return append(out, kind+2) // the closing bracket or brace
-}
+func Redacted(v chunk.Value) chunk.Value { return dialect.Without(v, chunk.MaxDepth, hidden...) }

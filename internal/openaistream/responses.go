@@ -345,7 +345,7 @@ func Extra(state chunk.Value) []chunk.Member {
 
 // Custom returns the event that keeps a value without what must not be stored. A value that exceeds the limits of a chunk is lost.
 func Custom(kind string, v chunk.Value) chunk.Body {
-	b := chunk.Custom{EventName: dialect.OpenAI + "." + kind, Data: redact(v, chunk.MaxDepth)}
+	b := chunk.Custom{EventName: dialect.OpenAI + "." + kind, Data: Redacted(v)}
 	if kind == "" || !valid(chunk.Custom{EventName: b.EventName}) {
 		b.EventName = dialect.OpenAI + ".unknown"
 	}

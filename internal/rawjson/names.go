@@ -2,36 +2,32 @@ package rawjson
 
 import "bytes"
 
-// nameSet holds the names of one object. Comparing a few names is cheaper than hashing them.
-type nameSet struct {
+// NameSet holds the names of one object. Comparing a few names is cheaper than hashing them, and it grows only with the names that were read.
+type NameSet struct {
 	few  [16][]byte
 	n    int
 	many map[string]struct{}
 }
 
-// add reports whether the name is new.
-func (s *nameSet) add(name []byte) bool {
-	if s.many != nil {
-		if _, known := s.many[string(name)]; known {
-			return false
+// Add reports whether the name is new.
+func (s *NameSet) Add(name []byte) bool {
+	if s.many == nil {
+		for _, known := range s.few[:s.n] {
+			if bytes.Equal(known, name) {
+				return false
+			}
 		}
-		s.many[string(name)] = struct{}{}
-		return true
-	}
-	for _, known := range s.few[:s.n] {
-		if bytes.Equal(known, name) {
-			return false
+		if s.n < len(s.few) {
+			s.few[s.n] = name
+			s.n++
+			return true
+		}
+		s.many = make(map[string]struct{}, 4*len(s.few))
+		for _, known := range s.few {
+			s.many[string(known)] = struct{}{}
 		}
 	}
-	if s.n < len(s.few) {
-		s.few[s.n] = name
-		s.n++
-		return true
-	}
-	s.many = make(map[string]struct{}, 4*len(s.few))
-	for _, known := range s.few {
-		s.many[string(known)] = struct{}{}
-	}
+	before := len(s.many)
 	s.many[string(name)] = struct{}{}
-	return true
+	return len(s.many) > before
 }

@@ -225,10 +225,10 @@ func Duplicate(value []byte) (path []string) {
 			i++
 		}
 	case value[0] == '{':
-		var names nameSet
+		var names NameSet
 		for name, v := range Members(value) {
 			text := name.Bytes()
-			if !names.add(text) {
+			if !names.Add(text) {
 				return []string{string(text)}
 			}
 			if path := Duplicate(v); path != nil {

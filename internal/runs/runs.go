@@ -81,19 +81,11 @@ type Client struct {
 
 // New returns a Client over js. It sends nothing to the server; the streams and buckets must exist when the Client is used (package topology creates them).
 func New(js jetstream.JetStream, cfg Config) (*Client, error) {
-	queue, err := jscontrol.NewQueue(js, jscontrol.QueueConfig{Layout: cfg.Layout, MaxRuns: cfg.MaxRuns, Log: cfg.Log})
-	if err != nil {
-		return nil, fmt.Errorf("runs: %w", err)
-	}
-	inbox, err := jscontrol.NewInbox(js, jscontrol.InboxConfig{Layout: cfg.Layout})
-	if err != nil {
-		return nil, fmt.Errorf("runs: %w", err)
-	}
-	store, err := jssnapshots.New(js, jssnapshots.Config{Layout: cfg.Layout, Log: cfg.Log})
-	if err != nil {
-		return nil, fmt.Errorf("runs: %w", err)
-	}
-	reader, err := consumers.New(js, consumers.Config{Layout: cfg.Layout, Log: cfg.Log})
+	queue, noQueue := jscontrol.NewQueue(js, jscontrol.QueueConfig{Layout: cfg.Layout, MaxRuns: cfg.MaxRuns, Log: cfg.Log})
+	inbox, noInbox := jscontrol.NewInbox(js, jscontrol.InboxConfig{Layout: cfg.Layout})
+	store, noStore := jssnapshots.New(js, jssnapshots.Config{Layout: cfg.Layout, Log: cfg.Log})
+	reader, noReader := consumers.New(js, consumers.Config{Layout: cfg.Layout, Log: cfg.Log})
+	err := cmp.Or(noQueue, noInbox, noStore, noReader)
 	if err != nil {
 		return nil, fmt.Errorf("runs: %w", err)
 	}

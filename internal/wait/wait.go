@@ -22,6 +22,14 @@ func Sleep(ctx context.Context, d time.Duration) error {
 	}
 }
 
+// Signal sends a signal to a channel with a buffer of one, unless one is pending that was not received yet.
+func Signal(to chan<- struct{}) {
+	select {
+	case to <- struct{}{}:
+	default:
+	}
+}
+
 // Backoff computes delays that double from First to Max.
 type Backoff struct {
 	First, Max time.Duration

@@ -61,7 +61,7 @@ func (s Suite) Streams(tb testing.TB) (names []string, lines map[string][]string
 // Read returns the text of a file.
 func Read(tb testing.TB, file string) string {
 	tb.Helper()
-	text, err := os.ReadFile(file)
+	text, err := os.ReadFile(file) //nolint:gosec // of testdata
 	if err != nil {
 		tb.Fatal(err)
 	}
@@ -207,7 +207,7 @@ func (s Suite) AnyOrder(t *testing.T) {
 				some[i] = all[r.IntN(len(all))]
 			}
 		}
-		Fold(t, s.Translate(t, append(some, end)))
+		Fold(t, s.Translate(t, slices.Concat(some, []string{end})))
 	}
 }
 
