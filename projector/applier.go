@@ -115,8 +115,7 @@ func (a *applier) first(ctx context.Context, s chunk.Session) (chunk.Record, err
 // ordinal, the fold continues with rec.
 func (a *applier) fillGap(ctx context.Context, f *fold.Folder, rec chunk.Record) error {
 	err := a.catchUp(ctx, f)
-	var truncated *chunk.TruncatedError
-	if errors.As(err, &truncated) && truncated.Reason == chunk.TruncatedGap {
+	if truncated, ok := errors.AsType[*chunk.TruncatedError](err); ok && truncated.Reason == chunk.TruncatedGap {
 		f.SkipGap(rec, fold.GapExpired)
 		return a.apply(ctx, f, rec)
 	}

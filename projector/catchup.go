@@ -154,8 +154,8 @@ func (f *futureRemovals) add(removed []chunk.OrdinalRange, truncation chunk.Ordi
 // recover decides how to continue after a replay failed; it returns err if the fold cannot continue.
 func (c *catchUp) recover(err error) error {
 	started := c.folder.Position() != (chunk.Position{})
-	var truncated *chunk.TruncatedError
-	if !errors.As(err, &truncated) {
+	truncated, ok := errors.AsType[*chunk.TruncatedError](err)
+	if !ok {
 		return err
 	}
 	switch truncated.Reason {

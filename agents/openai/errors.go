@@ -65,15 +65,13 @@ var (
 // classify converts an error of a request with context ctx.
 func (a *Agent) classify(ctx context.Context, err error) *failure {
 	f := &failure{cause: a.clean(err)}
-	var (
-		api   *statusError
-		event *openaistream.Error
-		wire  net.Error
-	)
+	api, isAPI := errors.AsType[*statusError](err)
+	event, isEvent := errors.AsType[*openaistream.Error](err)
+	wire, isWire := errors.AsType[net.Error](err)
 	switch {
 	case errors.Is(context.Cause(ctx), errIdle):
 		f.code, f.cause = CodeTimeout, errIdle
-	case errors.As(err, &api):
+	case isAPI:
 		f.code, f.final = api.body.Classify(api.status)
 		f.after = outgoing.RetryAfter(api.header, time.Now())
 		switch api.header.Get("X-Should-Retry") {
@@ -85,14 +83,14 @@ func (a *Agent) classify(ctx context.Context, err error) *failure {
 			}
 		}
 		f.cause = a.clean(errorForLog(&api.body, api.status, f.code))
-	case errors.As(err, &event):
+	case isEvent:
 		f.code, f.final = event.Classify(0)
 		f.cause = a.clean(errorForLog(event, 0, f.code))
 	case errors.Is(err, errNothing), errors.Is(err, errNoFinish), errors.Is(err, errMediaType), errors.Is(err, ingestion.ErrLineTooLarge):
 		f.code = CodeInvalidResponse
 	case errors.Is(err, errCutWhole), errors.Is(err, openaistream.ErrMalformed): // perhaps what is between has cut it
 		f.code, f.again = CodeInvalidResponse, true
-	case errors.As(err, &wire) && wire.Timeout():
+	case isWire && wire.Timeout():
 		f.code = CodeTimeout
 	default:
 		// The connection was refused or closed.

@@ -182,20 +182,17 @@ func (b *Inbox) StopRequest(ctx context.Context, s chunk.Session, run string) (c
 		return control.Stop{}, false, fmt.Errorf("stopped: %w", err)
 	}
 	m, err := b.last(ctx, key)
-	if err != nil {
+	var stop control.Stop
+	if err == nil && m.Seq > 0 {
+		stop, err = control.DecodeStop(s, run, m.Data)
+	}
+	switch {
+	case errors.Is(err, control.ErrMalformed):
+		return control.Stop{}, false, nil
+	case err != nil:
 		return control.Stop{}, false, fmt.Errorf("stop of run %s: %w", run, err)
 	}
-	if m.Seq == 0 {
-		return control.Stop{}, false, nil
-	}
-	stop, err := control.DecodeStop(s, run, m.Data)
-	if errors.Is(err, control.ErrMalformed) {
-		return control.Stop{}, false, nil
-	}
-	if err != nil {
-		return control.Stop{}, false, fmt.Errorf("stop of run %s: %w", run, err)
-	}
-	return stop, true, nil
+	return stop, m.Seq > 0, nil
 }
 
 // DeleteSession removes the answers and stop requests of a session that is being deleted, and reports whether there were any.

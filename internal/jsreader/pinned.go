@@ -162,9 +162,8 @@ func (p *Pinned) nextBatch(ctx context.Context) ([]Entry, error) {
 
 // recover attaches again after the consumer or the pin was lost; other errors end Run.
 func (p *Pinned) recover(ctx context.Context, err error) error {
-	var lost *consumerLostError
-	switch {
-	case errors.As(err, &lost):
+	switch _, lost := errors.AsType[*consumerLostError](err); {
+	case lost:
 	case errors.Is(err, errNotPinned):
 		p.pinID = ""
 	default:
