@@ -3,6 +3,7 @@
 GO            ?= go
 GOLANGCI_LINT ?= v2.15.0
 GOVULNCHECK   ?= v1.8.0
+GORELEASER    ?= v2.15.1
 SOAK          ?= 10m
 CHAOS         ?= 10m
 OIDC          ?= 2m
@@ -15,6 +16,7 @@ CREATED       ?= $(shell TZ=UTC git log -1 --format=%cd --date=format-local:%Y-%
 PUSH          ?=
 TOOLS         := $(CURDIR)/.tools
 LINT          := $(TOOLS)/golangci-lint-$(GOLANGCI_LINT)
+RELEASER      := $(TOOLS)/goreleaser-$(GORELEASER)
 
 TAGS          := e2e,soak,chaos,record,grpcnotrace
 
@@ -57,6 +59,11 @@ image: go-present ## Write dist/image and dist/image-sink, OCI images for two pl
 	@push="$(PUSH)"; cd deploy && $(GO) run ./image -program tailrace-sink -version "$(VERSION)" -created "$(CREATED)" -out ../dist/image-sink \
 		-push "$${push:+$${push%:*}-sink:$${push##*:}}" linux/amd64=../dist/tailrace-sink-linux-amd64 linux/arm64=../dist/tailrace-sink-linux-arm64
 
+.PHONY: release-check
+release-check: go-present $(RELEASER) ## Write dist/release, the archives, packages and bills of materials of a release, and publish nothing.
+	$(RELEASER) check
+	$(RELEASER) release --snapshot --clean --skip=publish
+
 .PHONY: quick
 quick: check ## Format, lint, and the tests that need no server and no browser: under 3 minutes on two cores.
 	$(GO) test -timeout 3m $$(scripts/packages.sh quick)
@@ -89,9 +96,10 @@ layers: go-present ## Layers, documents, API, citations, style and words, which 
 	$(GO) test ./internal/archtest
 
 .PHONY: nightly
-nightly: go-present ## The tests of the benchmark and of the configurations of Redpanda Connect, and each benchmark once.
+nightly: go-present ## The tests of the benchmark and of the configurations of Redpanda Connect, release-check, and each benchmark once.
 	$(GO) test -count=1 -timeout 10m ./internal/bench
 	cd deploy/connect && $(GO) test -count=1 -timeout 10m .
+	$(MAKE) release-check
 	@echo "each benchmark once"; out=$$($(GO) test -run '^$$' -bench . -benchtime 1x ./... 2>&1) || { echo "$$out"; exit 1; }
 
 .PHONY: manifests
@@ -193,3 +201,9 @@ $(LINT):
 	@mkdir -p $(TOOLS)
 	GOBIN=$(TOOLS) $(GO) install github.com/golangci/golangci-lint/v2/cmd/golangci-lint@$(GOLANGCI_LINT)
 	@mv $(TOOLS)/golangci-lint $(LINT)
+
+$(RELEASER):
+	@echo "installing goreleaser $(GORELEASER) into .tools (once, ten minutes)"
+	@mkdir -p $(TOOLS)
+	GOBIN=$(TOOLS) $(GO) install github.com/goreleaser/goreleaser/v2@$(GORELEASER)
+	@mv $(TOOLS)/goreleaser $(RELEASER)

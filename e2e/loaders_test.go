@@ -26,7 +26,7 @@ func documentedLoader(t *testing.T, heading, language string) string {
 		t.Fatal(err)
 	}
 	_, rest, _ := strings.Cut(string(page), "### "+heading)
-	_, rest, _ = strings.Cut(rest, "```"+language+"\n")
+	_, rest, _ = strings.Cut(rest, "```"+language+" run=TestLoaders\n")
 	program, _, found := strings.Cut(rest, "```\n")
 	if !found {
 		t.Fatalf("docs/guides/firehose.md has no program under %q", heading)

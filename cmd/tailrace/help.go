@@ -46,9 +46,13 @@ func printSettings(w io.Writer, settings []setting) error {
 // version is set by the release build with -ldflags "-X main.version=…".
 var version = "dev"
 
-// commit is set in the same way; if empty, builtFrom uses the commit of the Go
-// command.
-var commit = ""
+// programVersion returns the version of the release build or, of a program that `go run` or `go install` has built, that of its module.
+func programVersion() string {
+	if info, ok := debug.ReadBuildInfo(); ok && version == "dev" && info.Main.Sum != "" {
+		return info.Main.Version
+	}
+	return version
+}
 
 func runVersion(_ context.Context, t terminal, _ []string) error {
 	nats := "unknown"
@@ -59,6 +63,6 @@ func runVersion(_ context.Context, t terminal, _ []string) error {
 			}
 		}
 	}
-	_, err := fmt.Fprintf(t.out, "tailrace %s (%s, built-in nats-server %s)\n", version, runtime.Version(), nats)
+	_, err := fmt.Fprintf(t.out, "tailrace %s (%s, built-in nats-server %s)\n", programVersion(), runtime.Version(), nats)
 	return err
 }

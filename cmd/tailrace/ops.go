@@ -151,19 +151,15 @@ func newMetrics(role natsauth.Role) *prometheus.Registry {
 	registry := prometheus.NewRegistry()
 	info := prometheus.NewGauge(prometheus.GaugeOpts{
 		Name: "tailrace_build_info", Help: "Constant 1, labeled with the build, and with the role whose credentials the process has (operator: tailrace up).",
-		ConstLabels: prometheus.Labels{"version": version, "commit": builtFrom(), "role": string(role)},
+		ConstLabels: prometheus.Labels{"version": programVersion(), "commit": builtFrom(), "role": string(role)},
 	})
 	info.Set(1)
 	registry.MustRegister(info, collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	return registry
 }
 
-// builtFrom returns the commit set by the release build or recorded by the Go
-// command.
+// builtFrom returns the commit that the Go command recorded.
 func builtFrom() string {
-	if commit != "" {
-		return commit
-	}
 	if info, ok := debug.ReadBuildInfo(); ok {
 		for _, setting := range info.Settings {
 			if setting.Key == "vcs.revision" {

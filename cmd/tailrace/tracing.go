@@ -67,7 +67,7 @@ func (b *app) startTracing(ctx context.Context) (stop func(), err error) {
 		return nil, err
 	}
 	about, err := resource.New(ctx, resource.WithTelemetrySDK(), resource.WithAttributes(
-		attribute.String("service.name", b.defaultService()), attribute.String("service.version", version), attribute.String("service.instance.id", roles.Instance()),
+		attribute.String("service.name", b.defaultService()), attribute.String("service.version", programVersion()), attribute.String("service.instance.id", roles.Instance()),
 	), resource.WithFromEnv()) // the later ones win
 	if err != nil {
 		return nil, usageError{fmt.Errorf("traces: %w", err)}

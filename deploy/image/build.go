@@ -39,7 +39,7 @@ type binary struct {
 	data     []byte
 }
 
-// readBinary reads a binary and checks that it runs on the platform without a C library, which the image does not have.
+// readBinary reads a binary and checks that it is for the platform.
 func readBinary(platform, path string) (binary, error) {
 	p, err := v1.ParsePlatform(platform)
 	if err != nil {
@@ -63,14 +63,19 @@ func readBinary(platform, path string) (binary, error) {
 	if settings["GOOS"] != p.OS || settings["GOARCH"] != p.Architecture {
 		return binary{}, fmt.Errorf("the binary is for %s/%s", settings["GOOS"], settings["GOARCH"])
 	}
-	program, err := elf.NewFile(bytes.NewReader(data))
+	return binary{platform: *p, info: info, data: data}, nil
+}
+
+// checkStatic checks that a binary runs without a C library, which the image does not have.
+func (b binary) checkStatic() error {
+	program, err := elf.NewFile(bytes.NewReader(b.data))
 	if err != nil {
-		return binary{}, err
+		return err
 	}
 	if libraries, err := program.ImportedLibraries(); err == nil && len(libraries) > 0 {
-		return binary{}, fmt.Errorf("the binary needs %v; build it with CGO_ENABLED=0", libraries)
+		return fmt.Errorf("the binary needs %v; build it with CGO_ENABLED=0", libraries)
 	}
-	return binary{platform: *p, info: info, data: data}, nil
+	return nil
 }
 
 // build returns the image for all platforms.

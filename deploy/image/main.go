@@ -2,7 +2,7 @@
 //
 //	image -version v1.2.3 -created 2026-01-02T03:04:05Z -out dist/image linux/amd64=bin/a linux/arm64=bin/b
 //
-// The result is an OCI layout. With -push it is also pushed to a registry.
+// The result is an OCI layout. With -push it is also pushed to a registry. With -sbom a command writes the bill of materials of one binary of any platform, and no image.
 package main
 
 import (
@@ -37,6 +37,7 @@ func run(ctx context.Context, args []string) error {
 	created := flags.String("created", "1970-01-01T00:00:00Z", "time of the image, such as that of the commit: the same input gives the same image")
 	out := flags.String("out", "", "directory of the OCI layout, which is replaced")
 	push := flags.String("push", "", "repository and tag to push the image to, with the credentials of docker login")
+	sbom := flags.String("sbom", "", "file of the bill of materials of one binary, which is written instead of an image")
 	if err := flags.Parse(args); err != nil {
 		return err
 	}
@@ -44,18 +45,28 @@ func run(ctx context.Context, args []string) error {
 	if err != nil {
 		return fmt.Errorf("created: %w", err)
 	}
-	if *out == "" || flags.NArg() == 0 {
-		return errors.New("want -out and at least one platform=binary")
+	if *sbom == "" && *out == "" || flags.NArg() == 0 || *sbom != "" && flags.NArg() != 1 {
+		return errors.New("want -out and at least one platform=binary, or -sbom and one")
 	}
 	var binaries []binary
 	for _, arg := range flags.Args() {
 		platform, path, _ := strings.Cut(arg, "=")
 		b, err := readBinary(platform, path)
+		if err == nil && *sbom == "" {
+			err = b.checkStatic()
+		}
 		if err != nil {
 			return fmt.Errorf("%s: %w", arg, err)
 		}
 		b.name = *program
 		binaries = append(binaries, b)
+	}
+	if *sbom != "" {
+		text, err := billOfMaterials(binaries[0], *version, at)
+		if err != nil {
+			return err
+		}
+		return os.WriteFile(*sbom, text, 0o644) //nolint:gosec // public
 	}
 	built, err := build(binaries, *version, at)
 	if err != nil {

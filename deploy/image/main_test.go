@@ -236,6 +236,32 @@ func TestPush(t *testing.T) {
 	}
 }
 
+// TestBillOfMaterials writes only the bill of materials, of a binary that is for no image.
+func TestBillOfMaterials(t *testing.T) {
+	dir := t.TempDir()
+	program, file := filepath.Join(dir, "program.exe"), filepath.Join(dir, "program.spdx.json")
+	cmd := exec.CommandContext(t.Context(), "go", "build", "-o", program, "./testdata/program")
+	cmd.Env = append(os.Environ(), "CGO_ENABLED=0", "GOOS=windows", "GOARCH=arm64")
+	if out, err := cmd.CombinedOutput(); err != nil {
+		t.Fatalf("%v: %s", err, out)
+	}
+	if err := run(t.Context(), []string{"-version", "v1.2.3", "-sbom", file, "windows/arm64=" + program}); err != nil {
+		t.Fatal(err)
+	}
+	text, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{`"SPDX-2.3"`, "pkg:golang/stdlib@", "sbom/v1.2.3/tailrace-windows-arm64"} {
+		if !strings.Contains(string(text), want) {
+			t.Errorf("the bill of materials has no %s: %s", want, text)
+		}
+	}
+	if entries, err := os.ReadDir(dir); err != nil || len(entries) != 2 {
+		t.Errorf("the directory has %v, %v", entries, err)
+	}
+}
+
 // TestWrongBinaries checks that a binary for another platform or with too much in it is refused.
 func TestWrongBinaries(t *testing.T) {
 	args := compile(t)
@@ -248,6 +274,7 @@ func TestWrongBinaries(t *testing.T) {
 		"want at most":       {"-out", t.TempDir(), "linux/amd64=" + large},
 		"is for linux/amd64": {"-out", t.TempDir(), swapped},
 		"want -out":          {swapped},
+		"and one":            append([]string{"-sbom", filepath.Join(t.TempDir(), "sbom")}, args...),
 		"created":            {"-created", "today", "-out", t.TempDir(), swapped},
 	} {
 		if err := run(context.Background(), args); err == nil || !strings.Contains(err.Error(), want) {

@@ -4,6 +4,8 @@ package create
 
 import (
 	"context"
+	"encoding/json"
+	"errors"
 	"fmt"
 	"os"
 	"os/exec"
@@ -47,6 +49,9 @@ func TestCreate(t *testing.T) {
 	}
 	n.run(t, p.dir, "install", "--no-audit", "--no-fund", "--loglevel=error")
 	installed := time.Since(begin)
+	if own, sdk := enginesOf(t, p.dir), enginesOf(t, filepath.Join(p.dir, "node_modules", "ai")); own != sdk {
+		t.Errorf("the project says that it needs Node.js %s, and ai needs %s", own, sdk)
+	}
 	p.start()
 	tab := page{t, browser}
 	tab.open(p.url())
@@ -131,6 +136,54 @@ func TestDevWithoutTailrace(t *testing.T) {
 			t.Errorf("it does not name %q: %s", way, out)
 		}
 	}
+}
+
+// TestDevOptions checks what npm run dev starts Tailrace with: the address of the route, and the version of the AI SDK that the project has.
+func TestDevOptions(t *testing.T) {
+	n, dir := newNPM(t), filepath.Join(t.TempDir(), "project")
+	if err := os.CopyFS(dir, os.DirFS(filepath.Join(source, "template", "next"))); err != nil {
+		t.Fatal(err)
+	}
+	next := filepath.Join(dir, "node_modules", "next", "dist", "bin")
+	if err := errors.Join(os.MkdirAll(next, 0o700), os.WriteFile(filepath.Join(next, "next"), []byte("setInterval(() => {}, 1000)"), 0o600)); err != nil {
+		t.Fatal(err)
+	}
+	program := filepath.Join(dir, "program")
+	if err := os.WriteFile(program, []byte("#!/bin/sh\necho \"$@\" >arguments\n"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	cmd := exec.CommandContext(t.Context(), n.node, "dev.mjs")
+	cmd.Dir, cmd.Env = dir, n.with("TAILRACE_BIN="+program, "PORT=0").env
+	out, _ := cmd.CombinedOutput() // Tailrace ends, which is an error
+	arguments, err := os.ReadFile(filepath.Join(dir, "arguments"))
+	if err != nil {
+		t.Fatalf("%v: %s", err, out)
+	}
+	manifest, err := os.ReadFile(filepath.Join(dir, "package.json"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !strings.Contains(string(manifest), `"ai": "7.`) || !strings.Contains(string(arguments), "--chat-major 7 ") || !strings.HasPrefix(string(arguments), "up --agents ") {
+		t.Errorf("tailrace %s for\n%s", arguments, manifest)
+	}
+}
+
+// enginesOf returns the versions of Node.js that a package asks for.
+func enginesOf(t *testing.T, dir string) string {
+	t.Helper()
+	text, err := os.ReadFile(filepath.Join(dir, "package.json"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var manifest struct {
+		Engines struct {
+			Node string `json:"node"`
+		} `json:"engines"`
+	}
+	if err := json.Unmarshal(text, &manifest); err != nil {
+		t.Fatal(err)
+	}
+	return manifest.Engines.Node
 }
 
 // page is a tab with the page of the project.

@@ -87,6 +87,34 @@ func TestBoxes(t *testing.T) {
 	}
 }
 
+// TestShellBoxes checks that each shell box of README and the documents has a mark: `run` if TestDocs of e2e runs it, run=TestName if another test does, or plain= with the reason
+// why none does: it needs several servers (cluster), a key of a model (key) or a release (published), or is a fragment of at most six lines.
+func TestShellBoxes(t *testing.T) {
+	fragments := 0
+	for _, page := range append(documents(t), "README.md") {
+		for _, m := range shellBox.FindAllStringSubmatch(read(t, page), -1) {
+			name, isNamed := strings.CutPrefix(m[1], "run=")
+			switch {
+			case isNamed:
+				if !slices.ContainsFunc(sources(t, "_test.go"), func(file string) bool { return strings.Contains(read(t, file), "\nfunc "+name+"(") }) {
+					t.Errorf("%s: there is no test %s", page, name)
+				}
+			case m[1] == "plain=fragment":
+				if fragments++; strings.Count(m[2], "\n") > 6 {
+					t.Errorf("%s: a fragment has at most 6 lines:\n%s", page, m[2])
+				}
+			case !slices.Contains([]string{"run", "plain=cluster", "plain=key", "plain=published"}, m[1]):
+				t.Errorf("%s: the mark of a shell box is %q, want run, run=TestName, or plain= with cluster, key, published or fragment:\n%s", page, m[1], m[2])
+			}
+		}
+	}
+	if fragments > 10 {
+		t.Errorf("%d shell boxes are fragments, want at most 10", fragments)
+	}
+}
+
+var shellBox = regexp.MustCompile("(?s)\n *```sh *([^\n]*)\n(.*?) *```\n")
+
 var namedBox = regexp.MustCompile("(?s)( *```\\w+ file=(\\S+)\n)(.*?) *```\n")
 
 // regionOf returns the lines of a region.

@@ -72,7 +72,7 @@ func styleProblems(fset *token.FileSet, file *ast.File) (problems []string) {
 var defaultPort = regexp.MustCompile(`(127\.0\.0\.1|localhost|\[::1\]):(4422|4480|4481)\b`)
 
 // namesDefaultPort are test files that compare texts with the address and do not use it.
-var namesDefaultPort = []string{"e2e/clients/publish_test.go", "e2e/readme_test.go", "sink/e2e/five_minutes_test.go"}
+var namesDefaultPort = []string{"e2e/clients/publish_test.go", "sink/e2e/five_minutes_test.go"}
 
 // TestDefaultPorts fails for a test or a test kit that names an address of the default settings: a test passes while another program has the port, such as
 // `make run`. The commands that a test runs have other defaults, see natstest.Main.

@@ -200,7 +200,8 @@ func blocksOf(t *testing.T, path string) (blocks []block) {
 	}
 	parts := strings.Split("\n"+string(page), "\n```")
 	for i := 1; i < len(parts); i += 2 {
-		language, text, _ := strings.Cut(parts[i], "\n")
+		info, text, _ := strings.Cut(parts[i], "\n")
+		language, _, _ := strings.Cut(info, " ")
 		blocks = append(blocks, block{language, text + "\n"})
 	}
 	return blocks

@@ -7,6 +7,9 @@ import { basename, delimiter, join, resolve } from "node:path";
 const image = "tailrace/tailrace";
 const module = "github.com/tailrace/tailrace/cmd/tailrace@latest";
 
+// Options of tailrace for each project: pages with version 7 of the AI SDK, and an end without a delay.
+const options = ["--chat-major", "7", "--drain", "0s"];
+
 // freePort returns a port that no program listens on: the wanted one, if that is free.
 function freePort(wanted = 0) {
   return new Promise((found, failed) => {
@@ -59,12 +62,12 @@ async function tailraceCommand(port) {
   if (!local && docker()) {
     const volumes = ["-v", `${writeAgents("host.docker.internal")}:/agents.json:ro`, "-v", `tailrace-${basename(resolve())}:/data`];
     const network = ["-p", `127.0.0.1:${port}:4480`, "--add-host", "host.docker.internal:host-gateway"];
-    return ["docker", "run", "--rm", "--init", ...network, ...volumes, image, "up", "--trust-network", "--agents", "/agents.json", "--drain", "0s"];
+    return ["docker", "run", "--rm", "--init", ...network, ...volumes, image, "up", "--trust-network", "--agents", "/agents.json", ...options];
   }
   const program = local || goProgram();
   if (!program) return undefined;
   const ports = ["--listen", `127.0.0.1:${port}`, "--nats-port", String(await freePort()), "--ops-listen", ""];
-  return [program, "up", "--agents", writeAgents("127.0.0.1"), ...ports, "--data-dir", join(".tailrace", "data"), "--drain", "0s", "--log-level", "warn"];
+  return [program, "up", "--agents", writeAgents("127.0.0.1"), ...ports, "--data-dir", join(".tailrace", "data"), ...options, "--log-level", "warn"];
 }
 
 const webPort = await freePort(Number(process.env.PORT ?? 3000));
