@@ -86,6 +86,9 @@ type printer struct {
 	runID   []byte       // in the events of the root graph: the run that was started or resumed last, and not one that continues without the client
 }
 
+// removedEvent is the number of the event about removed records: that of a client that has them, and of one that has not.
+const removedEvent = 1000
+
 // Print implements turn.Printer.
 func (p *printer) Print(f *turn.Frames, e *turn.Event) {
 	if e.Again {
@@ -109,6 +112,7 @@ func (p *printer) Print(f *turn.Frames, e *turn.Event) {
 	case turn.StepClose, turn.Removed, turn.AgentRemoved:
 		p.finish(f, e.Agent, nil)
 		if e.Kind == turn.Removed && !e.Quiet {
+			p.n = removedEvent - 1 // a client that has removed records gets the ends of their messages before it
 			p.notice(f, e)
 		}
 	case turn.BlockOpen, turn.BlockDelta, turn.BlockClose, turn.Part:

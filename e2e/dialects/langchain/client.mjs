@@ -90,7 +90,7 @@ async function thread(request) {
   logged = [];
   const client = new Client({ apiUrl: request.url + '/api/langgraph', apiKey: null, callerOptions: { maxRetries: 0 }, defaultHeaders: request.headers });
   const watch = request.watch && follow(client, request, 0);
-  const watching = watch && watch.stream.subscribe({ channels: ['lifecycle', 'messages', 'tools', 'input'] });
+  const watching = watch && watch.stream.subscribe({ channels: ['lifecycle', 'messages', 'tools', 'input', 'custom'] });
   const got = follow(client, request, request.cut ?? 0);
   const { stream } = got;
   const pending = [];
