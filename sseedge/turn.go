@@ -1,19 +1,23 @@
 package sseedge
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
 	"io"
 	"net/http"
+	"slices"
 	"time"
 
 	"github.com/tailrace/tailrace/chunk"
 	"github.com/tailrace/tailrace/codec/aisdk"
+	"github.com/tailrace/tailrace/codec/langgraph"
 	"github.com/tailrace/tailrace/internal/dialect"
 	"github.com/tailrace/tailrace/internal/dialects"
 	"github.com/tailrace/tailrace/internal/httpkit"
 	"github.com/tailrace/tailrace/internal/hub"
+	"github.com/tailrace/tailrace/internal/rawjson"
 	"github.com/tailrace/tailrace/internal/view"
 	"github.com/tailrace/tailrace/projector/fold"
 )
@@ -35,6 +39,12 @@ type Turn struct {
 	Anchor    chunk.Anchor
 	Continues bool
 	Whole     bool
+
+	// Open says that the response has one turn after the other, and no end: of langgraph, whose clients take an end for a failure. If the log no longer has the record
+	// that began the turn, the response begins with the record after Present. LangGraph selects its events.
+	Open      bool
+	Present   chunk.Position
+	LangGraph langgraph.Filter
 
 	// Run is the run that begins the turn, "" if it has begun. If the turn before is not over at After, the response has the rest of it, too: clients that fold
 	// several turns of one response only, as those of AG-UI do. With Replay it may also be the next run of the turn.
@@ -72,7 +82,7 @@ type Turn struct {
 	// Frames, if not nil, are the whole response: there is no turn.
 	Frames []byte
 
-	// Begun is called when Run begins. It returns the id of the answer and the calls of earlier turns if they were not known, otherwise "". An error aborts the
+	// Begun is called when Run begins; with Open, when a turn begins. It returns the id of the answer and the calls of earlier turns if they were not known, otherwise "". An error aborts the
 	// response.
 	Begun func(ctx context.Context, rec chunk.Record, started chunk.RunStarted) (messageID string, earlier []string, err error)
 
@@ -187,6 +197,9 @@ func (t *turn) attach(ctx context.Context) (err error) {
 	if err == nil && (t.of.Continues || t.of.Whole) {
 		err = t.rewind(ctx)
 	}
+	if t.of.Open && (errors.Is(err, chunk.ErrTruncated) || errors.Is(err, errTurnUnknown)) {
+		err = t.attachLive(ctx)
+	}
 	if errors.Is(err, chunk.ErrTruncated) || errors.Is(err, errTurnUnknown) {
 		return errMovedPosition
 	}
@@ -207,6 +220,16 @@ func (t *turn) await(ctx context.Context) error {
 	req := t.req
 	req.After, req.StreamEpoch, req.Await = position(snap), "", true
 	t.cur, err = t.edge.hub.Subscribe(ctx, req)
+	return err
+}
+
+// attachLive opens the cursor at the end of the session.
+func (t *turn) attachLive(ctx context.Context) (err error) {
+	t.subscription.detach()
+	t.req.After, t.req.Anchor, t.req.Await = t.of.Present, 0, true
+	t.sent, t.writer, t.turns, t.pending = t.of.Present.Seq, nil, dialect.Turns{}, nil
+	t.cur, err = t.edge.hub.Subscribe(ctx, t.req)
+	t.records = t.cur
 	return err
 }
 
@@ -352,11 +375,16 @@ func (t *turn) take(ctx context.Context, batch *hub.Batch, rec *chunk.Record) er
 	} else if err := t.write(ctx, rec); err != nil {
 		return err
 	}
+	if batch != nil && t.of.Dialect == dialect.LangGraph {
+		if err := t.fillState(ctx, before); err != nil {
+			return err
+		}
+	}
 	if len(t.frames) == before { // it does not end a response: its client would come back with the same cursor
 		t.at = rec.Cursor()
 		return nil
 	}
-	t.over = t.writer.Done() && (t.awaited == "" || t.of.Replay)
+	t.over = t.writer.Done() && !t.of.Open && (t.awaited == "" || t.of.Replay)
 	if batch != nil {
 		t.sent = rec.Seq
 		batch.Records++
@@ -367,7 +395,7 @@ func (t *turn) take(ctx context.Context, batch *hub.Batch, rec *chunk.Record) er
 // takeRun begins and ends turns with a record of the session.
 func (t *turn) takeRun(ctx context.Context, rec *chunk.Record) error {
 	opens, inputs := t.turns.Opens(rec)
-	isLast := t.awaited == ""
+	isLast := t.awaited == "" && !t.of.Open
 	if t.turns.Run() == t.awaited {
 		t.awaited = ""
 	}
@@ -382,6 +410,11 @@ func (t *turn) takeRun(ctx context.Context, rec *chunk.Record) error {
 		}
 	}
 	t.primed = false
+	if t.of.Open && t.of.Begun != nil {
+		if _, _, err := t.of.Begun(ctx, *rec, chunk.RunStarted{}); err != nil {
+			return err
+		}
+	}
 	return t.beginTurn(ctx, rec, inputs)
 }
 
@@ -397,7 +430,7 @@ func (t *turn) beginTurn(ctx context.Context, rec *chunk.Record, inputs int) err
 		turn.MessageID, turn.State, turn.AISDK.Earlier = fold.MessageID(t.state.messages+inputs), t.state.now, t.state.open
 	default:
 		at, err := t.edge.turnAt(ctx, t.of.Session, rec.Seq)
-		if err != nil {
+		if err != nil && (!t.of.Open || !errors.Is(err, errTurnUnknown)) {
 			return err
 		}
 		turn.MessageID, turn.State, turn.AISDK.Earlier = fold.MessageID(at.answer), at.before, at.earlier
@@ -405,6 +438,7 @@ func (t *turn) beginTurn(ctx context.Context, rec *chunk.Record, inputs int) err
 	if t.of.View != nil {
 		turn.State = nil // it may have what the view hides
 	}
+	turn.LangGraph = langgraph.WriterConfig{Filter: t.of.LangGraph, HasState: true}
 	t.writer = dialects.NewWriter(t.of.Dialect, turn)
 	if w, ok := t.writer.(interface{ Omit(callIDs ...string) }); ok {
 		w.Omit(t.of.HeldResults...)
@@ -437,6 +471,24 @@ func (t *turn) write(ctx context.Context, rec *chunk.Record) error {
 	return nil
 }
 
+// fillState writes the state of the session into its place in the frames after an offset, if they have one: see langgraph.WriterConfig.
+func (t *turn) fillState(ctx context.Context, after int) error {
+	at := bytes.IndexByte(t.frames[after:], langgraph.StateMark)
+	if at < 0 {
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, t.edge.cfg.AttachTimeout)
+	defer cancel()
+	read, hold, err := readWithin(ctx, t.edge.reads, func(ctx context.Context) (fold.Content, error) {
+		return t.edge.readContent(ctx, t.of.Session, snapshotQuery{})
+	})
+	defer hold.release()
+	if err == nil {
+		t.frames = slices.Replace(t.frames, after+at, after+at+1, rawjson.Get(langgraph.AppendState(nil, langgraph.State{Content: t.of.View.Snapshot(read)}), "values")...)
+	}
+	return err
+}
+
 // append appends what the view shows of a record.
 func (t *turn) append(rec *chunk.Record) {
 	t.frames = appendShown(t.frames, t.of.View, rec, t.writer)
@@ -455,7 +507,7 @@ func appendShown(dst []byte, v *view.Chat, rec *chunk.Record, to dialect.Writer)
 
 // skipped returns the position of records without frames that the client does not have yet.
 func (t *turn) skipped() hub.Batch {
-	if t.of.Replay || t.at.Seq <= t.sent {
+	if t.of.Replay || t.of.Open || t.at.Seq <= t.sent {
 		return hub.Batch{}
 	}
 	t.sent = t.at.Seq

@@ -1,5 +1,5 @@
 // Package langgraph translates the protocol events of LangGraph into the chunks of the log: the objects that streamEvents(input, {version: "v3"}) yields, with members
-// in snake case or camel case.
+// in snake case or camel case. A Writer writes chunks as such events, for the clients of LangChain's Agent Streaming Protocol.
 //
 // A Translator follows one run. Pass it each event as JSON, write the chunks that it returns to the log, and call End at the end of the response:
 //

@@ -153,6 +153,7 @@ var layers = map[string]place{
 	"e2e/dialects":                 {layer: testkit},
 	"e2e/dialects/agui":            {layer: testkit},
 	"e2e/dialects/anthropic":       {layer: testkit},
+	"e2e/dialects/langchain":       {layer: testkit},
 	"e2e/dialects/mastra":          {layer: testkit},
 	"e2e/dialects/npm":             {layer: testkit},
 	"e2e/ingest":                   {layer: testkit},

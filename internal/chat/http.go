@@ -57,7 +57,14 @@ func (s *Service) routes() []httpkit.Route {
 	}
 	withdraw := route("chat_withdraw", http.MethodPost, chatPath+"/withdraw", auth.ScopeRead, s.withdraw, nil) // of the client's own messages, or with ScopeStop
 	withdraw.AnyOf = auth.ScopeChat | auth.ScopeStop
+	command := route("thread_command", http.MethodPost, threadPath+"/commands", auth.ScopeRead, s.threadCommand, nil) // package conversation checks the rights, as for a post
+	command.AnyOf = auth.ScopeChat | auth.ScopeAnswer
 	return []httpkit.Route{
+		command,
+		route("thread_events", http.MethodPost, threadPath+"/stream/events", auth.ScopeRead, s.threadEvents, nil),
+		route("thread_state", http.MethodGet, threadPath+"/state", auth.ScopeRead, s.threadState, nil),
+		route("thread_history", http.MethodPost, threadPath+"/history", auth.ScopeRead, s.threadHistory, nil),
+		route("thread_cancel", http.MethodPost, threadPath+"/runs/{run}/cancel", auth.ScopeStop, s.threadCancel, nil),
 		post("agui", aguiPath, dialect.AGUI),
 		post("chat_post", chatsPath, dialect.AISDK),
 		post("chat_post", chatPath, dialect.AISDK),

@@ -99,6 +99,22 @@ func TestAnswersAreDocumented(t *testing.T) {
 	for _, name := range []string{"X-Resume-From-Sequence", "X-Resume-At", "Last-Event-Id"} {
 		ask(http.MethodPost, "", fmt.Sprintf(thread, "t1", held), http.Header{name: {fmt.Sprint(snap.Position.Seq)}})
 	}
+	e.base = threadPath[:len(threadPath)-len("{id}")] + "t2"
+	for _, query := range []string{agent, "?agentType=other"} {
+		ask(http.MethodPost, "/commands"+query, `{"id":1,"method":"run.start","params":{"input":{"messages":[{"type":"human","content":"hi"}]}}}`, nil)
+		ask(http.MethodGet, "/state"+query, "", nil)
+		ask(http.MethodPost, "/history"+query, `{"limit":1}`, nil)
+		ask(http.MethodPost, "/runs/r1/cancel"+query, "", nil)
+		ask(http.MethodPost, "/stream/events"+query, `{}`, nil)
+	}
+	open, err := e.try(http.MethodPost, "/stream/events"+agent, `{"channels":["messages"]}`, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	doc.Check(t, open, nil)
+	open.Body.Close() // it has no end
+	ask(http.MethodPost, "/commands", `{}`, nil)
+	ask(http.MethodPost, "/commands", `7`, http.Header{"Content-Encoding": {"gzip"}})
 	e.base = ""
 
 	// A run that no worker has started can be stopped, too.

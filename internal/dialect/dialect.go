@@ -14,7 +14,7 @@ const (
 	OpenAI  = "openai"  // only of models: there is no Writer
 	Records = "records" // the records of the log, only of event streams
 
-	LangGraph = "langgraph" // protocol events: there is no Writer
+	LangGraph = "langgraph" // protocol events
 	Anthropic = "anthropic" // Messages API and Claude Agent SDK: there is no Writer
 )
 

@@ -27,6 +27,9 @@ type Turn struct {
 
 	// AISDK selects the form of the dialect of the AI SDK. Its ClientTool is for all dialects.
 	AISDK aisdk.Options
+
+	// LangGraph selects the events of that dialect. Its MessageID is not used.
+	LangGraph langgraph.WriterConfig
 }
 
 var writers = map[string]func(Turn) dialect.Writer{
@@ -36,6 +39,10 @@ var writers = map[string]func(Turn) dialect.Writer{
 	dialect.AISDK:  func(t Turn) dialect.Writer { return aisdk.New(t.MessageID, t.AISDK) },
 	dialect.Kortyx: func(t Turn) dialect.Writer { return kortyx.NewWriter(kortyx.Options{State: t.State}) },
 	dialect.Mastra: func(t Turn) dialect.Writer { return mastra.NewWriter(mastra.WriterConfig{MessageID: t.MessageID}) },
+	dialect.LangGraph: func(t Turn) dialect.Writer {
+		t.LangGraph.MessageID = t.MessageID
+		return langgraph.NewWriter(t.LangGraph)
+	},
 }
 
 var headers = map[string]func() map[string]string{
@@ -87,6 +94,9 @@ func NewTranslator(name string, r dialect.Run) (_ dialect.Translator, ok bool) {
 var snapshots = map[string]func(dst []byte, c fold.Content) []byte{
 	dialect.AGUI:   agui.AppendContent,
 	dialect.Kortyx: kortyx.AppendContent,
+	dialect.LangGraph: func(dst []byte, c fold.Content) []byte {
+		return langgraph.AppendState(dst, langgraph.State{Content: c, Thread: c.Session.ID})
+	},
 	dialect.Mastra: func(dst []byte, c fold.Content) []byte {
 		return mastra.AppendSnapshot(dst, aisdk.FrontendSnapshot{
 			Messages: aisdk.UIMessages(c.Messages), StreamSequence: c.Position.Seq, Status: c.Status, Session: c.Session, Run: c.Run,
