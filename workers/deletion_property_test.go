@@ -22,6 +22,7 @@ import (
 	"github.com/tailrace/tailrace/internal/conversation"
 	"github.com/tailrace/tailrace/internal/jsclient"
 	"github.com/tailrace/tailrace/internal/jssnapshots"
+	"github.com/tailrace/tailrace/internal/names"
 	"github.com/tailrace/tailrace/internal/retention"
 	"github.com/tailrace/tailrace/internal/testkit/seedtest"
 	"github.com/tailrace/tailrace/internal/testkit/stack"
@@ -376,7 +377,7 @@ type queued struct {
 }
 
 func (tr *tree) commands(ctx context.Context) (all []queued) {
-	filter := strings.Replace(subjects.Layout{}.AllCommands(), "*", tr.root.Tenant, 1)
+	filter := strings.Replace(names.Layout{}.AllCommands(), "*", tr.root.Tenant, 1)
 	for from := uint64(1); ; {
 		m, err := jsclient.New(tr.js).Next(ctx, "TR_COMMANDS", filter, from)
 		if err != nil {

@@ -74,6 +74,7 @@ var layers = map[string]place{
 	"internal/dialect":    {layer: model},
 	"internal/idtoken":    {layer: model},
 	"internal/dialects":   {layer: model},
+	"internal/names":      {layer: model},
 	"internal/nearest":    {layer: model},
 	"internal/turn":       {layer: model},
 	"internal/structured": {layer: model},

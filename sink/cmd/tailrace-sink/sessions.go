@@ -11,9 +11,9 @@ import (
 
 	"github.com/nats-io/nats.go/jetstream"
 
+	"github.com/tailrace/tailrace/internal/names"
 	"github.com/tailrace/tailrace/sink/row"
 	"github.com/tailrace/tailrace/sink/run"
-	"github.com/tailrace/tailrace/subjects"
 )
 
 // eraseFlags are the flags of erase besides the settings.
@@ -44,7 +44,7 @@ func erase(ctx context.Context, args []string, out, errs io.Writer) error {
 	}
 	if !of.deleted {
 		s := row.SessionOf(cfg.Tenant, of.root, of.session)
-		if err := subjects.CheckSession(s); err != nil {
+		if err := names.CheckSession(s); err != nil {
 			return usageError{err}
 		}
 	}

@@ -1,4 +1,4 @@
-package subjects
+package names
 
 import (
 	"strings"
