@@ -83,11 +83,6 @@ const (
 	ReasonAnswered      = Reason(conversation.ReasonAnswered)      // First is the answer that counts
 	ReasonExpired       = Reason(conversation.ReasonExpired)       // First is the answer that counts: the deadline passed
 	ReasonContended     = Reason(conversation.ReasonContended)     // other requests changed the session in every round; repeat the call
-	ReasonTooManyRuns   = Reason(conversation.ReasonTooManyRuns)   // the tenant has as many runs as it may have; repeat the call later
-	ReasonNoMessage     = Reason(conversation.ReasonNoMessage)     // no such message of a user, or no such checkpoint, to fork at
-	ReasonExists        = Reason(conversation.ReasonExists)        // the session of a fork has other records
-	ReasonNoTurn        = Reason(conversation.ReasonNoTurn)        // there is no turn to continue at the point of a fork
-	ReasonChanged       = Reason(conversation.ReasonChanged)       // another request has continued the fork
 	ReasonFull          = Reason(conversation.ReasonFull)          // the session has reached its limit of bytes; use another one
 	ReasonNoStorage     = Reason(conversation.ReasonNoStorage)     // the server cannot store messages: a limit is reached or its disk is full
 	ReasonUnavailable   = Reason(conversation.ReasonUnavailable)   // the log, the queue or the inbox cannot be reached; repeat the call

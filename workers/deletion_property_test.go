@@ -23,11 +23,11 @@ import (
 	"github.com/tailrace/tailrace/internal/jsclient"
 	"github.com/tailrace/tailrace/internal/jssnapshots"
 	"github.com/tailrace/tailrace/internal/names"
+	"github.com/tailrace/tailrace/internal/projector"
 	"github.com/tailrace/tailrace/internal/retention"
 	"github.com/tailrace/tailrace/internal/testkit/seedtest"
 	"github.com/tailrace/tailrace/internal/testkit/stack"
 	"github.com/tailrace/tailrace/internal/topology"
-	"github.com/tailrace/tailrace/projector"
 	"github.com/tailrace/tailrace/projector/fold"
 	"github.com/tailrace/tailrace/subjects"
 )
@@ -356,7 +356,7 @@ func (tr *tree) handle(ctx context.Context, c *component, random *rand.Rand) err
 		return nil
 	}
 	one := all[random.IntN(len(all))]
-	err := c.workers.Handle(ctx, one.Command)
+	err := c.workers.handle(ctx, one.Command)
 	more, done := errors.AsType[control.AfterAck](err)
 	if err != nil && !done {
 		return err

@@ -11,8 +11,8 @@ import (
 	"github.com/tailrace/tailrace/chunk"
 	"github.com/tailrace/tailrace/internal/jssnapshots"
 	"github.com/tailrace/tailrace/internal/names"
+	"github.com/tailrace/tailrace/internal/projector"
 	"github.com/tailrace/tailrace/internal/topology"
-	"github.com/tailrace/tailrace/projector"
 	"github.com/tailrace/tailrace/subjects"
 )
 

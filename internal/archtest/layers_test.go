@@ -94,7 +94,7 @@ var layers = map[string]place{
 	"internal/hub":          {layer: engine},
 	"internal/ingestion":    {layer: engine},
 	"internal/shares":       {layer: engine},
-	"projector":             {layer: engine},
+	"internal/projector":    {layer: engine},
 
 	"consumers":              {adapter, jetstream},
 	"internal/canary":        {adapter, jetstream},
@@ -118,6 +118,7 @@ var layers = map[string]place{
 	"internal/access":      {adapter, http},
 	"internal/httpkit":     {adapter, http},
 	"internal/sse":         {adapter, http},
+	"internal/httpedge":    {adapter, http},
 	"sseedge":              {adapter, http},
 	"internal/agentserver": {adapter, http},
 	"internal/chat":        {adapter, http},

@@ -12,7 +12,7 @@ import (
 
 	"github.com/tailrace/tailrace/chunk"
 	"github.com/tailrace/tailrace/internal/names"
-	"github.com/tailrace/tailrace/projector"
+	"github.com/tailrace/tailrace/internal/projector"
 	"github.com/tailrace/tailrace/projector/fold"
 )
 

@@ -15,8 +15,8 @@ import (
 	"github.com/tailrace/tailrace/internal/jsclient"
 	"github.com/tailrace/tailrace/internal/jsreader"
 	"github.com/tailrace/tailrace/internal/names"
+	"github.com/tailrace/tailrace/internal/projector"
 	"github.com/tailrace/tailrace/internal/search"
-	"github.com/tailrace/tailrace/projector"
 	"github.com/tailrace/tailrace/projector/fold"
 )
 

@@ -13,7 +13,7 @@ import (
 
 	"github.com/tailrace/tailrace/chunk"
 	"github.com/tailrace/tailrace/internal/names"
-	"github.com/tailrace/tailrace/projector"
+	"github.com/tailrace/tailrace/internal/projector"
 )
 
 // The list of the sessions of a tenant is read from their heads, from the ends of the streams of the buckets, so that the last saved head is the first. A header

@@ -15,8 +15,8 @@ import (
 	"github.com/tailrace/tailrace/internal/jsclient"
 	"github.com/tailrace/tailrace/internal/jsreader"
 	"github.com/tailrace/tailrace/internal/names"
+	"github.com/tailrace/tailrace/internal/projector"
 	"github.com/tailrace/tailrace/internal/wait"
-	"github.com/tailrace/tailrace/projector"
 )
 
 // Source is a projector.Source over the stream of one partition. It reads the durable consumer of the projector, which the server serves to one of

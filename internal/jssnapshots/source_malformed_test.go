@@ -12,8 +12,8 @@ import (
 
 	"github.com/tailrace/tailrace/chunk"
 	"github.com/tailrace/tailrace/internal/names"
+	"github.com/tailrace/tailrace/internal/projector"
 	"github.com/tailrace/tailrace/internal/testkit/storetest"
-	"github.com/tailrace/tailrace/projector"
 )
 
 var writerSeed = flag.Uint64("writer.seed", rand.Uint64(), "of the heads of the other writer")

@@ -14,9 +14,9 @@ import (
 	"github.com/tailrace/tailrace/codec/aisdk"
 	"github.com/tailrace/tailrace/internal/jsreader"
 	"github.com/tailrace/tailrace/internal/names"
+	"github.com/tailrace/tailrace/internal/projector"
 	"github.com/tailrace/tailrace/internal/testkit/natstest"
 	"github.com/tailrace/tailrace/internal/testkit/storetest"
-	"github.com/tailrace/tailrace/projector"
 	"github.com/tailrace/tailrace/subjects"
 )
 

@@ -13,6 +13,7 @@ import (
 	"github.com/tailrace/tailrace/chunk"
 	"github.com/tailrace/tailrace/internal/httpkit"
 	"github.com/tailrace/tailrace/internal/jssnapshots"
+	"github.com/tailrace/tailrace/internal/projector"
 	"github.com/tailrace/tailrace/internal/retention"
 	"github.com/tailrace/tailrace/internal/shares"
 	"github.com/tailrace/tailrace/projector"

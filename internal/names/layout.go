@@ -19,18 +19,10 @@ const (
 	maxPartitions = 64
 )
 
-// Layout configures the names of one deployment and the number of its partitions. The zero Layout is ready for use. All processes that share a log must have
-// the same Layout.
+// Layout is a subjects.Layout.
 type Layout struct {
-	// Prefix starts every subject, and in upper case every stream and bucket. It is one or more tokens separated by dots. Defaults to "tr".
-	Prefix string
-
-	// Partitions is the number of streams of the log. A tree is in one of them, selected by a hash of its root, so the number is fixed when the streams are created
-	// (ADR 0043). Defaults to 1; at most 64.
-	Partitions int
-
-	// SnapshotBucket is the key-value bucket of the snapshots of partition 0, and the beginning of the names of those of the other partitions, see SnapshotsOf. If
-	// empty, its name is derived from Prefix. After a rebuild into other buckets it is the name of the first of them.
+	Prefix         string
+	Partitions     int
 	SnapshotBucket string
 }
 

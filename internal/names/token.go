@@ -8,8 +8,7 @@ import (
 	"github.com/tailrace/tailrace/internal/idtoken"
 )
 
-// MaxToken is the maximum length of a token in bytes. Four of them with the prefix stay far below the 4 KiB control line at which the server closes a
-// connection.
+// MaxToken is that of package subjects.
 const MaxToken = idtoken.Max
 
 // TokenError reports a string that cannot be a tenant, the id of a session or an agent type. It is chunk.ErrInvalid.
@@ -45,9 +44,7 @@ func CheckToken(field, tok string) error {
 	return nil
 }
 
-// CheckID checks whether id may be the id of a session: 1 to 64 of the characters of a URI but the star, which is a wildcard in grants: A-Z a-z 0-9 and
-// -._~:/?#[]@!$&'()+,;=%, and no segment of a path that is "." or "..", which clients and proxies remove from a URL. Subjects and keys have it escaped, as
-// docs/reference/log.md shows; everything else has it as it is. It returns nil, or a *TokenError with the field. Source: https://www.rfc-editor.org/rfc/rfc3986#section-2
+// CheckID is that of package subjects. The error is a *TokenError.
 func CheckID(field, id string) error {
 	if idtoken.Problem(id) == "" {
 		return nil

@@ -20,7 +20,7 @@ import (
 	"github.com/tailrace/tailrace/internal/jscontrol"
 	"github.com/tailrace/tailrace/internal/jsvalues"
 	"github.com/tailrace/tailrace/internal/names"
-	"github.com/tailrace/tailrace/projector"
+	"github.com/tailrace/tailrace/internal/projector"
 	"github.com/tailrace/tailrace/projector/fold"
 	"github.com/tailrace/tailrace/subjects"
 )

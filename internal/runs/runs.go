@@ -30,8 +30,8 @@ import (
 	"github.com/tailrace/tailrace/internal/jscontrol"
 	"github.com/tailrace/tailrace/internal/jssnapshots"
 	"github.com/tailrace/tailrace/internal/jsvalues"
+	"github.com/tailrace/tailrace/internal/projector"
 	"github.com/tailrace/tailrace/producers"
-	"github.com/tailrace/tailrace/projector"
 	"github.com/tailrace/tailrace/subjects"
 	"github.com/tailrace/tailrace/workers"
 )
@@ -44,7 +44,7 @@ type Config struct {
 	// Layout names subjects, streams and buckets. All programs of one Tailrace share it.
 	Layout subjects.Layout
 
-	// RequestTimeout bounds one answer of a user, or one request of a surface of package sseedge until its stream begins. It is longer than a queue and an inbox
+	// RequestTimeout bounds one answer of a user, or one request of a surface of an edge until its stream begins. It is longer than a queue and an inbox
 	// need to find out whether something was stored. Defaults to 15 seconds.
 	RequestTimeout time.Duration
 
