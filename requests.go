@@ -85,6 +85,7 @@ const (
 	ReasonContended     = Reason(conversation.ReasonContended)     // other requests changed the session in every round; repeat the call
 	ReasonFull          = Reason(conversation.ReasonFull)          // the session has reached its limit of bytes; use another one
 	ReasonNoStorage     = Reason(conversation.ReasonNoStorage)     // the server cannot store messages: a limit is reached or its disk is full
+	ReasonNotPermitted  = Reason(conversation.ReasonNotPermitted)  // the NATS user lacks a permission, which the log names
 	ReasonUnavailable   = Reason(conversation.ReasonUnavailable)   // the log, the queue or the inbox cannot be reached; repeat the call
 )
 

@@ -23,6 +23,7 @@ import (
 	"github.com/tailrace/tailrace/internal/jscredentials"
 	"github.com/tailrace/tailrace/internal/natsauth"
 	"github.com/tailrace/tailrace/internal/roles"
+	"github.com/tailrace/tailrace/internal/view"
 )
 
 func runEdge(ctx context.Context, t terminal, args []string) error {
@@ -293,15 +294,15 @@ func (f *httpServer) run(ctx context.Context) error {
 }
 
 // views reads the file of views. It returns nil if the setting is empty.
-func (c config) views() (*sseedge.Views, error) {
+func (c config) views() (*view.Views, error) {
 	if c.Views == "" {
-		return nil, nil //nolint:nilnil // no views is a nil *sseedge.Views, which works
+		return nil, nil //nolint:nilnil // no views is a nil *view.Views, which works
 	}
 	text, err := os.ReadFile(c.Views)
 	if err != nil {
 		return nil, usageError{fmt.Errorf("views: %w", err)}
 	}
-	views, err := sseedge.ReadViews(bytes.NewReader(text))
+	views, err := view.Read(bytes.NewReader(text))
 	if err != nil {
 		return nil, usageError{fmt.Errorf("%s: %w", c.Views, err)}
 	}

@@ -14,8 +14,6 @@ import (
 	"github.com/tailrace/tailrace/internal/natsauth"
 	"github.com/tailrace/tailrace/internal/projector"
 	"github.com/tailrace/tailrace/internal/runs"
-	"github.com/tailrace/tailrace/projector"
-	"github.com/tailrace/tailrace/subjects"
 )
 
 // forkFlags holds the flags of `tailrace fork`.

@@ -17,7 +17,6 @@ import (
 	"github.com/tailrace/tailrace/internal/hub"
 	"github.com/tailrace/tailrace/internal/projector"
 	"github.com/tailrace/tailrace/internal/wait"
-	"github.com/tailrace/tailrace/projector"
 )
 
 // Log is the log of the sessions: their history and their live records.

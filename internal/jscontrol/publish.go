@@ -65,7 +65,7 @@ func (q *Queue) message(c control.Command) (control.Command, *nats.Msg, error) {
 
 // encode returns the message of a valid command.
 func encode(l subjects.Layout, c control.Command) (*nats.Msg, error) {
-	subject, err := l.Command(c.Session.Tenant, c.AgentType, c.Session.ID)
+	subject, err := names.Layout(l).Command(c.Session.Tenant, c.AgentType, c.Session.ID)
 	if err != nil {
 		return nil, err
 	}

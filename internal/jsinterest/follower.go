@@ -147,6 +147,6 @@ func (t *tree) close() {
 
 // Republish returns the configuration with which the stream of a partition publishes each stored message again.
 func Republish(l subjects.Layout, partition int) *jetstream.RePublish {
-	source, destination := l.Live(partition)
+	source, destination := names.Layout(l).Live(partition)
 	return &jetstream.RePublish{Source: source, Destination: destination}
 }

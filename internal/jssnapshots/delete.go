@@ -37,7 +37,7 @@ func (st *Store) NextRevision(ctx context.Context, s chunk.Session) (projector.R
 // writing. The call after which no projector writes sets expire, and the tombstone expires after 72 hours.
 func (st *Store) DeleteData(ctx context.Context, tombstone fold.Snapshot, r, before projector.Revision, expire bool) (bool, error) {
 	s := tombstone.Session
-	b, filter, err := st.locate(ctx, s, subjects.SnapshotPackKeys)
+	b, filter, err := st.locate(ctx, s, names.SnapshotPackKeys)
 	if err != nil {
 		return false, err
 	}
@@ -86,7 +86,7 @@ func (st *Store) expireTombstone(ctx context.Context, b *bucket, tombstone fold.
 
 // StoredSessions returns the sessions under the root of s that have any stored value, including tombstones.
 func (st *Store) StoredSessions(ctx context.Context, s chunk.Session) ([]chunk.Session, error) {
-	b, filter, err := st.locate(ctx, s, subjects.SnapshotTreeKeys)
+	b, filter, err := st.locate(ctx, s, names.SnapshotTreeKeys)
 	if err != nil {
 		return nil, err
 	}

@@ -36,6 +36,6 @@ func (st *Store) bucketsUnder(ctx context.Context, under chunk.Session) (filter 
 		all, err := st.buckets(ctx)
 		return names.SnapshotHeadKeys(), all, err
 	}
-	b, filter, err := st.locate(ctx, under, subjects.SnapshotTreeHeadKeys)
+	b, filter, err := st.locate(ctx, under, names.SnapshotTreeHeadKeys)
 	return filter, []*bucket{b}, err
 }

@@ -34,7 +34,7 @@ func (st *Store) AddFork(ctx context.Context, origin, fork chunk.Session) error 
 
 // Forks returns the sessions that may be forks of a root session.
 func (st *Store) Forks(ctx context.Context, origin chunk.Session) ([]chunk.Session, error) {
-	b, filter, err := st.locate(ctx, origin, subjects.SnapshotForkKeys)
+	b, filter, err := st.locate(ctx, origin, names.SnapshotForkKeys)
 	if err != nil {
 		return nil, err
 	}

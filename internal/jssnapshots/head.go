@@ -24,7 +24,7 @@ const maxLoads = 100
 
 // Load implements projector.Store.
 func (st *Store) Load(ctx context.Context, s chunk.Session) (fold.Snapshot, projector.Revision, error) {
-	b, key, err := st.locate(ctx, s, subjects.SnapshotHeadKey)
+	b, key, err := st.locate(ctx, s, names.SnapshotHeadKey)
 	if err != nil {
 		return fold.Snapshot{}, 0, err
 	}

@@ -47,11 +47,11 @@ func ownerName(subject string) string {
 
 // OwnedByOther implements projector.OwnerIndex.
 func (st *Store) OwnedByOther(ctx context.Context, s chunk.Session, subject string) (bool, error) {
-	own, err := subjects.SnapshotOwnerKey(s, ownerName(subject))
+	own, err := names.SnapshotOwnerKey(s, ownerName(subject))
 	if err != nil {
 		return false, err
 	}
-	b, all, err := st.locate(ctx, s, subjects.SnapshotOwnerKeys)
+	b, all, err := st.locate(ctx, s, names.SnapshotOwnerKeys)
 	if err != nil {
 		return false, err
 	}

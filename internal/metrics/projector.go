@@ -16,7 +16,6 @@ import (
 	"github.com/tailrace/tailrace/internal/projector"
 	"github.com/tailrace/tailrace/internal/retention"
 	"github.com/tailrace/tailrace/internal/shares"
-	"github.com/tailrace/tailrace/projector"
 )
 
 // Projector implements projector.Observer. All Runners of a process share one.
