@@ -14,6 +14,7 @@ import (
 	"github.com/tailrace/tailrace/internal/names"
 	"github.com/tailrace/tailrace/sink/row"
 	"github.com/tailrace/tailrace/sink/run"
+	"github.com/tailrace/tailrace/subjects"
 )
 
 // eraseFlags are the flags of erase besides the settings.
