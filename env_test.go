@@ -10,7 +10,6 @@ import (
 
 	"github.com/tailrace/tailrace"
 	"github.com/tailrace/tailrace/chunk"
-	"github.com/tailrace/tailrace/internal/runs"
 	"github.com/tailrace/tailrace/internal/testkit/natstest"
 	"github.com/tailrace/tailrace/workers"
 )
@@ -121,7 +120,7 @@ func text(t *testing.T, records []chunk.Record) (all string) {
 	return all
 }
 
-func reasonOf(err error) runs.Reason {
+func reasonOf(err error) tailrace.Reason {
 	if refused, ok := errors.AsType[*tailrace.Error](err); ok {
 		return refused.Reason
 	}

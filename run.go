@@ -16,6 +16,8 @@ import (
 
 	"github.com/tailrace/tailrace/auth"
 	"github.com/tailrace/tailrace/codec/aisdk"
+	"github.com/tailrace/tailrace/internal/httpedge"
+	"github.com/tailrace/tailrace/internal/httpkit"
 	"github.com/tailrace/tailrace/internal/roles"
 	"github.com/tailrace/tailrace/sseedge"
 	"github.com/tailrace/tailrace/subjects"
@@ -81,7 +83,7 @@ func (t *Tailrace) Handler(a auth.Authenticator, o Options) (http.Handler, error
 		return nil, errors.New("tailrace: Handler was called twice, or after Run; want one call before Run")
 	}
 	cfg := roles.EdgeConfig{
-		Config: sseedge.Config{
+		Config: httpedge.Config{
 			Authenticator: a, HubBytes: t.cfg.Memory / 4, Limits: o.Limits, TrustedProxies: o.TrustedProxies, Origins: o.Origins, Views: o.Views,
 			AISDK: aisdk.Options{ClientTool: func(name string) bool { return slices.Contains(o.ClientTools, name) }},
 		},
@@ -92,13 +94,13 @@ func (t *Tailrace) Handler(a auth.Authenticator, o Options) (http.Handler, error
 		if err != nil {
 			return nil, err
 		}
-		cfg.Authenticator, cfg.Host = none, sseedge.LoopbackHost
+		cfg.Authenticator, cfg.Host = none, httpkit.LoopbackHost
 	}
 	edge, err := t.process.NewEdge(cfg)
 	if err != nil {
 		return nil, err
 	}
-	handler, err := sseedge.CORS(o.Origins, edge)
+	handler, err := httpkit.CORS(o.Origins, edge)
 	if err != nil {
 		return nil, fmt.Errorf("tailrace: Origins: %w", err)
 	}

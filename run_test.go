@@ -16,7 +16,6 @@ import (
 	"github.com/tailrace/tailrace"
 	"github.com/tailrace/tailrace/auth"
 	"github.com/tailrace/tailrace/chunk"
-	"github.com/tailrace/tailrace/internal/runs"
 	"github.com/tailrace/tailrace/internal/testkit/natstest"
 	"github.com/tailrace/tailrace/workers"
 )
@@ -70,7 +69,7 @@ func TestChat(t *testing.T) {
 	if status != http.StatusOK || err != nil || !strings.Contains(body, "You said: good morning") || !strings.HasSuffix(body, "data: [DONE]\n\n") {
 		t.Errorf("%d %v %s", status, err, body)
 	}
-	e.awaitPhase(tr, "c1", runs.PhaseCompleted)
+	e.awaitPhase(tr, "c1", tailrace.PhaseCompleted)
 	if got := text(t, e.follow(tr, "c1", chunk.Position{})); got != "You said: good morning" {
 		t.Errorf("text %q", got)
 	}

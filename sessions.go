@@ -10,29 +10,12 @@ import (
 
 	"github.com/tailrace/tailrace/chunk"
 	"github.com/tailrace/tailrace/consumers"
+	"github.com/tailrace/tailrace/internal/control"
 	"github.com/tailrace/tailrace/internal/runs"
 	"github.com/tailrace/tailrace/internal/wait"
 	"github.com/tailrace/tailrace/producers"
 	"github.com/tailrace/tailrace/projector/fold"
 	"github.com/tailrace/tailrace/subjects"
-)
-
-// Answer is an answer to a call for which a run waits: an approval, or the result of a tool that a browser runs.
-type Answer = runs.Answer
-
-// Status is the state of a session.
-type Status = runs.Status
-
-// Error is a refusal of Start, Resume, Answer, Stop or Status. Package runs has the values of its Reason.
-type Error = runs.Error
-
-// StopKind is how a run is stopped.
-type StopKind = runs.StopKind
-
-// The kinds of stops.
-const (
-	Interrupt = runs.Interrupt // at the next step; Resume continues the run
-	Abort     = runs.Abort     // the run fails
 )
 
 // Start requests the one run of a new session, which a worker with the agent type runs, and returns its id. It may be repeated: the id is a function of the
@@ -42,7 +25,8 @@ func (t *Tailrace) Start(ctx context.Context, id, agentType, message string) (ru
 	if err != nil {
 		return "", err
 	}
-	return client.Start(ctx, runs.Start{Session: session, AgentType: agentType, Input: []chunk.InputMessage{{Content: message}}})
+	run, err = client.Start(ctx, runs.Start{Session: session, AgentType: agentType, Input: []chunk.InputMessage{{Content: message}}})
+	return run, errorOf(err)
 }
 
 // Resume requests a run that continues one which was interrupted, and returns its id. Without input it may be repeated, and returns a run that is in progress
@@ -52,17 +36,18 @@ func (t *Tailrace) Resume(ctx context.Context, id string, input ...chunk.InputMe
 	if err != nil {
 		return "", err
 	}
-	return client.Resume(ctx, session, input...)
+	run, err = client.Resume(ctx, session, input...)
+	return run, errorOf(err)
 }
 
 // Answer stores an answer, and requests the resume of the run if it was the last one that the run waits for. Of several answers to one call the first counts:
-// the others get an *Error with the reason runs.ReasonAnswered, or runs.ReasonExpired, and the answer that counts in First.
+// the others get an *Error with the reason ReasonAnswered, or ReasonExpired, and the answer that counts in First.
 func (t *Tailrace) Answer(ctx context.Context, id string, a Answer) error {
 	session, client, err := t.known(id)
 	if err != nil {
 		return err
 	}
-	return client.Answer(ctx, session, a)
+	return errorOf(client.Answer(ctx, session, runs.Answer(a)))
 }
 
 // Stop requests that the latest run of a session stops. nil: the request is stored, and takes effect also if the worker fails.
@@ -71,8 +56,8 @@ func (t *Tailrace) Stop(ctx context.Context, id string, kind StopKind, reason st
 	if err != nil {
 		return err
 	}
-	_, err = client.Stop(ctx, session, kind, reason)
-	return err
+	_, err = client.Stop(ctx, session, control.StopKind(kind), reason)
+	return errorOf(err)
 }
 
 // Status returns the state of a session. One that another program has started, and no worker has begun, is found if its agent type was in a call of Agent, Handler or Start of this program.
@@ -81,7 +66,9 @@ func (t *Tailrace) Status(ctx context.Context, id string) (Status, error) {
 	if err != nil {
 		return Status{}, err
 	}
-	return client.Status(ctx, session)
+	st, err := client.Status(ctx, session)
+	return Status{RunID: st.RunID, Phase: Phase(st.Phase), Output: st.Output, Failure: st.Failure, OpenCalls: st.Open.CallIDs,
+		StreamStatus: st.StreamStatus, Sequence: st.Sequence}, errorOf(err)
 }
 
 // known returns the session with an id, and the client for requests to it, which knows the agent types of all calls until now and of this one.
@@ -174,7 +161,7 @@ func (t *Tailrace) follow(ctx context.Context, id string, of chunk.Range) iter.S
 // isRequested reports whether the run of a session is requested or in progress.
 func (t *Tailrace) isRequested(ctx context.Context, id string) bool {
 	status, err := t.Status(ctx, id)
-	return err == nil && status.Phase == runs.PhaseRunning
+	return err == nil && status.Phase == PhaseRunning
 }
 
 // Firehose delivers the records of all sessions of all tenants, or those that cfg selects, at least once, until ctx ends or handle fails, and returns that

@@ -11,7 +11,6 @@ import (
 	"github.com/tailrace/tailrace"
 	"github.com/tailrace/tailrace/chunk"
 	"github.com/tailrace/tailrace/consumers"
-	"github.com/tailrace/tailrace/internal/runs"
 	"github.com/tailrace/tailrace/projector/fold"
 	"github.com/tailrace/tailrace/workers"
 )
@@ -67,7 +66,7 @@ func TestStartAndRead(t *testing.T) {
 	if again, err := tr.Start(t.Context(), "s1", "support", "hello"); err != nil || again != run {
 		t.Errorf("repeated: run %q, %v, want %q", again, err, run)
 	}
-	e.awaitPhase(tr, "s1", runs.PhaseRunning) // it is requested, and no worker runs
+	e.awaitPhase(tr, "s1", tailrace.PhaseRunning) // it is requested, and no worker runs
 	reading := make(chan []chunk.Record)
 	go func() { reading <- e.follow(tr, "s1", chunk.Position{}) }()
 	e.run(tr)
@@ -80,7 +79,7 @@ func TestStartAndRead(t *testing.T) {
 			t.Errorf("after record %d: %d records, want %d", i, len(rest), len(records)-i-1)
 		}
 	}
-	e.awaitPhase(tr, "s1", runs.PhaseCompleted)
+	e.awaitPhase(tr, "s1", tailrace.PhaseCompleted)
 
 	f := fold.New(chunk.RootSession("default", "s1"))
 	for _, rec := range records {
@@ -189,18 +188,18 @@ func TestAnswer(t *testing.T) {
 	if _, err := tr.Start(t.Context(), "s1", "asker", "hello"); err != nil {
 		t.Fatal(err)
 	}
-	e.awaitPhase(tr, "s1", runs.PhaseClient)
-	if err := tr.Answer(t.Context(), "s1", tailrace.Answer{CallID: "c9"}); reasonOf(err) != runs.ReasonUnknownCall {
+	e.awaitPhase(tr, "s1", tailrace.PhaseClient)
+	if err := tr.Answer(t.Context(), "s1", tailrace.Answer{CallID: "c9"}); reasonOf(err) != tailrace.ReasonUnknownCall {
 		t.Errorf("unknown call: %v", err)
 	}
 	if err := tr.Answer(t.Context(), "s1", tailrace.Answer{CallID: "c1", Result: chunk.Value(`"first"`)}); err != nil {
 		t.Fatal(err)
 	}
 	err := tr.Answer(t.Context(), "s1", tailrace.Answer{CallID: "c1", Result: chunk.Value(`"second"`)})
-	if refused, ok := errors.AsType[*tailrace.Error](err); !ok || refused.Reason != runs.ReasonAnswered || string(refused.First.Result) != `"first"` {
+	if refused, ok := errors.AsType[*tailrace.Error](err); !ok || refused.Reason != tailrace.ReasonAnswered || string(refused.First.Result) != `"first"` {
 		t.Errorf("second answer: %v", err)
 	}
-	e.awaitPhase(tr, "s1", runs.PhaseCompleted)
+	e.awaitPhase(tr, "s1", tailrace.PhaseCompleted)
 }
 
 // A run is interrupted and continues with another message, and one that waits is aborted.
@@ -230,20 +229,20 @@ func TestStopAndResume(t *testing.T) {
 	if err := tr.Stop(t.Context(), "s1", tailrace.Interrupt, "a pause"); err != nil {
 		t.Fatal(err)
 	}
-	e.awaitPhase(tr, "s1", runs.PhaseInterrupted)
+	e.awaitPhase(tr, "s1", tailrace.PhaseInterrupted)
 	if _, err := tr.Resume(t.Context(), "s1", chunk.InputMessage{Content: "again"}); err != nil {
 		t.Fatal(err)
 	}
-	e.awaitPhase(tr, "s1", runs.PhaseCompleted)
+	e.awaitPhase(tr, "s1", tailrace.PhaseCompleted)
 
 	if _, err := tr.Start(t.Context(), "s2", "asker", "hello"); err != nil {
 		t.Fatal(err)
 	}
-	e.awaitPhase(tr, "s2", runs.PhaseClient)
+	e.awaitPhase(tr, "s2", tailrace.PhaseClient)
 	if err := tr.Stop(t.Context(), "s2", tailrace.Abort, "enough"); err != nil {
 		t.Fatal(err)
 	}
-	e.awaitPhase(tr, "s2", runs.PhaseFailed)
+	e.awaitPhase(tr, "s2", tailrace.PhaseFailed)
 }
 
 // The id of a session is one of its tenant.
@@ -265,10 +264,10 @@ func TestTenants(t *testing.T) {
 	if _, err := other.Snapshot(t.Context(), "s1"); !errors.Is(err, chunk.ErrUnknownSession) {
 		t.Errorf("Snapshot: %v", err)
 	}
-	if _, err := other.Status(t.Context(), "s1"); reasonOf(err) != runs.ReasonNoSession || !errors.Is(err, chunk.ErrUnknownSession) {
+	if _, err := other.Status(t.Context(), "s1"); reasonOf(err) != tailrace.ReasonNoSession || !errors.Is(err, chunk.ErrUnknownSession) {
 		t.Errorf("Status: %v", err)
 	}
-	if err := other.Stop(t.Context(), "s1", tailrace.Abort, ""); reasonOf(err) != runs.ReasonNoSession {
+	if err := other.Stop(t.Context(), "s1", tailrace.Abort, ""); reasonOf(err) != tailrace.ReasonNoSession {
 		t.Errorf("Stop: %v", err)
 	}
 	if records := e.follow(acme, "s1", chunk.Position{}); len(records) != 2 {
@@ -358,7 +357,7 @@ func TestInvalidIDs(t *testing.T) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
-	if _, err := tr.Status(ctx, "s1"); reasonOf(err) != runs.ReasonNoSession {
+	if _, err := tr.Status(ctx, "s1"); reasonOf(err) != tailrace.ReasonNoSession {
 		t.Errorf("after a wrong agent type: %v", err)
 	}
 }

@@ -13,7 +13,7 @@ import (
 	"github.com/tailrace/tailrace/subjects"
 )
 
-// ClientCertificatesConfig configures a ClientCertificates. One of URIs, DNSNames and CommonNames is required.
+// ClientCertificatesConfig configures NewClientCertificates. One of URIs, DNSNames and CommonNames is required.
 type ClientCertificatesConfig struct {
 	// URIs are names in subjectAltName, such as SPIFFE ids. The certificate has to have one URI and no more. A name that ends with "/*" is every URI that begins
 	// with what is before the star; scheme and host must be complete.
@@ -32,15 +32,16 @@ type ClientCertificatesConfig struct {
 	Views    []string `json:"views"` // as Grant.Views has them
 }
 
-// ClientCertificates maps verified client certificates to Grants. The subject of a Grant is the name that matched, and it expires with the certificate. It
+// clientCertificates maps verified client certificates to Grants. The subject of a Grant is the name that matched, and it expires with the certificate. It
 // implements Authenticator.
 //
 // It believes the connection alone: certificates in headers are ignored, so it does not work behind a proxy that ends TLS. The server has to verify them: see
 // tls.Config.ClientCAs. A certificate that was not verified is as if there were none.
-type ClientCertificates struct{ cfg ClientCertificatesConfig }
+type clientCertificates struct{ cfg ClientCertificatesConfig }
 
-// NewClientCertificates returns a ClientCertificates.
-func NewClientCertificates(cfg ClientCertificatesConfig) (*ClientCertificates, error) {
+// NewClientCertificates returns an Authenticator that believes the certificate of a connection, see ClientCertificatesConfig. It ignores certificates in headers,
+// so it does not work behind a proxy that ends TLS.
+func NewClientCertificates(cfg ClientCertificatesConfig) (Authenticator, error) {
 	kinds := 0
 	for _, names := range [][]string{cfg.URIs, cfg.DNSNames, cfg.CommonNames} {
 		if len(names) > 0 {
@@ -77,11 +78,11 @@ func NewClientCertificates(cfg ClientCertificatesConfig) (*ClientCertificates, e
 	}
 	cfg.URIs, cfg.DNSNames, cfg.CommonNames = slices.Clone(cfg.URIs), slices.Clone(cfg.DNSNames), slices.Clone(cfg.CommonNames)
 	cfg.Views = slices.Clone(cfg.Views)
-	return &ClientCertificates{cfg}, nil
+	return &clientCertificates{cfg}, nil
 }
 
 // Authenticate returns the Grant of a connection, and ErrNoCredential for one without a verified certificate that has a configured name.
-func (c *ClientCertificates) Authenticate(r *http.Request) (*Grant, error) {
+func (c *clientCertificates) Authenticate(r *http.Request) (*Grant, error) {
 	if r.TLS == nil || len(r.TLS.VerifiedChains) == 0 || len(r.TLS.VerifiedChains[0]) == 0 {
 		return nil, ErrNoCredential
 	}
@@ -100,7 +101,7 @@ func (c *ClientCertificates) Authenticate(r *http.Request) (*Grant, error) {
 }
 
 // nameOf returns the name of a certificate that is configured, "" if there is none.
-func (c *ClientCertificates) nameOf(cert *x509.Certificate) string {
+func (c *clientCertificates) nameOf(cert *x509.Certificate) string {
 	switch {
 	case len(c.cfg.URIs) > 0:
 		if len(cert.URIs) != 1 { // which of several is meant is not known; SPIFFE refuses them too

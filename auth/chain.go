@@ -39,7 +39,7 @@ type ChainConfig struct {
 	Cookie *Cookie
 
 	// Fallbacks are asked in their order for a request without the header Authorization and without a Cookie, until one does not return ErrNoCredential. A request
-	// with that header is decided by it alone: a bad token does not fall back. Here is the place of Proxy, of ClientCertificates and of None.
+	// with that header is decided by it alone: a bad token does not fall back. Here is the place of those of NewProxy, NewClientCertificates and NewNone.
 	Fallbacks []Authenticator
 
 	// CacheSize bounds the verified tokens that are kept. Defaults to 16384; they take about 0.5 KiB each.
@@ -63,7 +63,7 @@ type Chain struct {
 	now       func() time.Time
 }
 
-// NewChain returns a Chain. None must be the only Authenticator: with it, a request without a credential would have more rights than one with a credential.
+// NewChain returns a Chain. That of NewNone must be the only Authenticator: with it, a request without a credential would have more rights than one with a credential.
 func NewChain(cfg ChainConfig) (*Chain, error) {
 	c := &Chain{verifiers: map[string]Verifier{}, cookie: cfg.Cookie, revoked: cfg.Revocations, now: cfg.Now}
 	if c.now == nil {
@@ -82,7 +82,7 @@ func NewChain(cfg ChainConfig) (*Chain, error) {
 		if a == nil {
 			return nil, fmt.Errorf("Fallbacks: entry %d is nil", i)
 		}
-		if _, ok := a.(*None); ok && len(cfg.Verifiers)+len(cfg.Fallbacks) > 1 {
+		if _, ok := a.(*none); ok && len(cfg.Verifiers)+len(cfg.Fallbacks) > 1 {
 			return nil, errors.New("None and other authenticators exclude each other")
 		}
 		c.fallbacks = append(c.fallbacks, a)

@@ -14,7 +14,7 @@
 //	r = r.WithContext(auth.NewContext(r.Context(), grant))
 //
 // The authenticators are OIDC (access tokens of an identity provider), SessionTokens (tokens that the backend of an application signs, with a Minter if it is
-// written in Go), Proxy (identity headers of named proxies), ClientCertificates (verified certificates of mutual TLS) and None (one tenant with all rights, for a
+// written in Go), and those of NewProxy (identity headers of named proxies), NewClientCertificates (verified certificates of mutual TLS) and NewNone (one tenant with all rights, for a
 // listener on loopback).
 //
 // Signatures are made and verified by github.com/go-jose/go-jose. This package chooses the key and the algorithm, and refuses what a token may not contain.

@@ -11,7 +11,7 @@ import (
 	"github.com/tailrace/tailrace/subjects"
 )
 
-// ProxyConfig configures a Proxy.
+// ProxyConfig configures NewProxy.
 type ProxyConfig struct {
 	// Proxies are the addresses of the proxies: the peers of the connections, not what X-Forwarded-For says. Required. Every program that can connect from one of
 	// them can be any user.
@@ -38,13 +38,11 @@ type ProxyConfig struct {
 	ViewHeader string   `json:"viewHeader"`
 }
 
-// Proxy believes the identity headers of named proxies. Each proxy has to remove these headers from the requests of its clients. It implements Authenticator.
-//
-// Identity headers of other peers are ignored, as if the request had none: they say nothing, and a refusal would tell a client which header is believed.
-type Proxy struct{ cfg ProxyConfig }
+// proxy is the Authenticator of NewProxy. Identity headers of other peers are ignored, as if the request had none: they say nothing, and a refusal would tell a client which header is believed.
+type proxy struct{ cfg ProxyConfig }
 
-// NewProxy returns a Proxy.
-func NewProxy(cfg ProxyConfig) (*Proxy, error) {
+// NewProxy returns an Authenticator that believes the identity headers of named proxies. Each proxy has to remove these headers from the requests of its clients.
+func NewProxy(cfg ProxyConfig) (Authenticator, error) {
 	if len(cfg.Proxies) == 0 {
 		return nil, errors.New("Proxies is empty, want the addresses of the proxies")
 	}
@@ -75,11 +73,11 @@ func NewProxy(cfg ProxyConfig) (*Proxy, error) {
 	for _, header := range []*string{&cfg.SubjectHeader, &cfg.TenantHeader, &cfg.ScopeHeader, &cfg.ViewHeader} {
 		*header = http.CanonicalHeaderKey(*header)
 	}
-	return &Proxy{cfg}, nil
+	return &proxy{cfg}, nil
 }
 
 // Authenticate returns the Grant of a request of a proxy, and ErrNoCredential for one of another peer or without a user.
-func (p *Proxy) Authenticate(r *http.Request) (*Grant, error) {
+func (p *proxy) Authenticate(r *http.Request) (*Grant, error) {
 	if !p.isProxy(r.RemoteAddr) || len(r.Header[p.cfg.SubjectHeader]) == 0 {
 		return nil, ErrNoCredential
 	}
@@ -116,7 +114,7 @@ func (p *Proxy) Authenticate(r *http.Request) (*Grant, error) {
 	return g, nil
 }
 
-func (p *Proxy) isProxy(peer string) bool {
+func (p *proxy) isProxy(peer string) bool {
 	addr, err := netip.ParseAddrPort(peer)
 	if err != nil {
 		return false

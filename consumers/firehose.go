@@ -12,6 +12,7 @@ import (
 
 	"github.com/tailrace/tailrace/chunk"
 	"github.com/tailrace/tailrace/internal/jsreader"
+	"github.com/tailrace/tailrace/internal/names"
 	"github.com/tailrace/tailrace/subjects"
 )
 
@@ -157,10 +158,10 @@ func (r *Reader) Firehose(cfg FirehoseConfig) (*Firehose, error) {
 		f.confirmations.partitions = make([]unconfirmed, r.cfg.Layout.PartitionCount())
 	}
 	for p := range r.cfg.Layout.PartitionCount() {
-		filter := r.cfg.Layout.AllFilter(p)
+		filter := names.Layout(r.cfg.Layout).AllFilter(p)
 		if cfg.Tenant != "" {
 			var err error
-			if filter, err = r.cfg.Layout.TenantFilter(p, cfg.Tenant); err != nil {
+			if filter, err = names.Layout(r.cfg.Layout).TenantFilter(p, cfg.Tenant); err != nil {
 				return nil, err
 			}
 		}

@@ -13,6 +13,7 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/tailrace/tailrace/chunk"
+	"github.com/tailrace/tailrace/internal/names"
 	"github.com/tailrace/tailrace/internal/testkit/natstest"
 )
 
@@ -273,7 +274,7 @@ func TestOlderConsumerIsAdjusted(t *testing.T) {
 	w := newEnv(t, Config{})
 	want := w.sayAll(alice, 5)
 	if _, err := w.js.CreateConsumer(t.Context(), stream, jetstream.ConsumerConfig{
-		Durable: "audit", FilterSubject: w.layout.AllFilter(0), AckPolicy: jetstream.AckExplicitPolicy, MaxDeliver: -1, MaxAckPending: 10,
+		Durable: "audit", FilterSubject: names.Layout(w.layout).AllFilter(0), AckPolicy: jetstream.AckExplicitPolicy, MaxDeliver: -1, MaxAckPending: 10,
 		PriorityPolicy: jetstream.PriorityPolicyPinned, PriorityGroups: []string{"tailrace"}, PinnedTTL: 10 * time.Second,
 	}); err != nil {
 		t.Fatal(err)

@@ -13,7 +13,7 @@ type Malformed struct {
 	Stream  string
 	Subject string
 	Seq     chunk.Seq
-	Err     error // *subjects.ParseError or *codec.EnvelopeError
+	Err     error // of subjects.Layout.Parse, or a *codec.EnvelopeError
 }
 
 // Stats has the counters of a Reader.

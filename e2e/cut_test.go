@@ -14,9 +14,9 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/tailrace/tailrace/chunk"
+	"github.com/tailrace/tailrace/internal/httpedge"
 	"github.com/tailrace/tailrace/internal/testkit/natstest"
 	"github.com/tailrace/tailrace/internal/testkit/seedtest"
-	"github.com/tailrace/tailrace/sseedge"
 )
 
 // The size of the test. Each writer emits a chunk every pace on average, so the test lasts about twenty seconds.
@@ -33,7 +33,7 @@ const (
 func TestClientsResumeWhileTheServerIsKilled(t *testing.T) {
 	server := natstest.StartProcess(t)
 	w := newEdgeEnv(t, edgeEnvConfig{
-		write: server.Conn(t), feed: server.Conn(t, asEdge(t)...), edge: sseedge.Config{AttachTimeout: 500 * time.Millisecond, HubBytes: cutMemory},
+		write: server.Conn(t), feed: server.Conn(t, asEdge(t)...), edge: httpedge.Config{AttachTimeout: 500 * time.Millisecond, HubBytes: cutMemory},
 	})
 	w.runCuts(t, 4, treeOptions{chunks: cutChunks}, func() {
 		server.Kill(t)
@@ -46,7 +46,7 @@ func TestClientsResumeWhileTheServerIsKilled(t *testing.T) {
 // edge move too, or lag behind the leader.
 func TestCutClientsWhileTheLeaderMoves(t *testing.T) {
 	cluster := natstest.StartCluster(t, 3)
-	w := newEdgeEnv(t, edgeEnvConfig{replicas: 3, write: cluster.Conn(t), feed: cluster.Conn(t, asEdge(t)...), edge: sseedge.Config{HubBytes: cutMemory}})
+	w := newEdgeEnv(t, edgeEnvConfig{replicas: 3, write: cluster.Conn(t), feed: cluster.Conn(t, asEdge(t)...), edge: httpedge.Config{HubBytes: cutMemory}})
 	w.runCuts(t, 8, treeOptions{chunks: cutChunks}, func() { cluster.StepDown(t, "TR_CHUNKS_0") })
 }
 
@@ -55,7 +55,7 @@ func TestCutClientsWhileTheLeaderMoves(t *testing.T) {
 func TestCutClientsOfAnInterestFeedWhileTheLeaderMoves(t *testing.T) {
 	cluster := natstest.StartCluster(t, 3)
 	w := newEdgeEnv(t, edgeEnvConfig{
-		replicas: 3, write: cluster.Conn(t), feed: cluster.Conn(t, asEdge(t)...), interest: true, edge: sseedge.Config{HubBytes: cutMemory},
+		replicas: 3, write: cluster.Conn(t), feed: cluster.Conn(t, asEdge(t)...), interest: true, edge: httpedge.Config{HubBytes: cutMemory},
 	})
 	w.runCuts(t, 4, treeOptions{chunks: cutChunks / 2, flat: true}, func() { cluster.StepDown(t, "TR_CHUNKS_0") })
 }

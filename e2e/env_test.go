@@ -21,6 +21,7 @@ import (
 	"github.com/tailrace/tailrace/chunk"
 	"github.com/tailrace/tailrace/codec/helix"
 	"github.com/tailrace/tailrace/consumers"
+	"github.com/tailrace/tailrace/internal/httpedge"
 	"github.com/tailrace/tailrace/internal/hub"
 	"github.com/tailrace/tailrace/internal/jsinterest"
 	"github.com/tailrace/tailrace/internal/jssnapshots"
@@ -31,7 +32,6 @@ import (
 	"github.com/tailrace/tailrace/internal/topology"
 	"github.com/tailrace/tailrace/producers"
 	"github.com/tailrace/tailrace/projector/fold"
-	"github.com/tailrace/tailrace/sseedge"
 	"github.com/tailrace/tailrace/subjects"
 )
 
@@ -53,7 +53,7 @@ type edgeEnvConfig struct {
 	history   *nats.Conn // of the edge's reads of history; defaults to feed
 	heartbeat time.Duration
 	interest  bool // the edge follows the sessions that it serves
-	edge      sseedge.Config
+	edge      httpedge.Config
 }
 
 func newEdgeEnv(t *testing.T, cfg edgeEnvConfig) *edgeEnv {
@@ -83,7 +83,7 @@ func newEdgeEnv(t *testing.T, cfg edgeEnvConfig) *edgeEnv {
 		}
 		cfg.edge.Feed = roots
 	}
-	edge, err := sseedge.New(separateLog{newReader(t, cfg.history, ofEdge), w.feed}, noSnapshots{t}, cfg.edge)
+	edge, err := httpedge.New(separateLog{newReader(t, cfg.history, ofEdge), w.feed}, noSnapshots{t}, cfg.edge)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -10,6 +10,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/tailrace/tailrace/internal/names"
 )
 
 var (
@@ -110,12 +112,12 @@ func (e *podsEnv) killLeaders(t *testing.T, streams []string) {
 }
 
 // replicatedStreams returns the streams of the log, of the commands and of the first snapshots.
-func (e *podsEnv) replicatedStreams(t *testing.T) (names []string) {
+func (e *podsEnv) replicatedStreams(t *testing.T) (streams []string) {
 	t.Helper()
 	for i := range e.streams.Layout.Partitions {
-		names = append(names, e.streams.Layout.Stream(i))
+		streams = append(streams, e.streams.Layout.Stream(i))
 	}
-	return append(names, e.streams.Layout.CommandStream(), "KV_"+e.streams.Layout.Snapshots())
+	return append(streams, names.Layout(e.streams.Layout).CommandStream(), "KV_"+names.Layout(e.streams.Layout).Snapshots())
 }
 
 // awaitProgress waits until another record is stored in each session and each client has it.

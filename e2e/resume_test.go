@@ -18,10 +18,10 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/tailrace/tailrace/chunk"
+	"github.com/tailrace/tailrace/internal/httpedge"
 	"github.com/tailrace/tailrace/internal/testkit/natstest"
 	"github.com/tailrace/tailrace/internal/testkit/seedtest"
 	"github.com/tailrace/tailrace/producers"
-	"github.com/tailrace/tailrace/sseedge"
 )
 
 // Random session trees are written while clients with random scopes follow them
@@ -47,7 +47,7 @@ func TestResumeIsExact(t *testing.T) {
 func newResumeEnv(t *testing.T) *edgeEnv {
 	t.Helper()
 	// The memory is small, so that clients have to read from the log.
-	return newEdgeEnv(t, edgeEnvConfig{write: natstest.Start(t).Conn(t), edge: sseedge.Config{HubBytes: 64 << 10}})
+	return newEdgeEnv(t, edgeEnvConfig{write: natstest.Start(t).Conn(t), edge: httpedge.Config{HubBytes: 64 << 10}})
 }
 
 // writtenTree is a tree that was written while clients followed it.

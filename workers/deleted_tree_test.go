@@ -13,11 +13,11 @@ import (
 	"github.com/tailrace/tailrace/chunk"
 	"github.com/tailrace/tailrace/internal/control"
 	"github.com/tailrace/tailrace/internal/jssnapshots"
+	"github.com/tailrace/tailrace/internal/names"
 	"github.com/tailrace/tailrace/internal/natsauth"
 	"github.com/tailrace/tailrace/internal/retention"
 	"github.com/tailrace/tailrace/internal/testkit/natstest"
 	"github.com/tailrace/tailrace/projector/fold"
-	"github.com/tailrace/tailrace/subjects"
 )
 
 // delegating is an agent that calls the agent "helper" and reports its result.
@@ -153,7 +153,7 @@ func (w *env) loseTombstone(s chunk.Session) {
 	if err != nil {
 		w.t.Fatal(err)
 	}
-	key, err := subjects.SnapshotHeadKey(s)
+	key, err := names.SnapshotHeadKey(s)
 	if err != nil {
 		w.t.Fatal(err)
 	}

@@ -15,8 +15,8 @@ import (
 
 	"github.com/tailrace/tailrace/internal/jsclient"
 	"github.com/tailrace/tailrace/internal/jssnapshots"
+	"github.com/tailrace/tailrace/internal/projector"
 	"github.com/tailrace/tailrace/internal/retention"
-	"github.com/tailrace/tailrace/projector"
 	"github.com/tailrace/tailrace/projector/fold"
 )
 
@@ -42,7 +42,7 @@ func TestDeletionWhileALargeResultIsStored(t *testing.T) {
 				}
 				w.Request(c)
 				ended := make(chan error, 1)
-				go func() { ended <- stalled.Handle(t.Context(), c) }()
+				go func() { ended <- stalled.handle(t.Context(), c) }()
 				select {
 				case <-d.stalled:
 				case err := <-ended:

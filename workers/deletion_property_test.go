@@ -22,11 +22,12 @@ import (
 	"github.com/tailrace/tailrace/internal/conversation"
 	"github.com/tailrace/tailrace/internal/jsclient"
 	"github.com/tailrace/tailrace/internal/jssnapshots"
+	"github.com/tailrace/tailrace/internal/names"
+	"github.com/tailrace/tailrace/internal/projector"
 	"github.com/tailrace/tailrace/internal/retention"
 	"github.com/tailrace/tailrace/internal/testkit/seedtest"
 	"github.com/tailrace/tailrace/internal/testkit/stack"
 	"github.com/tailrace/tailrace/internal/topology"
-	"github.com/tailrace/tailrace/projector"
 	"github.com/tailrace/tailrace/projector/fold"
 	"github.com/tailrace/tailrace/subjects"
 )
@@ -355,7 +356,7 @@ func (tr *tree) handle(ctx context.Context, c *component, random *rand.Rand) err
 		return nil
 	}
 	one := all[random.IntN(len(all))]
-	err := c.workers.Handle(ctx, one.Command)
+	err := c.workers.handle(ctx, one.Command)
 	more, done := errors.AsType[control.AfterAck](err)
 	if err != nil && !done {
 		return err
@@ -376,7 +377,7 @@ type queued struct {
 }
 
 func (tr *tree) commands(ctx context.Context) (all []queued) {
-	filter := strings.Replace(subjects.Layout{}.AllCommands(), "*", tr.root.Tenant, 1)
+	filter := strings.Replace(names.Layout{}.AllCommands(), "*", tr.root.Tenant, 1)
 	for from := uint64(1); ; {
 		m, err := jsclient.New(tr.js).Next(ctx, "TR_COMMANDS", filter, from)
 		if err != nil {

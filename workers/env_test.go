@@ -155,7 +155,7 @@ func oneStep(f func(ctx context.Context, t *Turn, s *Step) error) Agent {
 	})
 }
 
-var names atomic.Int64
+var lastName atomic.Int64
 
 // uniqueName returns a name that no other test uses.
-func uniqueName(prefix string) string { return fmt.Sprintf("%s-%d", prefix, names.Add(1)) }
+func uniqueName(prefix string) string { return fmt.Sprintf("%s-%d", prefix, lastName.Add(1)) }

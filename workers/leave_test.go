@@ -37,7 +37,7 @@ func TestShutdownIsNotCounted(t *testing.T) {
 			if err != nil || lost != test.lost {
 				t.Errorf("%d lost workers, %v, want %d", lost, err, test.lost)
 			}
-			if err := p.Handle(t.Context(), c); err != nil {
+			if err := p.handle(t.Context(), c); err != nil {
 				t.Fatal(err)
 			}
 			if got, want := transcript(w.AwaitStatus(c.Session, fold.Ended)), "user: Hello?\nassistant: Done."; got != want {
@@ -70,7 +70,7 @@ func (w *env) endInStep(c control.Command, crash bool) {
 	})})
 	p.cfg.ShutdownTimeout = Off
 	p.cfg.MaxTakeovers, p.restart = defaultMaxTakeovers, wait.Backoff{First: time.Millisecond, Max: time.Millisecond}
-	if err := p.Handle(ctx, c); err == nil {
+	if err := p.handle(ctx, c); err == nil {
 		w.t.Fatal("the step was committed")
 	}
 }

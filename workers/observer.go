@@ -42,7 +42,7 @@ func (w *Workers) handleObserved(ctx context.Context, c control.Command) error {
 		requested = c.Deadline
 	}
 	w.cfg.Observe.CommandStarted(c.AgentType, max(0, start.Sub(requested)))
-	err := w.Handle(ctx, c)
+	err := w.handle(ctx, c)
 	w.cfg.Observe.CommandEnded(c.AgentType, resultOf(ctx, err), time.Since(start))
 	return err
 }

@@ -15,7 +15,7 @@ import (
 
 // do handles a command without an acknowledgement: it stays on the queue.
 func (p *process) do(ctx context.Context, c control.Command) error {
-	err := p.Handle(ctx, c)
+	err := p.handle(ctx, c)
 	if _, nothing := errors.AsType[control.AfterAck](err); nothing {
 		return nil
 	}

@@ -231,7 +231,7 @@ func (t *schedule) deliver(p queuedCommand) *simProcess {
 
 // serve does what jscontrol.Queue.Serve does with a delivery.
 func (a *simProcess) serve(w *Workers, p queuedCommand) {
-	err := w.Handle(a.ctx, p.Command)
+	err := w.handle(a.ctx, p.Command)
 	done, more := errors.AsType[control.AfterAck](err)
 	if err != nil && !more {
 		a.t.logf("%s: command not acknowledged: %v", a.name, err)

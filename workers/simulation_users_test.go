@@ -14,10 +14,10 @@ import (
 	"github.com/tailrace/tailrace/internal/chat"
 	"github.com/tailrace/tailrace/internal/control"
 	logic "github.com/tailrace/tailrace/internal/conversation"
+	"github.com/tailrace/tailrace/internal/httpedge"
 	"github.com/tailrace/tailrace/internal/testkit/authtest"
 	"github.com/tailrace/tailrace/internal/testkit/memlog"
 	"github.com/tailrace/tailrace/projector/fold"
-	"github.com/tailrace/tailrace/sseedge"
 )
 
 // request sends a request of a user to the edges.
@@ -123,7 +123,7 @@ func (a *simProcess) edge() (http.Handler, error) {
 	if err != nil {
 		return nil, err
 	}
-	edge, err := sseedge.New(memlog.New(), noSnapshots{}, sseedge.Config{Authenticator: authtest.None(a.t.x.w.t, a.t.root.Tenant)})
+	edge, err := httpedge.New(memlog.New(), noSnapshots{}, httpedge.Config{Authenticator: authtest.None(a.t.x.w.t, a.t.root.Tenant)})
 	if err != nil {
 		return nil, err
 	}
@@ -171,4 +171,4 @@ func (q controlledEdgeQueue) Pending(ctx context.Context, s chunk.Session, agent
 }
 
 // noSnapshots are those of the edge, which no client requests.
-type noSnapshots struct{ sseedge.Snapshots }
+type noSnapshots struct{ httpedge.Snapshots }

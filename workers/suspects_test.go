@@ -252,7 +252,7 @@ func (w *env) waitingRun(ctx context.Context) (c control.Command, result <-chan 
 	delayed := p.delayed()
 	p.suspects.start(time.Now(), false)
 	done := make(chan error, 1)
-	go func() { done <- p.Handle(ctx, c) }()
+	go func() { done <- p.handle(ctx, c) }()
 	<-delayed
 	return c, done
 }

@@ -297,14 +297,14 @@ func TestEarlyResume(t *testing.T) {
 	var ran atomic.Int64
 	p := w.worker(map[string]Agent{"asking": askingAgent(0, &ran)})
 	w.Request(c)
-	if err := p.Handle(t.Context(), c); err != nil {
+	if err := p.handle(t.Context(), c); err != nil {
 		t.Fatal(err)
 	}
 	w.take(c)
 	w.answer(location(c))
 	early := control.Command{Kind: control.Resume, Session: c.Session, AgentType: "asking", RunID: control.ResumeRunID("r1"), Resumes: "r1", Mode: modeContinue}
 	w.Request(early)
-	done, ok := errors.AsType[control.AfterAck](p.Handle(t.Context(), early))
+	done, ok := errors.AsType[control.AfterAck](p.handle(t.Context(), early))
 	if !ok {
 		t.Fatal("no AfterAck")
 	}

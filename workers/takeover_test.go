@@ -345,7 +345,7 @@ func TestBusySession(t *testing.T) {
 	second.RunID = "r2"
 	w.crashIn(first, 2)
 	p := w.worker(twoSteps(0, nil))
-	if err := p.Handle(t.Context(), second); !errors.Is(err, errBusy) {
+	if err := p.handle(t.Context(), second); !errors.Is(err, errBusy) {
 		t.Fatalf("err = %v, want errBusy", err)
 	}
 	for _, c := range []control.Command{first, second} {

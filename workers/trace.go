@@ -12,6 +12,7 @@ import (
 	"github.com/tailrace/tailrace/chunk"
 	"github.com/tailrace/tailrace/internal/control"
 	"github.com/tailrace/tailrace/internal/jscontrol"
+	"github.com/tailrace/tailrace/internal/names"
 	"github.com/tailrace/tailrace/internal/tracing"
 )
 
@@ -23,7 +24,7 @@ func (w *Workers) traceCommand(ctx context.Context, c control.Command) (context.
 		return ctx, func(error) {}
 	}
 	span.SetAttributes(append(jscontrol.CommandAttributes(c), tracing.MessagingSystem.String("nats"), tracing.MessagingOperation.String("process"),
-		tracing.Destination.String(w.cfg.Layout.CommandStream()))...)
+		tracing.Destination.String(names.Layout(w.cfg.Layout).CommandStream()))...)
 	return ctx, func(err error) {
 		result := resultOf(serve, err)
 		if result == CommandFailed {

@@ -87,7 +87,7 @@ func TestTraceOfARun(t *testing.T) {
 	w.tracer = tracer
 	c := execute("traced", "talker", "secret question")
 	c.TraceParent = caller
-	if err := w.worker(map[string]Agent{"talker": talk()}).Handle(t.Context(), c); err != nil {
+	if err := w.worker(map[string]Agent{"talker": talk()}).handle(t.Context(), c); err != nil {
 		t.Fatal(err)
 	}
 	spans := recorded.GetSpans()
@@ -183,7 +183,7 @@ func TestRunWithoutTracing(t *testing.T) {
 	for session, parent := range map[string]string{"passed": caller, "none": "", "malformed": "00-x" + strings.Repeat("y", 5000)} {
 		c := execute(session, "talker", "question")
 		c.TraceParent = parent
-		if err := worker.Handle(t.Context(), c); err != nil {
+		if err := worker.handle(t.Context(), c); err != nil {
 			t.Fatal(err)
 		}
 		want := ""
@@ -208,7 +208,7 @@ func TestTraceOfASuspendedRun(t *testing.T) {
 	c := execute("waiting", "talker", "Send it")
 	c.TraceParent = caller
 	worker := w.worker(map[string]Agent{"talker": agent})
-	if err := worker.Handle(t.Context(), c); err != nil {
+	if err := worker.handle(t.Context(), c); err != nil {
 		t.Fatal(err)
 	}
 	spans := recorded.GetSpans()
@@ -226,7 +226,7 @@ func TestTraceOfASuspendedRun(t *testing.T) {
 	w.answer(control.Answer{Session: c.Session, RunID: c.RunID, CallID: "c1", Kind: control.Approval, ApprovalID: approvalID(c.RunID, "c1"), Approved: true})
 	resume := c
 	resume.Kind, resume.RunID, resume.Resumes, resume.Input = control.Resume, "r2", c.RunID, nil
-	if err := worker.Handle(t.Context(), resume); err != nil {
+	if err := worker.handle(t.Context(), resume); err != nil {
 		t.Fatal(err)
 	}
 	spans = recorded.GetSpans()

@@ -2,7 +2,6 @@ package workers
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"log/slog"
 	"slices"
@@ -126,9 +125,6 @@ func (t *Turn) state() chunk.Value {
 	}
 	return t.snap.State
 }
-
-// DecodeState decodes the custom state into v, as encoding/json does.
-func (t *Turn) DecodeState(v any) error { return json.Unmarshal(t.State(), v) }
 
 // Steps returns the number of committed steps of the turn, including those before a suspension or in another
 // worker.

@@ -20,10 +20,10 @@ import (
 	"github.com/tailrace/tailrace/internal/jscontrol"
 	"github.com/tailrace/tailrace/internal/jssnapshots"
 	"github.com/tailrace/tailrace/internal/jsusage"
+	"github.com/tailrace/tailrace/internal/projector"
 	"github.com/tailrace/tailrace/internal/tracing"
 	"github.com/tailrace/tailrace/internal/wait"
 	"github.com/tailrace/tailrace/producers"
-	"github.com/tailrace/tailrace/projector"
 	"github.com/tailrace/tailrace/projector/fold"
 )
 
@@ -121,7 +121,7 @@ func open(js jetstream.JetStream, cfg Config) (*Workers, error) {
 // Config.ShutdownTimeout; then their runs move to other workers. Run returns an error if the connection is
 // closed permanently. It may be called once, and calls Close.
 func (w *Workers) Run(ctx context.Context) error {
-	types, handle := slices.Sorted(maps.Keys(w.cfg.Agents)), w.Handle
+	types, handle := slices.Sorted(maps.Keys(w.cfg.Agents)), w.handle
 	if w.cfg.Observe != nil {
 		handle = w.handleObserved
 	}
@@ -149,9 +149,8 @@ var (
 	errContended = errors.New("session changed during every attempt")
 )
 
-// Handle executes one command from the state that the log shows. It implements jscontrol.Handler, for callers
-// that serve their own queue; they must evaluate the errors of package commands, above all control.AfterAck.
-func (w *Workers) Handle(ctx context.Context, c control.Command) error {
+// handle executes one command from the state that the log shows. It implements jscontrol.Handler.
+func (w *Workers) handle(ctx context.Context, c control.Command) error {
 	agent, ok := w.cfg.Agents[c.AgentType]
 	if !ok {
 		return control.RetryAfter(busyDelay, fmt.Errorf("agent type %q not served", c.AgentType))

@@ -16,10 +16,10 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"golang.org/x/sync/errgroup"
 
+	"github.com/tailrace/tailrace/internal/httpedge"
 	"github.com/tailrace/tailrace/internal/natsauth"
 	"github.com/tailrace/tailrace/internal/roles"
 	"github.com/tailrace/tailrace/internal/wait"
-	"github.com/tailrace/tailrace/sseedge"
 	"github.com/tailrace/tailrace/subjects"
 )
 
@@ -112,7 +112,7 @@ func (list accounts) close() {
 }
 
 // configure makes the edge of the settings serve the tenants through their accounts. Each edge gets an equal part of the memory for live records, which is the only one that edges cannot share.
-func (list accounts) configure(cfg *sseedge.Config) {
+func (list accounts) configure(cfg *httpedge.Config) {
 	if len(list) == 0 {
 		return
 	}

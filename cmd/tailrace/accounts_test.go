@@ -18,11 +18,11 @@ import (
 	"github.com/tailrace/tailrace/auth"
 	"github.com/tailrace/tailrace/chunk"
 	"github.com/tailrace/tailrace/internal/audit"
+	"github.com/tailrace/tailrace/internal/names"
 	"github.com/tailrace/tailrace/internal/natsauth"
 	"github.com/tailrace/tailrace/internal/testkit/authtest"
 	"github.com/tailrace/tailrace/internal/testkit/natstest"
 	"github.com/tailrace/tailrace/producers"
-	"github.com/tailrace/tailrace/subjects"
 )
 
 // accountsEnv is a NATS server with an account for each of some tenants, in which their own projectors and workers run, and one edge for all of them. The
@@ -175,7 +175,7 @@ func (e *accountsEnv) audited(ctx context.Context, account, tenant string) (n ui
 	if err != nil {
 		return 0, err
 	}
-	subject, err := subjects.Layout{}.Audit(tenant, string(audit.Message))
+	subject, err := names.Layout{}.Audit(tenant, string(audit.Message))
 	if err != nil {
 		return 0, err
 	}

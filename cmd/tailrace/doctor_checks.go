@@ -12,6 +12,7 @@ import (
 	"github.com/tailrace/tailrace/chunk"
 	"github.com/tailrace/tailrace/internal/jsclient"
 	"github.com/tailrace/tailrace/internal/jssnapshots"
+	"github.com/tailrace/tailrace/internal/names"
 	"github.com/tailrace/tailrace/internal/topology"
 )
 
@@ -210,7 +211,7 @@ func (d *doctor) checkDurables(ctx context.Context, stream jetstream.Stream) {
 			d.report(f)
 		}
 	}
-	if msgs := stream.CachedInfo().State.Msgs; name == layout.CommandStream() && msgs > 0 && stream.CachedInfo().State.Consumers == 0 {
+	if msgs := stream.CachedInfo().State.Msgs; name == names.Layout(layout).CommandStream() && msgs > 0 && stream.CachedInfo().State.Consumers == 0 {
 		d.report(finding{Level: levelWarning, Check: "durable", Object: name, Text: fmt.Sprintf("%d commands wait and no worker has read any", msgs), Remedy: "start workers"})
 	}
 }

@@ -17,12 +17,13 @@ import (
 	"github.com/tailrace/tailrace/auth"
 	"github.com/tailrace/tailrace/internal/audit"
 	"github.com/tailrace/tailrace/internal/demo/script"
+	"github.com/tailrace/tailrace/internal/httpedge"
 	"github.com/tailrace/tailrace/internal/httpkit"
 	"github.com/tailrace/tailrace/internal/inspector"
 	"github.com/tailrace/tailrace/internal/jscredentials"
 	"github.com/tailrace/tailrace/internal/natsauth"
 	"github.com/tailrace/tailrace/internal/roles"
-	"github.com/tailrace/tailrace/sseedge"
+	"github.com/tailrace/tailrace/internal/view"
 )
 
 func runEdge(ctx context.Context, t terminal, args []string) error {
@@ -99,7 +100,7 @@ func (f *httpServer) build() error {
 		return err
 	}
 	cfg := roles.EdgeConfig{
-		Config: sseedge.Config{
+		Config: httpedge.Config{
 			Authenticator: f.auth, Heartbeat: c.Heartbeat, WriteTimeout: c.WriteTimeout, DrainPeriod: c.Drain, MaxStreamAge: c.MaxStreamAge,
 			Limits: c.limits.streams(c), Rates: c.limits.rates(c), HubBytes: f.b.Memory / 4, TrustedProxies: c.TrustedProxies, Origins: c.CORSOrigins,
 			Views: views, AISDK: c.aisdkOptions(), Prices: c.limits.Prices, Audit: f.audit, AccessLog: c.AccessLog, Unreachable: f.b.unreachable,
@@ -115,7 +116,7 @@ func (f *httpServer) build() error {
 		cfg.Revocations, cfg.Revoker = f.auth.revocations, f.credentials
 	}
 	if f.loopback() {
-		cfg.Host = sseedge.LoopbackHost
+		cfg.Host = httpkit.LoopbackHost
 	}
 	if cfg.Tickets, err = f.newTickets(); err != nil {
 		return err
@@ -170,16 +171,16 @@ func (c config) pageAgents() []inspector.Agent {
 }
 
 func (f *httpServer) assembleServer() error {
-	cfg := sseedge.ServerConfig{H2C: f.b.cfg.TLSCert == "", HTTP2Timeout: f.b.cfg.WriteTimeout, Log: f.b.log}
+	cfg := httpkit.ServerConfig{H2C: f.b.cfg.TLSCert == "", HTTP2Timeout: f.b.cfg.WriteTimeout, Log: f.b.log}
 	var err error
 	if cfg.TLS, err = tlsConfig(f.b.cfg.TLSCert, f.b.cfg.TLSKey, f.b.cfg.TLSClientCA, f.b.log); err != nil {
 		return err
 	}
-	handler, err := sseedge.CORS(f.b.cfg.CORSOrigins, f.edge)
+	handler, err := httpkit.CORS(f.b.cfg.CORSOrigins, f.edge)
 	if err != nil {
 		return fmt.Errorf("cors-origins: %w", err)
 	}
-	f.server = sseedge.NewServer(cfg, handler)
+	f.server = httpkit.NewServer(cfg, handler)
 	if limit := connectionLimit(descriptors()); limit > 0 {
 		f.listener = httpkit.LimitConnections(f.listener, limit, f.server, f.b.cfg.TrustedProxies)
 	}
@@ -191,11 +192,11 @@ func tlsConfig(cert, key, clientCA string, log *slog.Logger) (*tls.Config, error
 	if cert == "" {
 		return nil, nil //nolint:nilnil // as http.Server has it
 	}
-	cfg, err := sseedge.ReloadingTLSConfig(cert, key, log)
+	cfg, err := httpkit.ReloadingTLSConfig(cert, key, log)
 	if err != nil || clientCA == "" {
 		return cfg, err
 	}
-	return sseedge.VerifyClients(cfg, clientCA, log)
+	return httpkit.VerifyClients(cfg, clientCA, log)
 }
 
 // hostAllowed is the rule for listeners on loopback.
@@ -204,7 +205,7 @@ func hostAllowed(hostport string) bool {
 	if err != nil {
 		host = hostport
 	}
-	return sseedge.LoopbackHost(host)
+	return httpkit.LoopbackHost(host)
 }
 
 func (b *app) listen(ctx context.Context) (net.Listener, error) {
@@ -219,7 +220,7 @@ func (b *app) listen(ctx context.Context) (net.Listener, error) {
 	if ip := net.ParseIP(host); host != "localhost" && (ip == nil || !ip.IsLoopback()) && b.cfg.Auth == "" && !b.cfg.TrustNetwork {
 		return nil, usageError{fmt.Errorf("listen is %q, want a loopback address: requests are not authenticated; name authenticators with --auth, or set --trust-network if every client that can reach the edge may have all rights%s", b.cfg.Listen, inContainer)}
 	}
-	listener, err := sseedge.Listen(ctx, b.cfg.Listen, b.cfg.WriteTimeout)
+	listener, err := httpkit.Listen(ctx, b.cfg.Listen, b.cfg.WriteTimeout)
 	if err != nil {
 		return nil, b.cfg.inUse(ctx, fmt.Errorf("%w; choose another address with --listen", err), b.role == natsauth.Operator)
 	}
@@ -293,15 +294,15 @@ func (f *httpServer) run(ctx context.Context) error {
 }
 
 // views reads the file of views. It returns nil if the setting is empty.
-func (c config) views() (*sseedge.Views, error) {
+func (c config) views() (*view.Views, error) {
 	if c.Views == "" {
-		return nil, nil //nolint:nilnil // no views is a nil *sseedge.Views, which works
+		return nil, nil //nolint:nilnil // no views is a nil *view.Views, which works
 	}
 	text, err := os.ReadFile(c.Views)
 	if err != nil {
 		return nil, usageError{fmt.Errorf("views: %w", err)}
 	}
-	views, err := sseedge.ReadViews(bytes.NewReader(text))
+	views, err := view.Read(bytes.NewReader(text))
 	if err != nil {
 		return nil, usageError{fmt.Errorf("%s: %w", c.Views, err)}
 	}

@@ -12,8 +12,8 @@ import (
 
 	"github.com/tailrace/tailrace/chunk"
 	"github.com/tailrace/tailrace/internal/natsauth"
+	"github.com/tailrace/tailrace/internal/projector"
 	"github.com/tailrace/tailrace/internal/runs"
-	"github.com/tailrace/tailrace/projector"
 )
 
 // forkFlags holds the flags of `tailrace fork`.

@@ -7,14 +7,15 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/tailrace/tailrace/sseedge"
+	"github.com/tailrace/tailrace/internal/httpedge"
+	"github.com/tailrace/tailrace/internal/httpkit"
 	"github.com/tailrace/tailrace/subjects"
 )
 
 // limitsFile is the file of limits, see docs/guides/limits.md. A limit of an address, a session or a run that is missing is the default.
 type limitsFile struct {
 	Address struct {
-		Rate    sseedge.Rate `json:"rate"`    // requests to one edge
+		Rate    httpkit.Rate `json:"rate"`    // requests to one edge
 		Streams count        `json:"streams"` // open streams on one edge
 	} `json:"address"`
 	Session struct {
@@ -24,13 +25,13 @@ type limitsFile struct {
 	} `json:"session"`
 	Default tenantLimits            `json:"default"`
 	Tenants map[string]tenantLimits `json:"tenants"`
-	Prices  sseedge.Prices          `json:"prices"` // of models, for the costs in lists of sessions
+	Prices  httpedge.Prices         `json:"prices"` // of models, for the costs in lists of sessions
 }
 
 // tenantLimits are the limits of one tenant. A member that is 0 is not limited.
 type tenantLimits struct {
-	Rate        sseedge.Rate `json:"rate"`        // requests of all its clients to one edge
-	SubjectRate sseedge.Rate `json:"subjectRate"` // requests of one subject to one edge
+	Rate        httpkit.Rate `json:"rate"`        // requests of all its clients to one edge
+	SubjectRate httpkit.Rate `json:"subjectRate"` // requests of one subject to one edge
 	Streams     int          `json:"streams"`     // open streams on one edge
 	Runs        int          `json:"runs"`        // runs at the same time, of all workers
 
@@ -57,12 +58,12 @@ func (n *count) UnmarshalJSON(text []byte) error {
 const unlimited = "unlimited"
 
 // parseRate parses requests per second, and how many may come at once. An empty text is the default.
-func parseRate(text string) (r sseedge.Rate, err error) {
+func parseRate(text string) (r httpkit.Rate, err error) {
 	switch text {
 	case "":
 		return r, nil
 	case unlimited:
-		return sseedge.Unlimited, nil
+		return httpkit.Unlimited, nil
 	}
 	perSecond, burst, _ := strings.Cut(text, "/")
 	if r.PerSecond, err = strconv.ParseFloat(perSecond, 64); err == nil {
@@ -118,10 +119,10 @@ func (l tenantLimits) check() error {
 // of returns the limits of a tenant: its own, and the default for each that it does not have.
 func (f limitsFile) of(tenant string) tenantLimits {
 	l := f.Tenants[tenant]
-	if l.Rate == (sseedge.Rate{}) {
+	if l.Rate == (httpkit.Rate{}) {
 		l.Rate = f.Default.Rate
 	}
-	if l.SubjectRate == (sseedge.Rate{}) {
+	if l.SubjectRate == (httpkit.Rate{}) {
 		l.SubjectRate = f.Default.SubjectRate
 	}
 	l.Streams = cmp.Or(l.Streams, f.Default.Streams)
@@ -131,12 +132,12 @@ func (f limitsFile) of(tenant string) tenantLimits {
 }
 
 // streams returns the places on an edge.
-func (f limitsFile) streams(c config) sseedge.Limits {
+func (f limitsFile) streams(c config) httpkit.Limits {
 	tenants := make(map[string]int, len(f.Tenants))
 	for tenant := range f.Tenants {
 		tenants[tenant] = cmp.Or(f.of(tenant).Streams, -1)
 	}
-	return sseedge.Limits{
+	return httpkit.Limits{
 		Streams: c.MaxStreams, PerTenant: cmp.Or(f.Default.Streams, -1), Tenants: tenants, PerAddress: int(f.Address.Streams), PerSession: int(f.Session.Streams),
 	}
 }
@@ -148,10 +149,10 @@ func (f limitsFile) runs(tenant string) int { return f.of(tenant).Runs }
 func (f limitsFile) tokensPerDay(tenant string) int64 { return f.of(tenant).TokensPerDay }
 
 // rates returns the rates of an edge. Without authenticators all clients are one subject, so that it has no rate.
-func (f limitsFile) rates(c config) sseedge.Rates {
-	r := sseedge.Rates{Address: f.Address.Rate, Tenant: func(tenant string) sseedge.Rate { return f.of(tenant).Rate }}
+func (f limitsFile) rates(c config) httpkit.Rates {
+	r := httpkit.Rates{Address: f.Address.Rate, Tenant: func(tenant string) httpkit.Rate { return f.of(tenant).Rate }}
 	if c.Auth != "" {
-		r.Subject = func(tenant string) sseedge.Rate { return f.of(tenant).SubjectRate }
+		r.Subject = func(tenant string) httpkit.Rate { return f.of(tenant).SubjectRate }
 	}
 	return r
 }

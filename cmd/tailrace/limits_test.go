@@ -10,7 +10,7 @@ import (
 	"time"
 
 	"github.com/tailrace/tailrace/auth"
-	"github.com/tailrace/tailrace/sseedge"
+	"github.com/tailrace/tailrace/internal/httpkit"
 )
 
 func readLimits(t *testing.T, text string) (limitsFile, error) {
@@ -26,11 +26,11 @@ func TestLimitsFile(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	def := tenantLimits{Rate: sseedge.Rate{PerSecond: 200, Burst: 400}, SubjectRate: sseedge.Rate{PerSecond: 20, Burst: 60}, Streams: 500, Runs: 50, TokensPerDay: 1_000_000}
+	def := tenantLimits{Rate: httpkit.Rate{PerSecond: 200, Burst: 400}, SubjectRate: httpkit.Rate{PerSecond: 20, Burst: 60}, Streams: 500, Runs: 50, TokensPerDay: 1_000_000}
 	acme := def
-	acme.Rate, acme.Runs, acme.TokensPerDay = sseedge.Rate{PerSecond: 0.5, Burst: 3}, 7, 2000
+	acme.Rate, acme.Runs, acme.TokensPerDay = httpkit.Rate{PerSecond: 0.5, Burst: 3}, 7, 2000
 	initech := def
-	initech.Rate = sseedge.Unlimited
+	initech.Rate = httpkit.Unlimited
 	for tenant, want := range map[string]tenantLimits{"acme": acme, "initech": initech, "globex": def, "other": def} {
 		if got := f.of(tenant); got != want {
 			t.Errorf("%s: %+v, want %+v", tenant, got, want)
@@ -40,11 +40,11 @@ func TestLimitsFile(t *testing.T) {
 		t.Errorf("%+v", p)
 	}
 	streams := f.streams(config{MaxStreams: 9})
-	if streams.PerTenant != 500 || streams.Tenants["acme"] != 500 || streams.Streams != 9 || streams.PerAddress != 30 || streams.PerSession != sseedge.Off {
+	if streams.PerTenant != 500 || streams.Tenants["acme"] != 500 || streams.Streams != 9 || streams.PerAddress != 30 || streams.PerSession != httpkit.Off {
 		t.Errorf("%+v", streams)
 	}
 	rates := f.rates(config{Auth: "auth.json"})
-	if rates.Tenant("acme") != (sseedge.Rate{PerSecond: 0.5, Burst: 3}) || rates.Subject("acme") != (sseedge.Rate{PerSecond: 20, Burst: 60}) || rates.Address != (sseedge.Rate{PerSecond: 1, Burst: 2}) {
+	if rates.Tenant("acme") != (httpkit.Rate{PerSecond: 0.5, Burst: 3}) || rates.Subject("acme") != (httpkit.Rate{PerSecond: 20, Burst: 60}) || rates.Address != (httpkit.Rate{PerSecond: 1, Burst: 2}) {
 		t.Errorf("%+v", rates)
 	}
 	if p := (config{limits: f}).producerConfig(); p.MaxSessionChunks != 4000 || p.MaxSessionBytes != 5<<20 {
@@ -59,7 +59,7 @@ func TestLimitsFile(t *testing.T) {
 	if f.rates(config{}).Subject != nil {
 		t.Error("without authenticators all clients are one subject, which has no rate")
 	}
-	if f, err := (config{}).readLimits(); err != nil || f.of("acme") != (tenantLimits{}) || f.streams(config{}).PerTenant != sseedge.Off {
+	if f, err := (config{}).readLimits(); err != nil || f.of("acme") != (tenantLimits{}) || f.streams(config{}).PerTenant != httpkit.Off {
 		t.Errorf("without a file: %+v, %v", f, err)
 	}
 }

@@ -17,7 +17,6 @@ import (
 
 	"github.com/tailrace/tailrace/internal/httpkit"
 	"github.com/tailrace/tailrace/internal/natsauth"
-	"github.com/tailrace/tailrace/sseedge"
 )
 
 // opsConnections limits the connections of the ops listener, well below the
@@ -49,7 +48,7 @@ func (b *app) newOps(ctx context.Context) (*ops, error) {
 			return nil, usageError{fmt.Errorf("ops-tls: %w", err)}
 		}
 	}
-	listener, err := sseedge.Listen(ctx, b.cfg.OpsListen, b.cfg.WriteTimeout)
+	listener, err := httpkit.Listen(ctx, b.cfg.OpsListen, b.cfg.WriteTimeout)
 	if err != nil {
 		err = fmt.Errorf("%w; choose another address with --ops-listen, or none with --ops-listen=", err)
 		if b.role == natsauth.Operator || b.role == natsauth.Edge {
@@ -85,7 +84,7 @@ func (o *ops) assemble(b *app) {
 		mux.Handle("GET /debug/pprof/profile", certified(http.HandlerFunc(pprof.Profile)))
 		mux.Handle("GET /debug/pprof/trace", certified(http.HandlerFunc(pprof.Trace)))
 	}
-	o.server = sseedge.NewServer(sseedge.ServerConfig{TLS: o.tls, Log: b.log}, ownHosts(o.listener, mux))
+	o.server = httpkit.NewServer(httpkit.ServerConfig{TLS: o.tls, Log: b.log}, ownHosts(o.listener, mux))
 }
 
 // certifiedOnly rejects requests of clients without a verified certificate, if it is required. The listener accepts such clients, because those that probe a

@@ -21,8 +21,11 @@ import (
 	"github.com/tailrace/tailrace/auth"
 	"github.com/tailrace/tailrace/chunk"
 	"github.com/tailrace/tailrace/internal/health"
+	"github.com/tailrace/tailrace/internal/httpedge"
+	"github.com/tailrace/tailrace/internal/httpkit"
 	"github.com/tailrace/tailrace/internal/jscredentials"
 	"github.com/tailrace/tailrace/internal/natsauth"
+	"github.com/tailrace/tailrace/internal/projector"
 	"github.com/tailrace/tailrace/internal/testkit/authtest"
 	"github.com/tailrace/tailrace/internal/testkit/memlog"
 	"github.com/tailrace/tailrace/internal/testkit/natstest"
@@ -30,9 +33,7 @@ import (
 	"github.com/tailrace/tailrace/internal/testkit/stack"
 	"github.com/tailrace/tailrace/internal/values"
 	"github.com/tailrace/tailrace/producers"
-	"github.com/tailrace/tailrace/projector"
 	"github.com/tailrace/tailrace/projector/fold"
-	"github.com/tailrace/tailrace/sseedge"
 )
 
 // env is an edge and a projector with a server, and a writer. Every response of
@@ -496,7 +497,7 @@ func (h *env) revoke() {
 	if err != nil {
 		h.t.Fatal(err)
 	}
-	edge, err := sseedge.New(memlog.New(), unavailable{}, sseedge.Config{Authenticator: authtest.None(h.t, "default"), Revoker: store, Host: sseedge.LoopbackHost})
+	edge, err := httpedge.New(memlog.New(), unavailable{}, httpedge.Config{Authenticator: authtest.None(h.t, "default"), Revoker: store, Host: httpkit.LoopbackHost})
 	if err != nil {
 		h.t.Fatal(err)
 	}
@@ -566,7 +567,7 @@ func (unavailable) Revoke(context.Context, auth.Revocation) error { return errUn
 // refusedWhileDraining sends requests to a draining edge with an unavailable log.
 func (h *env) refusedWhileDraining() {
 	h.t.Helper()
-	edge, err := sseedge.New(memlog.New(), unavailable{}, sseedge.Config{Authenticator: authtest.None(h.t, "default"), Sessions: unavailable{}, Eraser: unavailable{}, Revoker: unavailable{}})
+	edge, err := httpedge.New(memlog.New(), unavailable{}, httpedge.Config{Authenticator: authtest.None(h.t, "default"), Sessions: unavailable{}, Eraser: unavailable{}, Revoker: unavailable{}})
 	if err != nil {
 		h.t.Fatal(err)
 	}
@@ -591,8 +592,8 @@ func (h *env) refusedWhileDraining() {
 // refusedOverRate sends requests to an edge that has admitted the one request of the client.
 func (h *env) refusedOverRate() {
 	h.t.Helper()
-	edge, err := sseedge.New(memlog.New(), unavailable{}, sseedge.Config{
-		Authenticator: authtest.NewIssuer(h.t), Sessions: unavailable{}, Eraser: unavailable{}, Revoker: unavailable{}, Rates: sseedge.Rates{Address: sseedge.Rate{PerSecond: 1e-4, Burst: 1}},
+	edge, err := httpedge.New(memlog.New(), unavailable{}, httpedge.Config{
+		Authenticator: authtest.NewIssuer(h.t), Sessions: unavailable{}, Eraser: unavailable{}, Revoker: unavailable{}, Rates: httpkit.Rates{Address: httpkit.Rate{PerSecond: 1e-4, Burst: 1}},
 	})
 	if err != nil {
 		h.t.Fatal(err)

@@ -10,8 +10,9 @@ import (
 
 	"github.com/tailrace/tailrace/chunk"
 	"github.com/tailrace/tailrace/internal/jssnapshots"
+	"github.com/tailrace/tailrace/internal/names"
+	"github.com/tailrace/tailrace/internal/projector"
 	"github.com/tailrace/tailrace/internal/topology"
-	"github.com/tailrace/tailrace/projector"
 	"github.com/tailrace/tailrace/subjects"
 )
 
@@ -58,7 +59,7 @@ func checkBucket(flag, name string, live subjects.Layout) error {
 	if err := subjects.CheckToken(flag, name); err != nil {
 		return err
 	}
-	if name == live.Snapshots() || isPartitionBucket(name, live.Snapshots()) || isPartitionBucket(live.Snapshots(), name) && live.PartitionCount() > 1 {
+	if name == names.Layout(live).Snapshots() || isPartitionBucket(name, names.Layout(live).Snapshots()) || isPartitionBucket(names.Layout(live).Snapshots(), name) && live.PartitionCount() > 1 {
 		return fmt.Errorf("--%s is %q, want a bucket other than the live one and those of its partitions", flag, name)
 	}
 	return nil

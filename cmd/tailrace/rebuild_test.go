@@ -15,6 +15,7 @@ import (
 	"github.com/tailrace/tailrace/chunk"
 	"github.com/tailrace/tailrace/codec"
 	"github.com/tailrace/tailrace/internal/jssnapshots"
+	"github.com/tailrace/tailrace/internal/names"
 	"github.com/tailrace/tailrace/internal/testkit/natstest"
 	"github.com/tailrace/tailrace/internal/testkit/storetest"
 	"github.com/tailrace/tailrace/internal/testkit/streamtest"
@@ -252,11 +253,11 @@ func TestRebuildIntoAnotherBucket(t *testing.T) {
 		t.Errorf("rebuild prints %s", errs)
 	}
 	for p := range siteLayout.PartitionCount() {
-		if _, err := s.js.KeyValue(t.Context(), siteLayout.SnapshotsOf(p)); !errors.Is(err, jetstream.ErrBucketNotFound) {
-			t.Errorf("the old bucket %s: %v", siteLayout.SnapshotsOf(p), err)
+		if _, err := s.js.KeyValue(t.Context(), names.Layout(siteLayout).SnapshotsOf(p)); !errors.Is(err, jetstream.ErrBucketNotFound) {
+			t.Errorf("the old bucket %s: %v", names.Layout(siteLayout).SnapshotsOf(p), err)
 		}
-		if heads, err := s.heads(layout.SnapshotsOf(p)); err != nil || heads == 0 {
-			t.Errorf("%d heads in %s, %v", heads, layout.SnapshotsOf(p), err)
+		if heads, err := s.heads(names.Layout(layout).SnapshotsOf(p)); err != nil || heads == 0 {
+			t.Errorf("%d heads in %s, %v", heads, names.Layout(layout).SnapshotsOf(p), err)
 		}
 	}
 	s.expect(s.results(exitOK, "verify", "--all", "--streams", switched), "same:11 unprovable:2")
@@ -268,7 +269,7 @@ func (s *rebuildEnv) heads(bucket string) (int, error) {
 	if err != nil {
 		return 0, err
 	}
-	info, err := stream.Info(s.t.Context(), jetstream.WithSubjectFilter("$KV."+bucket+"."+subjects.SnapshotHeadKeys()))
+	info, err := stream.Info(s.t.Context(), jetstream.WithSubjectFilter("$KV."+bucket+"."+names.SnapshotHeadKeys()))
 	if err != nil {
 		return 0, err
 	}

@@ -17,6 +17,7 @@ import (
 	"github.com/tailrace/tailrace/consumers"
 	"github.com/tailrace/tailrace/internal/jsclient"
 	"github.com/tailrace/tailrace/internal/jssnapshots"
+	"github.com/tailrace/tailrace/internal/names"
 	"github.com/tailrace/tailrace/internal/wait"
 	"github.com/tailrace/tailrace/subjects"
 )
@@ -114,7 +115,7 @@ func (f *sessionWalker) each(ctx context.Context, under chunk.Session, do func(c
 func (f *sessionWalker) walk(ctx context.Context, under chunk.Session, found func(chunk.Session)) error {
 	layout := f.b.cfg.layout()
 	for p := range layout.PartitionCount() {
-		filter := layout.AllFilter(p)
+		filter := names.Layout(layout).AllFilter(p)
 		if under != (chunk.Session{}) {
 			if p != layout.Partition(under) {
 				continue

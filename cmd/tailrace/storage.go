@@ -8,6 +8,7 @@ import (
 	"github.com/tailrace/tailrace/chunk"
 	"github.com/tailrace/tailrace/internal/canary"
 	"github.com/tailrace/tailrace/internal/jsclient"
+	"github.com/tailrace/tailrace/internal/names"
 	"github.com/tailrace/tailrace/internal/natsauth"
 	"github.com/tailrace/tailrace/internal/topology"
 )
@@ -51,5 +52,5 @@ func (b *app) mayPurge(stream string) bool {
 // storage returns why nothing can be stored for a session: for its log, its commands or its answers.
 func (b *app) storage(s chunk.Session) error {
 	layout := b.cfg.layout()
-	return b.canary.Err(layout.Stream(layout.Partition(s)), layout.CommandStream(), "KV_"+layout.Inbox())
+	return b.canary.Err(layout.Stream(layout.Partition(s)), names.Layout(layout).CommandStream(), "KV_"+names.Layout(layout).Inbox())
 }

@@ -17,8 +17,8 @@ import (
 	"github.com/tailrace/tailrace/chunk"
 	"github.com/tailrace/tailrace/internal/httpkit"
 	"github.com/tailrace/tailrace/internal/jssnapshots"
+	"github.com/tailrace/tailrace/internal/names"
 	"github.com/tailrace/tailrace/producers"
-	"github.com/tailrace/tailrace/subjects"
 )
 
 // headerTime is a response of which the time of its header counts.
@@ -311,7 +311,7 @@ func TestOwnerIsOfTheFirstRun(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	filter, err := subjects.SnapshotOwnerKeys(own)
+	filter, err := names.SnapshotOwnerKeys(own)
 	if err != nil {
 		t.Fatal(err)
 	}

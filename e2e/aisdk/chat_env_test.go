@@ -21,11 +21,11 @@ import (
 	dialect "github.com/tailrace/tailrace/codec/aisdk"
 
 	"github.com/tailrace/tailrace/internal/chat"
+	"github.com/tailrace/tailrace/internal/httpedge"
 	"github.com/tailrace/tailrace/internal/natsauth"
 	"github.com/tailrace/tailrace/internal/runs"
 	"github.com/tailrace/tailrace/internal/testkit/authtest"
 	"github.com/tailrace/tailrace/internal/testkit/stack"
-	"github.com/tailrace/tailrace/sseedge"
 	"github.com/tailrace/tailrace/workers"
 )
 
@@ -60,8 +60,8 @@ func newEnv(t *testing.T, opt dialect.Options) *env {
 	return w
 }
 
-// noSnapshots implements sseedge.Snapshots for edges whose clients request no snapshot.
-type noSnapshots struct{ sseedge.Snapshots }
+// noSnapshots implements httpedge.Snapshots for edges whose clients request no snapshot.
+type noSnapshots struct{ httpedge.Snapshots }
 
 // edge starts an edge.
 func (w *env) edge() {
@@ -69,7 +69,7 @@ func (w *env) edge() {
 	clients := stack.NewClients(w.t, w.NewProcess(natsauth.Edge).JS)
 	client, err := runs.New(clients.JS, runs.Config{AgentTypes: []string{"actor"}, Log: w.log})
 	w.must(err)
-	edge, err := sseedge.New(clients.Log, noSnapshots{}, sseedge.Config{Authenticator: authtest.None(w.t, "default"), Log: w.log})
+	edge, err := httpedge.New(clients.Log, noSnapshots{}, httpedge.Config{Authenticator: authtest.None(w.t, "default"), Log: w.log})
 	w.must(err)
 	_, err = chat.New(edge, client.Service(), chat.Config{Dialect: w.opt})
 	w.must(err)

@@ -20,12 +20,12 @@ import (
 	"github.com/tailrace/tailrace/agents/httpagent"
 	"github.com/tailrace/tailrace/chunk"
 	"github.com/tailrace/tailrace/internal/control"
+	"github.com/tailrace/tailrace/internal/httpedge"
 	"github.com/tailrace/tailrace/internal/natsauth"
 	"github.com/tailrace/tailrace/internal/testkit/authtest"
 	"github.com/tailrace/tailrace/internal/testkit/seedtest"
 	"github.com/tailrace/tailrace/internal/testkit/stack"
 	"github.com/tailrace/tailrace/projector/fold"
-	"github.com/tailrace/tailrace/sseedge"
 	"github.com/tailrace/tailrace/workers"
 )
 
@@ -54,7 +54,7 @@ func newEndpoint(t *testing.T) *endpoint {
 	w.must(err)
 	p.Go(worker.Run)
 	clients := stack.NewClients(t, w.NewProcess(natsauth.Edge).JS)
-	edge, err := sseedge.New(clients.Log, noSnapshots{}, sseedge.Config{Authenticator: authtest.None(t, "default"), Log: w.log})
+	edge, err := httpedge.New(clients.Log, noSnapshots{}, httpedge.Config{Authenticator: authtest.None(t, "default"), Log: w.log})
 	w.must(err)
 	e.edge = w.Serve(edge, edge.Run).URL
 	return e

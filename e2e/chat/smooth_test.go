@@ -14,13 +14,13 @@ import (
 	"time"
 
 	"github.com/tailrace/tailrace/internal/chat"
+	"github.com/tailrace/tailrace/internal/httpedge"
 	"github.com/tailrace/tailrace/internal/natsauth"
 	"github.com/tailrace/tailrace/internal/runs"
 	"github.com/tailrace/tailrace/internal/testkit/authtest"
 	"github.com/tailrace/tailrace/internal/testkit/browsertest"
 	"github.com/tailrace/tailrace/internal/testkit/stack"
 	"github.com/tailrace/tailrace/producers"
-	"github.com/tailrace/tailrace/sseedge"
 	"github.com/tailrace/tailrace/workers"
 )
 
@@ -135,7 +135,7 @@ func serveSpeaker(t *testing.T, app string, agent speaker, pace time.Duration) s
 	}
 	p.Go(worker.Run)
 	clients := stack.NewClients(t, w.NewProcess(natsauth.Edge).JS)
-	edge, err := sseedge.New(clients.Log, clients.Reader, sseedge.Config{Authenticator: authtest.None(t, "default")})
+	edge, err := httpedge.New(clients.Log, clients.Reader, httpedge.Config{Authenticator: authtest.None(t, "default")})
 	if err != nil {
 		t.Fatal(err)
 	}

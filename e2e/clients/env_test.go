@@ -19,11 +19,11 @@ import (
 	"time"
 
 	"github.com/tailrace/tailrace/chunk"
+	"github.com/tailrace/tailrace/internal/httpedge"
 	"github.com/tailrace/tailrace/internal/natsauth"
 	"github.com/tailrace/tailrace/internal/testkit/authtest"
 	"github.com/tailrace/tailrace/internal/testkit/stack"
 	"github.com/tailrace/tailrace/producers"
-	"github.com/tailrace/tailrace/sseedge"
 )
 
 const tenant = "default"
@@ -44,17 +44,17 @@ func newEnv(t *testing.T) *env {
 }
 
 // edge serves an edge, and with it the handlers of other paths. change may be nil.
-func (w *env) edge(change func(*sseedge.Config), handlers map[string]http.Handler) string {
+func (w *env) edge(change func(*httpedge.Config), handlers map[string]http.Handler) string {
 	w.t.Helper()
 	clients := stack.NewClients(w.t, w.NewProcess(natsauth.Edge).JS)
-	cfg := sseedge.Config{
+	cfg := httpedge.Config{
 		Authenticator: authtest.None(w.t, tenant), RetryDelay: 10 * time.Millisecond,
 		Log: slog.New(slog.NewTextHandler(w.t.Output(), &slog.HandlerOptions{Level: slog.LevelError})),
 	}
 	if change != nil {
 		change(&cfg)
 	}
-	edge, err := sseedge.New(clients.Log, clients.Reader, cfg)
+	edge, err := httpedge.New(clients.Log, clients.Reader, cfg)
 	w.must(err)
 	mux := http.NewServeMux()
 	mux.Handle("/", edge)

@@ -20,6 +20,7 @@ import (
 	"github.com/chromedp/chromedp"
 
 	"github.com/tailrace/tailrace/chunk"
+	"github.com/tailrace/tailrace/internal/httpedge"
 	"github.com/tailrace/tailrace/internal/httpkit"
 	"github.com/tailrace/tailrace/internal/inspector"
 	"github.com/tailrace/tailrace/internal/jssnapshots"
@@ -28,7 +29,7 @@ import (
 	"github.com/tailrace/tailrace/internal/testkit/authtest"
 	"github.com/tailrace/tailrace/internal/testkit/browsertest"
 	"github.com/tailrace/tailrace/internal/testkit/stack"
-	"github.com/tailrace/tailrace/sseedge"
+	"github.com/tailrace/tailrace/internal/view"
 	"github.com/tailrace/tailrace/subjects"
 )
 
@@ -103,9 +104,9 @@ func (w *env) inspectedBehind(before func(edge http.Handler) http.Handler) strin
 	store, err := jssnapshots.New(clients.JS, jssnapshots.Config{})
 	w.must(err)
 	log := slog.New(slog.NewTextHandler(w.t.Output(), &slog.HandlerOptions{Level: slog.LevelError}))
-	views, err := sseedge.ReadViews(strings.NewReader(`{"views": {"public": {"preset": "public"}, "empty": {"preset": "none"}}}`))
+	views, err := view.Read(strings.NewReader(`{"views": {"public": {"preset": "public"}, "empty": {"preset": "none"}}}`))
 	w.must(err)
-	edge, err := sseedge.New(clients.Log, clients.Reader, sseedge.Config{Authenticator: authtest.None(w.t, tenant), Sessions: store, Views: views, RetryDelay: 10 * time.Millisecond, Log: log})
+	edge, err := httpedge.New(clients.Log, clients.Reader, httpedge.Config{Authenticator: authtest.None(w.t, tenant), Sessions: store, Views: views, RetryDelay: 10 * time.Millisecond, Log: log})
 	w.must(err)
 	respond := &httpkit.Responder{Log: log}
 	agents := []inspector.Agent{{Type: hostile[1], Prompts: []inspector.Prompt{}}, {Type: "b", Prompts: []inspector.Prompt{{Title: hostile[0], Text: hostile[0]}}}}

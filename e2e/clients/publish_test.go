@@ -18,6 +18,7 @@ import (
 
 	"github.com/tailrace/tailrace/chunk"
 	"github.com/tailrace/tailrace/internal/dialects"
+	"github.com/tailrace/tailrace/internal/httpedge"
 	"github.com/tailrace/tailrace/internal/ingest"
 	"github.com/tailrace/tailrace/internal/jsingest"
 	"github.com/tailrace/tailrace/internal/natsauth"
@@ -26,7 +27,6 @@ import (
 	"github.com/tailrace/tailrace/internal/testkit/stack"
 	"github.com/tailrace/tailrace/producers"
 	"github.com/tailrace/tailrace/projector/fold"
-	"github.com/tailrace/tailrace/sseedge"
 )
 
 // ingestEdge serves an edge through which runs are written.
@@ -36,7 +36,7 @@ func (w *env) ingestEdge() string {
 	producer, err := producers.New(clients.JS, producers.Config{Positions: producers.NoPositions})
 	w.must(err)
 	w.t.Cleanup(func() { _ = producer.Close() }) // the last requests of a test may be cut
-	edge, err := sseedge.New(clients.Log, clients.Reader, sseedge.Config{
+	edge, err := httpedge.New(clients.Log, clients.Reader, httpedge.Config{
 		Authenticator: authtest.None(w.t, tenant), Log: slog.New(slog.NewTextHandler(w.t.Output(), &slog.HandlerOptions{Level: slog.LevelError})),
 	})
 	w.must(err)

@@ -13,8 +13,8 @@ import (
 
 	"github.com/tailrace/tailrace/auth"
 	"github.com/tailrace/tailrace/chunk"
+	"github.com/tailrace/tailrace/internal/httpedge"
 	"github.com/tailrace/tailrace/internal/testkit/authtest"
-	"github.com/tailrace/tailrace/sseedge"
 )
 
 func unmarshal(data []byte, v any) error { return json.Unmarshal(data, v) }
@@ -23,7 +23,7 @@ func unmarshal(data []byte, v any) error { return json.Unmarshal(data, v) }
 func TestTokenIsRefreshed(t *testing.T) {
 	b, w := newClient(t), newEnv(t)
 	issuer := authtest.NewIssuer(t)
-	edge := w.edge(func(c *sseedge.Config) { c.Authenticator = issuer }, nil)
+	edge := w.edge(func(c *httpedge.Config) { c.Authenticator = issuer }, nil)
 	run := w.start("s")
 	w.emit(run, chunk.TextDelta{Delta: "text"})
 	w.end(run)

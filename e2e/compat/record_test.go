@@ -25,6 +25,7 @@ import (
 	"github.com/tailrace/tailrace/internal/control"
 	"github.com/tailrace/tailrace/internal/demo/script"
 	"github.com/tailrace/tailrace/internal/jscontrol"
+	"github.com/tailrace/tailrace/internal/names"
 	"github.com/tailrace/tailrace/internal/testkit/natstest"
 	"github.com/tailrace/tailrace/subjects"
 )
@@ -141,7 +142,7 @@ func (r *recorder) deadLetters(t *testing.T) {
 		r.put(t, &nats.Msg{Subject: subject, Header: m.Header, Data: m.Data})
 	}
 	r.put(t, &nats.Msg{Subject: subject, Data: []byte("hello\x1b[2J")})
-	r.put(t, &nats.Msg{Subject: layout.AllFilter(1)[:len("tr.chunks.1.")] + "default.no!session.x", Data: []byte("{}")})
+	r.put(t, &nats.Msg{Subject: names.Layout(layout).AllFilter(1)[:len("tr.chunks.1.")] + "default.no!session.x", Data: []byte("{}")})
 	natstest.Eventually(t, "three dead letters", func(context.Context) error {
 		if got := r.ask(t, ask{Args: []string{"deadletters", "list", "--json"}}); strings.Count(got.Body, "\n") != 3 {
 			return errors.New(got.Body)
@@ -298,7 +299,7 @@ func (r *recorder) check(t *testing.T, handled int) {
 	t.Helper()
 	objects := 0
 	for p := range layout.PartitionCount() {
-		kv, err := r.js.KeyValue(t.Context(), layout.SnapshotsOf(p))
+		kv, err := r.js.KeyValue(t.Context(), names.Layout(layout).SnapshotsOf(p))
 		if err != nil {
 			t.Fatal(err)
 		}

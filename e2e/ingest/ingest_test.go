@@ -19,6 +19,7 @@ import (
 
 	"github.com/tailrace/tailrace/chunk"
 	"github.com/tailrace/tailrace/internal/dialects"
+	"github.com/tailrace/tailrace/internal/httpedge"
 	"github.com/tailrace/tailrace/internal/ingest"
 	"github.com/tailrace/tailrace/internal/jsingest"
 	"github.com/tailrace/tailrace/internal/natsauth"
@@ -26,7 +27,6 @@ import (
 	"github.com/tailrace/tailrace/internal/testkit/natstest"
 	"github.com/tailrace/tailrace/internal/testkit/stack"
 	"github.com/tailrace/tailrace/producers"
-	"github.com/tailrace/tailrace/sseedge"
 )
 
 func TestMain(m *testing.M) { natstest.Main(m) }
@@ -88,7 +88,7 @@ func newEdge(t *testing.T, s *stack.Stack) string {
 			t.Error(err)
 		}
 	})
-	edge, err := sseedge.New(s.Log, s.Reader, sseedge.Config{Authenticator: authtest.None(t, tenant)})
+	edge, err := httpedge.New(s.Log, s.Reader, httpedge.Config{Authenticator: authtest.None(t, tenant)})
 	if err != nil {
 		t.Fatal(err)
 	}

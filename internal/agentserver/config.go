@@ -11,9 +11,9 @@ import (
 	"github.com/tailrace/tailrace/chunk"
 	"github.com/tailrace/tailrace/internal/access"
 	"github.com/tailrace/tailrace/internal/conversation"
+	"github.com/tailrace/tailrace/internal/httpedge"
 	"github.com/tailrace/tailrace/internal/httpkit"
 	"github.com/tailrace/tailrace/internal/hub"
-	"github.com/tailrace/tailrace/sseedge"
 )
 
 // Config configures a Server. The zero Config is ready for production behind an authenticating proxy.
@@ -44,7 +44,7 @@ func (c Config) validate() error {
 // Server serves delegation, as a surface of an Edge. It starts no goroutine.
 type Server struct {
 	cfg         Config
-	edge        *sseedge.Edge
+	edge        *httpedge.Edge
 	shared      *access.Shared
 	logic       *conversation.Service
 	waitStarted func(ctx context.Context, s chunk.Session) error
@@ -54,7 +54,7 @@ type Server struct {
 
 // New mounts the routes of delegation on an Edge, which serves the events. The logic is that of a runs.Client, see its method Service; package chat may have the
 // same.
-func New(edge *sseedge.Edge, logic *conversation.Service, cfg Config) (*Server, error) {
+func New(edge *httpedge.Edge, logic *conversation.Service, cfg Config) (*Server, error) {
 	if edge == nil || logic == nil {
 		return nil, errors.New("agentserver: the edge or its logic is nil, want both")
 	}

@@ -16,13 +16,13 @@ import (
 	"github.com/tailrace/tailrace/chunk"
 	"github.com/tailrace/tailrace/internal/chat"
 	"github.com/tailrace/tailrace/internal/conversation"
+	"github.com/tailrace/tailrace/internal/httpedge"
 	"github.com/tailrace/tailrace/internal/natsauth"
 	"github.com/tailrace/tailrace/internal/runs"
 	"github.com/tailrace/tailrace/internal/testkit/authtest"
 	"github.com/tailrace/tailrace/internal/testkit/natstest"
 	"github.com/tailrace/tailrace/internal/testkit/stack"
 	"github.com/tailrace/tailrace/projector/fold"
-	"github.com/tailrace/tailrace/sseedge"
 	"github.com/tailrace/tailrace/workers"
 )
 
@@ -33,7 +33,7 @@ type env struct {
 
 	t      *testing.T
 	logic  *conversation.Service
-	edge   *sseedge.Edge
+	edge   *httpedge.Edge
 	server *Server
 	url    string
 }
@@ -55,7 +55,7 @@ func must[T any](v T, err error) func(*testing.T) T {
 type edgeConfig struct {
 	Config
 
-	edge   sseedge.Config
+	edge   httpedge.Config
 	client runs.Config
 }
 
@@ -64,7 +64,7 @@ func newEnv(t *testing.T, change func(*edgeConfig)) *env {
 	t.Helper()
 	w := &env{Stack: stack.Start(t, stack.Options{}), t: t}
 	cfg := edgeConfig{
-		edge:   sseedge.Config{Authenticator: authtest.None(t, tenant), Log: slog.New(slog.NewTextHandler(t.Output(), nil))},
+		edge:   httpedge.Config{Authenticator: authtest.None(t, tenant), Log: slog.New(slog.NewTextHandler(t.Output(), nil))},
 		client: runs.Config{AgentTypes: []string{"helper", "other"}},
 	}
 	if change != nil {
@@ -72,7 +72,7 @@ func newEnv(t *testing.T, change func(*edgeConfig)) *env {
 	}
 	client := must(runs.New(w.JS, cfg.client))(t)
 	w.logic = client.Service()
-	w.edge = must(sseedge.New(w.Log, w.Reader, cfg.edge))(t)
+	w.edge = must(httpedge.New(w.Log, w.Reader, cfg.edge))(t)
 	must(chat.New(w.edge, w.logic, chat.Config{}))(t)
 	w.server = must(New(w.edge, w.logic, cfg.Config))(t)
 	w.url = w.Serve(w.edge, w.edge.Run).URL

@@ -8,9 +8,9 @@ import (
 	"time"
 
 	"github.com/tailrace/tailrace/chunk"
+	"github.com/tailrace/tailrace/internal/httpedge"
 	"github.com/tailrace/tailrace/internal/testkit/authtest"
 	"github.com/tailrace/tailrace/internal/testkit/memlog"
-	"github.com/tailrace/tailrace/sseedge"
 )
 
 // Invalid requests are refused with a code, and no run is requested.
@@ -115,7 +115,7 @@ func TestConfigIsChecked(t *testing.T) {
 	if _, err := New(nil, w.logic, Config{}); err == nil {
 		t.Error("no edge: want an error")
 	}
-	strange := must(sseedge.New(memlog.New(), w.Reader, sseedge.Config{Authenticator: authtest.None(t, tenant), Origins: []string{"ours"}}))(t)
+	strange := must(httpedge.New(memlog.New(), w.Reader, httpedge.Config{Authenticator: authtest.None(t, tenant), Origins: []string{"ours"}}))(t)
 	if _, err := New(strange, w.logic, Config{}); err == nil || !strings.Contains(err.Error(), "Origins") {
 		t.Errorf("bad origin: error %v, want Origins in it", err)
 	}

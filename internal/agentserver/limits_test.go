@@ -12,7 +12,6 @@ import (
 
 	"github.com/tailrace/tailrace/chunk"
 	"github.com/tailrace/tailrace/internal/httpkit"
-	"github.com/tailrace/tailrace/sseedge"
 )
 
 // A request that waits for a run to start counts as a stream, and is sent to another
@@ -60,7 +59,7 @@ func TestBodiesAreBounded(t *testing.T) {
 
 	w = newEnv(t, nil)
 	site := httptest.NewUnstartedServer(nil)
-	site.Config = sseedge.NewServer(sseedge.ServerConfig{BodyTimeout: 300 * time.Millisecond}, w.server.surface)
+	site.Config = httpkit.NewServer(httpkit.ServerConfig{BodyTimeout: 300 * time.Millisecond}, w.server.surface)
 	site.Start()
 	defer site.Close()
 	conn, err := (&net.Dialer{}).DialContext(t.Context(), "tcp", site.Listener.Addr().String())

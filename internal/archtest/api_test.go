@@ -73,9 +73,7 @@ func apiFile(name string) string { return strings.ReplaceAll(titleOf(name), "/",
 
 // passedOn are types of internal packages in public declarations: programs get their values from one public package and pass them to another, or only packages of
 // the module call the function.
-var passedOn = []string{
-	"access.Shared", "audit.Log", "control.Command", "dialect.Request", "httpkit.Policy", "httpkit.Problem", "hub.Feed", "hub.Log", "hub.PartitionLog", "view.Chat",
-}
+var passedOn = []string{"control.Command", "dialect.Request", "projector.ExpiredHead"}
 
 // TestAPINamesNoInternalType fails for a public declaration with a type of an internal package, because programs outside the module cannot name it. An alias is a
 // public name.

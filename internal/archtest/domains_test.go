@@ -39,7 +39,7 @@ var domainRules = []domainRule{
 		reason: "The router knows requests and rights, not sessions and views.",
 	},
 	{
-		pkg: "producers", never: []string{"internal/jssnapshots", "projector", "projector/"},
+		pkg: "producers", never: []string{"internal/jssnapshots", "internal/projector", "projector/"},
 		reason: "A writer needs a log; positions outside of it come through an interface.",
 	},
 	{

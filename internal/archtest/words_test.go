@@ -32,7 +32,7 @@ var wordExceptions = []wordException{
 	{"docs/frameworks", `Strands`, "name of a product"},
 	{"chunk", `bytes that are none`, "stored error text"},
 	{"internal/structured", `bytes that are none`, "stored error text"},
-	{"projector/catchup.go", `it takes back more than`, "stored reason of a skip"},
+	{"internal/projector/catchup.go", `it takes back more than`, "stored reason of a skip"},
 	{"internal/topology/stream.go", `what people say to runs`, "stored description of a stream"},
 	{"internal/conversation", `the person said something else`, "stored text of failed calls"},
 	{"internal/agentserver/problem.go", `a run is at work; wait`, "text of a problem on the wire"},

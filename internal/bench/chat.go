@@ -20,6 +20,7 @@ import (
 	"github.com/tailrace/tailrace/codec/aisdk"
 	"github.com/tailrace/tailrace/codec/helix"
 	"github.com/tailrace/tailrace/internal/chat"
+	"github.com/tailrace/tailrace/internal/names"
 	"github.com/tailrace/tailrace/internal/runs"
 	"github.com/tailrace/tailrace/subjects"
 )
@@ -173,7 +174,7 @@ func (f firstByte) bare(ctx context.Context, round int) (figures, error) {
 
 // command stores a body on the work queue, whose readers do not serve this agent.
 func (l *harness) command(ctx context.Context, session string, body []byte) error {
-	subject, err := subjects.Layout{}.Command("default", "bare", session)
+	subject, err := names.Layout{}.Command("default", "bare", session)
 	if err != nil {
 		return err
 	}

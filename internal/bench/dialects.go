@@ -14,8 +14,8 @@ import (
 	"github.com/tailrace/tailrace/codec/helix"
 	"github.com/tailrace/tailrace/internal/dialect"
 	"github.com/tailrace/tailrace/internal/dialects"
-	"github.com/tailrace/tailrace/projector"
-	"github.com/tailrace/tailrace/sseedge"
+	"github.com/tailrace/tailrace/internal/httpedge"
+	"github.com/tailrace/tailrace/internal/projector"
 )
 
 // dialects measures the dialects in two ways. A whole response of an edge with a long turn is compared with the response in the native dialect. The writer alone,
@@ -111,7 +111,7 @@ func (w *env) edge(ctx context.Context) (*edge, error) {
 	if err != nil {
 		return nil, err
 	}
-	made, err := sseedge.New(w.reader, projector.NewReader(w.store, w.reader), sseedge.Config{Authenticator: authenticator, Layout: w.layout})
+	made, err := httpedge.New(w.reader, projector.NewReader(w.store, w.reader), httpedge.Config{Authenticator: authenticator, Layout: w.layout})
 	if err != nil {
 		return nil, err
 	}

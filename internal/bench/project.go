@@ -14,7 +14,8 @@ import (
 
 	"github.com/tailrace/tailrace/chunk"
 	"github.com/tailrace/tailrace/internal/jssnapshots"
-	"github.com/tailrace/tailrace/projector"
+	"github.com/tailrace/tailrace/internal/names"
+	"github.com/tailrace/tailrace/internal/projector"
 	"github.com/tailrace/tailrace/projector/fold"
 )
 
@@ -129,7 +130,7 @@ type projection struct {
 // acked are called for every delivery, acked from many goroutines.
 func (w *env) project(ctx context.Context, name string, bucket *env, handed func(stored time.Time), acked func(stored time.Time)) (*projection, error) {
 	layout := w.layout
-	layout.SnapshotBucket = bucket.layout.Snapshots()
+	layout.SnapshotBucket = names.Layout(bucket.layout).Snapshots()
 	source, err := jssnapshots.NewSource(w.harness.js, jssnapshots.SourceConfig{Layout: layout, Name: name})
 	if err != nil {
 		return nil, err

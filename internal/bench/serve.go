@@ -20,10 +20,11 @@ import (
 	"github.com/tailrace/tailrace/chunk"
 	"github.com/tailrace/tailrace/codec"
 	"github.com/tailrace/tailrace/codec/helix"
+	"github.com/tailrace/tailrace/internal/httpedge"
+	"github.com/tailrace/tailrace/internal/httpkit"
 	"github.com/tailrace/tailrace/internal/hub"
 	"github.com/tailrace/tailrace/internal/jssnapshots"
-	"github.com/tailrace/tailrace/projector"
-	"github.com/tailrace/tailrace/sseedge"
+	"github.com/tailrace/tailrace/internal/projector"
 	"github.com/tailrace/tailrace/subjects"
 )
 
@@ -76,7 +77,7 @@ func (l *harness) edge(ctx context.Context, authenticator auth.Authenticator) (*
 }
 
 // newEdge returns an edge. Without an authenticator it authenticates no request.
-func (l *harness) newEdge(authenticator auth.Authenticator) (*sseedge.Edge, error) {
+func (l *harness) newEdge(authenticator auth.Authenticator) (*httpedge.Edge, error) {
 	if authenticator == nil {
 		var err error
 		if authenticator, err = auth.NewNone("default"); err != nil {
@@ -87,12 +88,12 @@ func (l *harness) newEdge(authenticator auth.Authenticator) (*sseedge.Edge, erro
 	if err != nil {
 		return nil, err
 	}
-	return sseedge.New(l.reader, projector.NewReader(store, l.reader), sseedge.Config{Authenticator: authenticator})
+	return httpedge.New(l.reader, projector.NewReader(store, l.reader), httpedge.Config{Authenticator: authenticator})
 }
 
 // serveEdge serves and runs an edge.
-func serveEdge(ctx context.Context, made *sseedge.Edge) (*httpSite, error) {
-	site, err := serve(ctx, sseedge.NewServer(sseedge.ServerConfig{}, made))
+func serveEdge(ctx context.Context, made *httpedge.Edge) (*httpSite, error) {
+	site, err := serve(ctx, httpkit.NewServer(httpkit.ServerConfig{}, made))
 	if err != nil {
 		return nil, err
 	}

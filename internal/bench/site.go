@@ -12,9 +12,9 @@ import (
 
 	"github.com/tailrace/tailrace/auth"
 	"github.com/tailrace/tailrace/consumers"
+	"github.com/tailrace/tailrace/internal/httpedge"
 	"github.com/tailrace/tailrace/internal/jssnapshots"
-	"github.com/tailrace/tailrace/projector"
-	"github.com/tailrace/tailrace/sseedge"
+	"github.com/tailrace/tailrace/internal/projector"
 	"github.com/tailrace/tailrace/subjects"
 )
 
@@ -141,11 +141,11 @@ func (s edgeSpec) serve(ctx context.Context) (address string, stop func(), err e
 	if err != nil {
 		return "", nil, err
 	}
-	cfg := sseedge.Config{Layout: layout, Log: quiet}
+	cfg := httpedge.Config{Layout: layout, Log: quiet}
 	if cfg.Authenticator, err = auth.NewNone("default"); err != nil {
 		return "", nil, err
 	}
-	made, err := sseedge.New(reader, projector.NewReader(store, reader), cfg)
+	made, err := httpedge.New(reader, projector.NewReader(store, reader), cfg)
 	if err != nil {
 		return "", nil, err
 	}

@@ -11,7 +11,8 @@ import (
 
 	"github.com/tailrace/tailrace/chunk"
 	"github.com/tailrace/tailrace/codec/aisdk"
-	"github.com/tailrace/tailrace/projector"
+	"github.com/tailrace/tailrace/internal/names"
+	"github.com/tailrace/tailrace/internal/projector"
 	"github.com/tailrace/tailrace/projector/fold"
 )
 
@@ -76,7 +77,7 @@ func (l *harness) grow(ctx context.Context, sizes []int) (*longSession, error) {
 	// A subscription to the subjects of a bucket receives every message stored
 	// in it.
 	var counts []*nats.Subscription
-	for _, subject := range []string{"$KV." + w.layout.Snapshots() + ".>", "$O." + w.layout.Objects() + ".>"} {
+	for _, subject := range []string{"$KV." + names.Layout(w.layout).Snapshots() + ".>", "$O." + names.Layout(w.layout).Objects() + ".>"} {
 		count, err := l.rawConn.SubscribeSync(subject)
 		if err != nil {
 			return nil, err
@@ -209,7 +210,7 @@ func (g *longSession) head(ctx context.Context, _ int) (figures, error) {
 
 // values reads all values of the bucket and discards them.
 func (g *longSession) values(ctx context.Context, _ int) (figures, error) {
-	stream, err := g.env.harness.raw.Stream(ctx, "KV_"+g.env.layout.Snapshots())
+	stream, err := g.env.harness.raw.Stream(ctx, "KV_"+names.Layout(g.env.layout).Snapshots())
 	if err != nil {
 		return nil, err
 	}

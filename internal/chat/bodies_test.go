@@ -16,15 +16,14 @@ import (
 
 	"github.com/tailrace/tailrace/internal/httpkit"
 	"github.com/tailrace/tailrace/internal/testkit/natstest"
-	"github.com/tailrace/tailrace/sseedge"
 )
 
 // serveWith serves the chats with the server of production.
-func (e *edge) serveWith(cfg sseedge.ServerConfig) {
+func (e *edge) serveWith(cfg httpkit.ServerConfig) {
 	e.t.Helper()
 	e.Close()
 	e.Server = httptest.NewUnstartedServer(nil)
-	e.Config = sseedge.NewServer(cfg, e.service.surface)
+	e.Config = httpkit.NewServer(cfg, e.service.surface)
 	e.Start()
 }
 
@@ -88,7 +87,7 @@ func TestSlowBodies(t *testing.T) {
 	w.work(answer)
 	for _, length := range []int{8 << 20, -1} {
 		e := w.newEdge(func(cfg *edgeConfig) { cfg.edge.BodyBytes = maxBytes })
-		e.serveWith(sseedge.ServerConfig{BodyTimeout: time.Hour})
+		e.serveWith(httpkit.ServerConfig{BodyTimeout: time.Hour})
 		e.base = fmt.Sprint("/api/chat/slow", max(length, 0))
 		piece := strings.Repeat(" ", 200<<10)
 		var slow []*sender
@@ -120,7 +119,7 @@ func TestLiesAboutContentLength(t *testing.T) {
 	w := newEnv(t)
 	w.work(answer)
 	e := w.newEdge(func(cfg *edgeConfig) { cfg.edge.BodyBytes = 4 << 20 })
-	e.serveWith(sseedge.ServerConfig{BodyTimeout: time.Hour})
+	e.serveWith(httpkit.ServerConfig{BodyTimeout: time.Hour})
 	for range liars {
 		e.send(t, 8<<20, "{")
 	}
@@ -142,7 +141,7 @@ func TestBodyTimeout(t *testing.T) {
 	w := newEnv(t)
 	w.work(answer)
 	e := w.newEdge(nil)
-	e.serveWith(sseedge.ServerConfig{BodyTimeout: 500 * time.Millisecond})
+	e.serveWith(httpkit.ServerConfig{BodyTimeout: 500 * time.Millisecond})
 	silent := e.send(t, 8<<20, "{")
 	dripping := e.send(t, -1, "{")
 	go func() {
@@ -168,7 +167,7 @@ func TestBodyTimeoutOfHTTP2(t *testing.T) {
 	w := newEnv(t)
 	w.work(answer)
 	e := w.newEdge(nil)
-	e.serveWith(sseedge.ServerConfig{BodyTimeout: 300 * time.Millisecond, H2C: true})
+	e.serveWith(httpkit.ServerConfig{BodyTimeout: 300 * time.Millisecond, H2C: true})
 	protocols := new(http.Protocols)
 	protocols.SetUnencryptedHTTP2(true)
 	transport := &http.Transport{Protocols: protocols}

@@ -15,8 +15,8 @@ import (
 
 	"github.com/tailrace/tailrace/chunk"
 	"github.com/tailrace/tailrace/internal/control"
+	"github.com/tailrace/tailrace/internal/httpkit"
 	"github.com/tailrace/tailrace/producers"
-	"github.com/tailrace/tailrace/sseedge"
 )
 
 // answer writes "Hello world" in two pieces and ends.
@@ -390,7 +390,7 @@ func TestDrain(t *testing.T) {
 
 func TestLimit(t *testing.T) {
 	w := newEnv(t)
-	e := w.newEdge(func(c *edgeConfig) { c.edge.Limits = sseedge.Limits{Streams: 1} })
+	e := w.newEdge(func(c *edgeConfig) { c.edge.Limits = httpkit.Limits{Streams: 1} })
 	first := e.open(http.MethodPost, "", chatBody("", user("u1", "hi")), nil)
 	first.until("start(msg-1)")
 	if got := e.get("", nil); !strings.HasPrefix(got, "503 ") || !strings.Contains(got, `"TOO_MANY_STREAMS"`) {

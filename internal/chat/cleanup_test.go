@@ -14,15 +14,15 @@ import (
 	"github.com/tailrace/tailrace/chunk"
 	"github.com/tailrace/tailrace/codec"
 	"github.com/tailrace/tailrace/internal/control"
+	"github.com/tailrace/tailrace/internal/httpedge"
 	"github.com/tailrace/tailrace/internal/hub"
 	"github.com/tailrace/tailrace/internal/testkit/natstest"
 	"github.com/tailrace/tailrace/producers"
-	"github.com/tailrace/tailrace/sseedge"
 )
 
 // lateFeed is a log whose feed waits until it is released.
 type lateFeed struct {
-	sseedge.Log
+	httpedge.Log
 
 	held     atomic.Bool
 	released chan struct{}
@@ -114,7 +114,7 @@ func TestReconnectDuringACleanup(t *testing.T) {
 	session := chunk.RootSession("acme", "s1")
 	var e *edge
 	e = w.newEdge(func(c *edgeConfig) {
-		c.log = func(log sseedge.Log) sseedge.Log {
+		c.log = func(log httpedge.Log) httpedge.Log {
 			feed.Log = log
 			return feed
 		}

@@ -11,9 +11,9 @@ import (
 	"github.com/tailrace/tailrace/codec/aisdk"
 	"github.com/tailrace/tailrace/internal/access"
 	"github.com/tailrace/tailrace/internal/conversation"
+	"github.com/tailrace/tailrace/internal/httpedge"
 	"github.com/tailrace/tailrace/internal/httpkit"
 	"github.com/tailrace/tailrace/internal/hub"
-	"github.com/tailrace/tailrace/sseedge"
 )
 
 // Config configures a Service. The zero Config is ready for production.
@@ -21,7 +21,7 @@ type Config struct {
 	// Dialect selects the form of the frames that a client gets.
 	Dialect aisdk.Options
 
-	// MaxBody is the maximum size of a request in bytes: a client sends the whole conversation. Defaults to 8 MiB. sseedge.ServerConfig has the maximum
+	// MaxBody is the maximum size of a request in bytes: a client sends the whole conversation. Defaults to 8 MiB. httpkit.ServerConfig has the maximum
 	// duration of a request.
 	MaxBody int64
 
@@ -33,7 +33,7 @@ type Config struct {
 // Service serves chats, as a surface of an Edge. It starts no goroutine that outlives a request.
 type Service struct {
 	cfg     Config
-	edge    *sseedge.Edge
+	edge    *httpedge.Edge
 	shared  *access.Shared
 	logic   *conversation.Service
 	follow  func(ctx context.Context, root chunk.Session, after chunk.Position, through chunk.Seq) (recordStream, error)
@@ -42,7 +42,7 @@ type Service struct {
 	forks   *httpkit.Responder // of the route below /v1, whose problems have the form of that
 	metrics *metrics
 
-	historyBytes int // see sseedge.Turn, 0 except in tests
+	historyBytes int // see httpedge.Turn, 0 except in tests
 }
 
 // recordStream is the position of one reader of the records of a chat. *hub.Cursor implements it.
@@ -52,7 +52,7 @@ type recordStream = interface {
 }
 
 // New mounts chats on an Edge. The logic is that of a runs.Client, see its method Service.
-func New(edge *sseedge.Edge, logic *conversation.Service, cfg Config) (*Service, error) {
+func New(edge *httpedge.Edge, logic *conversation.Service, cfg Config) (*Service, error) {
 	if edge == nil || logic == nil {
 		return nil, errors.New("chat: the edge or its logic is nil, want both")
 	}

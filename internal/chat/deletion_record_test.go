@@ -8,8 +8,8 @@ import (
 
 	"github.com/nats-io/nats.go/jetstream"
 
+	"github.com/tailrace/tailrace/internal/names"
 	"github.com/tailrace/tailrace/projector/fold"
-	"github.com/tailrace/tailrace/subjects"
 )
 
 // A chat is deleted, and its log has only the deletion record, with its tombstone and without it. Each request has the answer of a chat that does not exist, and the
@@ -54,7 +54,7 @@ func TestChatAfterItsDeletion(t *testing.T) {
 func (u *uploads) loseTombstone() {
 	u.t.Helper()
 	bucket := must(u.Server.JetStream(u.t).Stream(u.t.Context(), "KV_TR_SNAPSHOTS"))(u.t)
-	key := must(subjects.SnapshotHeadKey(uploaded))(u.t)
+	key := must(names.SnapshotHeadKey(uploaded))(u.t)
 	if err := bucket.Purge(u.t.Context(), jetstream.WithPurgeSubject("$KV.TR_SNAPSHOTS."+key)); err != nil {
 		u.t.Fatal(err)
 	}

@@ -19,6 +19,7 @@ import (
 	"github.com/tailrace/tailrace/codec/aisdk"
 	"github.com/tailrace/tailrace/internal/control"
 	"github.com/tailrace/tailrace/internal/conversation"
+	"github.com/tailrace/tailrace/internal/httpedge"
 	"github.com/tailrace/tailrace/internal/jsclient"
 	"github.com/tailrace/tailrace/internal/jscontrol"
 	"github.com/tailrace/tailrace/internal/jsvalues"
@@ -28,7 +29,6 @@ import (
 	"github.com/tailrace/tailrace/internal/testkit/stack"
 	"github.com/tailrace/tailrace/producers"
 	"github.com/tailrace/tailrace/projector/fold"
-	"github.com/tailrace/tailrace/sseedge"
 	"github.com/tailrace/tailrace/subjects"
 	"github.com/tailrace/tailrace/workers"
 )
@@ -66,7 +66,7 @@ type edge struct {
 	*stack.Site
 
 	t       testing.TB
-	front   *sseedge.Edge
+	front   *httpedge.Edge
 	service *Service
 	base    string // path of the chat, "" for that of s1
 }
@@ -75,10 +75,10 @@ type edge struct {
 type edgeConfig struct {
 	Config
 
-	edge    sseedge.Config
+	edge    httpedge.Config
 	storage func(chunk.Session) error
 	ports   conversation.Ports
-	log     func(sseedge.Log) sseedge.Log                                                                                // changes the log of the hub
+	log     func(httpedge.Log) httpedge.Log                                                                              // changes the log of the hub
 	follow  func(ctx context.Context, root chunk.Session, after chunk.Position, through chunk.Seq) (recordStream, error) // nil is the hub
 }
 
@@ -88,7 +88,7 @@ func (w *env) newEdge(change func(*edgeConfig)) *edge {
 	log := slog.New(slog.NewTextHandler(w.t.Output(), &slog.HandlerOptions{Level: slog.LevelDebug}))
 	cfg := edgeConfig{
 		Config: Config{Dialect: aisdk.Options{ClientTool: func(name string) bool { return strings.HasPrefix(name, "browser") }}},
-		edge:   sseedge.Config{Authenticator: authtest.None(w.t, "acme"), Log: log},
+		edge:   httpedge.Config{Authenticator: authtest.None(w.t, "acme"), Log: log},
 		ports: conversation.Ports{
 			Snapshots: clients.Reader, Queue: clients.Queue, Inbox: clients.Inbox,
 			Reaper: must(workers.NewReaper(clients.JS, workers.ReaperConfig{}))(w.t), Values: jsvalues.New(jsclient.New(clients.JS), subjects.Layout{}),
@@ -97,11 +97,11 @@ func (w *env) newEdge(change func(*edgeConfig)) *edge {
 	if change != nil {
 		change(&cfg)
 	}
-	var records sseedge.Log = clients.Log
+	var records httpedge.Log = clients.Log
 	if cfg.log != nil {
 		records = cfg.log(records)
 	}
-	front := must(sseedge.New(records, clients.Reader, cfg.edge))(w.t)
+	front := must(httpedge.New(records, clients.Reader, cfg.edge))(w.t)
 	logic := must(conversation.New(cfg.ports, conversation.Config{AgentTypes: []string{agentType}, Storage: cfg.storage, Log: log}))(w.t)
 	e := &edge{t: w.t, front: front, service: must(New(front, logic, cfg.Config))(w.t)}
 	if cfg.follow != nil {

@@ -14,6 +14,7 @@ import (
 	"github.com/tailrace/tailrace/auth"
 	"github.com/tailrace/tailrace/chunk"
 	"github.com/tailrace/tailrace/internal/chat"
+	"github.com/tailrace/tailrace/internal/httpedge"
 	"github.com/tailrace/tailrace/internal/jssnapshots"
 	"github.com/tailrace/tailrace/internal/natsauth"
 	"github.com/tailrace/tailrace/internal/retention"
@@ -23,7 +24,6 @@ import (
 	"github.com/tailrace/tailrace/internal/testkit/stack"
 	"github.com/tailrace/tailrace/internal/view"
 	"github.com/tailrace/tailrace/projector/fold"
-	"github.com/tailrace/tailrace/sseedge"
 	"github.com/tailrace/tailrace/workers"
 )
 
@@ -71,7 +71,7 @@ func newForkSite(t *testing.T, agent workers.AgentFunc) *forkSite {
 		t.Fatal(err)
 	}
 	w.eraser = &eraser{Eraser: deletes}
-	front, err := sseedge.New(clients.Log, clients.Reader, sseedge.Config{Authenticator: w.Issuer, Views: views, Eraser: w.eraser})
+	front, err := httpedge.New(clients.Log, clients.Reader, httpedge.Config{Authenticator: w.Issuer, Views: views, Eraser: w.eraser})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -14,15 +14,15 @@ import (
 	"github.com/tailrace/tailrace/chunk"
 	"github.com/tailrace/tailrace/codec"
 	"github.com/tailrace/tailrace/internal/control"
+	"github.com/tailrace/tailrace/internal/httpedge"
 	"github.com/tailrace/tailrace/internal/testkit/natstest"
 	"github.com/tailrace/tailrace/internal/testkit/stack"
 	"github.com/tailrace/tailrace/producers"
-	"github.com/tailrace/tailrace/sseedge"
 )
 
 // burstFeed is a log whose feed delivers nothing while hold is full, and then everything at once.
 type burstFeed struct {
-	sseedge.Log
+	httpedge.Log
 
 	hold chan struct{}
 }
@@ -136,7 +136,7 @@ func TestLiveAnswerSurvivesCleanups(t *testing.T) {
 			newEdge := func(major int) *edge {
 				return w.newEdge(func(c *edgeConfig) {
 					c.Dialect.Major = major
-					c.log = func(log sseedge.Log) sseedge.Log { return burstFeed{log, hold} }
+					c.log = func(log httpedge.Log) httpedge.Log { return burstFeed{log, hold} }
 				})
 			}
 			chat6, chat7 := newEdge(6), newEdge(7)

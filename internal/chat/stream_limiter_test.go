@@ -7,13 +7,13 @@ import (
 	"testing"
 
 	"github.com/tailrace/tailrace/chunk"
-	"github.com/tailrace/tailrace/sseedge"
+	"github.com/tailrace/tailrace/internal/httpkit"
 )
 
 // A request without a free stream is refused before it has an effect.
 func TestRefusedMessageHasNoEffect(t *testing.T) {
 	w := newEnv(t)
-	e := w.newEdge(func(cfg *edgeConfig) { cfg.edge.Limits = sseedge.Limits{Streams: 1} })
+	e := w.newEdge(func(cfg *edgeConfig) { cfg.edge.Limits = httpkit.Limits{Streams: 1} })
 	e.open(http.MethodPost, "", chatBody("", user("u1", "hi")), nil).until("start(msg-1)")
 	e.base = "/api/chat/other"
 	if got := e.post("", chatBody("", user("u1", "hi"))); !strings.HasPrefix(got, "503 ") {
@@ -27,7 +27,7 @@ func TestRefusedMessageHasNoEffect(t *testing.T) {
 // A request for an unknown agent is refused for that, also without a free stream and while the edge is drained: to repeat it elsewhere would not help.
 func TestUnknownAgentBeforeTheLimits(t *testing.T) {
 	w := newEnv(t)
-	e := w.newEdge(func(cfg *edgeConfig) { cfg.edge.Limits = sseedge.Limits{Streams: 1} })
+	e := w.newEdge(func(cfg *edgeConfig) { cfg.edge.Limits = httpkit.Limits{Streams: 1} })
 	e.open(http.MethodPost, "", chatBody("", user("u1", "hi")), nil).until("start(msg-1)")
 	e.base = "/api/chat/other"
 	unknown := chatBody(`,"agentType":"other"`, user("u1", "hi"))
@@ -50,7 +50,7 @@ func TestUnknownAgentBeforeTheLimits(t *testing.T) {
 func TestLimitOfAnAddress(t *testing.T) {
 	w := newEnv(t)
 	e := w.newEdge(func(cfg *edgeConfig) {
-		cfg.edge.Limits, cfg.edge.TrustedProxies = sseedge.Limits{PerAddress: 1}, []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")}
+		cfg.edge.Limits, cfg.edge.TrustedProxies = httpkit.Limits{PerAddress: 1}, []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")}
 	})
 	from := func(address string) http.Header { return http.Header{"X-Forwarded-For": {address}} }
 	refused := func(what, got string) {

@@ -14,10 +14,10 @@ import (
 	"github.com/tailrace/tailrace/internal/control"
 	"github.com/tailrace/tailrace/internal/conversation"
 	"github.com/tailrace/tailrace/internal/dialect"
+	"github.com/tailrace/tailrace/internal/httpedge"
 	"github.com/tailrace/tailrace/internal/httpkit"
 	"github.com/tailrace/tailrace/internal/rawjson"
 	"github.com/tailrace/tailrace/projector/fold"
-	"github.com/tailrace/tailrace/sseedge"
 )
 
 // threadPath is the path of a thread of LangChain's Agent Streaming Protocol, which is a session.
@@ -159,7 +159,7 @@ func (s *Service) threadEvents(w http.ResponseWriter, r *http.Request, to target
 	if err != nil {
 		return problemOf(of.logic.Failed(r.Context(), of.session, "load", err))
 	}
-	t := sseedge.Turn{
+	t := httpedge.Turn{
 		Session: of.session, Dialect: dialect.LangGraph, View: of.view, Waits: true, Open: true,
 		LangGraph: langgraph.Filter{Channels: b.Channels, Namespaces: b.Namespaces, Depth: b.Depth}, Present: state.Position,
 	}

@@ -8,9 +8,9 @@ import (
 	"github.com/tailrace/tailrace/chunk"
 	"github.com/tailrace/tailrace/internal/conversation"
 	"github.com/tailrace/tailrace/internal/dialect"
+	"github.com/tailrace/tailrace/internal/httpedge"
 	"github.com/tailrace/tailrace/internal/httpkit"
 	"github.com/tailrace/tailrace/projector/fold"
-	"github.com/tailrace/tailrace/sseedge"
 )
 
 // response is one response with a turn. The Edge reads the records and writes the frames; the response has what depends on the state of the chat. It does not
@@ -39,9 +39,9 @@ func newResponse(s *Service, of chat, plan *conversation.Stream, state *conversa
 }
 
 // turn returns the turn of the response.
-func (re *response) turn(state *conversation.State, counts *requestCounts) (sseedge.Turn, *httpkit.Problem) {
+func (re *response) turn(state *conversation.State, counts *requestCounts) (httpedge.Turn, *httpkit.Problem) {
 	plan := re.plan
-	t := sseedge.Turn{
+	t := httpedge.Turn{
 		Session: re.of.session, View: re.of.view, Run: plan.Run, MessageID: plan.MessageID, Paused: re.paused, Waiting: re.appendWaiting,
 	}
 	switch {
@@ -56,7 +56,7 @@ func (re *response) turn(state *conversation.State, counts *requestCounts) (ssee
 }
 
 // messageTurn sets what is of one message of the AI SDK.
-func (re *response) messageTurn(t *sseedge.Turn, state *conversation.State, counts *requestCounts) {
+func (re *response) messageTurn(t *httpedge.Turn, state *conversation.State, counts *requestCounts) {
 	plan := re.plan
 	t.Dialect, t.Replay, t.AISDK = dialect.AISDK, true, re.service.cfg.Dialect
 	t.Waits, t.Start, t.Through, t.Ended = plan.Queued || state.Opening(), state.TurnStart, state.MaxSeq, !state.InFlight()
@@ -77,7 +77,7 @@ func (re *response) messageTurn(t *sseedge.Turn, state *conversation.State, coun
 }
 
 // runTurn sets what is of the runs of AG-UI.
-func (re *response) runTurn(t *sseedge.Turn, state *conversation.State) {
+func (re *response) runTurn(t *httpedge.Turn, state *conversation.State) {
 	t.Dialect, t.HeldResults, t.Waits = dialect.AGUI, re.of.results, re.plan.Show != conversation.ShowTail
 	switch {
 	case !t.Waits:
@@ -136,7 +136,7 @@ func (re *response) failed(ctx context.Context, err error) *httpkit.Problem {
 	switch {
 	case errors.Is(context.Cause(ctx), httpkit.ErrDrained):
 		return draining
-	case errors.Is(err, sseedge.ErrUnfinished):
+	case errors.Is(err, httpedge.ErrUnfinished):
 		return running
 	}
 	if p := problemOf(re.service.logic.Failed(ctx, re.of.session, "stream", err)); p != unavailable {

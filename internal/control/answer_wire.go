@@ -7,8 +7,8 @@ import (
 	"time"
 
 	"github.com/tailrace/tailrace/chunk"
+	"github.com/tailrace/tailrace/internal/names"
 	"github.com/tailrace/tailrace/internal/rawjson"
-	"github.com/tailrace/tailrace/subjects"
 )
 
 // inboxVersion is the version of the form of values. A value of a higher version is not changed.
@@ -73,7 +73,7 @@ func DecodeAnswer(s chunk.Session, run, key string, data []byte) (Answer, error)
 		return Answer{}, fmt.Errorf("%w: %w", ErrMalformed, err)
 	}
 	// The key identifies the call. A value for another call would answer two calls, one of which may have an answer already.
-	if want, err := subjects.InboxAnswerKey(s, run, a.CallID); err != nil || want != key {
+	if want, err := names.InboxAnswerKey(s, run, a.CallID); err != nil || want != key {
 		return Answer{}, fmt.Errorf("%w: call %.80q does not belong under %s", ErrMalformed, a.CallID, key)
 	}
 	return a, nil

@@ -7,13 +7,13 @@ import (
 
 	"github.com/tailrace/tailrace/chunk"
 	"github.com/tailrace/tailrace/internal/control"
-	"github.com/tailrace/tailrace/subjects"
+	"github.com/tailrace/tailrace/internal/names"
 )
 
 // TestAnswerWithAMemberTwice reads stored answers that have two members of one name: they are malformed, whichever one a reader would take.
 func TestAnswerWithAMemberTwice(t *testing.T) {
 	s := chunk.RootSession("acme", "s1")
-	key, err := subjects.InboxAnswerKey(s, "run-1", "c1")
+	key, err := names.InboxAnswerKey(s, "run-1", "c1")
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -8,6 +8,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/tailrace/tailrace/chunk"
+	"github.com/tailrace/tailrace/internal/names"
 	"github.com/tailrace/tailrace/subjects"
 )
 
@@ -120,7 +121,7 @@ type Revision uint64
 
 // Validate returns an error that names the invalid field.
 func (c Command) Validate() error {
-	if err := subjects.CheckSession(c.Session); err != nil {
+	if err := names.CheckSession(c.Session); err != nil {
 		return err
 	}
 	if err := subjects.CheckToken("agent type", c.AgentType); err != nil {

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/tailrace/tailrace/chunk"
+	"github.com/tailrace/tailrace/internal/names"
 	"github.com/tailrace/tailrace/subjects"
 )
 
@@ -149,7 +150,7 @@ func RootOf(data []byte) (root string, ok bool) {
 // DecodeCommand reads a message of the queue. The error is ErrUnsupported if a newer build may read it, otherwise ErrMalformed. The body must have the names in
 // the subject: permission to publish depends on the subject, and another body would act on a session that its sender must not access.
 func DecodeCommand(l subjects.Layout, subject string, data []byte) (Command, error) {
-	tenant, agentType, session, err := l.ParseCommand(subject)
+	tenant, agentType, session, err := names.Layout(l).ParseCommand(subject)
 	if err != nil {
 		return Command{}, fmt.Errorf("%w: %w", ErrMalformed, err)
 	}
@@ -162,7 +163,7 @@ func DecodeCommand(l subjects.Layout, subject string, data []byte) (Command, err
 
 // DecodeDeadline reads a message of the stream of deadlines. Its errors are those of DecodeCommand.
 func DecodeDeadline(l subjects.Layout, subject string, data []byte) (Command, error) {
-	due, err := l.ParseDue(subject)
+	due, err := names.Layout(l).ParseDue(subject)
 	if err != nil {
 		return Command{}, fmt.Errorf("%w: %w", ErrMalformed, err)
 	}

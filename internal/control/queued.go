@@ -6,7 +6,7 @@ import (
 	"fmt"
 
 	"github.com/tailrace/tailrace/chunk"
-	"github.com/tailrace/tailrace/subjects"
+	"github.com/tailrace/tailrace/internal/names"
 )
 
 // Queued is a message of a user that waits until the run of its session ends, as the command that will then be requested.
@@ -127,7 +127,7 @@ func DecodeQueued(s chunk.Session, key string, data []byte) (Queued, error) {
 	if err != nil {
 		return Queued{}, err
 	}
-	if want, err := subjects.InboxQueuedKey(s, c.RunID); err != nil || want != key || c.Session != s || c.Kind != Execute || c.Mode != ModeQueued {
+	if want, err := names.InboxQueuedKey(s, c.RunID); err != nil || want != key || c.Session != s || c.Kind != Execute || c.Mode != ModeQueued {
 		return Queued{}, fmt.Errorf("%w: command %s does not belong under %s", ErrMalformed, c.ID(), key)
 	}
 	return Queued{Command: c, First: v.First, Steers: v.Steers, State: v.State}, nil

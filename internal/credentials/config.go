@@ -10,8 +10,8 @@ import (
 	"github.com/tailrace/tailrace/auth"
 	"github.com/tailrace/tailrace/internal/access"
 	"github.com/tailrace/tailrace/internal/audit"
+	"github.com/tailrace/tailrace/internal/httpedge"
 	"github.com/tailrace/tailrace/internal/httpkit"
-	"github.com/tailrace/tailrace/sseedge"
 )
 
 // Config configures a Service. A route whose part is missing is not served.
@@ -40,7 +40,7 @@ type Service struct {
 }
 
 // New mounts the routes on an Edge.
-func New(edge *sseedge.Edge, cfg Config) (*Service, error) {
+func New(edge *httpedge.Edge, cfg Config) (*Service, error) {
 	switch {
 	case edge == nil:
 		return nil, errors.New("credentials: the edge is nil")

@@ -16,19 +16,20 @@ import (
 	"github.com/tailrace/tailrace/auth"
 	"github.com/tailrace/tailrace/chunk"
 	"github.com/tailrace/tailrace/internal/credentials"
+	"github.com/tailrace/tailrace/internal/httpedge"
+	"github.com/tailrace/tailrace/internal/httpkit"
+	"github.com/tailrace/tailrace/internal/projector"
 	"github.com/tailrace/tailrace/internal/testkit/authtest"
 	"github.com/tailrace/tailrace/internal/testkit/memlog"
 	"github.com/tailrace/tailrace/internal/testkit/openapitest"
 	"github.com/tailrace/tailrace/internal/testkit/storetest"
-	"github.com/tailrace/tailrace/projector"
-	"github.com/tailrace/tailrace/sseedge"
 )
 
 // env is an edge over a log in memory with the session s1 of ann, which does not follow it.
 type env struct {
 	t      *testing.T
 	issuer *authtest.Issuer
-	edge   *sseedge.Edge
+	edge   *httpedge.Edge
 	logged *bytes.Buffer
 }
 
@@ -42,7 +43,7 @@ func newEnv(t *testing.T, change func(*credentials.Config)) *env {
 		change(&cfg)
 	}
 	var err error
-	e.edge, err = sseedge.New(log, projector.NewReader(storetest.NewMemory(), log), sseedge.Config{Rates: sseedge.Rates{Address: sseedge.Unlimited},
+	e.edge, err = httpedge.New(log, projector.NewReader(storetest.NewMemory(), log), httpedge.Config{Rates: httpkit.Rates{Address: httpkit.Unlimited},
 		Authenticator: e.issuer, Tickets: cfg.Tickets, Origins: []string{"https://app.example"},
 		Log: slog.New(slog.NewTextHandler(e.logged, &slog.HandlerOptions{Level: slog.LevelDebug})),
 	})

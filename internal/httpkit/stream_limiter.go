@@ -12,6 +12,9 @@ import (
 	"github.com/tailrace/tailrace/chunk"
 )
 
+// Off as a field of Limits, or as the limit of a BodyLimiter, is unlimited.
+const Off = -1
+
 // Limits bound the event streams that are open at the same time on one edge, including those that still wait for the log. In every field 0 is the default
 // and a negative number is unlimited. A stream of several sessions counts once, and once for each of its sessions.
 //

@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// Surface is a Router with the streams that its routes have open. It implements sseedge.Surface, so that a group of routes is mounted on an Edge.
+// Surface is a Router with the streams that its routes have open. It implements httpedge.Surface, so that a group of routes is mounted on an Edge.
 type Surface struct {
 	*Router
 
@@ -34,16 +34,16 @@ func (s *Shared) NewSurface(routes []Route, o Options) (*Surface, error) {
 	return &Surface{Streams: Drain{Revocations: s.Revocations}, Router: router}, nil
 }
 
-// Match implements sseedge.Surface.
+// Match implements httpedge.Surface.
 func (s *Surface) Match(path string) bool {
 	return s.Router.Match(path) || s.Below != "" && strings.HasPrefix(path, s.Below+"/")
 }
 
-// RouteName implements sseedge.Surface.
+// RouteName implements httpedge.Surface.
 func (s *Surface) RouteName(r *http.Request) string { return s.Name(r) }
 
-// Drain implements sseedge.Surface. Other requests than those for streams are still served.
+// Drain implements httpedge.Surface. Other requests than those for streams are still served.
 func (s *Surface) Drain(ctx context.Context) error { return s.Streams.Begin(ctx, s.DrainPeriod) }
 
-// CloseRevoked implements sseedge.Surface.
+// CloseRevoked implements httpedge.Surface.
 func (s *Surface) CloseRevoked() { s.Streams.CloseRevoked() }

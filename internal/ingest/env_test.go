@@ -12,13 +12,13 @@ import (
 
 	"github.com/tailrace/tailrace/chunk"
 	"github.com/tailrace/tailrace/internal/dialects"
+	"github.com/tailrace/tailrace/internal/httpedge"
 	"github.com/tailrace/tailrace/internal/jsingest"
 	"github.com/tailrace/tailrace/internal/natsauth"
 	"github.com/tailrace/tailrace/internal/testkit/authtest"
 	"github.com/tailrace/tailrace/internal/testkit/stack"
 	"github.com/tailrace/tailrace/internal/topology"
 	"github.com/tailrace/tailrace/producers"
-	"github.com/tailrace/tailrace/sseedge"
 	"github.com/tailrace/tailrace/workers"
 )
 
@@ -30,14 +30,14 @@ type env struct {
 
 	t      testing.TB
 	edges  []edge
-	config sseedge.Config // of the edges
+	config httpedge.Config // of the edges
 }
 
 // edge is one edge, with a connection and the rights of that role.
 type edge struct {
 	url    string
 	site   *stack.Site
-	edge   *sseedge.Edge
+	edge   *httpedge.Edge
 	server *Server
 }
 
@@ -47,7 +47,7 @@ type envConfig struct {
 	edges    int
 	on       stack.Server // nil for one in this process
 	replicas int
-	edge     sseedge.Config
+	edge     httpedge.Config
 	producer producers.Config
 	dies     bool // in place of what follows the end of a run
 }
@@ -65,7 +65,7 @@ func must[T any](v T, err error) func(testing.TB) T {
 // newEnv assembles edges as cmd/tailrace does.
 func newEnv(tb testing.TB, change func(*envConfig)) *env {
 	tb.Helper()
-	cfg := envConfig{edges: 1, edge: sseedge.Config{Authenticator: authtest.None(tb, tenant), Log: slog.New(slog.NewTextHandler(tb.Output(), &slog.HandlerOptions{Level: slog.LevelWarn}))}}
+	cfg := envConfig{edges: 1, edge: httpedge.Config{Authenticator: authtest.None(tb, tenant), Log: slog.New(slog.NewTextHandler(tb.Output(), &slog.HandlerOptions{Level: slog.LevelWarn}))}}
 	if change != nil {
 		change(&cfg)
 	}
@@ -82,7 +82,7 @@ func (w *env) newEdge(cfg envConfig) edge {
 	cfg.producer.Positions = w.Reader
 	producer := must(producers.New(p.JS, cfg.producer))(w.t)
 	w.t.Cleanup(func() { _ = producer.Close() }) // the last requests of a test may be cut
-	e := edge{edge: must(sseedge.New(w.Log, w.Reader, cfg.edge))(w.t)}
+	e := edge{edge: must(httpedge.New(w.Log, w.Reader, cfg.edge))(w.t)}
 	runs := jsingest.New(producer, dialects.NewTranslator)
 	if cfg.dies {
 		runs.OnEnd(func(context.Context, chunk.Session) { panic(http.ErrAbortHandler) })

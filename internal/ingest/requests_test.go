@@ -18,10 +18,10 @@ import (
 
 	"github.com/tailrace/tailrace/auth"
 	"github.com/tailrace/tailrace/chunk"
+	"github.com/tailrace/tailrace/internal/httpkit"
 	"github.com/tailrace/tailrace/internal/testkit/authtest"
 	"github.com/tailrace/tailrace/internal/testkit/natstest"
 	"github.com/tailrace/tailrace/producers"
-	"github.com/tailrace/tailrace/sseedge"
 )
 
 const openS1 = `{"runId":"r1","agentType":"support"}`
@@ -604,7 +604,7 @@ func TestLongBodiesOnAServer(t *testing.T) {
 		t.Run(fmt.Sprintf("HTTP/%d", major), func(t *testing.T) {
 			w := newEnv(t, func(cfg *envConfig) { cfg.edge.Heartbeat = bodyTimeout })
 			site := httptest.NewUnstartedServer(nil)
-			site.Config = sseedge.NewServer(sseedge.ServerConfig{BodyTimeout: bodyTimeout, H2C: true}, w.edges[0].edge)
+			site.Config = httpkit.NewServer(httpkit.ServerConfig{BodyTimeout: bodyTimeout, H2C: true}, w.edges[0].edge)
 			site.Start()
 			defer site.Close()
 			w.edges[0].url = site.URL

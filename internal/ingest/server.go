@@ -13,9 +13,9 @@ import (
 	"github.com/tailrace/tailrace/auth"
 	"github.com/tailrace/tailrace/chunk"
 	"github.com/tailrace/tailrace/internal/access"
+	"github.com/tailrace/tailrace/internal/httpedge"
 	"github.com/tailrace/tailrace/internal/httpkit"
 	"github.com/tailrace/tailrace/internal/ingestion"
-	"github.com/tailrace/tailrace/sseedge"
 	"github.com/tailrace/tailrace/subjects"
 )
 
@@ -67,7 +67,7 @@ type slot struct {
 }
 
 // New mounts the ingest on edge.
-func New(edge *sseedge.Edge, runs ingestion.Runs, cfg Config) (*Server, error) {
+func New(edge *httpedge.Edge, runs ingestion.Runs, cfg Config) (*Server, error) {
 	if edge == nil || runs == nil {
 		return nil, errors.New("ingest: the edge or its runs is nil, want both")
 	}

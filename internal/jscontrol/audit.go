@@ -12,6 +12,7 @@ import (
 	"github.com/tailrace/tailrace/internal/audit"
 	"github.com/tailrace/tailrace/internal/jsclient"
 	"github.com/tailrace/tailrace/internal/jsreader"
+	"github.com/tailrace/tailrace/internal/names"
 	"github.com/tailrace/tailrace/subjects"
 )
 
@@ -32,9 +33,9 @@ func NewAudit(js jetstream.JetStream, layout subjects.Layout) (*Audit, error) {
 // auditRetryTimeout is the retry budget of one Put.
 const auditRetryTimeout = 10 * time.Second
 
-// Put stores an event. The server recognises a repetition by its id. The errors are those of jsclient.Client.Put, or a *subjects.TokenError.
+// Put stores an event. The server recognises a repetition by its id. The errors are those of jsclient.Client.Put, or a *names.TokenError.
 func (a *Audit) Put(ctx context.Context, e audit.Event) error {
-	subject, err := a.layout.Audit(e.Tenant, string(e.Act))
+	subject, err := names.Layout(a.layout).Audit(e.Tenant, string(e.Act))
 	if err != nil {
 		return fmt.Errorf("audit: %w", err)
 	}
@@ -76,14 +77,14 @@ func (a *Audit) Events(ctx context.Context, q AuditQuery) iter.Seq2[StoredEvent,
 }
 
 func (a *Audit) events(ctx context.Context, q AuditQuery, yield func(StoredEvent, error) bool) error {
-	filter := a.layout.AllAudit()
+	filter := names.Layout(a.layout).AllAudit()
 	if q.Tenant != "" {
 		var err error
-		if filter, err = a.layout.TenantAudit(q.Tenant); err != nil {
+		if filter, err = names.Layout(a.layout).TenantAudit(q.Tenant); err != nil {
 			return err
 		}
 	}
-	r := jsreader.NewOrdered(a.api, jsreader.OrderedConfig{Stream: a.layout.AuditStream(), Filter: filter, Live: q.Live})
+	r := jsreader.NewOrdered(a.api, jsreader.OrderedConfig{Stream: names.Layout(a.layout).AuditStream(), Filter: filter, Live: q.Live})
 	for m, err := range r.All(ctx) {
 		switch {
 		case err != nil:

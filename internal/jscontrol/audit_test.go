@@ -9,6 +9,7 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/tailrace/tailrace/internal/audit"
+	"github.com/tailrace/tailrace/internal/names"
 	"github.com/tailrace/tailrace/internal/testkit/streamtest"
 	"github.com/tailrace/tailrace/subjects"
 )
@@ -62,7 +63,7 @@ func TestAuditEvents(t *testing.T) {
 			t.Errorf("%+v: %v, want %v", tt.q, got, tt.want)
 		}
 	}
-	var token *subjects.TokenError
+	var token *names.TokenError
 	if err := a.Put(t.Context(), audit.Event{Act: "a.b", Tenant: "acme"}); !errors.As(err, &token) {
 		t.Errorf("an act that is not a token: %v", err)
 	}
@@ -75,7 +76,7 @@ func TestAuditIsAppendOnly(t *testing.T) {
 	if err := a.Put(t.Context(), audit.Event{ID: "1", Act: audit.Delete, Tenant: "acme", Time: time.Now()}); err != nil {
 		t.Fatal(err)
 	}
-	stream, err := js.Stream(t.Context(), subjects.Layout{}.AuditStream())
+	stream, err := js.Stream(t.Context(), names.Layout{}.AuditStream())
 	if err != nil {
 		t.Fatal(err)
 	}

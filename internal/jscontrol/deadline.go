@@ -12,6 +12,7 @@ import (
 	"github.com/tailrace/tailrace/chunk"
 	"github.com/tailrace/tailrace/internal/control"
 	"github.com/tailrace/tailrace/internal/jsclient"
+	"github.com/tailrace/tailrace/internal/names"
 	"github.com/tailrace/tailrace/internal/tracing"
 	"github.com/tailrace/tailrace/subjects"
 )
@@ -51,7 +52,7 @@ func (q *Queue) PublishAt(ctx context.Context, c control.Command, at time.Time) 
 	// As in Request, the message id is unique to this call: the deadline of a session that was deleted and has started again is not a duplicate of the removed
 	// one. A repetition replaces the message of the same subject.
 	msg.Header[jetstream.MsgIDHeader] = []string{c.ID() + "/" + rand.Text()}
-	if _, err := q.api.Put(ctx, jsclient.Put{Msg: msg, Stream: q.cfg.Layout.DeadlineStream(), RetryTimeout: q.cfg.RetryTimeout}); err != nil {
+	if _, err := q.api.Put(ctx, jsclient.Put{Msg: msg, Stream: names.Layout(q.cfg.Layout).DeadlineStream(), RetryTimeout: q.cfg.RetryTimeout}); err != nil {
 		return fmt.Errorf("deadline %s: %w", c.ID(), err)
 	}
 	return nil
@@ -59,7 +60,7 @@ func (q *Queue) PublishAt(ctx context.Context, c control.Command, at time.Time) 
 
 // encodeDeadline returns the message of a valid Expire, which the server keeps until its Deadline.
 func encodeDeadline(l subjects.Layout, c control.Command) (*nats.Msg, error) {
-	set, due, err := l.Deadline(subjects.Deadline{
+	set, due, err := names.Layout(l).Deadline(names.Deadline{
 		Tenant: c.Session.Tenant, AgentType: c.AgentType, Session: c.Session.ID, RunID: c.RunID, At: c.Deadline,
 	})
 	if err != nil {

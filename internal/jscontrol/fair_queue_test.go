@@ -73,15 +73,15 @@ func TestFairQueueRemovesOfEachTenant(t *testing.T) {
 	q.start("d")
 	q.start("d")
 	q.addTest("d", 12)
-	if got, want := names(q.removeOfEach(3)), []string{"a0", "c11", "b10"}; !slices.Equal(got, want) {
+	if got, want := messageNames(q.removeOfEach(3)), []string{"a0", "c11", "b10"}; !slices.Equal(got, want) {
 		t.Errorf("got %v, want %v", got, want)
 	}
-	if got, want := names(q.removeOfEach(64)), []string{"a1", "d12"}; !slices.Equal(got, want) {
+	if got, want := messageNames(q.removeOfEach(64)), []string{"a1", "d12"}; !slices.Equal(got, want) {
 		t.Errorf("got %v, want %v", got, want)
 	}
 }
 
-func names(all []*fetched) (names []string) {
+func messageNames(all []*fetched) (names []string) {
 	for _, f := range all {
 		names = append(names, fmt.Sprint(f.tenant, f.seq))
 	}
@@ -99,15 +99,15 @@ func TestFairQueueRemoves(t *testing.T) {
 	if n, size := q.size(); n != 11 || size != 11 {
 		t.Errorf("%d commands of %d bytes", n, size)
 	}
-	if got, want := names(q.removeOfEach(64)), []string{"a0", "b20"}; !slices.Equal(got, want) {
+	if got, want := messageNames(q.removeOfEach(64)), []string{"a0", "b20"}; !slices.Equal(got, want) {
 		t.Errorf("got %v, want %v", got, want)
 	}
 	q.addTest("b", 20)
-	if got, want := names(q.remove(3)), []string{"a1", "b20", "a2"}; !slices.Equal(got, want) {
+	if got, want := messageNames(q.remove(3)), []string{"a1", "b20", "a2"}; !slices.Equal(got, want) {
 		t.Errorf("got %v, want %v", got, want)
 	}
 	q.drop(func(f *fetched) bool { return f.seq%2 == 0 })
-	if got, want := names(q.remove(3)), []string{"a3", "a5", "a7"}; !slices.Equal(got, want) {
+	if got, want := messageNames(q.remove(3)), []string{"a3", "a5", "a7"}; !slices.Equal(got, want) {
 		t.Errorf("got %v, want %v", got, want)
 	}
 	q.drop(func(*fetched) bool { return true })

@@ -15,6 +15,7 @@ import (
 
 	"github.com/tailrace/tailrace/chunk"
 	"github.com/tailrace/tailrace/internal/control"
+	"github.com/tailrace/tailrace/internal/names"
 	"github.com/tailrace/tailrace/internal/testkit/natstest"
 	"github.com/tailrace/tailrace/internal/testkit/streamtest"
 )
@@ -281,7 +282,7 @@ func TestBacklogIsSharedWithAWorkerOfOneCommand(t *testing.T) {
 			msg, err := next(ctx, consumer)
 			if err == nil && msg != nil {
 				err = msg.DoubleAck(context.WithoutCancel(ctx))
-				_, _, session, _ := q.cfg.Layout.ParseCommand(msg.Subject())
+				_, _, session, _ := names.Layout(q.cfg.Layout).ParseCommand(msg.Subject())
 				handled <- session
 			}
 			if err != nil && ctx.Err() == nil {

@@ -15,6 +15,7 @@ import (
 	"github.com/tailrace/tailrace/chunk"
 	"github.com/tailrace/tailrace/internal/control"
 	"github.com/tailrace/tailrace/internal/jsclient"
+	"github.com/tailrace/tailrace/internal/names"
 	"github.com/tailrace/tailrace/internal/wait"
 	"github.com/tailrace/tailrace/subjects"
 )
@@ -59,7 +60,7 @@ func (b *Inbox) Answer(ctx context.Context, a control.Answer) error {
 	if err := a.Validate(); err != nil {
 		return fmt.Errorf("answer: %w", err)
 	}
-	key, err := subjects.InboxAnswerKey(a.Session, a.RunID, a.CallID)
+	key, err := names.InboxAnswerKey(a.Session, a.RunID, a.CallID)
 	if err != nil {
 		return fmt.Errorf("answer: %w", err)
 	}
@@ -89,7 +90,7 @@ func (b *Inbox) Stop(ctx context.Context, s control.Stop) error {
 	if err := s.Validate(); err != nil {
 		return fmt.Errorf("stop: %w", err)
 	}
-	key, err := subjects.InboxStopKey(s.Session, s.RunID)
+	key, err := names.InboxStopKey(s.Session, s.RunID)
 	if err != nil {
 		return fmt.Errorf("stop: %w", err)
 	}
@@ -155,7 +156,7 @@ func (b *Inbox) change(ctx context.Context, key string, data []byte, check func(
 // Answers returns all answers to a run, oldest first. A malformed answer is left out: its call counts as open. Errors: chunk.ErrInvalid for an invalid name;
 // control.ErrUnsupported when a newer build wrote one; otherwise the server could not be reached.
 func (b *Inbox) Answers(ctx context.Context, s chunk.Session, run string) ([]control.Answer, error) {
-	filter, err := subjects.InboxAnswerKeys(s, run)
+	filter, err := names.InboxAnswerKeys(s, run)
 	if err != nil {
 		return nil, fmt.Errorf("answers: %w", err)
 	}
@@ -177,7 +178,7 @@ func (b *Inbox) Answers(ctx context.Context, s chunk.Session, run string) ([]con
 
 // StopRequest returns the request to stop the run, if there is one. Errors are those of Answers.
 func (b *Inbox) StopRequest(ctx context.Context, s chunk.Session, run string) (control.Stop, bool, error) {
-	key, err := subjects.InboxStopKey(s, run)
+	key, err := names.InboxStopKey(s, run)
 	if err != nil {
 		return control.Stop{}, false, fmt.Errorf("stopped: %w", err)
 	}
@@ -197,7 +198,7 @@ func (b *Inbox) StopRequest(ctx context.Context, s chunk.Session, run string) (c
 
 // DeleteSession removes the answers and stop requests of a session that is being deleted, and reports whether there were any.
 func (b *Inbox) DeleteSession(ctx context.Context, s chunk.Session) (bool, error) {
-	keys, err := subjects.InboxSessionKeys(s)
+	keys, err := names.InboxSessionKeys(s)
 	if err != nil {
 		return false, fmt.Errorf("forget: %w", err)
 	}
@@ -211,7 +212,7 @@ func (b *Inbox) DeleteSession(ctx context.Context, s chunk.Session) (bool, error
 // DeleteOtherRuns removes the answers, stop requests and queued messages of a session that were stored before a time, except those of the runs for which keep
 // returns true, and messages that wait.
 func (b *Inbox) DeleteOtherRuns(ctx context.Context, s chunk.Session, before time.Time, keep func(run string) bool) error {
-	keys, err := subjects.InboxSessionKeys(s)
+	keys, err := names.InboxSessionKeys(s)
 	if err != nil {
 		return fmt.Errorf("forget: %w", err)
 	}
@@ -237,7 +238,7 @@ func (b *Inbox) DeleteOtherRuns(ctx context.Context, s chunk.Session, before tim
 // Watch sends a notification, at most one at a time, when a value was stored for the run: a later read returns it. Notifications are lost when the leader of the
 // bucket changes or the connection breaks. stop ends them, and may be called more than once; the channel is not closed.
 func (b *Inbox) Watch(s chunk.Session, run string) (hints <-chan struct{}, stop func(), err error) {
-	filter, err := b.cfg.Layout.InboxHints(s, run)
+	filter, err := names.Layout(b.cfg.Layout).InboxHints(s, run)
 	if err != nil {
 		return nil, nil, fmt.Errorf("watch: %w", err)
 	}
@@ -260,6 +261,8 @@ func (b *Inbox) last(ctx context.Context, key string) (jsclient.Message, error) 
 	return m, err
 }
 
-func (b *Inbox) stream() string { return "KV_" + b.cfg.Layout.Inbox() }
+func (b *Inbox) stream() string { return "KV_" + names.Layout(b.cfg.Layout).Inbox() }
 
-func (b *Inbox) subject(key string) string { return "$KV." + b.cfg.Layout.Inbox() + "." + key }
+func (b *Inbox) subject(key string) string {
+	return "$KV." + names.Layout(b.cfg.Layout).Inbox() + "." + key
+}

@@ -7,7 +7,7 @@ import (
 
 	"github.com/tailrace/tailrace/chunk"
 	"github.com/tailrace/tailrace/internal/control"
-	"github.com/tailrace/tailrace/subjects"
+	"github.com/tailrace/tailrace/internal/names"
 )
 
 // The values in docs/reference/commands.md are valid under their keys, and equal the encoded values.
@@ -24,7 +24,7 @@ func TestDocumentedValues(t *testing.T) {
 		key, data, _ := strings.Cut(block, "\n\n")
 		var again []byte
 		if strings.HasSuffix(key, ".stop") {
-			want, keyErr := subjects.InboxStopKey(s, "run-1")
+			want, keyErr := names.InboxStopKey(s, "run-1")
 			stop, err := control.DecodeStop(s, "run-1", []byte(data))
 			if err != nil || keyErr != nil || key != want {
 				t.Fatalf("%s: %v, %v", block, err, keyErr)

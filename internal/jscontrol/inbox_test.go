@@ -12,6 +12,7 @@ import (
 
 	"github.com/tailrace/tailrace/chunk"
 	"github.com/tailrace/tailrace/internal/control"
+	"github.com/tailrace/tailrace/internal/names"
 	"github.com/tailrace/tailrace/internal/testkit/natstest"
 	"github.com/tailrace/tailrace/internal/testkit/streamtest"
 	"github.com/tailrace/tailrace/subjects"
@@ -305,11 +306,11 @@ func TestStrayValuesAreReplaced(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	key, err := subjects.InboxAnswerKey(session, "run-1", "c1")
+	key, err := names.InboxAnswerKey(session, "run-1", "c1")
 	if err != nil {
 		t.Fatal(err)
 	}
-	stop, err := subjects.InboxStopKey(session, "run-1")
+	stop, err := names.InboxStopKey(session, "run-1")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -366,8 +367,8 @@ func TestNewerValuesAreNotChanged(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	key, _ := subjects.InboxAnswerKey(session, "run-1", "c1")
-	stop, _ := subjects.InboxStopKey(session, "run-1")
+	key, _ := names.InboxAnswerKey(session, "run-1", "c1")
+	stop, _ := names.InboxStopKey(session, "run-1")
 	for _, k := range []string{key, stop} {
 		if _, err := kv.PutString(t.Context(), k, `{"version":2}`); err != nil {
 			t.Fatal(err)

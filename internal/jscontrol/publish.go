@@ -12,6 +12,7 @@ import (
 	"github.com/tailrace/tailrace/codec"
 	"github.com/tailrace/tailrace/internal/control"
 	"github.com/tailrace/tailrace/internal/jsclient"
+	"github.com/tailrace/tailrace/internal/names"
 	"github.com/tailrace/tailrace/subjects"
 )
 
@@ -37,7 +38,7 @@ func (q *Queue) publish(ctx context.Context, c control.Command) error {
 	if err := q.admit(ctx, c, msg.Subject); err != nil {
 		return fmt.Errorf("publish command %s: %w", c.ID(), err)
 	}
-	_, err = q.api.Put(ctx, jsclient.Put{Msg: msg, Stream: q.cfg.Layout.CommandStream(), RetryTimeout: q.cfg.RetryTimeout})
+	_, err = q.api.Put(ctx, jsclient.Put{Msg: msg, Stream: names.Layout(q.cfg.Layout).CommandStream(), RetryTimeout: q.cfg.RetryTimeout})
 	if err != nil {
 		return fmt.Errorf("publish command %s: %w", c.ID(), err)
 	}
@@ -64,7 +65,7 @@ func (q *Queue) message(c control.Command) (control.Command, *nats.Msg, error) {
 
 // encode returns the message of a valid command.
 func encode(l subjects.Layout, c control.Command) (*nats.Msg, error) {
-	subject, err := l.Command(c.Session.Tenant, c.AgentType, c.Session.ID)
+	subject, err := names.Layout(l).Command(c.Session.Tenant, c.AgentType, c.Session.ID)
 	if err != nil {
 		return nil, err
 	}

@@ -10,6 +10,7 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/tailrace/tailrace/internal/jsclient"
+	"github.com/tailrace/tailrace/internal/names"
 	"github.com/tailrace/tailrace/subjects"
 )
 
@@ -90,10 +91,10 @@ func NewQueue(js jetstream.JetStream, cfg QueueConfig) (*Queue, error) {
 
 // Now returns the time of the server, see jsclient.Client.Now.
 func (q *Queue) Now(ctx context.Context) (time.Time, error) {
-	return q.api.Now(ctx, q.cfg.Layout.CommandStream())
+	return q.api.Now(ctx, names.Layout(q.cfg.Layout).CommandStream())
 }
 
 // SweepTime returns the time for a sweep, see jsclient.Client.SweepTime.
 func (q *Queue) SweepTime(ctx context.Context, host func() time.Time) (time.Time, error) {
-	return q.api.SweepTime(ctx, q.cfg.Layout.CommandStream(), host)
+	return q.api.SweepTime(ctx, names.Layout(q.cfg.Layout).CommandStream(), host)
 }

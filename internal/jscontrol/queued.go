@@ -13,18 +13,18 @@ import (
 	"github.com/tailrace/tailrace/chunk"
 	"github.com/tailrace/tailrace/internal/control"
 	"github.com/tailrace/tailrace/internal/jsclient"
-	"github.com/tailrace/tailrace/subjects"
+	"github.com/tailrace/tailrace/internal/names"
 )
 
 // Enqueue stores a message that waits. A repetition changes nothing, in whatever state the stored message is. The error is control.ErrQueueFull if it has no place
 // among the others, also if several processes store messages at the same time; other errors are those of Stop.
 func (b *Inbox) Enqueue(ctx context.Context, m control.Queued) error {
 	s := m.Command.Session
-	key, err := subjects.InboxQueuedKey(s, m.Command.RunID)
+	key, err := names.InboxQueuedKey(s, m.Command.RunID)
 	if err != nil {
 		return fmt.Errorf("enqueue: %w", err)
 	}
-	filter, err := subjects.InboxQueuedKeys(s)
+	filter, err := names.InboxQueuedKeys(s)
 	if err != nil {
 		return fmt.Errorf("enqueue: %w", err)
 	}
@@ -69,7 +69,7 @@ func (b *Inbox) put(ctx context.Context, p jsclient.Put, data []byte) error {
 
 // Queued returns the messages of a session that wait or have waited, in the order of their last change. A malformed one is left out. Errors are those of Answers.
 func (b *Inbox) Queued(ctx context.Context, s chunk.Session) ([]control.Queued, error) {
-	filter, err := subjects.InboxQueuedKeys(s)
+	filter, err := names.InboxQueuedKeys(s)
 	if err != nil {
 		return nil, fmt.Errorf("queued: %w", err)
 	}
@@ -102,12 +102,12 @@ const withdrawnAge = 24 * time.Hour
 // message of a newer build is left to that.
 func (b *Inbox) QueuedBefore(ctx context.Context, before time.Time) ([]chunk.Session, error) {
 	var all []chunk.Session
-	for m, err := range b.api.Each(ctx, b.cfg.RetryTimeout, b.stream(), b.subject(subjects.InboxAllQueuedKeys())) {
+	for m, err := range b.api.Each(ctx, b.cfg.RetryTimeout, b.stream(), b.subject(names.InboxAllQueuedKeys())) {
 		if err != nil {
 			return nil, fmt.Errorf("queued messages: %w", err)
 		}
 		key := strings.TrimPrefix(m.Subject, b.subject(""))
-		s, err := subjects.ParseInboxQueuedKey(key)
+		s, err := names.ParseInboxQueuedKey(key)
 		if err != nil || !m.Stored.Before(before) {
 			continue
 		}
@@ -127,7 +127,7 @@ func (b *Inbox) QueuedBefore(ctx context.Context, before time.Time) ([]chunk.Ses
 
 // DeleteQueued removes the messages of a session that wait: no process starts one any more.
 func (b *Inbox) DeleteQueued(ctx context.Context, s chunk.Session) error {
-	filter, err := subjects.InboxQueuedKeys(s)
+	filter, err := names.InboxQueuedKeys(s)
 	if err == nil {
 		_, err = b.api.PurgeRetry(ctx, b.cfg.RetryTimeout, b.stream(), b.subject(filter), 0)
 	}
@@ -140,7 +140,7 @@ func (b *Inbox) DeleteQueued(ctx context.Context, s chunk.Session) error {
 // SetQueued changes the state of a message. Of a start and a withdrawal at the same time exactly one succeeds; the other is control.ErrNotQueued, as for a message
 // that was deleted with its session. A repetition changes nothing. Other errors are those of Stop.
 func (b *Inbox) SetQueued(ctx context.Context, s chunk.Session, run string, state control.QueuedState) error {
-	key, err := subjects.InboxQueuedKey(s, run)
+	key, err := names.InboxQueuedKey(s, run)
 	if err != nil {
 		return fmt.Errorf("queued message: %w", err)
 	}

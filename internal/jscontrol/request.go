@@ -14,6 +14,7 @@ import (
 	"github.com/tailrace/tailrace/chunk"
 	"github.com/tailrace/tailrace/internal/control"
 	"github.com/tailrace/tailrace/internal/jsclient"
+	"github.com/tailrace/tailrace/internal/names"
 )
 
 // Request puts c on the queue if the session has no other command there: a command that waits, or whose run is in progress, stays until a worker has done it. Of
@@ -51,7 +52,7 @@ func (q *Queue) request(ctx context.Context, c control.Command, after control.Re
 	}
 	expected := uint64(after)
 	for {
-		_, err := q.api.Put(trying, jsclient.Put{Msg: msg, Stream: q.cfg.Layout.CommandStream(), ExpectedSeq: &expected, RetryTimeout: q.cfg.RetryTimeout})
+		_, err := q.api.Put(trying, jsclient.Put{Msg: msg, Stream: names.Layout(q.cfg.Layout).CommandStream(), ExpectedSeq: &expected, RetryTimeout: q.cfg.RetryTimeout})
 		if err == nil {
 			return nil
 		}
@@ -95,9 +96,9 @@ func (q *Queue) admit(ctx context.Context, c control.Command, subject string) er
 	if limit <= 0 {
 		return nil
 	}
-	filter := strings.Replace(q.cfg.Layout.AllCommands(), "*", c.Session.Tenant, 1)
+	filter := strings.Replace(names.Layout(q.cfg.Layout).AllCommands(), "*", c.Session.Tenant, 1)
 	state, err := jsclient.Retry(ctx, jsclient.Policy{For: q.cfg.RetryTimeout}, func(ctx context.Context) (jsclient.State, error) {
-		return q.api.State(ctx, q.cfg.Layout.CommandStream(), filter)
+		return q.api.State(ctx, names.Layout(q.cfg.Layout).CommandStream(), filter)
 	})
 	if err != nil {
 		return fmt.Errorf("%w: count the runs of the tenant: %w", chunk.ErrNotStored, err)
@@ -121,7 +122,7 @@ func (q *Queue) admit(ctx context.Context, c control.Command, subject string) er
 // The response is that of the leader: once a request was accepted every caller sees its command, and after the acknowledgement of the worker no caller does,
 // except for the milliseconds that the server needs to remove it.
 func (q *Queue) Pending(ctx context.Context, s chunk.Session, agentType string) (control.Command, control.Revision, error) {
-	subject, err := q.cfg.Layout.Command(s.Tenant, agentType, s.ID)
+	subject, err := names.Layout(q.cfg.Layout).Command(s.Tenant, agentType, s.ID)
 	if err != nil {
 		return control.Command{}, 0, fmt.Errorf("pending command: %w", err)
 	}
@@ -148,7 +149,7 @@ type StoredCommand struct {
 // one from the leader, and ends at an error.
 func (q *Queue) StoredBefore(ctx context.Context, before time.Time) iter.Seq2[StoredCommand, error] {
 	return func(yield func(StoredCommand, error) bool) {
-		for m, err := range q.api.Each(ctx, q.cfg.RetryTimeout, q.cfg.Layout.CommandStream(), q.cfg.Layout.AllCommands()) {
+		for m, err := range q.api.Each(ctx, q.cfg.RetryTimeout, names.Layout(q.cfg.Layout).CommandStream(), names.Layout(q.cfg.Layout).AllCommands()) {
 			if err != nil {
 				yield(StoredCommand{}, fmt.Errorf("list commands: %w", err))
 				return
@@ -167,8 +168,8 @@ func (q *Queue) StoredBefore(ctx context.Context, before time.Time) iter.Seq2[St
 // MaxAge returns the age at which a command expires, 0 if it does not.
 func (q *Queue) MaxAge(ctx context.Context) (time.Duration, error) {
 	stream, err := jsclient.Retry(ctx, jsclient.Policy{For: q.cfg.RetryTimeout}, func(ctx context.Context) (jetstream.Stream, error) {
-		return jsclient.Asked(q.api, "STREAM.INFO."+q.cfg.Layout.CommandStream(), func() (jetstream.Stream, error) {
-			return q.js.Stream(ctx, q.cfg.Layout.CommandStream())
+		return jsclient.Asked(q.api, "STREAM.INFO."+names.Layout(q.cfg.Layout).CommandStream(), func() (jetstream.Stream, error) {
+			return q.js.Stream(ctx, names.Layout(q.cfg.Layout).CommandStream())
 		})
 	})
 	if err != nil {
@@ -181,12 +182,12 @@ func (q *Queue) MaxAge(ctx context.Context) (time.Duration, error) {
 // not end the list; another error does. They are read one by one from the leader.
 func (q *Queue) Commands(ctx context.Context, s chunk.Session, agentType string) iter.Seq2[control.Command, error] {
 	return func(yield func(control.Command, error) bool) {
-		subject, err := q.cfg.Layout.Command(s.Tenant, agentType, s.ID)
+		subject, err := names.Layout(q.cfg.Layout).Command(s.Tenant, agentType, s.ID)
 		if err != nil {
 			yield(control.Command{}, fmt.Errorf("commands: %w", err))
 			return
 		}
-		for m, err := range q.api.Each(ctx, q.cfg.RetryTimeout, q.cfg.Layout.CommandStream(), subject) {
+		for m, err := range q.api.Each(ctx, q.cfg.RetryTimeout, names.Layout(q.cfg.Layout).CommandStream(), subject) {
 			if err != nil {
 				yield(control.Command{}, fmt.Errorf("commands of %s: %w", s, err))
 				return
@@ -205,7 +206,7 @@ func (q *Queue) Commands(ctx context.Context, s chunk.Session, agentType string)
 // lastCommand returns the last command of a subject, nil if there is none. It asks the leader: a replica that lags may miss a command that was just accepted, or
 // may still have one that was removed.
 func (q *Queue) lastCommand(ctx context.Context, timeout time.Duration, subject string) (*control.BusyError, error) {
-	m, err := q.api.LastRetry(ctx, timeout, q.cfg.Layout.CommandStream(), subject)
+	m, err := q.api.LastRetry(ctx, timeout, names.Layout(q.cfg.Layout).CommandStream(), subject)
 	if errors.Is(err, jetstream.ErrMsgNotFound) {
 		return nil, nil //nolint:nilnil // no command is the normal case
 	}
@@ -220,7 +221,7 @@ func (q *Queue) busy(subject string, m jsclient.Message) *control.BusyError {
 	busy := &control.BusyError{Revision: control.Revision(m.Seq)}
 	busy.Command, busy.Unreadable = control.DecodeCommand(q.cfg.Layout, subject, m.Data)
 	if busy.Unreadable != nil {
-		tenant, agentType, session, _ := q.cfg.Layout.ParseCommand(subject)
+		tenant, agentType, session, _ := names.Layout(q.cfg.Layout).ParseCommand(subject)
 		busy.Command = control.Command{AgentType: agentType, Session: chunk.Session{Tenant: tenant, ID: session}}
 	}
 	return busy

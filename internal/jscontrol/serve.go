@@ -14,6 +14,7 @@ import (
 	"github.com/tailrace/tailrace/codec"
 	"github.com/tailrace/tailrace/internal/control"
 	"github.com/tailrace/tailrace/internal/jsclient"
+	"github.com/tailrace/tailrace/internal/names"
 	"github.com/tailrace/tailrace/internal/wait"
 	"github.com/tailrace/tailrace/subjects"
 )
@@ -94,18 +95,18 @@ type source struct {
 func (s *server) sources(agentType string) []source {
 	l := s.cfg.Layout
 	return []source{
-		{agentType, l.CommandStream(), l.CommandFilter, control.DecodeCommand, commandTenant},
-		{agentType, l.DeadlineStream(), l.DueFilter, control.DecodeDeadline, deadlineTenant},
+		{agentType, names.Layout(l).CommandStream(), names.Layout(l).CommandFilter, control.DecodeCommand, commandTenant},
+		{agentType, names.Layout(l).DeadlineStream(), names.Layout(l).DueFilter, control.DecodeDeadline, deadlineTenant},
 	}
 }
 
 func commandTenant(l subjects.Layout, subject string) string {
-	tenant, _, _, _ := l.ParseCommand(subject) //nolint:dogsled // decode reports the error
+	tenant, _, _, _ := names.Layout(l).ParseCommand(subject) //nolint:dogsled // decode reports the error
 	return tenant
 }
 
 func deadlineTenant(l subjects.Layout, subject string) string {
-	d, _ := l.ParseDue(subject) // decode reports the error
+	d, _ := names.Layout(l).ParseDue(subject) // decode reports the error
 	return d.Tenant
 }
 

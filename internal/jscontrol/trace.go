@@ -9,6 +9,7 @@ import (
 
 	"github.com/tailrace/tailrace/chunk"
 	"github.com/tailrace/tailrace/internal/control"
+	"github.com/tailrace/tailrace/internal/names"
 	"github.com/tailrace/tailrace/internal/tracing"
 )
 
@@ -21,7 +22,7 @@ func (q *Queue) traced(ctx context.Context, c control.Command) (context.Context,
 		return ctx, c, func(error) {}
 	}
 	span.SetAttributes(append(CommandAttributes(c), tracing.MessagingSystem.String("nats"), tracing.MessagingOperation.String("send"),
-		tracing.Destination.String(q.cfg.Layout.CommandStream()))...)
+		tracing.Destination.String(names.Layout(q.cfg.Layout).CommandStream()))...)
 	return ctx, c, func(err error) {
 		switch {
 		case errors.Is(err, control.ErrBusy): // not a failure: the command that is there does the work, or the caller decides again

@@ -8,24 +8,25 @@ import (
 	"github.com/tailrace/tailrace/chunk"
 	"github.com/tailrace/tailrace/internal/control"
 	"github.com/tailrace/tailrace/internal/jsclient"
+	"github.com/tailrace/tailrace/internal/names"
 )
 
 // DeleteSession removes all commands and deadlines of a session that is being deleted from the queue, and reports whether there were any. A worker that runs it
 // is fenced through the log. Without this the command would be redelivered to another worker, which would start the session again.
 func (q *Queue) DeleteSession(ctx context.Context, s chunk.Session) (bool, error) {
-	commands, err := q.cfg.Layout.SessionCommands(s)
+	commands, err := names.Layout(q.cfg.Layout).SessionCommands(s)
 	if err != nil {
 		return false, fmt.Errorf("withdraw: %w", err)
 	}
-	deadlines, err := q.cfg.Layout.SessionDeadlines(s)
+	deadlines, err := names.Layout(q.cfg.Layout).SessionDeadlines(s)
 	if err != nil {
 		return false, fmt.Errorf("withdraw: %w", err)
 	}
-	some, err := q.withdraw(ctx, q.cfg.Layout.CommandStream(), commands, s)
+	some, err := q.withdraw(ctx, names.Layout(q.cfg.Layout).CommandStream(), commands, s)
 	if err != nil {
 		return some, fmt.Errorf("withdraw the commands of %s: %w", s, err)
 	}
-	more, err := q.withdraw(ctx, q.cfg.Layout.DeadlineStream(), deadlines, s)
+	more, err := q.withdraw(ctx, names.Layout(q.cfg.Layout).DeadlineStream(), deadlines, s)
 	if err != nil {
 		return some || more, fmt.Errorf("withdraw the deadlines of %s: %w", s, err)
 	}
@@ -60,11 +61,11 @@ func isOf(m jsclient.Message, s chunk.Session) bool {
 
 // SessionCommands returns the commands of a session in the queue, of any agent type. A malformed one is a Command with its Session alone.
 func (q *Queue) SessionCommands(ctx context.Context, s chunk.Session) (all []control.Command, err error) {
-	filter, err := q.cfg.Layout.SessionCommands(s)
+	filter, err := names.Layout(q.cfg.Layout).SessionCommands(s)
 	if err != nil {
 		return nil, err
 	}
-	for m, err := range q.api.Each(ctx, q.cfg.RetryTimeout, q.cfg.Layout.CommandStream(), filter) {
+	for m, err := range q.api.Each(ctx, q.cfg.RetryTimeout, names.Layout(q.cfg.Layout).CommandStream(), filter) {
 		if err != nil {
 			return nil, err
 		}

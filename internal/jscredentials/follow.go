@@ -12,9 +12,9 @@ import (
 
 	"github.com/tailrace/tailrace/internal/jsclient"
 	"github.com/tailrace/tailrace/internal/jsreader"
+	"github.com/tailrace/tailrace/internal/names"
 	"github.com/tailrace/tailrace/internal/revocation"
 	"github.com/tailrace/tailrace/internal/wait"
-	"github.com/tailrace/tailrace/subjects"
 )
 
 // Set is what Follow fills. Its methods are called by one goroutine.
@@ -53,13 +53,13 @@ func (s *Store) Follow(ctx context.Context, set Set) error {
 
 // follow reads the bucket from its beginning, and reports whether it has read all that there was.
 func (s *Store) follow(ctx context.Context, set Set) (loaded bool, err error) {
-	state, last, err := s.scan(ctx, subjects.RevocationKeys(), set.Apply)
+	state, last, err := s.scan(ctx, names.RevocationKeys(), set.Apply)
 	if err != nil {
 		return false, err
 	}
 	set.Loaded()
 	o := jsreader.NewOrdered(s.api, jsreader.OrderedConfig{
-		Stream: s.stream(), Filter: s.subject(subjects.RevocationKeys()), After: last, Epoch: state.Epoch, Live: true, Log: s.cfg.Log,
+		Stream: s.stream(), Filter: s.subject(names.RevocationKeys()), After: last, Epoch: state.Epoch, Live: true, Log: s.cfg.Log,
 	})
 	o.Resume() // if the bucket was restored from an older copy since the scan, its new revocations have sequences that were read already
 	for e, err := range o.All(ctx) {
@@ -95,7 +95,7 @@ func (s *Store) apply(ctx context.Context, e *jsreader.Entry, apply func(revocat
 
 // List returns the revocations of a tenant that hold, oldest first. One that this build cannot read is left out, and logged.
 func (s *Store) List(ctx context.Context, tenant string) ([]revocation.Revocation, error) {
-	filter, err := subjects.RevocationTenantKeys(tenant)
+	filter, err := names.RevocationTenantKeys(tenant)
 	if err != nil {
 		return nil, fmt.Errorf("list revocations: %w", err)
 	}

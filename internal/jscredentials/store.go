@@ -21,6 +21,7 @@ import (
 
 	"github.com/tailrace/tailrace/chunk"
 	"github.com/tailrace/tailrace/internal/jsclient"
+	"github.com/tailrace/tailrace/internal/names"
 	"github.com/tailrace/tailrace/internal/revocation"
 	"github.com/tailrace/tailrace/subjects"
 )
@@ -83,7 +84,7 @@ func (s *Store) PutTicket(ctx context.Context, id string, ticket []byte, ttl tim
 	if id == "" || len(ticket) == 0 || ttl < time.Second {
 		return fmt.Errorf("ticket: %w: id or content is empty, or ttl is %s, want at least 1s", chunk.ErrInvalid, ttl)
 	}
-	key := subjects.TicketKey(id)
+	key := names.TicketKey(id)
 	if mine, err := s.claim(ctx, key, s.message(key, ticket, ttl), 0); err != nil {
 		return fmt.Errorf("ticket: %w", err)
 	} else if !mine {
@@ -98,7 +99,7 @@ func (s *Store) SpendTicket(ctx context.Context, id string) ([]byte, error) {
 	if id == "" {
 		return nil, revocation.ErrNoTicket
 	}
-	key := subjects.TicketKey(id)
+	key := names.TicketKey(id)
 	m, err := s.last(ctx, key)
 	if err != nil {
 		return nil, fmt.Errorf("spend ticket: %w", err)
@@ -152,6 +153,8 @@ func (s *Store) put(ctx context.Context, msg *nats.Msg, expected *uint64) (uint6
 	return s.api.Put(ctx, jsclient.Put{Msg: msg, Stream: s.stream(), ExpectedSeq: expected, RetryTimeout: s.cfg.RetryTimeout})
 }
 
-func (s *Store) stream() string { return "KV_" + s.cfg.Layout.Credentials() }
+func (s *Store) stream() string { return "KV_" + names.Layout(s.cfg.Layout).Credentials() }
 
-func (s *Store) subject(key string) string { return "$KV." + s.cfg.Layout.Credentials() + "." + key }
+func (s *Store) subject(key string) string {
+	return "$KV." + names.Layout(s.cfg.Layout).Credentials() + "." + key
+}

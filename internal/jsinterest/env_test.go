@@ -17,6 +17,7 @@ import (
 	"github.com/tailrace/tailrace/codec"
 	"github.com/tailrace/tailrace/internal/jsclient"
 	"github.com/tailrace/tailrace/internal/jsinterest"
+	"github.com/tailrace/tailrace/internal/names"
 	"github.com/tailrace/tailrace/internal/testkit/natstest"
 	"github.com/tailrace/tailrace/internal/testkit/streamtest"
 	"github.com/tailrace/tailrace/internal/topology"
@@ -77,7 +78,7 @@ func (e *env) lose(f func()) {
 	}
 	set(nil)
 	f()
-	source, live := layout.Live(0)
+	source, live := names.Layout(layout).Live(0)
 	set(&jetstream.RePublish{Source: source, Destination: live})
 }
 

@@ -18,6 +18,7 @@ import (
 	"github.com/tailrace/tailrace/codec"
 	"github.com/tailrace/tailrace/internal/hub"
 	"github.com/tailrace/tailrace/internal/jsclient"
+	"github.com/tailrace/tailrace/internal/names"
 	"github.com/tailrace/tailrace/subjects"
 )
 
@@ -104,7 +105,7 @@ func (f *Follower) open(root chunk.Session, after uint64) (*tree, error) {
 	if err != nil {
 		return nil, err
 	}
-	live, err := layout.LiveTree(root)
+	live, err := names.Layout(layout).LiveTree(root)
 	if err != nil {
 		return nil, err
 	}
@@ -146,6 +147,6 @@ func (t *tree) close() {
 
 // Republish returns the configuration with which the stream of a partition publishes each stored message again.
 func Republish(l subjects.Layout, partition int) *jetstream.RePublish {
-	source, destination := l.Live(partition)
+	source, destination := names.Layout(l).Live(partition)
 	return &jetstream.RePublish{Source: source, Destination: destination}
 }

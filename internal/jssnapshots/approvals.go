@@ -5,7 +5,7 @@ import (
 	"time"
 
 	"github.com/tailrace/tailrace/chunk"
-	"github.com/tailrace/tailrace/subjects"
+	"github.com/tailrace/tailrace/internal/names"
 )
 
 // Approvals counts the calls that wait for an approval in all sessions. It reads the headers of the heads that were saved since the last count, so the first count
@@ -60,7 +60,7 @@ func (a *Approvals) read(ctx context.Context, b *bucket) (*countedBucket, error)
 	if c.through == info.State.LastSeq {
 		return c, nil
 	}
-	for h, err := range a.store.heads(ctx, b, subjects.SnapshotHeadKeys(), c.through+1) {
+	for h, err := range a.store.heads(ctx, b, names.SnapshotHeadKeys(), c.through+1) {
 		if err != nil {
 			return nil, err
 		}

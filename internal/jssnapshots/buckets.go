@@ -9,6 +9,7 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/tailrace/tailrace/chunk"
+	"github.com/tailrace/tailrace/internal/names"
 )
 
 // Each partition of the log has a bucket of snapshots, so that the saves of its projector have a leader of their own. Everything of a tree is in that of its
@@ -69,7 +70,7 @@ func (st *Store) open(ctx context.Context, partition int) (*bucket, error) {
 	if opened != nil {
 		return opened, nil
 	}
-	name := st.cfg.Layout.SnapshotsOf(partition)
+	name := names.Layout(st.cfg.Layout).SnapshotsOf(partition)
 	stream, err := request(ctx, st, func(ctx context.Context) (jetstream.Stream, error) { return st.js.Stream(ctx, "KV_"+name) })
 	if errors.Is(err, jetstream.ErrStreamNotFound) {
 		err = jetstream.ErrBucketNotFound

@@ -10,9 +10,10 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/tailrace/tailrace/chunk"
+	"github.com/tailrace/tailrace/internal/names"
+	"github.com/tailrace/tailrace/internal/projector"
 	"github.com/tailrace/tailrace/internal/testkit/natstest"
 	"github.com/tailrace/tailrace/internal/testkit/storetest"
-	"github.com/tailrace/tailrace/projector"
 	"github.com/tailrace/tailrace/projector/fold"
 	"github.com/tailrace/tailrace/subjects"
 )
@@ -36,19 +37,19 @@ func TestBucketsOfTrees(t *testing.T) {
 					mustSave(t, st, storetest.Fold(t, log, s), 0)
 					storetest.Equal(t, s.String(), storetest.Stored(t, st, s), storetest.Fold(t, log, s))
 				}
-				bucket := layout.SnapshotsOf(layout.Partition(root))
+				bucket := names.Layout(layout).SnapshotsOf(layout.Partition(root))
 				saved[bucket] += 2
 				if stored, err := st.StoredSessions(t.Context(), root); err != nil || len(stored) != 2 {
 					t.Errorf("stored sessions of %s: %v, %v", root, stored, err)
 				}
 			}
 			for p := range partitions {
-				bucket := layout.SnapshotsOf(p)
+				bucket := names.Layout(layout).SnapshotsOf(p)
 				_, err := st.api.State(t.Context(), "KV_"+bucket, "")
 				if err != nil {
 					t.Fatal(err)
 				}
-				heads, err := st.api.CountSubjects(t.Context(), "KV_"+bucket, "$KV."+bucket+"."+subjects.SnapshotHeadKeys())
+				heads, err := st.api.CountSubjects(t.Context(), "KV_"+bucket, "$KV."+bucket+"."+names.SnapshotHeadKeys())
 				if err != nil || heads != saved[bucket] {
 					t.Errorf("%s has %d heads, want %d; %v", bucket, heads, saved[bucket], err)
 				}
@@ -125,7 +126,7 @@ func TestMissingBucketOfAPartition(t *testing.T) {
 	js := natstest.Start(t).JetStream(t)
 	layout := subjects.Layout{Partitions: 2}
 	st := open(t, js, layout)
-	if err := js.DeleteKeyValue(t.Context(), layout.SnapshotsOf(1)); err != nil {
+	if err := js.DeleteKeyValue(t.Context(), names.Layout(layout).SnapshotsOf(1)); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := st.open(t.Context(), 1); !errors.Is(err, jetstream.ErrBucketNotFound) {

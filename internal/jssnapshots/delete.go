@@ -10,9 +10,9 @@ import (
 
 	"github.com/tailrace/tailrace/chunk"
 	"github.com/tailrace/tailrace/internal/jsclient"
-	"github.com/tailrace/tailrace/projector"
+	"github.com/tailrace/tailrace/internal/names"
+	"github.com/tailrace/tailrace/internal/projector"
 	"github.com/tailrace/tailrace/projector/fold"
-	"github.com/tailrace/tailrace/subjects"
 )
 
 // tombstoneTTL is how long a tombstone is kept after all other data is deleted: longer than a projector keeps a delivery or a writer keeps a position.
@@ -37,7 +37,7 @@ func (st *Store) NextRevision(ctx context.Context, s chunk.Session) (projector.R
 // writing. The call after which no projector writes sets expire, and the tombstone expires after 72 hours.
 func (st *Store) DeleteData(ctx context.Context, tombstone fold.Snapshot, r, before projector.Revision, expire bool) (bool, error) {
 	s := tombstone.Session
-	b, filter, err := st.locate(ctx, s, subjects.SnapshotPackKeys)
+	b, filter, err := st.locate(ctx, s, names.SnapshotPackKeys)
 	if err != nil {
 		return false, err
 	}
@@ -62,7 +62,7 @@ func (st *Store) DeleteData(ctx context.Context, tombstone fold.Snapshot, r, bef
 
 // expireTombstone makes a tombstone expire, if all other data was removed.
 func (st *Store) expireTombstone(ctx context.Context, b *bucket, tombstone fold.Snapshot, seq uint64) error {
-	key, err := subjects.SnapshotHeadKey(tombstone.Session)
+	key, err := names.SnapshotHeadKey(tombstone.Session)
 	if err != nil {
 		return err
 	}
@@ -86,7 +86,7 @@ func (st *Store) expireTombstone(ctx context.Context, b *bucket, tombstone fold.
 
 // StoredSessions returns the sessions under the root of s that have any stored value, including tombstones.
 func (st *Store) StoredSessions(ctx context.Context, s chunk.Session) ([]chunk.Session, error) {
-	b, filter, err := st.locate(ctx, s, subjects.SnapshotTreeKeys)
+	b, filter, err := st.locate(ctx, s, names.SnapshotTreeKeys)
 	if err != nil {
 		return nil, err
 	}
@@ -97,7 +97,7 @@ func (st *Store) StoredSessions(ctx context.Context, s chunk.Session) ([]chunk.S
 	seen := make(map[chunk.Session]bool)
 	var all []chunk.Session
 	for subject := range info.State.Subjects {
-		session, err := subjects.ParseSnapshotKey(b.key(subject))
+		session, err := names.ParseSnapshotKey(b.key(subject))
 		if err != nil || seen[session] {
 			continue // another key
 		}
@@ -110,7 +110,7 @@ func (st *Store) StoredSessions(ctx context.Context, s chunk.Session) ([]chunk.S
 // MaxAge returns the retention of a snapshot since the last record of its session, 0 for unlimited, from the metadata of the bucket of partition 0. A bucket without it
 // has no maximum age.
 func (st *Store) MaxAge(ctx context.Context) (time.Duration, error) {
-	name := "KV_" + st.cfg.Layout.Snapshots()
+	name := "KV_" + names.Layout(st.cfg.Layout).Snapshots()
 	stream, err := request(ctx, st, func(ctx context.Context) (jetstream.Stream, error) { return st.js.Stream(ctx, name) })
 	if err != nil {
 		return 0, fmt.Errorf("max age of snapshots: stream %s: %w", name, err)
@@ -154,7 +154,7 @@ func (st *Store) savedBefore(
 	ctx context.Context, b *bucket, before time.Time, limit int, after uint64, expired *[]projector.ExpiredHead,
 ) (last uint64, more bool, err error) {
 	last = after
-	for h, err := range st.heads(ctx, b, subjects.SnapshotHeadKeys(), after+1) {
+	for h, err := range st.heads(ctx, b, names.SnapshotHeadKeys(), after+1) {
 		switch {
 		case err != nil:
 			return last, false, err

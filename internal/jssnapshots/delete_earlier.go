@@ -11,9 +11,9 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/tailrace/tailrace/chunk"
-	"github.com/tailrace/tailrace/projector"
+	"github.com/tailrace/tailrace/internal/names"
+	"github.com/tailrace/tailrace/internal/projector"
 	"github.com/tailrace/tailrace/projector/fold"
-	"github.com/tailrace/tailrace/subjects"
 )
 
 // DeleteEarlier removes the packs and objects that a session had before it was deleted and started again: a process that was stalled has written them after the
@@ -69,7 +69,7 @@ func (e *earlier) isHead(head fold.Snapshot, r projector.Revision) bool {
 }
 
 func (e *earlier) removePacks(ctx context.Context) error {
-	filter, err := subjects.SnapshotPackKeys(e.session)
+	filter, err := names.SnapshotPackKeys(e.session)
 	if err != nil {
 		return err
 	}
@@ -123,7 +123,7 @@ func lifeOf(value []byte) (life int64, object string) {
 
 // keepHead notes the object of the current head.
 func (e *earlier) keepHead(ctx context.Context) error {
-	key, err := subjects.SnapshotHeadKey(e.session)
+	key, err := names.SnapshotHeadKey(e.session)
 	if err != nil {
 		return err
 	}

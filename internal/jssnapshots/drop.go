@@ -9,7 +9,7 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/tailrace/tailrace/chunk"
-	"github.com/tailrace/tailrace/subjects"
+	"github.com/tailrace/tailrace/internal/names"
 )
 
 // Drop removes the buckets of all partitions and their objects, and returns the number of objects. No process may use the buckets any more. It is an error, and
@@ -22,7 +22,7 @@ func (st *Store) Drop(ctx context.Context) (objects int, err error) {
 	var all []*bucket
 	var notes [][]objectRef
 	for p := range st.cfg.Layout.PartitionCount() {
-		name := st.cfg.Layout.SnapshotsOf(p)
+		name := names.Layout(st.cfg.Layout).SnapshotsOf(p)
 		stream, err := request(ctx, st, func(ctx context.Context) (jetstream.Stream, error) { return st.js.Stream(ctx, "KV_"+name) })
 		if errors.Is(err, jetstream.ErrStreamNotFound) {
 			continue // an earlier Drop has removed it
@@ -67,14 +67,14 @@ func (st *Store) objectRefs(ctx context.Context, b *bucket) ([]objectRef, error)
 		}
 		for _, subject := range page {
 			key := b.key(subject)
-			if subjects.IsLeaseKey(key) {
+			if names.IsLeaseKey(key) {
 				continue
 			}
-			s, err := subjects.ParseSnapshotKey(key)
+			s, err := names.ParseSnapshotKey(key)
 			if err != nil {
 				return nil, fmt.Errorf("not a bucket of snapshots: %w", err)
 			}
-			if object, ok := subjects.SnapshotObjectOf(key); ok {
+			if object, ok := names.SnapshotObjectOf(key); ok {
 				notes = append(notes, objectRef{s, object})
 			}
 		}

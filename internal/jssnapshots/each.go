@@ -5,7 +5,7 @@ import (
 	"iter"
 
 	"github.com/tailrace/tailrace/chunk"
-	"github.com/tailrace/tailrace/subjects"
+	"github.com/tailrace/tailrace/internal/names"
 )
 
 // Each yields the sessions that have a head, including deleted sessions, and then at most one error. under is the tree to list, zero for all. A head that is saved
@@ -34,8 +34,8 @@ func (st *Store) Each(ctx context.Context, under chunk.Session) iter.Seq2[chunk.
 func (st *Store) bucketsUnder(ctx context.Context, under chunk.Session) (filter string, _ []*bucket, err error) {
 	if under == (chunk.Session{}) {
 		all, err := st.buckets(ctx)
-		return subjects.SnapshotHeadKeys(), all, err
+		return names.SnapshotHeadKeys(), all, err
 	}
-	b, filter, err := st.locate(ctx, under, subjects.SnapshotTreeHeadKeys)
+	b, filter, err := st.locate(ctx, under, names.SnapshotTreeHeadKeys)
 	return filter, []*bucket{b}, err
 }

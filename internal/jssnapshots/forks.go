@@ -7,7 +7,7 @@ import (
 
 	"github.com/tailrace/tailrace/chunk"
 	"github.com/tailrace/tailrace/internal/idtoken"
-	"github.com/tailrace/tailrace/subjects"
+	"github.com/tailrace/tailrace/internal/names"
 )
 
 // A fork has a key without a value in the bucket of the root session that it continues:
@@ -20,7 +20,7 @@ import (
 
 // AddFork writes the key of a fork.
 func (st *Store) AddFork(ctx context.Context, origin, fork chunk.Session) error {
-	key, err := subjects.SnapshotForkKey(origin, fork.ID)
+	key, err := names.SnapshotForkKey(origin, fork.ID)
 	if err != nil {
 		return err
 	}
@@ -34,7 +34,7 @@ func (st *Store) AddFork(ctx context.Context, origin, fork chunk.Session) error 
 
 // Forks returns the sessions that may be forks of a root session.
 func (st *Store) Forks(ctx context.Context, origin chunk.Session) ([]chunk.Session, error) {
-	b, filter, err := st.locate(ctx, origin, subjects.SnapshotForkKeys)
+	b, filter, err := st.locate(ctx, origin, names.SnapshotForkKeys)
 	if err != nil {
 		return nil, err
 	}
@@ -53,7 +53,7 @@ func (st *Store) Forks(ctx context.Context, origin chunk.Session) ([]chunk.Sessi
 
 // RemoveFork removes the key of a fork that was deleted.
 func (st *Store) RemoveFork(ctx context.Context, origin, fork chunk.Session) error {
-	key, err := subjects.SnapshotForkKey(origin, fork.ID)
+	key, err := names.SnapshotForkKey(origin, fork.ID)
 	if err != nil {
 		return nil //nolint:nilerr // it cannot exist
 	}

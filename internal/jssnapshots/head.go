@@ -14,9 +14,9 @@ import (
 
 	"github.com/tailrace/tailrace/chunk"
 	"github.com/tailrace/tailrace/internal/jsclient"
-	"github.com/tailrace/tailrace/projector"
+	"github.com/tailrace/tailrace/internal/names"
+	"github.com/tailrace/tailrace/internal/projector"
 	"github.com/tailrace/tailrace/projector/fold"
-	"github.com/tailrace/tailrace/subjects"
 )
 
 // maxLoads bounds how often a Load retries because the head was replaced at the same time.
@@ -24,7 +24,7 @@ const maxLoads = 100
 
 // Load implements projector.Store.
 func (st *Store) Load(ctx context.Context, s chunk.Session) (fold.Snapshot, projector.Revision, error) {
-	b, key, err := st.locate(ctx, s, subjects.SnapshotHeadKey)
+	b, key, err := st.locate(ctx, s, names.SnapshotHeadKey)
 	if err != nil {
 		return fold.Snapshot{}, 0, err
 	}
@@ -128,7 +128,7 @@ func (st *Store) Save(ctx context.Context, snap fold.Snapshot, after projector.R
 		return 0, err
 	}
 	s := saving{Store: st, b: b, session: snap.Session, life: snap.Created, after: after}
-	if s.key, err = subjects.SnapshotHeadKey(snap.Session); err != nil {
+	if s.key, err = names.SnapshotHeadKey(snap.Session); err != nil {
 		return 0, err
 	}
 	// The size of the head is checked before its messages are written: they would stay in the bucket without a head.
@@ -237,7 +237,7 @@ func (s *saving) cleanUpLate(ctx context.Context, err error) error {
 	if loadErr != nil || !now.Deleted() && now.Created == s.life {
 		return err // another head counts the same messages
 	}
-	own, keyErr := subjects.SnapshotOwnerKey(s.session.Tree(), ownerName(ownerOf(now)))
+	own, keyErr := names.SnapshotOwnerKey(s.session.Tree(), ownerName(ownerOf(now)))
 	if keyErr != nil {
 		return errors.Join(err, keyErr)
 	}

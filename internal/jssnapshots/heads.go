@@ -14,10 +14,10 @@ import (
 	"github.com/tailrace/tailrace/chunk"
 	"github.com/tailrace/tailrace/internal/jsclient"
 	"github.com/tailrace/tailrace/internal/jsreader"
+	"github.com/tailrace/tailrace/internal/names"
+	"github.com/tailrace/tailrace/internal/projector"
 	"github.com/tailrace/tailrace/internal/search"
-	"github.com/tailrace/tailrace/projector"
 	"github.com/tailrace/tailrace/projector/fold"
-	"github.com/tailrace/tailrace/subjects"
 )
 
 // listedHead is what the headers of a head contain.
@@ -95,7 +95,7 @@ func (st *Store) heads(ctx context.Context, b *bucket, filter string, start uint
 
 // exact returns the head of a session; it matches no query if there is none.
 func (st *Store) exact(ctx context.Context, s chunk.Session) (listedHead, error) {
-	key, err := subjects.SnapshotHeadKey(s)
+	key, err := names.SnapshotHeadKey(s)
 	if err != nil {
 		return listedHead{}, nil //nolint:nilerr // no session has this id
 	}
@@ -118,7 +118,7 @@ func (st *Store) exact(ctx context.Context, s chunk.Session) (listedHead, error)
 func (b *bucket) listedHead(e *jsreader.Entry) listedHead {
 	h := listedHead{header: e.Header, seq: e.Seq, stored: e.Stored, expiring: e.Header.Get(jetstream.MsgTTLHeader) != ""}
 	var err error
-	if h.session, err = subjects.ParseSnapshotHeadKey(b.key(e.Subject)); err == nil {
+	if h.session, err = names.ParseSnapshotHeadKey(b.key(e.Subject)); err == nil {
 		h.HeadIndex, h.known = ReadIndex(e.Header)
 	}
 	return h

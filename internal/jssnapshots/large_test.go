@@ -15,13 +15,13 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/tailrace/tailrace/chunk"
+	"github.com/tailrace/tailrace/internal/names"
+	"github.com/tailrace/tailrace/internal/projector"
 	"github.com/tailrace/tailrace/internal/testkit/natstest"
 	"github.com/tailrace/tailrace/internal/testkit/storetest"
 	"github.com/tailrace/tailrace/internal/testkit/streamtest"
 	"github.com/tailrace/tailrace/internal/topology"
-	"github.com/tailrace/tailrace/projector"
 	"github.com/tailrace/tailrace/projector/fold"
-	"github.com/tailrace/tailrace/subjects"
 )
 
 // openSmall opens a store whose values have at most 64 KiB, so that small sessions need objects.
@@ -169,7 +169,7 @@ func TestCrashWithObjects(t *testing.T) {
 			t.Fatal(err)
 		}
 		// And before the first piece of data.
-		note, err := subjects.SnapshotObjectKey(s1, "h-DIED")
+		note, err := names.SnapshotObjectKey(s1, "h-DIED")
 		if err != nil {
 			t.Fatal(err)
 		}

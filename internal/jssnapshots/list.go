@@ -12,8 +12,8 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/tailrace/tailrace/chunk"
-	"github.com/tailrace/tailrace/projector"
-	"github.com/tailrace/tailrace/subjects"
+	"github.com/tailrace/tailrace/internal/names"
+	"github.com/tailrace/tailrace/internal/projector"
 )
 
 // The list of the sessions of a tenant is read from their heads, from the ends of the streams of the buckets, so that the last saved head is the first. A header
@@ -21,7 +21,7 @@ import (
 
 // Sessions implements projector.Lister. Each bucket is read only as far as the page needs its heads, and the buckets at the same time.
 func (st *Store) Sessions(ctx context.Context, tenant string, q projector.SessionQuery) (projector.SessionPage, error) {
-	filter, err := subjects.SnapshotTenantHeadKeys(tenant)
+	filter, err := names.SnapshotTenantHeadKeys(tenant)
 	if err != nil {
 		return projector.SessionPage{}, err
 	}

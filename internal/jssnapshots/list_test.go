@@ -12,10 +12,11 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/tailrace/tailrace/chunk"
+	"github.com/tailrace/tailrace/internal/names"
+	"github.com/tailrace/tailrace/internal/projector"
 	"github.com/tailrace/tailrace/internal/testkit/natstest"
 	"github.com/tailrace/tailrace/internal/testkit/seedtest"
 	"github.com/tailrace/tailrace/internal/testkit/storetest"
-	"github.com/tailrace/tailrace/projector"
 	"github.com/tailrace/tailrace/projector/fold"
 	"github.com/tailrace/tailrace/subjects"
 )
@@ -208,7 +209,7 @@ func BenchmarkSessions(b *testing.B) {
 				})
 			}
 			b.Run("all", func(b *testing.B) {
-				filter, err := subjects.SnapshotTenantHeadKeys("acme")
+				filter, err := names.SnapshotTenantHeadKeys("acme")
 				if err != nil {
 					b.Fatal(err)
 				}
@@ -249,11 +250,11 @@ func fill(b *testing.B, js jetstream.JetStream, layout subjects.Layout, sessions
 			index.Status = string(fold.Failed)
 			summary.Error = &fold.LatestError{Code: "tool_failed", Tool: "get_order", Text: fmt.Sprintf("no answer from \"orders\" after %d ms", n), At: 1764230000000}
 		}
-		key, err := subjects.SnapshotHeadKey(s)
+		key, err := names.SnapshotHeadKey(s)
 		if err != nil {
 			b.Fatal(err)
 		}
-		prefix := "$KV." + layout.SnapshotsOf(layout.Partition(s)) + "."
+		prefix := "$KV." + names.Layout(layout).SnapshotsOf(layout.Partition(s)) + "."
 		for _, m := range []*nats.Msg{
 			{Subject: prefix + key, Header: nats.Header{indexHeader: {encode(index), encode(summary)}}, Data: value},
 			{Subject: prefix + "m" + key[1:] + ".0", Data: value[:1<<10]},

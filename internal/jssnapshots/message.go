@@ -13,9 +13,9 @@ import (
 
 	"github.com/tailrace/tailrace/chunk"
 	"github.com/tailrace/tailrace/internal/jsclient"
-	"github.com/tailrace/tailrace/projector"
+	"github.com/tailrace/tailrace/internal/names"
+	"github.com/tailrace/tailrace/internal/projector"
 	"github.com/tailrace/tailrace/projector/fold"
-	"github.com/tailrace/tailrace/subjects"
 )
 
 // readMessages is the number of messages of one request. Several requests are in flight, so that server and reader need not wait for each other.
@@ -350,5 +350,5 @@ func packKey(s chunk.Session, p place) (string, error) {
 		return "", fmt.Errorf("session %s: message %d of generation %d has no key", s, p.index, p.generation)
 	}
 	n := uint64(p.generation)<<indexBits | uint64(p.index)
-	return subjects.SnapshotPackKey(s, n)
+	return names.SnapshotPackKey(s, n)
 }

@@ -12,9 +12,9 @@ import (
 
 	"github.com/tailrace/tailrace/chunk"
 	"github.com/tailrace/tailrace/internal/jsclient"
-	"github.com/tailrace/tailrace/projector"
+	"github.com/tailrace/tailrace/internal/names"
+	"github.com/tailrace/tailrace/internal/projector"
 	"github.com/tailrace/tailrace/projector/fold"
-	"github.com/tailrace/tailrace/subjects"
 )
 
 // The owner of a root session has a key without a value, which is written before the first head that has it:
@@ -47,11 +47,11 @@ func ownerName(subject string) string {
 
 // OwnedByOther implements projector.OwnerIndex.
 func (st *Store) OwnedByOther(ctx context.Context, s chunk.Session, subject string) (bool, error) {
-	own, err := subjects.SnapshotOwnerKey(s, ownerName(subject))
+	own, err := names.SnapshotOwnerKey(s, ownerName(subject))
 	if err != nil {
 		return false, err
 	}
-	b, all, err := st.locate(ctx, s, subjects.SnapshotOwnerKeys)
+	b, all, err := st.locate(ctx, s, names.SnapshotOwnerKeys)
 	if err != nil {
 		return false, err
 	}
@@ -73,7 +73,7 @@ func (s *saving) saveOwner(ctx context.Context, snap fold.Snapshot) error {
 	if !snap.Session.IsRoot() || snap.Deleted() || s.after&ownerBits == ownerRevision(indexOf(snap)) {
 		return nil
 	}
-	key, err := subjects.SnapshotOwnerKey(s.session, ownerName(ownerOf(snap)))
+	key, err := names.SnapshotOwnerKey(s.session, ownerName(ownerOf(snap)))
 	if err != nil {
 		return err
 	}
@@ -143,7 +143,7 @@ func (st *Store) removeOwners(ctx context.Context, b *bucket, s chunk.Session, b
 	if !s.IsRoot() {
 		return 0, nil
 	}
-	for _, of := range []func(chunk.Session) (string, error){subjects.SnapshotOwnerKeys, subjects.SnapshotForkKeys} {
+	for _, of := range []func(chunk.Session) (string, error){names.SnapshotOwnerKeys, names.SnapshotForkKeys} {
 		filter, err := of(s)
 		if err != nil {
 			return n, err

@@ -10,8 +10,8 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/tailrace/tailrace/chunk"
+	"github.com/tailrace/tailrace/internal/names"
 	"github.com/tailrace/tailrace/projector/fold"
-	"github.com/tailrace/tailrace/subjects"
 )
 
 // The value of a pack is a line with a packInfo, and then the data of its messages, one after the other.
@@ -81,7 +81,7 @@ func readPack(value []byte, life int64) [][]byte {
 //  1. projector A writes a pack, and its head is rejected because of this one,
 //  2. it loads this head, folds on, finds that the pack is stored, and saves its head.
 func (s *saving) removeReplaced(ctx context.Context, snap fold.Snapshot, packs []fold.Pack, seq uint64) error {
-	filter, err := subjects.SnapshotPackKeys(s.session)
+	filter, err := names.SnapshotPackKeys(s.session)
 	if err != nil {
 		return err
 	}
@@ -100,7 +100,7 @@ func (s *saving) removeReplaced(ctx context.Context, snap fold.Snapshot, packs [
 		kept[s.b.subject(key)] = true
 	}
 	for subject := range info.State.Subjects {
-		n, ok := subjects.SnapshotPackOf(s.b.key(subject))
+		n, ok := names.SnapshotPackOf(s.b.key(subject))
 		if !ok || kept[subject] || int(n&(1<<indexBits-1)) >= end || chunk.Ordinal(n>>indexBits) > generation {
 			continue
 		}

@@ -13,9 +13,10 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/tailrace/tailrace/chunk"
+	"github.com/tailrace/tailrace/internal/names"
+	"github.com/tailrace/tailrace/internal/projector"
 	"github.com/tailrace/tailrace/internal/testkit/natstest"
 	"github.com/tailrace/tailrace/internal/testkit/storetest"
-	"github.com/tailrace/tailrace/projector"
 	"github.com/tailrace/tailrace/projector/fold"
 	"github.com/tailrace/tailrace/subjects"
 )
@@ -28,7 +29,7 @@ func packKeys(t *testing.T, st *Store, s chunk.Session) []string {
 	if err != nil {
 		t.Fatal(err)
 	}
-	filter, err := subjects.SnapshotPackKeys(s)
+	filter, err := names.SnapshotPackKeys(s)
 	if err != nil {
 		t.Fatal(err)
 	}

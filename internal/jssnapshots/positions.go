@@ -8,6 +8,7 @@ import (
 
 	"github.com/tailrace/tailrace/chunk"
 	"github.com/tailrace/tailrace/internal/jsclient"
+	"github.com/tailrace/tailrace/internal/names"
 	"github.com/tailrace/tailrace/subjects"
 )
 
@@ -25,11 +26,11 @@ func NewPositions(js jetstream.JetStream, layout subjects.Layout) *Positions {
 
 // StoredPosition implements producers.PositionStore. A session has no position if no projector has saved it, or if there is no bucket of snapshots.
 func (p *Positions) StoredPosition(ctx context.Context, s chunk.Session) (at chunk.Position, epoch chunk.Epoch, sessionBytes int64, err error) {
-	key, err := subjects.SnapshotHeadKey(s)
+	key, err := names.SnapshotHeadKey(s)
 	if err != nil {
 		return chunk.Position{}, 0, 0, err
 	}
-	bucket := p.layout.SnapshotsOf(p.layout.Partition(s))
+	bucket := names.Layout(p.layout).SnapshotsOf(p.layout.Partition(s))
 	m, err := p.client.Last(ctx, "KV_"+bucket, "$KV."+bucket+"."+key)
 	if errors.Is(err, jsclient.ErrNotFound) || errors.Is(err, jetstream.ErrStreamNotFound) {
 		return chunk.Position{}, 0, 0, nil

@@ -11,6 +11,7 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/tailrace/tailrace/chunk"
+	"github.com/tailrace/tailrace/internal/names"
 	"github.com/tailrace/tailrace/internal/testkit/natstest"
 	"github.com/tailrace/tailrace/internal/testkit/streamtest"
 	"github.com/tailrace/tailrace/internal/topology"
@@ -78,7 +79,7 @@ func TestPositionInABucketOfAPartition(t *testing.T) {
 	p := writerOf(t, js, layout)
 	for n := range 12 {
 		s := chunk.RootSession("acme", fmt.Sprintf("s%d", n))
-		bucket := layout.SnapshotsOf(layout.Partition(s))
+		bucket := names.Layout(layout).SnapshotsOf(layout.Partition(s))
 		m := nats.NewMsg("$KV." + bucket + ".h.acme." + s.ID + "." + s.ID)
 		m.Header.Set(indexHeader, `{"status":"ended","seq":77,"ordinal":41,"epoch":6}`)
 		if _, err := js.PublishMsg(t.Context(), m); err != nil {

@@ -12,6 +12,7 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/tailrace/tailrace/internal/jsclient"
+	"github.com/tailrace/tailrace/internal/names"
 	"github.com/tailrace/tailrace/internal/shares"
 	"github.com/tailrace/tailrace/subjects"
 )
@@ -53,7 +54,7 @@ func NewReplicas(js jetstream.JetStream, cfg ReplicasConfig) (*Replicas, error) 
 		return nil, fmt.Errorf("TTL is %s, want whole seconds", cfg.TTL)
 	}
 	name := replicaLease + rand.Text()
-	lease, err := subjects.LeaseKey(name)
+	lease, err := names.LeaseKey(name)
 	if err != nil {
 		return nil, err
 	}
@@ -72,8 +73,10 @@ func (r *Replicas) RenewInterval() time.Duration { return r.cfg.TTL / 4 }
 // TTL returns how long the lease holds after its last renewal.
 func (r *Replicas) TTL() time.Duration { return r.cfg.TTL }
 
-func (r *Replicas) stream() string            { return "KV_" + r.cfg.Layout.Snapshots() }
-func (r *Replicas) subject(key string) string { return "$KV." + r.cfg.Layout.Snapshots() + "." + key }
+func (r *Replicas) stream() string { return "KV_" + names.Layout(r.cfg.Layout).Snapshots() }
+func (r *Replicas) subject(key string) string {
+	return "$KV." + names.Layout(r.cfg.Layout).Snapshots() + "." + key
+}
 
 // Renew implements shares.Members. It takes at most a second, or the interval between two renewals if that is longer.
 func (r *Replicas) Renew(ctx context.Context) ([]string, error) {
@@ -103,19 +106,19 @@ func (r *Replicas) renew(ctx context.Context) error {
 // list returns the names in the leases. The leader answers: another replica of the bucket may lack a lease that was just written, and the process that wrote it
 // would lose its share for a moment.
 func (r *Replicas) list(ctx context.Context) ([]string, error) {
-	var names []string
+	var held []string
 	for offset := 0; ; {
-		page, next, err := r.client.Subjects(ctx, r.stream(), r.subject(subjects.LeaseKeys()), offset)
+		page, next, err := r.client.Subjects(ctx, r.stream(), r.subject(names.LeaseKeys()), offset)
 		if err != nil {
 			return nil, fmt.Errorf("list leases of replicas: %w", err)
 		}
 		for _, subject := range page {
-			if name, ok := subjects.LeaseName(strings.TrimPrefix(subject, r.subject(""))); ok && strings.HasPrefix(name, replicaLease) {
-				names = append(names, name)
+			if name, ok := names.LeaseName(strings.TrimPrefix(subject, r.subject(""))); ok && strings.HasPrefix(name, replicaLease) {
+				held = append(held, name)
 			}
 		}
 		if offset = next; offset == 0 {
-			return names, nil
+			return held, nil
 		}
 	}
 }

@@ -14,11 +14,12 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/tailrace/tailrace/chunk"
+	"github.com/tailrace/tailrace/internal/names"
+	"github.com/tailrace/tailrace/internal/projector"
 	"github.com/tailrace/tailrace/internal/shares"
 	"github.com/tailrace/tailrace/internal/testkit/natstest"
 	"github.com/tailrace/tailrace/internal/testkit/storetest"
 	"github.com/tailrace/tailrace/internal/topology"
-	"github.com/tailrace/tailrace/projector"
 	"github.com/tailrace/tailrace/subjects"
 )
 
@@ -67,7 +68,7 @@ func TestReplicaLeases(t *testing.T) {
 	if names := renew(t, two); !slices.Equal(names, []string{two.Name()}) {
 		t.Errorf("%q, want the second one", names)
 	}
-	kv, err := w.js.KeyValue(t.Context(), w.layout.Snapshots())
+	kv, err := w.js.KeyValue(t.Context(), names.Layout(w.layout).Snapshots())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -88,7 +89,7 @@ func TestReplicaLeasesRefused(t *testing.T) {
 	if _, err := newReplicas(t, js, ReplicasConfig{}).Renew(t.Context()); err == nil {
 		t.Error("a lease without a bucket")
 	}
-	if _, err := js.CreateKeyValue(t.Context(), jetstream.KeyValueConfig{Bucket: (subjects.Layout{}).Snapshots()}); err != nil {
+	if _, err := js.CreateKeyValue(t.Context(), jetstream.KeyValueConfig{Bucket: names.Layout{}.Snapshots()}); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := newReplicas(t, js, ReplicasConfig{}).Renew(t.Context()); err == nil || !strings.Contains(err.Error(), "TTL") {

@@ -14,8 +14,9 @@ import (
 	"github.com/tailrace/tailrace/codec"
 	"github.com/tailrace/tailrace/internal/jsclient"
 	"github.com/tailrace/tailrace/internal/jsreader"
+	"github.com/tailrace/tailrace/internal/names"
+	"github.com/tailrace/tailrace/internal/projector"
 	"github.com/tailrace/tailrace/internal/wait"
-	"github.com/tailrace/tailrace/projector"
 )
 
 // Source is a projector.Source over the stream of one partition. It reads the durable consumer of the projector, which the server serves to one of
@@ -150,7 +151,7 @@ func (s *Source) open(ctx context.Context) (*jsreader.Pinned, error) {
 	defer s.mu.Unlock()
 	if s.pinned == nil {
 		s.pinned = jsreader.NewPinned(s.client, jsreader.PinnedConfig{
-			Stream: s.stream(), Epoch: log.Epoch, Name: s.cfg.Name, Description: "tailrace projector", Filter: s.cfg.Layout.AllFilter(s.cfg.Partition),
+			Stream: s.stream(), Epoch: log.Epoch, Name: s.cfg.Name, Description: "tailrace projector", Filter: names.Layout(s.cfg.Layout).AllFilter(s.cfg.Partition),
 			Metadata: map[string]string{bucketKey: s.bucket(), epochsKey: log.Epoch + "." + s.epoch}, Ahead: maxAckPending, Batch: s.cfg.Batch, Request: 2 * s.cfg.Batch,
 			AckWait: s.cfg.AckWait, TakeoverTimeout: s.cfg.TakeoverTimeout, Attach: s.checkBucket,
 			Heartbeat: s.cfg.TakeoverTimeout / 6, Log: s.cfg.Log,

@@ -10,9 +10,10 @@ import (
 
 	"github.com/tailrace/tailrace/chunk"
 	"github.com/tailrace/tailrace/codec"
+	"github.com/tailrace/tailrace/internal/names"
+	"github.com/tailrace/tailrace/internal/projector"
 	"github.com/tailrace/tailrace/internal/testkit/natstest"
 	"github.com/tailrace/tailrace/internal/testkit/storetest"
-	"github.com/tailrace/tailrace/projector"
 )
 
 // fill writes records of sessions, interleaved, and returns the last record of each.
@@ -81,7 +82,7 @@ func BenchmarkBacklog(b *testing.B) {
 			}
 			p.stop()
 			b.StopTimer()
-			if err := w.js.DeleteKeyValue(b.Context(), w.layout.Snapshots()); err != nil {
+			if err := w.js.DeleteKeyValue(b.Context(), names.Layout(w.layout).Snapshots()); err != nil {
 				b.Fatal(err)
 			}
 			w.ensure()

@@ -12,11 +12,12 @@ import (
 	"github.com/nats-io/nats.go"
 
 	"github.com/tailrace/tailrace/chunk"
+	"github.com/tailrace/tailrace/internal/names"
+	"github.com/tailrace/tailrace/internal/projector"
 	"github.com/tailrace/tailrace/internal/testkit/natstest"
 	"github.com/tailrace/tailrace/internal/testkit/streamtest"
 	"github.com/tailrace/tailrace/internal/topology"
 	"github.com/tailrace/tailrace/producers"
-	"github.com/tailrace/tailrace/projector"
 	"github.com/tailrace/tailrace/projector/fold"
 	"github.com/tailrace/tailrace/subjects"
 )
@@ -123,7 +124,7 @@ func TestListOnReplicas(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	first, second := "KV_"+layout.SnapshotsOf(0), "KV_"+layout.SnapshotsOf(1)
+	first, second := "KV_"+names.Layout(layout).SnapshotsOf(0), "KV_"+names.Layout(layout).SnapshotsOf(1)
 	var want []string // those that are not saved again, the latest first
 	save := func(id string, seq int) {
 		snap := fold.New(chunk.RootSession("acme", id)).Snapshot()

@@ -54,7 +54,7 @@ type Malformed struct {
 	Subject   string
 	Seq       chunk.Seq
 	Stored    time.Time
-	Err       error // *subjects.ParseError or *codec.EnvelopeError
+	Err       error // of subjects.Layout.Parse, or a *codec.EnvelopeError
 }
 
 func (c SourceConfig) withDefaults() SourceConfig {

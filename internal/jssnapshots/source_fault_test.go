@@ -18,11 +18,12 @@ import (
 
 	"github.com/tailrace/tailrace/chunk"
 	"github.com/tailrace/tailrace/internal/jsreader"
+	"github.com/tailrace/tailrace/internal/names"
+	"github.com/tailrace/tailrace/internal/projector"
 	"github.com/tailrace/tailrace/internal/testkit/natstest"
 	"github.com/tailrace/tailrace/internal/testkit/outputtest"
 	"github.com/tailrace/tailrace/internal/testkit/storetest"
 	"github.com/tailrace/tailrace/internal/topology"
-	"github.com/tailrace/tailrace/projector"
 	"github.com/tailrace/tailrace/projector/fold"
 )
 
@@ -102,7 +103,7 @@ func TestBucketRecreated(t *testing.T) {
 	quiet, busy := storetest.NewSessionGenerator(storetest.NewLog(), s1, 22), storetest.NewSessionGenerator(storetest.NewLog(), chunk.RootSession("acme", "s2"), 23)
 	deleteBucket := func() {
 		t.Helper()
-		if err := w.js.DeleteKeyValue(t.Context(), w.layout.Snapshots()); err != nil {
+		if err := w.js.DeleteKeyValue(t.Context(), names.Layout(w.layout).Snapshots()); err != nil {
 			t.Fatal(err)
 		}
 	}

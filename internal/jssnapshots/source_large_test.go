@@ -10,10 +10,11 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/tailrace/tailrace/chunk"
+	"github.com/tailrace/tailrace/internal/names"
+	"github.com/tailrace/tailrace/internal/projector"
 	"github.com/tailrace/tailrace/internal/testkit/natstest"
 	"github.com/tailrace/tailrace/internal/testkit/storetest"
 	"github.com/tailrace/tailrace/producers"
-	"github.com/tailrace/tailrace/projector"
 	"github.com/tailrace/tailrace/projector/fold"
 )
 
@@ -50,7 +51,7 @@ func TestTwoMegabytesOfState(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := stream.Purge(t.Context(), jetstream.WithPurgeSubject(w.layout.AllFilter(0))); err != nil {
+	if err := stream.Purge(t.Context(), jetstream.WithPurgeSubject(names.Layout(w.layout).AllFilter(0))); err != nil {
 		t.Fatal(err)
 	}
 	snap, err := w.reader.Snapshot(t.Context(), s)

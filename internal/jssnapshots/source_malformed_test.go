@@ -11,9 +11,9 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/tailrace/tailrace/chunk"
+	"github.com/tailrace/tailrace/internal/names"
+	"github.com/tailrace/tailrace/internal/projector"
 	"github.com/tailrace/tailrace/internal/testkit/storetest"
-	"github.com/tailrace/tailrace/projector"
-	"github.com/tailrace/tailrace/subjects"
 )
 
 var writerSeed = flag.Uint64("writer.seed", rand.Uint64(), "of the heads of the other writer")
@@ -38,10 +38,10 @@ func (w *env) concurrentWriter(s chunk.Session) *concurrentWriter {
 	if m.store, err = New(js, Config{}); err != nil {
 		w.tb.Fatal(err)
 	}
-	if m.kv, err = js.KeyValue(w.tb.Context(), w.layout.Snapshots()); err != nil {
+	if m.kv, err = js.KeyValue(w.tb.Context(), names.Layout(w.layout).Snapshots()); err != nil {
 		w.tb.Fatal(err)
 	}
-	if m.key, err = subjects.SnapshotHeadKey(s); err != nil {
+	if m.key, err = names.SnapshotHeadKey(s); err != nil {
 		w.tb.Fatal(err)
 	}
 	return m

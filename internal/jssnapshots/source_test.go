@@ -13,9 +13,10 @@ import (
 	"github.com/tailrace/tailrace/chunk"
 	"github.com/tailrace/tailrace/codec/aisdk"
 	"github.com/tailrace/tailrace/internal/jsreader"
+	"github.com/tailrace/tailrace/internal/names"
+	"github.com/tailrace/tailrace/internal/projector"
 	"github.com/tailrace/tailrace/internal/testkit/natstest"
 	"github.com/tailrace/tailrace/internal/testkit/storetest"
-	"github.com/tailrace/tailrace/projector"
 	"github.com/tailrace/tailrace/subjects"
 )
 
@@ -170,7 +171,7 @@ func TestServerRestartsAndBucketIsRecreated(t *testing.T) {
 	w.copy(a.Write(t, 40))
 	w.caughtUp(s1)
 
-	kv, err := w.js.KeyValue(t.Context(), w.layout.Snapshots())
+	kv, err := w.js.KeyValue(t.Context(), names.Layout(w.layout).Snapshots())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -180,7 +181,7 @@ func TestServerRestartsAndBucketIsRecreated(t *testing.T) {
 	w.copy(a.Write(t, 40))
 	w.caughtUp(s1)
 
-	if err := w.js.DeleteKeyValue(t.Context(), w.layout.Snapshots()); err != nil {
+	if err := w.js.DeleteKeyValue(t.Context(), names.Layout(w.layout).Snapshots()); err != nil {
 		t.Fatal(err)
 	}
 	w.copy(a.Write(t, 40))

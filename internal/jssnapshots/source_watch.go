@@ -10,6 +10,7 @@ import (
 
 	"github.com/nats-io/nats.go/jetstream"
 
+	"github.com/tailrace/tailrace/internal/names"
 	"github.com/tailrace/tailrace/internal/wait"
 	"github.com/tailrace/tailrace/subjects"
 )
@@ -61,7 +62,7 @@ func (s *Source) measure(ctx context.Context) error {
 		s.cfg.Observe.Lag(s.cfg.Partition, 0, 0)
 		return nil
 	}
-	oldest, err := s.client.Next(ctx, s.stream(), s.cfg.Layout.AllFilter(s.cfg.Partition), info.AckFloor.Stream+1)
+	oldest, err := s.client.Next(ctx, s.stream(), names.Layout(s.cfg.Layout).AllFilter(s.cfg.Partition), info.AckFloor.Stream+1)
 	if errors.Is(err, jetstream.ErrMsgNotFound) {
 		s.cfg.Observe.Lag(s.cfg.Partition, 0, 0)
 		return nil
@@ -74,7 +75,7 @@ func (s *Source) measure(ctx context.Context) error {
 }
 
 // bucket returns the name of the bucket of the partition.
-func (s *Source) bucket() string { return s.cfg.Layout.SnapshotsOf(s.cfg.Partition) }
+func (s *Source) bucket() string { return names.Layout(s.cfg.Layout).SnapshotsOf(s.cfg.Partition) }
 
 // checkBucket returns ErrBucketRecreated if the bucket is not the one of the first call, or was restored from a backup since.
 func (s *Source) checkBucket(ctx context.Context) error {
@@ -103,7 +104,7 @@ func BucketInUse(ctx context.Context, js jetstream.JetStream, layout subjects.La
 		if err != nil {
 			return false, fmt.Errorf("consumer %s of %s: %w", Durable, layout.Stream(p), err)
 		}
-		if c.CachedInfo().Config.Metadata[bucketKey] == layout.SnapshotsOf(p) {
+		if c.CachedInfo().Config.Metadata[bucketKey] == names.Layout(layout).SnapshotsOf(p) {
 			return true, nil
 		}
 	}

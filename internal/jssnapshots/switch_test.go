@@ -7,12 +7,13 @@ import (
 	"time"
 
 	"github.com/tailrace/tailrace/chunk"
+	"github.com/tailrace/tailrace/internal/names"
+	"github.com/tailrace/tailrace/internal/projector"
 	"github.com/tailrace/tailrace/internal/testkit/natstest"
 	"github.com/tailrace/tailrace/internal/testkit/seedtest"
 	"github.com/tailrace/tailrace/internal/testkit/storetest"
 	"github.com/tailrace/tailrace/internal/testkit/streamtest"
 	"github.com/tailrace/tailrace/internal/topology"
-	"github.com/tailrace/tailrace/projector"
 	"github.com/tailrace/tailrace/subjects"
 )
 
@@ -68,7 +69,7 @@ func TestSwitchToOtherBuckets(t *testing.T) {
 	for _, s := range all {
 		storetest.Equal(t, s.String(), storetest.Stored(t, to, s), storetest.Stored(t, from, s))
 		b, err := to.bucketOf(t.Context(), s)
-		if err != nil || b.bucket() != beside.SnapshotsOf(layout.Partition(s)) {
+		if err != nil || b.bucket() != names.Layout(beside).SnapshotsOf(layout.Partition(s)) {
 			t.Errorf("%s is in %s, %v", s, b.bucket(), err)
 		}
 	}
@@ -82,8 +83,8 @@ func TestSwitchToOtherBuckets(t *testing.T) {
 	}
 	t.Logf("dropped %d objects", objects)
 	for p := range layout.PartitionCount() {
-		if _, err := js.KeyValue(t.Context(), layout.SnapshotsOf(p)); err == nil {
-			t.Errorf("%s is not deleted", layout.SnapshotsOf(p))
+		if _, err := js.KeyValue(t.Context(), names.Layout(layout).SnapshotsOf(p)); err == nil {
+			t.Errorf("%s is not deleted", names.Layout(layout).SnapshotsOf(p))
 		}
 	}
 	for _, s := range all {

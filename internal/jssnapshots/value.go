@@ -17,7 +17,8 @@ import (
 
 	"github.com/tailrace/tailrace/chunk"
 	"github.com/tailrace/tailrace/internal/jsclient"
-	"github.com/tailrace/tailrace/projector"
+	"github.com/tailrace/tailrace/internal/names"
+	"github.com/tailrace/tailrace/internal/projector"
 	"github.com/tailrace/tailrace/projector/fold"
 	"github.com/tailrace/tailrace/subjects"
 )
@@ -72,7 +73,7 @@ const objectChunk = 512 << 10
 func (st *Store) spill(ctx context.Context, b *bucket, s chunk.Session, object string, data []byte) (pointer, error) {
 	sum := sha256.Sum256(data)
 	p := pointer{Object: object, Bytes: len(data), SHA256: hex.EncodeToString(sum[:])}
-	note, err := subjects.SnapshotObjectKey(s, p.Object)
+	note, err := names.SnapshotObjectKey(s, p.Object)
 	if err != nil {
 		return p, err
 	}
@@ -94,7 +95,7 @@ var complete = []byte("complete")
 func (st *Store) writeObject(ctx context.Context, b *bucket, s chunk.Session, object string, data []byte, sum [sha256.Size]byte) error {
 	size := max(1, min(objectChunk, b.limit))
 	info := jetstream.ObjectInfo{
-		Bucket: st.cfg.Layout.Objects(), NUID: object, Size: uint64(len(data)),
+		Bucket: names.Layout(st.cfg.Layout).Objects(), NUID: object, Size: uint64(len(data)),
 		Digest: "SHA-256=" + base64.URLEncoding.EncodeToString(sum[:]),
 		ObjectMeta: jetstream.ObjectMeta{
 			Name: object, Description: "of session " + s.String(),
@@ -126,14 +127,14 @@ func (st *Store) putObject(ctx context.Context, subject string, data []byte) err
 }
 
 // ObjectStream returns the stream of the values that are too large for a message. It and the subjects of an object have the names of the client library.
-func ObjectStream(l subjects.Layout) string { return "OBJ_" + l.Objects() }
+func ObjectStream(l subjects.Layout) string { return "OBJ_" + names.Layout(l).Objects() }
 
 func dataSubject(l subjects.Layout, object string) string {
-	return "$O." + l.Objects() + ".C." + object
+	return "$O." + names.Layout(l).Objects() + ".C." + object
 }
 
 func metaSubject(l subjects.Layout, object string) string {
-	return "$O." + l.Objects() + ".M." + base64.URLEncoding.EncodeToString([]byte(object))
+	return "$O." + names.Layout(l).Objects() + ".M." + base64.URLEncoding.EncodeToString([]byte(object))
 }
 
 // errNoObject reports a pointer to a missing object.
@@ -146,7 +147,7 @@ func (st *Store) fetch(ctx context.Context, p pointer) ([]byte, error) {
 		return st.js.Stream(ctx, ObjectStream(st.cfg.Layout))
 	})
 	if err != nil {
-		return nil, fmt.Errorf("bucket %s: %w", st.cfg.Layout.Objects(), err)
+		return nil, fmt.Errorf("bucket %s: %w", names.Layout(st.cfg.Layout).Objects(), err)
 	}
 	var data []byte
 	for seq := uint64(1); len(data) < p.Bytes; {
@@ -190,7 +191,7 @@ func (st *Store) isWriting(note jsclient.Message, g garbage, now time.Time) bool
 
 // collect removes objects of s.
 func (st *Store) collect(ctx context.Context, b *bucket, s chunk.Session, g garbage) (c collection, err error) {
-	filter, err := subjects.SnapshotObjectKeys(s)
+	filter, err := names.SnapshotObjectKeys(s)
 	if err != nil {
 		return c, err
 	}
@@ -229,7 +230,7 @@ func (st *Store) collect(ctx context.Context, b *bucket, s chunk.Session, g garb
 
 // discard removes an object and then its note, so that it can be repeated after a crash. Unlike the library, it leaves no marker.
 func (st *Store) discard(ctx context.Context, b *bucket, s chunk.Session, object string) error {
-	note, err := subjects.SnapshotObjectKey(s, object)
+	note, err := names.SnapshotObjectKey(s, object)
 	if err != nil {
 		return err
 	}

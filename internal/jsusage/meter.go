@@ -20,6 +20,7 @@ import (
 
 	"github.com/nats-io/nats.go/jetstream"
 
+	"github.com/tailrace/tailrace/internal/names"
 	"github.com/tailrace/tailrace/internal/wait"
 	"github.com/tailrace/tailrace/subjects"
 )
@@ -182,7 +183,7 @@ func (m *Meter) Close() {
 // today returns the current day of a tenant, nil if the name of the tenant is malformed. m.mu is locked.
 func (m *Meter) today(tenant string) *day {
 	now := m.cfg.Now().UTC()
-	key, err := subjects.UsageKey(tenant, now)
+	key, err := names.UsageKey(tenant, now)
 	if err != nil {
 		return nil // no command has it
 	}

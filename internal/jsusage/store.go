@@ -15,6 +15,7 @@ import (
 
 	"github.com/tailrace/tailrace/internal/jsclient"
 	"github.com/tailrace/tailrace/internal/jsreader"
+	"github.com/tailrace/tailrace/internal/names"
 	"github.com/tailrace/tailrace/internal/wait"
 	"github.com/tailrace/tailrace/subjects"
 )
@@ -160,9 +161,11 @@ func (s *Store) write(ctx context.Context, key string, last version, process str
 	return last, nil
 }
 
-func (s *Store) stream() string { return "KV_" + s.layout.Usage() }
+func (s *Store) stream() string { return "KV_" + names.Layout(s.layout).Usage() }
 
-func (s *Store) subject(key string) string { return "$KV." + s.layout.Usage() + "." + key }
+func (s *Store) subject(key string) string {
+	return "$KV." + names.Layout(s.layout).Usage() + "." + key
+}
 
 // Entry is what a tenant has used on a day.
 type Entry struct {
@@ -184,7 +187,7 @@ func (s *Store) List(ctx context.Context, tenant string) iter.Seq2[Entry, error]
 }
 
 func (s *Store) list(ctx context.Context, tenant string, yield func(Entry, error) bool) error {
-	keys, err := subjects.UsageKeys(tenant)
+	keys, err := names.UsageKeys(tenant)
 	if err != nil {
 		return err
 	}
@@ -195,7 +198,7 @@ func (s *Store) list(ctx context.Context, tenant string, yield func(Entry, error
 		}
 		e := Entry{Key: strings.TrimPrefix(m.Subject, s.subject(""))}
 		u, err := decode(m.Data)
-		tenant, day, named := subjects.ParseUsageKey(e.Key)
+		tenant, day, named := names.ParseUsageKey(e.Key)
 		if !named {
 			err = errMalformed
 		}

@@ -25,6 +25,7 @@ import (
 
 	"github.com/tailrace/tailrace/chunk"
 	"github.com/tailrace/tailrace/internal/jsclient"
+	"github.com/tailrace/tailrace/internal/names"
 	"github.com/tailrace/tailrace/internal/values"
 	"github.com/tailrace/tailrace/subjects"
 )
@@ -53,11 +54,11 @@ type Store struct {
 // New returns a Store. It does not call the server.
 func New(client *jsclient.Client, layout subjects.Layout) *Store { return &Store{client, layout} }
 
-func (st *Store) stream() string { return "OBJ_" + st.layout.Objects() }
+func (st *Store) stream() string { return "OBJ_" + names.Layout(st.layout).Objects() }
 
 // subject returns the subject of the pieces of a value, without the last token.
 func (st *Store) subject(s chunk.Session, k values.Key) (string, error) {
-	of, err := st.layout.Values(s)
+	of, err := names.Layout(st.layout).Values(s)
 	return of + "." + strings.ReplaceAll(k.String(), "-", "."), err
 }
 
@@ -68,7 +69,7 @@ func (st *Store) Put(ctx context.Context, s chunk.Session, k values.Key, mediaTy
 		return err
 	}
 	used, err := jsclient.Retry(ctx, st.client.Reading(retryTimeout), func(ctx context.Context) (int, error) {
-		return st.client.CountSubjects(ctx, st.stream(), st.layout.TenantValues(s.Tenant))
+		return st.client.CountSubjects(ctx, st.stream(), names.Layout(st.layout).TenantValues(s.Tenant))
 	})
 	if err != nil {
 		return fmt.Errorf("size of the values of tenant %s: %w", s.Tenant, err)
@@ -149,7 +150,7 @@ func (st *Store) CopyValue(ctx context.Context, of chunk.Session, k values.Key, 
 
 // Delete removes the values of a session of runs up to an epoch, and reports whether there were any.
 func (st *Store) Delete(ctx context.Context, s chunk.Session, upTo chunk.Epoch) (found bool, err error) {
-	of, err := st.layout.Values(s)
+	of, err := names.Layout(st.layout).Values(s)
 	if err != nil {
 		return false, err
 	}

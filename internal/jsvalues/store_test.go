@@ -13,6 +13,7 @@ import (
 	"testing"
 
 	"github.com/tailrace/tailrace/chunk"
+	"github.com/tailrace/tailrace/internal/httpedge"
 	"github.com/tailrace/tailrace/internal/jssnapshots"
 	"github.com/tailrace/tailrace/internal/natsauth"
 	"github.com/tailrace/tailrace/internal/retention"
@@ -22,7 +23,6 @@ import (
 	"github.com/tailrace/tailrace/internal/values"
 	"github.com/tailrace/tailrace/internal/view"
 	"github.com/tailrace/tailrace/producers"
-	"github.com/tailrace/tailrace/sseedge"
 )
 
 func TestMain(m *testing.M) { natstest.Main(m) }
@@ -59,7 +59,7 @@ func newEnv(t *testing.T, cfg producers.Config) *env {
 		t.Fatal(err)
 	}
 	reader := stack.NewClients(t, w.NewProcess(natsauth.Edge).JS)
-	edge, err := sseedge.New(reader.Log, reader.Reader, sseedge.Config{Authenticator: authtest.None(t, "default"), Views: views})
+	edge, err := httpedge.New(reader.Log, reader.Reader, httpedge.Config{Authenticator: authtest.None(t, "default"), Views: views})
 	if err != nil {
 		t.Fatal(err)
 	}

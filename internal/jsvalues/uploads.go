@@ -13,6 +13,7 @@ import (
 
 	"github.com/tailrace/tailrace/chunk"
 	"github.com/tailrace/tailrace/internal/jsclient"
+	"github.com/tailrace/tailrace/internal/names"
 	"github.com/tailrace/tailrace/internal/values"
 )
 
@@ -57,7 +58,7 @@ func (st *Store) uploads(ctx context.Context, filter string) (all map[string]upl
 	state, err := st.list(ctx, filter)
 	all = make(map[string]upload)
 	for subject := range state.Subjects {
-		s, rest, err := st.layout.ParseValue(subject)
+		s, rest, err := names.Layout(st.layout).ParseValue(subject)
 		if tokens := strings.Split(rest, "."); err == nil && len(tokens) == 5 { // otherwise it was not written by this package
 			all[subject] = upload{s, tokens[2]}
 		}
@@ -67,7 +68,7 @@ func (st *Store) uploads(ctx context.Context, filter string) (all map[string]upl
 
 // DeleteUploads removes the uploads of a session for some runs.
 func (st *Store) DeleteUploads(ctx context.Context, s chunk.Session, runs []string) error {
-	of, err := st.layout.Values(s)
+	of, err := names.Layout(st.layout).Values(s)
 	if err != nil {
 		return err
 	}
@@ -87,7 +88,7 @@ func (u upload) isOf(runs []string) bool {
 // SweepUploads removes the pieces of uploads that were stored before a time, but for those of the runs that wanted returns for their session. A client that sends its message
 // again stores all pieces again, and what is stored meanwhile stays: the time of each piece decides on that piece alone.
 func (st *Store) SweepUploads(ctx context.Context, before time.Time, wanted func(ctx context.Context, s chunk.Session) (runs []string, err error)) error {
-	all, _, err := st.uploads(ctx, st.layout.AllUploads())
+	all, _, err := st.uploads(ctx, names.Layout(st.layout).AllUploads())
 	if err != nil {
 		return err
 	}

@@ -16,6 +16,7 @@ import (
 	"github.com/tailrace/tailrace/internal/jsclient"
 	"github.com/tailrace/tailrace/internal/jssnapshots"
 	"github.com/tailrace/tailrace/internal/jsvalues"
+	"github.com/tailrace/tailrace/internal/names"
 	"github.com/tailrace/tailrace/internal/testkit/stack"
 	"github.com/tailrace/tailrace/internal/values"
 	"github.com/tailrace/tailrace/subjects"
@@ -49,7 +50,7 @@ func TestSweepBetweenThePiecesOfAnUpload(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	of, err := subjects.Layout{}.Values(s1)
+	of, err := names.Layout{}.Values(s1)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -13,9 +13,9 @@ import (
 	"github.com/tailrace/tailrace/chunk"
 	"github.com/tailrace/tailrace/internal/httpkit"
 	"github.com/tailrace/tailrace/internal/jssnapshots"
+	"github.com/tailrace/tailrace/internal/projector"
 	"github.com/tailrace/tailrace/internal/retention"
 	"github.com/tailrace/tailrace/internal/shares"
-	"github.com/tailrace/tailrace/projector"
 )
 
 // Projector implements projector.Observer. All Runners of a process share one.

@@ -12,6 +12,7 @@ import (
 	"github.com/tailrace/tailrace/internal/jscontrol"
 	"github.com/tailrace/tailrace/internal/jsinterest"
 	"github.com/tailrace/tailrace/internal/jssnapshots"
+	"github.com/tailrace/tailrace/internal/names"
 	"github.com/tailrace/tailrace/internal/topology"
 	"github.com/tailrace/tailrace/subjects"
 )
@@ -34,7 +35,7 @@ func Of(role Role, cfg Config) (jwt.Permissions, error) {
 	}
 	for p := range cfg.Layout.PartitionCount() {
 		g.logs = append(g.logs, cfg.Layout.Stream(p))
-		g.snapshots = append(g.snapshots, cfg.Layout.SnapshotsOf(p))
+		g.snapshots = append(g.snapshots, names.Layout(cfg.Layout).SnapshotsOf(p))
 	}
 	g.subscribe(cmp.Or(cfg.InboxPrefix, InboxPrefix(role)) + ".>")
 	g.publish(UserInfoSubject)
@@ -185,14 +186,14 @@ func (g *grants) protect() {
 func (g *grants) readLog() {
 	g.readMessages(g.logs...)
 	for p, log := range g.logs {
-		g.consume(log, g.layout.AllFilter(p)) // also matches filters of one tree and of one session
+		g.consume(log, names.Layout(g.layout).AllFilter(p)) // also matches filters of one tree and of one session
 	}
 }
 
 // writeLog allows records of sessions.
 func (g *grants) writeLog() {
 	for p := range g.logs {
-		g.publish(g.layout.AllFilter(p))
+		g.publish(names.Layout(g.layout).AllFilter(p))
 	}
 }
 
@@ -225,23 +226,23 @@ func (g *grants) listSnapshots() {
 }
 
 // writeValues allows values that are too large for a record.
-func (g *grants) writeValues() { g.store(g.layout.TenantValues(any1)) }
+func (g *grants) writeValues() { g.store(names.Layout(g.layout).TenantValues(any1)) }
 
 // command allows commands, and the question whether there is one.
 func (g *grants) command() {
-	g.publish(g.layout.AllCommands())
-	g.readMessages(g.layout.CommandStream())
+	g.publish(names.Layout(g.layout).AllCommands())
+	g.readMessages(names.Layout(g.layout).CommandStream())
 }
 
 // inbox allows answers and stop requests.
 func (g *grants) inbox() {
-	g.store("$KV." + g.layout.Inbox() + ".*.>")
-	g.readMessages("KV_" + g.layout.Inbox())
+	g.store("$KV." + names.Layout(g.layout).Inbox() + ".*.>")
+	g.readMessages("KV_" + names.Layout(g.layout).Inbox())
 }
 
 // hints allows the notifications of new answers and stop requests.
 func (g *grants) hints() {
-	g.subscribe(g.layout.AllInboxHints())
+	g.subscribe(names.Layout(g.layout).AllInboxHints())
 }
 
 // reap allows what ends a run without a worker: its records, stop requests for its sub-agents, and the answer for its parent.
@@ -253,18 +254,18 @@ func (g *grants) reap() {
 
 // deadlines allows new deadlines. A deadline is moved to its due subject by the server.
 func (g *grants) deadlines() {
-	set, _ := g.layout.DeadlineFilters()
+	set, _ := names.Layout(g.layout).DeadlineFilters()
 	g.publish(set)
 }
 
 // record allows events of the audit log, and no reading of them.
 func (g *grants) record() {
-	g.publish(strings.Replace(g.layout.AllAudit(), "*.*.*", "tenant.*.*", 1))
+	g.publish(strings.Replace(names.Layout(g.layout).AllAudit(), "*.*.*", "tenant.*.*", 1))
 }
 
 func (g *grants) edge() {
 	g.record()
-	g.publish(strings.Replace(g.layout.AllAudit(), "*.*.*", "none.none.*", 1)) // refused accesses of clients that are not authenticated
+	g.publish(strings.Replace(names.Layout(g.layout).AllAudit(), "*.*.*", "none.none.*", 1)) // refused accesses of clients that are not authenticated
 	g.readLog()
 	for _, log := range g.logs { // the feed has no filter
 		g.call("CONSUMER.CREATE." + log + ".*")
@@ -292,31 +293,31 @@ func (g *grants) edge() {
 // followRoots allows the republished messages of the log, and the news that a stream has another leader.
 func (g *grants) followRoots() {
 	for p, log := range g.logs {
-		g.subscribe(g.layout.AllLive(p), jsinterest.LeaderElected(log))
+		g.subscribe(names.Layout(g.layout).AllLive(p), jsinterest.LeaderElected(log))
 	}
 }
 
 // credentials allows revocations and tickets, and following the revocations.
 func (g *grants) credentials() {
-	bucket := g.layout.Credentials()
+	bucket := names.Layout(g.layout).Credentials()
 	prefix := "$KV." + bucket + "."
-	g.consume("KV_"+bucket, prefix+subjects.RevocationKeys())
+	g.consume("KV_"+bucket, prefix+names.RevocationKeys())
 	g.readMessages("KV_" + bucket)
-	g.store(prefix+subjects.RevocationKeys(), prefix+subjects.TicketKeys())
+	g.store(prefix+names.RevocationKeys(), prefix+names.TicketKeys())
 }
 
 // erase allows the deletion of sessions. The filter of a purge is in its body, so a user that may delete one session may delete all.
 func (g *grants) erase() {
 	l := g.layout
-	for _, s := range append([]string{jssnapshots.ObjectStream(l), "KV_" + l.Inbox(), l.DeadLetterStream()}, g.logs...) {
+	for _, s := range append([]string{jssnapshots.ObjectStream(l), "KV_" + names.Layout(l).Inbox(), names.Layout(l).DeadLetterStream()}, g.logs...) {
 		g.call("STREAM.PURGE." + s)
 	}
 	for _, bucket := range g.snapshots {
 		g.call("STREAM.PURGE.KV_" + bucket)
 		g.store(snapshotKeys(bucket))
 	}
-	g.readMessages(l.CommandStream(), l.DeadlineStream())
-	g.call("STREAM.MSG.DELETE."+l.CommandStream(), "STREAM.MSG.DELETE."+l.DeadlineStream())
+	g.readMessages(names.Layout(l).CommandStream(), names.Layout(l).DeadlineStream())
+	g.call("STREAM.MSG.DELETE."+names.Layout(l).CommandStream(), "STREAM.MSG.DELETE."+names.Layout(l).DeadlineStream())
 	g.writeLog()
 }
 
@@ -331,12 +332,12 @@ func (g *grants) projector() {
 	g.readSnapshots()
 	g.listSnapshots()
 	for _, bucket := range g.snapshots {
-		g.consume("KV_"+bucket, "$KV."+bucket+"."+subjects.SnapshotHeadKeys())
+		g.consume("KV_"+bucket, "$KV."+bucket+"."+names.SnapshotHeadKeys())
 		g.store("$KV." + bucket + ".>")
 	}
-	g.store("$O."+l.Objects()+".C.>", "$O."+l.Objects()+".M.>")
-	g.publish(l.AllDeadLetters()...)
-	g.readMessages(l.DeadLetterStream())
+	g.store("$O."+names.Layout(l).Objects()+".C.>", "$O."+names.Layout(l).Objects()+".M.>")
+	g.publish(names.Layout(l).AllDeadLetters()...)
+	g.readMessages(names.Layout(l).DeadLetterStream())
 	g.command()
 	g.reap()
 	g.erase()
@@ -368,8 +369,8 @@ func (g *grants) worker() {
 		if agentType != any1 {
 			durable = jscontrol.Durable(agentType)
 		}
-		_, due := l.DeadlineFilters()
-		for stream, filter := range map[string]string{l.CommandStream(): l.AllCommands(), l.DeadlineStream(): due} {
+		_, due := names.Layout(l).DeadlineFilters()
+		for stream, filter := range map[string]string{names.Layout(l).CommandStream(): names.Layout(l).AllCommands(), names.Layout(l).DeadlineStream(): due} {
 			filter = strings.Replace(filter, "*.*", any1+"."+agentType, 1)
 			g.call("CONSUMER.CREATE."+stream+"."+durable+"."+filter, "CONSUMER.MSG.NEXT."+stream+"."+durable,
 				"CONSUMER.INFO."+stream+"."+durable) // whether other workers wait for commands
@@ -380,8 +381,8 @@ func (g *grants) worker() {
 
 // usage allows adding to the used tokens, and reading them.
 func (g *grants) usage() {
-	g.store("$KV." + g.layout.Usage() + ".*.*")
-	g.readMessages("KV_" + g.layout.Usage())
+	g.store("$KV." + names.Layout(g.layout).Usage() + ".*.*")
+	g.readMessages("KV_" + names.Layout(g.layout).Usage())
 }
 
 // analytics allows reading the log, with durable consumers of any name but that of the projectors.
@@ -401,7 +402,7 @@ func (g *grants) operator() {
 	g.call(">")
 	g.publish("$JS.ACK.>", "$JS.SNAPSHOT.>") // the latter for backups and restores
 	g.store("$KV.>", "$O.>")
-	g.publish(l.AllChunks(), l.AllCommands(), l.AllDeadlines(), l.AllAudit())
-	g.publish(l.AllDeadLetters()...)
-	g.subscribe(l.AllInboxHints())
+	g.publish(names.Layout(l).AllChunks(), names.Layout(l).AllCommands(), names.Layout(l).AllDeadlines(), names.Layout(l).AllAudit())
+	g.publish(names.Layout(l).AllDeadLetters()...)
+	g.subscribe(names.Layout(l).AllInboxHints())
 }

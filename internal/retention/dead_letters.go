@@ -12,7 +12,8 @@ import (
 
 	"github.com/tailrace/tailrace/chunk"
 	"github.com/tailrace/tailrace/internal/jsclient"
-	"github.com/tailrace/tailrace/projector"
+	"github.com/tailrace/tailrace/internal/names"
+	"github.com/tailrace/tailrace/internal/projector"
 	"github.com/tailrace/tailrace/subjects"
 )
 
@@ -115,15 +116,15 @@ func (d *DeadLetters) at(ctx context.Context, stream string, seq uint64) (jsclie
 
 func (d *DeadLetters) subject(partition int, entry *DeadLetter) (string, error) {
 	if entry.Session == (chunk.Session{}) {
-		return d.layout.DeadLetterWithoutSession(partition, entry.Origin.id())
+		return names.Layout(d.layout).DeadLetterWithoutSession(partition, entry.Origin.id())
 	}
-	return d.layout.DeadLetter(entry.Session, entry.Origin.id())
+	return names.Layout(d.layout).DeadLetter(entry.Session, entry.Origin.id())
 }
 
 // insert stores an entry as the only one of its subject, or returns jsclient.ErrConflict. A message id would prevent a second entry only for the length of
 // the duplicate window, and a session may be refolded a month later.
 func (d *DeadLetters) insert(ctx context.Context, m *nats.Msg) error {
-	_, err := d.client.Put(ctx, jsclient.Put{Msg: m, Stream: d.layout.DeadLetterStream(), ExpectedSeq: new(uint64(0)), RetryTimeout: deadLetterRetryTimeout})
+	_, err := d.client.Put(ctx, jsclient.Put{Msg: m, Stream: names.Layout(d.layout).DeadLetterStream(), ExpectedSeq: new(uint64(0)), RetryTimeout: deadLetterRetryTimeout})
 	return err
 }
 
@@ -132,7 +133,7 @@ var ErrNoDeadLetter = errors.New("no such dead letter")
 
 // Get returns the entry with a sequence.
 func (d *DeadLetters) Get(ctx context.Context, seq uint64) (DeadLetter, error) {
-	m, err := d.at(ctx, d.layout.DeadLetterStream(), seq)
+	m, err := d.at(ctx, names.Layout(d.layout).DeadLetterStream(), seq)
 	if errors.Is(err, jsclient.ErrNotFound) {
 		return DeadLetter{}, fmt.Errorf("%d: %w", seq, ErrNoDeadLetter)
 	}
@@ -146,7 +147,7 @@ func (d *DeadLetters) Get(ctx context.Context, seq uint64) (DeadLetter, error) {
 func (d *DeadLetters) All(ctx context.Context) iter.Seq2[DeadLetter, error] {
 	return func(yield func(DeadLetter, error) bool) {
 		for from := uint64(1); ; {
-			m, err := d.client.Next(ctx, d.layout.DeadLetterStream(), ">", from)
+			m, err := d.client.Next(ctx, names.Layout(d.layout).DeadLetterStream(), ">", from)
 			if errors.Is(err, jsclient.ErrNotFound) {
 				return
 			}
@@ -164,7 +165,7 @@ func (d *DeadLetters) All(ctx context.Context) iter.Seq2[DeadLetter, error] {
 
 // Drop removes an entry. Its record stays in the log, and its fault in the snapshot; refolding the session adds the entry again.
 func (d *DeadLetters) Drop(ctx context.Context, seq uint64) error {
-	err := d.client.Delete(ctx, d.layout.DeadLetterStream(), seq)
+	err := d.client.Delete(ctx, names.Layout(d.layout).DeadLetterStream(), seq)
 	if errors.Is(err, jsclient.ErrNotFound) {
 		return fmt.Errorf("%d: %w", seq, ErrNoDeadLetter)
 	}

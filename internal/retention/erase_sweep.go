@@ -12,7 +12,8 @@ import (
 	"github.com/tailrace/tailrace/codec"
 	"github.com/tailrace/tailrace/internal/control"
 	"github.com/tailrace/tailrace/internal/jsclient"
-	"github.com/tailrace/tailrace/projector"
+	"github.com/tailrace/tailrace/internal/names"
+	"github.com/tailrace/tailrace/internal/projector"
 	"github.com/tailrace/tailrace/projector/fold"
 )
 
@@ -35,7 +36,7 @@ const (
 // the error is jsclient.ErrClock, and nothing is removed, if that of this host differs by more than a minute. A session that fails is logged and does not
 // stop the sweep, which returns an error at its end.
 func (e *Eraser) Sweep(ctx context.Context) (removed int, err error) {
-	now, err := e.client.SweepTime(ctx, "KV_"+e.cfg.Layout.Snapshots(), e.host)
+	now, err := e.client.SweepTime(ctx, "KV_"+names.Layout(e.cfg.Layout).Snapshots(), e.host)
 	if err != nil {
 		return 0, err
 	}
@@ -172,8 +173,8 @@ func (e *Eraser) firstEpoch(ctx context.Context, s chunk.Session, created int64)
 
 // deadLettersBefore removes the dead letters of records that the log stored before a time in milliseconds.
 func (e *Eraser) deadLettersBefore(ctx context.Context, s chunk.Session, created int64) error {
-	stream := e.cfg.Layout.DeadLetterStream()
-	filter, err := e.cfg.Layout.DeadLetters(s)
+	stream := names.Layout(e.cfg.Layout).DeadLetterStream()
+	filter, err := names.Layout(e.cfg.Layout).DeadLetters(s)
 	if err != nil {
 		return err
 	}

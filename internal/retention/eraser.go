@@ -19,7 +19,8 @@ import (
 	"github.com/tailrace/tailrace/internal/jsclient"
 	"github.com/tailrace/tailrace/internal/jscontrol"
 	"github.com/tailrace/tailrace/internal/jsvalues"
-	"github.com/tailrace/tailrace/projector"
+	"github.com/tailrace/tailrace/internal/names"
+	"github.com/tailrace/tailrace/internal/projector"
 	"github.com/tailrace/tailrace/projector/fold"
 	"github.com/tailrace/tailrace/subjects"
 )
@@ -110,7 +111,7 @@ func (e *Eraser) DeleteBy(ctx context.Context, s chunk.Session, by *chunk.Princi
 // call Delete again. If a run that is fenced but has not noticed it yet calls a sub-agent, that is a new session; Delete also finds it as long as it finds other
 // sessions of the tree, and a worker does not start it.
 func (e *Eraser) Delete(ctx context.Context, s chunk.Session) error {
-	if err := subjects.CheckSession(s); err != nil {
+	if err := names.CheckSession(s); err != nil {
 		return err
 	}
 	parent, err := e.parentOf(ctx, s)
@@ -163,7 +164,7 @@ func (e *Eraser) branch(ctx context.Context, s chunk.Session, awaited bool, done
 		return false, err
 	}
 	for _, call := range snap.OpenCalls() {
-		if call.Child == nil || subjects.CheckSession(s.Child(call.Child.Session)) != nil {
+		if call.Child == nil || names.CheckSession(s.Child(call.Child.Session)) != nil {
 			continue
 		}
 		was, err := e.branch(ctx, s.Child(call.Child.Session), true, done)
@@ -286,11 +287,11 @@ func (e *Eraser) one(ctx context.Context, s chunk.Session, fence bool, runs []st
 // purgeCopies removes the dead letters of a session, and the inbox of its runs. Commands stay: one may be for a new run of the session.
 func (e *Eraser) purgeCopies(ctx context.Context, s chunk.Session) error {
 	layout := e.cfg.Layout
-	deadLetters, err := layout.DeadLetters(s)
+	deadLetters, err := names.Layout(layout).DeadLetters(s)
 	if err != nil {
 		return err
 	}
-	if _, err := e.purge(ctx, "dead letters", layout.DeadLetterStream(), deadLetters, 0); err != nil {
+	if _, err := e.purge(ctx, "dead letters", names.Layout(layout).DeadLetterStream(), deadLetters, 0); err != nil {
 		return err
 	}
 	_, err = e.inbox.DeleteSession(ctx, s)

@@ -12,6 +12,7 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/tailrace/tailrace/internal/jsclient"
+	"github.com/tailrace/tailrace/internal/names"
 	"github.com/tailrace/tailrace/internal/wait"
 	"github.com/tailrace/tailrace/subjects"
 )
@@ -55,11 +56,11 @@ func NewLease(js jetstream.JetStream, cfg LeaseConfig) (*Lease, error) {
 	if cfg.Interval <= 0 {
 		return nil, fmt.Errorf("Interval is %s, want more than 0", cfg.Interval)
 	}
-	key, err := subjects.LeaseKey(cfg.Name)
+	key, err := names.LeaseKey(cfg.Name)
 	if err != nil {
 		return nil, fmt.Errorf("Name: %w", err)
 	}
-	bucket := cfg.Layout.Snapshots()
+	bucket := names.Layout(cfg.Layout).Snapshots()
 	l := &Lease{cfg: cfg, client: jsclient.New(js), stream: "KV_" + bucket, subject: "$KV." + bucket + "." + key}
 	l.now = func(ctx context.Context) (time.Time, error) { return l.client.Now(ctx, l.stream) }
 	return l, nil

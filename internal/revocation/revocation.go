@@ -9,6 +9,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/tailrace/tailrace/chunk"
+	"github.com/tailrace/tailrace/internal/names"
 	"github.com/tailrace/tailrace/subjects"
 )
 
@@ -68,9 +69,9 @@ func (r Revocation) Key() (string, error) {
 		return "", err
 	}
 	if r.TokenID != "" {
-		return subjects.RevokedTokenKey(r.Tenant, r.TokenID)
+		return names.RevokedTokenKey(r.Tenant, r.TokenID)
 	}
-	return subjects.RevokedSubjectKey(r.Tenant, r.Subject)
+	return names.RevokedSubjectKey(r.Tenant, r.Subject)
 }
 
 // wire is the stored form. Times are those of the message.

@@ -10,13 +10,13 @@ import (
 	"github.com/tailrace/tailrace/internal/chat"
 	"github.com/tailrace/tailrace/internal/credentials"
 	"github.com/tailrace/tailrace/internal/dialects"
+	"github.com/tailrace/tailrace/internal/httpedge"
 	"github.com/tailrace/tailrace/internal/ingest"
 	"github.com/tailrace/tailrace/internal/jsingest"
 	"github.com/tailrace/tailrace/internal/jsinterest"
+	"github.com/tailrace/tailrace/internal/projector"
 	"github.com/tailrace/tailrace/internal/runs"
 	"github.com/tailrace/tailrace/producers"
-	"github.com/tailrace/tailrace/projector"
-	"github.com/tailrace/tailrace/sseedge"
 	"github.com/tailrace/tailrace/workers"
 )
 
@@ -29,7 +29,7 @@ const minBytes = 32 << 20
 
 // EdgeConfig configures an Edge and its surfaces. Layout, Sessions, Eraser, TracerProvider, Metrics, Log, BodyBytes and ReadBytes are set by NewEdge.
 type EdgeConfig struct {
-	sseedge.Config
+	httpedge.Config
 
 	Interest bool // the edge follows the sessions that it serves, and not whole partitions
 	Delete   bool // sessions can be deleted
@@ -46,7 +46,7 @@ type EdgeConfig struct {
 
 // Edge is an edge with its surfaces.
 type Edge struct {
-	*sseedge.Edge
+	*httpedge.Edge
 
 	writer *producers.Producer // of the ingest; nil without one
 }
@@ -69,7 +69,7 @@ func (p *Process) NewEdge(cfg EdgeConfig) (*Edge, error) {
 			return nil, err
 		}
 	}
-	edge, err := sseedge.New(reader, projector.NewReader(store, reader), cfg.Config)
+	edge, err := httpedge.New(reader, projector.NewReader(store, reader), cfg.Config)
 	if err != nil {
 		return nil, err
 	}

@@ -9,9 +9,9 @@ import (
 	"github.com/tailrace/tailrace/consumers"
 	"github.com/tailrace/tailrace/internal/jssnapshots"
 	"github.com/tailrace/tailrace/internal/metrics"
+	"github.com/tailrace/tailrace/internal/projector"
 	"github.com/tailrace/tailrace/internal/retention"
 	"github.com/tailrace/tailrace/internal/shares"
-	"github.com/tailrace/tailrace/projector"
 )
 
 // Project folds its share of the partitions into the snapshot bucket until ctx ends, and calls started when it has begun. If the bucket is deleted and created again, the log is refolded.

@@ -14,6 +14,7 @@ import (
 
 	"github.com/tailrace/tailrace/chunk"
 	"github.com/tailrace/tailrace/internal/control"
+	"github.com/tailrace/tailrace/internal/conversation"
 	"github.com/tailrace/tailrace/internal/jsclient"
 	"github.com/tailrace/tailrace/internal/jssnapshots"
 	"github.com/tailrace/tailrace/internal/jsvalues"
@@ -175,7 +176,7 @@ func TestForkAnswersAMessage(t *testing.T) {
 		t.Errorf("after the deletion of the origin:\n%s\nwant\n%s", after, before)
 	}
 	_, err := w.client.Fork(t.Context(), s, runs.Fork{At: "1", Session: "f9"})
-	wantReason(t, err, runs.ReasonNoSession)
+	wantReason(t, err, conversation.ReasonNoSession)
 }
 
 func stored(s fold.Snapshot) string { return string(s.AppendHead(nil)) }
@@ -214,7 +215,7 @@ func TestForkBeforeAMessage(t *testing.T) {
 	// A fork does not have what is before its own beginning in its log, but in its messages.
 	third, _ := w.fork(later, runs.Fork{At: w.cursor(later, chunk.TypeStreamEnd), Session: "f3"})
 	_, err := w.client.Fork(t.Context(), third, runs.Fork{Before: "msg-3"})
-	wantReason(t, err, runs.ReasonLost)
+	wantReason(t, err, conversation.ReasonLost)
 	for state, want := range map[string]string{"latest": `{"n":1}`, "empty": ""} {
 		id, forked := w.fork(third, runs.Fork{Before: "msg-3", State: state})
 		if got := string(w.Snapshot(id).State); forked.Messages != 2 || got != want {
@@ -230,23 +231,23 @@ func TestForkRefusals(t *testing.T) {
 	taken := w.origin("s2")
 	for name, row := range map[string]struct {
 		fork runs.Fork
-		want runs.Reason
+		want conversation.Reason
 	}{
-		"no point":             {runs.Fork{}, runs.ReasonInvalid},
-		"two points":           {runs.Fork{At: end, Before: "msg-0"}, runs.ReasonInvalid},
-		"not a cursor":         {runs.Fork{At: "x"}, runs.ReasonInvalid},
-		"another record":       {runs.Fork{At: strings.Split(end, "-")[0] + "-1"}, runs.ReasonLost},
-		"message and continue": {runs.Fork{At: end, Continue: true, Message: &chunk.InputMessage{}}, runs.ReasonInvalid},
-		"nothing to continue":  {runs.Fork{At: end, Continue: true}, runs.ReasonNoTurn},
-		"unknown call":         {runs.Fork{At: end, Edits: []runs.Edit{{CallID: "c9", Output: chunk.Value("1")}}}, runs.ReasonUnknownCall},
-		"an edit of nothing":   {runs.Fork{At: end, Edits: []runs.Edit{{CallID: "c1"}}}, runs.ReasonInvalid},
-		"unknown agent":        {runs.Fork{At: end, AgentType: "unknown"}, runs.ReasonUnknownAgent},
-		"unknown message":      {runs.Fork{Before: "msg-9"}, runs.ReasonNoMessage},
-		"an answer":            {runs.Fork{Before: "msg-1"}, runs.ReasonNoMessage},
-		"unknown checkpoint":   {runs.Fork{Checkpoint: "cp-none"}, runs.ReasonNoMessage},
-		"a bad patch":          {runs.Fork{At: end, StatePatch: []chunk.PatchOp{{Op: "remove", Path: "/none"}}}, runs.ReasonInvalid},
-		"another session":      {runs.Fork{At: end, Session: taken.ID}, runs.ReasonExists},
-		"itself":               {runs.Fork{At: end, Session: s.ID}, runs.ReasonExists},
+		"no point":             {runs.Fork{}, conversation.ReasonInvalid},
+		"two points":           {runs.Fork{At: end, Before: "msg-0"}, conversation.ReasonInvalid},
+		"not a cursor":         {runs.Fork{At: "x"}, conversation.ReasonInvalid},
+		"another record":       {runs.Fork{At: strings.Split(end, "-")[0] + "-1"}, conversation.ReasonLost},
+		"message and continue": {runs.Fork{At: end, Continue: true, Message: &chunk.InputMessage{}}, conversation.ReasonInvalid},
+		"nothing to continue":  {runs.Fork{At: end, Continue: true}, conversation.ReasonNoTurn},
+		"unknown call":         {runs.Fork{At: end, Edits: []runs.Edit{{CallID: "c9", Output: chunk.Value("1")}}}, conversation.ReasonUnknownCall},
+		"an edit of nothing":   {runs.Fork{At: end, Edits: []runs.Edit{{CallID: "c1"}}}, conversation.ReasonInvalid},
+		"unknown agent":        {runs.Fork{At: end, AgentType: "unknown"}, conversation.ReasonUnknownAgent},
+		"unknown message":      {runs.Fork{Before: "msg-9"}, conversation.ReasonNoMessage},
+		"an answer":            {runs.Fork{Before: "msg-1"}, conversation.ReasonNoMessage},
+		"unknown checkpoint":   {runs.Fork{Checkpoint: "cp-none"}, conversation.ReasonNoMessage},
+		"a bad patch":          {runs.Fork{At: end, StatePatch: []chunk.PatchOp{{Op: "remove", Path: "/none"}}}, conversation.ReasonInvalid},
+		"another session":      {runs.Fork{At: end, Session: taken.ID}, conversation.ReasonExists},
+		"itself":               {runs.Fork{At: end, Session: s.ID}, conversation.ReasonExists},
 	} {
 		_, err := w.client.Fork(t.Context(), s, row.fork)
 		if refused, ok := errors.AsType[*runs.Error](err); !ok || refused.Reason != row.want || refused.Text == "" {
@@ -302,7 +303,7 @@ func TestForkIsCompletedAfterACrash(t *testing.T) {
 				t.Errorf("a run of an incomplete fork: %v", err)
 			}
 			_, err := w.client.Fork(t.Context(), s, runs.Fork{At: f.At, Session: f.Session, Edits: []runs.Edit{{CallID: "c1", Output: chunk.Value("2")}}})
-			wantReason(t, err, runs.ReasonExists)
+			wantReason(t, err, conversation.ReasonExists)
 		}
 		if _, got := w.fork(s, f); got.Messages != forked.Messages || got.Run == "" {
 			t.Errorf("%d records: %+v", n+1, got)
@@ -453,12 +454,12 @@ func TestForkOfAnExpiredSession(t *testing.T) {
 		t.Fatal(err)
 	}
 	_, err = w.client.Fork(t.Context(), s, runs.Fork{At: step})
-	wantReason(t, err, runs.ReasonLost)
+	wantReason(t, err, conversation.ReasonLost)
 	if _, forked := w.fork(s, runs.Fork{At: end, Session: "f1"}); forked.At != end || forked.Messages != 2 {
 		t.Errorf("at the end: %+v", forked)
 	}
 	_, err = w.client.Fork(t.Context(), s, runs.Fork{Before: "msg-0"})
-	wantReason(t, err, runs.ReasonLost)
+	wantReason(t, err, conversation.ReasonLost)
 	id, forked := w.fork(s, runs.Fork{Before: "msg-0", State: "latest", Message: &chunk.InputMessage{Content: "new"}})
 	if got := <-w.given; got.messages != "msg-0 user:new\n" || got.state != `{"n":1}` || forked.Messages != 0 {
 		t.Errorf("%+v %+v", got, forked)

@@ -30,8 +30,8 @@ import (
 	"github.com/tailrace/tailrace/internal/jscontrol"
 	"github.com/tailrace/tailrace/internal/jssnapshots"
 	"github.com/tailrace/tailrace/internal/jsvalues"
+	"github.com/tailrace/tailrace/internal/projector"
 	"github.com/tailrace/tailrace/producers"
-	"github.com/tailrace/tailrace/projector"
 	"github.com/tailrace/tailrace/subjects"
 	"github.com/tailrace/tailrace/workers"
 )
@@ -44,7 +44,7 @@ type Config struct {
 	// Layout names subjects, streams and buckets. All programs of one Tailrace share it.
 	Layout subjects.Layout
 
-	// RequestTimeout bounds one answer of a user, or one request of a surface of package sseedge until its stream begins. It is longer than a queue and an inbox
+	// RequestTimeout bounds one answer of a user, or one request of a surface of an edge until its stream begins. It is longer than a queue and an inbox
 	// need to find out whether something was stored. Defaults to 15 seconds.
 	RequestTimeout time.Duration
 
@@ -182,78 +182,22 @@ func (c *Client) Answer(ctx context.Context, id chunk.Session, a Answer) error {
 	return errorOf(id, c.service.Answer(ctx, id, "", submitted))
 }
 
-// StopKind is how a run is stopped.
-type StopKind = control.StopKind
-
-// The kinds of stops.
-const (
-	Interrupt = control.StopInterrupt // at the next step; the run can be resumed
-	Abort     = control.StopAbort     // the run fails
-)
-
 // Stop requests that the latest run of a session stops, and returns that run. nil: the request is stored, and takes effect also if the worker fails.
-func (c *Client) Stop(ctx context.Context, id chunk.Session, kind StopKind, reason string) (run string, err error) {
+func (c *Client) Stop(ctx context.Context, id chunk.Session, kind control.StopKind, reason string) (run string, err error) {
 	run, r := c.service.Stop(ctx, id, kind, reason)
 	return run, errorOf(id, r)
 }
 
-// Status is the state of a session.
-type Status = conversation.Status
-
-// The phases of the latest run, Status.Phase.
-const (
-	PhaseRunning     = conversation.PhaseRunning
-	PhaseCompleted   = conversation.PhaseCompleted
-	PhaseFailed      = conversation.PhaseFailed
-	PhaseInterrupted = conversation.PhaseInterrupted
-	PhaseClient      = conversation.PhaseClient
-	PhaseChildren    = conversation.PhaseChildren
-)
-
 // Status returns the state of a session.
-func (c *Client) Status(ctx context.Context, id chunk.Session) (Status, error) {
+func (c *Client) Status(ctx context.Context, id chunk.Session) (conversation.Status, error) {
 	st, r := c.service.Status(ctx, id)
 	return st, errorOf(id, r)
 }
 
-// Reason is why a request was refused.
-type Reason = conversation.Reason
-
-// The reasons of an Error.
-const (
-	ReasonInvalid       = conversation.ReasonInvalid       // Text says what is wrong with the request
-	ReasonUnstorable    = conversation.ReasonUnstorable    // nested too deeply, or a part is too long
-	ReasonTooLarge      = conversation.ReasonTooLarge      // for a record of the log
-	ReasonUnknownAgent  = conversation.ReasonUnknownAgent  // not one of Config.AgentTypes
-	ReasonOtherAgent    = conversation.ReasonOtherAgent    // the session has another agent type
-	ReasonNoSession     = conversation.ReasonNoSession     // neither the log nor the queue knows it
-	ReasonOver          = conversation.ReasonOver          // the session is complete
-	ReasonRunning       = conversation.ReasonRunning       // a run is in progress or requested
-	ReasonAwaiting      = conversation.ReasonAwaiting      // the run waits for answers
-	ReasonLost          = conversation.ReasonLost          // the log does not hold the records any more
-	ReasonUnknownCall   = conversation.ReasonUnknownCall   // no run waits for this answer
-	ReasonStillRunning  = conversation.ReasonStillRunning  // the call is not waiting yet
-	ReasonWrongKind     = conversation.ReasonWrongKind     // the call waits for another kind of answer
-	ReasonWrongApproval = conversation.ReasonWrongApproval // the call waits for another approval
-	ReasonWrongInput    = conversation.ReasonWrongInput    // the call has another input than ShownInput
-	ReasonAnswered      = conversation.ReasonAnswered      // First is the answer that counts
-	ReasonExpired       = conversation.ReasonExpired       // First is the answer that counts: the deadline passed
-	ReasonContended     = conversation.ReasonContended     // other requests changed the session in every round; repeat the call
-	ReasonTooManyRuns   = conversation.ReasonTooManyRuns   // the tenant has as many runs as it may have; repeat the call later
-	ReasonNoMessage     = conversation.ReasonNoMessage     // no such message of a user, or no such checkpoint, to fork at
-	ReasonExists        = conversation.ReasonExists        // the session of a fork has other records
-	ReasonNoTurn        = conversation.ReasonNoTurn        // there is no turn to continue at the point of a fork
-	ReasonChanged       = conversation.ReasonChanged       // another request has continued the fork
-	ReasonFull          = conversation.ReasonFull          // the session has reached its limit of bytes; use another one
-	ReasonNoStorage     = conversation.ReasonNoStorage     // the server cannot store messages: a limit is reached or its disk is full
-	ReasonNotPermitted  = conversation.ReasonNotPermitted  // the NATS user lacks a permission, which the log names
-	ReasonUnavailable   = conversation.ReasonUnavailable   // the log, the queue or the inbox cannot be reached; repeat the call
-)
-
 // Error is a refusal.
 type Error struct {
 	Session chunk.Session
-	Reason  Reason
+	Reason  conversation.Reason
 	Text    string  // "" or what is wrong with the request
 	First   *Answer // of ReasonAnswered and ReasonExpired: the answer that counts
 }
@@ -269,11 +213,11 @@ func (e *Error) Error() string {
 // Is reports the error of package chunk that e means.
 func (e *Error) Is(target error) bool {
 	switch e.Reason {
-	case ReasonNoSession:
+	case conversation.ReasonNoSession:
 		return target == chunk.ErrUnknownSession
-	case ReasonInvalid, ReasonUnstorable:
+	case conversation.ReasonInvalid, conversation.ReasonUnstorable:
 		return target == chunk.ErrInvalid
-	case ReasonTooLarge:
+	case conversation.ReasonTooLarge:
 		return target == chunk.ErrTooLarge
 	}
 	return false

@@ -8,6 +8,8 @@ import (
 	"time"
 
 	"github.com/tailrace/tailrace/chunk"
+	"github.com/tailrace/tailrace/internal/control"
+	"github.com/tailrace/tailrace/internal/conversation"
 	"github.com/tailrace/tailrace/internal/natsauth"
 	"github.com/tailrace/tailrace/internal/runs"
 	"github.com/tailrace/tailrace/internal/testkit/natstest"
@@ -56,7 +58,7 @@ func helper(ctx context.Context, t *workers.Turn) error {
 }
 
 // await reads the status until the run is in a phase.
-func (w *env) await(id chunk.Session, phase any) runs.Status {
+func (w *env) await(id chunk.Session, phase any) conversation.Status {
 	w.t.Helper()
 	for {
 		st, err := w.client.Status(w.t.Context(), id)
@@ -66,7 +68,7 @@ func (w *env) await(id chunk.Session, phase any) runs.Status {
 		if st.Phase == phase {
 			return st
 		}
-		if st.Phase == runs.PhaseFailed {
+		if st.Phase == conversation.PhaseFailed {
 			w.t.Fatalf("the run failed: %+v", st.Failure)
 		}
 	}
@@ -82,7 +84,7 @@ func (w *env) start(id string) (chunk.Session, string) {
 	return session, run
 }
 
-func wantReason(t *testing.T, err error, reason runs.Reason) *runs.Error {
+func wantReason(t *testing.T, err error, reason conversation.Reason) *runs.Error {
 	t.Helper()
 	refused, ok := errors.AsType[*runs.Error](err)
 	if !ok || refused.Reason != reason {
@@ -98,16 +100,16 @@ func TestClient(t *testing.T) {
 	if _, again := w.start("s1"); again != run {
 		t.Errorf("started twice: %s, want %s", again, run)
 	}
-	if st := w.await(session, runs.PhaseClient); len(st.Open.CallIDs) != 1 || st.Open.CallIDs[0] != "c1" || st.RunID != run {
+	if st := w.await(session, conversation.PhaseClient); len(st.Open.CallIDs) != 1 || st.Open.CallIDs[0] != "c1" || st.RunID != run {
 		t.Errorf("the status is %+v", st)
 	}
 	if got, err := w.client.Resume(t.Context(), session); err != nil || got != run {
 		t.Errorf("resume of a run that waits: %s, %v", got, err)
 	}
 	_, err := w.client.Resume(t.Context(), session, chunk.InputMessage{Content: "more"})
-	wantReason(t, err, runs.ReasonAwaiting)
-	wantReason(t, w.client.Answer(t.Context(), session, runs.Answer{CallID: "c9", Result: chunk.Value("1")}), runs.ReasonUnknownCall)
-	wantReason(t, w.client.Answer(t.Context(), session, runs.Answer{CallID: "c1", ApprovalID: "a", Approved: true}), runs.ReasonWrongKind)
+	wantReason(t, err, conversation.ReasonAwaiting)
+	wantReason(t, w.client.Answer(t.Context(), session, runs.Answer{CallID: "c9", Result: chunk.Value("1")}), conversation.ReasonUnknownCall)
+	wantReason(t, w.client.Answer(t.Context(), session, runs.Answer{CallID: "c1", ApprovalID: "a", Approved: true}), conversation.ReasonWrongKind)
 	failed := "no browser"
 	for _, both := range []runs.Answer{
 		{CallID: "c1", Result: chunk.Value("1"), Error: &failed},
@@ -115,7 +117,7 @@ func TestClient(t *testing.T) {
 		{CallID: "c1", ApprovalID: "a", Approved: true, Result: chunk.Value("1")},
 		{CallID: "c1", ApprovalID: "a", Error: &failed},
 	} {
-		if e := wantReason(t, w.client.Answer(t.Context(), session, both), runs.ReasonInvalid); !errors.Is(e, chunk.ErrInvalid) || e.Text == "" {
+		if e := wantReason(t, w.client.Answer(t.Context(), session, both), conversation.ReasonInvalid); !errors.Is(e, chunk.ErrInvalid) || e.Text == "" {
 			t.Errorf("%+v: %v", both, e)
 		}
 	}
@@ -124,32 +126,32 @@ func TestClient(t *testing.T) {
 		t.Fatal(err)
 	}
 	late := runs.Answer{CallID: "c1", Error: &failed}
-	if e := wantReason(t, w.client.Answer(t.Context(), session, late), runs.ReasonAnswered); e.First == nil || !reflect.DeepEqual(*e.First, answer) {
+	if e := wantReason(t, w.client.Answer(t.Context(), session, late), conversation.ReasonAnswered); e.First == nil || !reflect.DeepEqual(*e.First, answer) {
 		t.Errorf("the answer that counts is %+v, want %+v", e.First, answer)
 	}
-	if st := w.await(session, runs.PhaseCompleted); string(st.Output) != `"done"` || st.RunID == run {
+	if st := w.await(session, conversation.PhaseCompleted); string(st.Output) != `"done"` || st.RunID == run {
 		t.Errorf("the status is %+v", st)
 	}
 	snap, err := w.client.Snapshots().Snapshot(t.Context(), session)
 	if messages := snap.Messages(0); err != nil || len(messages) != 3 { // the user's, and one for each step
 		t.Errorf("the snapshot has %+v, %v", messages, err)
 	}
-	_, err = w.client.Stop(t.Context(), session, runs.Abort, "late")
-	wantReason(t, err, runs.ReasonOver)
+	_, err = w.client.Stop(t.Context(), session, control.StopAbort, "late")
+	wantReason(t, err, conversation.ReasonOver)
 	_, err = w.client.Start(t.Context(), runs.Start{Session: session, AgentType: "helper"})
-	wantReason(t, err, runs.ReasonOver)
+	wantReason(t, err, conversation.ReasonOver)
 }
 
 // A run that waits is aborted; unknown sessions and agents are refused.
 func TestClientStops(t *testing.T) {
 	w := newEnv(t)
 	session, run := w.start("s1")
-	w.await(session, runs.PhaseClient)
+	w.await(session, conversation.PhaseClient)
 	for range 2 {
-		if got, err := w.client.Stop(t.Context(), session, runs.Abort, "enough"); err == nil && got != run {
+		if got, err := w.client.Stop(t.Context(), session, control.StopAbort, "enough"); err == nil && got != run {
 			t.Errorf("stopped %s, want %s", got, run)
 		} else if err != nil {
-			wantReason(t, err, runs.ReasonOver) // the second request came after the abort
+			wantReason(t, err, conversation.ReasonOver) // the second request came after the abort
 		}
 	}
 	for {
@@ -157,7 +159,7 @@ func TestClientStops(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if st.Phase == runs.PhaseFailed {
+		if st.Phase == conversation.PhaseFailed {
 			break
 		}
 	}
@@ -166,5 +168,5 @@ func TestClientStops(t *testing.T) {
 		t.Errorf("status of an unknown session: %v", err)
 	}
 	_, err := w.client.Start(t.Context(), runs.Start{Session: unknown, AgentType: "other"})
-	wantReason(t, err, runs.ReasonUnknownAgent)
+	wantReason(t, err, conversation.ReasonUnknownAgent)
 }

@@ -9,6 +9,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/tailrace/tailrace/chunk"
+	"github.com/tailrace/tailrace/internal/names"
 	"github.com/tailrace/tailrace/internal/testkit/natstest"
 	"github.com/tailrace/tailrace/subjects"
 )
@@ -90,11 +91,11 @@ func TestTheLongestNames(t *testing.T) {
 	if _, err := js.Publish(t.Context(), subject, nil); err != nil {
 		t.Errorf("a subject of %d bytes: %v", len(subject), err)
 	}
-	key, err := subjects.SnapshotPackKey(s, 1<<63)
+	key, err := names.SnapshotPackKey(s, 1<<63)
 	if err != nil {
 		t.Fatal(err)
 	}
-	kv, err := js.KeyValue(t.Context(), layout.Snapshots())
+	kv, err := js.KeyValue(t.Context(), names.Layout(layout).Snapshots())
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -9,6 +9,8 @@ import (
 
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
+
+	"github.com/tailrace/tailrace/internal/names"
 )
 
 const (
@@ -77,12 +79,12 @@ func explain(js jetstream.JetStream, doing string, err error) error {
 
 // subjectSpace returns the filters of all subjects of the layout.
 func (c Config) subjectSpace() []string {
-	return append(c.Layout.AllDeadLetters(), c.Layout.AllChunks(), c.Layout.AllCommands(), c.Layout.AllDeadlines(), c.Layout.AllAudit())
+	return append(names.Layout(c.Layout).AllDeadLetters(), names.Layout(c.Layout).AllChunks(), names.Layout(c.Layout).AllCommands(), names.Layout(c.Layout).AllDeadlines(), names.Layout(c.Layout).AllAudit())
 }
 
 // partitionOf returns the partition whose stream has this name, if there is one.
 func (c Config) partitionOf(stream string) (int, bool) {
-	number, ok := strings.CutPrefix(stream, c.Layout.ChunkStreams())
+	number, ok := strings.CutPrefix(stream, names.Layout(c.Layout).ChunkStreams())
 	if !ok {
 		return 0, false
 	}

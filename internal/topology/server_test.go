@@ -11,6 +11,7 @@ import (
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 
+	"github.com/tailrace/tailrace/internal/names"
 	"github.com/tailrace/tailrace/internal/testkit/natstest"
 	"github.com/tailrace/tailrace/subjects"
 )
@@ -139,7 +140,7 @@ func TestConfigOff(t *testing.T) {
 		}
 	}
 	for _, stream := range want.streams() {
-		if stream.Name != want.Layout.DeadLetterStream() && stream.MaxBytes != -1 {
+		if stream.Name != names.Layout(want.Layout).DeadLetterStream() && stream.MaxBytes != -1 {
 			t.Errorf("%s: max bytes is %d, want -1", stream.Name, stream.MaxBytes)
 		}
 	}

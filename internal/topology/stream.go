@@ -9,6 +9,7 @@ import (
 
 	"github.com/tailrace/tailrace/internal/jsclient"
 	"github.com/tailrace/tailrace/internal/jsinterest"
+	"github.com/tailrace/tailrace/internal/names"
 )
 
 const (
@@ -56,9 +57,9 @@ func (c Config) streams() []streamSpec {
 		all = append(all, c.snapshots(p))
 	}
 	all = append(all, c.objects(), c.deadLetters(), c.audit())
-	reserved := []string{c.Layout.AllInboxHints()}
+	reserved := []string{names.Layout(c.Layout).AllInboxHints()}
 	for p := range c.Layout.PartitionCount() {
-		reserved = append(reserved, c.Layout.AllLive(p))
+		reserved = append(reserved, names.Layout(c.Layout).AllLive(p))
 	}
 	for _, stream := range all {
 		reserved = append(reserved, stream.Subjects...)
@@ -113,7 +114,7 @@ func (c Config) boundConsumers(s *streamSpec) {
 // chunks is one partition of the log. Single messages can be deleted, because the recovery of a run removes orphaned chunks. There are no message counters,
 // fast batches, schedules or roll-ups, so that the headers of a message cannot do more than append it. Writers use atomic batches, see jsclient.SubjectPublisher.
 func (c Config) chunks(p int) streamSpec {
-	s := c.stream(c.Layout.Stream(p), "Tailrace: the log of sessions, partition "+strconv.Itoa(p), "Log", c.Log, c.Layout.AllFilter(p))
+	s := c.stream(c.Layout.Stream(p), "Tailrace: the log of sessions, partition "+strconv.Itoa(p), "Log", c.Log, names.Layout(c.Layout).AllFilter(p))
 	c.boundConsumers(&s)
 	s.Duplicates = chunkWindow
 	s.AllowDirect = true
@@ -128,7 +129,7 @@ func (c Config) chunks(p int) streamSpec {
 
 // commands is the work queue. If it is full it refuses new commands; it does not drop accepted ones.
 func (c Config) commands() streamSpec {
-	s := c.stream(c.Layout.CommandStream(), "Tailrace: commands that wait for a worker", "Commands", c.Commands, c.Layout.AllCommands())
+	s := c.stream(names.Layout(c.Layout).CommandStream(), "Tailrace: commands that wait for a worker", "Commands", c.Commands, names.Layout(c.Layout).AllCommands())
 	c.boundConsumers(&s)
 	s.Retention = jetstream.WorkQueuePolicy
 	s.Discard = jetstream.DiscardNew
@@ -140,7 +141,7 @@ func (c Config) commands() streamSpec {
 // acknowledgement of the worker removes it. It is not part of the work queue: a stream with schedules cannot refuse new messages when it is full, and a
 // header can make it drop other messages (roll-ups), so it could lose accepted commands. Commands also need no retention as long as that of deadlines.
 func (c Config) deadlines() streamSpec {
-	s := c.stream(c.Layout.DeadlineStream(), "Tailrace: when to look at runs that wait", "Deadlines", c.Deadlines, c.Layout.AllDeadlines())
+	s := c.stream(names.Layout(c.Layout).DeadlineStream(), "Tailrace: when to look at runs that wait", "Deadlines", c.Deadlines, names.Layout(c.Layout).AllDeadlines())
 	c.boundConsumers(&s)
 	s.exact = []string{maxAgeSetting, maxMsgsSetting, maxPerSubjectSetting} // the oldest deadlines would be lost
 	s.Retention = jetstream.WorkQueuePolicy
@@ -167,15 +168,15 @@ func (c Config) values(bucket, description, field string, limits Limits) streamS
 // be visible to every later read. Stored messages are republished as hints for workers. A worker that subscribed to the subjects of the bucket itself would
 // be notified before the answer is stored, and would not find it.
 func (c Config) inbox() streamSpec {
-	s := c.values(c.Layout.Inbox(), "Tailrace: what people say to runs", "Inbox", c.Inbox)
-	s.RePublish = &jetstream.RePublish{Source: s.Subjects[0], Destination: c.Layout.AllInboxHints(), HeadersOnly: true}
+	s := c.values(names.Layout(c.Layout).Inbox(), "Tailrace: what people say to runs", "Inbox", c.Inbox)
+	s.RePublish = &jetstream.RePublish{Source: s.Subjects[0], Destination: names.Layout(c.Layout).AllInboxHints(), HeadersOnly: true}
 	return s
 }
 
 // credentials is the stream of the bucket of revocations and tickets, each of which has a TTL. Like the inbox it has no direct reads, which a lagging replica
 // may answer: a ticket that is spent must be spent for every later read. If it is full it refuses revocations; it does not drop one.
 func (c Config) credentials() streamSpec {
-	s := c.values(c.Layout.Credentials(), "Tailrace: revoked credentials and tickets", "Credentials", c.Credentials)
+	s := c.values(names.Layout(c.Layout).Credentials(), "Tailrace: revoked credentials and tickets", "Credentials", c.Credentials)
 	s.exact = append(s.exact, maxAgeSetting) // a revocation that is removed early makes a token valid again
 	s.AllowMsgTTL = true
 	return s
@@ -184,7 +185,7 @@ func (c Config) credentials() streamSpec {
 // usage is the stream of the bucket of the tokens that tenants have used, one message for each tenant and day. It is not a stream of message counters: an increment
 // is repeated without harm only while the server knows its id, see ADR 0031. Like the inbox it has no direct reads.
 func (c Config) usage() streamSpec {
-	s := c.values(c.Layout.Usage(), "Tailrace: tokens that tenants have used", "Usage", c.Usage)
+	s := c.values(names.Layout(c.Layout).Usage(), "Tailrace: tokens that tenants have used", "Usage", c.Usage)
 	s.exact = append(s.exact, maxAgeSetting) // a number that is removed within its day would be the whole budget again
 	s.MaxAge = usageAge
 	return s
@@ -192,7 +193,7 @@ func (c Config) usage() streamSpec {
 
 // snapshots is the stream of the bucket of heads and messages of partition p. The head of a deleted session has a TTL.
 func (c Config) snapshots(p int) streamSpec {
-	s := c.values(c.Layout.SnapshotsOf(p), "Tailrace: snapshots of sessions, partition "+strconv.Itoa(p), "Snapshots", Limits{MaxBytes: c.Snapshots.MaxBytes})
+	s := c.values(names.Layout(c.Layout).SnapshotsOf(p), "Tailrace: snapshots of sessions, partition "+strconv.Itoa(p), "Snapshots", Limits{MaxBytes: c.Snapshots.MaxBytes})
 	s.fields[snapshotAgeSetting], s.fields[maxMsgSizeSetting] = "Snapshots.MaxAge", "MaxSnapshot"
 	if slices.Contains(c.unset, "Snapshots.MaxAge") {
 		s.unset = append(s.unset, snapshotAgeSetting)
@@ -211,7 +212,7 @@ func (c Config) snapshots(p int) streamSpec {
 // objects is the stream of the bucket of large values. Unlike a bucket of the library it has no direct reads, which a lagging replica may answer: a missing
 // object must be a deleted one.
 func (c Config) objects() streamSpec {
-	bucket := c.Layout.Objects()
+	bucket := names.Layout(c.Layout).Objects()
 	s := c.stream("OBJ_"+bucket, "Tailrace: what is too large for a snapshot's bucket", "Objects", c.Objects, "$O."+bucket+".C.>", "$O."+bucket+".M.>")
 	s.exact = []string{maxAgeSetting, maxMsgSizeSetting}
 	s.Discard = jetstream.DiscardNew
@@ -222,7 +223,7 @@ func (c Config) objects() streamSpec {
 
 // deadLetters is the stream of messages that could not be folded. It is read from the leader only, so that no read returns a deleted entry.
 func (c Config) deadLetters() streamSpec {
-	s := c.stream(c.Layout.DeadLetterStream(), "Tailrace: messages of the log that could not be folded", "DeadLetters", c.DeadLetters, c.Layout.AllDeadLetters()...)
+	s := c.stream(names.Layout(c.Layout).DeadLetterStream(), "Tailrace: messages of the log that could not be folded", "DeadLetters", c.DeadLetters, names.Layout(c.Layout).AllDeadLetters()...)
 	s.exact = []string{maxMsgSizeSetting} // it holds any message of the log
 	s.MaxMsgSize = c.MaxMsgSize + HeaderReserve
 	s.Duplicates = chunkWindow
@@ -232,7 +233,7 @@ func (c Config) deadLetters() streamSpec {
 // audit is the stream of the audit log. It is append only: the server refuses to delete or purge its messages, and does not let an update allow that again.
 // If it is full it refuses events; it does not drop those of earlier acts for new ones.
 func (c Config) audit() streamSpec {
-	s := c.stream(c.Layout.AuditStream(), "Tailrace: acts and refused accesses", "Audit", c.Audit, c.Layout.AllAudit())
+	s := c.stream(names.Layout(c.Layout).AuditStream(), "Tailrace: acts and refused accesses", "Audit", c.Audit, names.Layout(c.Layout).AllAudit())
 	s.Discard = jetstream.DiscardNew
 	s.DenyDelete = true
 	s.DenyPurge = true

@@ -204,13 +204,13 @@ func (s Snapshot) WasDeleted() bool { return s.Failure != nil && s.Failure.Detai
 // HasUnexplainedGap reports whether records before the position are missing whose truncated record is still ahead.
 func (s Snapshot) HasUnexplainedGap() bool { return len(s.removedAhead) > 0 }
 
-// InFlight reports whether an answer is in flight: a turn is open and a run is active.
-func (s Snapshot) InFlight() bool { return s.Status == Active && s.turn != nil }
+// inFlight reports whether an answer is in flight: a turn is open and a run is active.
+func (s Snapshot) inFlight() bool { return s.Status == Active && s.turn != nil }
 
 // BeforeAnswer returns the state just before the answer in flight, s itself if there is none. The stream after its position has
 // the whole answer, with the same ids.
 func (s Snapshot) BeforeAnswer() Snapshot {
-	if s.InFlight() {
+	if s.inFlight() {
 		at := s.restore(s.turn)
 		if s.tip != nil && *s.tip < at.messages.count() {
 			at.tip = s.tip

@@ -11,6 +11,7 @@ import (
 	"github.com/tailrace/tailrace/codec"
 	"github.com/tailrace/tailrace/internal/jsclient"
 	"github.com/tailrace/tailrace/internal/jssnapshots"
+	"github.com/tailrace/tailrace/internal/names"
 	"github.com/tailrace/tailrace/sink/row"
 )
 
@@ -132,7 +133,7 @@ func (s *Sink) compareAll(ctx context.Context, parts []*partition, wanted func(f
 		return sum, err
 	}
 	for _, p := range parts {
-		c := comparison{partition: p, at: p.position, heads: heads{s.client, s.cfg.Layout.SnapshotsOf(p.number)}}
+		c := comparison{partition: p, at: p.position, heads: heads{s.client, names.Layout(s.cfg.Layout).SnapshotsOf(p.number)}}
 		found, err := c.run(ctx, maxAge, wanted)
 		if err != nil {
 			return sum, fmt.Errorf("compare the sessions of partition %d: %w", p.number, err)

@@ -23,12 +23,13 @@ import (
 	"github.com/tailrace/tailrace/chunk"
 	"github.com/tailrace/tailrace/internal/jsclient"
 	"github.com/tailrace/tailrace/internal/jssnapshots"
+	"github.com/tailrace/tailrace/internal/names"
 	"github.com/tailrace/tailrace/internal/natsauth"
+	"github.com/tailrace/tailrace/internal/projector"
 	"github.com/tailrace/tailrace/internal/retention"
 	"github.com/tailrace/tailrace/internal/testkit/natstest"
 	"github.com/tailrace/tailrace/internal/testkit/stack"
 	"github.com/tailrace/tailrace/internal/topology"
-	"github.com/tailrace/tailrace/projector"
 	"github.com/tailrace/tailrace/sink/internal/pgtest"
 	"github.com/tailrace/tailrace/sink/parquet"
 	"github.com/tailrace/tailrace/sink/postgres"
@@ -157,10 +158,10 @@ func (c *copies) delete(tombstones bool, sessions ...chunk.Session) {
 func (c *copies) forget(s chunk.Session, keepHeads bool) {
 	c.t.Helper()
 	filter, err := subjects.Layout{}.Subject(s)
-	key, err2 := subjects.SnapshotHeadKey(s)
+	key, err2 := names.SnapshotHeadKey(s)
 	if s.IsRoot() {
 		filter, err = subjects.Layout{}.Tree(s)
-		key, err2 = subjects.SnapshotTreeHeadKeys(s)
+		key, err2 = names.SnapshotTreeHeadKeys(s)
 	}
 	if err := errors.Join(err, err2); err != nil {
 		c.t.Fatal(err)

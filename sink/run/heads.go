@@ -11,7 +11,7 @@ import (
 	"github.com/tailrace/tailrace/chunk"
 	"github.com/tailrace/tailrace/internal/jsclient"
 	"github.com/tailrace/tailrace/internal/jssnapshots"
-	"github.com/tailrace/tailrace/subjects"
+	"github.com/tailrace/tailrace/internal/names"
 )
 
 // heads reads the heads of the snapshots of a partition.
@@ -33,7 +33,7 @@ func (h heads) created(ctx context.Context) (time.Time, error) {
 func (h heads) read(ctx context.Context, sessions []chunk.Session) (map[chunk.Session]jssnapshots.HeadIndex, error) {
 	found, unread := make(map[chunk.Session]jssnapshots.HeadIndex, len(sessions)), make(map[string]chunk.Session, len(sessions))
 	for _, s := range sessions {
-		key, err := subjects.SnapshotHeadKey(s)
+		key, err := names.SnapshotHeadKey(s)
 		if err != nil {
 			return nil, err
 		}

@@ -10,6 +10,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/tailrace/tailrace/internal/jsclient"
+	"github.com/tailrace/tailrace/internal/names"
 	"github.com/tailrace/tailrace/sink/row"
 )
 
@@ -176,9 +177,9 @@ func (p *partition) lag(ctx context.Context) (behind uint64, age time.Duration, 
 		return 0, 0, err
 	}
 	layout := p.sink.cfg.Layout
-	filter := layout.AllFilter(p.number)
+	filter := names.Layout(layout).AllFilter(p.number)
 	if tenant := p.sink.cfg.Tenant; tenant != "" {
-		if filter, err = layout.TenantFilter(p.number, tenant); err != nil {
+		if filter, err = names.Layout(layout).TenantFilter(p.number, tenant); err != nil {
 			return 0, 0, err
 		}
 	}

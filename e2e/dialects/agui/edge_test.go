@@ -20,11 +20,11 @@ import (
 	"github.com/tailrace/tailrace/codec/aisdk"
 	"github.com/tailrace/tailrace/e2e/dialects/npm"
 	"github.com/tailrace/tailrace/internal/chat"
+	"github.com/tailrace/tailrace/internal/httpedge"
 	"github.com/tailrace/tailrace/internal/natsauth"
 	"github.com/tailrace/tailrace/internal/runs"
 	"github.com/tailrace/tailrace/internal/testkit/authtest"
 	"github.com/tailrace/tailrace/internal/testkit/stack"
-	"github.com/tailrace/tailrace/sseedge"
 	"github.com/tailrace/tailrace/workers"
 )
 
@@ -50,7 +50,7 @@ func newEdge(t *testing.T) *edge {
 	client, err := runs.New(clients.JS, runs.Config{AgentTypes: []string{"actor"}, Log: log})
 	must(err)
 	form := aisdk.Options{ClientTool: func(name string) bool { return name == "browser" }}
-	front, err := sseedge.New(clients.Log, clients.Reader, sseedge.Config{Authenticator: authtest.None(t, "acme"), AISDK: form, Log: log})
+	front, err := httpedge.New(clients.Log, clients.Reader, httpedge.Config{Authenticator: authtest.None(t, "acme"), AISDK: form, Log: log})
 	must(err)
 	_, err = chat.New(front, client.Service(), chat.Config{Dialect: form})
 	must(err)

@@ -22,11 +22,11 @@ import (
 	"github.com/tailrace/tailrace/internal/chat"
 	"github.com/tailrace/tailrace/internal/demo"
 	"github.com/tailrace/tailrace/internal/demo/script"
+	"github.com/tailrace/tailrace/internal/httpedge"
 	"github.com/tailrace/tailrace/internal/natsauth"
 	"github.com/tailrace/tailrace/internal/runs"
 	"github.com/tailrace/tailrace/internal/testkit/authtest"
 	"github.com/tailrace/tailrace/internal/testkit/stack"
-	"github.com/tailrace/tailrace/sseedge"
 	"github.com/tailrace/tailrace/workers"
 )
 
@@ -164,7 +164,7 @@ func newEdgeWith(t *testing.T, authenticator auth.Authenticator, agents map[stri
 	runner, err := runs.New(clients.JS, runs.Config{AgentTypes: []string{script.AgentType}, Log: log})
 	must(err)
 	form := aisdk.Options{ClientTool: func(name string) bool { return strings.HasPrefix(name, "browser") }}
-	front, err := sseedge.New(clients.Log, clients.Reader, sseedge.Config{Authenticator: authenticator, AISDK: form, Log: log})
+	front, err := httpedge.New(clients.Log, clients.Reader, httpedge.Config{Authenticator: authenticator, AISDK: form, Log: log})
 	must(err)
 	_, err = chat.New(front, runner.Service(), chat.Config{Dialect: form})
 	must(err)

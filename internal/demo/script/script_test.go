@@ -14,7 +14,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/tailrace/tailrace/chunk"
-	"github.com/tailrace/tailrace/subjects"
+	"github.com/tailrace/tailrace/internal/names"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -139,7 +139,7 @@ func TestChunksOfEveryScenarioAreValid(t *testing.T) {
 	for _, s := range Scenarios() {
 		ids, sessions := map[string]bool{}, map[string]bool{}
 		for _, a := range withSubAgents(t, s) {
-			if err := subjects.CheckSession(a.Session); err != nil {
+			if err := names.CheckSession(a.Session); err != nil {
 				t.Error(err)
 			}
 			if sessions[a.Session.ID] {

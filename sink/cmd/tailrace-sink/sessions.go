@@ -11,6 +11,7 @@ import (
 
 	"github.com/nats-io/nats.go/jetstream"
 
+	"github.com/tailrace/tailrace/internal/names"
 	"github.com/tailrace/tailrace/sink/row"
 	"github.com/tailrace/tailrace/sink/run"
 	"github.com/tailrace/tailrace/subjects"
@@ -44,7 +45,7 @@ func erase(ctx context.Context, args []string, out, errs io.Writer) error {
 	}
 	if !of.deleted {
 		s := row.SessionOf(cfg.Tenant, of.root, of.session)
-		if err := subjects.CheckSession(s); err != nil {
+		if err := names.CheckSession(s); err != nil {
 			return usageError{err}
 		}
 	}

@@ -1,0 +1,70 @@
+package httpedge
+
+import (
+	"context"
+	"errors"
+	"iter"
+
+	"github.com/tailrace/tailrace/chunk"
+	"github.com/tailrace/tailrace/internal/audit"
+	"github.com/tailrace/tailrace/internal/httpkit"
+	"github.com/tailrace/tailrace/internal/projector"
+)
+
+// forkFinder is an Eraser that finds the forks of a root session.
+type forkFinder interface {
+	// Forks yields the forks that exist, with their owners, and at most one error.
+	Forks(ctx context.Context, s chunk.Session) iter.Seq2[projector.SessionInfo, error]
+}
+
+// forkDeletion deletes the forks of a session, and their forks, for the client of a request.
+type forkDeletion struct {
+	*Edge
+
+	finder  forkFinder
+	seen    map[chunk.Session]bool
+	deleted bool
+	left    int // forks that the client may not delete
+}
+
+// of deletes the forks of s. Those of a fork are deleted before it, and also if it stays.
+func (d *forkDeletion) of(ctx context.Context, s chunk.Session) error {
+	for fork, err := range d.finder.Forks(ctx, s) {
+		if err != nil {
+			return err
+		}
+		if d.seen[fork.Session] {
+			continue
+		}
+		d.seen[fork.Session] = true
+		if err := d.of(ctx, fork.Session); err != nil {
+			return err
+		}
+		if !httpkit.GrantOf(ctx).AllowsSession(fork.Session.ID, fork.Owner) {
+			d.left++
+			continue
+		}
+		if err := d.one(ctx, fork.Session); err != nil {
+			return err
+		}
+		d.deleted = true
+	}
+	return nil
+}
+
+// one deletes a fork, and records it as the deletion that it is.
+func (d *forkDeletion) one(ctx context.Context, s chunk.Session) error {
+	end, err := audit.Begin(ctx, audit.Event{Act: audit.Delete, Session: s})
+	if err != nil {
+		return err
+	}
+	switch err = d.deleteSession(ctx, s); {
+	case errors.Is(err, chunk.ErrUnknownSession):
+		return nil // another request has deleted it
+	case err != nil:
+		end(audit.Failed)
+	default:
+		end(audit.Done)
+	}
+	return err
+}
