@@ -83,7 +83,7 @@ func NewChain(cfg ChainConfig) (*Chain, error) {
 			return nil, fmt.Errorf("Fallbacks: entry %d is nil", i)
 		}
 		if _, ok := a.(*none); ok && len(cfg.Verifiers)+len(cfg.Fallbacks) > 1 {
-			return nil, errors.New("None and other authenticators exclude each other")
+			return nil, errors.New("NewNone and other authenticators exclude each other")
 		}
 		c.fallbacks = append(c.fallbacks, a)
 	}
