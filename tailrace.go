@@ -11,7 +11,7 @@
 // session that one of them starts is run by the agent of any other, and read by all.
 //
 // Methods that take an id mean the root session with that id in the tenant of Config.Tenant. Start, Resume, Answer, Stop and Status return an *Error for a
-// request that is refused; the errors of the other methods are those of packages producers, consumers and projector, which a program may also call itself.
+// request that is refused; the other methods return errors of package chunk, such as chunk.ErrUnknownSession.
 package tailrace
 
 import (

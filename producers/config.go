@@ -71,7 +71,7 @@ type Config struct {
 	Positions PositionStore
 }
 
-// PositionStore keeps the positions of sessions for longer than the log does. A projector.Reader implements it.
+// PositionStore keeps the positions of sessions for longer than the log does. Package tailrace uses its snapshots.
 type PositionStore interface {
 	// StoredPosition returns the last known position of s, the highest known epoch, and the chunk.Record.SessionBytes of that position, or zero values. It may be
 	// called concurrently, with AttemptTimeout.
