@@ -111,8 +111,8 @@ func TestFirstMinuteOverHTTP(t *testing.T) {
 		{"chunks&dialect=openai", text, map[string]string{"Tailrace-Strict": "off"}, 200, []string{`"done":true`}},
 
 		{"chunks&dialect=opneai", openai, nil, 400, []string{`there is no dialect \"opneai\"; did you mean openai? ` + dialects, `"nearest":"openai"`, `"want":["native","agui"`}},
-		{"/v1/sessions/c1/events?dialect=aisdkk", "", nil, 400, []string{`there is no dialect \"aisdkk\"; did you mean aisdk? want native, agui, aisdk, kortyx, mastra or records`, `"nearest":"aisdk"`}},
-		{"/v1/sessions/c1/snapshot?dialect=aguy", "", nil, 400, []string{`there is no dialect \"aguy\"; did you mean agui? want native, agui, aisdk, kortyx or mastra`}},
+		{"/v1/sessions/c1/events?dialect=aisdkk", "", nil, 400, []string{`there is no dialect \"aisdkk\"; did you mean aisdk? want native, agui, aisdk, kortyx, langgraph, mastra or records`, `"nearest":"aisdk"`}},
+		{"/v1/sessions/c1/snapshot?dialect=aguy", "", nil, 400, []string{`there is no dialect \"aguy\"; did you mean agui? want native, agui, aisdk, kortyx, langgraph or mastra`}},
 
 		{"chunks", text + text + file, nil, 200, []string{`"stored":3`, `"warnings":[{"line":3,"member":"fileName","nearest":"filename"}]`}},
 		{"chunks", end, nil, 200, []string{`"stored":1`, `"warnings":[{"line":1,"member":"toolCallId"}]`}},

@@ -3,6 +3,7 @@ package main
 import (
 	"bufio"
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"log/slog"
@@ -21,6 +22,12 @@ import (
 // Without NATS the process is alive and ready and its start is not complete, and its metrics show that. The clients' listener has no probe but /healthz.
 func TestOps(t *testing.T) {
 	edge := startEdge(t)
+	natstest.Eventually(t, "the edge", func(context.Context) error {
+		if status, body := get(t, edge.ops+"/readyz", ""); status != http.StatusOK {
+			return errors.New(body)
+		}
+		return nil
+	})
 	for path, want := range map[string]int{
 		"/livez": 200, "/healthz": 200, "/readyz": 200, "/startupz": 503, "/metrics": 200, "/debug/pprof/": 404, "/debug/pprof/heap": 404, "/v1/sessions/s1/events": 404,
 	} {
