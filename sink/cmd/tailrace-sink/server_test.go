@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -56,7 +57,7 @@ func TestJobWithWrongServer(t *testing.T) {
 		} {
 			ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 			var errs strings.Builder
-			code := program(ctx, append(append(args[:len(args):len(args)], "--to="+t.TempDir()), flags...), io.Discard, &errs)
+			code := program(ctx, append(append(slices.Clip(args), "--to="+t.TempDir()), flags...), io.Discard, &errs)
 			if code != 1 || ctx.Err() != nil || !strings.Contains(errs.String(), want) {
 				t.Errorf("%s: exit code %d, %s, want %s", name, code, errs.String(), want)
 			}
