@@ -4,6 +4,7 @@ package e2e
 
 import (
 	"fmt"
+	"strconv"
 	"testing"
 
 	"github.com/chromedp/chromedp"
@@ -61,14 +62,19 @@ func TestInspectorByKeyboard(t *testing.T) {
 	await(`document.activeElement.matches('a.whole')`)
 	press("\r")
 	await(`location.pathname.startsWith('/inspect/s/') && document.body.dataset.connection === 'complete'`)
-	for key, name := range map[string]string{"1": "Conversation", "2": "Timeline", "3": "State", "4": "Records", "5": "Wire", "6": "Delivery"} {
-		press(key)
+	for i, name := range []string{"Conversation", "Timeline", "State", "Records", "Wire", "Delivery"} {
+		press(strconv.Itoa(i + 1))
 		await(fmt.Sprintf(`document.querySelector('[role=tab][aria-selected=true]')?.innerText.trim() === %q`, name))
 	}
-	press("2")
-	press("j")
-	press("j")
-	await(`document.querySelector('.detail') !== null`)
+	// A key that comes before the next frame.
+	browsertest.Eval[bool](tab, t, `(async () => {
+		for (const key of ['2', 'j', 'j']) {
+			document.body.dispatchEvent(new KeyboardEvent('keydown', { key, bubbles: true }));
+			for (let i = 0; i < 10; i++) await null;
+		}
+		return true;
+	})()`)
+	await(`document.querySelector('.detail') !== null && document.querySelectorAll('.line')[1].matches('.selected')`)
 	at := browsertest.Eval[string](tab, t, `document.body.dataset.position`)
 	press(",")
 	await(`new URLSearchParams(location.search).get('at') !== null`)

@@ -1,5 +1,5 @@
 import { render } from "preact";
-import { useEffect, useState } from "preact/hooks";
+import { useLayoutEffect, useState } from "preact/hooks";
 
 import { Bar } from "./bar.js";
 import { Compare } from "./compare_page.js";
@@ -13,7 +13,7 @@ import { StoredPage } from "./stored.js";
 /** The address of the page: paths and queries are those of the history of the browser. */
 function useAddress(): URL {
   const [href, setHref] = useState(location.href);
-  useEffect(() => {
+  useLayoutEffect(() => {
     const changed = () => setHref(location.href);
     addEventListener("popstate", changed);
     return () => removeEventListener("popstate", changed);

@@ -1,4 +1,4 @@
-import { useEffect, useMemo, useRef, useState } from "preact/hooks";
+import { useEffect, useLayoutEffect, useMemo, useRef, useState } from "preact/hooks";
 
 import { explain, getJSON, postJSON, Problem } from "./api.js";
 import { Bring, Code } from "./code.js";
@@ -36,7 +36,7 @@ export function Start() {
   const { agents, problem, again } = useAgents();
   const chat = useRef<HTMLDivElement>(null);
   useMarks(live);
-  useEffect(() => {
+  useLayoutEffect(() => {
     document.title = "Tailrace";
     const changed = () => dispatchEvent(new PopStateEvent("popstate"));
     addEventListener("hashchange", changed);
