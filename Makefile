@@ -8,7 +8,7 @@ SOAK          ?= 10m
 CHAOS         ?= 10m
 OIDC          ?= 2m
 FAULTS        ?= 5m
-PODS          := ^(TestPods|TestFaults)$$
+NO_RACE       := ^(TestPods|TestFaults|TestWorkersAreKilled)$$
 SEED          ?= 0
 SLOW          ?= # -update writes the table of slow tests
 VERSION       ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo dev)
@@ -126,10 +126,10 @@ dashboard: go-present postgres ## Write the lists of metrics and the dashboards 
 
 .PHONY: e2e
 e2e: go-present chromium node python build ## Tests of the binary: kill -9, a cluster, Chromium, the AI SDK, clients of other languages.
-	CGO_ENABLED=1 $(GO) test -race -tags e2e -count=1 -timeout 20m -skip '$(PODS)' ./e2e
+	CGO_ENABLED=1 $(GO) test -race -tags e2e -count=1 -timeout 20m -skip '$(NO_RACE)' ./e2e
 	CGO_ENABLED=1 $(GO) test -race -tags e2e -count=1 -timeout 20m -p 2 $$($(GO) list -tags e2e ./e2e/... | grep -v /e2e$$)
-	@echo "pods and faults, without the race detector: they compare pauses of clients with bounds of seconds"
-	$(GO) test -tags e2e -count=1 -timeout 10m -run '$(PODS)' ./e2e
+	@echo "pods and faults, which compare pauses of clients with bounds of seconds, and 1,000 runs of killed workers, without the race detector"
+	$(GO) test -tags e2e -count=1 -timeout 10m -run '$(NO_RACE)' ./e2e
 
 .PHONY: inspector
 inspector: node ## Build the files of the web page that the binary embeds, from internal/inspector/web/src.

@@ -5,6 +5,7 @@ package e2e
 import (
 	"bufio"
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"net"
@@ -38,12 +39,17 @@ type backend struct {
 	ops     string // host:port of its ops listener
 	ready   atomic.Bool
 	unready atomic.Int32 // probes that found it unready
+	reason  atomic.Value // the error of the last of them, a string
 	links   atomic.Int32 // open connections
 }
 
 // probeInterval is the interval of the probes. A backend that starts to drain
 // gets new connections for at most that long.
 const probeInterval = 500 * time.Millisecond
+
+// lateProbes is the number of probes in a row without a response after which a backend is unready, the default of Kubernetes: the machine may be busy for a second. Another response
+// than 200 and a refused connection count at once.
+const lateProbes = 3
 
 func startBalancer(t *testing.T, edges ...*edgeProcess) *balancer {
 	t.Helper()
@@ -160,13 +166,20 @@ func (b *balancer) dial() (net.Conn, *backend) {
 func (b *backend) probe(ctx context.Context) {
 	tick := time.NewTicker(probeInterval)
 	defer tick.Stop()
+	late := 0
 	for {
 		select {
 		case <-tick.C:
-			ready := isReady(ctx, b.ops) == nil
-			b.ready.Store(ready)
-			if !ready {
+			err := isReady(ctx, b.ops)
+			if !errors.Is(err, context.DeadlineExceeded) {
+				late = 0
+			} else if late++; late < lateProbes {
+				continue
+			}
+			b.ready.Store(err == nil)
+			if err != nil && ctx.Err() == nil {
 				b.unready.Add(1)
+				b.reason.Store(err.Error())
 			}
 		case <-ctx.Done():
 			return

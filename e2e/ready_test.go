@@ -73,7 +73,7 @@ func TestOnePartitionWithoutLeader(t *testing.T) {
 	readers.checkAll(t)
 	for _, to := range lb.backends {
 		if n := to.unready.Load(); n > 0 {
-			t.Errorf("edge %s was unready at %d probes", to.addr, n)
+			t.Errorf("edge %s was unready at %d probes, at last: %v", to.addr, n, to.reason.Load())
 		}
 	}
 	cuts, refused := 0, 0

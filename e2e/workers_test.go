@@ -336,7 +336,7 @@ func TestWorkersAreKilled(t *testing.T) {
 	random := rand.New(rand.NewPCG(seed, 0))
 	o := newWorkerEnv(t)
 	job := workerJob{URL: o.srv.URL}
-	// One run of the hundred at a time takes half a minute with the race detector; only one that never ends takes five.
+	// One run of the hundred at a time takes half a minute on a busy machine; only one that never ends takes five.
 	const runTimeout = 5 * time.Minute
 	var team []*workerProcess
 	for range crew {
