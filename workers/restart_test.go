@@ -2,6 +2,7 @@ package workers
 
 import (
 	"context"
+	"errors"
 	"strings"
 	"sync"
 	"testing"
@@ -26,14 +27,15 @@ func TestServerRestart(t *testing.T) {
 		c := execute(uniqueName("r"), "talker", "Talk!")
 		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 		reached, n := make(chan struct{}), 1+random.IntN(120)
-		sub, err := w.Server.Conn(t).Subscribe("tr.chunks.*."+c.Session.Tenant+"."+c.Session.Root+".>", func(m *nats.Msg) {
+		watch := w.Server.Conn(t)
+		sub, err := watch.Subscribe("tr.chunks.*."+c.Session.Tenant+"."+c.Session.Root+".>", func(m *nats.Msg) {
 			ended := strings.HasSuffix(m.Subject, "."+c.Session.ID) && chunk.Type(m.Header.Get("ce-type")).Terminal()
 			if n--; n == 0 || n > 0 && ended { // there may be fewer messages than that
 				n = 0
 				close(reached)
 			}
 		})
-		if err != nil {
+		if err := errors.Join(err, watch.Flush()); err != nil {
 			t.Fatal(err)
 		}
 		p := w.serve(w.worker(mixedAgent(5, &effectCounter{})))

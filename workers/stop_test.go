@@ -135,12 +135,13 @@ func (w *env) after(s chunk.Session, n int) <-chan struct{} {
 		close(done)
 		return done
 	}
-	_, err := w.Server.Conn(w.t).Subscribe("tr.chunks.*."+s.Tenant+"."+s.Root+"."+s.ID, func(*nats.Msg) {
+	watch := w.Server.Conn(w.t)
+	_, err := watch.Subscribe("tr.chunks.*."+s.Tenant+"."+s.Root+"."+s.ID, func(*nats.Msg) {
 		if seen++; seen == n {
 			close(done)
 		}
 	})
-	if err != nil {
+	if err := errors.Join(err, watch.Flush()); err != nil {
 		w.t.Fatal(err)
 	}
 	return done

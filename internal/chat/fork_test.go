@@ -176,7 +176,7 @@ func TestForkOverHTTP(t *testing.T) {
 		t.Fatalf("%d %s, %v", status, text, err)
 	}
 	id := chunk.RootSession("acme", forked.Session)
-	w.AwaitStatus(id, fold.Ended)
+	w.Await(id, "the end of its run", func(snap fold.Snapshot) bool { return snap.Run.ID == forked.Run && snap.Status == fold.Ended }) // the history of the origin has ended too
 	_, text = w.do(http.MethodGet, "/v1/sessions/"+forked.Session+"/snapshot", token, "")
 	var snap struct {
 		Messages []struct {

@@ -53,8 +53,7 @@ CREATE TABLE IF NOT EXISTS tailrace.positions (
 	commits bigint NOT NULL, PRIMARY KEY (name, partition));
 CREATE TABLE IF NOT EXISTS tailrace.positions_log (
 	name text, partition integer, number bigint, generation integer NOT NULL, history text NOT NULL, seq bigint NOT NULL, anchor bigint NOT NULL, stored_at timestamptz,
-	PRIMARY KEY (name, partition, number));
-CREATE INDEX IF NOT EXISTS positions_log_seq ON tailrace.positions_log (name, partition, generation, seq)`
+	PRIMARY KEY (name, partition, number))`
 
 // createIncoming creates the tables through which the observations and gaps of a batch pass. Each connection has its own.
 var createIncoming = `CREATE TEMPORARY TABLE incoming_observations (` + observations.definitions() + `) ON COMMIT DELETE ROWS;
@@ -122,6 +121,9 @@ func createSchema(ctx context.Context, tx pgx.Tx) error {
 	if _, err := tx.Exec(ctx, createOthers); err != nil {
 		return err
 	}
+	if err := createIndex(ctx, tx, `positions_log_seq ON tailrace.positions_log (name, partition, generation, seq)`); err != nil {
+		return err
+	}
 	return createViews(ctx, tx)
 }
 
@@ -152,9 +154,20 @@ func (t *table) create(ctx context.Context, tx pgx.Tx) error {
 		}
 	}
 	for _, index := range t.indexes {
-		if _, err := tx.Exec(ctx, `CREATE INDEX IF NOT EXISTS `+index); err != nil {
+		if err := createIndex(ctx, tx, index); err != nil {
 			return err
 		}
 	}
 	return nil
+}
+
+// createIndex creates an index that is missing. CREATE INDEX IF NOT EXISTS locks the table before it looks: it would wait for each open commit, and a commit for it.
+func createIndex(ctx context.Context, tx pgx.Tx, index string) error {
+	name, _, _ := strings.Cut(index, " ")
+	var exists bool
+	if err := tx.QueryRow(ctx, `SELECT to_regclass('tailrace.' || $1) IS NOT NULL`, name).Scan(&exists); err != nil || exists {
+		return err
+	}
+	_, err := tx.Exec(ctx, `CREATE INDEX `+index)
+	return err
 }

@@ -49,6 +49,23 @@ func TestLease(t *testing.T) {
 	}
 }
 
+// TestBeginBesideACommit has a store begin while the commit of another one holds its locks.
+func TestBeginBesideACommit(t *testing.T) {
+	url := pgtest.Database(t)
+	begin(t, openNamed(t, Config{URL: url, Name: "a", Tenant: "a"}))
+	commit, err := connect(t, url).Begin(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := commit.Exec(t.Context(), `LOCK TABLE tailrace.events, tailrace.observations, tailrace.gaps, tailrace.positions, tailrace.positions_log, tailrace.sessions IN ROW EXCLUSIVE MODE`); err != nil {
+		t.Fatal(err)
+	}
+	begin(t, openNamed(t, Config{URL: url, Name: "b", Tenant: "b"}))
+	if err := commit.Commit(t.Context()); err != nil {
+		t.Error(err)
+	}
+}
+
 // waitFor calls done until it returns true.
 func waitFor(t *testing.T, done func() bool) {
 	t.Helper()

@@ -97,8 +97,9 @@ func TestProxyStalls(t *testing.T) {
 // A message is held, and arrives although its client has closed the connection meanwhile.
 func TestHoldProxy(t *testing.T) {
 	srv := natstest.Start(t)
-	received, err := srv.Conn(t).SubscribeSync("s.>")
-	if err != nil {
+	subscriber := srv.Conn(t)
+	received, err := subscriber.SubscribeSync("s.>")
+	if err := errors.Join(err, subscriber.Flush()); err != nil {
 		t.Fatal(err)
 	}
 	proxy := natstest.StartHoldProxy(t, srv.URL)
