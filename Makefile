@@ -8,7 +8,10 @@ SOAK          ?= 10m
 CHAOS         ?= 10m
 OIDC          ?= 2m
 FAULTS        ?= 5m
-NO_RACE       := ^(TestPods|TestFaults|TestWorkersAreKilled)$$
+# Tests of large values and of many cursors and logs, which the race detector makes five to forty times slower, and their packages: they run without it.
+UNIT_NO_RACE  := ^(TestArgumentsOverTheLimit|TestLargeResults|TestLargeValuesReachEachAgent|TestLargestLines|TestLawsWithPacks|TestLawsWithSegments|TestMemoryOfALongTurn|TestPagesOfLargeOpenMessage|TestResumeInAnotherDialect|TestSearchReadsFewBytes)$$
+UNIT_NO_RACE_IN := ./agents/httpagent ./internal/chat ./internal/httpedge ./internal/ingest ./internal/jssnapshots ./projector/fold ./workers
+E2E_NO_RACE   := ^(TestPods|TestFaults|TestWorkersAreKilled)$$
 SEED          ?= 0
 SLOW          ?= # -update writes the table of slow tests
 VERSION       ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo dev)
@@ -76,9 +79,10 @@ check: gofmt $(LINT) ## Format and lint, also of the tests with build tags; the 
 	$(LINT) run --allow-parallel-runners --build-tags $(TAGS) ./...
 
 .PHONY: unit
-unit: go-present ## Unit, property and server tests with the race detector; sizes of the heap, 10,000 logs for each dialect, 100,000 for the fold and 10,000 deletions without it.
-	CGO_ENABLED=1 $(GO) run ./scripts/slowtests $(SLOW) -race -timeout 25m $$(scripts/packages.sh timed) $$(scripts/packages.sh quick)
-	CGO_ENABLED=1 $(GO) run ./scripts/slowtests $(SLOW) -race -timeout 25m -p 4 $$(scripts/packages.sh servers)
+unit: go-present ## Unit, property and server tests with the race detector; large values, sizes of the heap, 10,000 logs for each dialect, 100,000 for the fold and 10,000 deletions without it.
+	CGO_ENABLED=1 $(GO) run ./scripts/slowtests $(SLOW) -race -timeout 25m -skip '$(UNIT_NO_RACE)' $$(scripts/packages.sh timed) $$(scripts/packages.sh quick)
+	CGO_ENABLED=1 $(GO) run ./scripts/slowtests $(SLOW) -race -timeout 25m -skip '$(UNIT_NO_RACE)' -p 4 $$(scripts/packages.sh servers)
+	$(GO) test -timeout 10m -run '$(UNIT_NO_RACE)' $(UNIT_NO_RACE_IN)
 	$(GO) test -timeout 5m ./codec/aisdk ./internal/dialects
 	$(GO) test -timeout 10m ./internal/dialects -run '^TestWide' -rapid.checks=10000
 	$(MAKE) -j2 trees laws
@@ -126,10 +130,10 @@ dashboard: go-present postgres ## Write the lists of metrics and the dashboards 
 
 .PHONY: e2e
 e2e: go-present chromium node python build ## Tests of the binary: kill -9, a cluster, Chromium, the AI SDK, clients of other languages.
-	CGO_ENABLED=1 $(GO) test -race -tags e2e -count=1 -timeout 20m -skip '$(NO_RACE)' ./e2e
+	CGO_ENABLED=1 $(GO) test -race -tags e2e -count=1 -timeout 20m -skip '$(E2E_NO_RACE)' ./e2e
 	CGO_ENABLED=1 $(GO) test -race -tags e2e -count=1 -timeout 20m -p 2 $$($(GO) list -tags e2e ./e2e/... | grep -v /e2e$$)
 	@echo "pods and faults, which compare pauses of clients with bounds of seconds, and 1,000 runs of killed workers, without the race detector"
-	$(GO) test -tags e2e -count=1 -timeout 10m -run '$(NO_RACE)' ./e2e
+	$(GO) test -tags e2e -count=1 -timeout 10m -run '$(E2E_NO_RACE)' ./e2e
 
 .PHONY: inspector
 inspector: node ## Build the files of the web page that the binary embeds, from internal/inspector/web/src.
