@@ -233,16 +233,10 @@ func TestKeysFile(t *testing.T) {
 	}
 }
 
-// TestRecipes verifies tokens that the recipes of docs/guides/sign-in.md made with jose 6.2.18 (Node.js 20) and joserfc 1.6.5 (Python 3.11), and compares the
-// recipes with the page. After a change of a recipe: run keys.mjs, give it signing-key.json in SIGNING_KEY, and write a token of each to tokens.txt.
+// TestRecipes verifies tokens that the recipes of docs/guides/sign-in.md made with jose 6.2.18 (Node.js 20) and joserfc 1.6.5 (Python 3.11).
+// After a change of a recipe: run keys.mjs, give it signing-key.json in SIGNING_KEY, and write a token of each to tokens.txt.
 func TestRecipes(t *testing.T) {
 	dir := filepath.Join("testdata", "recipes")
-	page := string(must(os.ReadFile(filepath.Join("..", "docs", "guides", "sign-in.md"))))
-	for _, name := range []string{"session_token.ts", "session_token.py", "keys.mjs"} {
-		if recipe := string(must(os.ReadFile(filepath.Join(dir, name)))); !strings.Contains(page, recipe) {
-			t.Errorf("docs/guides/sign-in.md does not have the text of %s", name)
-		}
-	}
 	clock, n := newClock(), 0
 	for line := range strings.Lines(string(must(os.ReadFile(filepath.Join(dir, "tokens.txt"))))) {
 		name, token, _ := strings.Cut(strings.TrimSpace(line), " ")

@@ -25,7 +25,7 @@ import (
 )
 
 // TestDocs runs the shell boxes of README and docs that are marked as `run`: those of a page in their order, in one shell and an empty folder, as they are written but for
-// ports. A box that is marked as `output` is what the box before it prints, in which … is any text. TestBoxes of internal/archtest checks the marks.
+// ports. A box that is marked as `output` is what the box before it prints, in which … is any text. TestBoxMarks of internal/archtest checks the marks.
 func TestDocs(t *testing.T) {
 	t.Parallel()
 	pages, err := filepath.Glob("../docs/*/*.md")

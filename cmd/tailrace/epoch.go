@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io"
 	"slices"
-	"strings"
 	"text/tabwriter"
 
 	"github.com/nats-io/nats.go/jetstream"
@@ -14,9 +13,6 @@ import (
 	"github.com/tailrace/tailrace/internal/jsclient"
 	"github.com/tailrace/tailrace/internal/topology"
 )
-
-// allStreams is the value of --new for every stream.
-const allStreams = "all"
 
 // renewed are the streams that get a new epoch.
 type renewed struct{ stringList }
@@ -34,7 +30,7 @@ func (r *renewed) check(c config) error {
 		return err
 	}
 	for _, name := range r.stringList {
-		if name != allStreams && !slices.ContainsFunc(streams, func(s jetstream.StreamConfig) bool { return s.Name == name }) {
+		if name != "all" && !slices.ContainsFunc(streams, func(s jetstream.StreamConfig) bool { return s.Name == name }) {
 			return fmt.Errorf("new is %q, want the name of a stream as `tailrace epoch` prints it, or all", name)
 		}
 	}
@@ -42,7 +38,7 @@ func (r *renewed) check(c config) error {
 }
 
 func (r *renewed) has(stream string) bool {
-	return slices.Contains(r.stringList, allStreams) || slices.Contains(r.stringList, stream)
+	return slices.Contains(r.stringList, "all") || slices.Contains(r.stringList, stream)
 }
 
 // runEpoch prints the epochs of the streams, after it has renewed those that the flag selects.
@@ -66,7 +62,7 @@ func (r *renewed) print(ctx context.Context, out io.Writer, b *app) error {
 		}
 	}
 	tw := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(tw, strings.Join([]string{"STREAM", "EPOCH"}, "\t"))
+	fmt.Fprintln(tw, "STREAM\tEPOCH")
 	for _, want := range streams {
 		stream, err := b.js.Stream(ctx, want.Name)
 		if err != nil {

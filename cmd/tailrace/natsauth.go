@@ -205,11 +205,6 @@ func createSeed(file string) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	seed = append(slices.Clone(seed), '\n')                                 // Wipe overwrites the other one
-	out, err := os.OpenFile(file, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600) //nolint:gosec // as above; never over a seed that another process has just created
-	if err != nil {
-		return nil, err
-	}
-	_, err = out.Write(seed)
-	return seed, errors.Join(err, out.Close())
+	seed = append(slices.Clone(seed), '\n') // Wipe overwrites the other one
+	return seed, writeNew(file, seed)       // never over a seed that another process has just created
 }

@@ -88,11 +88,7 @@ type sessionWalker struct {
 }
 
 func (b *app) newSessionWalker() (*sessionWalker, error) {
-	reader, err := b.NewReader()
-	if err != nil {
-		return nil, err
-	}
-	store, err := jssnapshots.New(b.js, jssnapshots.Config{Layout: b.cfg.layout(), Log: b.log})
+	reader, store, err := b.NewReaders()
 	return &sessionWalker{b: b, reader: reader, store: store}, err
 }
 

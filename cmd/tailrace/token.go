@@ -104,23 +104,26 @@ func setupTokens(t terminal, dir string) error {
 	return err
 }
 
-// createFile writes a file that only its owner can read, and prints its name. A file that exists is kept.
+// createFile writes a file with writeNew, and prints its name. A file that exists is kept.
 func createFile(t terminal, path string, text []byte) error {
-	done := "wrote"
-	file, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600) //nolint:gosec // the operator names the directory
-	switch {
-	case errors.Is(err, fs.ErrExist):
-		done = "kept"
-	case err != nil:
-		return err
-	default:
-		_, err = file.Write(text)
-		if err := errors.Join(err, file.Close()); err != nil {
-			return err
-		}
+	done, err := "wrote", writeNew(path, text)
+	if errors.Is(err, fs.ErrExist) {
+		done, err = "kept", nil
 	}
-	_, err = fmt.Fprintln(t.out, done, path)
+	if err == nil {
+		_, err = fmt.Fprintln(t.out, done, path)
+	}
 	return err
+}
+
+// writeNew writes a file that does not exist, and that only its owner can read.
+func writeNew(path string, text []byte) error {
+	file, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600) //nolint:gosec // the operator names the directory
+	if err != nil {
+		return err
+	}
+	_, err = file.Write(text)
+	return errors.Join(err, file.Close())
 }
 
 // tokenAuthenticators returns the authenticators of the file of the settings. No revocations are known without a server.

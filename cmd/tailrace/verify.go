@@ -55,17 +55,11 @@ func verifyLine(v projector.VerifyResult) line {
 		text = append(text, v.Reason)
 	}
 	for _, d := range v.Differences {
-		text = append(text, fmt.Sprintf("\n  %s\n    stored %s\n    log    %s", d.Member, orNothing(d.Stored), orNothing(d.Now)))
+		text = append(text, fmt.Sprintf("\n  %s\n    stored %s\n    log    %s", d.Member, cmp.Or(d.Stored, "nothing"), cmp.Or(d.Now, "nothing")))
 	}
 	return line{
 		Session: v.Session.String(), Result: v.Finding.String(), Text: strings.Join(text, ", "),
 		Notable: v.Finding != projector.Same && v.Finding != projector.Unsaved,
-		JSON: compared{
-			v.Session.String(), v.Finding.String(), v.At.Seq, v.At.Ordinal, v.Chain.String(), v.Chain.FirstOrdinal, v.Reason, v.Differences,
-		},
+		JSON:    compared{v.Session.String(), v.Finding.String(), v.At.Seq, v.At.Ordinal, v.Chain.String(), v.Chain.FirstOrdinal, v.Reason, v.Differences},
 	}
-}
-
-func orNothing(text string) string {
-	return cmp.Or(text, "nothing")
 }

@@ -6,9 +6,11 @@ import (
 	"bytes"
 	"compress/gzip"
 	"errors"
+	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -101,15 +103,29 @@ func TestSizes(t *testing.T) {
 	}
 }
 
-// TestTypes compiles programs that use the package as an application does.
+// TestTypes compiles programs that use the package as an application does, and the boxes of its README that are marked with this test.
 func TestTypes(t *testing.T) {
 	b := newClient(t)
-	for _, name := range []string{"app.ts", "chat.ts", "tsconfig.json", "tsconfig.chat.json"} {
+	projects := []string{"tsconfig.json", "tsconfig.chat.json", "tsconfig.readme.json"}
+	for _, name := range append([]string{"app.ts", "chat.ts", "readme.d.ts"}, projects...) {
 		if err := copyFile(filepath.Join("types", name), b.dir); err != nil {
 			t.Fatal(err)
 		}
 	}
-	for _, project := range []string{"tsconfig.json", "tsconfig.chat.json"} {
+	readme, err := os.ReadFile(filepath.Join(source, "README.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	boxes := regexp.MustCompile("(?s)```(\\w+) run=TestTypes\n(.*?)```").FindAllStringSubmatch(string(readme), -1)
+	if len(boxes) < 8 {
+		t.Errorf("%d boxes of the README, want at least 8", len(boxes))
+	}
+	for i, box := range boxes {
+		if err := os.WriteFile(filepath.Join(b.dir, fmt.Sprintf("readme%d.%s", i, box[1])), []byte(box[2]), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, project := range projects {
 		tsc := exec.CommandContext(t.Context(), b.node, filepath.Join(b.modules, "typescript", "bin", "tsc"), "-p", filepath.Join(b.dir, project))
 		if out, err := tsc.CombinedOutput(); err != nil {
 			t.Errorf("%s: %v\n%s", project, err, out)

@@ -86,7 +86,8 @@ func TestPythonReadme(t *testing.T) {
 	boxes := strings.Split(string(readme), "```")
 	ran := 0
 	for i := 1; i < len(boxes); i += 2 {
-		language, box, _ := strings.Cut(boxes[i], "\n")
+		mark, box, _ := strings.Cut(boxes[i], "\n")
+		language, _, _ := strings.Cut(mark, " ")
 		box = anyPort.ReplaceAllString(box, edge)
 		want := ""
 		switch language {

@@ -68,6 +68,7 @@ var layers = map[string]place{
 	"codec/langgraph":     {layer: model},
 	"codec/mastra":        {layer: model},
 	"codec/openai":        {layer: model},
+	"docs":                {layer: model},
 	"internal/rawjson":    {layer: model},
 	"internal/search":     {layer: model},
 	"internal/control":    {layer: model},

@@ -28,7 +28,7 @@ func documents(t *testing.T) []string {
 // TestPages checks that docs/README.md leads to each document, and that docs/llms.txt has each with its title and its first sentence.
 func TestPages(t *testing.T) {
 	var want strings.Builder
-	want.WriteString("# Tailrace\n\n> What an AI agent streams is stored in NATS JetStream, and each reader continues at the exact event.\n\n## Documents\n\n")
+	want.WriteString("# Tailrace\n\n> What an AI agent streams is stored in NATS JetStream, and each reader continues at the exact event.\n\nAn edge serves this list at /llms.txt, and the pages of its version below /docs/.\n\n## Documents\n\n")
 	existing := sources(t, ".md")
 	var listed []string
 	for _, m := range link.FindAllStringSubmatch(read(t, "docs/README.md"), -1) {
@@ -40,6 +40,9 @@ func TestPages(t *testing.T) {
 		title, first := opening(read(t, page))
 		if title == "" || first == "" {
 			t.Errorf("%s has no title, or no sentence below it", page)
+		}
+		if !strings.HasPrefix(page, "docs/") { // an edge does not serve it
+			page = "https://" + module + "/blob/main/" + page
 		}
 		want.WriteString("- [" + title + "](" + page + "): " + first + "\n")
 	}

@@ -2,8 +2,10 @@ package archtest
 
 import (
 	"bytes"
+	"encoding/json"
 	"image/gif"
 	"os"
+	"path"
 	"path/filepath"
 	"regexp"
 	"slices"
@@ -52,10 +54,7 @@ func TestPictures(t *testing.T) {
 // file=path#name, is that region: the lines between "#region name" and "#endregion". -update writes it.
 func TestBoxes(t *testing.T) {
 	found := 0
-	for _, page := range sources(t, ".md") {
-		if page != "README.md" && !strings.HasPrefix(page, "docs/") {
-			continue
-		}
+	for _, page := range boxPages(t) {
 		before := read(t, page)
 		after := namedBox.ReplaceAllStringFunc(before, func(box string) string {
 			found++
@@ -87,33 +86,69 @@ func TestBoxes(t *testing.T) {
 	}
 }
 
-// TestShellBoxes checks that each shell box of README and the documents has a mark: `run` if TestDocs of e2e runs it, run=TestName if another test does, or plain= with the reason
-// why none does: it needs several servers (cluster), a key of a model (key) or a release (published), or is a fragment of at most six lines.
-func TestShellBoxes(t *testing.T) {
-	fragments := 0
-	for _, page := range append(documents(t), "README.md") {
-		for _, m := range shellBox.FindAllStringSubmatch(read(t, page), -1) {
-			name, isNamed := strings.CutPrefix(m[1], "run=")
+// TestBoxMarks checks that each block of code of README, the documents and the packages is checked. Its mark is file= (TestBoxes compares it), `run` if TestDocs of e2e runs it, run=TestName if
+// another test reads or does what it says, or plain= with the reason why none does: it needs several servers (cluster), a key of a model (key) or a release (published), or is a fragment of
+// at most six lines. JSON is parsed, and needs no mark; text, which is what a program prints or a message, has none.
+func TestBoxMarks(t *testing.T) {
+	tests, fragments := map[string]bool{}, 0
+	for _, file := range sources(t, "_test.go") {
+		for _, m := range regexp.MustCompile(`(?m)^func (Test\w+)\(`).FindAllStringSubmatch(read(t, file), -1) {
+			tests[m[1]] = true
+		}
+	}
+	for _, page := range boxPages(t) {
+		for _, m := range markedBox.FindAllStringSubmatch(read(t, page), -1) {
+			language, mark, text := m[1], m[2], m[3]
+			name, isNamed := strings.CutPrefix(mark, "run=")
 			switch {
 			case isNamed:
-				if !slices.ContainsFunc(sources(t, "_test.go"), func(file string) bool { return strings.Contains(read(t, file), "\nfunc "+name+"(") }) {
+				if !tests[name] {
 					t.Errorf("%s: there is no test %s", page, name)
 				}
-			case m[1] == "plain=fragment":
-				if fragments++; strings.Count(m[2], "\n") > 6 {
-					t.Errorf("%s: a fragment has at most 6 lines:\n%s", page, m[2])
+			case mark == "plain=fragment":
+				if fragments++; strings.Count(text, "\n") > 6 {
+					t.Errorf("%s: a fragment has at most 6 lines:\n%s", page, text)
 				}
-			case !slices.Contains([]string{"run", "plain=cluster", "plain=key", "plain=published"}, m[1]):
-				t.Errorf("%s: the mark of a shell box is %q, want run, run=TestName, or plain= with cluster, key, published or fragment:\n%s", page, m[1], m[2])
+			case strings.HasPrefix(mark, "file="), slices.Contains([]string{"plain=cluster", "plain=key", "plain=published"}, mark), language == "sh" && mark == "run", language == "text":
+			case mark == "" && (language == "json" || language == "jsonl"):
+				if problem := notJSON(language, text); problem != nil {
+					t.Errorf("%s: %v in\n%s", page, problem, text)
+				}
+			default:
+				t.Errorf("%s: a box of %q has the mark %q, want file=, run, run=TestName, or plain= with cluster, key, published or fragment:\n%s", page, language, mark, text)
 			}
 		}
 	}
 	if fragments > 10 {
-		t.Errorf("%d shell boxes are fragments, want at most 10", fragments)
+		t.Errorf("%d boxes are fragments, want at most 10", fragments)
 	}
 }
 
-var shellBox = regexp.MustCompile("(?s)\n *```sh *([^\n]*)\n(.*?) *```\n")
+// notJSON returns why a text is not one value of JSON, or, for "jsonl", not one in each line.
+func notJSON(language, text string) error {
+	values := []string{text}
+	if language == "jsonl" {
+		values = slices.Collect(strings.Lines(text))
+	}
+	for _, value := range values {
+		var parsed any
+		if err := json.Unmarshal([]byte(value), &parsed); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// boxPages returns the pages whose blocks of code are checked.
+func boxPages(t *testing.T) []string {
+	t.Helper()
+	return slices.DeleteFunc(sources(t, ".md"), func(page string) bool {
+		return page != "README.md" && !slices.Contains(pageDirs, path.Dir(page)) && !strings.HasPrefix(page, "clients/") && !strings.HasPrefix(page, "examples/")
+	})
+}
+
+// markedBox is a block with its language and mark.
+var markedBox = regexp.MustCompile("(?s)\n *```(\\w*) *([^\n]*)\n(.*?) *```\n")
 
 var namedBox = regexp.MustCompile("(?s)( *```\\w+ file=(\\S+)\n)(.*?) *```\n")
 

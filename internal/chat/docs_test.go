@@ -11,7 +11,6 @@ import (
 	"io"
 	"net/http"
 	"os"
-	"path/filepath"
 	"reflect"
 	"regexp"
 	"strings"
@@ -30,10 +29,7 @@ import (
 
 var update = flag.Bool("update", false, "rewrite the responses in docs/reference/chat.md")
 
-const (
-	page  = "../../docs/reference/chat.md"
-	guide = "../../docs/guides/chat-page.md"
-)
+const page = "../../docs/reference/chat.md"
 
 // The requests in docs/reference/chat.md, sent in the order of the page, get the responses that the page shows.
 func TestThePageMatchesResponses(t *testing.T) {
@@ -96,7 +92,7 @@ func TestSameStatus(t *testing.T) {
 	}
 }
 
-var httpBlock = regexp.MustCompile("(?s)```http\n(.*?)```")
+var httpBlock = regexp.MustCompile("(?s)```http run=TestThePageMatchesResponses\n(.*?)```")
 
 // support is the agent that the page describes.
 func support(ctx context.Context, t *workers.Turn) error {
@@ -259,24 +255,6 @@ func TestShows(t *testing.T) {
 	} {
 		if shows(got, page) != want {
 			t.Errorf("%s shows %s: want %t", page, got, want)
-		}
-	}
-}
-
-// All TypeScript and Go code of the guide is in the examples.
-func TestThePageShowsTheExample(t *testing.T) {
-	var all strings.Builder
-	files := must(filepath.Glob("../../examples/chat/src/*.ts*"))(t)
-	for _, name := range append(files, "../../examples/chat/vite.config.ts", "../../examples/outside/main.go") {
-		all.Write(must(os.ReadFile(name))(t))
-	}
-	pieces := regexp.MustCompile("(?s)```(?:tsx?|go)[^\n]*\n(.*?)```").FindAllStringSubmatch(string(must(os.ReadFile(guide))(t)), -1)
-	if len(pieces) < 5 {
-		t.Fatalf("%d pieces of TypeScript or Go, want at least 5", len(pieces))
-	}
-	for _, p := range pieces {
-		if !strings.Contains(all.String(), p[1]) {
-			t.Errorf("the example does not have\n%s", p[1])
 		}
 	}
 }

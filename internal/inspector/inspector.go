@@ -1,5 +1,5 @@
-// Package inspector serves the web page that shows sessions, live and afterwards. The page is a client of the routes of the edge, with the rights of its user; its own
-// files need no credential and contain no data.
+// Package inspector serves the web page that shows sessions, live and afterwards, and the documents of this version. The page is a client of the routes of the edge, with the rights of
+// its user; files and documents need no credential and contain no data.
 //
 // The source is in web/src and is written in TypeScript with Preact. The files of web/dist are built from it and embedded, so that a build of the binary needs no
 // Node:
@@ -15,9 +15,11 @@ import (
 	"io/fs"
 	"net/http"
 	"path"
+	"strings"
 	"time"
 
 	"github.com/tailrace/tailrace/auth"
+	"github.com/tailrace/tailrace/docs"
 	"github.com/tailrace/tailrace/internal/access"
 	"github.com/tailrace/tailrace/internal/httpkit"
 	"github.com/tailrace/tailrace/internal/view"
@@ -37,6 +39,8 @@ var types = map[string]string{
 	".css":  "text/css; charset=utf-8",
 	".js":   "text/javascript; charset=utf-8",
 	".svg":  "image/svg+xml",
+	".md":   "text/markdown; charset=utf-8",
+	".txt":  "text/plain; charset=utf-8",
 }
 
 // folder is the path of the list, and of all other screens and files below it.
@@ -75,41 +79,43 @@ func offerTo(g *auth.Grant, agents []Agent, views *view.Views) offer {
 	return o
 }
 
-// Routes returns the routes of the screens, which are one document, and of its files, and GET /v1/agents, which lists agents and views. Browsers may store a file and must
-// revalidate it, so that a new binary has a new page at once.
+// Routes returns the routes of the screens, which are one document, of its files, and of the documents of Tailrace; and GET /v1/agents, which lists agents and views. Browsers may
+// store a file and must revalidate it, so that a new binary has a new page at once.
 func Routes(agents []Agent, views *view.Views, respond *httpkit.Responder) []httpkit.Route {
-	files := load()
-	route := func(path string, name string) httpkit.Route {
-		return httpkit.Route{Name: "inspector", Method: http.MethodGet, Path: path, Public: true, OtherID: true,
-			Serve: func(w http.ResponseWriter, r *http.Request, _ string) *httpkit.Problem {
-				files[name].serve(w, r)
-				return nil
-			}}
-	}
 	list := func(w http.ResponseWriter, r *http.Request, _ string) *httpkit.Problem {
 		respond.JSON(w, http.StatusOK, offerTo(httpkit.GrantOf(r.Context()), agents, views))
 		return nil
 	}
 	routes := []httpkit.Route{{Name: "agents", Method: http.MethodGet, Path: "/v1/agents", Scope: auth.ScopeRead, Serve: list}}
-	for _, screen := range []string{"/", folder, folder + "/s/{id}", folder + "/compare", folder + "/shared"} {
-		routes = append(routes, route(screen, "index.html"))
+	add := func(f file, paths ...string) {
+		for _, path := range paths {
+			routes = append(routes, httpkit.Route{Name: "inspector", Method: http.MethodGet, Path: path, Public: true, OtherID: true, Serve: f.serve})
+		}
 	}
-	for name := range files {
-		if name != "index.html" {
-			routes = append(routes, route(folder+"/"+name, name))
+	for name, f := range load(dist, "web/dist/") {
+		if name == "index.html" {
+			add(f, "/", folder, folder+"/s/{id}", folder+"/compare", folder+"/shared")
+		} else {
+			add(f, folder+"/"+name)
+		}
+	}
+	for name, f := range load(docs.Files, "") {
+		add(f, "/docs/"+name)
+		if name == "llms.txt" {
+			add(f, "/llms.txt")
 		}
 	}
 	return routes
 }
 
-// file is one file of the page.
+// file is one file of the page, or a document.
 type file struct {
 	body        []byte
 	contentType string
 	tag         string // strong entity tag
 }
 
-func (f file) serve(w http.ResponseWriter, r *http.Request) {
+func (f file) serve(w http.ResponseWriter, r *http.Request, _ string) *httpkit.Problem {
 	h := w.Header()
 	h.Set("Content-Security-Policy", ContentSecurityPolicy)
 	h.Set("X-Content-Type-Options", "nosniff")
@@ -120,23 +126,23 @@ func (f file) serve(w http.ResponseWriter, r *http.Request) {
 	h.Set("ETag", f.tag)
 	h.Set("Content-Type", f.contentType)
 	http.ServeContent(w, r, "", time.Time{}, bytes.NewReader(f.body))
+	return nil
 }
 
-// load reads the embedded files. It cannot fail in a binary that was built.
-func load() map[string]file {
-	const dir = "web/dist"
-	files := make(map[string]file)
-	entries, err := fs.ReadDir(dist, dir)
-	for _, entry := range entries {
-		var body []byte
-		if body, err = fs.ReadFile(dist, path.Join(dir, entry.Name())); err != nil {
-			break
+// load reads embedded files, by their names without a prefix. It cannot fail in a binary that was built.
+func load(files embed.FS, prefix string) map[string]file {
+	loaded := make(map[string]file)
+	err := fs.WalkDir(files, ".", func(name string, entry fs.DirEntry, err error) error {
+		if err != nil || entry.IsDir() {
+			return err
 		}
+		body, err := files.ReadFile(name)
 		sum := sha256.Sum256(body)
-		files[entry.Name()] = file{body: body, contentType: types[path.Ext(entry.Name())], tag: `"` + hex.EncodeToString(sum[:16]) + `"`}
-	}
+		loaded[strings.TrimPrefix(name, prefix)] = file{body: body, contentType: types[path.Ext(name)], tag: `"` + hex.EncodeToString(sum[:16]) + `"`}
+		return err
+	})
 	if err != nil {
 		panic("inspector: " + err.Error())
 	}
-	return files
+	return loaded
 }

@@ -1,7 +1,7 @@
 package inspector
 
 import (
-	"io/fs"
+	"embed"
 	"log/slog"
 	"net/http"
 	"net/http/httptest"
@@ -14,6 +14,7 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/tailrace/tailrace/auth"
+	"github.com/tailrace/tailrace/docs"
 	"github.com/tailrace/tailrace/internal/httpkit"
 	"github.com/tailrace/tailrace/internal/testkit/openapitest"
 	"github.com/tailrace/tailrace/internal/view"
@@ -63,6 +64,28 @@ func TestFilesAreServed(t *testing.T) {
 	for _, target := range []string{"/inspect/index.html", "/inspect/package.json", "/inspect/dist/main.js", "/main.js"} {
 		if w := get(t, target, nil); w.Code != http.StatusNotFound {
 			t.Errorf("%s: %d, want 404", target, w.Code)
+		}
+	}
+}
+
+// The documents are served as text, and llms.txt leads to pages that are served.
+func TestDocumentsAreServed(t *testing.T) {
+	for target, contentType := range map[string]string{
+		"/llms.txt": "text/plain; charset=utf-8", "/docs/llms.txt": "text/plain; charset=utf-8", "/docs/README.md": "text/markdown; charset=utf-8",
+		"/docs/guides/chat-page.md": "text/markdown; charset=utf-8", "/docs/protocol/stream.md": "text/markdown; charset=utf-8",
+	} {
+		w := get(t, target, nil)
+		if h := w.Header(); w.Code != http.StatusOK || h.Get("Content-Type") != contentType || w.Body.Len() == 0 || h.Get("ETag") == "" {
+			t.Errorf("%s: %d, %v with %d bytes, want 200 %s", target, w.Code, h, w.Body.Len(), contentType)
+		}
+	}
+	links := regexp.MustCompile(`\]\(([^)]+)\)`).FindAllStringSubmatch(get(t, "/llms.txt", nil).Body.String(), -1)
+	if len(links) < 40 {
+		t.Errorf("llms.txt has %d pages, want at least 40", len(links))
+	}
+	for _, link := range links {
+		if !strings.HasPrefix(link[1], "https://") && get(t, "/"+link[1], nil).Code != http.StatusOK {
+			t.Errorf("llms.txt leads to %s, which is not served", link[1])
 		}
 	}
 }
@@ -118,20 +141,19 @@ func TestSourceKeepsThePolicy(t *testing.T) {
 	}
 }
 
-// The files of the page are small enough for a phone: at most 300 KB, about 100 KB compressed.
+// The files of the page are small enough for a phone: at most 300 KB, about 100 KB compressed. The documents make the binary larger by at most 400 KB.
 func TestSize(t *testing.T) {
-	const most = 300 << 10
-	size := 0
-	err := fs.WalkDir(dist, ".", func(name string, d fs.DirEntry, err error) error {
-		if err != nil || d.IsDir() {
-			return err
+	for most, files := range map[int]embed.FS{300 << 10: dist, 400 << 10: docs.Files} {
+		size := 0
+		for name, f := range load(files, "") {
+			size += len(f.body)
+			if f.contentType == "" {
+				t.Errorf("%s is embedded, and has no content type", name)
+			}
 		}
-		body, err := fs.ReadFile(dist, name)
-		size += len(body)
-		return err
-	})
-	if err != nil || size == 0 || size > most {
-		t.Errorf("%d bytes, %v, want at most %d", size, err, most)
+		if size == 0 || size > most {
+			t.Errorf("%d bytes, want at most %d", size, most)
+		}
 	}
 }
 

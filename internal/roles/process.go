@@ -76,7 +76,7 @@ func (p *Process) NewReader() (*consumers.Reader, error) {
 
 // NewStore returns the snapshot store.
 func (p *Process) NewStore() (*jssnapshots.Store, error) {
-	return jssnapshots.New(p.JS, jssnapshots.Config{Layout: p.Layout})
+	return jssnapshots.New(p.JS, jssnapshots.Config{Layout: p.Layout, Log: p.Log})
 }
 
 // NewReaders returns a reader of the log, and the snapshot store.

@@ -1,6 +1,9 @@
 package postgres
 
 import (
+	"context"
+	"os"
+	"strings"
 	"testing"
 	"time"
 
@@ -75,6 +78,53 @@ func TestViews(t *testing.T) {
 		}
 	}
 	checkSessions(t.Context(), t, conn)
+}
+
+// TestReader runs the statements of docs/guides/operate.md: the role of a dashboard reads every table, also one that the sink creates later, and writes none.
+func TestReader(t *testing.T) {
+	url := pgtest.Database(t)
+	s := openStore(t, url)
+	if err := s.Commit(t.Context(), begin(t, s), turn()); err != nil {
+		t.Fatal(err)
+	}
+	page, err := os.ReadFile("../../docs/guides/operate.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, rest, _ := strings.Cut(string(page), "```sql run=TestReader\n")
+	statements, _, found := strings.Cut(rest, "```")
+	if !found {
+		t.Fatal("docs/guides/operate.md has no statements")
+	}
+	conn := connect(t, url)
+	run := func(statement string) {
+		t.Helper()
+		if _, err := conn.Exec(t.Context(), statement); err != nil {
+			t.Fatalf("%s: %v", statement, err)
+		}
+	}
+	run("CREATE ROLE grafana")
+	t.Cleanup(func() {
+		for _, statement := range []string{"RESET ROLE", "DROP OWNED BY grafana", "DROP ROLE grafana"} {
+			if _, err := conn.Exec(context.Background(), statement); err != nil {
+				t.Errorf("%s: %v", statement, err)
+			}
+		}
+	})
+	run(statements)
+	run("CREATE TABLE tailrace.later (id int)")
+	run("SET ROLE grafana")
+	run("SELECT id FROM tailrace.later")
+	rows, err := conn.Query(t.Context(), "SELECT count(*) FROM tailrace.observations_current")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if n, err := pgx.CollectExactlyOneRow(rows, pgx.RowTo[int]); err != nil || n == 0 {
+		t.Errorf("%d rows, %v, want some", n, err)
+	}
+	if _, err := conn.Exec(t.Context(), "DELETE FROM tailrace.events"); err == nil {
+		t.Error("the role deletes rows")
+	}
 }
 
 func deref(s *string) string {

@@ -22,6 +22,30 @@ export async function text(url: string): Promise<string> {
   return root === undefined ? "" : textOf(root);
 }
 
+// cookie and ticket are shown in docs/guides/sign-in.md.
+export async function cookie(token: string, id: string): Promise<EventSource> {
+  await fetch('/v1/session-cookie', { method: 'POST', headers: { Authorization: `Bearer ${token}` } });
+  const events = new EventSource(`/v1/sessions/${id}/events`);
+  return events;
+}
+
+export async function ticket(edge: string, id: string, last: string, headers: HeadersInit): Promise<EventSource> {
+  const response = await fetch(`${edge}/v1/tickets`, { method: 'POST', headers, body: JSON.stringify({ session: id }) });
+  const events = new EventSource(`${edge}/v1/sessions/${id}/events?after=${last}&ticket=${(await response.json()).ticket}`);
+  return events;
+}
+
+// one and several are shown in docs/guides/follow.md.
+export function one(show: (event: unknown) => void): void {
+  const events = new EventSource("/v1/sessions/s1/events");
+  events.onmessage = (e) => show(JSON.parse(e.data));
+}
+
+export function several(show: (id: string, event: unknown) => void): void {
+  const events = new EventSource("/v1/events?session=a&session=b");
+  for (const id of ["a", "b"]) events.addEventListener(`session:${id}`, (e) => show(id, JSON.parse(e.data)));
+}
+
 export function usePage(session: string): string {
   const { tree, connection } = useSession({ url: "https://edge.test", session, scope: "tree" });
   return `${connection} ${Object.keys(tree.agents).length}`;
