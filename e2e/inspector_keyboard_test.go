@@ -92,9 +92,15 @@ func TestInspectorByKeyboard(t *testing.T) {
 	await(`document.querySelector('dialog[open]') === null`)
 	press("s")
 	await(`document.querySelector('dialog[open]') !== null`)
-	// A key that comes before the event of the closed dialog.
-	browsertest.Eval[bool](tab, t, `document.querySelector('dialog[open]').close() === undefined && document.body.dispatchEvent(new KeyboardEvent('keydown', { key: 'f', bubbles: true }))`)
-	await(`document.querySelector('dialog[open]')?.ariaLabel === 'Fork this session'`)
+	// Esc and a key that come before the event of the closed dialog, for the same dialog and for another one.
+	for _, next := range []struct{ key, dialog string }{{"s", "Share this session"}, {"f", "Fork this session"}} {
+		browsertest.Eval[bool](tab, t, fmt.Sprintf(`(async () => {
+			document.querySelector('dialog[open]').requestClose();
+			for (let i = 0; i < 10; i++) await null;
+			return document.body.dispatchEvent(new KeyboardEvent('keydown', { key: %q, bubbles: true }));
+		})()`, next.key))
+		await(fmt.Sprintf(`document.querySelector('dialog[open]')?.ariaLabel === %q`, next.dialog))
+	}
 	press("\x1b")
 	await(`document.querySelector('dialog[open]') === null`)
 }

@@ -45,11 +45,11 @@ func TestInspectorPictures(t *testing.T) {
 	browser := browsertest.Start(t)
 	tab := openTab(t, browser, u.url+"/inspect")
 	const state = `location.href + JSON.stringify(document.body.dataset) + document.body.innerText`
-	for id, chunks := range map[string]string{
-		"parcel-a": parcel(`"result":{"order":1042,"status":"lost","carrier":"north"}`, "I am sorry: your parcel was lost by the carrier."),
-		"parcel-b": parcel(`"result":{"order":1042,"status":"delivered","carrier":"north"}`, "Your parcel was delivered by the carrier today."),
+	for _, written := range [][2]string{
+		{"parcel-a", parcel(`"result":{"order":1042,"status":"lost","carrier":"north"}`, "I am sorry: your parcel was lost by the carrier.")},
+		{"parcel-b", parcel(`"result":{"order":1042,"status":"delivered","carrier":"north"}`, "Your parcel was delivered by the carrier today.")},
 	} {
-		if res := u.tailrace(t, chunks, "publish", "--session", id); res.code != 0 {
+		if res := u.tailrace(t, written[1], "publish", "--session", written[0]); res.code != 0 {
 			t.Fatalf("publish: exit %d: %s", res.code, res.err)
 		}
 	}

@@ -45,9 +45,9 @@ func TestInspectorIsExact(t *testing.T) {
 		}
 		for _, name := range []string{"conversation", "timeline", "records"} {
 			want := shown(t, live, name)
-			for which, tab := range map[string]context.Context{"reloaded": reloaded, "opened later": later} {
+			for i, tab := range []context.Context{reloaded, later} {
 				if got := shown(t, tab, name); got != want || want == "" {
-					t.Errorf("%s, %s, %s: the page shows\n%s\nand the one that was open\n%s", scenario.name, name, which, got, want)
+					t.Errorf("%s, %s, %s: the page shows\n%s\nand the one that was open\n%s", scenario.name, name, []string{"reloaded", "opened later"}[i], got, want)
 				}
 			}
 		}

@@ -52,7 +52,11 @@ func TestInspectorFindsUnderAView(t *testing.T) {
 	browsertest.Await(tab, t, `location.search.includes('view=public') && document.body.dataset.connection === 'complete' && document.querySelectorAll('.hits li').length === 1`, shown)
 	enter(tab, t, ".find input", "")
 	for _, name := range []string{"conversation", "timeline", "records", "state", "wire", "delivery"} {
-		if text := tabText(tab, t, name); strings.Contains(text, "hidden") || text == "" {
+		tabText(tab, t, name)
+		if name == "wire" {
+			browsertest.Await(tab, t, `document.querySelector('.wire [role=status]').textContent.includes('ended')`, shown)
+		}
+		if text := browsertest.Eval[string](tab, t, `document.getElementById('panel').innerText`); strings.Contains(text, "hidden") || text == "" {
 			t.Errorf("%s shows what the view hides, or nothing: %s", name, text)
 		}
 	}

@@ -65,26 +65,36 @@ function follow(client, request, cut) {
     got.error = String(e);
     for (const check of [...waiting]) check();
   });
-  // until resolves when an event of the root graph ends a run, after those that were there before.
-  got.until = (run, from) =>
-    new Promise((resolve, reject) => {
+  // event resolves with the first event, after those that were there before, of which is is true.
+  got.event = (from, is) =>
+    inTime(new Promise((resolve, reject) => {
       const check = () => {
-        const ends = got.events.slice(from).find((e) => e.method === 'lifecycle' && e.params.namespace.length === 0 && e.params.data.event !== 'running' && (!run || e.event_id.startsWith(`synth:${run}:`)));
-        if (!ends && !got.error) return;
+        const event = got.events.slice(from).find(is);
+        if (!event && !got.error) return;
         waiting.delete(check);
         if (got.error) reject(new Error(got.error));
-        else resolve(ends.params.data.event);
+        else resolve(event);
       };
       waiting.add(check);
-      setTimeout(() => reject(new Error('no end after ' + JSON.stringify(got.events.slice(-3)))), 60_000).unref();
       check();
-    });
+    }), () => 'no event after ' + JSON.stringify(got.events.slice(-3)));
+  // until resolves when an event of the root graph ends a run.
+  got.until = async (run, from) => {
+    got.last = await got.event(from, (e) => e.method === 'lifecycle' && e.params.namespace.length === 0 && e.params.data.event !== 'running' && (!run || e.event_id.startsWith(`synth:${run}:`)));
+    return got.last.params.data.event;
+  };
+  // complete resolves when all lists of the client have the events up to the end of the run. The client opens a response with all events for a list that begins late, such as that of a
+  // sub-graph: that of one more subscription has them for all that were there before.
+  got.complete = () =>
+    inTime((async () => {
+      for await (const e of await stream.subscribe({ channels: ['lifecycle'] })) if (e.event_id === got.last.event_id) break;
+    })(), () => 'the lists have no end');
   got.stream = stream;
   return got;
 }
 
 const plain = (v) => JSON.parse(JSON.stringify(v ?? null));
-const within = (p) => Promise.race([p, new Promise((r) => setTimeout(r, 5000, 'timeout'))]);
+const inTime = (p, problem) => Promise.race([p, new Promise((_, reject) => setTimeout(() => reject(new Error(problem())), 60_000).unref())]);
 
 async function thread(request) {
   logged = [];
@@ -93,6 +103,9 @@ async function thread(request) {
   const watching = watch && watch.stream.subscribe({ channels: ['lifecycle', 'messages', 'tools', 'input', 'custom'] });
   const got = follow(client, request, request.cut ?? 0);
   const { stream } = got;
+  let close;
+  const closed = new Promise((resolve) => (close = resolve));
+  const within = (p) => Promise.race([p, closed]); // undefined for what the client has no end of
   const pending = [];
   const collect = async (list, items, each) => {
     for await (const item of items) {
@@ -129,13 +142,7 @@ async function thread(request) {
         const { run_id } = await stream.run.start({ input, multitaskStrategy: turn.strategy });
         done.run = run_id;
         if (turn.cancel) {
-          await new Promise((resolve) => {
-            const timer = setInterval(() => {
-              if (!got.events.slice(from).some((e) => JSON.stringify(e.params.data).includes(turn.cancel))) return;
-              clearInterval(timer);
-              resolve();
-            }, 5);
-          });
+          await got.event(from, (e) => JSON.stringify(e.params.data).includes(turn.cancel));
           await client.runs.cancel(request.thread, run_id);
         }
         done.ends = await got.until(run_id, 0);
@@ -154,15 +161,17 @@ async function thread(request) {
     answer.tree = (await stream.agent.getTree()).tree;
     answer.get = await stream.state.get({ namespace: [] });
     answer.checkpoints = (await stream.state.listCheckpoints({})).checkpoints;
+    await got.complete();
   } catch (e) {
     answer.failed = e.message;
     answer.status = e.status;
   }
-  await new Promise((r) => setTimeout(r, 20));
   const lasts = got.stream.ordering;
   await stream.close();
   await watching?.then((s) => s.unsubscribe());
   await watch?.stream.close();
+  await new Promise(setImmediate); // the lists get what they have from the closed client, in promise jobs
+  close();
   await Promise.all(pending);
   const { events, messages, calls, graphs, values, bodies, error } = got;
   return { ...answer, events, messages, calls, graphs, values: values.map((v) => v.values), bodies, error, ordering: lasts, watched: watch?.events, logged };

@@ -28,7 +28,7 @@ export function Actions({ live, at, edge, dialog, onDialog }: ActionsProps) {
   const type = live.outline.agents.find((agent) => agent.session === live.id)?.type ?? "";
   const offline = state === "lost" ? "There is no connection." : "";
   const against = { fork: offline || reasonAgainst(edge, "fork"), share: offline, delete: offline || reasonAgainst(edge, "delete") };
-  const close = () => onDialog((now) => (now === dialog ? { name: "" } : now)); // a closed dialog has its event later: another one may be open
+  const close = () => onDialog((now) => (now === dialog ? { name: "" } : now)); // the file of a closed dialog may be ready later: another one may be open
   const openFork = () => onDialog({ name: "fork", point: pointAt(live.records, at) });
   const ready = live.records.length > 0 && state !== "unknown" && state !== "refused";
   useKeys({ f: () => ready && against.fork === "" && openFork(), s: () => against.share === "" && onDialog({ name: "share" }) });
@@ -41,7 +41,8 @@ export function Actions({ live, at, edge, dialog, onDialog }: ActionsProps) {
       <button type="button" disabled={!ready} onClick={() => onDialog({ name: "export" })}>Export</button>
       <button type="button" disabled={against.delete !== ""} title={against.delete} onClick={() => onDialog({ name: "delete" })}>Delete</button>
       {dialog.name === "fork" && <ForkDialog id={live.id} type={type} edge={edge} point={dialog.point} onClose={close} />}
-      {dialog.name === "share" && <ShareDialog id={live.id} view={live.view} edge={edge} onClose={close} onExport={() => onDialog({ name: "export" })} />}
+      {/* Before the views are known, the first choice would be the one that hides nothing. */}
+      {dialog.name === "share" && edge !== undefined && <ShareDialog id={live.id} view={live.view} edge={edge} onClose={close} onExport={() => onDialog({ name: "export" })} />}
       {dialog.name === "export" && <ExportDialog live={live} edge={edge} at={at} onClose={close} />}
       {dialog.name === "delete" && <RemoveDialog id={live.id} onClose={close} />}
     </div>

@@ -27,9 +27,7 @@ export function Bar({ alone }: { alone: boolean }) {
       <label>
         <span class="hidden">Theme</span>
         <select value={theme} onChange={(event) => setTheme(event.currentTarget.value as Theme)}>
-          {themes.map((name) => (
-            <option key={name} value={name}>{name}</option>
-          ))}
+          {themes.map((name) => <option key={name} value={name}>{name}</option>)}
         </select>
       </label>
     </header>

@@ -10,7 +10,7 @@ export function Dialog({ title, onClose, children }: { title: string; onClose: (
     return () => element?.close();
   }, []);
   return (
-    <dialog ref={box} class="dialog" aria-label={title} onClose={onClose} onKeyDown={(event) => event.stopPropagation()}>
+    <dialog ref={box} class="dialog" aria-label={title} onCancel={onClose} onKeyDown={(event) => event.stopPropagation()}>
       <div class="heading">
         <h2>{title}</h2>
         <button type="button" onClick={onClose}>Close</button>

@@ -64,7 +64,7 @@ function dayBefore(days: number): string {
 }
 
 export function FilterBar({ filters, models }: { filters: Filters; models: readonly string[] }) {
-  const set = (values: Partial<Record<Parameter, string>>) => open(filters.with(values), true);
+  const set = (values: Partial<Record<Parameter, string>>) => open(new Filters(new URLSearchParams(location.search)).with(values), true); // a search calls the function of an earlier rendering
   const ranges: { name: string; since: string; until: string }[] = [
     { name: "any time", since: "", until: "" },
     { name: "today", since: dayBefore(0), until: "" },

@@ -21,9 +21,7 @@ export function Heading({ live, shown, errors }: { live: Shown; shown: View; err
         {facts.title !== "" && <code dir="auto">{live.id}</code>}
         <span dir="auto">{root?.type}</span>
         {facts.from > 0 && (
-          <span title={exactTime(facts.from)}>
-            {timeOf(facts.from)}, {durationOf(facts.to - facts.from)}
-          </span>
+          <span title={exactTime(facts.from)}>{timeOf(facts.from)}, {durationOf(facts.to - facts.from)}</span>
         )}
         <span>{count(facts.runs, "run")}</span>
         {facts.tokens > 0 && <span>{count(facts.tokens, "token")}</span>}

@@ -1,10 +1,10 @@
-import { useLayoutEffect, useRef } from "preact/hooks";
+import { useEffect, useRef } from "preact/hooks";
 
-/** useKeys calls a function for a key that is pressed outside of fields, without a modifier: that of the latest rendering, and from the first one on, also before the next frame. */
+/** useKeys calls a function for a key that is pressed outside of fields, without a modifier. It is the function of the latest rendering. */
 export function useKeys(keys: Readonly<Record<string, () => void>>): void {
   const latest = useRef(keys);
   latest.current = keys;
-  useLayoutEffect(() => {
+  useEffect(() => {
     const pressed = (event: KeyboardEvent) => {
       const target = event.target as HTMLElement;
       if (event.ctrlKey || event.metaKey || event.altKey || target.closest("input, textarea, select")) return;

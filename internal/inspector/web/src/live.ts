@@ -78,10 +78,9 @@ export class LiveSession {
     void this.run();
   }
 
-  /** subscribe calls the listener after each change, and at once if there was one before: a page subscribes after it is drawn, and records may be faster. */
+  /** subscribe calls the listener after each later change. */
   subscribe(listener: () => void): () => void {
     this.listeners.add(listener);
-    if (this.called > 0) listener();
     return () => this.listeners.delete(listener);
   }
 

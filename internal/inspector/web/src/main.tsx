@@ -1,5 +1,5 @@
-import { render } from "preact";
-import { useLayoutEffect, useState } from "preact/hooks";
+import { options, render } from "preact";
+import { useEffect, useState } from "preact/hooks";
 
 import { Bar } from "./bar.js";
 import { Compare } from "./compare_page.js";
@@ -10,10 +10,13 @@ import { SharedPage } from "./shared.js";
 import { Start } from "./start.js";
 import { StoredPage } from "./stored.js";
 
+// Effects run right after a rendering. By default they run after the next frame, which comes late on a busy machine: keys and responses before it were lost.
+options.requestAnimationFrame = queueMicrotask;
+
 /** The address of the page: paths and queries are those of the history of the browser. */
 function useAddress(): URL {
   const [href, setHref] = useState(location.href);
-  useLayoutEffect(() => {
+  useEffect(() => {
     const changed = () => setHref(location.href);
     addEventListener("popstate", changed);
     return () => removeEventListener("popstate", changed);

@@ -10,7 +10,8 @@ import { VirtualList } from "./virtual.js";
 /** The records as the log has them. */
 export function Records({ live, node }: { live: View; node: OutlineNode | undefined }) {
   const [filter, setFilter] = useState("");
-  const [selected, setSelected] = useState(node?.first ?? 0);
+  const [chosen, setSelected] = useState(0);
+  const selected = chosen || (node?.first ?? 0);
   const rows = useMemo(() => (filter === "" ? live.records : live.records.filter((r) => typeOf(r).includes(filter) || r.session === filter)), [live.records, live.records.length, filter]);
   const record = live.records.find((r) => r.sequence === selected);
   const at = rows.findIndex((r) => r.sequence === selected);

@@ -44,9 +44,10 @@ export function SessionPage({ id }: { id: string }) {
   const origin = useMemo(() => originOf(live?.records ?? []), [live, live?.records.length]);
   if (live === undefined) return null;
   const set = (name: string, value: string) => {
-    parameters.set(name, value);
-    if (value === "") parameters.delete(name);
-    open(`${location.pathname}?${parameters}`, true);
+    const latest = new URLSearchParams(location.search); // a replay calls the function of an earlier rendering
+    latest.set(name, value);
+    if (value === "") latest.delete(name);
+    open(`${location.pathname}?${latest}`, true);
   };
   return (
     <main class="session">
@@ -116,9 +117,7 @@ export function SessionView(props: SessionViewProps) {
       <div class="strip">
         <div class="tabs" role="tablist" aria-label="Parts of the session">
           {only.map((name) => (
-            <button key={name} type="button" role="tab" id={`tab-${name}`} aria-selected={name === tab} aria-controls="panel" onClick={() => onTab(name)}>
-              {name}
-            </button>
+            <button key={name} type="button" role="tab" id={`tab-${name}`} aria-selected={name === tab} aria-controls="panel" onClick={() => onTab(name)}>{name}</button>
           ))}
         </div>
         <Find live={shown} onHit={find} />

@@ -26,7 +26,7 @@ interface Minted {
 interface ShareDialogProps {
   id: string;
   view: string;
-  edge: Edge | undefined;
+  edge: Edge;
   onClose: () => void;
   /** Offers the file in place of a link. */
   onExport: () => void;
@@ -34,7 +34,7 @@ interface ShareDialogProps {
 
 /** A link for a reader without an account: a token of the edge for this session, under one view, with the right to read. */
 export function ShareDialog({ id, view, edge, onClose, onExport }: ShareDialogProps) {
-  const [chosen, setChosen] = useState(edge?.views.includes("public") && view === "" ? "public" : view);
+  const [chosen, setChosen] = useState(edge.views.includes("public") && view === "" ? "public" : view);
   const [minutes, setMinutes] = useState(60);
   const [minted, setMinted] = useState<Minted>();
   const [links, setLinks] = useState(() => linksOf(id));
@@ -50,7 +50,7 @@ export function ShareDialog({ id, view, edge, onClose, onExport }: ShareDialogPr
     setFailure("");
     setSending(true);
     try {
-      const named = chosen || (edge?.views.includes(edge.view) ? edge.view : "");
+      const named = chosen || (edge.views.includes(edge.view) ? edge.view : "");
       const answer = await postForJSON<Minted>("/v1/tokens", JSON.stringify({ subject: subjectOf(id), scopes: "read", sessions: id, minutes, ...(named !== "" && { view: named }) }));
       setMinted(answer);
       keep([...links, { id: answer.tokenId, view: nameOfView(edge, chosen), until: Date.parse(answer.expiresAt) }]);
@@ -77,7 +77,7 @@ export function ShareDialog({ id, view, edge, onClose, onExport }: ShareDialogPr
             View
             <select value={chosen} onChange={(event) => setChosen(event.currentTarget.value)}>
               <option value="">{nameOfView(edge)}</option>
-              {edge?.views.filter((name) => name !== edge.view).map((name) => <option key={name} value={name}>{name}</option>)}
+              {edge.views.filter((name) => name !== edge.view).map((name) => <option key={name} value={name}>{name}</option>)}
             </select>
           </label>
           <label>

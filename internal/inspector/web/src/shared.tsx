@@ -1,4 +1,4 @@
-import { useEffect, useLayoutEffect, useMemo, useState } from "preact/hooks";
+import { useEffect, useMemo, useState } from "preact/hooks";
 
 import { claimsOf, setBearer, takeToken, type Claims } from "./credential.js";
 import { forgetEdge, useEdge } from "./edge.js";
@@ -19,7 +19,7 @@ export function SharedPage() {
     forgetEdge();
     return claimsOf(token);
   }, [token]);
-  useLayoutEffect(() => {
+  useEffect(() => {
     const changed = () => location.hash !== "" && setToken(takeToken());
     addEventListener("hashchange", changed);
     return () => {

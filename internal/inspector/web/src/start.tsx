@@ -1,4 +1,4 @@
-import { useEffect, useLayoutEffect, useMemo, useRef, useState } from "preact/hooks";
+import { useEffect, useMemo, useRef, useState } from "preact/hooks";
 
 import { explain, getJSON, postJSON, Problem } from "./api.js";
 import { Bring, Code } from "./code.js";
@@ -35,8 +35,9 @@ export function Start() {
   const live = useLive(id, { waits: id === fresh });
   const { agents, problem, again } = useAgents();
   const chat = useRef<HTMLDivElement>(null);
+  const height = useRef(0); // of the chat before the latest records, of which there may be a screen at once
   useMarks(live);
-  useLayoutEffect(() => {
+  useEffect(() => {
     document.title = "Tailrace";
     const changed = () => dispatchEvent(new PopStateEvent("popstate"));
     addEventListener("hashchange", changed);
@@ -44,8 +45,10 @@ export function Start() {
   }, []);
   useEffect(() => {
     const box = chat.current;
-    if (box !== null && box.scrollHeight - box.scrollTop - box.clientHeight < nearEnd) box.scrollTop = box.scrollHeight;
-  }, [live?.outline.position]);
+    if (box === null) return;
+    if (height.current - box.scrollTop - box.clientHeight < nearEnd) box.scrollTop = box.scrollHeight;
+    height.current = box.scrollHeight;
+  }, [live?.outline.position, agents]); // agents make the composer higher
 
   /** begin returns the session of a message, a new one without a session in the address. */
   const begin = () => {
@@ -59,17 +62,7 @@ export function Start() {
   };
   const refused = live?.connection.state === "refused" ? live.connection.problem : problem;
   if (refused !== undefined) {
-    return (
-      <main>
-        <Refused
-          problem={refused}
-          again={() => {
-            again();
-            live?.again();
-          }}
-        />
-      </main>
-    );
+    return <main><Refused problem={refused} again={() => (again(), live?.again())} /></main>;
   }
   const known = live !== undefined && live.connection.state !== "unknown";
   return (
@@ -86,12 +79,8 @@ export function Start() {
           </div>
         )}
         <Composer session={begin} agents={agents} />
-        {known && (
-          <Proof live={live} />
-        )}
-        {known && (
-          <Takeover live={live} />
-        )}
+        {known && <Proof live={live} />}
+        {known && <Takeover live={live} />}
         {known && (
           <p class="links">
             <a href="/" onClick={follow}>New session</a>
@@ -168,7 +157,7 @@ function Composer({ session, agents }: { session: () => string; agents: readonly
       setFailure("");
     } catch (error) {
       setFailure(explain(error));
-      setText(message);
+      setText((now) => now || message);
     }
   };
   if (agents?.length === 0) return <NoAgent />;

@@ -30,6 +30,7 @@ export function VirtualList<T>(props: {
     };
     const observer = new ResizeObserver(measure);
     observer.observe(element);
+    measure();
     element.addEventListener("scroll", scrolled, { passive: true });
     return () => {
       observer.disconnect();
@@ -46,7 +47,10 @@ export function VirtualList<T>(props: {
     const element = box.current;
     if (element === null || reveal === undefined || reveal < 0) return;
     const top = reveal * height;
-    if (top < element.scrollTop || top + height > element.scrollTop + element.clientHeight) element.scrollTop = top - element.clientHeight / 2;
+    if (top < element.scrollTop || top + height > element.scrollTop + element.clientHeight) {
+      element.scrollTop = top - element.clientHeight / 2;
+      atEnd.current = false; // rows may come before the event of this scroll
+    }
   }, [reveal, height]);
 
   const first = Math.max(Math.trunc(view.top / height) - spare, 0);
