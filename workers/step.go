@@ -88,7 +88,7 @@ func (s *Step) Emit(ctx context.Context, body chunk.Body, extra ...chunk.Member)
 	if body == nil {
 		return fmt.Errorf("emit nil: %w", chunk.ErrInvalid)
 	}
-	typ := body.Type()
+	typ := chunk.Chunk{Body: body}.Type()
 	switch typ {
 	case chunk.TypeStepStart, chunk.TypeStepEnd, chunk.TypeCheckpointCreated, chunk.TypeStepCommitted:
 		return fmt.Errorf("emit %s: %w: reserved for the SDK", typ, chunk.ErrInvalid)
@@ -108,7 +108,7 @@ func (s *Step) patchState(ctx context.Context, patch chunk.StatePatch) error {
 	defer s.mu.Unlock()
 	to, err := applyPatch(s.state, patch.Patches)
 	if err != nil {
-		return fmt.Errorf("emit %s: %w: patch does not apply to the state: %w", patch.Type(), chunk.ErrInvalid, err)
+		return fmt.Errorf("emit %s: %w: patch does not apply to the state: %w", chunk.TypeStatePatch, chunk.ErrInvalid, err)
 	}
 	if err := s.queue(ctx, patch); err != nil {
 		return err

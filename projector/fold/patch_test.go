@@ -156,5 +156,5 @@ func record(tb testing.TB, ordinal int, body chunk.Body) chunk.Record {
 	if err != nil {
 		tb.Fatal(err)
 	}
-	return chunk.Record{Seq: chunk.Seq(10 * ordinal), Session: session, Epoch: 1, Ordinal: chunk.Ordinal(ordinal), Type: body.Type(), Data: data}
+	return chunk.Record{Seq: chunk.Seq(10 * ordinal), Session: session, Epoch: 1, Ordinal: chunk.Ordinal(ordinal), Type: c.Type(), Data: data}
 }
