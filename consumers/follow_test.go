@@ -153,8 +153,7 @@ func TestFollowYieldsTheFailureLast(t *testing.T) {
 			pos.Seq = want[after-1].Seq
 		}
 		got, err := collect(w.reader.Follow(background(t, 5*time.Second), chunk.Range{Session: alice, After: pos}))
-		var failed *chunk.StreamFailedError
-		if !errors.As(err, &failed) || failed.Message != "the model is gone" || failed.Session != alice {
+		if !errors.Is(err, chunk.ErrFailed) || err.Error() != "session "+alice.String()+": stream failed: the model is gone" {
 			t.Errorf("%s: err = %v, want the failure", name, err)
 		}
 		same(t, got, want[after:])

@@ -23,7 +23,7 @@ func (r *Reader) Replay(ctx context.Context, of chunk.Range) iter.Seq2[chunk.Rec
 }
 
 // Follow is Replay that continues live, so a range with an end is refused. It ends after the terminal record of the session, or of the root session of a
-// tree, if nothing follows it: without an error after stream_end, with a *chunk.StreamFailedError after stream_failed; at once if the position is that
+// tree, if nothing follows it: without an error after stream_end, with a chunk.ErrFailed that has its message after stream_failed; at once if the position is that
 // record. With KeepOpen it never ends by itself.
 func (r *Reader) Follow(ctx context.Context, of chunk.Range, opts ...FollowOption) iter.Seq2[chunk.Record, error] {
 	p := plan{live: true}
