@@ -113,6 +113,9 @@ func stripped(s Snapshot) []byte {
 	if s.HasUnexplainedGap() {
 		return nil
 	}
-	m := headMembers(s)
+	m, err := members(s.AppendHead(nil))
+	if err != nil {
+		panic(err)
+	}
 	return append(append([]byte(nil), m["tail"]...), m["finished"]...)
 }
