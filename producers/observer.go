@@ -7,12 +7,6 @@ import (
 	"github.com/tailrace/tailrace/chunk"
 )
 
-// Observer receives the outcome of each record that a Producer publishes, for metrics. Calls may overlap and must not block: they are part of the publish.
-type Observer interface {
-	// Published is called when the outcome of a record is known. took is the time since its first attempt, attempts their number.
-	Published(outcome Outcome, took time.Duration, attempts int)
-}
-
 // Outcome is the result of the publish of one record.
 type Outcome string
 
@@ -70,6 +64,6 @@ func (r *Run) observe(s *publishOp, err error) {
 		outcome = OutcomeRefused
 	}
 	for range s.m.messages {
-		r.cfg.Observe.Published(outcome, time.Since(s.began), s.attempts)
+		r.cfg.Observe(outcome, time.Since(s.began), s.attempts)
 	}
 }
