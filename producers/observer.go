@@ -18,11 +18,6 @@ const (
 	OutcomeUnknown Outcome = "unknown" // it may be stored
 )
 
-// Outcomes returns all outcomes.
-func Outcomes() []Outcome {
-	return []Outcome{OutcomeStored, OutcomeFenced, OutcomeRefused, OutcomeUnknown}
-}
-
 // Stats counts what a Run has stored.
 type Stats struct {
 	Records int64
