@@ -77,8 +77,8 @@ func TestBatch(t *testing.T) {
 			t.Errorf("%d attempts, want 3", l.calls)
 		}
 		recs := l.records()
-		if s := r.Stats(); s.Records != 6 || seen[OutcomeStored] != 6 {
-			t.Errorf("%d records counted, %d observed; want 6", s.Records, seen[OutcomeStored])
+		if records, _, _ := r.Stats(); records != 6 || seen[OutcomeStored] != 6 {
+			t.Errorf("%d records counted, %d observed; want 6", records, seen[OutcomeStored])
 		}
 		if pos := r.Position(); pos != recs[len(recs)-1].Position() {
 			t.Errorf("position %+v, want that of the last record", pos)

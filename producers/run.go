@@ -53,7 +53,7 @@ type Run struct {
 	pos               chunk.Position // last stored record
 	storedInput       codec.InputPosition
 	number            uint64 // of the last message
-	stats             Stats
+	stats             stats
 	unreported        lostChunks // emitted chunks that were not stored and not reported yet
 	fatal             error      // fenced or unknown outcome
 	fatalReported     bool       // a call has returned fatal
