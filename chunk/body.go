@@ -2,11 +2,11 @@ package chunk
 
 import "slices"
 
-// Body is the content of a chunk: one struct of this file, or Opaque. Optional members are pointers (nil: absent); members of type "any" are Values. The json
+// Body is the content of a chunk: one struct of this package, or Opaque. Chunk.Type returns its type. Optional members are pointers (nil: absent); members of type "any" are Values. The json
 // tags are the names on the wire, in the order of the schema. A member that is tagged as "label", "decimal", "number" or "time" is optional, and a value of another form is
 // kept in Extra instead of being rejected, see forms.go.
 type Body interface {
-	Type() Type
+	kind() Type
 }
 
 // Value is any JSON value, as its original text. The zero Value is null.
@@ -422,45 +422,44 @@ type Opaque struct {
 	Raw  Value
 }
 
-func (TextDelta) Type() Type            { return TypeTextDelta }
-func (Thinking) Type() Type             { return TypeThinking }
-func (ToolArgStreamStart) Type() Type   { return TypeToolArgStreamStart }
-func (ToolArgStreamDelta) Type() Type   { return TypeToolArgStreamDelta }
-func (ToolArgStreamEnd) Type() Type     { return TypeToolArgStreamEnd }
-func (ToolStart) Type() Type            { return TypeToolStart }
-func (ToolEnd) Type() Type              { return TypeToolEnd }
-func (ToolApprovalRequest) Type() Type  { return TypeToolApprovalRequest }
-func (ToolApprovalResponse) Type() Type { return TypeToolApprovalResponse }
-func (ToolInputError) Type() Type       { return TypeToolInputError }
-func (ToolOutputError) Type() Type      { return TypeToolOutputError }
-func (SubagentStart) Type() Type        { return TypeSubagentStart }
-func (SubagentEnd) Type() Type          { return TypeSubagentEnd }
-func (Custom) Type() Type               { return TypeCustom }
-func (StatePatch) Type() Type           { return TypeStatePatch }
-func (Error) Type() Type                { return TypeError }
-func (Output) Type() Type               { return TypeOutput }
-func (SourceURL) Type() Type            { return TypeSourceURL }
-func (SourceDocument) Type() Type       { return TypeSourceDocument }
-func (StepStart) Type() Type            { return TypeStepStart }
-func (StepEnd) Type() Type              { return TypeStepEnd }
-func (File) Type() Type                 { return TypeFile }
-func (RunInterrupted) Type() Type       { return TypeRunInterrupted }
-func (RunResumed) Type() Type           { return TypeRunResumed }
-func (RunPaused) Type() Type            { return TypeRunPaused }
-func (ExecutorSuperseded) Type() Type   { return TypeExecutorSuperseded }
-func (CheckpointCreated) Type() Type    { return TypeCheckpointCreated }
-func (StepCommitted) Type() Type        { return TypeStepCommitted }
-func (StepDiscarded) Type() Type        { return TypeStepDiscarded }
-func (StreamResync) Type() Type         { return TypeStreamResync }
-func (SuspensionMarker) Type() Type     { return TypeSuspensionMarker }
-func (RunStarted) Type() Type           { return TypeRunStarted }
-func (StreamPaused) Type() Type         { return TypeStreamPaused }
-func (StreamActive) Type() Type         { return TypeStreamActive }
-func (StreamEnd) Type() Type            { return TypeStreamEnd }
-func (StreamFailed) Type() Type         { return TypeStreamFailed }
-func (Truncated) Type() Type            { return TypeTruncated }
-func (SessionSeed) Type() Type          { return TypeSessionSeed }
-func (SessionForked) Type() Type        { return TypeSessionForked }
+func (TextDelta) kind() Type            { return TypeTextDelta }
+func (Thinking) kind() Type             { return TypeThinking }
+func (ToolArgStreamStart) kind() Type   { return TypeToolArgStreamStart }
+func (ToolArgStreamDelta) kind() Type   { return TypeToolArgStreamDelta }
+func (ToolArgStreamEnd) kind() Type     { return TypeToolArgStreamEnd }
+func (ToolStart) kind() Type            { return TypeToolStart }
+func (ToolEnd) kind() Type              { return TypeToolEnd }
+func (ToolApprovalRequest) kind() Type  { return TypeToolApprovalRequest }
+func (ToolApprovalResponse) kind() Type { return TypeToolApprovalResponse }
+func (ToolInputError) kind() Type       { return TypeToolInputError }
+func (ToolOutputError) kind() Type      { return TypeToolOutputError }
+func (SubagentStart) kind() Type        { return TypeSubagentStart }
+func (SubagentEnd) kind() Type          { return TypeSubagentEnd }
+func (Custom) kind() Type               { return TypeCustom }
+func (StatePatch) kind() Type           { return TypeStatePatch }
+func (Error) kind() Type                { return TypeError }
+func (Output) kind() Type               { return TypeOutput }
+func (SourceURL) kind() Type            { return TypeSourceURL }
+func (SourceDocument) kind() Type       { return TypeSourceDocument }
+func (StepStart) kind() Type            { return TypeStepStart }
+func (StepEnd) kind() Type              { return TypeStepEnd }
+func (File) kind() Type                 { return TypeFile }
+func (RunInterrupted) kind() Type       { return TypeRunInterrupted }
+func (RunResumed) kind() Type           { return TypeRunResumed }
+func (RunPaused) kind() Type            { return TypeRunPaused }
+func (ExecutorSuperseded) kind() Type   { return TypeExecutorSuperseded }
+func (CheckpointCreated) kind() Type    { return TypeCheckpointCreated }
+func (StepCommitted) kind() Type        { return TypeStepCommitted }
+func (StepDiscarded) kind() Type        { return TypeStepDiscarded }
+func (StreamResync) kind() Type         { return TypeStreamResync }
+func (SuspensionMarker) kind() Type     { return TypeSuspensionMarker }
+func (RunStarted) kind() Type           { return TypeRunStarted }
+func (StreamPaused) kind() Type         { return TypeStreamPaused }
+func (StreamActive) kind() Type         { return TypeStreamActive }
+func (StreamEnd) kind() Type            { return TypeStreamEnd }
+func (StreamFailed) kind() Type         { return TypeStreamFailed }
+func (Truncated) kind() Type            { return TypeTruncated }
+func (SessionSeed) kind() Type          { return TypeSessionSeed }
+func (SessionForked) kind() Type        { return TypeSessionForked }
 
-// Type returns the type of the chunk.
-func (o Opaque) Type() Type { return o.Kind }
+func (o Opaque) kind() Type { return o.Kind }

@@ -21,7 +21,7 @@ func (c Chunk) Type() Type {
 	if c.Body == nil {
 		return ""
 	}
-	return c.Body.Type()
+	return c.Body.kind()
 }
 
 // MarshalJSON implements json.Marshaler with AppendJSON.

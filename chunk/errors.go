@@ -30,7 +30,7 @@ var (
 	// ErrTruncated reports that the log does not contain all requested records. A *TruncatedError wraps it and has the reason. Start again from a snapshot.
 	ErrTruncated = errors.New("part of the session is not in the log")
 
-	// ErrFailed reports that the stream ended in failure. A *StreamFailedError wraps it. Everything before it was delivered.
+	// ErrFailed reports that the stream ended in failure. Everything before it was delivered, and the record stream_failed too.
 	ErrFailed = errors.New("stream failed")
 
 	// ErrFenced reports that a newer writer has fenced this one. None of its later writes is stored; it must stop.
@@ -110,16 +110,3 @@ func (e *TruncatedError) Error() string {
 
 // Is makes a TruncatedError an ErrTruncated.
 func (e *TruncatedError) Is(target error) bool { return target == ErrTruncated }
-
-// StreamFailedError is ErrFailed with the message of the stream_failed record.
-type StreamFailedError struct {
-	Session Session
-	Message string
-}
-
-func (e *StreamFailedError) Error() string {
-	return fmt.Sprintf("session %s: %v: %s", e.Session, ErrFailed, e.Message)
-}
-
-// Is makes a StreamFailedError an ErrFailed.
-func (e *StreamFailedError) Is(target error) bool { return target == ErrFailed }

@@ -24,14 +24,14 @@ func TestRecordsOfForks(t *testing.T) {
 	} {
 		c := chunk.Chunk{AgentID: "f1", AgentType: "support", Timestamp: 7, Body: row.body}
 		text, err := c.AppendJSON(nil)
-		want := `{"type":"` + string(row.body.Type()) + `","agentId":"f1","agentType":"support","timestamp":7,"step":0,` + row.json + "}"
+		want := `{"type":"` + string(c.Type()) + `","agentId":"f1","agentType":"support","timestamp":7,"step":0,` + row.json + "}"
 		if err != nil || string(text) != want {
 			t.Errorf("%s, %v\nwant %s", text, err, want)
 		}
 		if back, err := chunk.Decode(text); err != nil || !reflect.DeepEqual(back, c) {
 			t.Errorf("%+v, %v\nwant %+v", back, err, c)
 		}
-		if typ := row.body.Type(); !typ.Control() || !typ.OfFork() || typ.Terminal() {
+		if typ := c.Type(); !typ.Control() || !typ.OfFork() || typ.Terminal() {
 			t.Errorf("%s is not a control record of forks", typ)
 		}
 	}

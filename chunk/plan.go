@@ -70,7 +70,7 @@ func plansOf(bodies ...Body) map[Type]*plan {
 	all := make(map[Type]*plan, len(bodies))
 	for _, b := range bodies {
 		p := planOf(reflect.TypeOf(b))
-		p.kind = b.Type()
+		p.kind = b.kind()
 		p.ruled = slices.Contains(checks, p.kind)
 		all[p.kind] = p
 	}

@@ -94,6 +94,9 @@ type Range struct {
 	// AllowCleanup is for a reader that had the record at After while the log had it: a cleanup may remove that record, and records of the range while they are
 	// read. The truncation record that names them follows. Without it, both are a *TruncatedError with the reason "cleanup".
 	AllowCleanup bool
+
+	// KeepOpen lets a reader that follows the log continue after a terminal record, also of a failure, and wait for the next run of the session.
+	KeepOpen bool
 }
 
 // EventID is the ce-id of a record: "<epoch>-<ordinal>". Together with the source (the session) it is unique, as CloudEvents asks.

@@ -80,7 +80,6 @@ func TestErrorTextsAndSentinels(t *testing.T) {
 		{&chunk.FieldError{Type: "error", Field: "errorDetail/message", Want: "a string"}, chunk.ErrInvalid, "error.errorDetail/message: want a string"},
 		{&chunk.FieldError{Field: "a\nb", Want: "a string"}, chunk.ErrInvalid, `chunk."a\nb": want a string`},
 		{&chunk.TruncatedError{Session: s, Reason: chunk.TruncatedGap, After: 7}, chunk.ErrTruncated, "session /t/s/s after 7: gap: part of the session is not in the log"},
-		{&chunk.StreamFailedError{Session: s, Message: "boom"}, chunk.ErrFailed, "session /t/s/s: stream failed: boom"},
 	}
 	for _, tt := range tests {
 		if !errors.Is(tt.err, tt.is) || tt.err.Error() != tt.text {

@@ -264,6 +264,4 @@ func TestUnwritable(t *testing.T) {
 	}
 }
 
-type unknownBody struct{}
-
-func (unknownBody) Type() chunk.Type { return chunk.TypeStepStart }
+type unknownBody struct{ chunk.StepStart }

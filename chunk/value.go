@@ -63,12 +63,6 @@ func (v *Value) UnmarshalJSON(text []byte) error {
 	return nil
 }
 
-// Int64 returns the number as an integer; false if it has a fraction or an exponent, or does not fit.
-func (n Number) Int64() (int64, bool) {
-	i, err := strconv.ParseInt(string(n), 10, 64)
-	return i, err == nil
-}
-
 // Float64 returns the nearest double; false if n is malformed or out of range.
 func (n Number) Float64() (float64, bool) {
 	f, err := strconv.ParseFloat(string(n), 64)

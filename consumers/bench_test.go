@@ -118,7 +118,7 @@ func BenchmarkFollow(b *testing.B) {
 		"ours": func(b *testing.B, w *env, n int, started func()) {
 			b.Helper()
 			got := 0
-			for _, err := range w.reader.Follow(b.Context(), chunk.Range{Session: alice}, KeepOpen()) {
+			for _, err := range w.reader.Follow(b.Context(), chunk.Range{Session: alice, KeepOpen: true}) {
 				if err != nil {
 					b.Fatal(err)
 				}

@@ -3,6 +3,7 @@ package consumers
 import (
 	"context"
 	"errors"
+	"fmt"
 
 	"github.com/tailrace/tailrace/chunk"
 	"github.com/tailrace/tailrace/internal/jsclient"
@@ -13,7 +14,7 @@ import (
 type endState struct {
 	known    bool
 	terminal bool
-	failed   error // *chunk.StreamFailedError after stream_failed
+	failed   error // a chunk.ErrFailed after stream_failed
 }
 
 // see updates the state from the next record of a read, if that is a record of the root.
@@ -30,7 +31,7 @@ func (e *endState) see(ofRoot bool, rec chunk.Record) {
 // failure returns the error of a stream_failed record.
 func failure(rec chunk.Record) error {
 	body, _ := chunk.BodyOf[chunk.StreamFailed](rec)
-	return &chunk.StreamFailedError{Session: rec.Session, Message: body.Error}
+	return fmt.Errorf("session %s: %w: %s", rec.Session, chunk.ErrFailed, body.Error)
 }
 
 // ended ends the read if the root has ended: with its failure, or with jsreader.ErrEnd. A read that began in the middle of a tree may not have seen a

@@ -87,7 +87,7 @@ func (w *env) putAt(s chunk.Session, e chunk.Epoch, o chunk.Ordinal, body chunk.
 	if err != nil {
 		w.t.Fatal(err)
 	}
-	return chunk.Record{Seq: chunk.Seq(ack.Sequence), Session: s, Epoch: e, Ordinal: o, Type: body.Type(), Data: msg.Data}
+	return chunk.Record{Seq: chunk.Seq(ack.Sequence), Session: s, Epoch: e, Ordinal: o, Type: chunk.Chunk{Body: body}.Type(), Data: msg.Data}
 }
 
 func (w *env) encode(s chunk.Session, e chunk.Epoch, o chunk.Ordinal, body chunk.Body) *nats.Msg {

@@ -3,7 +3,6 @@ package consumers
 import (
 	"context"
 	"errors"
-	"fmt"
 	"iter"
 	"math"
 
@@ -14,16 +13,6 @@ import (
 
 // SeqLatest is the position of a Feed that begins at the present end of the partition.
 const SeqLatest chunk.Seq = math.MaxUint64
-
-// PartitionError reports a partition that is not in the layout.
-type PartitionError struct {
-	Partition int
-	Count     int
-}
-
-func (e *PartitionError) Error() string {
-	return fmt.Sprintf("partition %d: want 0 to %d", e.Partition, e.Count-1)
-}
 
 // Feed returns every message of a partition after a sequence, live, unparsed, in the order of the stream and each once, also across lost connections and
 // restarts of servers. It is for a hub that follows many sessions, which must check the ordinals itself. It takes one consumer on the server. The caller may

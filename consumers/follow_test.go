@@ -36,9 +36,9 @@ func (w *env) follow(read func(ctx context.Context, yield func(chunk.Record, err
 	return f
 }
 
-func (w *env) followSession(s chunk.Session, after chunk.Position, opts ...FollowOption) *follower {
+func (w *env) followSession(s chunk.Session, after chunk.Position) *follower {
 	return w.follow(func(ctx context.Context, yield func(chunk.Record, error) bool) {
-		w.reader.Follow(ctx, chunk.Range{Session: s, After: after}, opts...)(yield)
+		w.reader.Follow(ctx, chunk.Range{Session: s, After: after})(yield)
 	})
 }
 
@@ -135,7 +135,9 @@ func TestFollowEndsAfterTheTerminalRecord(t *testing.T) {
 	})
 	t.Run("not when it is kept open", func(t *testing.T) {
 		end := w.put(alice, 1, chunk.StreamEnd{StreamID: "x"})
-		f := w.followSession(alice, end.Position(), KeepOpen())
+		f := w.follow(func(ctx context.Context, yield func(chunk.Record, error) bool) {
+			w.reader.Follow(ctx, chunk.Range{Session: alice, After: end.Position(), KeepOpen: true})(yield)
+		})
 		more := w.sayAll(alice, 2)
 		same(t, f.get(t, 2), more)
 		f.stop(t)
@@ -153,8 +155,7 @@ func TestFollowYieldsTheFailureLast(t *testing.T) {
 			pos.Seq = want[after-1].Seq
 		}
 		got, err := collect(w.reader.Follow(background(t, 5*time.Second), chunk.Range{Session: alice, After: pos}))
-		var failed *chunk.StreamFailedError
-		if !errors.As(err, &failed) || failed.Message != "the model is gone" || failed.Session != alice {
+		if !errors.Is(err, chunk.ErrFailed) || err.Error() != "session "+alice.String()+": stream failed: the model is gone" {
 			t.Errorf("%s: err = %v, want the failure", name, err)
 		}
 		same(t, got, want[after:])

@@ -23,21 +23,11 @@ func (r *Reader) Replay(ctx context.Context, of chunk.Range) iter.Seq2[chunk.Rec
 }
 
 // Follow is Replay that continues live, so a range with an end is refused. It ends after the terminal record of the session, or of the root session of a
-// tree, if nothing follows it: without an error after stream_end, with a *chunk.StreamFailedError after stream_failed; at once if the position is that
-// record. With KeepOpen it never ends by itself.
-func (r *Reader) Follow(ctx context.Context, of chunk.Range, opts ...FollowOption) iter.Seq2[chunk.Record, error] {
-	p := plan{live: true}
-	for _, set := range opts {
-		set(&p)
-	}
-	return r.read(ctx, of, p)
+// tree, if nothing follows it: without an error after stream_end, with a chunk.ErrFailed that has its message after stream_failed; at once if the position is that
+// record. With Range.KeepOpen it never ends by itself.
+func (r *Reader) Follow(ctx context.Context, of chunk.Range) iter.Seq2[chunk.Record, error] {
+	return r.read(ctx, of, plan{live: true})
 }
-
-// FollowOption changes one call of Follow.
-type FollowOption func(*plan)
-
-// KeepOpen lets Follow continue after a terminal record, also of a failure, and wait for the next run of the session.
-func KeepOpen() FollowOption { return func(p *plan) { p.keepOpen = true } }
 
 // plan is a range and the settings of its read.
 type plan struct {
@@ -56,7 +46,7 @@ type plan struct {
 // with returns the plan for a range.
 func (p plan) with(of chunk.Range) (plan, error) {
 	p.session, p.scope, p.after, p.anchor, p.fromFirst = of.Session, chunk.ScopeSession, of.After, of.Anchor, of.FromOldest
-	p.through, p.bounded, p.cleanup = of.Through, of.Through > 0, of.AllowCleanup
+	p.through, p.bounded, p.cleanup, p.keepOpen = of.Through, of.Through > 0, of.AllowCleanup, of.KeepOpen
 	if !p.bounded {
 		p.through = math.MaxUint64
 	}
@@ -66,6 +56,8 @@ func (p plan) with(of chunk.Range) (plan, error) {
 	switch {
 	case p.live && p.bounded:
 		return p, fmt.Errorf("Through is %d, want 0: Follow has no end", of.Through)
+	case of.KeepOpen && !p.live:
+		return p, errors.New("KeepOpen is true: Replay ends at the end of the range")
 	case of.Tree && of.After.Ordinal > 0:
 		return p, fmt.Errorf("After.Ordinal is %d, want 0: an ordinal is of one session, not of a tree", of.After.Ordinal)
 	}

@@ -3,6 +3,7 @@ package consumers
 import (
 	"context"
 	"errors"
+	"fmt"
 	"sync/atomic"
 	"time"
 
@@ -124,7 +125,7 @@ func (r *Reader) newOrdered(cfg jsreader.OrderedConfig) *jsreader.Ordered {
 
 func (r *Reader) checkPartition(p int) error {
 	if n := r.cfg.Layout.PartitionCount(); p < 0 || p >= n {
-		return &PartitionError{Partition: p, Count: n}
+		return fmt.Errorf("partition %d: want 0 to %d", p, n-1)
 	}
 	return nil
 }

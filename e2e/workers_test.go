@@ -25,7 +25,6 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/tailrace/tailrace/chunk"
-	"github.com/tailrace/tailrace/consumers"
 	"github.com/tailrace/tailrace/internal/control"
 	"github.com/tailrace/tailrace/internal/natsauth"
 	"github.com/tailrace/tailrace/internal/testkit/natstest"
@@ -398,7 +397,7 @@ func TestAFrozenWorkerIsFenced(t *testing.T) {
 	}
 	s := workerSession(0)
 	words := 0
-	for rec, err := range o.Log.Follow(ctx, chunk.Range{Session: s}, consumers.KeepOpen()) {
+	for rec, err := range o.Log.Follow(ctx, chunk.Range{Session: s, KeepOpen: true}) {
 		if err != nil && words == 0 {
 			continue
 		}

@@ -63,16 +63,11 @@ func mustFlush(t *testing.T, r *Run) {
 	}
 }
 
-// outcomes counts the records that an Observer gets.
-type outcomes struct{ n map[Outcome]int }
-
-func (o *outcomes) Published(out Outcome, _ time.Duration, _ int) { o.n[out]++ }
-
 // The queued records are stored with one attempt, each with its own sequence, and the observer gets each.
 func TestBatch(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		seen := &outcomes{map[Outcome]int{}}
-		l, r := batchLog(t, Config{Observe: seen})
+		seen := map[Outcome]int{}
+		l, r := batchLog(t, Config{Observe: func(outcome Outcome, _ time.Duration, _ int) { seen[outcome]++ }})
 		emitAll(t, r, numbered(1), numbered(2), numbered(3))
 		if seq, err := r.Write(t.Context(), numbered(4)); err != nil || seq != l.lastSeq() {
 			t.Errorf("sequence %d, %v; want %d", seq, err, l.lastSeq())
@@ -82,8 +77,8 @@ func TestBatch(t *testing.T) {
 			t.Errorf("%d attempts, want 3", l.calls)
 		}
 		recs := l.records()
-		if s := r.Stats(); s.Records != 6 || seen.n[OutcomeStored] != 6 {
-			t.Errorf("%d records counted, %d observed; want 6", s.Records, seen.n[OutcomeStored])
+		if records, _, _ := r.Stats(); records != 6 || seen[OutcomeStored] != 6 {
+			t.Errorf("%d records counted, %d observed; want 6", records, seen[OutcomeStored])
 		}
 		if pos := r.Position(); pos != recs[len(recs)-1].Position() {
 			t.Errorf("position %+v, want that of the last record", pos)

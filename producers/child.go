@@ -21,7 +21,7 @@ func (r *Run) Child(ctx context.Context, sub chunk.SubagentStart, run chunk.RunS
 	}
 	if sub.SubSessionID == r.session.ID || sub.SubSessionID == r.session.Root {
 		return nil, r.notStored(chunk.Chunk{Body: sub}, &chunk.FieldError{
-			Type: sub.Type(), Field: "subSessionId", Want: "a new session", Got: fmt.Sprintf("%q, the session of a parent", sub.SubSessionID),
+			Type: chunk.TypeSubagentStart, Field: "subSessionId", Want: "a new session", Got: fmt.Sprintf("%q, the session of a parent", sub.SubSessionID),
 		})
 	}
 	s := r.session.Child(sub.SubSessionID)

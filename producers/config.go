@@ -60,8 +60,9 @@ type Config struct {
 	// Format is the stored format of bodies. Defaults to JSON.
 	Format codec.Format
 
-	// Observe, if not nil, receives the outcome of each record.
-	Observe Observer
+	// Observe, if not nil, is called with the outcome of each record, for metrics. took is the time since its first attempt, attempts their number. Calls may
+	// overlap and must not block: they are part of the publish.
+	Observe func(outcome Outcome, took time.Duration, attempts int)
 
 	// Log, if not nil, gets the retries and failures.
 	Log *slog.Logger

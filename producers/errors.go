@@ -45,8 +45,8 @@ func (e *RunningError) Is(target error) bool {
 	return target == ErrRunning || target == chunk.ErrNotStored
 }
 
-// NotStoredError is chunk.ErrNotStored with its cause.
-type NotStoredError struct {
+// notStoredError is chunk.ErrNotStored with its cause.
+type notStoredError struct {
 	Session chunk.Session
 	Type    chunk.Type
 	Cause   error
@@ -56,15 +56,15 @@ type NotStoredError struct {
 	halts bool
 }
 
-func (e *NotStoredError) Error() string {
+func (e *notStoredError) Error() string {
 	return fmt.Sprintf("session %s: %s %v: %v", e.Session, e.Type, chunk.ErrNotStored, e.Cause)
 }
 
-// Is makes a NotStoredError a chunk.ErrNotStored.
-func (e *NotStoredError) Is(target error) bool { return target == chunk.ErrNotStored }
+// Is makes a notStoredError a chunk.ErrNotStored.
+func (e *notStoredError) Is(target error) bool { return target == chunk.ErrNotStored }
 
 // Unwrap returns the cause.
-func (e *NotStoredError) Unwrap() error { return e.Cause }
+func (e *notStoredError) Unwrap() error { return e.Cause }
 
 // FencedError is chunk.ErrFenced with the record that was found in the log.
 type FencedError struct {
@@ -86,25 +86,6 @@ func (e *FencedError) Error() string {
 
 // Is makes a FencedError a chunk.ErrFenced.
 func (e *FencedError) Is(target error) bool { return target == chunk.ErrFenced }
-
-// UnknownOutcomeError is chunk.ErrUnknownOutcome with the record and the last error.
-type UnknownOutcomeError struct {
-	Session chunk.Session
-	Epoch   chunk.Epoch
-	Ordinal chunk.Ordinal
-	Type    chunk.Type
-	Cause   error
-}
-
-func (e *UnknownOutcomeError) Error() string {
-	return fmt.Sprintf("session %s: %s %s: %v: %v", e.Session, e.Type, chunk.EventID(e.Epoch, e.Ordinal), chunk.ErrUnknownOutcome, e.Cause)
-}
-
-// Is makes an UnknownOutcomeError a chunk.ErrUnknownOutcome.
-func (e *UnknownOutcomeError) Is(target error) bool { return target == chunk.ErrUnknownOutcome }
-
-// Unwrap returns the last error.
-func (e *UnknownOutcomeError) Unwrap() error { return e.Cause }
 
 // sticky reports whether err ends a run: every later call returns the same error.
 func sticky(err error) bool {

@@ -498,8 +498,7 @@ func TestStreamWithASmallerLimit(t *testing.T) {
 	r := mustStart(t, p.producer(t, Config{}), testSession)
 	big := chunk.Chunk{Body: chunk.Custom{EventName: "n", Data: chunk.Value(`"` + strings.Repeat("x", 20<<10) + `"`)}}
 	emitAll(t, r, numbered(1))
-	var not *NotStoredError
-	if _, err := r.Write(t.Context(), big); !errors.As(err, &not) || !errors.Is(err, chunk.ErrTooLarge) {
+	if _, err := r.Write(t.Context(), big); !errors.Is(err, chunk.ErrNotStored) || !errors.Is(err, chunk.ErrTooLarge) {
 		t.Errorf("err = %v, want too large", err)
 	}
 	if _, err := r.Write(t.Context(), numbered(2)); err != nil {

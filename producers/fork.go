@@ -14,18 +14,18 @@ import (
 func (p *Producer) Fork(ctx context.Context, s chunk.Session, records []chunk.Chunk) (bool, error) {
 	log, err := p.newNATSLog(s)
 	if err != nil {
-		return false, &NotStoredError{Session: s, Type: chunk.TypeSessionSeed, Cause: fmt.Errorf("%w: %w", chunk.ErrInvalid, err)}
+		return false, &notStoredError{Session: s, Type: chunk.TypeSessionSeed, Cause: fmt.Errorf("%w: %w", chunk.ErrInvalid, err)}
 	}
 	r := newRun(p.cfg, s, log, startOptions{})
 	if err := p.addRun(r); err != nil {
 		log.close()
-		return false, &NotStoredError{Session: s, Type: chunk.TypeSessionSeed, Cause: err}
+		return false, &notStoredError{Session: s, Type: chunk.TypeSessionSeed, Cause: err}
 	}
 	defer r.Close()                          //nolint:errcheck // nothing is queued
 	defer context.AfterFunc(ctx, r.cancel)() //nolint:contextcheck // of the run, whose records end with the call
 	h, err := r.readLogEnd(ctx)
 	if err != nil {
-		return false, &NotStoredError{Session: s, Type: chunk.TypeSessionSeed, Cause: err}
+		return false, &notStoredError{Session: s, Type: chunk.TypeSessionSeed, Cause: err}
 	}
 	if h.typ == "" && h.pos.Ordinal > 0 { // its records have expired, or it was deleted
 		return false, nil

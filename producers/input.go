@@ -187,10 +187,10 @@ func (p *Producer) Continue(ctx context.Context, h Head, run string) (*Run, erro
 	}
 	if err := p.addRun(r); err != nil {
 		log.close()
-		return nil, &NotStoredError{Session: h.Session, Cause: err}
+		return nil, &notStoredError{Session: h.Session, Cause: err}
 	}
 	if err := r.finishCleanup(ctx, h.end); err != nil {
-		return nil, errors.Join(&NotStoredError{Session: h.Session, Cause: err}, r.Close())
+		return nil, errors.Join(&notStoredError{Session: h.Session, Cause: err}, r.Close())
 	}
 	return r, nil
 }

@@ -46,7 +46,7 @@ func TestValueLimits(t *testing.T) {
 					chunk.Custom{EventName: "rows", Data: big}, numbered(1).Body,
 				} {
 					if _, err := r.Write(t.Context(), chunk.Chunk{Body: b}); err != nil {
-						t.Fatalf("%s: %v", b.Type(), err)
+						t.Fatalf("%s: %v", chunk.Chunk{Body: b}.Type(), err)
 					}
 				}
 				if err := r.End(t.Context(), big); err != nil {
@@ -65,7 +65,7 @@ func TestValueLimits(t *testing.T) {
 					}
 					got = append(got, text)
 				}
-				want := "run_started, tool_input_error value_too_large, tool_end value_too_large, error value_too_large, " + string(numbered(1).Body.Type()) + ", stream_end"
+				want := "run_started, tool_input_error value_too_large, tool_end value_too_large, error value_too_large, " + string(numbered(1).Type()) + ", stream_end"
 				if strings.Join(got, ", ") != want {
 					t.Errorf("records %s\nwant %s", strings.Join(got, ", "), want)
 				}

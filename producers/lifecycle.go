@@ -97,7 +97,7 @@ func (r *Run) transitionTo(ctx context.Context, m transition, c chunk.Chunk) err
 		select {
 		case <-before.done:
 		case <-ctx.Done():
-			return &NotStoredError{Session: r.session, Type: it.typ, Cause: ctx.Err()}
+			return &notStoredError{Session: r.session, Type: it.typ, Cause: ctx.Err()}
 		}
 	}
 }
@@ -119,7 +119,7 @@ func (r *Run) begin(it *item) (*item, error) {
 		return nil, errNoTransition
 	}
 	if r.state == ended || r.state == failed {
-		return nil, &NotStoredError{Session: r.session, Type: it.typ, Cause: fmt.Errorf("%w: state %s", ErrEnded, r.state)}
+		return nil, &notStoredError{Session: r.session, Type: it.typ, Cause: fmt.Errorf("%w: state %s", ErrEnded, r.state)}
 	}
 	if r.closed {
 		return nil, r.pendingError()

@@ -7,12 +7,6 @@ import (
 	"github.com/tailrace/tailrace/chunk"
 )
 
-// Observer receives the outcome of each record that a Producer publishes, for metrics. Calls may overlap and must not block: they are part of the publish.
-type Observer interface {
-	// Published is called when the outcome of a record is known. took is the time since its first attempt, attempts their number.
-	Published(outcome Outcome, took time.Duration, attempts int)
-}
-
 // Outcome is the result of the publish of one record.
 type Outcome string
 
@@ -24,37 +18,29 @@ const (
 	OutcomeUnknown Outcome = "unknown" // it may be stored
 )
 
-// Outcomes returns all outcomes.
-func Outcomes() []Outcome {
-	return []Outcome{OutcomeStored, OutcomeFenced, OutcomeRefused, OutcomeUnknown}
-}
+// stats counts what a Run has stored.
+type stats struct{ records, bytes, retries int64 }
 
-// Stats counts what a Run has stored.
-type Stats struct {
-	Records int64
-	Bytes   int64 // of their messages, with headers
-	Retries int64 // attempts after the first one of each record or batch, also of those that were not stored
-}
-
-// Stats returns the present counts.
-func (r *Run) Stats() Stats {
+// Stats returns the number of stored records, the bytes of their messages with headers, and the attempts after the first one of each record or batch, also of those
+// that were not stored.
+func (r *Run) Stats() (records, bytes, retries int64) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	return r.stats
+	return r.stats.records, r.stats.bytes, r.stats.retries
 }
 
 // count counts the records of op, which are stored. The lock is held.
-func (s *Stats) count(op *publishOp) {
-	s.Records += int64(len(op.m.messages))
-	s.Bytes += int64(op.m.bytes)
-	s.Retries += int64(op.attempts - 1)
+func (s *stats) count(op *publishOp) {
+	s.records += int64(len(op.m.messages))
+	s.bytes += int64(op.m.bytes)
+	s.retries += int64(op.attempts - 1)
 }
 
 // observe reports the records of s, whose outcome is known. err is what the caller gets.
 func (r *Run) observe(s *publishOp, err error) {
 	if err != nil {
 		r.mu.Lock()
-		r.stats.Retries += int64(max(0, s.attempts-1))
+		r.stats.retries += int64(max(0, s.attempts-1))
 		r.mu.Unlock()
 	}
 	if r.cfg.Observe == nil {
@@ -70,6 +56,6 @@ func (r *Run) observe(s *publishOp, err error) {
 		outcome = OutcomeRefused
 	}
 	for range s.m.messages {
-		r.cfg.Observe.Published(outcome, time.Since(s.began), s.attempts)
+		r.cfg.Observe(outcome, time.Since(s.began), s.attempts)
 	}
 }

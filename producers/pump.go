@@ -185,11 +185,11 @@ func (r *Run) storeSingly(items []*item, maybeStored bool) {
 // ready runs the pending deletes and encodes the first message of a flush.
 func (r *Run) ready(it *item) (*publishOp, error) {
 	if err := r.runDeletes(); err != nil {
-		return nil, &NotStoredError{Session: r.session, Type: it.typ, Cause: err, halts: true}
+		return nil, &notStoredError{Session: r.session, Type: it.typ, Cause: err, halts: true}
 	}
 	s := r.newOp()
 	if err := r.encode(&s.m, it); err != nil {
-		return nil, &NotStoredError{Session: r.session, Type: it.typ, Cause: err, halts: errors.Is(err, ErrSessionLimit)}
+		return nil, &notStoredError{Session: r.session, Type: it.typ, Cause: err, halts: errors.Is(err, ErrSessionLimit)}
 	}
 	return s, nil
 }
@@ -315,13 +315,13 @@ func (r *Run) wrapError(it *item, err error) error {
 	err = jsclient.NoStorage(err)
 	switch {
 	case errors.Is(err, errUnknown):
-		return &UnknownOutcomeError{Session: r.session, Epoch: r.epoch, Ordinal: r.Position().Ordinal + 1, Type: it.typ, Cause: err}
+		return fmt.Errorf("session %s: %s %s: %w: %w", r.session, it.typ, chunk.EventID(r.epoch, r.Position().Ordinal+1), chunk.ErrUnknownOutcome, err)
 	case r.ctx.Err() != nil:
 		err, halts = ErrClosed, true
 	case jsclient.IsTooLarge(err): // the limit of the stream is below that of the server
 		err = fmt.Errorf("%w: %w", chunk.ErrTooLarge, err)
 	}
-	return &NotStoredError{Session: r.session, Type: it.typ, Cause: err, halts: halts}
+	return &notStoredError{Session: r.session, Type: it.typ, Cause: err, halts: halts}
 }
 
 func (r *Run) fenced(by message) error {
@@ -350,8 +350,8 @@ func (r *Run) finish(items []*item, seq chunk.Seq, err error) {
 		r.fatal = err
 		r.failQueued(err)
 	}
-	if not, ok := errors.AsType[*NotStoredError](err); ok && not.halts {
-		r.failQueued(&NotStoredError{Session: r.session, Cause: fmt.Errorf("earlier record not stored: %w", not.Cause)})
+	if not, ok := errors.AsType[*notStoredError](err); ok && not.halts {
+		r.failQueued(&notStoredError{Session: r.session, Cause: fmt.Errorf("earlier record not stored: %w", not.Cause)})
 	}
 }
 

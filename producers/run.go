@@ -53,7 +53,7 @@ type Run struct {
 	pos               chunk.Position // last stored record
 	storedInput       codec.InputPosition
 	number            uint64 // of the last message
-	stats             Stats
+	stats             stats
 	unreported        lostChunks // emitted chunks that were not stored and not reported yet
 	fatal             error      // fenced or unknown outcome
 	fatalReported     bool       // a call has returned fatal
@@ -265,7 +265,7 @@ func (r *Run) awaitSpace(ctx context.Context, typ chunk.Type) error {
 	case <-space:
 		return nil
 	case <-ctx.Done():
-		return &NotStoredError{Session: r.session, Type: typ, Cause: fmt.Errorf("queue full: %w", ctx.Err())}
+		return &notStoredError{Session: r.session, Type: typ, Cause: fmt.Errorf("queue full: %w", ctx.Err())}
 	}
 }
 
@@ -314,7 +314,7 @@ func (r *Run) pendingError() error {
 		r.fatalReported = true
 		return r.fatal
 	case r.closed:
-		return &NotStoredError{Session: r.session, Cause: ErrClosed}
+		return &notStoredError{Session: r.session, Cause: ErrClosed}
 	}
 	return r.unreported.take()
 }
@@ -326,16 +326,16 @@ func (r *Run) rejectReason(typ chunk.Type) error {
 	}
 	switch r.nextState() {
 	case ended, failed:
-		return &NotStoredError{Session: r.session, Type: typ, Cause: ErrEnded}
+		return &notStoredError{Session: r.session, Type: typ, Cause: ErrEnded}
 	case paused:
-		return &NotStoredError{Session: r.session, Type: typ, Cause: ErrPaused}
+		return &notStoredError{Session: r.session, Type: typ, Cause: ErrPaused}
 	case active:
 	}
 	return nil
 }
 
 func (r *Run) notStored(c chunk.Chunk, cause error) error {
-	e := &NotStoredError{Session: r.session, Cause: cause}
+	e := &notStoredError{Session: r.session, Cause: cause}
 	if c.Body != nil {
 		e.Type = c.Type()
 	}
@@ -348,7 +348,7 @@ func (r *Run) Close() error {
 	r.mu.Lock()
 	first := !r.closed
 	r.closed = true
-	r.failQueued(&NotStoredError{Session: r.session, Cause: ErrClosed})
+	r.failQueued(&notStoredError{Session: r.session, Cause: ErrClosed})
 	r.mu.Unlock()
 
 	r.cancel()

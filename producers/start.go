@@ -89,12 +89,12 @@ func (p *Producer) Start(ctx context.Context, s chunk.Session, run chunk.RunStar
 	o.takeOver = o.takeOver || run.Mode == modeTakeover
 	log, err := p.newNATSLog(s)
 	if err != nil {
-		return nil, &NotStoredError{Session: s, Type: chunk.TypeRunStarted, Cause: fmt.Errorf("%w: %w", chunk.ErrInvalid, err)}
+		return nil, &notStoredError{Session: s, Type: chunk.TypeRunStarted, Cause: fmt.Errorf("%w: %w", chunk.ErrInvalid, err)}
 	}
 	r := newRun(p.cfg, s, log, o)
 	if err := p.addRun(r); err != nil {
 		log.close()
-		return nil, &NotStoredError{Session: s, Type: chunk.TypeRunStarted, Cause: err}
+		return nil, &notStoredError{Session: s, Type: chunk.TypeRunStarted, Cause: err}
 	}
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -164,10 +164,10 @@ func (r *Run) start(ctx context.Context, run chunk.RunStarted, o startOptions) e
 	for {
 		h, err := r.readLogEnd(ctx)
 		if err != nil {
-			return &NotStoredError{Session: r.session, Type: chunk.TypeRunStarted, Cause: err}
+			return &notStoredError{Session: r.session, Type: chunk.TypeRunStarted, Cause: err}
 		}
 		if o.behind != nil && h.pos.Ordinal != o.behind.Ordinal {
-			return &NotStoredError{Session: r.session, Type: chunk.TypeRunStarted, Cause: fmt.Errorf("%w: last record is %d, want %d", ErrPositionMismatch, h.pos.Ordinal, o.behind.Ordinal)}
+			return &notStoredError{Session: r.session, Type: chunk.TypeRunStarted, Cause: fmt.Errorf("%w: last record is %d, want %d", ErrPositionMismatch, h.pos.Ordinal, o.behind.Ordinal)}
 		}
 		if !h.idle() && !o.takeOver {
 			return &RunningError{Session: r.session, Epoch: h.epoch, Last: h.pos, Type: h.typ}
@@ -176,7 +176,7 @@ func (r *Run) start(ctx context.Context, run chunk.RunStarted, o startOptions) e
 			r.SetInput(h.input)
 		}
 		if err := r.finishCleanup(ctx, h); err != nil {
-			return &NotStoredError{Session: r.session, Type: chunk.TypeRunStarted, Cause: err}
+			return &notStoredError{Session: r.session, Type: chunk.TypeRunStarted, Cause: err}
 		}
 		err = r.writeStart(ctx, h, run, nonce)
 		if _, lost := errors.AsType[*conflictError](err); !lost {
@@ -184,7 +184,7 @@ func (r *Run) start(ctx context.Context, run chunk.RunStarted, o startOptions) e
 		}
 		// Several concurrent starts, or a run that writes as fast as this one reads: retry after a random delay.
 		if time.Now().After(deadline) || wait.Sleep(ctx, delay(jsclient.Busy, 0)) != nil {
-			return &NotStoredError{Session: r.session, Type: chunk.TypeRunStarted, Cause: fmt.Errorf("conflicts with other writers for %s", r.cfg.RetryTimeout)}
+			return &notStoredError{Session: r.session, Type: chunk.TypeRunStarted, Cause: fmt.Errorf("conflicts with other writers for %s", r.cfg.RetryTimeout)}
 		}
 	}
 }
@@ -195,7 +195,7 @@ const maxEpoch = 1<<53 - 1
 // writeStart writes the run_started record after h. The error is *conflictError if another message follows h.
 func (r *Run) writeStart(ctx context.Context, h logEnd, run chunk.RunStarted, nonce string) error {
 	if h.epoch >= maxEpoch || h.pos.Ordinal >= maxEpoch {
-		return &NotStoredError{Session: r.session, Type: chunk.TypeRunStarted, Cause: fmt.Errorf("%w: epoch %d and ordinal %d are the last possible ones", chunk.ErrInvalid, h.epoch, h.pos.Ordinal)}
+		return &notStoredError{Session: r.session, Type: chunk.TypeRunStarted, Cause: fmt.Errorf("%w: epoch %d and ordinal %d are the last possible ones", chunk.ErrInvalid, h.epoch, h.pos.Ordinal)}
 	}
 	r.epoch, r.runID = h.epoch+1, run.RunID
 	run.Epoch = int64(r.epoch)

@@ -78,8 +78,8 @@ type Config struct {
 	// Observe, if not nil, receives the commands that Run handles.
 	Observe Observer
 
-	// ObservePublish, if not nil, receives the outcome of each record that a run writes.
-	ObservePublish producers.Observer
+	// ObservePublish, if not nil, is called with the outcome of each record that a run writes, see producers.Config.
+	ObservePublish func(outcome producers.Outcome, took time.Duration, attempts int)
 
 	// TracerProvider, if not nil, gets spans of commands, runs, steps and tool calls, with the attributes of OpenTelemetry's conventions for generative AI and
 	// without text. A run has the trace of the request that caused it. An agent finds the span of its step in the context: it may add attributes, such as

@@ -35,7 +35,7 @@
 //     again with the history up to the last committed step.
 //   - After a step with MarkFinal the agent is not called again.
 //
-// A tool may therefore run more than once. Step.IdempotencyKey returns the same key each time.
+// A tool may therefore run more than once. Call.IdempotencyKey returns the same key each time.
 //
 // # Steps
 //

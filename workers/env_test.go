@@ -87,7 +87,7 @@ func execute(session, agent string, inputs ...string) control.Command {
 func types(bodies []chunk.Body) string {
 	var names []string
 	for _, b := range bodies {
-		names = append(names, string(b.Type()))
+		names = append(names, string(chunk.Chunk{Body: b}.Type()))
 	}
 	return strings.Join(names, " ")
 }

@@ -19,6 +19,7 @@ import (
 	"github.com/tailrace/tailrace/internal/embed"
 	"github.com/tailrace/tailrace/internal/jscontrol"
 	"github.com/tailrace/tailrace/internal/topology"
+	"github.com/tailrace/tailrace/projector/fold"
 	"github.com/tailrace/tailrace/workers"
 )
 
@@ -120,7 +121,7 @@ type reply struct {
 }
 
 // model is a fake model that answers the end of the history.
-func model(history []workers.Message) reply {
+func model(history []fold.Message) reply {
 	last := history[len(history)-1]
 	for _, call := range last.Calls() {
 		return reply{text: "Yes: " + strings.Trim(call.Output.String(), `"`) + "."}

@@ -17,14 +17,14 @@ func allFamilies(ctx context.Context, t *Turn) error {
 	err := t.Step(ctx, func(ctx context.Context, s *Step) error {
 		search := s.Tool("call_1", "search")
 		return errors.Join(
-			s.Think(ctx, "Let me "), s.Think(ctx, "see."), s.EndThinking(ctx, ""),
+			s.Think(ctx, "Let me "), s.Think(ctx, "see."), s.Emit(ctx, chunk.Thinking{IsComplete: true}),
 			s.Text(ctx, "I will "), s.Text(ctx, "look."),
 			search.Args(ctx, `{"q":`), search.Args(ctx, `"soup"}`), search.Start(ctx, map[string]any{"q": "soup"}),
 			s.Custom(ctx, "progress", map[string]any{"done": 0.5}),
 			search.End(ctx, []string{"lentil", "pea"}),
-			s.Source(ctx, chunk.SourceURL{SourceID: "1", URL: "https://soup.example"}),
-			s.Document(ctx, chunk.SourceDocument{SourceID: "2", MediaType: "text/plain", Title: "Soups"}),
-			s.File(ctx, chunk.File{URL: "https://soup.example/pea.png", MediaType: "image/png"}),
+			s.Emit(ctx, chunk.SourceURL{SourceID: "1", URL: "https://soup.example"}),
+			s.Emit(ctx, chunk.SourceDocument{SourceID: "2", MediaType: "text/plain", Title: "Soups"}),
+			s.Emit(ctx, chunk.File{URL: "https://soup.example/pea.png", MediaType: "image/png"}),
 			s.SetState(ctx, map[string]any{"found": 2, "list": []string{"lentil", "pea"}}),
 			use(s, "10", "5"),
 		)

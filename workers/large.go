@@ -23,7 +23,7 @@ type expander struct {
 	used int
 }
 
-func (x *expander) messages(list []Message) {
+func (x *expander) messages(list []fold.Message) {
 	for _, m := range list {
 		for i, p := range m.Parts {
 			switch {

@@ -129,11 +129,11 @@ func TestArgumentsOverTheLimit(t *testing.T) {
 			})}))
 			w.Request(c)
 			snap := w.AwaitStatus(c.Session, fold.Ended)
-			var calls []ToolCall
+			var calls []fold.ToolCall
 			for _, m := range snap.Messages(0) {
 				calls = append(calls, m.Calls()...)
 			}
-			if len(calls) != 1 || calls[0].State != CallFailed || !strings.Contains(calls[0].Error, "value_too_large") {
+			if len(calls) != 1 || calls[0].State != fold.CallFailed || !strings.Contains(calls[0].Error, "value_too_large") {
 				t.Errorf("calls %+v", calls)
 			}
 		})

@@ -30,11 +30,6 @@ const (
 	CommandReturned CommandResult = "returned" // this worker shuts down, and another one continues
 )
 
-// CommandResults returns all results.
-func CommandResults() []CommandResult {
-	return []CommandResult{CommandDone, CommandFailed, CommandFenced, CommandReturned}
-}
-
 // handleObserved is Handle for Run with an Observer.
 func (w *Workers) handleObserved(ctx context.Context, c control.Command) error {
 	requested, start := c.Issued, time.Now()

@@ -55,9 +55,6 @@ const (
 	ReasonExpired Reason = "expired" // no worker has started it
 )
 
-// Reasons returns all reasons.
-func Reasons() []Reason { return []Reason{ReasonStopped, ReasonNoOwner, ReasonExpired} }
-
 // CodeRunAbandoned is the code of a run that a Reaper has failed.
 const CodeRunAbandoned = "run_abandoned"
 

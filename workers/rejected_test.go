@@ -86,7 +86,7 @@ func TestRecordThatCannotBeStored(t *testing.T) {
 func TestLargeToolResult(t *testing.T) {
 	w := newEnv(t)
 	c := execute(uniqueName("s"), "reader", "Read it.")
-	seen := make(chan []ToolCall, 1)
+	seen := make(chan []fold.ToolCall, 1)
 	w.serve(w.worker(map[string]Agent{"reader": AgentFunc(func(ctx context.Context, turn *Turn) error {
 		err := turn.Step(ctx, func(ctx context.Context, s *Step) error {
 			one, two := s.Tool("c1", "read"), s.Tool("c2", "read")
@@ -96,7 +96,7 @@ func TestLargeToolResult(t *testing.T) {
 		if err != nil {
 			return err
 		}
-		var calls []ToolCall
+		var calls []fold.ToolCall
 		for _, m := range turn.Messages() {
 			calls = append(calls, m.Calls()...)
 		}
@@ -112,7 +112,7 @@ func TestLargeToolResult(t *testing.T) {
 	if len(calls) != 2 || string(calls[0].Output) != `"`+strings.Repeat("x", 600<<10)+`"` {
 		t.Fatalf("%d calls, output %.200s", len(calls), calls[0].Output)
 	}
-	if calls[1].State != CallFailed || !strings.Contains(calls[1].Error, "want at most 33554432") {
+	if calls[1].State != fold.CallFailed || !strings.Contains(calls[1].Error, "want at most 33554432") {
 		t.Errorf("call over the limit: %+v", calls[1])
 	}
 	for _, b := range w.Bodies(c.Session) {

@@ -409,7 +409,7 @@ func (t *schedule) awaitsMessage() bool {
 
 // question is a pending call of a user.
 type question struct {
-	fold.Pending
+	fold.PendingCall
 
 	s chunk.Session
 }

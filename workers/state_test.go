@@ -48,12 +48,13 @@ func TestDiffYieldsTarget(t *testing.T) {
 		f, now, ordinal := fold.New(s), chunk.Value(nil), 0
 		write := func(body chunk.Body) {
 			ordinal++
-			data, err := chunk.Chunk{AgentID: "s", AgentType: "a", Timestamp: 1, Step: 1, Body: body}.AppendJSON(nil)
+			c := chunk.Chunk{AgentID: "s", AgentType: "a", Timestamp: 1, Step: 1, Body: body}
+			data, err := c.AppendJSON(nil)
 			if err != nil {
 				t.Fatal(err)
 			}
 			err = f.Apply(chunk.Record{
-				Seq: chunk.Seq(ordinal), Session: s, Epoch: 1, Ordinal: chunk.Ordinal(ordinal), Type: body.Type(), StoredAt: time.UnixMilli(1), Data: data,
+				Seq: chunk.Seq(ordinal), Session: s, Epoch: 1, Ordinal: chunk.Ordinal(ordinal), Type: c.Type(), StoredAt: time.UnixMilli(1), Data: data,
 			})
 			if err != nil {
 				t.Fatal(err)

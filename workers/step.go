@@ -49,15 +49,9 @@ func (s *Step) Text(ctx context.Context, piece string) error {
 	return s.write(ctx, chunk.TextDelta{Delta: piece})
 }
 
-// Think writes a piece of reasoning. EndThinking ends the block.
+// Think writes a piece of reasoning. The next chunk of another kind ends the block, and so does a chunk.Thinking that is complete.
 func (s *Step) Think(ctx context.Context, piece string) error {
 	return s.write(ctx, chunk.Thinking{Content: piece})
-}
-
-// EndThinking ends the block of reasoning with its last piece, which may be empty. Otherwise the next chunk
-// of another kind ends it.
-func (s *Step) EndThinking(ctx context.Context, last string) error {
-	return s.write(ctx, chunk.Thinking{Content: last, IsComplete: true})
 }
 
 // Custom writes an event of the application: a name and any JSON value.
@@ -69,18 +63,7 @@ func (s *Step) Custom(ctx context.Context, name string, data any) error {
 	return s.write(ctx, chunk.Custom{EventName: name, Data: v})
 }
 
-// Source writes the reference to a web page that the answer is based on.
-func (s *Step) Source(ctx context.Context, source chunk.SourceURL) error { return s.write(ctx, source) }
-
-// Document writes the reference to a document that the answer is based on.
-func (s *Step) Document(ctx context.Context, source chunk.SourceDocument) error {
-	return s.write(ctx, source)
-}
-
-// File writes a file that the agent created.
-func (s *Step) File(ctx context.Context, file chunk.File) error { return s.write(ctx, file) }
-
-// Emit writes any chunk for which Step has no method. chunk.ErrInvalid reports a chunk that the SDK owns: records
+// Emit writes any chunk for which Step has no method, such as a chunk.SourceURL or a chunk.File. chunk.ErrInvalid reports a chunk that the SDK owns: records
 // of the stream (run_started to truncated), and those that start, end or commit a step. A tool call that is
 // written with Emit must get its outcome in the same step. extra are members of the chunk that the chunk schema does not have; a
 // state_patch has none.
@@ -88,7 +71,7 @@ func (s *Step) Emit(ctx context.Context, body chunk.Body, extra ...chunk.Member)
 	if body == nil {
 		return fmt.Errorf("emit nil: %w", chunk.ErrInvalid)
 	}
-	typ := body.Type()
+	typ := chunk.Chunk{Body: body}.Type()
 	switch typ {
 	case chunk.TypeStepStart, chunk.TypeStepEnd, chunk.TypeCheckpointCreated, chunk.TypeStepCommitted:
 		return fmt.Errorf("emit %s: %w: reserved for the SDK", typ, chunk.ErrInvalid)
@@ -108,7 +91,7 @@ func (s *Step) patchState(ctx context.Context, patch chunk.StatePatch) error {
 	defer s.mu.Unlock()
 	to, err := applyPatch(s.state, patch.Patches)
 	if err != nil {
-		return fmt.Errorf("emit %s: %w: patch does not apply to the state: %w", patch.Type(), chunk.ErrInvalid, err)
+		return fmt.Errorf("emit %s: %w: patch does not apply to the state: %w", chunk.TypeStatePatch, chunk.ErrInvalid, err)
 	}
 	if err := s.queue(ctx, patch); err != nil {
 		return err
@@ -208,20 +191,6 @@ func (s *Step) SetFinishReason(reason string) error {
 // tools were called.
 func checkEnd(end chunk.StepEnd) error {
 	return chunk.Chunk{AgentID: "a", AgentType: "a", Body: end}.Validate()
-}
-
-// IdempotencyKey returns the key of the side effect of a call. It is unique to the call and the same in every
-// worker and every attempt. Pass it to operations that must happen once, such as a payment.
-func (s *Step) IdempotencyKey(callID string) string {
-	s.mu.RLock()
-	defer s.mu.RUnlock()
-	run := s.turn.cmd.RunID
-	for _, c := range s.calls {
-		if c.id == callID {
-			run = approvalRun(c.approval, run)
-		}
-	}
-	return idempotencyKey(s.turn.cmd.Session, run, callID)
 }
 
 // write queues a chunk of the step, after its step_start.

@@ -13,7 +13,6 @@ import (
 
 	"github.com/tailrace/tailrace/chunk"
 	"github.com/tailrace/tailrace/codec/aisdk"
-	"github.com/tailrace/tailrace/consumers"
 	"github.com/tailrace/tailrace/internal/control"
 	"github.com/tailrace/tailrace/internal/conversation"
 	"github.com/tailrace/tailrace/internal/testkit/seedtest"
@@ -97,7 +96,7 @@ func (e *effectCounter) happen(key string) {
 // answerRequests answers all pending calls of a session until it has ended or ctx ends.
 func (w *env) answerRequests(ctx context.Context, s chunk.Session, agent string) {
 	for ctx.Err() == nil {
-		for rec, err := range w.Log.Follow(ctx, chunk.Range{Session: s}, consumers.KeepOpen()) {
+		for rec, err := range w.Log.Follow(ctx, chunk.Range{Session: s, KeepOpen: true}) {
 			if err != nil {
 				break // not started, or a clean-up during the read
 			}

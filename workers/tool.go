@@ -120,8 +120,14 @@ func (c *Call) Input() chunk.Value {
 	return c.input
 }
 
-// IdempotencyKey returns Step.IdempotencyKey of the call.
-func (c *Call) IdempotencyKey() string { return c.step.IdempotencyKey(c.id) }
+// IdempotencyKey returns the key of the side effect of the call. It is unique to the call and the same in every
+// worker and every attempt. Pass it to operations that must happen once, such as a payment.
+func (c *Call) IdempotencyKey() string {
+	c.step.mu.RLock()
+	defer c.step.mu.RUnlock()
+	cmd := c.step.turn.cmd
+	return idempotencyKey(cmd.Session, approvalRun(c.approval, cmd.RunID), c.id)
+}
 
 // SetExtra sets members that the chunk schema does not have, of the chunks that begin the call or end it from now on. The names must not be those of the
 // schema, and not deadline. chunk.RunBy is such a member.

@@ -57,7 +57,7 @@ func TestProviderExecutedMember(t *testing.T) {
 		begun[id]++
 		browser := len(c.Extra) == 1 && c.Extra[0].Name == "providerExecuted" && string(c.Extra[0].Value) == "false"
 		if browser != (id != "own") {
-			t.Errorf("%s of %s: extra members %v", c.Body.Type(), id, c.Extra)
+			t.Errorf("%s of %s: extra members %v", c.Type(), id, c.Extra)
 		}
 	}
 	if begun["own"] != 2 || begun["client"] != 2 || begun["plain"] != 1 {

@@ -82,12 +82,12 @@ func (t *Turn) endTrace() {
 	if t.trace.outcome == "" {
 		t.trace.outcome = "moved"
 	}
-	stats := t.run.Stats()
+	records, bytes, retries := t.run.Stats()
 	_, span := t.w.tracer.Start(trace.ContextWithSpan(t.writeCtx, t.trace.Span), "publish", trace.WithSpanKind(trace.SpanKindProducer), trace.WithTimestamp(t.trace.began))
 	layout := t.w.cfg.Layout
 	span.SetAttributes(tracing.MessagingSystem.String("nats"), tracing.MessagingOperation.String("send"),
-		tracing.Destination.String(layout.Stream(layout.Partition(t.cmd.Session))), tracing.BatchSize.Int64(stats.Records),
-		tracing.Bytes.Int64(stats.Bytes), tracing.Retries.Int64(stats.Retries))
+		tracing.Destination.String(layout.Stream(layout.Partition(t.cmd.Session))), tracing.BatchSize.Int64(records),
+		tracing.Bytes.Int64(bytes), tracing.Retries.Int64(retries))
 	span.End()
 	t.trace.SetAttributes(tracing.Outcome.String(t.trace.outcome))
 	t.trace.End()

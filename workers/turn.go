@@ -40,8 +40,8 @@ type Turn struct {
 
 	mu          sync.Mutex // guards everything below
 	snap        fold.Snapshot
-	messages    []Message
-	finished    []Message               // the messages that no later record can change
+	messages    []fold.Message
+	finished    []fold.Message          // the messages that no later record can change
 	read        int                     // number of finished messages
 	ids         map[string]bool         // of all calls
 	toolErrors  map[string]string       // texts that the log does not have, by call; see Call.Fail
@@ -106,7 +106,7 @@ func (t *Turn) Replaces() (input []chunk.InputMessage, answer string) {
 
 // Messages returns the history for a model, oldest first, with the input and the committed steps of this
 // turn. The caller must not modify it.
-func (t *Turn) Messages() []Message {
+func (t *Turn) Messages() []fold.Message {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	return t.messages
@@ -375,13 +375,13 @@ func (t *Turn) rememberToolError(call, text string) {
 }
 
 // restoreToolErrors puts the texts that were remembered into messages of the snapshot.
-func (t *Turn) restoreToolErrors(list []Message) {
+func (t *Turn) restoreToolErrors(list []fold.Message) {
 	if len(t.toolErrors) == 0 {
 		return
 	}
 	for i := range list {
 		for _, p := range list[i].Parts {
-			if p.Call == nil || p.Call.State != CallFailed {
+			if p.Call == nil || p.Call.State != fold.CallFailed {
 				continue
 			}
 			if text, ok := t.toolErrors[p.Call.ID]; ok {

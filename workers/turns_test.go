@@ -288,7 +288,7 @@ func TestEmit(t *testing.T) {
 		}
 		for _, body := range bodies {
 			if err := s.Emit(ctx, body); err != nil {
-				t.Errorf("%s: %v", body.Type(), err)
+				t.Errorf("%s: %v", chunk.Chunk{Body: body}.Type(), err)
 			}
 		}
 		if got := s.State().String(); got != `{"city":"Oslo"}` {

@@ -9,6 +9,7 @@ import (
 	"github.com/tailrace/tailrace/codec/agui"
 	"github.com/tailrace/tailrace/internal/dialect"
 	"github.com/tailrace/tailrace/internal/rawjson"
+	"github.com/tailrace/tailrace/projector/fold"
 	"github.com/tailrace/tailrace/workers"
 )
 
@@ -87,7 +88,7 @@ func (a *Agent) takeState(ctx context.Context, t *workers.Turn, s *workers.Step)
 }
 
 // resumedInterrupts returns the answers to the interrupts of the last step.
-func resumedInterrupts(m workers.Message) []agui.Answer {
+func resumedInterrupts(m fold.Message) []agui.Answer {
 	interrupts := make(map[string]string) // of approvals, by call
 	for _, p := range m.Parts {
 		if p.Data != nil && p.Data.Name == dialect.AGUI+approvalEvent {
@@ -100,18 +101,18 @@ func resumedInterrupts(m workers.Message) []agui.Answer {
 		approval := interrupts[c.ID]
 		switch {
 		case c.Name == agui.InterruptTool:
-			list = append(list, agui.Answer{InterruptID: c.ID, Cancelled: c.State != workers.CallDone, Payload: c.Output})
+			list = append(list, agui.Answer{InterruptID: c.ID, Cancelled: c.State != fold.CallDone, Payload: c.Output})
 		case approval == "":
-		case c.State == workers.CallApproved:
+		case c.State == fold.CallApproved:
 			list = append(list, agui.Answer{InterruptID: approval, Payload: chunk.Value(`{"approved":true}`)})
-		case c.State == workers.CallDenied:
+		case c.State == fold.CallDenied:
 			o := rawjson.Begin(nil)
 			o.Bool("approved", false)
 			if c.Approval != nil {
 				o.Maybe("reason", c.Approval.Reason)
 			}
 			list = append(list, agui.Answer{InterruptID: approval, Payload: o.End()})
-		case c.State == workers.CallFailed: // no user has decided in time
+		case c.State == fold.CallFailed: // no user has decided in time
 			list = append(list, agui.Answer{InterruptID: approval, Cancelled: true})
 		}
 	}

@@ -241,8 +241,9 @@ func TestSplitResponse(t *testing.T) {
 				open += d.Delta
 				continue
 			}
-			line := []byte(b.Type())
-			if !strings.HasPrefix(string(line), "step_") && b.Type() != chunk.TypeCheckpointCreated { // their ids are made of that of the session
+			typ := chunk.Chunk{Body: b}.Type()
+			line := []byte(typ)
+			if !strings.HasPrefix(string(line), "step_") && typ != chunk.TypeCheckpointCreated { // their ids are made of that of the session
 				var err error
 				if line, err = (chunk.Chunk{AgentID: s.ID, AgentType: "app", Body: b}).AppendJSON(nil); err != nil {
 					t.Fatal(err)

@@ -8,6 +8,7 @@ import (
 
 	"github.com/tailrace/tailrace/codec/aisdk"
 	"github.com/tailrace/tailrace/internal/dialect"
+	"github.com/tailrace/tailrace/projector/fold"
 	"github.com/tailrace/tailrace/workers"
 )
 
@@ -75,19 +76,19 @@ func mastraAnswer(t *workers.Turn) (route string, body *mastraAnswered) {
 			continue
 		}
 		calls := last.Calls()
-		i := slices.IndexFunc(calls, func(c workers.ToolCall) bool { return c.ID == asked.ToolCallID })
+		i := slices.IndexFunc(calls, func(c fold.ToolCall) bool { return c.ID == asked.ToolCallID })
 		if i < 0 {
 			continue
 		}
 		switch c := calls[i]; {
-		case c.State == workers.CallApproved:
+		case c.State == fold.CallApproved:
 			return mastraApprove, &asked
-		case c.State == workers.CallDenied:
+		case c.State == fold.CallDenied:
 			if c.Approval != nil && c.Approval.Reason != nil {
 				asked.Reason = *c.Approval.Reason
 			}
 			return mastraDecline, &asked
-		case c.State == workers.CallDone && p.Data.Name == mastraSuspended:
+		case c.State == fold.CallDone && p.Data.Name == mastraSuspended:
 			asked.ResumeData = json.RawMessage(c.Output)
 			return mastraResume, &asked
 		}

@@ -86,7 +86,7 @@ func (w *env) types(s chunk.Session) string {
 	w.t.Helper()
 	var names []string
 	for _, b := range w.Bodies(s) {
-		names = append(names, string(b.Type()))
+		names = append(names, string(chunk.Chunk{Body: b}.Type()))
 	}
 	return strings.Join(names, " ")
 }

@@ -9,19 +9,18 @@ import (
 	"github.com/tailrace/tailrace/chunk"
 	"github.com/tailrace/tailrace/internal/rawjson"
 	"github.com/tailrace/tailrace/projector/fold"
-	"github.com/tailrace/tailrace/workers"
 )
 
 // entry is one message in a form that both APIs share.
 type entry struct {
 	role      role
 	text      string
-	reasoning string         // of the model
-	files     []workers.File // of a user
-	calls     []historyCall  // of the model
-	call      string         // call id of an outcome
-	states    []chunk.Value  // of the texts and the reasoning of the model
-	items     []modelItem    // what the model has written, in this order, if a part of it is an item that the endpoint wants back
+	reasoning string        // of the model
+	files     []fold.File   // of a user
+	calls     []historyCall // of the model
+	call      string        // call id of an outcome
+	states    []chunk.Value // of the texts and the reasoning of the model
+	items     []modelItem   // what the model has written, in this order, if a part of it is an item that the endpoint wants back
 }
 
 // modelItem is one of an item of the endpoint, a text and a call.
@@ -47,7 +46,7 @@ type historyCall struct {
 
 // entriesOf converts the history. Every call has its outcome directly after its message, as both APIs
 // require.
-func entriesOf(list []workers.Message, endpoint string) []entry {
+func entriesOf(list []fold.Message, endpoint string) []entry {
 	var out []entry
 	for _, m := range list {
 		if m.Role == fold.User {
@@ -55,7 +54,7 @@ func entriesOf(list []workers.Message, endpoint string) []entry {
 			continue
 		}
 		e := entry{role: modelRole, text: m.Text(), reasoning: reasoningOf(m)}
-		calls := slices.DeleteFunc(m.Calls(), func(c workers.ToolCall) bool { return c.OutcomeUnknown() })
+		calls := slices.DeleteFunc(m.Calls(), func(c fold.ToolCall) bool { return c.OutcomeUnknown() })
 		for _, c := range calls {
 			e.calls = append(e.calls, callOf(c, endpoint))
 		}
@@ -71,7 +70,7 @@ func entriesOf(list []workers.Message, endpoint string) []entry {
 	return out
 }
 
-func callOf(c workers.ToolCall, endpoint string) historyCall {
+func callOf(c fold.ToolCall, endpoint string) historyCall {
 	h := historyCall{id: c.ID, name: c.Name, args: argsOf(c)}
 	for _, m := range c.Extra {
 		if m.Name == "callProviderMetadata" {
@@ -82,7 +81,7 @@ func callOf(c workers.ToolCall, endpoint string) historyCall {
 }
 
 // addStates adds what the endpoint wants back with a message of the model.
-func (e *entry) addStates(m workers.Message, endpoint string) {
+func (e *entry) addStates(m fold.Message, endpoint string) {
 	items := false
 	for _, p := range m.Parts {
 		state := stateOf(p.ProviderMetadata, endpoint)
@@ -105,7 +104,7 @@ func (e *entry) addStates(m workers.Message, endpoint string) {
 }
 
 // reasoningOf returns the reasoning of a step, with U+FFFD for what is not UTF-8.
-func reasoningOf(m workers.Message) string {
+func reasoningOf(m fold.Message) string {
 	var b strings.Builder
 	for _, p := range m.Parts {
 		if p.Kind == fold.PartReasoning {
@@ -115,7 +114,7 @@ func reasoningOf(m workers.Message) string {
 	return strings.ToValidUTF8(b.String(), "\uFFFD")
 }
 
-func userEntries(m workers.Message) []entry {
+func userEntries(m fold.Message) []entry {
 	e := entry{role: userRole, text: m.TextAndData()}
 	for _, p := range m.Parts {
 		if p.File != nil {
@@ -129,7 +128,7 @@ func userEntries(m workers.Message) []entry {
 }
 
 // argsOf returns the arguments, {} for incomplete ones: some servers parse them.
-func argsOf(c workers.ToolCall) string {
+func argsOf(c fold.ToolCall) string {
 	var object map[string]json.RawMessage
 	if json.Unmarshal(c.Input, &object) != nil || object == nil {
 		return "{}"
@@ -138,32 +137,32 @@ func argsOf(c workers.ToolCall) string {
 }
 
 // outcomeOf returns the outcome of a call as text for the model.
-func outcomeOf(c workers.ToolCall) string {
+func outcomeOf(c fold.ToolCall) string {
 	switch c.State {
-	case workers.CallDone:
+	case fold.CallDone:
 		var text string
 		if !c.Output.IsNull() && json.Unmarshal(c.Output, &text) == nil {
 			return text
 		}
 		return c.Output.String()
-	case workers.CallFailed, workers.CallDenied:
+	case fold.CallFailed, fold.CallDenied:
 		return "error: " + c.Error
 	}
 	return "error: no outcome"
 }
 
 // isImage reports whether the file is an image, which has a part type of its own.
-func isImage(f workers.File) bool { return strings.HasPrefix(f.MediaType, "image/") }
+func isImage(f fold.File) bool { return strings.HasPrefix(f.MediaType, "image/") }
 
 // filename returns the name of a file, or a default.
-func filename(f workers.File) string {
+func filename(f fold.File) string {
 	return cmp.Or(f.Filename, "file")
 }
 
 // isData reports whether the file is a data URL.
-func isData(f workers.File) bool { return strings.HasPrefix(f.URL, "data:") }
+func isData(f fold.File) bool { return strings.HasPrefix(f.URL, "data:") }
 
 // fileReference returns the text for a file that an API does not accept.
-func fileReference(f workers.File) string {
+func fileReference(f fold.File) string {
 	return "[file " + filename(f) + " (" + f.MediaType + "): " + f.URL + "]"
 }

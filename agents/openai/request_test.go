@@ -12,7 +12,7 @@ import (
 	"testing"
 
 	"github.com/tailrace/tailrace/internal/outgoing"
-	"github.com/tailrace/tailrace/workers"
+	"github.com/tailrace/tailrace/projector/fold"
 )
 
 // roundTripper is a function as an http.RoundTripper.
@@ -23,9 +23,9 @@ func (f roundTripper) RoundTrip(r *http.Request) (*http.Response, error) { retur
 // The bodies of requests equal those that the library of OpenAI (openai-go 3.96.0) writes for the same history. The library is not linked, because it is
 // 40 % of the binary (ADR 0035).
 func TestRequestsAreThoseOfTheLibrary(t *testing.T) {
-	image := workers.File{URL: "https://a.example/b.png", MediaType: "image/png"}
-	data := workers.File{URL: "data:application/pdf;base64,AAAA", MediaType: "application/pdf", Filename: "a.pdf"}
-	link := workers.File{URL: "https://a.example/b.pdf", MediaType: "application/pdf", Filename: "b.pdf"}
+	image := fold.File{URL: "https://a.example/b.png", MediaType: "image/png"}
+	data := fold.File{URL: "data:application/pdf;base64,AAAA", MediaType: "application/pdf", Filename: "a.pdf"}
+	link := fold.File{URL: "https://a.example/b.pdf", MediaType: "application/pdf", Filename: "b.pdf"}
 	q := request{
 		system: "Be <brief>.",
 		history: []entry{
@@ -35,8 +35,8 @@ func TestRequestsAreThoseOfTheLibrary(t *testing.T) {
 			{role: outcomeRole, call: "c2", text: "error: none"},
 			{role: modelRole, calls: []historyCall{{id: "c3", name: "look_up", args: `{}`}}},
 			{role: outcomeRole, call: "c3", text: ""},
-			{role: userRole, text: "see", files: []workers.File{image, data, link}},
-			{role: userRole, files: []workers.File{image}},
+			{role: userRole, text: "see", files: []fold.File{image, data, link}},
+			{role: userRole, files: []fold.File{image}},
 		},
 		tools: []*tool{
 			{Tool: Tool{Name: "look_up", Description: "looks"}, params: map[string]any{"type": "object"}},

@@ -63,7 +63,7 @@ func (p *stepWriter) think(ctx context.Context, b chunk.Thinking, extra []chunk.
 
 // other writes a source, an image or an event. It alone is not an answer, and an invalid one is left out.
 func (p *stepWriter) other(ctx context.Context, b chunk.Body) error {
-	if b.Type() == chunk.TypeCustom {
+	if _, ok := b.(chunk.Custom); ok {
 		emitted := p.emitted
 		defer func() { p.emitted = emitted }()
 	}

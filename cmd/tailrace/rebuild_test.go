@@ -144,7 +144,7 @@ func (s *rebuildEnv) falsify(session chunk.Session) {
 		}
 		rec.StoredAt = time.UnixMilli(head.Created) // a snapshot that began before the log cannot be compared with it
 		err := wrong.Apply(rec)
-		if fold.IsPermanent(err) {
+		if errors.Is(err, fold.ErrInvalidRecord) {
 			err = wrong.Skip(rec, "poison")
 		}
 		if err != nil {

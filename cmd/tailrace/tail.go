@@ -65,17 +65,14 @@ func runTail(ctx context.Context, t terminal, args []string) error {
 
 // follow allows cleanups, because a printed truncation record says what was removed.
 func (f *tailFlags) follow(ctx context.Context, reader *consumers.Reader, s chunk.Session) iter.Seq2[chunk.Record, error] {
-	var opts []consumers.FollowOption
-	if f.keepOpen {
-		opts = append(opts, consumers.KeepOpen())
-	}
 	records := chunk.Range{
 		Session: s, Tree: f.scope == "tree", After: chunk.Position{Seq: f.after.Seq}, Anchor: f.after.Anchor, FromOldest: f.after.Seq == 0, AllowCleanup: true,
 	}
 	if f.noFollow {
 		return reader.Replay(ctx, records)
 	}
-	return reader.Follow(ctx, records, opts...)
+	records.KeepOpen = f.keepOpen
+	return reader.Follow(ctx, records)
 }
 
 // printer prints records in one format.

@@ -9,7 +9,6 @@ import (
 	"github.com/tailrace/tailrace/chunk"
 	"github.com/tailrace/tailrace/internal/audit"
 	"github.com/tailrace/tailrace/internal/projector"
-	"github.com/tailrace/tailrace/projector/fold"
 )
 
 // The names in an audit event come from clients and models: they neither end its line nor look like another member of it.
@@ -29,7 +28,7 @@ func TestAuditLineIsOneLine(t *testing.T) {
 func TestVerifyPrintsNoControlSequences(t *testing.T) {
 	var out strings.Builder
 	found := &tally{out: &out, progress: io.Discard, count: map[string]int{}}
-	err := found.add(verifyLine(projector.VerifyResult{Differences: []fold.Difference{{Member: "state", Stored: "\"a\u009b2J\""}}}))
+	err := found.add(verifyLine(projector.VerifyResult{Differences: []projector.Difference{{Member: "state", Stored: "\"a\u009b2J\""}}}))
 	if err != nil || strings.ContainsRune(out.String(), 0x9b) || !strings.Contains(out.String(), "\n  state\n    stored \"a2J\"\n") {
 		t.Errorf("%q, %v", out.String(), err)
 	}

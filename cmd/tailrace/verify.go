@@ -8,7 +8,6 @@ import (
 
 	"github.com/tailrace/tailrace/chunk"
 	"github.com/tailrace/tailrace/internal/projector"
-	"github.com/tailrace/tailrace/projector/fold"
 )
 
 // runVerify compares stored snapshots with the log. It changes nothing.
@@ -38,14 +37,14 @@ func runVerify(ctx context.Context, t terminal, args []string) error {
 
 func verifyLine(v projector.VerifyResult) line {
 	type compared struct {
-		Session     string            `json:"session"`
-		Result      string            `json:"result"`
-		Seq         chunk.Seq         `json:"seq"`
-		Ordinal     chunk.Ordinal     `json:"ordinal"`
-		Chain       string            `json:"chain"`
-		ChainSince  chunk.Ordinal     `json:"chainSince"`
-		Why         string            `json:"why,omitempty"`
-		Differences []fold.Difference `json:"differences,omitempty"`
+		Session     string                 `json:"session"`
+		Result      string                 `json:"result"`
+		Seq         chunk.Seq              `json:"seq"`
+		Ordinal     chunk.Ordinal          `json:"ordinal"`
+		Chain       string                 `json:"chain"`
+		ChainSince  chunk.Ordinal          `json:"chainSince"`
+		Why         string                 `json:"why,omitempty"`
+		Differences []projector.Difference `json:"differences,omitempty"`
 	}
 	text := []string{fmt.Sprintf("sequence %d, record %d", v.At.Seq, v.At.Ordinal)}
 	if v.At.Ordinal > 0 {

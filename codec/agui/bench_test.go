@@ -19,7 +19,7 @@ func logOf(tb testing.TB, bodies []chunk.Body) []chunk.Record {
 			tb.Fatal(err)
 		}
 		log = append(log, chunk.Record{
-			Seq: chunk.Seq(100_001 + i), Session: chunk.RootSession("t", "session-1"), Epoch: 1, Ordinal: chunk.Ordinal(1 + i), Type: body.Type(), Data: data,
+			Seq: chunk.Seq(100_001 + i), Session: chunk.RootSession("t", "session-1"), Epoch: 1, Ordinal: chunk.Ordinal(1 + i), Type: c.Type(), Data: data,
 		})
 	}
 	return log

@@ -8,11 +8,12 @@ import (
 )
 
 func record(n int, body chunk.Body) chunk.Record {
-	data, err := chunk.Chunk{AgentID: "s1", AgentType: "agent", Step: 1, Body: body}.AppendJSON(nil)
+	c := chunk.Chunk{AgentID: "s1", AgentType: "agent", Step: 1, Body: body}
+	data, err := c.AppendJSON(nil)
 	if err != nil {
 		panic(err)
 	}
-	return chunk.Record{Seq: chunk.Seq(n), Session: chunk.RootSession("acme", "s1"), Epoch: 1, Ordinal: chunk.Ordinal(n), Type: body.Type(), Data: data}
+	return chunk.Record{Seq: chunk.Seq(n), Session: chunk.RootSession("acme", "s1"), Epoch: 1, Ordinal: chunk.Ordinal(n), Type: c.Type(), Data: data}
 }
 
 func Example() {

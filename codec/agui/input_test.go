@@ -137,11 +137,12 @@ func TestAppendRunInput(t *testing.T) {
 		chunk.ToolStart{ToolCallID: "i1", ToolName: InterruptTool, Arguments: chunk.Value(`{}`)},
 		chunk.ToolEnd{ToolCallID: "i1", ToolName: InterruptTool, Result: chunk.Value(`"Ada"`)},
 	} {
-		data, err := chunk.Chunk{AgentID: "s1", Step: 1, Body: body}.AppendJSON(nil)
+		c := chunk.Chunk{AgentID: "s1", Step: 1, Body: body}
+		data, err := c.AppendJSON(nil)
 		if err != nil {
 			t.Fatal(err)
 		}
-		rec := chunk.Record{Seq: chunk.Seq(i + 1), Session: chunk.RootSession("acme", "s1"), Epoch: 1, Ordinal: chunk.Ordinal(i + 1), Type: body.Type(), Data: data}
+		rec := chunk.Record{Seq: chunk.Seq(i + 1), Session: chunk.RootSession("acme", "s1"), Epoch: 1, Ordinal: chunk.Ordinal(i + 1), Type: c.Type(), Data: data}
 		if err := f.Apply(rec); err != nil {
 			t.Fatal(err)
 		}

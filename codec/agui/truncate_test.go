@@ -15,11 +15,12 @@ func TestRemovedStepKeepsEarlierStructuredData(t *testing.T) {
 	var log turntest.Log
 	write := func(step int64, body chunk.Body) {
 		n := len(log) + 1
-		data, err := chunk.Chunk{AgentID: turntest.Session.ID, AgentType: "planner", Timestamp: 1, Step: step, Body: body}.AppendJSON(nil)
+		c := chunk.Chunk{AgentID: turntest.Session.ID, AgentType: "planner", Timestamp: 1, Step: step, Body: body}
+		data, err := c.AppendJSON(nil)
 		if err != nil {
 			t.Fatal(err)
 		}
-		log = append(log, chunk.Record{Seq: chunk.Seq(n), Ordinal: chunk.Ordinal(n), Session: turntest.Session, Type: body.Type(), Data: data})
+		log = append(log, chunk.Record{Seq: chunk.Seq(n), Ordinal: chunk.Ordinal(n), Session: turntest.Session, Type: c.Type(), Data: data})
 	}
 	piece := func(id string) chunk.Custom {
 		return chunk.Custom{EventName: structured.PieceEvent, Data: chunk.Value(`{"type":"structured-data","streamId":"` + id + `","dataType":"t","kind":"set","path":"a","value":1}`)}

@@ -28,12 +28,13 @@ func TestEndOfSubAgentWhileUserIsAsked(t *testing.T) {
 		{session, chunk.RunStarted{RunID: "r2", Epoch: 2, Mode: "continue"}, false},
 	} {
 		ordinals[r.of.ID]++
-		data, err := chunk.Chunk{AgentID: r.of.ID, AgentType: "a", Timestamp: 1, Body: r.body}.AppendJSON(nil)
+		c := chunk.Chunk{AgentID: r.of.ID, AgentType: "a", Timestamp: 1, Body: r.body}
+		data, err := c.AppendJSON(nil)
 		if err != nil {
 			t.Fatal(err)
 		}
 		frames := m.Append(nil, chunk.Record{
-			Seq: chunk.Seq(i + 1), Session: r.of, Epoch: 1, Ordinal: ordinals[r.of.ID], Type: r.body.Type(), Data: data,
+			Seq: chunk.Seq(i + 1), Session: r.of, Epoch: 1, Ordinal: ordinals[r.of.ID], Type: c.Type(), Data: data,
 		})
 		if m.Done() != r.done {
 			t.Fatalf("record %d %s: the response is over: %t, want %t\n%s", i+1, data, m.Done(), r.done, frames)

@@ -28,7 +28,7 @@ func logOf(tb testing.TB, bodies []chunk.Body) []chunk.Record {
 			tb.Fatal(err)
 		}
 		log = append(log, chunk.Record{
-			Seq: chunk.Seq(100_001 + i), Session: chunk.RootSession("t", "session-1"), Epoch: 1, Ordinal: chunk.Ordinal(1 + i), Type: body.Type(), Data: data,
+			Seq: chunk.Seq(100_001 + i), Session: chunk.RootSession("t", "session-1"), Epoch: 1, Ordinal: chunk.Ordinal(1 + i), Type: c.Type(), Data: data,
 		})
 	}
 	return log
@@ -153,11 +153,12 @@ func BenchmarkSnapshot(b *testing.B) {
 	f, n := fold.New(session), 0
 	add := func(step int64, body chunk.Body) {
 		n++
-		data, err := chunk.Chunk{AgentID: session.ID, AgentType: "a", Timestamp: 1, Step: step, Body: body}.AppendJSON(nil)
+		c := chunk.Chunk{AgentID: session.ID, AgentType: "a", Timestamp: 1, Step: step, Body: body}
+		data, err := c.AppendJSON(nil)
 		if err != nil {
 			b.Fatal(err)
 		}
-		rec := chunk.Record{Seq: chunk.Seq(n), Session: session, Epoch: 1, Ordinal: chunk.Ordinal(n), Type: body.Type(), Data: data}
+		rec := chunk.Record{Seq: chunk.Seq(n), Session: session, Epoch: 1, Ordinal: chunk.Ordinal(n), Type: c.Type(), Data: data}
 		if err := f.Apply(rec); err != nil {
 			b.Fatal(err)
 		}

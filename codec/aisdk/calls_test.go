@@ -34,12 +34,13 @@ func TestRollbackOfFinishedCalls(t *testing.T) {
 		{removes(2, 11), ""},
 		{end, `"tool-input-available","toolCallId":"c"`}, // shown before its outcome
 	} {
-		data, err := chunk.Chunk{AgentID: session.ID, AgentType: "a", Timestamp: 1, Body: r.body}.AppendJSON(nil)
+		c := chunk.Chunk{AgentID: session.ID, AgentType: "a", Timestamp: 1, Body: r.body}
+		data, err := c.AppendJSON(nil)
 		if err != nil {
 			t.Fatal(err)
 		}
 		got := string(m.Append(nil, chunk.Record{
-			Seq: chunk.Seq(i + 1), Session: session, Epoch: 1, Ordinal: chunk.Ordinal(i + 1), Type: r.body.Type(), Data: data,
+			Seq: chunk.Seq(i + 1), Session: session, Epoch: 1, Ordinal: chunk.Ordinal(i + 1), Type: c.Type(), Data: data,
 		}))
 		if r.want == "" && strings.Contains(got, "toolCallId") || !strings.Contains(got, r.want) {
 			t.Errorf("record %d: got %q, want %q", i+1, got, r.want)

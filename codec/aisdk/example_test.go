@@ -9,12 +9,13 @@ import (
 )
 
 func record(n int, body chunk.Body) chunk.Record {
-	data, err := chunk.Chunk{AgentID: "s1", Step: 1, Body: body}.AppendJSON(nil)
+	c := chunk.Chunk{AgentID: "s1", Step: 1, Body: body}
+	data, err := c.AppendJSON(nil)
 	if err != nil {
 		panic(err)
 	}
 	return chunk.Record{
-		Seq: chunk.Seq(40 + n), Session: chunk.RootSession("acme", "s1"), Epoch: 1, Ordinal: chunk.Ordinal(n), Type: body.Type(), Data: data,
+		Seq: chunk.Seq(40 + n), Session: chunk.RootSession("acme", "s1"), Epoch: 1, Ordinal: chunk.Ordinal(n), Type: c.Type(), Data: data,
 	}
 }
 

@@ -34,7 +34,7 @@ func arbitraryLog(script []byte) []chunk.Record {
 		}
 		last[agent]++
 		rec := chunk.Record{
-			Seq: chunk.Seq(i + 1), Session: s, Epoch: epoch, Ordinal: last[agent], Type: body.Type(), StoredAt: time.UnixMilli(1),
+			Seq: chunk.Seq(i + 1), Session: s, Epoch: epoch, Ordinal: last[agent], Type: chunk.Chunk{Body: body}.Type(), StoredAt: time.UnixMilli(1),
 		}
 		data, err := chunk.Chunk{AgentID: agent, Step: step, Body: body}.AppendJSON(nil)
 		if err != nil {

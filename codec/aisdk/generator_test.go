@@ -77,7 +77,7 @@ func (a *generator) writeAs(agent string, body chunk.Body, extra ...chunk.Member
 	a.seq += chunk.Seq(1 + a.pick("gap", 3))
 	a.last[agent]++
 	rec := chunk.Record{
-		Seq: a.seq, Session: s, Epoch: a.epoch, Ordinal: a.last[agent], Type: body.Type(), StoredAt: time.UnixMilli(int64(a.seq)), Data: data,
+		Seq: a.seq, Session: s, Epoch: a.epoch, Ordinal: a.last[agent], Type: c.Type(), StoredAt: time.UnixMilli(int64(a.seq)), Data: data,
 	}
 	a.log = append(a.log, rec)
 	return rec

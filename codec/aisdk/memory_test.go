@@ -33,7 +33,7 @@ func (l *longTurn) record(step int, body chunk.Body, do func(chunk.Record)) {
 	}
 	l.data = data
 	do(chunk.Record{
-		Seq: chunk.Seq(l.ordinal), Session: session, Epoch: 1, Ordinal: l.ordinal, Type: body.Type(), StoredAt: time.UnixMilli(int64(l.ordinal)), Data: data,
+		Seq: chunk.Seq(l.ordinal), Session: session, Epoch: 1, Ordinal: l.ordinal, Type: c.Type(), StoredAt: time.UnixMilli(int64(l.ordinal)), Data: data,
 	})
 }
 
@@ -198,11 +198,12 @@ func (l *longTurn) subAgent(n int, do func(chunk.Record)) {
 			chunk.ToolEnd{ToolCallID: call, ToolName: "search", Result: null, ProviderExecuted: &yes})
 	}
 	for i, body := range append(bodies, chunk.StreamEnd{StreamID: child}) {
-		data, err := chunk.Chunk{AgentID: child, AgentType: "x", Timestamp: 1, Step: 1, Body: body}.AppendJSON(nil)
+		c := chunk.Chunk{AgentID: child, AgentType: "x", Timestamp: 1, Step: 1, Body: body}
+		data, err := c.AppendJSON(nil)
 		if err != nil {
 			l.tb.Fatal(err)
 		}
-		do(chunk.Record{Seq: chunk.Seq(l.ordinal), Session: session.Child(child), Epoch: 1, Ordinal: chunk.Ordinal(i + 1), Type: body.Type(), Data: data})
+		do(chunk.Record{Seq: chunk.Seq(l.ordinal), Session: session.Child(child), Epoch: 1, Ordinal: chunk.Ordinal(i + 1), Type: c.Type(), Data: data})
 	}
 	l.record(1, chunk.SubagentEnd{SubAgentType: "x", SubSessionID: child, CallID: id, Result: null}, do)
 	l.record(1, chunk.ToolEnd{ToolCallID: id, ToolName: "subagent__x", Result: null, ProviderExecuted: &yes}, do)

@@ -157,7 +157,7 @@ func TestInlinePlaces(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if err := f.Apply(chunk.Record{Seq: chunk.Seq(at), Session: f.Snapshot().Session, Epoch: 1, Ordinal: at, Type: body.Type(), Data: data}); err != nil {
+			if err := f.Apply(chunk.Record{Seq: chunk.Seq(at), Session: f.Snapshot().Session, Epoch: 1, Ordinal: at, Type: c.Type(), Data: data}); err != nil {
 				t.Fatal(err)
 			}
 		}

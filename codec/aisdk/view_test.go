@@ -263,12 +263,13 @@ func recordsOf(t *testing.T, bodies []chunk.Body, ofChild []int) []chunk.Record 
 		if slices.Contains(ofChild, i) {
 			s = session.Child("k1")
 		}
-		data, err := chunk.Chunk{AgentID: s.ID, AgentType: "planner", Body: body}.AppendJSON(nil)
+		c := chunk.Chunk{AgentID: s.ID, AgentType: "planner", Body: body}
+		data, err := c.AppendJSON(nil)
 		if err != nil {
 			t.Fatal(err)
 		}
 		last[s]++
-		recs = append(recs, chunk.Record{Seq: chunk.Seq(i + 1), Session: s, Epoch: 1, Ordinal: last[s], Type: body.Type(), Data: data})
+		recs = append(recs, chunk.Record{Seq: chunk.Seq(i + 1), Session: s, Epoch: 1, Ordinal: last[s], Type: c.Type(), Data: data})
 	}
 	return recs
 }

@@ -17,11 +17,12 @@ func Example() {
 	}
 	w := kortyx.NewWriter(kortyx.Options{})
 	for i, body := range bodies {
-		data, err := chunk.Chunk{AgentID: "s1", AgentType: "shop", Step: 1, Body: body}.AppendJSON(nil)
+		c := chunk.Chunk{AgentID: "s1", AgentType: "shop", Step: 1, Body: body}
+		data, err := c.AppendJSON(nil)
 		if err != nil {
 			fmt.Println(err)
 		}
-		rec := chunk.Record{Seq: chunk.Seq(7 + i), Session: chunk.RootSession("acme", "s1"), Epoch: 1, Ordinal: chunk.Ordinal(1 + i), Type: body.Type(), Data: data}
+		rec := chunk.Record{Seq: chunk.Seq(7 + i), Session: chunk.RootSession("acme", "s1"), Epoch: 1, Ordinal: chunk.Ordinal(1 + i), Type: c.Type(), Data: data}
 		fmt.Print(string(w.Append(nil, rec)))
 	}
 	// Output:

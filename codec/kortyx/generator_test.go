@@ -59,7 +59,7 @@ func recordOf(tb failer, s chunk.Session, seq chunk.Seq, epoch chunk.Epoch, ordi
 		tb.Fatalf("%T: %v", body, err)
 	}
 	return chunk.Record{
-		Seq: seq, Session: s, Epoch: epoch, Ordinal: ordinal, Type: body.Type(), StoredAt: time.UnixMilli(int64(seq)), Data: data,
+		Seq: seq, Session: s, Epoch: epoch, Ordinal: ordinal, Type: c.Type(), StoredAt: time.UnixMilli(int64(seq)), Data: data,
 	}
 }
 

@@ -44,11 +44,12 @@ func ExampleWriter() {
 	for i, body := range []chunk.Body{
 		chunk.RunStarted{RunID: "r1", Epoch: 1, Mode: "execute"}, chunk.TextDelta{Delta: "Bern."}, chunk.StreamEnd{StreamID: "s1"},
 	} {
-		data, err := chunk.Chunk{AgentID: "s1", AgentType: "clerk", Step: 1, Body: body}.AppendJSON(nil)
+		c := chunk.Chunk{AgentID: "s1", AgentType: "clerk", Step: 1, Body: body}
+		data, err := c.AppendJSON(nil)
 		if err != nil {
 			panic(err)
 		}
-		rec := chunk.Record{Seq: chunk.Seq(i + 1), Session: chunk.RootSession("acme", "s1"), Epoch: 1, Ordinal: chunk.Ordinal(i + 1), Type: body.Type(), Data: data}
+		rec := chunk.Record{Seq: chunk.Seq(i + 1), Session: chunk.RootSession("acme", "s1"), Epoch: 1, Ordinal: chunk.Ordinal(i + 1), Type: c.Type(), Data: data}
 		fmt.Print(string(w.Append(nil, rec)))
 	}
 	// Output:

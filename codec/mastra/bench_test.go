@@ -53,12 +53,13 @@ func turnLog(tb fataler) []chunk.Record {
 	bodies = append(bodies, chunk.StreamEnd{StreamID: root.ID})
 	var records []chunk.Record
 	for i, body := range bodies {
-		data, err := chunk.Chunk{AgentID: root.ID, AgentType: "assistant", Timestamp: 1767225600037, Step: 1, Body: body}.AppendJSON(nil)
+		c := chunk.Chunk{AgentID: root.ID, AgentType: "assistant", Timestamp: 1767225600037, Step: 1, Body: body}
+		data, err := c.AppendJSON(nil)
 		if err != nil {
 			tb.Fatal(err)
 		}
 		records = append(records, chunk.Record{
-			Seq: chunk.Seq(100_001 + i), Session: root, Epoch: 1, Ordinal: chunk.Ordinal(1 + i), Type: body.Type(), Data: data,
+			Seq: chunk.Seq(100_001 + i), Session: root, Epoch: 1, Ordinal: chunk.Ordinal(1 + i), Type: c.Type(), Data: data,
 		})
 	}
 	return records

@@ -49,13 +49,14 @@ func ExampleWriter() {
 	}
 	w := mastra.NewWriter(mastra.WriterConfig{MessageID: "msg-1"})
 	for i, body := range bodies {
-		data, err := chunk.Chunk{AgentID: "s1", AgentType: "planner", Body: body}.AppendJSON(nil)
+		c := chunk.Chunk{AgentID: "s1", AgentType: "planner", Body: body}
+		data, err := c.AppendJSON(nil)
 		if err != nil {
 			fmt.Println(err)
 		}
 		n := i + 1
 		frames := w.Append(nil, chunk.Record{
-			Seq: chunk.Seq(n), Session: chunk.RootSession("acme", "s1"), Epoch: 1, Ordinal: chunk.Ordinal(n), Type: body.Type(), Data: data,
+			Seq: chunk.Seq(n), Session: chunk.RootSession("acme", "s1"), Epoch: 1, Ordinal: chunk.Ordinal(n), Type: c.Type(), Data: data,
 		})
 		fmt.Print(strings.ReplaceAll(string(frames), "\n\n", "\n"))
 	}

@@ -60,7 +60,7 @@ func (g *generator) emit(session string, bodies ...chunk.Body) {
 		g.last[session]++
 		n := chunk.Seq(len(g.records) + 1)
 		g.records = append(g.records, chunk.Record{
-			Seq: n, Session: s, Epoch: g.epoch, Ordinal: g.last[session], Type: body.Type(), StoredAt: time.UnixMilli(int64(n)), Data: data,
+			Seq: n, Session: s, Epoch: g.epoch, Ordinal: g.last[session], Type: c.Type(), StoredAt: time.UnixMilli(int64(n)), Data: data,
 		})
 	}
 }

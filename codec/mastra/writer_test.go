@@ -227,7 +227,8 @@ func responses(t *testing.T, bodies ...any) (out []string) {
 			continue
 		}
 		body, _ := b.(chunk.Body)
-		data, err := chunk.Chunk{AgentID: session, AgentType: "planner", Body: body}.AppendJSON(nil)
+		c := chunk.Chunk{AgentID: session, AgentType: "planner", Body: body}
+		data, err := c.AppendJSON(nil)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -237,7 +238,7 @@ func responses(t *testing.T, bodies ...any) (out []string) {
 		}
 		seq++
 		last[session]++
-		chunks, ends := chunksIn(t, w.Append(nil, chunk.Record{Seq: seq, Session: s, Epoch: 1, Ordinal: last[session], Type: body.Type(), Data: data}))
+		chunks, ends := chunksIn(t, w.Append(nil, chunk.Record{Seq: seq, Session: s, Epoch: 1, Ordinal: last[session], Type: c.Type(), Data: data}))
 		for _, c := range chunks {
 			types = append(types, label(c))
 		}
@@ -337,11 +338,12 @@ func TestManyCalls(t *testing.T) {
 	n := chunk.Ordinal(0)
 	add := func(body chunk.Body) string {
 		n++
-		data, err := chunk.Chunk{AgentID: root.ID, Body: body}.AppendJSON(nil)
+		c := chunk.Chunk{AgentID: root.ID, Body: body}
+		data, err := c.AppendJSON(nil)
 		if err != nil {
 			t.Fatal(err)
 		}
-		return string(w.Append(nil, chunk.Record{Seq: chunk.Seq(n), Session: root, Epoch: 1, Ordinal: n, Type: body.Type(), Data: data}))
+		return string(w.Append(nil, chunk.Record{Seq: chunk.Seq(n), Session: root, Epoch: 1, Ordinal: n, Type: c.Type(), Data: data}))
 	}
 	outcome := func(i int) chunk.Body {
 		return chunk.ToolEnd{ToolCallID: fmt.Sprint("c", i), ToolName: "x", Result: chunk.Value(`1`), ProviderExecuted: &serverSide}
@@ -388,7 +390,8 @@ func TestSubAgentBeforeItsParent(t *testing.T) {
 	root := chunk.RootSession("acme", "s1")
 	child := root.Child("k1")
 	body := chunk.RunStarted{RunID: "c", Epoch: 1, Mode: "execute", Parent: &chunk.Parent{SessionID: root.ID, CallID: "c1"}}
-	data, err := chunk.Chunk{AgentID: child.ID, AgentType: "x", Timestamp: 1, Body: body}.AppendJSON(nil)
+	c := chunk.Chunk{AgentID: child.ID, AgentType: "x", Timestamp: 1, Body: body}
+	data, err := c.AppendJSON(nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -397,7 +400,7 @@ func TestSubAgentBeforeItsParent(t *testing.T) {
 	if frames := w.Append(nil, malformed); len(frames) > 0 {
 		t.Errorf("a malformed record has %s", frames)
 	}
-	frames := w.Append(nil, chunk.Record{Seq: 2, Session: child, Epoch: 1, Ordinal: 1, Type: body.Type(), Data: data})
+	frames := w.Append(nil, chunk.Record{Seq: 2, Session: child, Epoch: 1, Ordinal: 1, Type: c.Type(), Data: data})
 	if !bytes.Contains(frames, []byte(`"toolName":"agent-x"`)) {
 		t.Errorf("the start of the sub-agent is\n%s", frames)
 	}

@@ -166,7 +166,9 @@ func (t *Translator) translate(e openaistream.Event) {
 	case openaistream.ServerCall:
 		t.serverCall(e.Value)
 	default:
-		t.content = t.content || e.Body.Type() == chunk.TypeFile
+		if _, ok := e.Body.(chunk.File); ok {
+			t.content = true
+		}
 		t.agent.EmitValid(e.Body)
 	}
 }

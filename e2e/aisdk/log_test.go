@@ -81,7 +81,7 @@ func (w *writer) with(b chunk.Body, extra ...chunk.Member) {
 	}
 	w.steps[w.ordinal] = w.step
 	l.records = append(l.records, chunk.Record{
-		Seq: l.seq, Session: w.session, Epoch: w.epoch, Ordinal: w.ordinal, Type: b.Type(), StoredAt: time.UnixMilli(int64(l.seq)), Data: data,
+		Seq: l.seq, Session: w.session, Epoch: w.epoch, Ordinal: w.ordinal, Type: c.Type(), StoredAt: time.UnixMilli(int64(l.seq)), Data: data,
 	})
 }
 

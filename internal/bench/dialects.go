@@ -186,7 +186,7 @@ func (l *harness) turnRecords() ([]chunk.Record, error) {
 		}
 		n := chunk.Seq(i + 1)
 		records = append(records, chunk.Record{
-			Seq: n, Session: w.session, Epoch: 1, Ordinal: chunk.Ordinal(n), Type: body.Type(), StoredAt: time.UnixMilli(c.Timestamp), Data: data,
+			Seq: n, Session: w.session, Epoch: 1, Ordinal: chunk.Ordinal(n), Type: c.Type(), StoredAt: time.UnixMilli(c.Timestamp), Data: data,
 		})
 	}
 	return records, nil

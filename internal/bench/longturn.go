@@ -160,7 +160,7 @@ func (g *longTurn) add() error {
 		return err
 	}
 	return g.folder.Apply(chunk.Record{
-		Seq: chunk.Seq(g.session.ordinal), Session: g.session.session, Epoch: g.session.epoch, Ordinal: g.session.ordinal, Type: c.Body.Type(), Data: data,
+		Seq: chunk.Seq(g.session.ordinal), Session: g.session.session, Epoch: g.session.epoch, Ordinal: g.session.ordinal, Type: c.Type(), Data: data,
 	})
 }
 

@@ -71,7 +71,7 @@ func newFolding(n int) (*folding, error) {
 			return nil, err
 		}
 		f.records = append(f.records, chunk.Record{
-			Seq: chunk.Seq(s.ordinal), Session: s.session, Epoch: s.epoch, Ordinal: s.ordinal, Type: c.Body.Type(), Data: data,
+			Seq: chunk.Seq(s.ordinal), Session: s.session, Epoch: s.epoch, Ordinal: s.ordinal, Type: c.Type(), Data: data,
 		})
 	}
 	return f, nil

@@ -133,7 +133,7 @@ func support(ctx context.Context, t *workers.Turn) error {
 			if err := s.Text(ctx, "there was a parcel, "); err != nil {
 				return err
 			}
-			if err := s.Source(ctx, chunk.SourceURL{SourceID: "s1", URL: "https://parcel.example/17"}); err != nil {
+			if err := s.Emit(ctx, chunk.SourceURL{SourceID: "s1", URL: "https://parcel.example/17"}); err != nil {
 				return err
 			}
 			<-ctx.Done() // the client stops the run

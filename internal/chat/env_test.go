@@ -155,7 +155,7 @@ func (w *env) handle(ctx context.Context, producer *producers.Producer, c contro
 }
 
 // writeAnswers writes the stored answers into the log, as a worker does first.
-func (w *env) writeAnswers(ctx context.Context, c control.Command, pending []fold.Pending, run *producers.Run) error {
+func (w *env) writeAnswers(ctx context.Context, c control.Command, pending []fold.PendingCall, run *producers.Run) error {
 	for _, p := range pending {
 		answers, err := w.Inbox.Answers(ctx, c.Session, p.RunID)
 		if err != nil {

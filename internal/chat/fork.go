@@ -122,7 +122,7 @@ func readFork(text []byte) (conversation.ForkRequest, *httpkit.Problem) {
 // decodeAs reads a member of a chunk.
 func decodeAs[T chunk.Body](member string, value jsontext.Value) (body T, err error) {
 	text, err := json.Marshal(map[string]any{
-		"type": body.Type(), "agentId": "a", "agentType": "", "timestamp": 0, member: value, "runId": "r", "epoch": 1, "mode": "execute",
+		"type": chunk.Chunk{Body: body}.Type(), "agentId": "a", "agentType": "", "timestamp": 0, member: value, "runId": "r", "epoch": 1, "mode": "execute",
 	})
 	if err != nil {
 		return body, err

@@ -49,7 +49,7 @@ func (l *longTurn) Poll(context.Context) (hub.Batch, <-chan struct{}, error) {
 	body := []chunk.Body{chunk.StepStart{}, chunk.TextDelta{Delta: strings.Repeat("word ", 40)}, chunk.StepEnd{}}[l.next%3]
 	var err error
 	l.data, err = chunk.Chunk{AgentID: l.session.ID, AgentType: agentType, Timestamp: 1, Step: step, Body: body}.AppendJSON(l.data[:0])
-	rec := chunk.Record{Seq: l.seq(), Session: l.session, Epoch: 1, Ordinal: chunk.Ordinal(l.seq()), Type: body.Type(), StoredAt: time.UnixMilli(1), Data: l.data}
+	rec := chunk.Record{Seq: l.seq(), Session: l.session, Epoch: 1, Ordinal: chunk.Ordinal(l.seq()), Type: chunk.Chunk{Body: body}.Type(), StoredAt: time.UnixMilli(1), Data: l.data}
 	l.next++
 	return hub.Batch{Frames: hub.EncodeRecord(nil, rec, chunk.ScopeTree), Records: 1}, nil, err
 }

@@ -119,13 +119,14 @@ func (l *pageLog) write(bodies ...chunk.Body) *pageLog {
 			l.step++
 		}
 		l.n++
-		data, err := chunk.Chunk{AgentID: "s1", AgentType: agentType, Timestamp: 1, Step: l.step, Body: body}.AppendJSON(nil)
+		c := chunk.Chunk{AgentID: "s1", AgentType: agentType, Timestamp: 1, Step: l.step, Body: body}
+		data, err := c.AppendJSON(nil)
 		if err != nil {
 			l.t.Fatal(err)
 		}
 		f := fold.From(l.snap)
 		err = f.Apply(chunk.Record{
-			Seq: chunk.Seq(10 * l.n), Session: l.snap.Session, Epoch: chunk.Epoch(l.epoch), Ordinal: chunk.Ordinal(l.n), Type: body.Type(), Data: data,
+			Seq: chunk.Seq(10 * l.n), Session: l.snap.Session, Epoch: chunk.Epoch(l.epoch), Ordinal: chunk.Ordinal(l.n), Type: c.Type(), Data: data,
 		})
 		if err != nil {
 			l.t.Fatal(err)

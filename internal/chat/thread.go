@@ -247,7 +247,7 @@ func (s *Service) loadThread(ctx context.Context, to target, of chat) (list []fo
 			if b.Session == of.session || c.Kind == control.SubagentResult || c.Answer != nil || hides.SubAgentCalls {
 				continue
 			}
-			wait := fold.PendingCall{Pending: fold.Pending{CallID: c.UICallID, ApprovalID: c.Approval, ToolName: c.ToolName}}
+			wait := fold.PendingCall{CallID: c.UICallID, ApprovalID: c.Approval, ToolName: c.ToolName}
 			if !hides.Inputs {
 				wait.Input = c.Input
 			}

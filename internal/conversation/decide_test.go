@@ -67,7 +67,7 @@ func (s *history) write(bodies ...chunk.Body) *history {
 		f := fold.From(s.snap)
 		err = f.Apply(chunk.Record{
 			Seq: chunk.Seq(10 * s.n), Session: s.snap.Session, Epoch: chunk.Epoch(s.epoch), Ordinal: chunk.Ordinal(s.n),
-			Type: body.Type(), StoredAt: testNow, Data: data,
+			Type: c.Type(), StoredAt: testNow, Data: data,
 		})
 		if err != nil {
 			s.t.Fatal(err)

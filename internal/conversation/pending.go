@@ -38,7 +38,7 @@ func pendingCalls(s fold.Snapshot, run string) []PendingCall {
 	var calls []PendingCall
 	for _, c := range s.OpenCalls() {
 		w := PendingCall{Session: s.Session, RunID: run, CallID: c.ID, ToolName: c.ToolName, Input: c.Input, Child: c.Child}
-		at := slices.IndexFunc(s.Pending, func(p fold.Pending) bool { return p.CallID == c.ID && p.RunID == run })
+		at := slices.IndexFunc(s.Pending, func(p fold.PendingCall) bool { return p.CallID == c.ID && p.RunID == run })
 		switch {
 		case c.Child != nil:
 			w.Kind = control.SubagentResult

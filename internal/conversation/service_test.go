@@ -331,11 +331,12 @@ func endedSnapshot(t *testing.T) fold.Snapshot {
 	s := chunk.RootSession("acme", "s1")
 	f := fold.New(s)
 	for i, body := range []chunk.Body{chunk.RunStarted{RunID: "r1", Mode: "execute", Epoch: 1}, chunk.StreamEnd{StreamID: "s1"}} {
-		data, err := chunk.Chunk{AgentID: s.ID, AgentType: "a", Timestamp: 1, Body: body}.AppendJSON(nil)
+		c := chunk.Chunk{AgentID: s.ID, AgentType: "a", Timestamp: 1, Body: body}
+		data, err := c.AppendJSON(nil)
 		if err != nil {
 			t.Fatal(err)
 		}
-		rec := chunk.Record{Seq: chunk.Seq(i + 1), Session: s, Epoch: 1, Ordinal: chunk.Ordinal(i + 1), Type: body.Type(), Data: data, SessionBytes: int64(4999 + i)}
+		rec := chunk.Record{Seq: chunk.Seq(i + 1), Session: s, Epoch: 1, Ordinal: chunk.Ordinal(i + 1), Type: c.Type(), Data: data, SessionBytes: int64(4999 + i)}
 		if err := f.Apply(rec); err != nil {
 			t.Fatal(err)
 		}

@@ -38,7 +38,7 @@ func (l *longTurn) write(s chunk.Session, ordinal chunk.Ordinal, body chunk.Body
 		l.tb.Fatal(err)
 	}
 	l.data = data
-	l.do(chunk.Record{Seq: chunk.Seq(l.ordinal), Session: s, Epoch: 1, Ordinal: ordinal, Type: body.Type(), StoredAt: time.UnixMilli(int64(l.ordinal)), Data: data})
+	l.do(chunk.Record{Seq: chunk.Seq(l.ordinal), Session: s, Epoch: 1, Ordinal: ordinal, Type: c.Type(), StoredAt: time.UnixMilli(int64(l.ordinal)), Data: data})
 }
 
 // liveHeap returns the bytes of the heap that are reachable.

@@ -62,7 +62,7 @@ func TestResponsesNeedANumber(t *testing.T) {
 	}
 	refused(path, 3, "send Tailrace-First-Line: 3 to repeat")
 	for _, c := range w.Bodies(chunk.RootSession(tenant, "s1")) {
-		if c.Type() == chunk.TypeStreamFailed {
+		if _, failed := c.(chunk.StreamFailed); failed {
 			t.Errorf("%+v", c)
 		}
 	}

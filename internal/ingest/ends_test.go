@@ -98,7 +98,7 @@ func TestTheWorseEndCounts(t *testing.T) {
 // lastOf returns the last record, with the text and the code of a failure.
 func lastOf(all []chunk.Body) string {
 	last := all[len(all)-1]
-	text := string(last.Type())
+	text := string(chunk.Chunk{Body: last}.Type())
 	if b, ok := last.(chunk.StreamFailed); ok {
 		text += " " + b.Error
 		if d := b.ErrorDetail; d != nil && d.Code != nil {

@@ -381,7 +381,7 @@ func TestSubAgentsEndWithTheRun(t *testing.T) {
 				all := w.Bodies(chunk.RootSession(tenant, "s1").Child(id))
 				ends := 0
 				for _, b := range all {
-					if b.Type().Terminal() {
+					if (chunk.Chunk{Body: b}).Type().Terminal() {
 						ends++
 					}
 				}
@@ -392,7 +392,7 @@ func TestSubAgentsEndWithTheRun(t *testing.T) {
 				if id == "s1-c" {
 					end = chunk.SubagentEnd{} // was ended by its line
 				}
-				outcome := id + " " + string(end.Type())
+				outcome := id + " " + string(chunk.Chunk{Body: end}.Type())
 				if failed, ok := end.(chunk.StreamFailed); ok {
 					outcome += " " + failed.Error
 				}

@@ -52,7 +52,7 @@ func TestApprovalsAgainstAReference(t *testing.T) {
 					reference[s] = 0
 					for i := range rng.IntN(4) {
 						if !snap.Deleted() {
-							snap.Pending = append(snap.Pending, fold.Pending{Kind: fold.PendingApproval, CallID: fmt.Sprint("a", i)}, fold.Pending{Kind: fold.PendingClient, CallID: fmt.Sprint("c", i)})
+							snap.Pending = append(snap.Pending, fold.PendingCall{Kind: fold.PendingApproval, CallID: fmt.Sprint("a", i)}, fold.PendingCall{Kind: fold.PendingClient, CallID: fmt.Sprint("c", i)})
 							reference[s]++
 						}
 					}

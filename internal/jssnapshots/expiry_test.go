@@ -11,7 +11,6 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/tailrace/tailrace/chunk"
-	"github.com/tailrace/tailrace/consumers"
 	"github.com/tailrace/tailrace/internal/projector"
 	"github.com/tailrace/tailrace/internal/testkit/natstest"
 	"github.com/tailrace/tailrace/internal/testkit/seedtest"
@@ -250,7 +249,7 @@ func (e *expiring) follow(after chunk.Position) func(through int) followed {
 	ctx, cancel := context.WithCancel(e.t.Context())
 	records, failed := make(chan chunk.Record, 1000), make(chan error, 1)
 	go func() {
-		for rec, err := range e.log.Follow(ctx, chunk.Range{Session: e.session, After: after}, consumers.KeepOpen()) {
+		for rec, err := range e.log.Follow(ctx, chunk.Range{Session: e.session, After: after, KeepOpen: true}) {
 			if err != nil {
 				failed <- err
 				return

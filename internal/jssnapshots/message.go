@@ -239,7 +239,7 @@ func (r *reading) unpack(p pack, data []byte, first int, target [][]byte) error 
 }
 
 // savePacks writes the packs that a snapshot holds.
-func (s *saving) savePacks(ctx context.Context, packs []fold.Pack) error {
+func (s *saving) savePacks(ctx context.Context, packs [][]fold.FinishedMessage) error {
 	group, all := errgroup.WithContext(ctx)
 	group.SetLimit(parallel)
 	for _, p := range packs {
@@ -255,19 +255,19 @@ func (s *saving) savePacks(ctx context.Context, packs []fold.Pack) error {
 }
 
 // savePack writes one pack. It may be stored already: a process that crashed before it saved the head has written the same value.
-func (s *saving) savePack(ctx context.Context, p fold.Pack) error {
-	what := fmt.Sprintf("message %d", p.Index())
+func (s *saving) savePack(ctx context.Context, p []fold.FinishedMessage) error {
+	what := fmt.Sprintf("message %d", p[0].Index)
 	data := appendPack(nil, s.life, p)
 	if len(data) > s.cfg.MaxValueBytes {
 		return &projector.TooLargeError{Session: s.session, Object: what, Size: len(data), Limit: s.cfg.MaxValueBytes}
 	}
-	key, err := packKey(s.session, place{index: p.Index(), generation: p.Generation()})
+	key, err := packKey(s.session, place{index: p[0].Index, generation: p[0].Generation})
 	if err != nil {
 		return err
 	}
 	value := data
 	if len(value) > s.b.limit {
-		if value, err = s.spilled(ctx, messageObject, data, func(of *pointer) { of.Life, of.Messages = s.life, len(p.Messages) }); err != nil {
+		if value, err = s.spilled(ctx, messageObject, data, func(of *pointer) { of.Life, of.Messages = s.life, len(p) }); err != nil {
 			return err
 		}
 	}

@@ -28,10 +28,10 @@ type packInfo struct {
 	Sizes []int `json:"sizes"` // bytes of each message
 }
 
-func appendPack(dst []byte, life int64, p fold.Pack) []byte {
-	info := packInfo{Life: life, Sizes: make([]int, 0, len(p.Messages))}
+func appendPack(dst []byte, life int64, p []fold.FinishedMessage) []byte {
+	info := packInfo{Life: life, Sizes: make([]int, 0, len(p))}
 	size := 0
-	for _, m := range p.Messages {
+	for _, m := range p {
 		info.Sizes = append(info.Sizes, len(m.Data))
 		size += len(m.Data)
 	}
@@ -43,7 +43,7 @@ func appendPack(dst []byte, life int64, p fold.Pack) []byte {
 		dst = make([]byte, 0, len(line)+1+size)
 	}
 	dst = append(append(dst, line...), '\n')
-	for _, m := range p.Messages {
+	for _, m := range p {
 		dst = append(dst, m.Data...)
 	}
 	return dst
@@ -80,7 +80,7 @@ func readPack(value []byte, life int64) [][]byte {
 // It removes only packs of messages that the new packs have, of generations that the fold has read, stored before the head. Any other pack may belong to the next head:
 //  1. projector A writes a pack, and its head is rejected because of this one,
 //  2. it loads this head, folds on, finds that the pack is stored, and saves its head.
-func (s *saving) removeReplaced(ctx context.Context, snap fold.Snapshot, packs []fold.Pack, seq uint64) error {
+func (s *saving) removeReplaced(ctx context.Context, snap fold.Snapshot, packs [][]fold.FinishedMessage, seq uint64) error {
 	filter, err := names.SnapshotPackKeys(s.session)
 	if err != nil {
 		return err
@@ -90,10 +90,10 @@ func (s *saving) removeReplaced(ctx context.Context, snap fold.Snapshot, packs [
 		return fmt.Errorf("list packs of %s: %w", s.session, err)
 	}
 	last := packs[len(packs)-1]
-	end, generation := last.Index()+len(last.Messages), snap.Generation(last.Index())
+	end, generation := last[0].Index+len(last), snap.Generation(last[0].Index)
 	kept := make(map[string]bool, len(packs))
 	for _, p := range packs {
-		key, err := packKey(s.session, place{index: p.Index(), generation: p.Generation()})
+		key, err := packKey(s.session, place{index: p[0].Index, generation: p[0].Generation})
 		if err != nil {
 			return err
 		}

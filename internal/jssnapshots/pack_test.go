@@ -76,7 +76,7 @@ func TestTwoProjectorsWithCrashes(t *testing.T) {
 					rt.Fatal(err)
 				}
 				err := p.folder.Apply(rec)
-				if fold.IsPermanent(err) {
+				if errors.Is(err, fold.ErrInvalidRecord) {
 					err = p.folder.Skip(rec, err.Error())
 				}
 				if errors.Is(err, fold.ErrRefold) || errors.Is(err, fold.ErrGap) {

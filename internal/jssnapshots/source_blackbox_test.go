@@ -17,7 +17,7 @@ func (w *env) foldTo(s chunk.Session, seq chunk.Seq) fold.Snapshot {
 	folder := fold.New(s)
 	for rec, err := range w.log.Replay(w.tb.Context(), chunk.Range{Session: s, Through: seq}) {
 		if err == nil {
-			if err = folder.Apply(rec); fold.IsPermanent(err) {
+			if err = folder.Apply(rec); errors.Is(err, fold.ErrInvalidRecord) {
 				err = folder.Skip(rec, err.Error())
 			}
 		}

@@ -144,8 +144,8 @@ func TestValuesOfAnotherProgram(t *testing.T) {
 		}
 	}
 	pack := snap.Packs()[0]
-	pack.Messages = slices.Clone(pack.Messages)
-	pack.Messages[0].Data = []byte(`{"role":"assistant","parts":[]}`)
+	pack = slices.Clone(pack)
+	pack[0].Data = []byte(`{"role":"assistant","parts":[]}`)
 	put("m.acme.s1.s1.p0", string(appendPack(nil, snap.Created, pack)))
 	head, _, err := st.Load(t.Context(), s1)
 	if err != nil {

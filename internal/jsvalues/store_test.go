@@ -90,7 +90,7 @@ func (w *env) write(r *producers.Run, bodies ...chunk.Body) {
 	w.t.Helper()
 	for _, b := range bodies {
 		if _, err := r.Write(w.t.Context(), chunk.Chunk{Body: b}); err != nil {
-			w.t.Fatalf("%s: %v", b.Type(), err)
+			w.t.Fatalf("%s: %v", chunk.Chunk{Body: b}.Type(), err)
 		}
 	}
 }

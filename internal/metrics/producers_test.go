@@ -13,10 +13,10 @@ import (
 
 func TestProducers(t *testing.T) {
 	reg := prometheus.NewRegistry()
-	p := NewProducers(reg)
-	p.Published(producers.OutcomeStored, time.Millisecond, 1)
-	p.Published(producers.OutcomeStored, time.Second, 3)
-	p.Published(producers.OutcomeFenced, time.Second, 1)
+	published := RegisterProducers(reg)
+	published(producers.OutcomeStored, time.Millisecond, 1)
+	published(producers.OutcomeStored, time.Second, 3)
+	published(producers.OutcomeFenced, time.Second, 1)
 	want := `
 # HELP tailrace_publish_retries_total Attempts to publish a record after the first one.
 # TYPE tailrace_publish_retries_total counter

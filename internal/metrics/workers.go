@@ -42,7 +42,7 @@ func NewWorkers(reg prometheus.Registerer, agentTypes ...string) *Workers {
 		w.running.WithLabelValues(agentType)
 		w.waited.WithLabelValues(agentType)
 		w.took.WithLabelValues(agentType)
-		for _, result := range workers.CommandResults() {
+		for _, result := range []workers.CommandResult{workers.CommandDone, workers.CommandFailed, workers.CommandFenced, workers.CommandReturned} {
 			w.ended.WithLabelValues(agentType, string(result))
 		}
 	}
@@ -66,7 +66,7 @@ func (w *Workers) CommandEnded(agentType string, result workers.CommandResult, t
 // RegisterRuns registers the number of runs that a workers.Reaper has ended with reg. ended counts one, for workers.ReaperConfig.Observe.
 func RegisterRuns(reg prometheus.Registerer) (ended func(workers.Reason)) {
 	runs := httpkit.Counters("runs_ended_without_worker_total", "reason",
-		"Runs ended without a worker, by reason: stopped (by a user, before a worker has started it), owner (active without a command and without records) or expired (not started before its command expires).", workers.Reasons())
+		"Runs ended without a worker, by reason: stopped (by a user, before a worker has started it), owner (active without a command and without records) or expired (not started before its command expires).", []workers.Reason{workers.ReasonStopped, workers.ReasonNoOwner, workers.ReasonExpired})
 	reg.MustRegister(runs)
 	return func(reason workers.Reason) { runs.WithLabelValues(string(reason)).Inc() }
 }

@@ -138,7 +138,7 @@ func (a *applier) step(ctx context.Context, f *fold.Folder, rec chunk.Record) er
 	before := f.Position()
 	err := f.Apply(rec)
 	switch {
-	case fold.IsPermanent(err):
+	case errors.Is(err, fold.ErrInvalidRecord):
 		return a.skip(ctx, f, rec, err.Error())
 	case err == nil && f.Position() != before && a.applied != nil:
 		a.applied(rec.Type)

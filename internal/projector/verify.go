@@ -40,7 +40,7 @@ type VerifyResult struct {
 	Finding     Finding
 	At          chunk.Position // position of the comparison; of the stored head if nothing was compared
 	Chain       fold.Chain     // of the records up to At, as stored in the head
-	Differences []fold.Difference
+	Differences []Difference
 	Reason      string // one line, "" for none
 }
 
@@ -87,7 +87,7 @@ func VerifySnapshot(ctx context.Context, store Store, log Log, s chunk.Session) 
 		}
 		v.At, v.Chain = head.Position, head.Chain()
 	}
-	if v.Differences = fold.Compare(head, now); len(v.Differences) > 0 {
+	if v.Differences = compare(head, now); len(v.Differences) > 0 {
 		v.Finding = Different
 	}
 	return v, nil
@@ -122,13 +122,13 @@ func foldToEnd(ctx context.Context, log Log, head fold.Snapshot) (stored, now fo
 }
 
 // checkMessages compares the stored messages with the hash in a loaded head.
-func checkMessages(ctx context.Context, store Store, head fold.Snapshot) ([]fold.Difference, error) {
+func checkMessages(ctx context.Context, store Store, head fold.Snapshot) ([]Difference, error) {
 	data, err := store.Messages(ctx, head)
 	if err == nil {
 		err = fold.From(head).Attach(data)
 	}
 	if errors.Is(err, fold.ErrInconsistent) {
-		return []fold.Difference{{Member: "messages", Stored: err.Error(), Now: fmt.Sprintf("%d messages", head.FinishedCount())}}, nil
+		return []Difference{{Member: "messages", Stored: err.Error(), Now: fmt.Sprintf("%d messages", head.FinishedCount())}}, nil
 	}
 	return nil, err
 }

@@ -52,14 +52,14 @@ type Process struct {
 	// Reaper returns the one of the process, which ends the runs without a worker.
 	Reaper func() (*workers.Reaper, error)
 
-	published func() *metrics.Producers
+	published func() func(producers.Outcome, time.Duration, int)
 }
 
 // New returns a Process. It sends no request.
 func New(cfg Config) *Process {
 	p := &Process{Config: cfg}
 	p.Reaper = sync.OnceValues(p.newReaper)
-	p.published = sync.OnceValue(func() *metrics.Producers { return metrics.NewProducers(p.Metrics) })
+	p.published = sync.OnceValue(func() func(producers.Outcome, time.Duration, int) { return metrics.RegisterProducers(p.Metrics) })
 	return p
 }
 

@@ -41,11 +41,12 @@ func removedLog(t *rapid.T) (log []chunk.Record) {
 
 func removedRecord(t rapid.TB, n int, of chunk.Session, at chunk.Ordinal, body chunk.Body) chunk.Record {
 	t.Helper()
-	data, err := chunk.Chunk{AgentID: of.ID, AgentType: "x", Timestamp: 1, Step: 1, Body: body}.AppendJSON(nil)
+	c := chunk.Chunk{AgentID: of.ID, AgentType: "x", Timestamp: 1, Step: 1, Body: body}
+	data, err := c.AppendJSON(nil)
 	if err != nil {
 		t.Fatal(err)
 	}
-	return chunk.Record{Seq: chunk.Seq(n), Session: of, Epoch: 1, Ordinal: at, Type: body.Type(), Data: data}
+	return chunk.Record{Seq: chunk.Seq(n), Session: of, Epoch: 1, Ordinal: at, Type: c.Type(), Data: data}
 }
 
 // TestRemovedRecords compares what a replay leaves out with all removals of a log: a record is removed by name, or with the start of its sub-agent.

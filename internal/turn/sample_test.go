@@ -180,11 +180,12 @@ func TestIDsLikeNumberedOnes(t *testing.T) {
 // record returns record number i of the session.
 func record(tb testing.TB, i int, body chunk.Body) chunk.Record {
 	tb.Helper()
-	data, err := chunk.Chunk{AgentID: turntest.Session.ID, AgentType: "a", Timestamp: 1, Body: body}.AppendJSON(nil)
+	c := chunk.Chunk{AgentID: turntest.Session.ID, AgentType: "a", Timestamp: 1, Body: body}
+	data, err := c.AppendJSON(nil)
 	if err != nil {
 		tb.Fatal(err)
 	}
-	return chunk.Record{Seq: chunk.Seq(i + 1), Session: turntest.Session, Epoch: 1, Ordinal: chunk.Ordinal(i + 1), Type: body.Type(), Data: data}
+	return chunk.Record{Seq: chunk.Seq(i + 1), Session: turntest.Session, Epoch: 1, Ordinal: chunk.Ordinal(i + 1), Type: c.Type(), Data: data}
 }
 
 // Example writes a turn in the sample dialect.
@@ -194,12 +195,13 @@ func Example() {
 	for i, body := range []chunk.Body{
 		chunk.RunStarted{RunID: "r1", Epoch: 1, Mode: "execute"}, chunk.TextDelta{Delta: "Hello "}, chunk.TextDelta{Delta: "world"}, chunk.StreamEnd{StreamID: "s1"},
 	} {
-		data, err := chunk.Chunk{AgentID: "s1", AgentType: "a", Timestamp: 1, Body: body}.AppendJSON(nil)
+		c := chunk.Chunk{AgentID: "s1", AgentType: "a", Timestamp: 1, Body: body}
+		data, err := c.AppendJSON(nil)
 		if err != nil {
 			fmt.Println(err)
 			return
 		}
-		fmt.Printf("%s", m.Append(nil, chunk.Record{Seq: chunk.Seq(i + 1), Session: session, Epoch: 1, Ordinal: chunk.Ordinal(i + 1), Type: body.Type(), Data: data}))
+		fmt.Printf("%s", m.Append(nil, chunk.Record{Seq: chunk.Seq(i + 1), Session: session, Epoch: 1, Ordinal: chunk.Ordinal(i + 1), Type: c.Type(), Data: data}))
 	}
 	// Output:
 	// data: {"type":"begin"}

@@ -1,7 +1,6 @@
 package fold
 
 import (
-	"errors"
 	"fmt"
 
 	"github.com/tailrace/tailrace/chunk"
@@ -285,6 +284,3 @@ func (s *Snapshot) applyChunk(rec chunk.Record, c chunk.Chunk) {
 		s.applyRun(rec, c)
 	}
 }
-
-// IsPermanent reports whether err is caused by the record itself, so that a retry fails too. Skip such a record.
-func IsPermanent(err error) bool { return errors.Is(err, ErrInvalidRecord) }

@@ -105,7 +105,7 @@ func (s *Snapshot) openTurn(rec chunk.Record, inputs []chunk.InputMessage) {
 
 // forgetPending removes the pending calls whose message is finished.
 func (s *Snapshot) forgetPending() {
-	s.Pending = slices.DeleteFunc(s.Pending, func(p Pending) bool {
+	s.Pending = slices.DeleteFunc(s.Pending, func(p PendingCall) bool {
 		t, _ := s.find(p.CallID)
 		return t == nil
 	})
@@ -218,7 +218,7 @@ func (s *Snapshot) close() bool {
 	}
 	s.messages.close()
 	s.stepStart = false
-	s.Pending = slices.DeleteFunc(s.Pending, func(p Pending) bool { return p.RunID == s.Run.ID })
+	s.Pending = slices.DeleteFunc(s.Pending, func(p PendingCall) bool { return p.RunID == s.Run.ID })
 	return true
 }
 
@@ -347,7 +347,7 @@ func (s *Snapshot) newChild(rec chunk.Record, b chunk.SubagentEnd) *Child {
 }
 
 // addPending adds a call to the pending calls. A deadline stays until another one is set.
-func (s *Snapshot) addPending(p Pending) {
+func (s *Snapshot) addPending(p PendingCall) {
 	for _, was := range s.Pending {
 		if was.CallID == p.CallID && was.Kind == p.Kind && p.Deadline == 0 {
 			p.Deadline = was.Deadline
@@ -363,12 +363,12 @@ func (s *Snapshot) awaitClient(callID string, deadline int64) {
 	if t == nil || t.State.hasOutcome() || t.State == CallAwaitingApproval {
 		return
 	}
-	s.addPending(Pending{Kind: PendingClient, CallID: callID, ToolName: t.Name, RunID: s.Run.ID, Deadline: deadline})
+	s.addPending(PendingCall{Kind: PendingClient, CallID: callID, ToolName: t.Name, RunID: s.Run.ID, Deadline: deadline})
 }
 
 // removePending removes a call from the pending calls.
 func (s *Snapshot) removePending(callID string) {
-	s.Pending = slices.DeleteFunc(s.Pending, func(p Pending) bool { return p.CallID == callID })
+	s.Pending = slices.DeleteFunc(s.Pending, func(p PendingCall) bool { return p.CallID == callID })
 }
 
 // maxCount is the largest integer that JavaScript represents exactly.

@@ -46,7 +46,7 @@ func TestRejectedRecordsChangeNothing(t *testing.T) {
 			rec.Epoch = 5
 			c.change(&rec)
 			s, err := applyRecord(s, rec)
-			if !errors.Is(err, c.want) || IsPermanent(err) != errors.Is(c.want, ErrInvalidRecord) {
+			if !errors.Is(err, c.want) || errors.Is(err, ErrInvalidRecord) != errors.Is(c.want, ErrInvalidRecord) {
 				t.Errorf("err = %v, want %v", err, c.want)
 			}
 			if stored(s) != before {

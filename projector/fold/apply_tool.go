@@ -112,7 +112,7 @@ func (s *Snapshot) approvalRequest(rec chunk.Record, b chunk.ToolApprovalRequest
 		return
 	}
 	t.State, t.Approval = CallAwaitingApproval, &Approval{ID: b.ApprovalID}
-	s.addPending(Pending{
+	s.addPending(PendingCall{
 		Kind: PendingApproval, CallID: b.ToolCallID, ToolName: b.ToolName, RunID: s.Run.ID, ApprovalID: b.ApprovalID, Deadline: deadline(extra),
 	})
 }

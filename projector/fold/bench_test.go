@@ -21,7 +21,7 @@ func stream(b *testing.B, n int) []chunk.Record {
 			b.Fatal(err)
 		}
 		o := chunk.Ordinal(len(log) + 1)
-		log = append(log, chunk.Record{Seq: chunk.Seq(3 * o), Session: session, Epoch: 1, Ordinal: o, Type: body.Type(), Data: data})
+		log = append(log, chunk.Record{Seq: chunk.Seq(3 * o), Session: session, Epoch: 1, Ordinal: o, Type: c.Type(), Data: data})
 	}
 	for turn := 0; len(log) < n; turn++ {
 		add(chunk.RunStarted{RunID: fmt.Sprint("r", turn), Epoch: 1, Mode: "execute", Input: []chunk.InputMessage{{Content: "question"}}}, 0)
@@ -89,7 +89,7 @@ func BenchmarkStructuredStep(b *testing.B) {
 					if err != nil {
 						b.Fatal(err)
 					}
-					rec := chunk.Record{Seq: s.Position.Seq + 1, Session: session, Epoch: 1, Ordinal: s.Position.Ordinal + 1, Type: body.Type(), Data: data}
+					rec := chunk.Record{Seq: s.Position.Seq + 1, Session: session, Epoch: 1, Ordinal: s.Position.Ordinal + 1, Type: c.Type(), Data: data}
 					if s, err = applyRecord(s, rec); err != nil {
 						b.Fatal(err)
 					}

@@ -69,7 +69,7 @@ func TestOpenMessagesAreBounded(t *testing.T) {
 						t.Fatal(err)
 					}
 					sum += int64(len(data))
-					rec := chunk.Record{Seq: chunk.Seq(at + 1), Session: session, Epoch: 1, Ordinal: at + 1, Type: body.Type(), Data: data, SessionBytes: sum}
+					rec := chunk.Record{Seq: chunk.Seq(at + 1), Session: session, Epoch: 1, Ordinal: at + 1, Type: c.Type(), Data: data, SessionBytes: sum}
 					if err := f.Apply(rec); err != nil {
 						t.Fatal(err)
 					}

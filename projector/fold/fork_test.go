@@ -30,11 +30,12 @@ func forkLog(t failer, s Snapshot, f Fork) []chunk.Record {
 
 func forkRecord(t failer, n int, epoch chunk.Epoch, body chunk.Body) chunk.Record {
 	t.Helper()
-	data, err := chunk.Chunk{AgentID: forkSession.ID, AgentType: "agent", Timestamp: 1, Body: body}.AppendJSON(nil)
+	c := chunk.Chunk{AgentID: forkSession.ID, AgentType: "agent", Timestamp: 1, Body: body}
+	data, err := c.AppendJSON(nil)
 	if err != nil {
 		t.Fatalf("%T: %v", body, err)
 	}
-	return chunk.Record{Seq: chunk.Seq(100 + n), Session: forkSession, Epoch: epoch, Ordinal: chunk.Ordinal(n), Type: body.Type(), StoredAt: time.UnixMilli(2), Data: data}
+	return chunk.Record{Seq: chunk.Seq(100 + n), Session: forkSession, Epoch: epoch, Ordinal: chunk.Ordinal(n), Type: c.Type(), StoredAt: time.UnixMilli(2), Data: data}
 }
 
 // shownIn describes messages without the sub-agents and the positions of their records. A call without an outcome has failed.

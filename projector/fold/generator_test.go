@@ -34,7 +34,7 @@ func (a *generator) write(body chunk.Body, extra ...chunk.Member) {
 	if err != nil {
 		a.t.Fatalf("%T: %v", body, err)
 	}
-	a.raw(body.Type(), data)
+	a.raw(c.Type(), data)
 }
 
 func (a *generator) raw(typ chunk.Type, data []byte) {

@@ -93,7 +93,7 @@ func (s *Snapshot) fields(f *form, outer *Snapshot) {
 	objectMember(f, "usage", &s.Usage, (*Usage).fields)
 	objectMember(f, "counts", &s.counts, (*counts).fields)
 	s.large(f, outer)
-	objectsMember(f, "pending", &s.Pending, (*Pending).fields)
+	objectsMember(f, "pending", &s.Pending, pendingFields)
 	objectMember(f, "faults", &s.Faults, (*Faults).fields)
 	pairsMember(f, "gone", &s.removedAhead, func(r *chunk.OrdinalRange) (*int64, *int64) { return &r.First, &r.Last })
 	f.flag("stepStart", &s.stepStart)
@@ -261,15 +261,15 @@ func (x *Failure) fields(f *form) {
 	})
 }
 
-// AppendJSON appends c as it is stored, and as clients get it with its input.
+// AppendJSON appends c as clients get it, with its input.
 func (c PendingCall) AppendJSON(dst []byte) []byte {
 	return appendForm(dst, &c, func(c *PendingCall, f *form) {
-		c.fields(f)
+		pendingFields(c, f)
 		f.raw("input", &c.Input)
 	})
 }
 
-func (p *Pending) fields(f *form) {
+func pendingFields(p *PendingCall, f *form) {
 	stringMember(f, "kind", &p.Kind)
 	stringMember(f, "toolCallId", &p.CallID)
 	stringMember(f, "toolName", &p.ToolName)

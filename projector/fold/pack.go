@@ -1,10 +1,6 @@
 package fold
 
-import (
-	"slices"
-
-	"github.com/tailrace/tailrace/chunk"
-)
+import "slices"
 
 // A pack is a run of finished messages and segments that a store writes as one value. A store of one value for each message
 // would have as many keys as messages, and its server keeps each key in memory.
@@ -23,29 +19,19 @@ const MaxPackMessages = 64
 // packBytes is the maximum number of bytes of the messages of a pack, unless a single message has more. A variable for tests.
 var packBytes = 16 << 10
 
-// Pack is a run of finished messages that is complete: no record adds a message to it.
-type Pack struct {
-	Messages []FinishedMessage // of one generation, at least one; read-only
-}
-
-// Index returns the Index of the first message.
-func (p Pack) Index() int { return p.Messages[0].Index }
-
-// Generation returns the generation of the messages.
-func (p Pack) Generation() chunk.Ordinal { return p.Messages[0].Generation }
-
-// Packs returns the complete packs of the messages in memory. The messages after them are in the head, see AppendHead.
-func (s Snapshot) Packs() []Pack {
+// Packs returns the complete packs of the messages in memory: each has at least one message, all are of one generation, and no record adds one. They are
+// read-only. The messages after them are in the head, see AppendHead.
+func (s Snapshot) Packs() [][]FinishedMessage {
 	packs, _ := s.messages.packs()
 	return packs
 }
 
 // packs divides the finished messages in memory into complete packs and the tail. The first message in memory begins a pack.
-func (h *history) packs() (complete []Pack, tail []FinishedMessage) {
+func (h *history) packs() (complete [][]FinishedMessage, tail []FinishedMessage) {
 	first, size := 0, 0
 	end := func(n int) {
 		if n > first {
-			complete = append(complete, Pack{Messages: h.finished[first:n:n]})
+			complete = append(complete, h.finished[first:n:n])
 		}
 		first, size = n, 0
 	}

@@ -50,28 +50,28 @@ func TestPacksExtendEachOther(t *testing.T) {
 		save := func(s Snapshot) Snapshot {
 			for _, p := range s.Packs() {
 				size := 0
-				for _, m := range p.Messages {
+				for _, m := range p {
 					size += len(m.Data)
 					at := name{m.Index, m.Generation}
 					if had, ok := content[at]; ok && !bytes.Equal(had, m.Data) {
 						t.Fatalf("%v is %s and %s", at, had, m.Data)
 					}
 					content[at] = m.Data
-					if m.Generation != p.Generation() {
-						t.Fatalf("a pack of generation %d has a message of %d", p.Generation(), m.Generation)
+					if m.Generation != p[0].Generation {
+						t.Fatalf("a pack of generation %d has a message of %d", p[0].Generation, m.Generation)
 					}
 				}
-				if n := len(p.Messages); n > MaxPackMessages || n > 1 && size > packBytes {
+				if n := len(p); n > MaxPackMessages || n > 1 && size > packBytes {
 					t.Fatalf("a pack of %d messages, %d bytes", n, size)
 				}
-				at := name{p.Index(), p.Generation()}
+				at := name{p[0].Index, p[0].Generation}
 				for i, m := range stored[at] {
-					if i < len(p.Messages) && !bytes.Equal(m.Data, p.Messages[i].Data) {
+					if i < len(p) && !bytes.Equal(m.Data, p[i].Data) {
 						t.Fatalf("pack %v has two contents", at)
 					}
 				}
-				if len(p.Messages) > len(stored[at]) {
-					stored[at] = p.Messages
+				if len(p) > len(stored[at]) {
+					stored[at] = p
 				}
 			}
 			trimmed := s.trimFinished()
@@ -113,6 +113,9 @@ func stripped(s Snapshot) []byte {
 	if s.HasUnexplainedGap() {
 		return nil
 	}
-	m := headMembers(s)
+	m, err := members(s.AppendHead(nil))
+	if err != nil {
+		panic(err)
+	}
 	return append(append([]byte(nil), m["tail"]...), m["finished"]...)
 }

@@ -1,6 +1,7 @@
 package fold
 
 import (
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -135,7 +136,7 @@ func TestFaultsAreBounded(t *testing.T) {
 	for i := range 100 {
 		rec := record(t, i+1, chunk.TextDelta{Delta: "x"})
 		rec.Data = []byte("no JSON")
-		if _, err := applyRecord(s, rec); !IsPermanent(err) {
+		if _, err := applyRecord(s, rec); !errors.Is(err, ErrInvalidRecord) {
 			t.Fatalf("err = %v, want ErrInvalidRecord", err)
 		}
 		var err error
@@ -156,5 +157,5 @@ func record(tb testing.TB, ordinal int, body chunk.Body) chunk.Record {
 	if err != nil {
 		tb.Fatal(err)
 	}
-	return chunk.Record{Seq: chunk.Seq(10 * ordinal), Session: session, Epoch: 1, Ordinal: chunk.Ordinal(ordinal), Type: body.Type(), Data: data}
+	return chunk.Record{Seq: chunk.Seq(10 * ordinal), Session: session, Epoch: 1, Ordinal: chunk.Ordinal(ordinal), Type: c.Type(), Data: data}
 }

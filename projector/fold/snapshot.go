@@ -1,6 +1,8 @@
 package fold
 
 import (
+	"slices"
+
 	"github.com/tailrace/tailrace/chunk"
 )
 
@@ -65,8 +67,8 @@ type Snapshot struct { //nolint:recvcheck // callers hold values; the steps of t
 	// State is the custom state, nil before the first patch. It is one JSON value without white space, at most MaxState bytes.
 	State chunk.Value
 
-	Pending []Pending // pending calls, oldest first
-	Faults  Faults    // records that could not be folded
+	Pending []PendingCall // oldest first, without inputs, see PendingCalls
+	Faults  Faults        // records that could not be folded
 
 	counts       counts // of a Summary
 	messages     history
@@ -151,14 +153,15 @@ const (
 	PendingClient   PendingKind = "client-tool" // the client must execute it
 )
 
-// Pending is a call that waits for an answer. Its input is in the message.
-type Pending struct {
+// PendingCall is a call that waits for an answer.
+type PendingCall struct {
 	Kind       PendingKind
 	CallID     string
 	ToolName   string
-	RunID      string // the run that made the call
-	ApprovalID string // of an approval, "" otherwise
-	Deadline   int64  // in milliseconds since 1970 UTC, 0 for none
+	RunID      string      // the run that made the call
+	ApprovalID string      // of an approval, "" otherwise
+	Deadline   int64       // in milliseconds since 1970 UTC, 0 for none
+	Input      chunk.Value // nil if unknown, and in Snapshot.Pending, because the message has it
 }
 
 // Faults counts the records that could not be folded. They do not stop the session.
@@ -220,24 +223,15 @@ func (s Snapshot) BeforeAnswer() Snapshot {
 	return s
 }
 
-// PendingCall is a pending call with its input.
-type PendingCall struct {
-	Pending
-
-	Input chunk.Value // nil if unknown
-}
-
-// PendingCalls returns the pending calls, oldest first.
+// PendingCalls returns the pending calls with their inputs, oldest first.
 func (s Snapshot) PendingCalls() []PendingCall {
-	var out []PendingCall
-	for _, p := range s.Pending {
-		call := PendingCall{Pending: p}
-		if t, _ := s.find(p.CallID); t != nil {
-			call.Input = t.Input
+	all := slices.Clone(s.Pending)
+	for i := range all {
+		if t, _ := s.find(all[i].CallID); t != nil {
+			all[i].Input = t.Input
 		}
-		out = append(out, call)
 	}
-	return out
+	return all
 }
 
 // OpenData returns the structured data that is not final yet, as structured.Stream.AppendShown writes it.

@@ -25,11 +25,11 @@ func (sc *script) applyChunk(step int64, body chunk.Body) {
 	if err != nil {
 		sc.t.Fatal(err)
 	}
-	if body.Type() == chunk.TypeRunStarted {
+	if _, ok := body.(chunk.RunStarted); ok {
 		sc.epoch++
 	}
 	rec := chunk.Record{
-		Seq: chunk.Seq(len(sc.log) + 1), Session: session, Epoch: sc.epoch, Ordinal: chunk.Ordinal(len(sc.log) + 1), Type: body.Type(), Data: data,
+		Seq: chunk.Seq(len(sc.log) + 1), Session: session, Epoch: sc.epoch, Ordinal: chunk.Ordinal(len(sc.log) + 1), Type: c.Type(), Data: data,
 	}
 	sc.log = append(sc.log, rec)
 	if sc.reloads {

@@ -29,7 +29,7 @@ func Example() {
 			panic(err)
 		}
 		records = append(records, chunk.Record{
-			Seq: chunk.Seq(i + 1), Session: s, Epoch: 1, Ordinal: chunk.Ordinal(i + 1), Type: body.Type(), StoredAt: at, Data: data,
+			Seq: chunk.Seq(i + 1), Session: s, Epoch: 1, Ordinal: chunk.Ordinal(i + 1), Type: c.Type(), StoredAt: at, Data: data,
 		})
 	}
 

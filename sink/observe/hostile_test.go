@@ -41,7 +41,7 @@ func (w *script) write(body chunk.Body) {
 	}
 	seq := len(w.log) + 1
 	w.log = append(w.log, chunk.Record{
-		Seq: chunk.Seq(seq), Session: w.s, Epoch: 1, Ordinal: w.last[w.s], Type: body.Type(), StoredAt: time.UnixMilli(int64(seq)), Data: data,
+		Seq: chunk.Seq(seq), Session: w.s, Epoch: 1, Ordinal: w.last[w.s], Type: c.Type(), StoredAt: time.UnixMilli(int64(seq)), Data: data,
 	})
 }
 

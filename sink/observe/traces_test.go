@@ -76,7 +76,7 @@ func ended(log sinktest.Log) sinktest.Log {
 				}
 				rec.Data = data
 				seq++
-				rec.Seq, rec.Ordinal, rec.Epoch, rec.Type = seq, rec.Ordinal+1, rec.Epoch+1, body.Type()
+				rec.Seq, rec.Ordinal, rec.Epoch, rec.Type = seq, rec.Ordinal+1, rec.Epoch+1, c.Type()
 				log = append(log, rec)
 			}
 		}

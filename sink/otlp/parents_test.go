@@ -29,11 +29,12 @@ func ended(t *rapid.T, log turntest.Log) turntest.Log {
 		rec := last[s]
 		rec.Epoch += 100
 		for _, body := range []chunk.Body{chunk.RunStarted{RunID: "last", Epoch: int64(rec.Epoch), Mode: "continue"}, chunk.StreamEnd{StreamID: s.ID}} {
-			data, err := chunk.Chunk{AgentID: s.ID, AgentType: "planner", Timestamp: 1, Body: body}.AppendJSON(nil)
+			c := chunk.Chunk{AgentID: s.ID, AgentType: "planner", Timestamp: 1, Body: body}
+			data, err := c.AppendJSON(nil)
 			if err != nil {
 				t.Fatal(err)
 			}
-			rec.Ordinal, rec.Seq, rec.Type, rec.Data = rec.Ordinal+1, out[len(out)-1].Seq+1, body.Type(), data
+			rec.Ordinal, rec.Seq, rec.Type, rec.Data = rec.Ordinal+1, out[len(out)-1].Seq+1, c.Type(), data
 			out = append(out, rec)
 		}
 	}

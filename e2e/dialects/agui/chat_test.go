@@ -49,13 +49,14 @@ func (s *server) write(bodies ...chunk.Body) {
 			run.Epoch = int64(epoch)
 			b = run
 		}
-		data, err := chunk.Chunk{AgentID: "s1", AgentType: "agent", Timestamp: 1, Step: 1, Body: b}.AppendJSON(nil)
+		c := chunk.Chunk{AgentID: "s1", AgentType: "agent", Timestamp: 1, Step: 1, Body: b}
+		data, err := c.AppendJSON(nil)
 		if err != nil {
 			s.t.Errorf("%T: %v", b, err)
 			return
 		}
 		s.log = append(s.log, chunk.Record{
-			Seq: chunk.Seq(10 * n), Session: session, Epoch: epoch, Ordinal: chunk.Ordinal(n), Type: b.Type(), StoredAt: time.UnixMilli(int64(n)), Data: data,
+			Seq: chunk.Seq(10 * n), Session: session, Epoch: epoch, Ordinal: chunk.Ordinal(n), Type: c.Type(), StoredAt: time.UnixMilli(int64(n)), Data: data,
 		})
 	}
 }

@@ -110,9 +110,9 @@ func (e *edge) answer(ctx context.Context, turn *workers.Turn) error {
 func work(ctx context.Context, step *workers.Step) error {
 	search := step.Tool("c0", "search")
 	return errors.Join(
-		step.Think(ctx, "hm"), step.Think(ctx, ", yes"), step.EndThinking(ctx, ""), step.Text(ctx, "Let me "), step.Text(ctx, "search."),
+		step.Think(ctx, "hm"), step.Think(ctx, ", yes"), step.Emit(ctx, chunk.Thinking{IsComplete: true}), step.Text(ctx, "Let me "), step.Text(ctx, "search."),
 		search.Args(ctx, `{"q":`), search.Args(ctx, `"x"}`), search.Start(ctx, map[string]any{"q": "x"}), search.End(ctx, []int{1, 2}),
-		step.SetState(ctx, map[string]any{"found": 2}), step.File(ctx, chunk.File{URL: "https://f.test/a.png", MediaType: "image/png"}),
+		step.SetState(ctx, map[string]any{"found": 2}), step.Emit(ctx, chunk.File{URL: "https://f.test/a.png", MediaType: "image/png"}),
 		step.Custom(ctx, "progress", map[string]any{"done": 3}), step.Text(ctx, "Found."),
 	)
 }

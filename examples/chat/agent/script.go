@@ -10,6 +10,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/tailrace/tailrace/projector/fold"
 	"github.com/tailrace/tailrace/workers"
 )
 
@@ -171,7 +172,7 @@ func outcome(t *workers.Turn) string {
 		return "nothing"
 	}
 	call := calls[len(calls)-1]
-	if call.State != workers.CallDone {
+	if call.State != fold.CallDone {
 		return call.Error
 	}
 	return string(call.Output)

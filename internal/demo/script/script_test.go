@@ -50,7 +50,7 @@ func TestTourUsesEveryType(t *testing.T) {
 	tour, _ := Find("tour")
 	for _, a := range withSubAgents(t, tour) {
 		for body := range bodies(a) {
-			used[body.Type()] = true
+			used[chunk.Chunk{Body: body}.Type()] = true
 		}
 	}
 	for _, typ := range allTypes {

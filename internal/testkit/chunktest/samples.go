@@ -17,9 +17,8 @@ type Sample struct {
 func All() []Sample {
 	var all []Sample
 	for _, b := range bodies() {
-		all = append(all,
-			Sample{string(b.Type()) + "/full", full(b)},
-			Sample{string(b.Type()) + "/minimal", minimal(b)})
+		name := string(Of(b).Type())
+		all = append(all, Sample{name + "/full", full(b)}, Sample{name + "/minimal", minimal(b)})
 	}
 	return append(all, Sample{"unknown/full", unknown()})
 }
@@ -28,7 +27,7 @@ func All() []Sample {
 func Types() []chunk.Type {
 	var types []chunk.Type
 	for _, b := range bodies() {
-		types = append(types, b.Type())
+		types = append(types, Of(b).Type())
 	}
 	return types
 }
@@ -46,7 +45,7 @@ func Minimal(t chunk.Type) chunk.Chunk { return minimal(bodyOf(t)) }
 
 func bodyOf(t chunk.Type) chunk.Body {
 	for _, b := range bodies() {
-		if b.Type() == t {
+		if Of(b).Type() == t {
 			return b
 		}
 	}

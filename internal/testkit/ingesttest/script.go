@@ -96,7 +96,7 @@ func (s *Script) text(rng *rand.Rand, agent string, n int) {
 
 // line adds a line with a chunk. It leaves out members that follow from the lines before.
 func (s *Script) line(rng *rand.Rand, agent, members string, body chunk.Body) {
-	line := fmt.Sprintf(`{"type":%q,"timestamp":%d%s`, body.Type(), at, members)
+	line := fmt.Sprintf(`{"type":%q,"timestamp":%d%s`, chunk.Chunk{Body: body}.Type(), at, members)
 	if agent != s.session || rng.IntN(2) == 0 {
 		line += fmt.Sprintf(`,"agentId":%q`, agent)
 	}

@@ -43,7 +43,7 @@ func (l *Log) Append(tb testing.TB, s chunk.Session, step int64, body chunk.Body
 	if err != nil {
 		tb.Fatalf("%T: %v", body, err)
 	}
-	return l.AppendRaw(s, body.Type(), data)
+	return l.AppendRaw(s, c.Type(), data)
 }
 
 // AppendRaw writes data as a record of a type.

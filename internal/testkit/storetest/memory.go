@@ -110,7 +110,7 @@ func (m *Memory) Save(ctx context.Context, snap fold.Snapshot, after projector.R
 		return 0, &projector.TooLargeError{Session: snap.Session, Object: "head", Size: len(data), Limit: m.Limit}
 	}
 	for _, p := range snap.Packs() {
-		for _, f := range p.Messages {
+		for _, f := range p {
 			if m.Limit > 0 && len(f.Data) > m.Limit {
 				return 0, &projector.TooLargeError{Session: snap.Session, Object: fmt.Sprintf("message %d", f.Index), Size: len(f.Data), Limit: m.Limit}
 			}

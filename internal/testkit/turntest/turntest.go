@@ -103,7 +103,7 @@ func (g *generator) writeAs(agent string, body chunk.Body) {
 	g.seq += chunk.Seq(1 + g.pick("gap", 3))
 	g.last[agent]++
 	g.log = append(g.log, chunk.Record{
-		Seq: g.seq, Session: s, Epoch: g.epoch, Ordinal: g.last[agent], Type: body.Type(), StoredAt: time.UnixMilli(int64(g.seq)), Data: data,
+		Seq: g.seq, Session: s, Epoch: g.epoch, Ordinal: g.last[agent], Type: chunk.Chunk{Body: body}.Type(), StoredAt: time.UnixMilli(int64(g.seq)), Data: data,
 	})
 	if g.Wide {
 		g.disturb(agent)

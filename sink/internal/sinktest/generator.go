@@ -113,7 +113,7 @@ func (g *generator) write(body chunk.Body, extra ...chunk.Member) {
 	if err != nil {
 		g.Fatalf("%T: %v", body, err)
 	}
-	g.raw(body.Type(), g.epoch, data)
+	g.raw(c.Type(), g.epoch, data)
 }
 
 func (g *generator) raw(typ chunk.Type, epoch chunk.Epoch, data []byte) {
