@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/tailrace/tailrace/chunk"
+	"github.com/tailrace/tailrace/codec"
 	"github.com/tailrace/tailrace/codec/helix"
 	"github.com/tailrace/tailrace/codec/kortyx"
 )
@@ -78,7 +79,7 @@ func compare(b *testing.B, log []chunk.Record) {
 
 // BenchmarkTranslate translates pieces of text, which are most chunks.
 func BenchmarkTranslate(b *testing.B) {
-	tr := kortyx.New(kortyx.Config{Session: "s1"})
+	tr := kortyx.New(codec.Run{Session: "s1"})
 	raw := []byte(`{"type":"text-delta","node":"plan","opId":"op-1","segmentId":"1","delta":"so the sky "}`)
 	b.ReportAllocs()
 	for b.Loop() {

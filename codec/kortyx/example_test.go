@@ -5,6 +5,7 @@ import (
 	"strings"
 
 	"github.com/tailrace/tailrace/chunk"
+	"github.com/tailrace/tailrace/codec"
 	"github.com/tailrace/tailrace/codec/kortyx"
 )
 
@@ -55,7 +56,7 @@ func ExampleTranslator() {
 {"type":"tool-call-result","tool":"search","toolCallId":"c1","content":"blue","node":"plan"}
 {"type":"done"}`
 
-	tr := kortyx.New(kortyx.Config{Session: "s1"})
+	tr := kortyx.New(codec.Run{Session: "s1"})
 	write := func(chunks []chunk.Chunk) {
 		for _, c := range chunks {
 			text, err := c.AppendJSON(nil)

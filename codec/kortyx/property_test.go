@@ -13,14 +13,10 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/tailrace/tailrace/chunk"
+	"github.com/tailrace/tailrace/codec"
 	"github.com/tailrace/tailrace/internal/dialect"
 	"github.com/tailrace/tailrace/internal/rawjson"
 	"github.com/tailrace/tailrace/projector/fold"
-)
-
-var (
-	_ dialect.Writer     = (*Writer)(nil)
-	_ dialect.Translator = (*Translator)(nil)
 )
 
 // write returns the frames of each record.
@@ -116,7 +112,8 @@ func TestClientShowsTheSnapshot(t *testing.T) {
 		var c client
 		f := fold.New(session)
 		opt := Options{}
-		w := NewWriter(opt)
+		p := &printer{state: customState{doc: opt.State}}
+		w := machineOf(p)
 		body := ""
 		for _, rec := range g.log {
 			frames := string(w.Append(nil, rec))
@@ -131,14 +128,14 @@ func TestClientShowsTheSnapshot(t *testing.T) {
 			if err := f.Apply(rec); err != nil {
 				t.Fatalf("%v", err)
 			}
-			if rec.Type == chunk.TypeStatePatch && w.printer.state.shown {
-				if got, want := w.printer.state.client.AppendData(nil), w.printer.state.doc; !sameJSON(t, member(got, stateRoot), want) || !sameJSON(t, want, f.Snapshot().State) {
+			if rec.Type == chunk.TypeStatePatch && p.state.shown {
+				if got, want := p.state.client.AppendData(nil), p.state.doc; !sameJSON(t, member(got, stateRoot), want) || !sameJSON(t, want, f.Snapshot().State) {
 					t.Fatalf("after %s: the client has %s, the writer %s, the snapshot %s", rec.Data, got, want, f.Snapshot().State)
 				}
 			}
 		}
 		c.follow(t, body)
-		if s := c.streams["state:s1"]; s != nil && w.printer.state.shown && !sameJSON(t, member(s.AppendData(nil), stateRoot), f.Snapshot().State) {
+		if s := c.streams["state:s1"]; s != nil && p.state.shown && !sameJSON(t, member(s.AppendData(nil), stateRoot), f.Snapshot().State) {
 			t.Fatalf("the client has %s, want %s", s.AppendData(nil), f.Snapshot().State)
 		}
 		want := ""
@@ -203,7 +200,7 @@ func TestTranslationKeepsTheTurn(t *testing.T) {
 		g := newGenerator(t, true)
 		g.turn()
 		opt := Options{}
-		tr := New(Config{Session: "s1", AgentType: "planner"})
+		tr := New(codec.Run{Session: "s1", AgentType: "planner"})
 		var got, want []string
 		var ending chunk.Type
 		gotText := ""

@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/tailrace/tailrace/chunk"
+	"github.com/tailrace/tailrace/codec"
 	"github.com/tailrace/tailrace/codec/helix"
 )
 
@@ -24,7 +25,7 @@ func BenchmarkTranslate(b *testing.B) {
 				}
 				b.SetBytes(int64(size))
 				for b.Loop() {
-					tr := New(Config{Session: "s1"})
+					tr := New(codec.Run{Session: "s1"})
 					for _, raw := range r.Chunks {
 						if _, err := tr.Translate(raw); err != nil {
 							b.Fatal(err)

@@ -6,7 +6,7 @@
 // A Translator follows one run. Pass it Mastra's chunks as they arrive and write the chunks that it returns to the log; End returns the rest at the end of
 // the response:
 //
-//	tr := mastra.New(mastra.Config{Session: session.ID})
+//	tr := mastra.New(codec.Run{Session: session.ID})
 //	for line := range response {
 //		chunks, err := tr.Translate(line)
 //		if err != nil {
@@ -84,7 +84,7 @@
 //
 // # Out: Writer
 //
-// A Writer writes one turn of a session, as an internal/dialect.Writer:
+// A Writer writes one turn of a session, as an codec.Writer:
 //
 //	w := mastra.NewWriter(mastra.WriterConfig{MessageID: "msg-4"})
 //	for rec := range records { // from the run_started of the turn

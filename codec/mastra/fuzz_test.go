@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/tailrace/tailrace/chunk"
+	"github.com/tailrace/tailrace/codec"
 	"github.com/tailrace/tailrace/internal/dialect"
 )
 
@@ -41,7 +42,7 @@ func FuzzTranslate(f *testing.F) {
 
 func fuzzed(tb fataler, text []byte) []step {
 	tb.Helper()
-	tr := New(Config{Session: "s1", RunID: "run-0"})
+	tr := New(codec.Run{Session: "s1", RunID: "run-0"})
 	var steps []step
 	for line := range bytes.Lines(text) {
 		if isSeparator(line) {

@@ -352,7 +352,7 @@ func TestManyCalls(t *testing.T) {
 		add(chunk.ToolStart{ToolCallID: fmt.Sprint("c", i), ToolName: "x", Arguments: chunk.Value(`{"q":1}`)})
 		add(outcome(i))
 	}
-	if n := len(w.machine.OpenCalls()); n > 0 {
+	if n := len(w.(*turn.Machine).OpenCalls()); n > 0 {
 		t.Errorf("%d calls that are complete are kept", n)
 	}
 	if got := add(outcome(7)); got != "" {
