@@ -90,16 +90,8 @@ func opener(t *rapid.T, name string) func() codec.Writer {
 		}
 		return func() codec.Writer { return agui.New(of.MessageID, opt) }
 	case dialect.AISDK:
-		of.AISDK.Major, of.AISDK.NoSteps = rapid.SampledFrom([]int{0, 6, 7}).Draw(t, "major"), flag("no steps")
+		of.AISDK.Major = rapid.SampledFrom([]int{0, 6, 7}).Draw(t, "major")
 		of.AISDK.SubAgents = rapid.SampledFrom([]aisdk.SubAgentContent{aisdk.Drop, aisdk.Inline, aisdk.Data}).Draw(t, "content of sub-agents")
-		for _, f := range []*func(aisdk.Meta) chunk.Value{&of.AISDK.StartMetadata, &of.AISDK.StepMetadata, &of.AISDK.FinishMetadata} {
-			if flag("metadata") {
-				*f = func(m aisdk.Meta) chunk.Value { return fmt.Appendf(nil, `{"meta":%q}`, fmt.Sprintf("%+v", m)) }
-			}
-		}
-		if flag("error text") {
-			of.AISDK.ErrorText = func(f aisdk.Failure) string { return "[" + f.Code + "] " + f.Text }
-		}
 	}
 	return func() codec.Writer { return dialects.NewWriter(name, of) }
 }
