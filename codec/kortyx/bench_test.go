@@ -59,7 +59,7 @@ func compare(b *testing.B, log []chunk.Record) {
 	b.Run("kortyx", func(b *testing.B) {
 		b.ReportAllocs()
 		for b.Loop() {
-			w := kortyx.NewWriter(kortyx.Options{})
+			w := kortyx.NewWriter(nil)
 			for _, rec := range log {
 				frames = w.Append(frames[:0], rec)
 			}
@@ -93,7 +93,7 @@ func BenchmarkTranslate(b *testing.B) {
 // A piece of text needs no allocation.
 func TestDeltaAllocatesNothing(t *testing.T) {
 	log := logOf(t, slices.Concat([]chunk.Body{chunk.RunStarted{RunID: "r", Epoch: 1, Mode: "execute"}}, slices.Repeat([]chunk.Body{chunk.TextDelta{Delta: "so the sky "}}, 4)))
-	w := kortyx.NewWriter(kortyx.Options{})
+	w := kortyx.NewWriter(nil)
 	frames := make([]byte, 0, 1024)
 	for _, rec := range log[:4] {
 		frames = w.Append(frames[:0], rec)

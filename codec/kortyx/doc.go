@@ -1,7 +1,7 @@
 // Package kortyx translates the chunks of Kortyx agents to chunks of the log, and writes the records of a turn as the server-sent events that Kortyx's clients
 // read.
 //
-//	w := kortyx.NewWriter(kortyx.Options{})
+//	w := kortyx.NewWriter(nil)
 //	for rec := range records { // from the run_started of the turn
 //		frames = w.Append(frames[:0], rec)
 //		… write them, flush …

@@ -16,7 +16,7 @@ func Example() {
 		chunk.ToolApprovalRequest{ToolCallID: "c1", ToolName: "pay", ApprovalID: "a1", Input: chunk.Value(`{"eur":5}`)},
 		chunk.StreamPaused{},
 	}
-	w := kortyx.NewWriter(kortyx.Options{})
+	w := kortyx.NewWriter(nil)
 	for i, body := range bodies {
 		data, err := chunk.Chunk{AgentID: "s1", AgentType: "shop", Step: 1, Body: body}.AppendJSON(nil)
 		if err != nil {

@@ -79,7 +79,7 @@ func FuzzTranslate(f *testing.F) {
 		}
 		var c client
 		body := ""
-		for _, frames := range write(log, Options{}) {
+		for _, frames := range write(log) {
 			checkFrames(t, frames)
 			if body += frames; strings.HasSuffix(frames, "[DONE]\n\n") {
 				c.follow(t, body)

@@ -10,17 +10,13 @@ import (
 	"github.com/tailrace/tailrace/internal/turn"
 )
 
-// Options configures NewWriter.
-type Options struct {
-	// State is the custom state of the session before the turn, to which the patches of the turn apply: that of its snapshot, {} if that has none. nil means that
-	// it is not known. Then patches are carried, unless the turn is the first of the session.
-	State chunk.Value
-}
-
-// NewWriter returns a Writer for the turn whose first record is passed to it first. Besides the session, Resume writes the custom state and the structured data that
-// is not final: a client that comes from another dialect does not have them, and those that have them do not change.
-func NewWriter(opt Options) codec.Writer {
-	return machineOf(&printer{state: customState{doc: opt.State}})
+// NewWriter returns a Writer for the turn whose first record is passed to it first. state is the custom state of the session before the turn, to which the patches of
+// the turn apply: that of its snapshot, {} if that has none. nil means that it is not known. Then patches are carried, unless the turn is the first of the session.
+//
+// Besides the session, Resume writes the custom state and the structured data that is not final: a client that comes from another dialect does not have them, and
+// those that have them do not change.
+func NewWriter(state chunk.Value) codec.Writer {
+	return machineOf(&printer{state: customState{doc: state}})
 }
 
 func machineOf(p *printer) *turn.Machine {

@@ -41,7 +41,7 @@ func Example() {
 }
 
 func ExampleWriter() {
-	w := langgraph.NewWriter(langgraph.WriterConfig{MessageID: "msg-1", Filter: langgraph.Filter{Channels: []string{"messages", "lifecycle"}}})
+	w := langgraph.NewWriter(langgraph.WriterConfig{MessageID: "msg-1", Channels: []string{"messages", "lifecycle"}})
 	for i, body := range []chunk.Body{
 		chunk.RunStarted{RunID: "r1", Epoch: 1, Mode: "execute"}, chunk.TextDelta{Delta: "Bern."}, chunk.StreamEnd{StreamID: "s1"},
 	} {

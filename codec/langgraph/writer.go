@@ -16,7 +16,11 @@ import (
 // WriterConfig configures NewWriter.
 type WriterConfig struct {
 	MessageID string // of the answer in snapshots
-	Filter    Filter
+
+	// The events that a client subscribes to. Without them, all are written.
+	Channels   []string   // "custom:<name>" is one event of the application
+	Namespaces [][]string // the first segments of namespaces; a segment without a colon is that of any call
+	Depth      *int       // number of segments that may follow
 
 	// HasState makes the Writer write events of the channel values for the root graph, with StateMark in the place of their data: the caller replaces it by
 	// the values of AppendState. A record has at most one.
@@ -26,15 +30,8 @@ type WriterConfig struct {
 // StateMark is a byte that no other part of a frame has.
 const StateMark = 0
 
-// Filter selects events by what a client subscribes to. The zero Filter selects all.
-type Filter struct {
-	Channels   []string   // "custom:<name>" is one event of the application
-	Namespaces [][]string // the first segments of namespaces; a segment without a colon is that of any call
-	Depth      *int       // number of segments that may follow
-}
-
 // selects reports whether an event is selected. custom is the name of an event of the application.
-func (f *Filter) selects(channel, custom string, namespace []string) bool {
+func (f *WriterConfig) selects(channel, custom string, namespace []string) bool {
 	if f.Channels != nil && !slices.Contains(f.Channels, channel) && (channel != "custom" || !slices.Contains(f.Channels, "custom:"+custom)) {
 		return false
 	}
@@ -64,7 +61,7 @@ func (writer) Resume(dst []byte) []byte { return dst }
 // NewWriter returns a Writer for the turn whose first record is passed to it first. It writes protocol events of LangGraph, for the clients of LangChain's Agent
 // Streaming Protocol.
 //
-// Each has an event_id that is a function of the log: the cursor of the record, and the number of the event among those of the record, also if the Filter leaves some
+// Each has an event_id that is a function of the log: the cursor of the record, and the number of the event among those of the record, also if the config leaves some
 // of them out. That of a lifecycle of the root graph begins with synth: and the run, because clients take the run from there. Resume appends nothing.
 func NewWriter(cfg WriterConfig) codec.Writer {
 	return writer{turn.New(&printer{cfg: cfg}, turn.Rules{EndAgain: true}, turn.Config{})}
@@ -134,7 +131,7 @@ func (p *printer) event(f *turn.Frames, method string, namespace []string, data 
 func (p *printer) write(f *turn.Frames, method, custom string, run []byte, namespace []string, data func(o *rawjson.Object)) {
 	p.n++
 	channel, _, _ := strings.Cut(method, ".")
-	if !p.cfg.Filter.selects(channel, custom, namespace) {
+	if !p.cfg.selects(channel, custom, namespace) {
 		return
 	}
 	f.Open("event")

@@ -86,7 +86,7 @@
 //
 // A Writer writes one turn of a session, as an codec.Writer:
 //
-//	w := mastra.NewWriter(mastra.WriterConfig{MessageID: "msg-4"})
+//	w := mastra.NewWriter("msg-4")
 //	for rec := range records { // from the run_started of the turn
 //		frames = w.Append(frames[:0], rec)
 //		… write them, flush …

@@ -48,7 +48,7 @@ func ExampleWriter() {
 		chunk.StepEnd{FinishReason: new("stop")},
 		chunk.StreamEnd{StreamID: "s1"},
 	}
-	w := mastra.NewWriter(mastra.WriterConfig{MessageID: "msg-1"})
+	w := mastra.NewWriter("msg-1")
 	for i, body := range bodies {
 		data, err := chunk.Chunk{AgentID: "s1", AgentType: "planner", Body: body}.AppendJSON(nil)
 		if err != nil {

@@ -25,7 +25,7 @@ func FuzzTranslate(f *testing.F) {
 	f.Fuzz(func(t *testing.T, text []byte) {
 		steps := fuzzed(t, text)
 		checkChildren(t, steps)
-		for _, frames := range write(WriterConfig{MessageID: "msg-1"}, tree(log(t, steps))).frames {
+		for _, frames := range write("msg-1", tree(log(t, steps))).frames {
 			chunksIn(t, frames)
 		}
 		for _, records := range log(t, steps) {
@@ -121,15 +121,15 @@ func FuzzWrite(f *testing.F) {
 				Seq: chunk.Seq(len(records) + 1), Session: s, Epoch: 1, Ordinal: last[agent], Type: chunk.Type(kind), Data: bytes.TrimSpace(line),
 			})
 		}
-		cfg := WriterConfig{MessageID: "msg-1"}
-		live := write(cfg, records)
+		messageID := "msg-1"
+		live := write(messageID, records)
 		for _, frames := range live.frames {
 			chunksIn(t, frames)
 		}
 		if len(records) == 0 {
 			return
 		}
-		if again := primed(cfg, records, int(uint(cut)%uint(len(records)))); !bytes.Equal(again.body(), live.body()) {
+		if again := primed(messageID, records, int(uint(cut)%uint(len(records)))); !bytes.Equal(again.body(), live.body()) {
 			t.Fatalf("got %s\nwant %s", again.body(), live.body())
 		}
 	})

@@ -8,19 +8,13 @@ import (
 	"github.com/tailrace/tailrace/internal/turn"
 )
 
-// WriterConfig configures NewWriter.
-type WriterConfig struct {
-	// MessageID is the id of the answer: that of the message in snapshots.
-	MessageID string
-}
-
-// NewWriter returns a Writer of a turn, as the chunks of a Mastra agent, or of a workflow if its log has those of one. The cursor of a record follows its last chunk
-// as an event of its own.
+// NewWriter returns a Writer of a turn, as the chunks of a Mastra agent, or of a workflow if its log has those of one. messageID is that of the answer in snapshots. The
+// cursor of a record follows its last chunk as an event of its own.
 //
 // Resume writes start, and begins an open text again: the client may be another one than before, and the AI SDK fails at a piece of a text without its start.
 // Arguments that stream are not begun again: @mastra/client-js would keep those of the first start.
-func NewWriter(cfg WriterConfig) codec.Writer {
-	p := &printer{message: cfg.MessageID, late: make(map[turn.CallKey]chunk.Ordinal)}
+func NewWriter(messageID string) codec.Writer {
+	p := &printer{message: messageID, late: make(map[turn.CallKey]chunk.Ordinal)}
 	rules := turn.Rules{CursorAfter: true, EndAgain: true, Restarts: true, Shows: p.shows, Asks: p.waitsForClient}
 	p.turn = turn.New(p, rules, turn.Config{})
 	p.own = p.of(p.turn.Own())

@@ -45,7 +45,7 @@ type Turn struct {
 	// that began the turn, the response begins with the record after Present. LangGraph selects its events.
 	Open      bool
 	Present   chunk.Position
-	LangGraph langgraph.Filter
+	LangGraph langgraph.WriterConfig
 
 	// Run is the run that begins the turn, "" if it has begun. If the turn before is not over at After, the response has the rest of it, too: clients that fold
 	// several turns of one response only, as those of AG-UI do. With Replay it may also be the next run of the turn.
@@ -421,7 +421,7 @@ func (t *turn) takeRun(ctx context.Context, rec *chunk.Record) error {
 
 // beginTurn creates the writer of the turn that a record opens. inputs is the number of user messages of the turn.
 func (t *turn) beginTurn(ctx context.Context, rec *chunk.Record, inputs int) error {
-	turn := dialects.Turn{Session: t.of.Session, AISDK: t.of.AISDK, HeldResults: t.of.HeldResults}
+	turn := dialects.Turn{Session: t.of.Session, AISDK: t.of.AISDK, HeldResults: t.of.HeldResults, LangGraph: t.of.LangGraph}
 	switch {
 	case t.messageID != "":
 		turn.MessageID, t.messageID = t.messageID, ""
@@ -439,7 +439,6 @@ func (t *turn) beginTurn(ctx context.Context, rec *chunk.Record, inputs int) err
 	if t.of.View != nil {
 		turn.State = nil // it may have what the view hides
 	}
-	turn.LangGraph = langgraph.WriterConfig{Filter: t.of.LangGraph, HasState: true}
 	t.writer = dialects.NewWriter(t.of.Dialect, turn)
 	return nil
 }
