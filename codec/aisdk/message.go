@@ -93,7 +93,7 @@ func (p *printer) Print(f *turn.Frames, e *turn.Event) {
 	switch e.Kind {
 	case turn.Begin:
 		p.started = p.started && !e.Again
-		p.start(f, e)
+		p.start(f)
 	case turn.Run:
 		p.finishStep(f, e)
 		p.steps.begun, p.reason = false, ""

@@ -133,7 +133,7 @@ func (p *printer) end(f *turn.Frames, e *turn.Event) {
 	if e.Quiet {
 		return
 	}
-	p.start(f, e)
+	p.start(f)
 	switch {
 	case e.Kind == turn.Fail:
 		p.failure(f, e)
@@ -174,7 +174,7 @@ func (p *printer) finish(f *turn.Frames, e *turn.Event) {
 }
 
 // start begins the response unless it has begun.
-func (p *printer) start(f *turn.Frames, e *turn.Event) {
+func (p *printer) start(f *turn.Frames) {
 	if p.started {
 		return
 	}

@@ -17,7 +17,7 @@ import (
 type WriterConfig struct {
 	MessageID string // of the answer in snapshots
 
-	// The events that a client subscribes to. Without them, all are written.
+	// Channels, Namespaces and Depth select the events that a client subscribes to. Without them, all are written.
 	Channels   []string   // "custom:<name>" is one event of the application
 	Namespaces [][]string // the first segments of namespaces; a segment without a colon is that of any call
 	Depth      *int       // number of segments that may follow
@@ -61,8 +61,8 @@ func (writer) Resume(dst []byte) []byte { return dst }
 // NewWriter returns a Writer for the turn whose first record is passed to it first. It writes protocol events of LangGraph, for the clients of LangChain's Agent
 // Streaming Protocol.
 //
-// Each has an event_id that is a function of the log: the cursor of the record, and the number of the event among those of the record, also if the config leaves some
-// of them out. That of a lifecycle of the root graph begins with synth: and the run, because clients take the run from there. Resume appends nothing.
+// Each has an event_id that is a function of the log: the cursor of the record, and the number of the event among those of the record, also if some of them are
+// not selected. That of a lifecycle of the root graph begins with synth: and the run, because clients take the run from there. Resume appends nothing.
 func NewWriter(cfg WriterConfig) codec.Writer {
 	return writer{turn.New(&printer{cfg: cfg}, turn.Rules{EndAgain: true}, turn.Config{})}
 }

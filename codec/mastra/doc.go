@@ -84,7 +84,7 @@
 //
 // # Out: Writer
 //
-// A Writer writes one turn of a session, as an codec.Writer:
+// NewWriter returns the codec.Writer of one turn of a session:
 //
 //	w := mastra.NewWriter("msg-4")
 //	for rec := range records { // from the run_started of the turn

@@ -40,9 +40,9 @@ var writers = map[string]func(Turn) codec.Writer{
 	dialect.AGUI: func(t Turn) codec.Writer {
 		return agui.New(t.MessageID, agui.Options{State: t.State, ClientTool: t.AISDK.ClientTool, Omit: t.HeldResults})
 	},
-	dialect.AISDK:     func(t Turn) codec.Writer { return aisdk.New(t.MessageID, t.AISDK) },
-	dialect.Kortyx:    func(t Turn) codec.Writer { return kortyx.NewWriter(t.State) },
-	dialect.Mastra:    func(t Turn) codec.Writer { return mastra.NewWriter(t.MessageID) },
+	dialect.AISDK:  func(t Turn) codec.Writer { return aisdk.New(t.MessageID, t.AISDK) },
+	dialect.Kortyx: func(t Turn) codec.Writer { return kortyx.NewWriter(t.State) },
+	dialect.Mastra: func(t Turn) codec.Writer { return mastra.NewWriter(t.MessageID) },
 	dialect.LangGraph: func(t Turn) codec.Writer {
 		t.LangGraph.MessageID = t.MessageID
 		return langgraph.NewWriter(t.LangGraph)
