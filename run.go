@@ -16,6 +16,7 @@ import (
 
 	"github.com/tailrace/tailrace/auth"
 	"github.com/tailrace/tailrace/codec/aisdk"
+	"github.com/tailrace/tailrace/internal/authn"
 	"github.com/tailrace/tailrace/internal/httpedge"
 	"github.com/tailrace/tailrace/internal/httpkit"
 	"github.com/tailrace/tailrace/internal/roles"
@@ -69,7 +70,7 @@ type loopback struct{ auth.Authenticator } // of Loopback, which Handler replace
 // Loopback returns the Authenticator of a listener on loopback, which the caller guarantees: every client has all rights in the tenant of Config.Tenant. The
 // Handler refuses requests to other hosts, so that no site in a browser of this machine is such a client.
 func Loopback() auth.Authenticator {
-	none, _ := auth.NewNone(defaultTenant) // a valid one
+	none, _ := authn.NewNone(defaultTenant) // a valid one
 	return loopback{none}
 }
 
@@ -90,7 +91,7 @@ func (t *Tailrace) Handler(a auth.Authenticator, o Options) (http.Handler, error
 		Delete: o.Delete, ChatAgents: o.ChatAgents,
 	}
 	if _, ok := a.(loopback); ok {
-		none, err := auth.NewNone(t.cfg.Tenant)
+		none, err := authn.NewNone(t.cfg.Tenant)
 		if err != nil {
 			return nil, err
 		}

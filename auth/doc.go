@@ -1,21 +1,14 @@
-// Package auth authenticates HTTP requests: it finds out which user or program makes a request, and what the request may do.
+// Package auth has what a program in front of Tailrace says about its users: which user or program makes a request, and what the request may do.
 //
-// A Chain is asked once for each request, before any route is served. It returns a Grant, or an error that says whether the client has no credential, an
-// invalid one, or has to come back later. A request without a valid credential gets no Grant: everything is denied by default.
+// A program that embeds Tailrace implements Authenticator, which tailrace.Tailrace.Handler asks once for each request, before any route is served. Without a Grant a
+// request is denied.
 //
-//	tokens, err := auth.NewSessionTokens(auth.SessionTokensConfig{Issuer: "https://app.example", Audience: "tailrace", Keys: keys})
-//	chain, err := auth.NewChain(auth.ChainConfig{Verifiers: []auth.Verifier{tokens}})
+// The backend of an application whose clients connect to an edge of Tailrace signs a session token for each of its users, with a Minter. The edge verifies it with
+// the public keys of the application.
 //
-//	grant, err := chain.Authenticate(r)
-//	if err != nil {
-//		w.Header().Set("WWW-Authenticate", auth.Challenge(err))
-//		...
-//	}
-//	r = r.WithContext(auth.NewContext(r.Context(), grant))
-//
-// The authenticators are OIDC (access tokens of an identity provider), SessionTokens (tokens that the backend of an application signs, with a Minter if it is
-// written in Go), and those of NewProxy (identity headers of named proxies), NewClientCertificates (verified certificates of mutual TLS) and NewNone (one tenant with all rights, for a
-// listener on loopback).
-//
-// Signatures are made and verified by github.com/go-jose/go-jose. This package chooses the key and the algorithm, and refuses what a token may not contain.
+//	id, key, err := auth.ParseSigningKey(text)
+//	minter, err := auth.NewMinter(auth.MinterConfig{Issuer: "https://app.example", Audience: "tailrace", KeyID: id, Key: key})
+//	minted, err := minter.Mint(auth.Grant{
+//		Tenant: "acme", Subject: "user-17", Scopes: auth.ScopeRead | auth.ScopeChat, Sessions: auth.Sessions{Own: true},
+//	}, 15*time.Minute)
 package auth

@@ -1,7 +1,6 @@
 package auth
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"slices"
@@ -38,21 +37,13 @@ var scopeNames = [...]string{"read", "chat", "answer", "stop", "ingest", "delete
 func ParseScope(text string) (Scope, error) {
 	var set Scope
 	for name := range strings.SplitSeq(text, " ") {
-		one := scopeNamed(name)
-		if one == 0 {
-			return 0, fmt.Errorf("scope %q: want some of %s", clip(name), AllScopes)
+		i := slices.Index(scopeNames[:], name)
+		if i < 0 {
+			return 0, fmt.Errorf("scope %.32q: want some of %s", name, AllScopes)
 		}
-		set |= one
+		set |= 1 << i
 	}
 	return set, nil
-}
-
-// scopeNamed returns the right with a name, 0 for another name.
-func scopeNamed(name string) Scope {
-	if i := slices.Index(scopeNames[:], name); i >= 0 {
-		return 1 << i
-	}
-	return 0
 }
 
 // String returns the names of the rights, separated by spaces.
@@ -161,14 +152,6 @@ func (g *Grant) Check() error {
 	return nil
 }
 
-// checkConfigured checks what a configuration grants to all clients of an authenticator.
-func checkConfigured(scopes Scope, sessions Sessions, views []string) error {
-	if s := sessions; !s.All && !s.Own && len(s.IDs) == 0 && s.Prefix == "" {
-		return errors.New("Sessions is empty, want all, own ones, ids or a prefix")
-	}
-	return (&Grant{Tenant: "t", Subject: "s", Scopes: scopes, Sessions: sessions, Views: views}).Check()
-}
-
 func (s Sessions) check() error {
 	if len(s.IDs) > MaxSessionIDs {
 		return fmt.Errorf("sessions: %d ids, want at most %d", len(s.IDs), MaxSessionIDs)
@@ -208,26 +191,4 @@ func checkText(field, text string, limit int) error {
 		}
 	}
 	return nil
-}
-
-// clip returns the beginning of a text for an error.
-func clip(text string) string {
-	const limit = 32
-	if len(text) <= limit {
-		return text
-	}
-	return strings.ToValidUTF8(text[:limit], "") + "…"
-}
-
-type grantKey struct{}
-
-// NewContext returns a context that carries g.
-func NewContext(ctx context.Context, g *Grant) context.Context {
-	return context.WithValue(ctx, grantKey{}, g)
-}
-
-// FromContext returns the Grant that NewContext put into a context. ok is false, and the Grant nil, for a context without one: deny the request.
-func FromContext(ctx context.Context) (g *Grant, ok bool) {
-	g, _ = ctx.Value(grantKey{}).(*Grant)
-	return g, g != nil
 }

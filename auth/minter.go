@@ -1,6 +1,7 @@
 package auth
 
 import (
+	"bytes"
 	"crypto"
 	"crypto/ecdsa"
 	"crypto/ed25519"
@@ -13,16 +14,17 @@ import (
 	"time"
 
 	"github.com/go-jose/go-jose/v4"
-
-	"github.com/tailrace/tailrace/subjects"
 )
 
-const sessionTokenType = "at+jwt" // RFC 9068
+const (
+	sessionTokenType = "at+jwt" // RFC 9068
+	maxToken         = 8 << 10
+)
 
 // MinterConfig configures a Minter. One of Key and Secret is required.
 type MinterConfig struct {
-	Issuer   string // iss, as SessionTokensConfig.Issuer has it; required
-	Audience string // aud, as SessionTokensConfig.Audience has it; required
+	Issuer   string // iss, a name of the application that signs; required
+	Audience string // aud, a name of the deployment of Tailrace; required
 
 	KeyID  string            // kid; required with Key, and only then
 	Key    crypto.PrivateKey // an ed25519.PrivateKey, or an *ecdsa.PrivateKey of the curve P-256
@@ -95,7 +97,20 @@ func (c *MinterConfig) signingKey() (jose.SigningKey, error) {
 	return none, fmt.Errorf("Key is a %T, %w", c.Key, errSessionKey)
 }
 
-// PublicKeys returns the key of the Minter as the content of a SessionTokensConfig.KeysFile. It returns an error for a Minter with a secret.
+var errSessionKey = errors.New("want an Ed25519 key or an ECDSA key of the curve P-256")
+
+// checkSecret refuses a secret that is too short, or not secret.
+func checkSecret(secret []byte) error {
+	if len(secret) < 32 {
+		return fmt.Errorf("Secret has %d bytes, want at least 32", len(secret))
+	}
+	if bytes.HasPrefix(bytes.TrimSpace(secret), []byte("-----BEGIN ")) {
+		return errors.New("Secret is a PEM file, want random bytes: a key that others know makes valid tokens")
+	}
+	return nil
+}
+
+// PublicKeys returns the key of the Minter as the content of the keysFile of an edge, see docs/reference/auth.md. It returns an error for a Minter with a secret.
 func (m *Minter) PublicKeys() ([]byte, error) {
 	signer, ok := m.cfg.Key.(crypto.Signer)
 	if !ok {
@@ -153,8 +168,8 @@ func (m *Minter) Mint(g Grant, lifetime time.Duration) (Minted, error) {
 	if err != nil {
 		return Minted{}, fmt.Errorf("mint token: %w", err)
 	}
-	if len(text) > MaxToken {
-		return Minted{}, fmt.Errorf("mint token: %d bytes, want at most %d", len(text), MaxToken)
+	if len(text) > maxToken {
+		return Minted{}, fmt.Errorf("mint token: %d bytes, want at most %d", len(text), maxToken)
 	}
 	return Minted{text, g.TokenID, expires}, nil
 }
@@ -185,5 +200,3 @@ func oneOrList(list []string) any {
 		return list
 	}
 }
-
-func checkTenant(name string) error { return subjects.CheckToken("tenant", name) }

@@ -7,5 +7,8 @@
 // pass a valid chunk. Readers get JSON on one line; the identity of the record is checked against the session of the subject that it was read from. For
 // any other message Decode returns an *EnvelopeError.
 //
+// The packages below this one are the dialects of agents and clients: a Translator turns the events of an agent into chunks, and a Writer turns the records of a turn
+// into the events of a client.
+//
 // docs/reference/log.md shows the messages byte by byte and what a writer in another language sends.
 package codec

@@ -17,6 +17,7 @@ import (
 
 	"github.com/tailrace/tailrace/auth"
 	"github.com/tailrace/tailrace/chunk"
+	"github.com/tailrace/tailrace/internal/authn"
 	"github.com/tailrace/tailrace/internal/testkit/authtest"
 	"github.com/tailrace/tailrace/internal/testkit/browsertest"
 )
@@ -64,7 +65,7 @@ func TestBrowserSignsIn(t *testing.T) {
 		}
 	}
 	seen := run(t, tab, chromedp.Evaluate[string](`document.cookie + location.href + JSON.stringify(localStorage) + JSON.stringify(sessionStorage) + document.documentElement.outerHTML`))
-	if strings.Contains(seen, "eyJ") || strings.Contains(seen, auth.CookieName) {
+	if strings.Contains(seen, "eyJ") || strings.Contains(seen, authn.CookieName) {
 		t.Error("a script can read the token or the cookie")
 	}
 	run(t, tab, chromedp.Reload())

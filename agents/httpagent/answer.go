@@ -8,13 +8,13 @@ import (
 	"slices"
 
 	"github.com/tailrace/tailrace/chunk"
-	"github.com/tailrace/tailrace/internal/dialect"
+	"github.com/tailrace/tailrace/codec"
 	"github.com/tailrace/tailrace/internal/outgoing"
 )
 
 // answer is the translated response of an endpoint, from which the steps of a Turn are written. Its methods are called from one goroutine.
 type answer struct {
-	tr     dialect.Translator
+	tr     codec.Translator
 	hasEnd bool // the dialect of tr is one in which [DONE] is an event
 	events *eventReader
 	slot   *largeSlot

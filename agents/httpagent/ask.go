@@ -13,6 +13,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/tailrace/tailrace/codec"
 	"github.com/tailrace/tailrace/internal/dialect"
 	"github.com/tailrace/tailrace/internal/outgoing"
 	"github.com/tailrace/tailrace/internal/wait"
@@ -35,7 +36,7 @@ func (a *Agent) ask(life, ctx context.Context, t *workers.Turn) (*answer, error)
 		if !ok {
 			if ans != nil {
 				ans.hasEnd = a.cfg.Response == dialect.OpenAI
-				ans.tr, _ = newTranslator(a.cfg.Response, dialect.Run{Session: t.Session().ID, AgentType: t.AgentType(), RunID: t.RunID(), Step: int64(t.Steps())})
+				ans.tr, _ = newTranslator(a.cfg.Response, codec.Run{Session: t.Session().ID, AgentType: t.AgentType(), RunID: t.RunID(), Step: int64(t.Steps())})
 			}
 			return ans, err
 		}

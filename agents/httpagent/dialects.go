@@ -7,8 +7,8 @@ import (
 	"slices"
 
 	"github.com/tailrace/tailrace/chunk"
+	"github.com/tailrace/tailrace/codec"
 	"github.com/tailrace/tailrace/codec/aisdk"
-	"github.com/tailrace/tailrace/internal/dialect"
 	"github.com/tailrace/tailrace/internal/dialects"
 	"github.com/tailrace/tailrace/projector/fold"
 	"github.com/tailrace/tailrace/workers"
@@ -20,7 +20,7 @@ var bodies = map[string]func(*workers.Turn) any{
 }
 
 // newTranslator returns a translator of a response, and whether there is one for the dialect.
-func newTranslator(name string, r dialect.Run) (dialect.Translator, bool) {
+func newTranslator(name string, r codec.Run) (codec.Translator, bool) {
 	if name == Native {
 		return newNativeTranslator(r), true
 	}
@@ -30,7 +30,7 @@ func newTranslator(name string, r dialect.Run) (dialect.Translator, bool) {
 // dialectNames returns the names of the dialects.
 func dialectNames() []string {
 	return slices.DeleteFunc(slices.Sorted(maps.Keys(bodies)), func(name string) bool {
-		_, ok := newTranslator(name, dialect.Run{})
+		_, ok := newTranslator(name, codec.Run{})
 		return !ok
 	})
 }

@@ -2,6 +2,7 @@ package httpagent
 
 import (
 	"github.com/tailrace/tailrace/chunk"
+	"github.com/tailrace/tailrace/codec"
 	"github.com/tailrace/tailrace/codec/aisdk"
 	"github.com/tailrace/tailrace/internal/dialect"
 	"github.com/tailrace/tailrace/internal/ingestion"
@@ -9,7 +10,7 @@ import (
 
 // nativeTranslator reads chunks of the log. Their agentId, agentType, timestamp and step may be left out.
 type nativeTranslator struct {
-	run    dialect.Run
+	run    codec.Run
 	step   int64
 	ended  bool                // one of the chunks ended the stream
 	failed *chunk.StreamFailed // likewise, unsuccessfully
@@ -22,11 +23,11 @@ var nativeRead = dialect.LeaveOut(map[string]string{"": "agentId agentType times
 	"stream_end": "finalOutput.*", "stream_failed": "error errorDetail.message errorDetail.code",
 })
 
-func newNativeTranslator(r dialect.Run) dialect.Translator {
+func newNativeTranslator(r codec.Run) codec.Translator {
 	return &nativeTranslator{run: r, step: r.Step, open: make(map[string]bool)}
 }
 
-// Translate implements dialect.Translator.
+// Translate implements codec.Translator.
 func (n *nativeTranslator) Translate(raw []byte) ([]chunk.Chunk, error) {
 	if o, ok := ingestion.Outlined(raw); ok {
 		raw = o.Filled(ingestion.Base{AgentID: n.run.Session, AgentType: n.run.AgentType, Timestamp: 1}) // the step has its own time
@@ -73,7 +74,7 @@ func (n *nativeTranslator) own(b chunk.Body) chunk.Chunk {
 	return chunk.Chunk{AgentID: n.run.Session, AgentType: n.run.AgentType, Step: n.step, Body: b}
 }
 
-// End implements dialect.Translator.
+// End implements codec.Translator.
 func (n *nativeTranslator) End() []chunk.Chunk {
 	end := n.own(nil)
 	switch {

@@ -4,7 +4,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/tailrace/tailrace/internal/dialect"
+	"github.com/tailrace/tailrace/codec"
 	"github.com/tailrace/tailrace/internal/rawjson"
 	"github.com/tailrace/tailrace/internal/testkit/chunktest"
 )
@@ -17,7 +17,7 @@ func TestNativeIsKept(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			n := newNativeTranslator(dialect.Run{Session: "s1", AgentType: "agent", RunID: "r1"})
+			n := newNativeTranslator(codec.Run{Session: "s1", AgentType: "agent", RunID: "r1"})
 			out, err := n.Translate(in)
 			if err != nil {
 				t.Fatal(err)

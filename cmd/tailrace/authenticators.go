@@ -9,20 +9,21 @@ import (
 	"strings"
 
 	"github.com/tailrace/tailrace/auth"
+	"github.com/tailrace/tailrace/internal/authn"
 	"github.com/tailrace/tailrace/internal/credentials"
 )
 
 // authFile is the file of authenticators, see docs/reference/auth.md.
 type authFile struct {
-	OIDC          []auth.OIDCConfig  `json:"oidc"`
-	SessionTokens []tokenIssuer      `json:"sessionTokens"`
-	Proxies       []auth.ProxyConfig `json:"proxies"`
+	OIDC          []authn.OIDCConfig  `json:"oidc"`
+	SessionTokens []tokenIssuer       `json:"sessionTokens"`
+	Proxies       []authn.ProxyConfig `json:"proxies"`
 
-	ClientCertificates []auth.ClientCertificatesConfig `json:"clientCertificates"`
+	ClientCertificates []authn.ClientCertificatesConfig `json:"clientCertificates"`
 }
 
 type tokenIssuer struct {
-	auth.SessionTokensConfig
+	authn.SessionTokensConfig
 
 	SecretFile  string   `json:"secretFile"`
 	SigningKeys []string `json:"signingKeys"` // files; the first one signs the tokens of POST /v1/tokens
@@ -46,11 +47,11 @@ func parseSessions(text string) (auth.Sessions, error) {
 type authenticators struct {
 	auth.Authenticator
 
-	revocations *auth.Revocations   // of the Authenticator, nil if it has none
+	revocations *authn.Revocations  // of the Authenticator, nil if it has none
 	routes      *credentials.Config // of the routes for credentials, nil if requests are not authenticated
 
-	oidc   []*auth.OIDC
-	tokens []*auth.SessionTokens
+	oidc   []*authn.OIDC
+	tokens []*authn.SessionTokens
 	names  []any // of the log line at the start
 
 	certificates int // entries for client certificates
@@ -63,7 +64,7 @@ func (c config) newAuthenticators(log *slog.Logger) (*authenticators, error) {
 		if c.TLSClientCA != "" {
 			return nil, usageError{errors.New("tls-client-ca is set and auth is empty: every client would have all rights, with and without a certificate")}
 		}
-		none, err := auth.NewNone(c.Tenant)
+		none, err := authn.NewNone(c.Tenant)
 		return &authenticators{Authenticator: none}, err
 	}
 	text, err := os.ReadFile(c.Auth)
@@ -87,7 +88,7 @@ func parseAuthenticators(text []byte, origins []string, log *slog.Logger) (*auth
 	if err := decodeSettings(text, &file); err != nil {
 		return nil, err
 	}
-	a := &authenticators{routes: &credentials.Config{}, revocations: auth.NewRevocations(), certificates: len(file.ClientCertificates), names: []any{
+	a := &authenticators{routes: &credentials.Config{}, revocations: authn.NewRevocations(), certificates: len(file.ClientCertificates), names: []any{
 		"oidc", len(file.OIDC), "sessionTokens", len(file.SessionTokens), "proxies", len(file.Proxies), "clientCertificates", len(file.ClientCertificates),
 	}}
 	if err := a.newChain(file, origins, log); err != nil {
@@ -98,17 +99,17 @@ func parseAuthenticators(text []byte, origins []string, log *slog.Logger) (*auth
 }
 
 func (a *authenticators) newChain(file authFile, origins []string, log *slog.Logger) error {
-	cfg := auth.ChainConfig{Revocations: a.revocations}
+	cfg := authn.ChainConfig{Revocations: a.revocations}
 	if err := a.add(&cfg, file, log); err != nil {
 		return err
 	}
 	if len(cfg.Verifiers) > 0 {
 		var err error
-		if cfg.Cookie, err = auth.NewCookie(origins...); err != nil {
+		if cfg.Cookie, err = authn.NewCookie(origins...); err != nil {
 			return err
 		}
 	}
-	chain, err := auth.NewChain(cfg)
+	chain, err := authn.NewChain(cfg)
 	if err != nil {
 		return err
 	}
@@ -116,10 +117,10 @@ func (a *authenticators) newChain(file authFile, origins []string, log *slog.Log
 	return nil
 }
 
-func (a *authenticators) add(chain *auth.ChainConfig, file authFile, log *slog.Logger) error {
+func (a *authenticators) add(chain *authn.ChainConfig, file authFile, log *slog.Logger) error {
 	for i, cfg := range file.OIDC {
 		cfg.Log = log
-		o, err := auth.NewOIDC(cfg)
+		o, err := authn.NewOIDC(cfg)
 		if err != nil {
 			return fmt.Errorf("oidc[%d]: %w", i, err)
 		}
@@ -135,7 +136,7 @@ func (a *authenticators) add(chain *auth.ChainConfig, file authFile, log *slog.L
 		if err != nil {
 			return fmt.Errorf("sessionTokens[%d]: %w", i, err)
 		}
-		s, err := auth.NewSessionTokens(f.SessionTokensConfig)
+		s, err := authn.NewSessionTokens(f.SessionTokensConfig)
 		if err != nil {
 			return fmt.Errorf("sessionTokens[%d]: %w", i, err)
 		}
@@ -143,14 +144,14 @@ func (a *authenticators) add(chain *auth.ChainConfig, file authFile, log *slog.L
 		chain.Verifiers = append(chain.Verifiers, s)
 	}
 	for i, cfg := range file.Proxies {
-		p, err := auth.NewProxy(cfg)
+		p, err := authn.NewProxy(cfg)
 		if err != nil {
 			return fmt.Errorf("proxies[%d]: %w", i, err)
 		}
 		chain.Fallbacks = append(chain.Fallbacks, p)
 	}
 	for i, cfg := range file.ClientCertificates {
-		c, err := auth.NewClientCertificates(cfg)
+		c, err := authn.NewClientCertificates(cfg)
 		if err != nil {
 			return fmt.Errorf("clientCertificates[%d]: %w", i, err)
 		}
@@ -176,11 +177,11 @@ func (a *authenticators) addSigningKeys(f *tokenIssuer) error {
 		if err != nil {
 			return err
 		}
-		key, err := auth.ParseSigningKey(text)
+		id, key, err := auth.ParseSigningKey(text)
 		if err != nil {
 			return fmt.Errorf("signingKeys: %s: %w", file, err)
 		}
-		f.Keys = append(f.Keys, key.Public())
+		f.Keys = append(f.Keys, authn.PublicKey{ID: id, Key: key.Public()})
 		if i > 0 {
 			continue
 		}
@@ -188,7 +189,7 @@ func (a *authenticators) addSigningKeys(f *tokenIssuer) error {
 			return errors.New("signingKeys: another entry has some, want one issuer that signs")
 		}
 		a.routes.MaxLifetime = f.MaxLifetime
-		if a.routes.Minter, err = auth.NewMinter(auth.MinterConfig{Issuer: f.Issuer, Audience: f.Audience, KeyID: key.ID, Key: key.Key}); err != nil {
+		if a.routes.Minter, err = auth.NewMinter(auth.MinterConfig{Issuer: f.Issuer, Audience: f.Audience, KeyID: id, Key: key}); err != nil {
 			return err
 		}
 	}

@@ -16,6 +16,7 @@ import (
 
 	"github.com/tailrace/tailrace/auth"
 	"github.com/tailrace/tailrace/chunk"
+	"github.com/tailrace/tailrace/internal/authn"
 )
 
 // TestCookieIsForOwnPages sends each request of the route tables with the cookie of a user who has all rights, as a page of another origin can have a
@@ -24,7 +25,7 @@ func TestCookieIsForOwnPages(t *testing.T) {
 	const app = "https://app.example"
 	m := newMatrix(t, app)
 	ann := auth.Grant{Tenant: "acme", Subject: "ann", Scopes: auth.AllScopes, Sessions: auth.Sessions{All: true}}
-	cookie := auth.CookieName + "=" + m.issuer.Token(ann, time.Hour, nil)
+	cookie := authn.CookieName + "=" + m.issuer.Token(ann, time.Hour, nil)
 	pages := []struct {
 		name, site, origin, media string
 		unsafe, safe              bool // whether requests with an effect, and others, are served

@@ -14,8 +14,8 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
-	"github.com/tailrace/tailrace/auth"
 	"github.com/tailrace/tailrace/internal/audit"
+	"github.com/tailrace/tailrace/internal/authn"
 	"github.com/tailrace/tailrace/internal/demo/script"
 	"github.com/tailrace/tailrace/internal/httpedge"
 	"github.com/tailrace/tailrace/internal/httpkit"
@@ -137,11 +137,11 @@ func (f *httpServer) build() error {
 }
 
 // newTickets returns the tickets of the edge, nil if requests are not authenticated.
-func (f *httpServer) newTickets() (*auth.Tickets, error) {
+func (f *httpServer) newTickets() (*authn.Tickets, error) {
 	if f.auth.routes == nil {
 		return nil, nil //nolint:nilnil // no tickets are issued
 	}
-	return auth.NewTickets(auth.TicketsConfig{Store: f.credentials, Revocations: f.auth.revocations})
+	return authn.NewTickets(authn.TicketsConfig{Store: f.credentials, Revocations: f.auth.revocations})
 }
 
 // mountInspector adds the page of the inspector to an edge.

@@ -18,7 +18,6 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 	"github.com/prometheus/client_golang/prometheus"
 
-	"github.com/tailrace/tailrace/auth"
 	"github.com/tailrace/tailrace/chunk"
 	"github.com/tailrace/tailrace/internal/health"
 	"github.com/tailrace/tailrace/internal/httpedge"
@@ -26,6 +25,7 @@ import (
 	"github.com/tailrace/tailrace/internal/jscredentials"
 	"github.com/tailrace/tailrace/internal/natsauth"
 	"github.com/tailrace/tailrace/internal/projector"
+	"github.com/tailrace/tailrace/internal/revocation"
 	"github.com/tailrace/tailrace/internal/testkit/authtest"
 	"github.com/tailrace/tailrace/internal/testkit/memlog"
 	"github.com/tailrace/tailrace/internal/testkit/natstest"
@@ -561,8 +561,8 @@ func (unavailable) Sessions(context.Context, string, projector.SessionQuery) (pr
 func (unavailable) Value(context.Context, chunk.Session, string) ([]byte, string, error) {
 	return nil, "", errUnavailable
 }
-func (unavailable) Delete(context.Context, chunk.Session) error   { return errUnavailable }
-func (unavailable) Revoke(context.Context, auth.Revocation) error { return errUnavailable }
+func (unavailable) Delete(context.Context, chunk.Session) error         { return errUnavailable }
+func (unavailable) Revoke(context.Context, revocation.Revocation) error { return errUnavailable }
 
 // refusedWhileDraining sends requests to a draining edge with an unavailable log.
 func (h *env) refusedWhileDraining() {

@@ -19,6 +19,7 @@ import (
 	"time"
 
 	"github.com/tailrace/tailrace/auth"
+	"github.com/tailrace/tailrace/internal/authn"
 )
 
 // The files of `tailrace token setup`.
@@ -146,7 +147,7 @@ func (f *tokenFlags) mint(ctx context.Context, t terminal, cfg config) error {
 		return usageError{err}
 	}
 	if len(f.sessions) > 0 {
-		if g.Sessions, err = auth.ParseSessions(f.sessions); err != nil {
+		if g.Sessions, err = authn.ParseSessions(f.sessions); err != nil {
 			return usageError{err}
 		}
 	}

@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/tailrace/tailrace/chunk"
+	"github.com/tailrace/tailrace/codec"
 	"github.com/tailrace/tailrace/codec/agui"
 	"github.com/tailrace/tailrace/codec/helix"
 )
@@ -97,7 +98,7 @@ func BenchmarkDelta(b *testing.B) {
 // BenchmarkTranslate translates the events of a turn.
 func BenchmarkTranslate(b *testing.B) {
 	event := []byte(`{"type":"TEXT_MESSAGE_CONTENT","messageId":"msg-1-3-0","delta":"so the sky "}`)
-	tr := agui.NewTranslator(agui.Config{Session: "s1"})
+	tr := agui.NewTranslator(codec.Run{Session: "s1"})
 	b.ReportAllocs()
 	for b.Loop() {
 		if _, err := tr.Translate(event); err != nil {

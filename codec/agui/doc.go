@@ -64,7 +64,7 @@
 //
 // AG-UI declares resumable transports, and has no mechanism for them. Ours is a proposal: the last event of each record has the position in the log as its SSE id;
 // a client posts it back as Last-Event-ID, or as lastEventId in the body, at the top level or in forwardedProps (@ag-ui/client removes members that it does not
-// know). The response begins with Writer.Resume. The client keeps its messages between two calls of runAgent, and continues them.
+// know). The response begins with Resume. The client keeps its messages between two calls of runAgent, and continues them.
 //
 // The client ignores ids, so an application takes them from the body in its fetch function. The same function should pass whole events on, and end the body when
 // the connection breaks, instead of passing the error on: at an error the client drops the events that it has received and not yet applied, and at the end it reads
@@ -81,7 +81,7 @@
 //   - events of the application: AG-UI has no message for them,
 //   - metadata.arguments of calls, and errorCode of results, which only the stream has,
 //   - the order of the results of parallel calls: the client has them as they came,
-//   - results that the client sent itself, under the ids that it gave to them, see Writer.Omit,
+//   - results that the client sent itself, under the ids that it gave to them, see Options.Omit,
 //   - messages of sub-agents, which the snapshots of their sessions have,
 //   - what a truncated record removed: the client gets CUSTOM tailrace.truncated, and loads the snapshot,
 //   - calls of an earlier turn: a call that has an id of one is merged into it by the client, and an outcome that comes a turn later is in the snapshot only,

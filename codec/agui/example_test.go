@@ -4,6 +4,7 @@ import (
 	"fmt"
 
 	"github.com/tailrace/tailrace/chunk"
+	"github.com/tailrace/tailrace/codec"
 	"github.com/tailrace/tailrace/codec/agui"
 )
 
@@ -68,7 +69,7 @@ func ExampleWriter_Resume() {
 }
 
 func ExampleTranslator() {
-	tr := agui.NewTranslator(agui.Config{Session: "s1"})
+	tr := agui.NewTranslator(codec.Run{Session: "s1"})
 	write := func(chunks []chunk.Chunk) {
 		for _, c := range chunks {
 			text, err := c.AppendJSON(nil)

@@ -42,7 +42,7 @@ var members = dialect.LeaveOut(map[string]string{
 })
 
 // row returns the row of members for an event that was translated.
-func (t *Translator) row(e event) string {
+func (t *translator) row(e event) string {
 	_, failed := e.Text("error")
 	_, inside := e.Object.Object("metadata").Text("error")
 	switch {

@@ -2,7 +2,7 @@ package agui
 
 import "github.com/tailrace/tailrace/chunk"
 
-// Options configures a Writer. The zero value fits a client that follows one session.
+// Options configures New. The zero value fits a client that follows one session.
 type Options struct {
 	// State is the custom state of the session before the turn. It is written after RUN_STARTED as STATE_SNAPSHOT, so that the changes of the turn apply to it also
 	// in a client that has not loaded a snapshot. Nil if it is not known, or must not be read: then clients without it reject changes. That of a session without a
@@ -16,6 +16,10 @@ type Options struct {
 	// ClientTool reports whether the client runs a tool that a sub-agent calls; nil: it runs none. It is not needed for the calls of the session itself: when
 	// the run pauses, those without an outcome wait for the client.
 	ClientTool func(name string) bool
+
+	// Omit has calls, by their ids in the messages, whose results are left out: the client ran them, sent the results and has them as messages of its own, which the
+	// client of AG-UI would show a second time. They are the Results of a RunInput. Other clients of the session get them.
+	Omit []string
 }
 
 // ProtocolVersion is the version of the protocol that a Writer writes, as RUN_STARTED has it.

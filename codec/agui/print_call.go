@@ -2,6 +2,7 @@ package agui
 
 import (
 	"bytes"
+	"slices"
 
 	"github.com/tailrace/tailrace/chunk"
 	"github.com/tailrace/tailrace/internal/rawjson"
@@ -124,7 +125,7 @@ func isSameJSON(text []byte, v chunk.Value) bool {
 func (p *printer) outcome(f *turn.Frames, e *turn.Event) {
 	c, failure, code, content := e.Call, e.Failure, e.Code, e.Value
 	callEnd(f, c, nil)
-	if p.omitted[c.ID] {
+	if slices.Contains(p.opt.Omit, c.ID) {
 		return
 	}
 	if e.Denied {

@@ -5,6 +5,7 @@ import (
 	"strings"
 
 	"github.com/tailrace/tailrace/chunk"
+	"github.com/tailrace/tailrace/codec"
 	"github.com/tailrace/tailrace/internal/dialect"
 	"github.com/tailrace/tailrace/internal/rawjson"
 )
@@ -16,9 +17,9 @@ const InterruptTool = "agui.interrupt"
 // Prefix begins the names of custom events that hold an event without a counterpart: agui.<TYPE>, the data is the event.
 const Prefix = "agui."
 
-// Translator translates the events of an agent that speaks AG-UI to chunks. It implements dialect.Translator: one Translator serves all responses of a run, in
+// translator translates the events of an agent that speaks AG-UI to chunks. It implements codec.Translator: one Translator serves all responses of a run, in
 // which the agent may begin several runs of its own. It is not safe for concurrent use.
-type Translator struct {
+type translator struct {
 	b      *dialect.Builder
 	root   *source
 	agents map[string]*source // sub-agents by subagentRunId
@@ -33,8 +34,6 @@ type Translator struct {
 	texts map[uint64]bool // hashes of the texts of messages, for MESSAGES_SNAPSHOT
 	hash  maphash.Hash
 }
-
-var _ dialect.Translator = (*Translator)(nil)
 
 // source is the state of the agent of the run, or of a sub-agent.
 type source struct {
@@ -82,21 +81,18 @@ const (
 // maxArguments bounds the arguments that are collected of one call.
 const maxArguments = 1 << 20
 
-// Config is the run whose chunks a Translator translates. Its Session is required.
-type Config = dialect.Run
-
-// NewTranslator returns a Translator. The AgentType defaults to "agent". The RunID is not used: AG-UI names the run.
-func NewTranslator(c Config) *Translator {
+// NewTranslator returns a Translator of a run; its Session is required. The AgentType defaults to "agent". The RunID is not used: AG-UI names the run.
+func NewTranslator(c codec.Run) codec.Translator {
 	b, root := dialect.NewBuilder(Prefix, c)
-	return &Translator{b: b, root: newSource("", root), agents: make(map[string]*source), texts: make(map[uint64]bool)}
+	return &translator{b: b, root: newSource("", root), agents: make(map[string]*source), texts: make(map[uint64]bool)}
 }
 
 func newSource(id string, a dialect.Agent) *source {
 	return &source{Agent: a, id: id, messages: make(map[string]*hashed), seen: make(map[string]bool), calls: make(map[string]*calling)}
 }
 
-// Translate implements dialect.Translator for one event.
-func (t *Translator) Translate(raw []byte) ([]chunk.Chunk, error) {
+// Translate implements codec.Translator for one event.
+func (t *translator) Translate(raw []byte) ([]chunk.Chunk, error) {
 	whole, err := dialect.CheckValue(raw)
 	if err != nil {
 		return nil, err
@@ -123,8 +119,8 @@ func (t *Translator) Translate(raw []byte) ([]chunk.Chunk, error) {
 	return t.b.Take(), nil
 }
 
-// End implements dialect.Translator.
-func (t *Translator) End() []chunk.Chunk {
+// End implements codec.Translator.
+func (t *translator) End() []chunk.Chunk {
 	for _, a := range t.all() {
 		t.endChunk(a)
 	}
@@ -139,7 +135,7 @@ func (t *Translator) End() []chunk.Chunk {
 }
 
 // all returns the agent of the run and its sub-agents.
-func (t *Translator) all() []*source { return append([]*source{t.root}, t.list...) }
+func (t *translator) all() []*source { return append([]*source{t.root}, t.list...) }
 
 // event is an event of the agent.
 type event struct {
@@ -150,7 +146,7 @@ type event struct {
 }
 
 // translate writes the chunks of an event, or reports false and writes none.
-func (t *Translator) translate(e event) bool {
+func (t *translator) translate(e event) bool {
 	switch e.kind {
 	case "RUN_STARTED":
 		t.runStarted()
@@ -188,7 +184,7 @@ func (t *Translator) translate(e event) bool {
 }
 
 // stateSnapshot replaces the state. Ours is an object or an array.
-func (t *Translator) stateSnapshot(e event) bool {
+func (t *translator) stateSnapshot(e event) bool {
 	state := e.Peek("snapshot")
 	if rawjson.Kind(state) != '{' && rawjson.Kind(state) != '[' || e.by != t.root {
 		return false
@@ -197,7 +193,7 @@ func (t *Translator) stateSnapshot(e event) bool {
 	return true
 }
 
-func (t *Translator) stateDelta(e event) bool {
+func (t *translator) stateDelta(e event) bool {
 	delta := e.Peek("delta")
 	if rawjson.Kind(delta) != '[' || e.by != t.root {
 		return false
@@ -221,7 +217,7 @@ func (t *Translator) stateDelta(e event) bool {
 }
 
 // activity translates the activities of a Writer: files and sources.
-func (t *Translator) activity(e event) bool {
+func (t *translator) activity(e event) bool {
 	kind, _ := e.Text("activityType")
 	o := e.Object.Object("content")
 	url, isURL := o.Text("url")

@@ -19,7 +19,7 @@ func sessionOf(id string) string {
 }
 
 // subagentStarted begins a sub-agent. One that was suspended continues.
-func (t *Translator) subagentStarted(e event) bool {
+func (t *translator) subagentStarted(e event) bool {
 	id, ok := e.Text("subagentRunId")
 	name, named := e.Text("name")
 	session := sessionOf(id)
@@ -46,7 +46,7 @@ func (t *Translator) subagentStarted(e event) bool {
 	return true
 }
 
-func (t *Translator) subagentEnded(e event) bool {
+func (t *translator) subagentEnded(e event) bool {
 	id, _ := e.Text("subagentRunId")
 	a := t.agents[id]
 	if a == nil || a.Ended {
@@ -66,7 +66,7 @@ func (t *Translator) subagentEnded(e event) bool {
 }
 
 // concludeAgent ends a sub-agent, those that it started first, and reports its end to the parent.
-func (t *Translator) concludeAgent(a *source, f *chunk.ErrorDetail, result chunk.Value) {
+func (t *translator) concludeAgent(a *source, f *chunk.ErrorDetail, result chunk.Value) {
 	for _, c := range slices.Backward(slices.Clone(t.list)) {
 		if c.Parent == &a.Agent && !c.Ended {
 			t.concludeAgent(c, f, nil)

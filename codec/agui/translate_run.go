@@ -10,14 +10,14 @@ import (
 	"github.com/tailrace/tailrace/internal/turn"
 )
 
-func (t *Translator) runStarted() {
+func (t *translator) runStarted() {
 	t.discard()
 	t.ending, t.failure, t.output = broken, chunk.ErrorDetail{}, nil
 	t.root.Resume()
 }
 
 // discard keeps an end that does not count, because another one has come.
-func (t *Translator) discard() {
+func (t *translator) discard() {
 	if t.ending == fails {
 		t.root.Emit(chunk.Error{Error: t.failure.Message, Code: t.failure.Code, Recoverable: true})
 	}
@@ -27,7 +27,7 @@ func (t *Translator) discard() {
 }
 
 // runFinished handles the end of a run of the agent. Our run ends when the response ends: another run of the agent may follow in it.
-func (t *Translator) runFinished(e event) {
+func (t *translator) runFinished(e event) {
 	for _, a := range t.all() {
 		for _, id := range a.order { // the agent left out the end of the arguments
 			t.start(a, id)
@@ -58,7 +58,7 @@ func (t *Translator) runFinished(e event) {
 }
 
 // usage writes the tokens of the run as those of a step, unless the steps had theirs.
-func (t *Translator) usage(e event) {
+func (t *translator) usage(e event) {
 	if t.counted {
 		t.counted = false
 		return
@@ -82,7 +82,7 @@ func usageOf(o *dialect.Object, read, written string) *chunk.Usage {
 }
 
 // interrupt writes what a user must answer: the approval of a call, or a call that asks.
-func (t *Translator) interrupt(v chunk.Value) {
+func (t *translator) interrupt(v chunk.Value) {
 	o := dialect.Read(v)
 	id, ok := o.Text("id")
 	if !ok {
@@ -110,7 +110,7 @@ func (t *Translator) interrupt(v chunk.Value) {
 	a.EmitValid(chunk.Custom{EventName: Prefix + "interrupt", Data: v})
 }
 
-func (t *Translator) runError(e event) bool {
+func (t *translator) runError(e event) bool {
 	message, ok := e.Text("message")
 	if !ok {
 		return false
@@ -126,7 +126,7 @@ func (t *Translator) runError(e event) bool {
 	return true
 }
 
-func (t *Translator) stepStarted(e event) bool {
+func (t *translator) stepStarted(e event) bool {
 	name, ok := e.Text("stepName")
 	if !ok {
 		return false
@@ -137,7 +137,7 @@ func (t *Translator) stepStarted(e event) bool {
 	return true
 }
 
-func (t *Translator) stepFinished(e event) bool {
+func (t *translator) stepFinished(e event) bool {
 	name, ok := e.Text("stepName")
 	if ok && e.by.stepOpen && e.by.stepName == name {
 		t.endStep(e.by, e.Object.Object("metadata"))
@@ -147,7 +147,7 @@ func (t *Translator) stepFinished(e event) bool {
 }
 
 // produce opens a step for output outside of the steps of the agent: a message of the agent is one then.
-func (t *Translator) produce(a *source, message string) {
+func (t *translator) produce(a *source, message string) {
 	if a.stepOpen && a.implicit && message != "" && a.message != "" && a.message != message {
 		t.endStep(a, nil)
 	}
@@ -161,7 +161,7 @@ func (t *Translator) produce(a *source, message string) {
 }
 
 // endStep ends the open step, with what the agent said about it.
-func (t *Translator) endStep(a *source, metadata *dialect.Object) {
+func (t *translator) endStep(a *source, metadata *dialect.Object) {
 	t.endThought(a)
 	if !a.stepOpen {
 		return
@@ -183,7 +183,7 @@ func (t *Translator) endStep(a *source, metadata *dialect.Object) {
 }
 
 // pause suspends the run and its sub-agents.
-func (t *Translator) pause() {
+func (t *translator) pause() {
 	t.discard()
 	for _, a := range slices.Backward(t.list) {
 		if !a.Paused {
@@ -194,7 +194,7 @@ func (t *Translator) pause() {
 }
 
 // conclude ends the run and its sub-agents.
-func (t *Translator) conclude() {
+func (t *translator) conclude() {
 	if t.ending == broken {
 		t.ending, t.failure = fails, chunk.ErrorDetail{Message: "the stream of the agent broke off"}
 	}

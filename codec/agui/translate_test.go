@@ -9,6 +9,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/tailrace/tailrace/chunk"
+	"github.com/tailrace/tailrace/codec"
 	"github.com/tailrace/tailrace/internal/dialect"
 	"github.com/tailrace/tailrace/internal/rawjson"
 	"github.com/tailrace/tailrace/internal/testkit/turntest"
@@ -18,7 +19,7 @@ import (
 // translated returns the lines that a Translator makes of the events of responses; an empty line ends a response.
 func translated(t *testing.T, events string) string {
 	t.Helper()
-	tr := NewTranslator(Config{Session: "s1"})
+	tr := NewTranslator(codec.Run{Session: "s1"})
 	var b strings.Builder
 	write := func(chunks []chunk.Chunk) {
 		for _, c := range chunks {
@@ -270,7 +271,7 @@ func TestTranslate(t *testing.T) {
 
 // TestTranslateRefuses checks that a line that is not an event is an error and changes nothing.
 func TestTranslateRefuses(t *testing.T) {
-	tr := NewTranslator(Config{Session: "s1"})
+	tr := NewTranslator(codec.Run{Session: "s1"})
 	for _, line := range []string{"", "[]", "{", `{"a":1}`, `{"type":3}`, `{"type":""}`, strings.Repeat("[", 40), "{\"type\":\"\xff\"}"} {
 		if out, err := tr.Translate([]byte(line)); err == nil || len(out) > 0 {
 			t.Errorf("%q: %v, %v", line, out, err)
@@ -332,7 +333,7 @@ func content(tb rapid.TB, f *fold.Folder) string {
 func TestRoundTrip(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		log := turntest.Logs(turntest.Config{Turns: 1, Plain: true}).Draw(t, "log")
-		tr := NewTranslator(Config{Session: turntest.Session.ID})
+		tr := NewTranslator(codec.Run{Session: turntest.Session.ID})
 		f := fold.New(turntest.Session)
 		n := chunk.Ordinal(0)
 		add := func(c chunk.Chunk) {
@@ -378,7 +379,7 @@ func TestRoundTrip(t *testing.T) {
 func TestTranslatesAllThatIsWritten(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		log := turntest.Logs(turntest.Config{Turns: 1, SubAgents: true, Plain: true}).Draw(t, "log")
-		tr := NewTranslator(Config{Session: turntest.Session.ID})
+		tr := NewTranslator(codec.Run{Session: turntest.Session.ID})
 		folders := map[string]*fold.Folder{}
 		ordinals := map[string]chunk.Ordinal{}
 		add := func(c chunk.Chunk) {
@@ -445,7 +446,7 @@ func FuzzTranslate(f *testing.F) {
 	f.Fuzz(func(t *testing.T, text []byte) {
 		var first []byte
 		for range 2 {
-			tr := NewTranslator(Config{Session: "s1"})
+			tr := NewTranslator(codec.Run{Session: "s1"})
 			open := map[string]bool{"s1": true}
 			var all []byte
 			take := func(chunks []chunk.Chunk) {

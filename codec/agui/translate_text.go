@@ -17,7 +17,7 @@ var deprecated = map[string]string{
 }
 
 // text translates an event of a message.
-func (t *Translator) text(e event) bool {
+func (t *translator) text(e event) bool {
 	kind := e.kind
 	if now, ok := deprecated[kind]; ok {
 		kind = now
@@ -60,7 +60,7 @@ func (t *Translator) text(e event) bool {
 }
 
 // begin opens a message. Those that are not of the agent are kept as they are.
-func (t *Translator) begin(a *source, id, role string) bool {
+func (t *translator) begin(a *source, id, role string) bool {
 	a.seen[id] = true
 	if role != "assistant" {
 		a.messages[id] = nil
@@ -72,7 +72,7 @@ func (t *Translator) begin(a *source, id, role string) bool {
 }
 
 // content writes a piece of text.
-func (t *Translator) content(a *source, id, delta string) bool {
+func (t *translator) content(a *source, id, delta string) bool {
 	m, begun := a.messages[id]
 	if begun && m == nil {
 		return false
@@ -90,14 +90,14 @@ func (t *Translator) content(a *source, id, delta string) bool {
 }
 
 // finish closes a message, whose text is remembered: a MESSAGES_SNAPSHOT repeats it, maybe under another id.
-func (t *Translator) finish(a *source, id string) {
+func (t *translator) finish(a *source, id string) {
 	if m := a.messages[id]; m != nil {
 		t.texts[m.hash.Sum64()] = true
 	}
 	delete(a.messages, id)
 }
 
-func (t *Translator) think(a *source, delta string) bool {
+func (t *translator) think(a *source, delta string) bool {
 	if delta == "" {
 		return true
 	}
@@ -107,7 +107,7 @@ func (t *Translator) think(a *source, delta string) bool {
 	return true
 }
 
-func (t *Translator) endThought(a *source) {
+func (t *translator) endThought(a *source) {
 	if a.thinks {
 		a.thinks = false
 		a.Emit(chunk.Thinking{IsComplete: true})
@@ -115,7 +115,7 @@ func (t *Translator) endThought(a *source) {
 }
 
 // closeChunk ends the message that chunk events continue, because e is of something else.
-func (t *Translator) closeChunk(e event) {
+func (t *translator) closeChunk(e event) {
 	switch e.kind {
 	case "RAW", "ACTIVITY_SNAPSHOT", "ACTIVITY_DELTA", "REASONING_ENCRYPTED_VALUE", "SUBAGENT_STARTED":
 		return
@@ -137,7 +137,7 @@ func (t *Translator) closeChunk(e event) {
 	t.endChunk(a)
 }
 
-func (t *Translator) endChunk(a *source) {
+func (t *translator) endChunk(a *source) {
 	switch a.chunkKind {
 	case "text":
 		t.finish(a, a.chunkID)
@@ -151,7 +151,7 @@ func (t *Translator) endChunk(a *source) {
 
 // messagesSnapshot writes what a list of all messages has that the events before it did not: messages of the agent after the last one of the user, and their
 // calls and results. Agents repeat the conversation at the end of a run.
-func (t *Translator) messagesSnapshot(e event) bool {
+func (t *translator) messagesSnapshot(e event) bool {
 	list := e.Peek("messages")
 	if rawjson.Kind(list) != '[' {
 		return false
@@ -184,7 +184,7 @@ func (t *Translator) messagesSnapshot(e event) bool {
 	return true
 }
 
-func (t *Translator) snapshotMessage(a *source, id string, m *dialect.Object) {
+func (t *translator) snapshotMessage(a *source, id string, m *dialect.Object) {
 	content, _ := m.Text("content")
 	if !a.seen[id] && content != "" && !t.texts[maphash.String(t.hash.Seed(), content)] {
 		a.seen[id] = true

@@ -10,7 +10,7 @@ import (
 )
 
 // tool translates an event of a call.
-func (t *Translator) tool(e event) bool {
+func (t *translator) tool(e event) bool {
 	a := e.by
 	id, ok := e.Text("toolCallId")
 	delta, hasDelta := e.Text("delta")
@@ -50,7 +50,7 @@ func (t *Translator) tool(e event) bool {
 }
 
 // call returns the call with an id, a new one if there is none without an outcome.
-func (t *Translator) call(a *source, id, name string) *calling {
+func (t *translator) call(a *source, id, name string) *calling {
 	c := a.calls[id]
 	if c == nil || c.ended {
 		a.order = append(a.order, id)
@@ -61,7 +61,7 @@ func (t *Translator) call(a *source, id, name string) *calling {
 }
 
 // beginCall begins the arguments of a call. A call that the agent announces again, in a later run, has its arguments.
-func (t *Translator) beginCall(a *source, id, name string) {
+func (t *translator) beginCall(a *source, id, name string) {
 	t.endThought(a)
 	c := t.call(a, id, name)
 	if c.started {
@@ -74,7 +74,7 @@ func (t *Translator) beginCall(a *source, id, name string) {
 	a.Emit(chunk.ToolArgStreamStart{ToolCallID: id, ToolName: c.name})
 }
 
-func (t *Translator) arguments(a *source, id, delta string) bool {
+func (t *translator) arguments(a *source, id, delta string) bool {
 	c := a.calls[id]
 	switch {
 	case c == nil || c.ended:
@@ -95,7 +95,7 @@ func (t *Translator) arguments(a *source, id, delta string) bool {
 }
 
 // endArguments ends the arguments of a call. other has them if the text has not.
-func (t *Translator) endArguments(a *source, id string, other chunk.Value) {
+func (t *translator) endArguments(a *source, id string, other chunk.Value) {
 	c := a.calls[id]
 	if c == nil || c.ended || c.started && other == nil {
 		return
@@ -110,7 +110,7 @@ func (t *Translator) endArguments(a *source, id string, other chunk.Value) {
 }
 
 // start writes the start of a call whose arguments are complete, once.
-func (t *Translator) start(a *source, id string) {
+func (t *translator) start(a *source, id string) {
 	c := a.calls[id]
 	if c == nil || c.started || c.ended {
 		return
@@ -131,7 +131,7 @@ func inputOf(text []byte) chunk.Value {
 }
 
 // endCall writes the outcome of a call.
-func (t *Translator) endCall(a *source, id string, e *dialect.Object) {
+func (t *translator) endCall(a *source, id string, e *dialect.Object) {
 	t.endThought(a)
 	t.start(a, id)
 	c := a.calls[id]

@@ -4,52 +4,25 @@ import (
 	"strconv"
 
 	"github.com/tailrace/tailrace/chunk"
+	"github.com/tailrace/tailrace/codec"
 	"github.com/tailrace/tailrace/internal/rawjson"
 	"github.com/tailrace/tailrace/internal/turn"
 )
 
-// Writer writes one turn of a session as AG-UI events. It is not safe for concurrent use.
-type Writer struct {
-	machine *turn.Machine
-	printer *printer
-}
-
-// New returns a Writer of the turn whose answer has this id in the snapshot, fold.MessageID(s.TurnMessages()), before the first record of the turn.
-func New(messageID string, opt Options) *Writer {
+// New returns a Writer of the turn whose answer has this id in the snapshot, fold.MessageID(s.TurnMessages()), before the first record of the turn. A response that
+// continues after Done has RUN_STARTED next, which the protocol allows.
+//
+// Resume writes RUN_STARTED with the id of the run, and the beginning of what is open: steps, sub-agents, the message and the calls that are written. If no run is
+// open, because the turn waits or has ended, it writes nothing: the next record that starts or ends a run has RUN_STARTED. Each call of runAgent in the client checks
+// the order of events from the start, so without these events it would reject the rest of the run. The client keeps its messages: a TEXT_MESSAGE_START with the id of
+// a message that it has, and a TOOL_CALL_START with the id of such a call, create no other one, and the content that follows is appended.
+func New(messageID string, opt Options) codec.Writer {
 	p := &printer{message: messageID, id: escaped(messageID), opt: opt}
 	var rules turn.Rules
 	if !opt.SubAgents {
 		rules = turn.Rules{Drops: drops, Shows: p.shows}
 	}
-	return &Writer{machine: turn.New(p, rules, turn.Config{}), printer: p}
-}
-
-// Append appends the events of rec, the next record of the session or of one of its sub-agents. The last one has the cursor of rec as id. RUN_STARTED has none.
-func (w *Writer) Append(dst []byte, rec chunk.Record) []byte { return w.machine.Append(dst, rec) }
-
-// Hide is Append for a record that is hidden from the client, but not for control records of the session. It writes at most the end of a text.
-func (w *Writer) Hide(dst []byte, rec chunk.Record) []byte { return w.machine.Hide(dst, rec) }
-
-// Done reports whether RUN_FINISHED or RUN_ERROR was appended. A response that continues after it has RUN_STARTED next, which the protocol allows.
-func (w *Writer) Done() bool { return w.machine.Done() }
-
-// Resume appends RUN_STARTED with the id of the run, and the beginning of what is open: steps, sub-agents, the message and the calls that are written. If no run is
-// open, because the turn waits or has ended, it appends nothing: the next record that starts or ends a run has RUN_STARTED.
-//
-// Each call of runAgent in the client checks the order of events from the start, so without these events it would reject the rest of the run. The client keeps
-// its messages: a TEXT_MESSAGE_START with the id of a message that it has, and a TOOL_CALL_START with the id of such a call, create no other one, and the
-// content that follows is appended.
-func (w *Writer) Resume(dst []byte) []byte { return w.machine.Resume(dst) }
-
-// Omit leaves out the results of calls from now on, by their ids in the messages: the client ran them, sent the results and has them as messages of its own, which
-// the client of AG-UI would show a second time. They are the Results of a RunInput. Other clients of the session get them.
-func (w *Writer) Omit(callIDs ...string) {
-	if w.printer.omitted == nil {
-		w.printer.omitted = make(map[string]bool)
-	}
-	for _, id := range callIDs {
-		w.printer.omitted[id] = true
-	}
+	return turn.New(p, rules, turn.Config{})
 }
 
 // printer writes the events of a turn.
@@ -60,8 +33,7 @@ type printer struct {
 
 	run     []byte      // id in the latest RUN_STARTED
 	usage   *turn.Usage // of the steps since it, nil for none
-	omitted map[string]bool
-	scratch []byte // text that is escaped
+	scratch []byte      // text that is escaped
 }
 
 // Print implements turn.Printer.

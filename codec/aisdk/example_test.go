@@ -5,6 +5,7 @@ import (
 	"strings"
 
 	"github.com/tailrace/tailrace/chunk"
+	"github.com/tailrace/tailrace/codec"
 	"github.com/tailrace/tailrace/codec/aisdk"
 )
 
@@ -89,7 +90,7 @@ func ExampleTranslator() {
 {"type":"finish-step"}
 {"type":"finish","finishReason":"tool-calls"}`
 
-	tr := aisdk.NewTranslator(aisdk.TranslatorConfig{Session: "s1", AgentType: "support", RunID: "r1"})
+	tr := aisdk.NewTranslator(codec.Run{Session: "s1", AgentType: "support", RunID: "r1"})
 	write := func(chunks []chunk.Chunk) {
 		for _, c := range chunks {
 			text, err := c.AppendJSON(nil)

@@ -86,7 +86,7 @@ func FuzzMessage(f *testing.F) {
 			return
 		}
 		log := arbitraryLog(script)
-		opt := Options{Major: 6 + int(flags&1), SubAgents: SubAgentContent((flags >> 1 & 3) % 3), NoSteps: flags&8 != 0, ClientTool: isClientTool}
+		opt := Options{Major: 6 + int(flags&1), SubAgents: SubAgentContent((flags >> 1 & 3) % 3), ClientTool: isClientTool}
 		m, c := New("m", opt), newClient(opt.Major)
 		c.reload = true // records that are removed between responses may be written again
 		var frames [][]byte

@@ -107,23 +107,12 @@ func (s *setting) options(text string) {
 		switch line = strings.TrimSpace(line); {
 		case line == "major 7":
 			s.opt.Major = 7
-		case line == "no steps":
-			s.opt.NoSteps = true
 		case line == "inline":
 			s.opt.SubAgents = Inline
 		case line == "data":
 			s.opt.SubAgents = Data
 		case line == "again":
 			s.views["again"] = s.again
-		case line == "safe errors":
-			s.opt.ErrorText = func(f Failure) string { return "Something went wrong (" + f.Code + ")." }
-		case line == "metadata":
-			s.opt.StartMetadata = func(Meta) chunk.Value { return chunk.Value(`{"model":"m1"}`) }
-			s.opt.StepMetadata = func(m Meta) chunk.Value { return chunk.Value(fmt.Sprintf(`{"steps":%d}`, m.Steps)) }
-			s.opt.FinishMetadata = func(m Meta) chunk.Value {
-				return chunk.Value(fmt.Sprintf(`{"run":%q,"ms":%d,"in":%d,"out":%d,"cached":%d,"why":%q}`,
-					m.RunID, m.LastAt.Sub(m.StartedAt).Milliseconds(), m.InputTokens, m.OutputTokens, m.CachedTokens, m.FinishReason))
-			}
 		case strings.HasPrefix(line, "cursor "):
 			if _, err := fmt.Sscanf(line, "cursor %d", &s.after); err != nil {
 				s.t.Fatal(err)

@@ -15,7 +15,7 @@ type MessageWriter struct {
 
 // New returns a writer of the message with this id, before the first record of its turn.
 func New(messageID string, opt Options) *MessageWriter {
-	p := &printer{opt: opt, meta: Meta{MessageID: messageID}, steps: steps{number: 1}}
+	p := &printer{opt: opt, messageID: messageID, steps: steps{number: 1}}
 	rules := turn.Rules{EarlyStart: true, ErrorEnds: true, OneInput: true, CloseAll: true, EmptyParts: true, Shows: p.shows}
 	rules.Asks = func(c *turn.Call) bool { return c.Client && c.Sent }
 	return &MessageWriter{turn.New(p, rules, turn.Config{IsClient: opt.ClientTool, Earlier: opt.Earlier}), p}
@@ -80,13 +80,12 @@ func (r *Replay) Write(dst []byte, records iter.Seq2[chunk.Record, bool], flush 
 
 // printer writes the events of a turn.
 type printer struct {
-	opt     Options
-	meta    Meta // what the turn does not have
-	usage   turn.Usage
-	started bool   // start was written
-	reason  string // finish reason of the last step that gave one
-	steps   steps
-	valueAt chunk.Ordinal // latest record of structured data
+	opt       Options
+	messageID string
+	started   bool   // start was written
+	reason    string // finish reason of the last step that gave one
+	steps     steps
+	valueAt   chunk.Ordinal // latest record of structured data
 }
 
 // Print implements turn.Printer.
@@ -94,11 +93,10 @@ func (p *printer) Print(f *turn.Frames, e *turn.Event) {
 	switch e.Kind {
 	case turn.Begin:
 		p.started = p.started && !e.Again
-		p.start(f, e)
+		p.start(f)
 	case turn.Run:
 		p.finishStep(f, e)
 		p.steps.begun, p.reason = false, ""
-		p.meta.AgentType = e.Item.Text("agentType")
 	case turn.Wait:
 		p.finishStep(f, e)
 	case turn.Pause, turn.End, turn.Fail:

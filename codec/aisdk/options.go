@@ -1,11 +1,6 @@
 package aisdk
 
-import (
-	"time"
-
-	"github.com/tailrace/tailrace/chunk"
-	"github.com/tailrace/tailrace/internal/dialect"
-)
+import "github.com/tailrace/tailrace/internal/dialect"
 
 // SubAgentContent selects how the output of sub-agents is written. Their start and end, custom events, errors, approvals and the calls that the client runs
 // are always written.
@@ -30,42 +25,11 @@ type Options struct {
 
 	SubAgents SubAgentContent
 
-	// NoSteps leaves out start-step and finish-step. Clients that post automatically after a tool result then do so indefinitely.
-	NoSteps bool
-
 	// ClientTool reports whether the browser runs a tool; nil: it runs none. A member "providerExecuted" in the record that starts the call takes precedence.
 	ClientTool func(name string) bool
 
 	// Earlier are calls of earlier messages, whose outcomes are not of this one.
 	Earlier []string
-
-	// StartMetadata, StepMetadata and FinishMetadata return the messageMetadata of the first chunk, after each step and of the last chunk: a JSON object, nil
-	// for none. The client merges them.
-	StartMetadata, StepMetadata, FinishMetadata func(Meta) chunk.Value
-
-	// ErrorText returns the text that users see for an error that ends the message. Default: the text of the record.
-	ErrorText func(Failure) string
-}
-
-// Failure is an error that ends a message.
-type Failure struct {
-	Text string // of the record
-	Code string // "" for none
-}
-
-// Meta is the input of metadata functions. At the start it may have the id alone: Start can be called before the run has begun.
-type Meta struct {
-	MessageID string
-	Session   chunk.Session
-	AgentType string
-	RunID     string
-	StartedAt time.Time // when the log stored the first record
-	LastAt    time.Time // when it stored the latest
-	Steps     int       // that ended
-
-	InputTokens, OutputTokens, CachedTokens, CacheWriteTokens int64 // of those steps
-
-	FinishReason string // of the last chunk, "" before
 }
 
 // finishReasons has the reasons that all clients accept.

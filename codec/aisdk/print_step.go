@@ -6,7 +6,6 @@ import (
 
 	"github.com/tailrace/tailrace/chunk"
 	"github.com/tailrace/tailrace/internal/dialect"
-	"github.com/tailrace/tailrace/internal/rawjson"
 	"github.com/tailrace/tailrace/internal/turn"
 )
 
@@ -47,13 +46,6 @@ func (p *printer) stepEnd(f *turn.Frames, e *turn.Event) {
 	if reason := e.Item.Text("finishReason"); reason != "" {
 		p.reason = p.opt.reason(reason)
 	}
-	p.meta.Steps++
-	p.usage.Add(e.Item.Get("usage"))
-	if v := p.metadata(e.Turn, p.opt.StepMetadata); v != nil {
-		f.Open("message-metadata")
-		sanitized(f, "messageMetadata", v)
-		f.Shut()
-	}
 }
 
 // beginPart is called before a part is written. The first part of a step of the message's own agent writes start-step.
@@ -76,7 +68,7 @@ func (p *printer) markVisible(e *turn.Event) {
 
 func (p *printer) startStep(f *turn.Frames, e *turn.Event) {
 	at, _, _ := e.Turn.Ordinals()
-	if !p.steps.kept && !p.opt.NoSteps {
+	if !p.steps.kept {
 		f.Open("start-step")
 		f.Shut()
 	}
@@ -90,7 +82,7 @@ func (p *printer) startStep(f *turn.Frames, e *turn.Event) {
 // finishStep ends the step that was written. A text can be open in a step that a question of a sub-agent begins. finish-step makes clients of version 6 discard the
 // open texts of all agents.
 func (p *printer) finishStep(f *turn.Frames, e *turn.Event) {
-	if p.steps.open && !p.opt.NoSteps {
+	if p.steps.open {
 		e.Turn.CloseTexts()
 		f.Open("finish-step")
 		f.Shut()
@@ -103,7 +95,7 @@ func (p *printer) finishStep(f *turn.Frames, e *turn.Event) {
 // step continues, because otherwise the client would post without an answer to it.
 func (p *printer) separateStep(f *turn.Frames, e *turn.Event) {
 	waits := func(c *turn.Call) bool { return c.Delegated && c.Mark[0] == p.steps.number }
-	if p.opt.NoSteps || slices.ContainsFunc(p.steps.questions, (*call).unanswered) || !slices.ContainsFunc(e.Turn.OpenCalls(), waits) {
+	if slices.ContainsFunc(p.steps.questions, (*call).unanswered) || !slices.ContainsFunc(e.Turn.OpenCalls(), waits) {
 		return
 	}
 	begun := p.steps.begun
@@ -123,7 +115,7 @@ func (p *printer) separateStep(f *turn.Frames, e *turn.Event) {
 // A client passes a start-step to its application with the next change only, so the last answer is written again.
 func (p *printer) separate(f *turn.Frames, e *turn.Event) {
 	for _, c := range slices.Backward(p.steps.questions) {
-		if c.again != nil && !p.opt.NoSteps {
+		if c.again != nil {
 			p.finishStep(f, e)
 			p.startStep(f, e)
 			f.Again(c.again)
@@ -141,7 +133,7 @@ func (p *printer) end(f *turn.Frames, e *turn.Event) {
 	if e.Quiet {
 		return
 	}
-	p.start(f, e)
+	p.start(f)
 	switch {
 	case e.Kind == turn.Fail:
 		p.failure(f, e)
@@ -160,11 +152,7 @@ func (p *printer) end(f *turn.Frames, e *turn.Event) {
 // failure writes an error that ends the response. Clients read nothing after it.
 func (p *printer) failure(f *turn.Frames, e *turn.Event) {
 	f.Open("error")
-	if p.opt.ErrorText == nil {
-		f.Raw("errorText", e.Failure)
-	} else {
-		f.String("errorText", p.opt.ErrorText(Failure{Text: e.Item.Text("error"), Code: string(rawjson.Text(e.Code).Bytes())}))
-	}
+	f.Raw("errorText", e.Failure)
 	f.Shut()
 }
 
@@ -180,40 +168,21 @@ func (p *printer) finish(f *turn.Frames, e *turn.Event) {
 	case e.Reason == turn.Failed:
 		reason = dialect.ReasonError
 	}
-	p.meta.FinishReason = reason
-	v := p.metadata(e.Turn, p.opt.FinishMetadata)
 	f.Open("finish")
 	f.String("finishReason", reason)
-	if v != nil {
-		sanitized(f, "messageMetadata", v)
-	}
 	f.Shut()
 }
 
 // start begins the response unless it has begun.
-func (p *printer) start(f *turn.Frames, e *turn.Event) {
+func (p *printer) start(f *turn.Frames) {
 	if p.started {
 		return
 	}
 	p.started = true
 	f.Open("start")
-	f.String("messageId", p.meta.MessageID)
-	if v := p.metadata(e.Turn, p.opt.StartMetadata); v != nil {
-		sanitized(f, "messageMetadata", v)
-	}
+	f.String("messageId", p.messageID)
 	f.Shut()
 	f.Bare()
-}
-
-func (p *printer) metadata(m *turn.Machine, of func(Meta) chunk.Value) chunk.Value {
-	if of == nil {
-		return nil
-	}
-	meta := p.meta
-	meta.Session, meta.RunID = m.Session(), string(rawjson.Unescaped(m.RunID()))
-	meta.StartedAt, meta.LastAt = m.Times()
-	meta.InputTokens, meta.OutputTokens, meta.CachedTokens, meta.CacheWriteTokens = p.usage.Input, p.usage.Output, p.usage.Cached, p.usage.CacheWrite
-	return of(meta)
 }
 
 // removed handles the removal of records: the step that a crashed worker left unfinished. Only a client of version 7 can remove its parts, and only if
@@ -243,7 +212,7 @@ func (p *printer) isLastStep(e *turn.Event) bool {
 	b, _ := chunk.BodyOf[chunk.Truncated](*e.Item.Rec)
 	s := &p.steps
 	_, piece, gap := e.Turn.Ordinals()
-	if p.opt.Major < 7 || p.opt.NoSteps || s.unclear || gap > s.firstAt || s.firstAt == 0 || len(b.Removed) != 1 || e.Taken(p.valueAt) {
+	if p.opt.Major < 7 || s.unclear || gap > s.firstAt || s.firstAt == 0 || len(b.Removed) != 1 || e.Taken(p.valueAt) {
 		return false
 	}
 	first, last := chunk.Ordinal(b.Removed[0].First), chunk.Ordinal(b.Removed[0].Last)

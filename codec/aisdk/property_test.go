@@ -95,7 +95,7 @@ func TestClientPostsOnce(t *testing.T) {
 		m, c := New("msg-1", opt), newClient(opt.Major)
 		for _, rec := range a.log {
 			if m.Done() {
-				asks := c.asks() && opt.SubAgents != Inline && !opt.NoSteps
+				asks := c.asks() && opt.SubAgents != Inline
 				c.answers()
 				if asks && !c.posts() {
 					t.Fatalf("all calls have answers, and the client does not post, before %s:\n%s\nof %s", rec.Type, c, a)

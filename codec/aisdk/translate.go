@@ -4,6 +4,7 @@ import (
 	"strings"
 
 	"github.com/tailrace/tailrace/chunk"
+	"github.com/tailrace/tailrace/codec"
 	"github.com/tailrace/tailrace/internal/dialect"
 	"github.com/tailrace/tailrace/internal/rawjson"
 )
@@ -17,9 +18,9 @@ const (
 	typeOutput         = "tool-output-available"
 )
 
-// Translator translates the parts of a UI message stream, which the servers of the AI SDK write (toUIMessageStreamResponse of version 6 and 7), to the chunks
-// of the log. It is a dialect.Translator, see there; package doc has the table. The caller reads the server-sent events and stops at [DONE].
-type Translator struct {
+// translator translates the parts of a UI message stream, which the servers of the AI SDK write (toUIMessageStreamResponse of version 6 and 7), to the chunks
+// of the log. It is a codec.Translator, see there; package doc has the table. The caller reads the server-sent events and stops at [DONE].
+type translator struct {
 	b     *dialect.Builder
 	agent dialect.Agent
 	runID string
@@ -33,8 +34,6 @@ type Translator struct {
 	ending   responseEnd
 }
 
-var _ dialect.Translator = (*Translator)(nil)
-
 // responseEnd is what the end of the body would mean.
 type responseEnd int
 
@@ -44,17 +43,14 @@ const (
 	errored
 )
 
-// TranslatorConfig is the run whose chunks a Translator translates. Its Session is required.
-type TranslatorConfig = dialect.Run
-
-// NewTranslator returns a Translator. The AgentType defaults to "agent". The RunID is for run_interrupted, and may be empty.
-func NewTranslator(c TranslatorConfig) *Translator {
+// NewTranslator returns a Translator of a run; its Session is required. The AgentType defaults to "agent". The RunID is for run_interrupted, and may be empty.
+func NewTranslator(c codec.Run) codec.Translator {
 	b, agent := dialect.NewBuilder(customPrefix, c)
-	return &Translator{b: b, agent: agent, runID: c.RunID, calls: make(map[string]*incomingCall)}
+	return &translator{b: b, agent: agent, runID: c.RunID, calls: make(map[string]*incomingCall)}
 }
 
-// Translate implements dialect.Translator. raw is the data of one event.
-func (t *Translator) Translate(raw []byte) ([]chunk.Chunk, error) {
+// Translate implements codec.Translator. raw is the data of one event.
+func (t *translator) Translate(raw []byte) ([]chunk.Chunk, error) {
 	whole, err := dialect.CheckValue(raw)
 	if err != nil {
 		return nil, err
@@ -86,8 +82,8 @@ func (t *Translator) Translate(raw []byte) ([]chunk.Chunk, error) {
 	return t.b.Take(), nil
 }
 
-// End implements dialect.Translator. The body has ended: with a finish, or because the connection was lost.
-func (t *Translator) End() []chunk.Chunk {
+// End implements codec.Translator. The body has ended: with a finish, or because the connection was lost.
+func (t *translator) End() []chunk.Chunk {
 	t.beginMetadata()
 	t.flushTexts()
 	t.endStep(nil)
@@ -107,7 +103,7 @@ func (t *Translator) End() []chunk.Chunk {
 }
 
 // resume continues a paused run: another response has begun. The client has answered the calls that the run waited for.
-func (t *Translator) resume() {
+func (t *translator) resume() {
 	if !t.agent.Resume() {
 		return
 	}
@@ -118,7 +114,7 @@ func (t *Translator) resume() {
 }
 
 // restore resets a call to its state before a part that could not be translated. Otherwise a call that the log does not have would pause the run.
-func (t *Translator) restore(id string, c *incomingCall) {
+func (t *translator) restore(id string, c *incomingCall) {
 	if c == nil {
 		delete(t.calls, id)
 	} else {
@@ -127,7 +123,7 @@ func (t *Translator) restore(id string, c *incomingCall) {
 }
 
 // waits reports whether a call has no outcome.
-func (t *Translator) waits() bool {
+func (t *translator) waits() bool {
 	for _, c := range t.calls {
 		if c.waits {
 			return true
@@ -136,14 +132,14 @@ func (t *Translator) waits() bool {
 	return false
 }
 
-func (t *Translator) emit(b chunk.Body, extra ...chunk.Member) {
+func (t *translator) emit(b chunk.Body, extra ...chunk.Member) {
 	t.texts.next(b)
 	t.agent.Emit(b, extra...)
 }
 
 // setMetadata writes metadata of the message. That of the start waits for the first step: before it the response may have the outcomes of approved calls, which belong
 // to an earlier step.
-func (t *Translator) setMetadata(p part) {
+func (t *translator) setMetadata(p part) {
 	v := chunk.MessageMetadata(p.All())
 	if v == nil {
 		return
@@ -162,7 +158,7 @@ func (t *Translator) setMetadata(p part) {
 }
 
 // beginMetadata writes the metadata of the start.
-func (t *Translator) beginMetadata() {
+func (t *translator) beginMetadata() {
 	if t.metadata != nil {
 		t.emit(chunk.Custom{EventName: chunk.MetadataEvent, Data: t.metadata})
 		t.metadata = nil
@@ -170,7 +166,7 @@ func (t *Translator) beginMetadata() {
 }
 
 // endStep writes the end of a step whose finish-step was read.
-func (t *Translator) endStep(reason *string) {
+func (t *translator) endStep(reason *string) {
 	if t.stepEnds {
 		t.stepEnds = false
 		t.emit(t.used.stepEnd(reason))
@@ -213,7 +209,7 @@ func (p part) members(names ...string) *chunk.Part {
 }
 
 // part writes the chunks for p, or reports false.
-func (t *Translator) part(p part) bool {
+func (t *translator) part(p part) bool {
 	switch p.kind {
 	case "start":
 		t.setMetadata(p)
@@ -254,7 +250,7 @@ func (t *Translator) part(p part) bool {
 }
 
 // finish handles the end of the message. Data may follow it, and a body that ends without it was cut.
-func (t *Translator) finish(p part) {
+func (t *translator) finish(p part) {
 	t.beginMetadata()
 	t.setMetadata(p)
 	t.stepEnds = t.used.finish() || t.stepEnds
@@ -279,7 +275,7 @@ func (t *Translator) finish(p part) {
 // references has the members that parts about sources and files need.
 var references = map[string][]string{"source-url": {"sourceId", "url"}, "source-document": {"sourceId", "mediaType", "title"}, "file": {"url", "mediaType"}}
 
-func (t *Translator) reference(p part) bool {
+func (t *translator) reference(p part) bool {
 	var body chunk.Body
 	switch p.kind {
 	case "source-url":
@@ -298,7 +294,7 @@ func (t *Translator) reference(p part) bool {
 	return true
 }
 
-func (t *Translator) data(name string, p part) bool {
+func (t *translator) data(name string, p part) bool {
 	v := p.Get("data")
 	if v == nil {
 		return false

@@ -9,10 +9,11 @@ import (
 	"testing"
 
 	"github.com/tailrace/tailrace/chunk"
+	"github.com/tailrace/tailrace/codec"
 )
 
 // translated returns the chunks of a response, one a line without their head: its step and the rest.
-func translated(t *testing.T, tr *Translator, parts string) string {
+func translated(t *testing.T, tr codec.Translator, parts string) string {
 	t.Helper()
 	var out strings.Builder
 	write := func(list []chunk.Chunk) {
@@ -42,8 +43,8 @@ func translated(t *testing.T, tr *Translator, parts string) string {
 	return out.String()
 }
 
-func newTestTranslator() *Translator {
-	return NewTranslator(TranslatorConfig{Session: "s1", AgentType: "support", RunID: "r1"})
+func newTestTranslator() codec.Translator {
+	return NewTranslator(codec.Run{Session: "s1", AgentType: "support", RunID: "r1"})
 }
 
 // A server that uses the id of a question twice gets the same chunks each time: the answer is that of one of the two calls.
@@ -271,7 +272,7 @@ func TestTranslatorOfALaterResponse(t *testing.T) {
 	if got, want := translated(t, tr, `{"type":"finish"}`), "0 stream_active\n0 stream_end,\"streamId\":\"s1\"\n"; got != want { // the browser has run the tool
 		t.Errorf("got\n%swant\n%s", got, want)
 	}
-	other := NewTranslator(TranslatorConfig{Session: "s1", AgentType: "support", Step: 1})
+	other := NewTranslator(codec.Run{Session: "s1", AgentType: "support", Step: 1})
 	if got := translated(t, other, later); !strings.Contains(got, "2 step_start") {
 		t.Errorf("got\n%s", got)
 	}

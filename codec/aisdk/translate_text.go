@@ -49,7 +49,7 @@ func (b *textBlocks) block(key string) *textBlock {
 }
 
 // textPart translates a part of a text or of reasoning.
-func (t *Translator) textPart(p part) bool {
+func (t *translator) textPart(p part) bool {
 	kind, event, _ := strings.Cut(p.kind, "-")
 	key := kind + " " + p.text("id")
 	if event == "start" {
@@ -88,7 +88,7 @@ func (t *Translator) textPart(p part) bool {
 }
 
 // flushTexts writes the metadata of texts that have neither a piece nor an end.
-func (t *Translator) flushTexts() {
+func (t *translator) flushTexts() {
 	for _, key := range slices.Sorted(maps.Keys(t.texts.blocks)) {
 		if b := t.texts.blocks[key]; b.changes() {
 			t.textPiece(key, b, "", false)
@@ -101,7 +101,7 @@ func (t *Translator) flushTexts() {
 func (b *textBlock) changes() bool { return b.meta != nil && !bytes.Equal(b.meta, b.known) }
 
 // textPiece writes a piece of a text.
-func (t *Translator) textPiece(key string, b *textBlock, piece string, last bool) {
+func (t *translator) textPiece(key string, b *textBlock, piece string, last bool) {
 	kind, _, _ := strings.Cut(key, " ")
 	ui := chunk.Part{Begins: t.texts.open != key && strings.HasPrefix(t.texts.open, kind+" ")}
 	if b.changes() {

@@ -21,7 +21,7 @@ type incomingCall struct {
 
 // toolPart translates a part of a tool call. A part of a call that is not known is carried, except its outcome: an earlier response, to which another Translator was
 // used, had the call, and an approved call has run.
-func (t *Translator) toolPart(p part) bool {
+func (t *translator) toolPart(p part) bool {
 	id := p.text("toolCallId")
 	if id == "" {
 		return p.kind == "tool-approval-response" && t.decided(p)
@@ -77,7 +77,7 @@ func (t *Translator) toolPart(p part) bool {
 }
 
 // decided writes the answer to the question whether a call may run. The server runs a call that is approved.
-func (t *Translator) decided(p part) bool {
+func (t *translator) decided(p part) bool {
 	approval := p.text("approvalId")
 	for _, id := range slices.Sorted(maps.Keys(t.calls)) { // the first one, if a server uses an id of a question twice
 		c := t.calls[id]
@@ -93,7 +93,7 @@ func (t *Translator) decided(p part) bool {
 	return false
 }
 
-func (t *Translator) inputAvailable(id string, c *incomingCall, p part) bool {
+func (t *translator) inputAvailable(id string, c *incomingCall, p part) bool {
 	input := p.Get("input")
 	if input == nil || c.input != nil {
 		return false
@@ -110,7 +110,7 @@ func (t *Translator) inputAvailable(id string, c *incomingCall, p part) bool {
 }
 
 // outcome writes the outcome of a call.
-func (t *Translator) outcome(id string, c *incomingCall, p part) bool {
+func (t *translator) outcome(id string, c *incomingCall, p part) bool {
 	switch p.kind {
 	case typeOutput:
 		output := p.Get("output")

@@ -23,7 +23,7 @@ type agent struct {
 const maxLevel = 32
 
 // agentOf returns the agent of a message of the SDK. The first one of a sub-agent writes its start; one that has ended starts again.
-func (t *Translator) agentOf(o *dialect.Object) *agent {
+func (t *translator) agentOf(o *dialect.Object) *agent {
 	id, ok := o.Text("parent_tool_use_id")
 	if !ok {
 		return t.root
@@ -75,13 +75,13 @@ func newChild(above *agent, id, kind string) *agent {
 }
 
 // endChild ends the sub-agent of a call, if it has one that runs.
-func (t *Translator) endChild(id string, failure *chunk.ErrorDetail, result chunk.Value) {
+func (t *translator) endChild(id string, failure *chunk.ErrorDetail, result chunk.Value) {
 	if c := t.agents[id]; c != nil && !c.Ended {
 		t.end(c, failure, result)
 	}
 }
 
-func (t *Translator) end(c *agent, failure *chunk.ErrorDetail, result chunk.Value) {
+func (t *translator) end(c *agent, failure *chunk.ErrorDetail, result chunk.Value) {
 	t.closeChildren(c)
 	t.finish(c)
 	c.End(failure, nil, result)
@@ -90,7 +90,7 @@ func (t *Translator) end(c *agent, failure *chunk.ErrorDetail, result chunk.Valu
 }
 
 // closeChildren ends the sub-agents of an agent that ends before them.
-func (t *Translator) closeChildren(a *agent) {
+func (t *translator) closeChildren(a *agent) {
 	for _, c := range slices.Backward(slices.Clone(a.children)) {
 		t.end(c, &chunk.ErrorDetail{Message: "the agent ended before its sub-agent"}, nil)
 	}

@@ -4,14 +4,12 @@ import (
 	"cmp"
 
 	"github.com/tailrace/tailrace/chunk"
+	"github.com/tailrace/tailrace/codec"
 	"github.com/tailrace/tailrace/internal/dialect"
 )
 
-// Config is the run whose events a Translator translates. Its Session is required.
-type Config = dialect.Run
-
-// Translator translates the events of one run, in all its responses. It is not safe for concurrent use.
-type Translator struct {
+// translator translates the events of one run, in all its responses. It is not safe for concurrent use.
+type translator struct {
 	b     *dialect.Builder
 	root  *agent
 	runID string
@@ -29,15 +27,15 @@ type Translator struct {
 	deferred *call  // waits for an approval
 }
 
-// New creates a Translator. The AgentType defaults to "agent". The RunID is for run_paused, and may be empty.
-func New(cfg Config) *Translator {
+// New returns a Translator of a run; its Session is required. The AgentType defaults to "agent". The RunID is for run_paused, and may be empty.
+func New(cfg codec.Run) codec.Translator {
 	b, root := dialect.NewBuilder(keptPrefix, cfg)
-	return &Translator{b: b, root: &agent{Agent: root}, runID: cfg.RunID, agents: map[string]*agent{}, calls: map[string]*call{}}
+	return &translator{b: b, root: &agent{Agent: root}, runID: cfg.RunID, agents: map[string]*agent{}, calls: map[string]*call{}}
 }
 
 // Translate translates one event or message, JSON in UTF-8. The result may be empty, and belongs to the caller. The error is chunk.ErrInvalid: raw is not a JSON object
 // with a type, or exceeds the limits of package chunk; then nothing has changed.
-func (t *Translator) Translate(raw []byte) ([]chunk.Chunk, error) {
+func (t *translator) Translate(raw []byte) ([]chunk.Chunk, error) {
 	whole, err := dialect.CheckValue(raw)
 	if err != nil {
 		return nil, err
@@ -63,7 +61,7 @@ func (t *Translator) Translate(raw []byte) ([]chunk.Chunk, error) {
 // End returns the chunks for the end of a response: the run ended, failed, or pauses. Call it when the response is over. A run of the Messages API pauses if the model
 // has called tools of the request, as in codec/openai; that of the SDK, which runs its tools, if a call was deferred. A response that stopped without a reason was
 // interrupted, and the run failed.
-func (t *Translator) End() []chunk.Chunk {
+func (t *translator) End() []chunk.Chunk {
 	if t.root.Ended || t.root.Paused {
 		return nil
 	}
@@ -89,15 +87,15 @@ func (t *Translator) End() []chunk.Chunk {
 	return t.b.Take()
 }
 
-func (t *Translator) pause(reason string, c *call) {
+func (t *translator) pause(reason string, c *call) {
 	t.deferred, t.open = nil, nil
 	t.root.PauseFor(t.runID, reason, c.name, c.id)
 }
 
-func (t *Translator) fail(f *chunk.ErrorDetail) { t.root.End(f, nil, nil) }
+func (t *translator) fail(f *chunk.ErrorDetail) { t.root.End(f, nil, nil) }
 
 // event translates an event of an agent, and keeps what was not read of it.
-func (t *Translator) event(a *agent, kind string, o *dialect.Object) {
+func (t *translator) event(a *agent, kind string, o *dialect.Object) {
 	mark := len(t.b.Out)
 	understood := t.translate(a, kind, o)
 	a = a.live() // the event may have ended it
@@ -109,7 +107,7 @@ func (t *Translator) event(a *agent, kind string, o *dialect.Object) {
 }
 
 // translate writes the chunks of an event, or reports false: then it is kept whole.
-func (t *Translator) translate(a *agent, kind string, o *dialect.Object) bool {
+func (t *translator) translate(a *agent, kind string, o *dialect.Object) bool {
 	switch kind {
 	case "message_start", "message":
 		return t.messageStart(a, kind, o)

@@ -39,7 +39,7 @@ func (m *message) add(b *block) {
 	m.blocks, m.open[b.index] = append(m.blocks, b), b
 }
 
-func (t *Translator) blockStart(a *agent, o *dialect.Object) bool {
+func (t *translator) blockStart(a *agent, o *dialect.Object) bool {
 	c := o.Object("content_block")
 	if c == nil {
 		return false
@@ -53,7 +53,7 @@ func (t *Translator) blockStart(a *agent, o *dialect.Object) bool {
 }
 
 // startBlock writes what a block begins with, or reports false. One that was not streamed begins with all of it.
-func (t *Translator) startBlock(a *agent, b *block, c *dialect.Object) bool {
+func (t *translator) startBlock(a *agent, b *block, c *dialect.Object) bool {
 	switch {
 	case b.kind == "":
 		return false
@@ -82,13 +82,13 @@ func (t *Translator) startBlock(a *agent, b *block, c *dialect.Object) bool {
 }
 
 // note keeps the value of a block that a message of the SDK may repeat.
-func (t *Translator) note(b *block, c *dialect.Object) {
+func (t *translator) note(b *block, c *dialect.Object) {
 	if t.sdk && !b.whole {
 		b.value = c.All()
 	}
 }
 
-func (t *Translator) delta(a *agent, o *dialect.Object) bool {
+func (t *translator) delta(a *agent, o *dialect.Object) bool {
 	d, b := o.Object("delta"), a.block(o)
 	kind := d.Or("type", "")
 	switch kind {
@@ -124,7 +124,7 @@ func (t *Translator) delta(a *agent, o *dialect.Object) bool {
 }
 
 // inside returns the block of a delta, which begins one if it has no start. A delta of another kind than its block is of none.
-func (t *Translator) inside(a *agent, b *block, o *dialect.Object, kind string) *block {
+func (t *translator) inside(a *agent, b *block, o *dialect.Object, kind string) *block {
 	m := t.current(a)
 	switch {
 	case b == nil:
@@ -136,7 +136,7 @@ func (t *Translator) inside(a *agent, b *block, o *dialect.Object, kind string) 
 	return b
 }
 
-func (t *Translator) text(a *agent, b *block, piece string) {
+func (t *translator) text(a *agent, b *block, piece string) {
 	if piece == "" {
 		return
 	}
@@ -145,7 +145,7 @@ func (t *Translator) text(a *agent, b *block, piece string) {
 	a.Text(piece)
 }
 
-func (t *Translator) thinking(a *agent, b *block, piece string) {
+func (t *translator) thinking(a *agent, b *block, piece string) {
 	if piece == "" {
 		return
 	}
@@ -161,7 +161,7 @@ func (b *block) add(piece string) {
 }
 
 // closeBlock writes what a block ends with, once. One that was cut off has no complete call.
-func (t *Translator) closeBlock(a *agent, b *block, cut bool) {
+func (t *translator) closeBlock(a *agent, b *block, cut bool) {
 	if b.closed {
 		return
 	}

@@ -11,7 +11,7 @@ import (
 )
 
 // citation writes a source. The chunk has the citation too: the text that is cited, and where it is.
-func (t *Translator) citation(a *agent, b *block, c *dialect.Object) {
+func (t *translator) citation(a *agent, b *block, c *dialect.Object) {
 	if c == nil {
 		return
 	}

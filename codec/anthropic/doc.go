@@ -3,7 +3,7 @@
 // A Translator follows one run. Pass it each event of the API, or each message of the SDK, as JSON, write the chunks that it returns to the log, and call End at the
 // end of the response:
 //
-//	tr := anthropic.New(anthropic.Config{Session: session.ID})
+//	tr := anthropic.New(codec.Run{Session: session.ID})
 //	for data := range response { // without the framing
 //		chunks, err := tr.Translate(data)
 //		if err != nil {

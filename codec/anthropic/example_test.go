@@ -5,6 +5,7 @@ import (
 	"strings"
 
 	"github.com/tailrace/tailrace/chunk"
+	"github.com/tailrace/tailrace/codec"
 	"github.com/tailrace/tailrace/codec/anthropic"
 )
 
@@ -16,7 +17,7 @@ func Example() {
 {"type":"message_delta","delta":{"stop_reason":"end_turn"},"usage":{"output_tokens":2}}
 {"type":"message_stop"}`
 
-	tr := anthropic.New(anthropic.Config{Session: "s1", AgentType: "clerk"})
+	tr := anthropic.New(codec.Run{Session: "s1", AgentType: "clerk"})
 	write := func(chunks []chunk.Chunk) {
 		for _, c := range chunks {
 			text, err := c.AppendJSON(nil)

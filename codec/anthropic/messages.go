@@ -27,7 +27,7 @@ var finishReasons = map[string]string{
 }
 
 // begin begins a step. The message before it has ended, also if no event says it.
-func (t *Translator) begin(a *agent, id string) *message {
+func (t *translator) begin(a *agent, id string) *message {
 	t.finish(a)
 	if a == t.root {
 		if f := t.failure; f != nil { // the agent has asked again
@@ -45,7 +45,7 @@ func (t *Translator) begin(a *agent, id string) *message {
 }
 
 // current returns the message of an event in the middle of one.
-func (t *Translator) current(a *agent) *message {
+func (t *translator) current(a *agent) *message {
 	if a.m == nil || a.m.ended {
 		return t.begin(a, "")
 	}
@@ -53,7 +53,7 @@ func (t *Translator) current(a *agent) *message {
 }
 
 // messageStart reads the start of a streamed message, or a message that was not streamed.
-func (t *Translator) messageStart(a *agent, kind string, o *dialect.Object) bool {
+func (t *translator) messageStart(a *agent, kind string, o *dialect.Object) bool {
 	in := o
 	if kind == "message_start" {
 		in = o.Object("message")
@@ -68,7 +68,7 @@ func (t *Translator) messageStart(a *agent, kind string, o *dialect.Object) bool
 }
 
 // readMessage reads the members of a message, and the blocks that no event had.
-func (t *Translator) readMessage(a *agent, m *message, in *dialect.Object) {
+func (t *translator) readMessage(a *agent, m *message, in *dialect.Object) {
 	m.model = in.Or("model", m.model)
 	m.usage.merge(in.Object("usage"))
 	t.stopped(m, in)
@@ -88,7 +88,7 @@ func (t *Translator) readMessage(a *agent, m *message, in *dialect.Object) {
 	}
 }
 
-func (t *Translator) stopped(m *message, o *dialect.Object) {
+func (t *translator) stopped(m *message, o *dialect.Object) {
 	reason, ok := o.Text("stop_reason")
 	if !ok {
 		return
@@ -99,14 +99,14 @@ func (t *Translator) stopped(m *message, o *dialect.Object) {
 	}
 }
 
-func (t *Translator) messageDelta(a *agent, o *dialect.Object) {
+func (t *translator) messageDelta(a *agent, o *dialect.Object) {
 	m := t.current(a)
 	m.usage.merge(o.Object("usage"))
 	t.stopped(m, o.Object("delta"))
 }
 
 // finish ends the step of a message. A block that has no end was cut off.
-func (t *Translator) finish(a *agent) {
+func (t *translator) finish(a *agent) {
 	m := a.m
 	if m == nil || m.ended {
 		return
@@ -129,7 +129,7 @@ func (t *Translator) finish(a *agent) {
 }
 
 // error reads the error of a response. Its own message may have parts of the prompt.
-func (t *Translator) error(o *dialect.Object) bool {
+func (t *translator) error(o *dialect.Object) bool {
 	kind, ok := o.Object("error").Text("type")
 	if !ok {
 		return false

@@ -9,7 +9,7 @@ import (
 const maxTries = 64
 
 // had reports whether a block of a message of the SDK was streamed before, and writes what was not.
-func (t *Translator) had(a *agent, c *dialect.Object) bool {
+func (t *translator) had(a *agent, c *dialect.Object) bool {
 	kind, tries := c.Or("type", ""), 0
 	for _, b := range a.m.blocks {
 		if b.kind != kind || b.whole || b.repeated {
@@ -26,7 +26,7 @@ func (t *Translator) had(a *agent, c *dialect.Object) bool {
 }
 
 // repeats reports whether c is the block b, and writes what c has besides.
-func (t *Translator) repeats(a *agent, b *block, c *dialect.Object) bool {
+func (t *translator) repeats(a *agent, b *block, c *dialect.Object) bool {
 	switch {
 	case b.kind == kindText:
 		rest, ok := b.continued(c)
@@ -74,7 +74,7 @@ func (b *block) continued(c *dialect.Object) (rest string, ok bool) {
 }
 
 // repeatsCall does so for a call. It ends one whose arguments were not streamed to the end.
-func (t *Translator) repeatsCall(a *agent, b *block, c *dialect.Object) bool {
+func (t *translator) repeatsCall(a *agent, b *block, c *dialect.Object) bool {
 	k := b.call
 	if c.PeekText("id") != k.id || c.PeekText("name") != k.name {
 		return false

@@ -9,7 +9,7 @@ import (
 )
 
 // message translates a message of the Agent SDK.
-func (t *Translator) message(a *agent, kind string, o *dialect.Object) bool {
+func (t *translator) message(a *agent, kind string, o *dialect.Object) bool {
 	switch kind {
 	case "stream_event":
 		return t.streamEvent(a, o)
@@ -34,7 +34,7 @@ func (t *Translator) message(a *agent, kind string, o *dialect.Object) bool {
 }
 
 // streamEvent translates the event inside of a message.
-func (t *Translator) streamEvent(a *agent, o *dialect.Object) bool {
+func (t *translator) streamEvent(a *agent, o *dialect.Object) bool {
 	inner := o.Object("event")
 	kind := inner.Or("type", "")
 	if kind == "" {
@@ -46,7 +46,7 @@ func (t *Translator) streamEvent(a *agent, o *dialect.Object) bool {
 }
 
 // assistant writes the blocks of a message that no event had. Several of these messages, with a block each, are one message of the model.
-func (t *Translator) assistant(a *agent, o *dialect.Object) bool {
+func (t *translator) assistant(a *agent, o *dialect.Object) bool {
 	in := o.Object("message")
 	if in == nil {
 		return false
@@ -72,7 +72,7 @@ func (t *Translator) assistant(a *agent, o *dialect.Object) bool {
 }
 
 // user writes the results of calls. The other content is the message of the user, which the run has, or that of a sub-agent, which its call has.
-func (t *Translator) user(a *agent, o *dialect.Object) bool {
+func (t *translator) user(a *agent, o *dialect.Object) bool {
 	in := o.Object("message")
 	if in == nil {
 		return false
@@ -104,7 +104,7 @@ func (t *Translator) user(a *agent, o *dialect.Object) bool {
 }
 
 // queryResult ends the query. Its cost and tokens are totals of the query.
-func (t *Translator) queryResult(a *agent, o *dialect.Object) {
+func (t *translator) queryResult(a *agent, o *dialect.Object) {
 	t.finish(a)
 	t.over = true
 	subtype := o.PeekText("subtype")
@@ -143,7 +143,7 @@ func (a *agent) said(s string) bool {
 }
 
 // deferCall asks for the approval of a call that waits for it after the query.
-func (t *Translator) deferCall(a *agent, d *dialect.Object) {
+func (t *translator) deferCall(a *agent, d *dialect.Object) {
 	id, input := d.Or("id", ""), dialect.Arguments(d.Value("input"))
 	k := t.calls[id]
 	if k == nil {
@@ -161,7 +161,7 @@ func (t *Translator) deferCall(a *agent, d *dialect.Object) {
 func approvalOf(call string) string { return "approval-" + call }
 
 // denied writes the decision of a rule of the SDK.
-func (t *Translator) denied(a *agent, o *dialect.Object) bool {
+func (t *translator) denied(a *agent, o *dialect.Object) bool {
 	id, ok := o.Text("tool_use_id")
 	name, isNamed := o.Text("tool_name")
 	reason := o.Maybe("decision_reason")
@@ -175,7 +175,7 @@ func (t *Translator) denied(a *agent, o *dialect.Object) bool {
 }
 
 // taskEnded ends a sub-agent in the background, whose call has its result since the start.
-func (t *Translator) taskEnded(o *dialect.Object) {
+func (t *translator) taskEnded(o *dialect.Object) {
 	summary, status := o.PeekText("summary"), o.PeekText("status")
 	var failure *chunk.ErrorDetail
 	if status != "completed" {

@@ -4,12 +4,13 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/tailrace/tailrace/codec"
 	"github.com/tailrace/tailrace/internal/dialect"
 	"github.com/tailrace/tailrace/internal/rawjson"
 	"github.com/tailrace/tailrace/internal/testkit/dialecttest"
 )
 
-var suite = dialecttest.Suite{New: func() dialect.Translator { return New(dialecttest.Run) }, Files: []string{"testdata/streams.txt"}}
+var suite = dialecttest.Suite{New: func() codec.Translator { return New(dialecttest.Run) }, Files: []string{"testdata/streams.txt"}}
 
 // TestStreams compares the chunks for each event of the streams with the golden file.
 func TestStreams(t *testing.T) { suite.Golden(t, "testdata/chunks.txt", "/home/", "secret") }

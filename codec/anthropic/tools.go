@@ -26,7 +26,7 @@ type call struct {
 }
 
 // callStart begins a call. The arguments of one that is streamed follow.
-func (t *Translator) callStart(a *agent, b *block, c *dialect.Object) bool {
+func (t *translator) callStart(a *agent, b *block, c *dialect.Object) bool {
 	m := t.current(a)
 	m.content, m.called = true, true
 	k := &call{
@@ -48,7 +48,7 @@ func (k *call) by() []chunk.Member {
 	return []chunk.Member{chunk.RunBy(k.provider)}
 }
 
-func (t *Translator) arguments(a *agent, k *call, piece string) bool {
+func (t *translator) arguments(a *agent, k *call, piece string) bool {
 	if k.args.Len() <= maxArguments {
 		k.args.WriteString(piece)
 	}
@@ -56,7 +56,7 @@ func (t *Translator) arguments(a *agent, k *call, piece string) bool {
 }
 
 // callEnd starts a call, or rejects one whose arguments are not JSON.
-func (t *Translator) callEnd(a *agent, k *call, cut bool) {
+func (t *translator) callEnd(a *agent, k *call, cut bool) {
 	if k.done {
 		return
 	}
@@ -93,7 +93,7 @@ func (t *Translator) callEnd(a *agent, k *call, cut bool) {
 }
 
 // result reads the result of a call, and reports false if it does not say of which. structured is its form for programs, nil for none.
-func (t *Translator) result(a *agent, c *dialect.Object, structured chunk.Value) bool {
+func (t *translator) result(a *agent, c *dialect.Object, structured chunk.Value) bool {
 	id, ok := c.Text("tool_use_id")
 	if !ok {
 		return false

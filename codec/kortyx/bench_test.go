@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/tailrace/tailrace/chunk"
+	"github.com/tailrace/tailrace/codec"
 	"github.com/tailrace/tailrace/codec/helix"
 	"github.com/tailrace/tailrace/codec/kortyx"
 )
@@ -58,7 +59,7 @@ func compare(b *testing.B, log []chunk.Record) {
 	b.Run("kortyx", func(b *testing.B) {
 		b.ReportAllocs()
 		for b.Loop() {
-			w := kortyx.NewWriter(kortyx.Options{})
+			w := kortyx.NewWriter(nil)
 			for _, rec := range log {
 				frames = w.Append(frames[:0], rec)
 			}
@@ -78,7 +79,7 @@ func compare(b *testing.B, log []chunk.Record) {
 
 // BenchmarkTranslate translates pieces of text, which are most chunks.
 func BenchmarkTranslate(b *testing.B) {
-	tr := kortyx.New(kortyx.Config{Session: "s1"})
+	tr := kortyx.New(codec.Run{Session: "s1"})
 	raw := []byte(`{"type":"text-delta","node":"plan","opId":"op-1","segmentId":"1","delta":"so the sky "}`)
 	b.ReportAllocs()
 	for b.Loop() {
@@ -92,7 +93,7 @@ func BenchmarkTranslate(b *testing.B) {
 // A piece of text needs no allocation.
 func TestDeltaAllocatesNothing(t *testing.T) {
 	log := logOf(t, slices.Concat([]chunk.Body{chunk.RunStarted{RunID: "r", Epoch: 1, Mode: "execute"}}, slices.Repeat([]chunk.Body{chunk.TextDelta{Delta: "so the sky "}}, 4)))
-	w := kortyx.NewWriter(kortyx.Options{})
+	w := kortyx.NewWriter(nil)
 	frames := make([]byte, 0, 1024)
 	for _, rec := range log[:4] {
 		frames = w.Append(frames[:0], rec)

@@ -102,12 +102,10 @@ func (p *printer) streamed(it *turn.Item, data chunk.Value) {
 	}
 	p.scratch = o.End()
 	if typ, _ := dialect.Text(it.Get("data", "type")); !ok || typ != structuredData || reserved[shown] {
-		p.dropped++
 		return
 	}
 	stream, err := p.data.streams.ApplyStream(p.scratch)
 	if err != nil {
-		p.dropped++
 		return
 	}
 	p.writeScratch()
@@ -188,7 +186,6 @@ func (p *printer) finalOf(it *turn.Item, s sentStream, dataType string, data []b
 	o.Raw("data", data)
 	p.scratch = o.End()
 	if new(structured.Stream).Apply(p.scratch) != nil {
-		p.dropped++
 		return false
 	}
 	p.writeScratch()

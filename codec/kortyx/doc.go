@@ -1,7 +1,7 @@
 // Package kortyx translates the chunks of Kortyx agents to chunks of the log, and writes the records of a turn as the server-sent events that Kortyx's clients
 // read.
 //
-//	w := kortyx.NewWriter(kortyx.Options{})
+//	w := kortyx.NewWriter(nil)
 //	for rec := range records { // from the run_started of the turn
 //		frames = w.Append(frames[:0], rec)
 //		… write them, flush …
@@ -51,8 +51,8 @@
 //
 // The custom state is kept under one name, "state", so that all of it can be replaced. A patch is written as a set of each place that it changes, or as append. A
 // path of Kortyx cannot name everything: a key that is empty, has a dot, has only digits, or is one that every JavaScript object has. The nearest place around it
-// that a path can name is set instead. The first patch of a turn sets the whole state, because a client begins a response without one; so the Writer needs
-// Options.State. A state over the limits of internal/structured, for example with more than 20,000 values, is not written, and counted as dropped.
+// that a path can name is set instead. The first patch of a turn sets the whole state, because a client begins a response without one; so NewWriter takes
+// it. A state over the limits of internal/structured, for example with more than 20,000 values, is not written.
 //
 // A client that continues a turn in another response may come from another dialect. Resume writes the session, the state and the structured data that is not final.
 //

@@ -5,6 +5,7 @@ import (
 	"strings"
 
 	"github.com/tailrace/tailrace/chunk"
+	"github.com/tailrace/tailrace/codec"
 	"github.com/tailrace/tailrace/codec/kortyx"
 )
 
@@ -15,7 +16,7 @@ func Example() {
 		chunk.ToolApprovalRequest{ToolCallID: "c1", ToolName: "pay", ApprovalID: "a1", Input: chunk.Value(`{"eur":5}`)},
 		chunk.StreamPaused{},
 	}
-	w := kortyx.NewWriter(kortyx.Options{})
+	w := kortyx.NewWriter(nil)
 	for i, body := range bodies {
 		c := chunk.Chunk{AgentID: "s1", AgentType: "shop", Step: 1, Body: body}
 		data, err := c.AppendJSON(nil)
@@ -56,7 +57,7 @@ func ExampleTranslator() {
 {"type":"tool-call-result","tool":"search","toolCallId":"c1","content":"blue","node":"plan"}
 {"type":"done"}`
 
-	tr := kortyx.New(kortyx.Config{Session: "s1"})
+	tr := kortyx.New(codec.Run{Session: "s1"})
 	write := func(chunks []chunk.Chunk) {
 		for _, c := range chunks {
 			text, err := c.AppendJSON(nil)

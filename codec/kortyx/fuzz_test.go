@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/tailrace/tailrace/chunk"
+	"github.com/tailrace/tailrace/codec"
 	"github.com/tailrace/tailrace/internal/dialect"
 	"github.com/tailrace/tailrace/projector/fold"
 )
@@ -13,7 +14,7 @@ import (
 // fuzzed translates lines, with the end of a response at each line that is empty, and returns the records.
 func fuzzed(tb testing.TB, text []byte) []chunk.Record {
 	tb.Helper()
-	tr := New(Config{Session: "s1", RunID: "r0"})
+	tr := New(codec.Run{Session: "s1", RunID: "r0"})
 	var log []chunk.Record
 	add := func(chunks []chunk.Chunk) {
 		for _, c := range chunks {
@@ -78,7 +79,7 @@ func FuzzTranslate(f *testing.F) {
 		}
 		var c client
 		body := ""
-		for _, frames := range write(log, Options{}) {
+		for _, frames := range write(log) {
 			checkFrames(t, frames)
 			if body += frames; strings.HasSuffix(frames, "[DONE]\n\n") {
 				c.follow(t, body)

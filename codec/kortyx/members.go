@@ -31,7 +31,7 @@ const (
 )
 
 // row returns the row of members for a chunk that was translated, "" for one that was kept whole.
-func (t *Translator) row(kind string, m *dialect.Object) string {
+func (t *translator) row(kind string, m *dialect.Object) string {
 	content, _ := m.Text("content")
 	switch {
 	case kind == structuredData, kind == "interrupt" && t.waitFor == "interrupt":

@@ -13,19 +13,15 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/tailrace/tailrace/chunk"
+	"github.com/tailrace/tailrace/codec"
 	"github.com/tailrace/tailrace/internal/dialect"
 	"github.com/tailrace/tailrace/internal/rawjson"
 	"github.com/tailrace/tailrace/projector/fold"
 )
 
-var (
-	_ dialect.Writer     = (*Writer)(nil)
-	_ dialect.Translator = (*Translator)(nil)
-)
-
 // write returns the frames of each record.
-func write(log []chunk.Record, opt Options) []string {
-	w := NewWriter(opt)
+func write(log []chunk.Record) []string {
+	w := NewWriter(nil)
 	out := make([]string, len(log))
 	for i, rec := range log {
 		out[i] = string(w.Append(nil, rec))
@@ -39,8 +35,7 @@ func TestFramesOfAnyLog(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		g := newGenerator(t, false)
 		g.turn()
-		opt := Options{}
-		frames := write(g.log, opt)
+		frames := write(g.log)
 		var c client
 		body := ""
 		for i, f := range frames {
@@ -61,7 +56,7 @@ func TestFramesOfAnyLog(t *testing.T) {
 			t.Fatalf("a suspension_marker left the server")
 		}
 		cut := rapid.IntRange(0, len(g.log)).Draw(t, "cut")
-		primed := NewWriter(opt)
+		primed := NewWriter(nil)
 		var dropped []byte
 		for _, rec := range g.log[:cut] {
 			dropped = primed.Append(dropped[:0], rec)
@@ -79,14 +74,13 @@ func TestFastPathWritesTheSame(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		g := newGenerator(t, false)
 		g.turn()
-		opt := Options{}
 		spelled := slices.Clone(g.log)
 		for i := range spelled {
 			if spelled[i].Type == chunk.TypeTextDelta || spelled[i].Type == chunk.TypeThinking {
 				spelled[i].Data = slices.Concat([]byte("{ "), spelled[i].Data[1:])
 			}
 		}
-		if got, want := write(spelled, opt), write(g.log, opt); !slices.Equal(got, want) {
+		if got, want := write(spelled), write(g.log); !slices.Equal(got, want) {
 			t.Fatalf("got %q\nwant %q", got, want)
 		}
 	})
@@ -97,7 +91,7 @@ func TestRecordsAgain(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		g := newGenerator(t, true)
 		g.turn()
-		w := NewWriter(Options{})
+		w := NewWriter(nil)
 		for i, rec := range g.log {
 			w.Append(nil, rec)
 			again := g.log[rapid.IntRange(0, i).Draw(t, "again")]
@@ -115,8 +109,8 @@ func TestClientShowsTheSnapshot(t *testing.T) {
 		g.turn()
 		var c client
 		f := fold.New(session)
-		opt := Options{}
-		w := NewWriter(opt)
+		p := &printer{}
+		w := machineOf(p)
 		body := ""
 		for _, rec := range g.log {
 			frames := string(w.Append(nil, rec))
@@ -131,14 +125,14 @@ func TestClientShowsTheSnapshot(t *testing.T) {
 			if err := f.Apply(rec); err != nil {
 				t.Fatalf("%v", err)
 			}
-			if rec.Type == chunk.TypeStatePatch && w.printer.state.shown {
-				if got, want := w.printer.state.client.AppendData(nil), w.printer.state.doc; !sameJSON(t, member(got, stateRoot), want) || !sameJSON(t, want, f.Snapshot().State) {
+			if rec.Type == chunk.TypeStatePatch && p.state.shown {
+				if got, want := p.state.client.AppendData(nil), p.state.doc; !sameJSON(t, member(got, stateRoot), want) || !sameJSON(t, want, f.Snapshot().State) {
 					t.Fatalf("after %s: the client has %s, the writer %s, the snapshot %s", rec.Data, got, want, f.Snapshot().State)
 				}
 			}
 		}
 		c.follow(t, body)
-		if s := c.streams["state:s1"]; s != nil && w.printer.state.shown && !sameJSON(t, member(s.AppendData(nil), stateRoot), f.Snapshot().State) {
+		if s := c.streams["state:s1"]; s != nil && p.state.shown && !sameJSON(t, member(s.AppendData(nil), stateRoot), f.Snapshot().State) {
 			t.Fatalf("the client has %s, want %s", s.AppendData(nil), f.Snapshot().State)
 		}
 		want := ""
@@ -202,8 +196,7 @@ func TestTranslationKeepsTheTurn(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		g := newGenerator(t, true)
 		g.turn()
-		opt := Options{}
-		tr := New(Config{Session: "s1", AgentType: "planner"})
+		tr := New(codec.Run{Session: "s1", AgentType: "planner"})
 		var got, want []string
 		var ending chunk.Type
 		gotText := ""
@@ -223,7 +216,7 @@ func TestTranslationKeepsTheTurn(t *testing.T) {
 		}
 		var reader client
 		body := ""
-		w := NewWriter(opt)
+		w := NewWriter(nil)
 		for _, rec := range g.log {
 			frames := string(w.Append(nil, rec))
 			body += frames
@@ -358,9 +351,8 @@ func TestProcessWithoutRemovedRecords(t *testing.T) {
 		}
 		from := cuts[len(cuts)-1]
 		cut := rapid.IntRange(from, len(g.log)).Draw(t, "cut")
-		opt := Options{}
-		frames := write(g.log[:cut], opt)
-		other := NewWriter(opt)
+		frames := write(g.log[:cut])
+		other := NewWriter(nil)
 		for _, rec := range g.log[:cut] {
 			if rec.Session != session || !removed[rec.Ordinal] {
 				other.Append(nil, rec)
@@ -387,8 +379,7 @@ func TestHideAnything(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		g := newGenerator(t, false)
 		g.turn()
-		opt := Options{}
-		w := NewWriter(opt)
+		w := NewWriter(nil)
 		var c client
 		body := ""
 		for i, rec := range g.log {
@@ -417,9 +408,8 @@ func TestResumedClient(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		g := newGenerator(t, rapid.Bool().Draw(t, "intact"))
 		g.turn()
-		opt := Options{}
 		cut := rapid.IntRange(1, len(g.log)).Draw(t, "cut")
-		w := NewWriter(opt)
+		w := NewWriter(nil)
 		var same, fresh client
 		follow := func(body string, clients ...*client) {
 			for _, c := range clients {

@@ -247,7 +247,7 @@ func TestWriterKeepsTheOriginalRunning(t *testing.T) {
 			bodies[i] = chunk.Custom{EventName: "structured-data", Data: chunk.Value(raw)}
 		}
 		same := true // the original applied what was written so far, and nothing else
-		for i, frames := range write(turnOf(t, bodies...), Options{})[1:] {
+		for i, frames := range write(turnOf(t, bodies...))[1:] {
 			applied := c.Expect[i].Error == ""
 			switch shown := strings.Contains(frames, `"type":"structured-data"`); {
 			case !same:

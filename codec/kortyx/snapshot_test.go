@@ -99,14 +99,13 @@ func TestSnapshotShowsWhatTheClientShows(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		g := newGenerator(t, true)
 		g.turn()
-		opt := Options{}
 		var chat *view.Chat // shows everything
 		if rapid.Bool().Draw(t, "under a view") {
 			chat = viewtest.Views().Draw(t, "view").Chat()
 		}
 		var c client
 		body := ""
-		w := NewWriter(opt)
+		w := NewWriter(nil)
 		for _, rec := range g.log {
 			var frames []byte
 			if shown, ok := chat.Record(rec); ok {

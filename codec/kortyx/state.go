@@ -92,7 +92,6 @@ func (p *printer) stateChange(it *turn.Item, ch change) bool {
 	o.Raw(member, ch.value)
 	p.scratch = o.End()
 	if p.state.client.Apply(p.scratch) != nil {
-		p.dropped++
 		p.state.shown = false
 		return false
 	}

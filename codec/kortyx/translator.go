@@ -5,14 +5,12 @@ import (
 	"strings"
 
 	"github.com/tailrace/tailrace/chunk"
+	"github.com/tailrace/tailrace/codec"
 	"github.com/tailrace/tailrace/internal/dialect"
 )
 
-// Config is the run whose chunks a Translator translates. Its Session is required.
-type Config = dialect.Run
-
-// Translator translates the chunks of one run, in all its responses. It is not safe for concurrent use.
-type Translator struct {
+// translator translates the chunks of one run, in all its responses. It is not safe for concurrent use.
+type translator struct {
 	b       *dialect.Builder
 	agent   dialect.Agent
 	runID   string
@@ -26,16 +24,16 @@ type Translator struct {
 	waitFor string  // reason of the pause, "" if the run does not wait
 }
 
-// New creates a Translator. The AgentType defaults to the workflow node that a chunk names, or the latest node, or "agent", and the RunID to the id in Kortyx's trace
-// chunk. Kortyx has no steps, so all chunks have the one of the Config.
-func New(cfg Config) *Translator {
+// New returns a Translator of a run; its Session is required. The AgentType defaults to the workflow node that a chunk names, or the latest node, or "agent", and the RunID to the id in Kortyx's trace
+// chunk. Kortyx has no steps, so all chunks have the one of the run.
+func New(cfg codec.Run) codec.Translator {
 	b, agent := dialect.NewBuilder(prefix, cfg)
-	return &Translator{b: b, agent: agent, runID: cfg.RunID, anyNode: cfg.AgentType == "", started: make(map[string]bool)}
+	return &translator{b: b, agent: agent, runID: cfg.RunID, anyNode: cfg.AgentType == "", started: make(map[string]bool)}
 }
 
 // Translate translates one chunk, JSON in UTF-8. The result may be empty, and belongs to the caller. The error is chunk.ErrInvalid: raw is not a JSON object
 // with a type, or exceeds the limits of package chunk; then nothing has changed. Chunks after done are kept as they are, except for an error.
-func (t *Translator) Translate(raw []byte) ([]chunk.Chunk, error) {
+func (t *translator) Translate(raw []byte) ([]chunk.Chunk, error) {
 	whole, err := open(raw)
 	if err != nil {
 		return nil, err
@@ -72,7 +70,7 @@ func (t *Translator) Translate(raw []byte) ([]chunk.Chunk, error) {
 
 // End returns the chunks for the end of a response. A response that has a done has ended as its chunks say: it failed after an error, it waits after an
 // interrupt, otherwise the run has ended. Without a done the response stopped before its end, and the run failed.
-func (t *Translator) End() []chunk.Chunk {
+func (t *translator) End() []chunk.Chunk {
 	switch {
 	case t.agent.Ended || t.agent.Paused:
 	case t.failure != nil:
@@ -88,7 +86,7 @@ func (t *Translator) End() []chunk.Chunk {
 }
 
 // keep writes a chunk unchanged, except for its resume token.
-func (t *Translator) keep(kind string, whole chunk.Value) {
+func (t *translator) keep(kind string, whole chunk.Value) {
 	switch kind {
 	case structuredData:
 		t.agent.Emit(chunk.Custom{EventName: kind, Data: whole})
@@ -100,7 +98,7 @@ func (t *Translator) keep(kind string, whole chunk.Value) {
 }
 
 // translate writes the chunks for m, or reports false if it does not understand m.
-func (t *Translator) translate(kind string, m *dialect.Object, whole chunk.Value) bool {
+func (t *translator) translate(kind string, m *dialect.Object, whole chunk.Value) bool {
 	switch kind {
 	case "session", "text-start", "text-end":
 	case "trace":
@@ -142,13 +140,13 @@ func (t *Translator) translate(kind string, m *dialect.Object, whole chunk.Value
 	return true
 }
 
-func (t *Translator) writeText(piece string) {
+func (t *translator) writeText(piece string) {
 	if piece != "" {
 		t.agent.Emit(chunk.TextDelta{Delta: piece})
 	}
 }
 
-func (t *Translator) checkpoint(m *dialect.Object) bool {
+func (t *translator) checkpoint(m *dialect.Object) bool {
 	id, ok := m.Text("id")
 	n, err := strconv.ParseInt(string(m.Peek("turnIndex")), 10, 64)
 	if !ok || err != nil || n < 0 {
@@ -159,7 +157,7 @@ func (t *Translator) checkpoint(m *dialect.Object) bool {
 }
 
 // interrupt handles a question to a user. The run waits at the end of the response.
-func (t *Translator) interrupt(m *dialect.Object, whole chunk.Value) {
+func (t *translator) interrupt(m *dialect.Object, whole chunk.Value) {
 	input := m.Object("input")
 	id, ok := m.Text("id")
 	if !ok || id == "" {
@@ -191,7 +189,7 @@ func (t *Translator) interrupt(m *dialect.Object, whole chunk.Value) {
 var serverSide = true
 
 // translateTool translates a chunk about a tool call.
-func (t *Translator) translateTool(kind string, m *dialect.Object) bool {
+func (t *translator) translateTool(kind string, m *dialect.Object) bool {
 	id, known := m.Text("toolCallId")
 	name, named := m.Text("tool")
 	if !known || !named {

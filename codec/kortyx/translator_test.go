@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/tailrace/tailrace/chunk"
+	"github.com/tailrace/tailrace/codec"
 )
 
 // short returns what a chunk says.
@@ -54,7 +55,7 @@ func short(c chunk.Chunk) string {
 const endOfBody = "---"
 
 // translated returns what lines become, with End at each endOfBody.
-func translated(t *testing.T, cfg Config, lines ...string) ([]string, *Translator) {
+func translated(t *testing.T, cfg codec.Run, lines ...string) ([]string, codec.Translator) {
 	t.Helper()
 	tr := New(cfg)
 	var got []string
@@ -171,7 +172,7 @@ func TestTranslate(t *testing.T) {
 		{"halves of a character", []string{`{"type":"text-delta","delta":"\ud83d"}`, `{"type":"text-delta","delta":"\ude00"}`}, []string{"text_delta \"\\xed\\xa0\\xbd\"", "text_delta \"\\xed\\xb8\\x80\""}},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			got, _ := translated(t, Config{Session: "s1"}, tt.lines...)
+			got, _ := translated(t, codec.Run{Session: "s1"}, tt.lines...)
 			if !slices.Equal(got, tt.want) {
 				t.Errorf("got\n%s\nwant\n%s", strings.Join(got, "\n"), strings.Join(tt.want, "\n"))
 			}
@@ -188,7 +189,7 @@ func TestTranslate(t *testing.T) {
 func TestAgentType(t *testing.T) {
 	lines := []string{`{"type":"text-delta","delta":"a"}`, `{"type":"text-delta","node":"plan","delta":"b"}`, `{"type":"text-delta","delta":"c"}`}
 	for _, tt := range []struct{ config, want string }{{"", "agent,plan,plan"}, {"mine", "mine,mine,mine"}} {
-		tr := New(Config{Session: "s1", AgentType: tt.config, RunID: "r", Step: 4})
+		tr := New(codec.Run{Session: "s1", AgentType: tt.config, RunID: "r", Step: 4})
 		var got []string
 		for _, line := range lines {
 			chunks, err := tr.Translate([]byte(line))
@@ -221,7 +222,7 @@ func TestRefused(t *testing.T) {
 		{"a done that is far too deep", `{"type":"done","data":` + strings.Repeat("[", 20_000) + strings.Repeat("]", 20_000) + `}`},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			tr := New(Config{Session: "s1"})
+			tr := New(codec.Run{Session: "s1"})
 			chunks, err := tr.Translate([]byte(tt.raw))
 			if !errors.Is(err, chunk.ErrInvalid) || chunks != nil {
 				t.Fatalf("%v, %v, want ErrInvalid", chunks, err)

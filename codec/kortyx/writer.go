@@ -5,45 +5,23 @@ import (
 	"strconv"
 
 	"github.com/tailrace/tailrace/chunk"
+	"github.com/tailrace/tailrace/codec"
 	"github.com/tailrace/tailrace/internal/rawjson"
 	"github.com/tailrace/tailrace/internal/turn"
 )
 
-// Options configures a Writer.
-type Options struct {
-	// State is the custom state of the session before the turn, to which the patches of the turn apply: that of its snapshot, {} if that has none. nil means that
-	// it is not known. Then patches are carried, unless the turn is the first of the session.
-	State chunk.Value
+// NewWriter returns a Writer for the turn whose first record is passed to it first. state is the custom state of the session before the turn, to which the patches of
+// the turn apply: that of its snapshot, {} if that has none. nil means that it is not known. Then patches are carried, unless the turn is the first of the session.
+//
+// Besides the session, Resume writes the custom state and the structured data that is not final: a client that comes from another dialect does not have them, and
+// those that have them do not change.
+func NewWriter(state chunk.Value) codec.Writer {
+	return machineOf(&printer{state: customState{doc: state}})
 }
 
-// Writer writes one turn of a session. It implements dialect.Writer.
-type Writer struct {
-	machine *turn.Machine
-	printer *printer
+func machineOf(p *printer) *turn.Machine {
+	return turn.New(p, turn.Rules{EarlyStart: true, Reopens: true, CursorAfter: true, ErrorEnds: true, Shows: shows}, turn.Config{})
 }
-
-// NewWriter returns a writer for the turn whose first record is passed to it first.
-func NewWriter(opt Options) *Writer {
-	p := &printer{state: customState{doc: opt.State}}
-	rules := turn.Rules{EarlyStart: true, Reopens: true, CursorAfter: true, ErrorEnds: true, Shows: shows}
-	return &Writer{machine: turn.New(p, rules, turn.Config{}), printer: p}
-}
-
-// Append appends the frames of rec, see dialect.Writer.
-func (w *Writer) Append(dst []byte, rec chunk.Record) []byte { return w.machine.Append(dst, rec) }
-
-// Hide is Append for a record that is hidden from the client, see dialect.Writer.
-func (w *Writer) Hide(dst []byte, rec chunk.Record) []byte { return w.machine.Hide(dst, rec) }
-
-// Resume begins another response of the turn, see dialect.Writer. Besides the session it has the custom state and the structured data that is not final: a client
-// that comes from another dialect does not have them, and those that have them do not change.
-func (w *Writer) Resume(dst []byte) []byte { return w.machine.Resume(dst) }
-
-// Done reports whether the response is over, see dialect.Writer.
-func (w *Writer) Done() bool { return w.machine.Done() }
-
-// Dropped returns the number of pieces of structured data and of changes of the custom state that were not written, because Kortyx's clients stop at them.
-func (w *Writer) Dropped() int64 { return w.printer.dropped }
 
 // shows reports whether a record of a sub-agent is handled: a question to the user, and what answers it.
 func shows(it *turn.Item) bool {
@@ -70,7 +48,6 @@ type printer struct {
 	saved       []saved // the latest maxSaved checkpoints of the turn
 	state       customState
 	data        sentData
-	dropped     int64
 }
 
 // saved is a checkpoint.

@@ -62,7 +62,7 @@ func nameOf(segment string) (name, task string) {
 }
 
 // agentOf returns the agent of an event. The first event that shows that its namespace is a graph starts the sub-agent.
-func (t *Translator) agentOf(method string, p *dialect.Object) *agent {
+func (t *translator) agentOf(method string, p *dialect.Object) *agent {
 	ns := namespaceOf(p)
 	if len(ns) == 0 {
 		return t.root
@@ -101,7 +101,7 @@ func (t *Translator) agentOf(method string, p *dialect.Object) *agent {
 }
 
 // child returns the agent of the graph of a namespace, and starts it if it has not run yet.
-func (t *Translator) child(ns []string) *agent {
+func (t *translator) child(ns []string) *agent {
 	a := t.root
 	for i, segment := range ns[:min(len(ns), maxLevel)] {
 		key := keyOf(ns[:i+1])
@@ -118,7 +118,7 @@ func (t *Translator) child(ns []string) *agent {
 }
 
 // start starts a sub-agent. It returns nil if the log cannot have it. Its session has the id of the task of its node.
-func (t *Translator) start(above *agent, key, segment string) *agent {
+func (t *translator) start(above *agent, key, segment string) *agent {
 	name, id := nameOf(segment)
 	if segment == id && above.Parent != nil {
 		id = above.Session + "." + segment
@@ -158,7 +158,7 @@ func (a *agent) live() *agent {
 	return a
 }
 
-func (t *Translator) end(c *agent, failure *chunk.ErrorDetail, result chunk.Value) {
+func (t *translator) end(c *agent, failure *chunk.ErrorDetail, result chunk.Value) {
 	t.closeChildren(c)
 	t.finish(c)
 	c.End(failure, nil, result)
@@ -167,7 +167,7 @@ func (t *Translator) end(c *agent, failure *chunk.ErrorDetail, result chunk.Valu
 }
 
 // closeChildren ends the sub-agents of an agent that ends before them. One that waits with the run has not failed.
-func (t *Translator) closeChildren(a *agent) {
+func (t *translator) closeChildren(a *agent) {
 	var failure *chunk.ErrorDetail
 	if t.waits == nil && !t.stopped {
 		failure = &chunk.ErrorDetail{Message: "the agent ended before its sub-agent"}
@@ -178,7 +178,7 @@ func (t *Translator) closeChildren(a *agent) {
 }
 
 // lifecycle reads the status of a graph or a node.
-func (t *Translator) lifecycle(p, d *dialect.Object) bool {
+func (t *translator) lifecycle(p, d *dialect.Object) bool {
 	ns, event := namespaceOf(p), d.Or("event", "")
 	key := keyOf(ns)
 	var failure *chunk.ErrorDetail

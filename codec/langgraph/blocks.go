@@ -67,7 +67,7 @@ func (m *message) remove(b *block) {
 }
 
 // blockStart writes what a block begins with.
-func (t *Translator) blockStart(a *agent, b *block, c *dialect.Object) bool {
+func (t *translator) blockStart(a *agent, b *block, c *dialect.Object) bool {
 	switch b.kind = kindOf(c); b.kind {
 	case kindText, kindReasoning, kindCall, kindServer:
 		c.Text("type")
@@ -78,7 +78,7 @@ func (t *Translator) blockStart(a *agent, b *block, c *dialect.Object) bool {
 }
 
 // update writes what c, the block as far as it is known, has more than what is written.
-func (t *Translator) update(a *agent, b *block, c *dialect.Object) bool {
+func (t *translator) update(a *agent, b *block, c *dialect.Object) bool {
 	understood := true
 	switch b.kind {
 	case kindText, kindReasoning:
@@ -116,7 +116,7 @@ func (t *Translator) update(a *agent, b *block, c *dialect.Object) bool {
 }
 
 // write writes a piece of a text or a thought.
-func (t *Translator) write(a *agent, b *block, piece string) {
+func (t *translator) write(a *agent, b *block, piece string) {
 	if piece == "" {
 		return
 	}
@@ -129,7 +129,7 @@ func (t *Translator) write(a *agent, b *block, piece string) {
 }
 
 // delta writes a piece of a block. A piece of another kind than its block begins another block.
-func (t *Translator) delta(a *agent, m *message, d *dialect.Object) bool {
+func (t *translator) delta(a *agent, m *message, d *dialect.Object) bool {
 	c := d.Object("delta")
 	kind := c.PeekText("type")
 	inside := func(possible ...string) *block {
@@ -182,7 +182,7 @@ func (t *Translator) delta(a *agent, m *message, d *dialect.Object) bool {
 }
 
 // blockEnd writes what a whole block has more than what is written of it.
-func (t *Translator) blockEnd(a *agent, b *block, c *dialect.Object) bool {
+func (t *translator) blockEnd(a *agent, b *block, c *dialect.Object) bool {
 	kind := kindOf(c)
 	if b.kind != "" && b.kind != kind {
 		t.closeBlock(a, b, nil)
@@ -226,7 +226,7 @@ func covers(b *block, c *dialect.Object) bool {
 }
 
 // closeBlock writes what a block ends with. c is the whole block, nil for one that was cut off.
-func (t *Translator) closeBlock(a *agent, b *block, c *dialect.Object) {
+func (t *translator) closeBlock(a *agent, b *block, c *dialect.Object) {
 	a.m.remove(b)
 	switch {
 	case b.kind == kindReasoning:
@@ -249,7 +249,7 @@ func (b *block) keep(a *agent) {
 }
 
 // file writes a file. One that only has an id at its provider is kept.
-func (t *Translator) file(a *agent, b *block, c *dialect.Object) bool {
+func (t *translator) file(a *agent, b *block, c *dialect.Object) bool {
 	media, url := c.Or(either(c, "mime_type"), "application/octet-stream"), c.Or("url", "")
 	if data := c.Or("base64", b.data.String()); url == "" && data != "" {
 		url = "data:" + media + ";base64," + data
@@ -261,7 +261,7 @@ func (t *Translator) file(a *agent, b *block, c *dialect.Object) bool {
 }
 
 // source writes an annotation of a text.
-func (t *Translator) source(a *agent, c *dialect.Object) {
+func (t *translator) source(a *agent, c *dialect.Object) {
 	a.sources++
 	whole, id := c.GetAll(), fmt.Sprintf("source_%d_%d", a.Step, a.sources)
 	o := rawjson.Begin(nil)

@@ -5,6 +5,7 @@ import (
 	"strings"
 
 	"github.com/tailrace/tailrace/chunk"
+	"github.com/tailrace/tailrace/codec"
 	"github.com/tailrace/tailrace/codec/langgraph"
 )
 
@@ -16,7 +17,7 @@ func Example() {
 {"type":"event","method":"values","params":{"namespace":[],"data":{"done":true}}}
 {"type":"event","method":"lifecycle","params":{"namespace":[],"data":{"event":"completed"}}}`
 
-	tr := langgraph.New(langgraph.Config{Session: "s1", AgentType: "clerk"})
+	tr := langgraph.New(codec.Run{Session: "s1", AgentType: "clerk"})
 	write := func(chunks []chunk.Chunk) {
 		for _, c := range chunks {
 			text, err := c.AppendJSON(nil)
@@ -40,7 +41,7 @@ func Example() {
 }
 
 func ExampleWriter() {
-	w := langgraph.NewWriter(langgraph.WriterConfig{MessageID: "msg-1", Filter: langgraph.Filter{Channels: []string{"messages", "lifecycle"}}})
+	w := langgraph.NewWriter(langgraph.WriterConfig{MessageID: "msg-1", Channels: []string{"messages", "lifecycle"}})
 	for i, body := range []chunk.Body{
 		chunk.RunStarted{RunID: "r1", Epoch: 1, Mode: "execute"}, chunk.TextDelta{Delta: "Bern."}, chunk.StreamEnd{StreamID: "s1"},
 	} {

@@ -20,7 +20,7 @@ const (
 type waiting struct{ reason, id, name string }
 
 // interruptsOf translates the interrupts in a member, or reports false.
-func (t *Translator) interruptsOf(d *dialect.Object, member string) bool {
+func (t *translator) interruptsOf(d *dialect.Object, member string) bool {
 	list := d.List(member)
 	if list == nil {
 		return false
@@ -36,7 +36,7 @@ func (t *Translator) interruptsOf(d *dialect.Object, member string) bool {
 }
 
 // interrupt translates an interrupt, whose id and value have these names, once in each response. It reports false if the log cannot have it.
-func (t *Translator) interrupt(o *dialect.Object, idName, valueName string) bool {
+func (t *translator) interrupt(o *dialect.Object, idName, valueName string) bool {
 	id, value := o.PeekText(idName), slices.Clone(dialect.OrNull(o.Peek(valueName)))
 	rest := dialect.Without(o.All(), 1, idName, valueName)
 	if id == "" {
@@ -76,7 +76,7 @@ func (t *Translator) interrupt(o *dialect.Object, idName, valueName string) bool
 }
 
 // request writes what an interrupt asks for, and returns the first call that waits, nil if the log cannot have it.
-func (t *Translator) request(id string, v *dialect.Object, value chunk.Value, with chunk.Member) (w *waiting) {
+func (t *translator) request(id string, v *dialect.Object, value chunk.Value, with chunk.Member) (w *waiting) {
 	if actions := v.List(either(v, "action_requests")); len(actions) > 0 {
 		for i, action := range actions {
 			name, input := action.PeekText("name"), dialect.Arguments(dialect.OrNull(action.Peek(cmp.Or(has(action, "args"), "arguments"))))
@@ -123,7 +123,7 @@ func has(o *dialect.Object, name string) string {
 }
 
 // openCall returns the first call of the root graph of a tool with an input that no approval was asked for, nil for none.
-func (t *Translator) openCall(name string, input chunk.Value) (found *call) {
+func (t *translator) openCall(name string, input chunk.Value) (found *call) {
 	for _, k := range t.calls {
 		if k.agent == t.root && k.name == name && !k.asked && !k.provider && same(dialect.Arguments(k.input), input) && (found == nil || k.id < found.id) {
 			found = k
@@ -133,7 +133,7 @@ func (t *Translator) openCall(name string, input chunk.Value) (found *call) {
 }
 
 // custom translates an event of the program, and reports false for all others.
-func (t *Translator) custom(a *agent, method string, p, d *dialect.Object) bool {
+func (t *translator) custom(a *agent, method string, p, d *dialect.Object) bool {
 	name, named := strings.CutPrefix(method, "custom:")
 	data := p.Peek("data")
 	if method == "custom" {

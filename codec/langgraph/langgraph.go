@@ -5,14 +5,12 @@ import (
 	"slices"
 
 	"github.com/tailrace/tailrace/chunk"
+	"github.com/tailrace/tailrace/codec"
 	"github.com/tailrace/tailrace/internal/dialect"
 )
 
-// Config is the run whose events a Translator translates. Its Session is required.
-type Config = dialect.Run
-
-// Translator translates the events of one run, in all its responses. It is not safe for concurrent use.
-type Translator struct {
+// translator translates the events of one run, in all its responses. It is not safe for concurrent use.
+type translator struct {
 	b     *dialect.Builder
 	root  *agent
 	runID string
@@ -33,10 +31,10 @@ type Translator struct {
 	waits   *waiting    // the first one, nil for none
 }
 
-// New creates a Translator. The AgentType defaults to "agent". The RunID is for run_paused, and may be empty.
-func New(cfg Config) *Translator {
+// New returns a Translator of a run; its Session is required. The AgentType defaults to "agent". The RunID is for run_paused, and may be empty.
+func New(cfg codec.Run) codec.Translator {
 	b, root := dialect.NewBuilder(keptPrefix, cfg)
-	return &Translator{
+	return &translator{
 		b: b, root: &agent{Agent: root}, runID: cfg.RunID,
 		agents: map[string]*agent{}, nodes: map[string]*node{}, calls: map[string]*call{}, interrupts: map[string]chunk.Value{}, raised: map[string]int{},
 	}
@@ -44,7 +42,7 @@ func New(cfg Config) *Translator {
 
 // Translate translates one event, JSON in UTF-8. The result may be empty, and belongs to the caller. The error is chunk.ErrInvalid: raw is not a JSON object with a
 // method, or exceeds the limits of package chunk; then nothing has changed.
-func (t *Translator) Translate(raw []byte) ([]chunk.Chunk, error) {
+func (t *translator) Translate(raw []byte) ([]chunk.Chunk, error) {
 	whole, err := dialect.CheckValue(raw)
 	if err != nil {
 		return nil, err
@@ -76,7 +74,7 @@ func (t *Translator) Translate(raw []byte) ([]chunk.Chunk, error) {
 }
 
 // event writes the chunks of an event, or reports false: then its data is kept whole.
-func (t *Translator) event(a *agent, method string, p *dialect.Object) bool {
+func (t *translator) event(a *agent, method string, p *dialect.Object) bool {
 	d := p.Object("data")
 	switch method {
 	case "messages":
@@ -103,7 +101,7 @@ func (t *Translator) event(a *agent, method string, p *dialect.Object) bool {
 }
 
 // values keeps the state of the root graph for the end of the run.
-func (t *Translator) values(a *agent, p, d *dialect.Object) bool {
+func (t *translator) values(a *agent, p, d *dialect.Object) bool {
 	understood := d.List(interruptMember) == nil || t.interruptsOf(d, interruptMember)
 	state := p.Get("data")
 	if understood && a == t.root && len(namespaceOf(p)) == 0 {
@@ -116,7 +114,7 @@ func (t *Translator) values(a *agent, p, d *dialect.Object) bool {
 
 // End returns the chunks for the end of a response: the run ended, failed, or pauses. Call it when the response is over. A run with an interrupt pauses. A response
 // that stopped before the root graph ended was interrupted, and the run failed.
-func (t *Translator) End() []chunk.Chunk {
+func (t *translator) End() []chunk.Chunk {
 	if t.root.Ended || t.root.Paused {
 		return nil
 	}
@@ -145,7 +143,7 @@ func (t *Translator) End() []chunk.Chunk {
 }
 
 // begin begins a response.
-func (t *Translator) begin() {
+func (t *translator) begin() {
 	t.known, t.over, t.stopped, t.failure, t.state, t.waits = false, false, false, nil, nil, nil
 	clear(t.nodes)
 	clear(t.interrupts)

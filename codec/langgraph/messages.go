@@ -27,7 +27,7 @@ var finishReasons = map[string]string{
 }
 
 // message translates an event of a message.
-func (t *Translator) message(a *agent, p, d *dialect.Object) bool {
+func (t *translator) message(a *agent, p, d *dialect.Object) bool {
 	event, ns := d.PeekText("event"), keyOf(namespaceOf(p))
 	if event == "message-start" {
 		m := t.messageStart(a, ns, d)
@@ -82,7 +82,7 @@ func (t *Translator) message(a *agent, p, d *dialect.Object) bool {
 }
 
 // messageStart begins a message.
-func (t *Translator) messageStart(a *agent, ns string, d *dialect.Object) *message {
+func (t *translator) messageStart(a *agent, ns string, d *dialect.Object) *message {
 	t.finish(a)
 	a.m = &message{namespace: ns, open: map[string]*block{}}
 	switch role := d.Or("role", ""); role {
@@ -103,7 +103,7 @@ func (t *Translator) messageStart(a *agent, ns string, d *dialect.Object) *messa
 }
 
 // current returns the message of an event in the middle of one.
-func (t *Translator) current(a *agent, ns string) *message {
+func (t *translator) current(a *agent, ns string) *message {
 	if a.m == nil || a.m.ended {
 		t.finish(a)
 		a.m = &message{namespace: ns, open: map[string]*block{}}
@@ -113,7 +113,7 @@ func (t *Translator) current(a *agent, ns string) *message {
 }
 
 // meta reads the model and the tokens of a message.
-func (t *Translator) meta(m *message, d *dialect.Object) {
+func (t *translator) meta(m *message, d *dialect.Object) {
 	for _, name := range []string{"metadata", "response_metadata", "responseMetadata"} {
 		o := d.Object(name)
 		m.model.Name = o.Or("model", o.Or("model_name", o.Or("modelName", m.model.Name)))
@@ -132,7 +132,7 @@ func (t *Translator) meta(m *message, d *dialect.Object) {
 }
 
 // finish ends the step of a message. A block that has no end was cut off.
-func (t *Translator) finish(a *agent) {
+func (t *translator) finish(a *agent) {
 	m := a.m
 	if m == nil || m.ended {
 		return

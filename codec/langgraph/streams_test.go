@@ -6,11 +6,12 @@ import (
 	"testing"
 
 	"github.com/tailrace/tailrace/chunk"
+	"github.com/tailrace/tailrace/codec"
 	"github.com/tailrace/tailrace/internal/dialect"
 	"github.com/tailrace/tailrace/internal/testkit/dialecttest"
 )
 
-var suite = dialecttest.Suite{New: func() dialect.Translator { return New(dialecttest.Run) }, Files: []string{"testdata/streams.txt"}}
+var suite = dialecttest.Suite{New: func() codec.Translator { return New(dialecttest.Run) }, Files: []string{"testdata/streams.txt"}}
 
 // TestStreams compares the chunks for each event of the streams with the golden file.
 func TestStreams(t *testing.T) { suite.Golden(t, "testdata/chunks.txt") }
@@ -61,7 +62,7 @@ func TestInputMessages(t *testing.T) {
 // TestRefused wants an error for what is not an event.
 func TestRefused(t *testing.T) {
 	for _, line := range []string{``, `1`, `{}`, `{"type":"event"}`, `{"method":1}`} {
-		if chunks, err := New(Config{Session: "s1"}).Translate([]byte(line)); !errors.Is(err, chunk.ErrInvalid) || chunks != nil {
+		if chunks, err := New(codec.Run{Session: "s1"}).Translate([]byte(line)); !errors.Is(err, chunk.ErrInvalid) || chunks != nil {
 			t.Errorf("%s: %v, %v", line, chunks, err)
 		}
 	}

@@ -28,7 +28,7 @@ func (k *call) by() []chunk.Member {
 }
 
 // arguments writes a piece of the arguments of a call, as soon as its id and its tool are known.
-func (t *Translator) arguments(a *agent, b *block, piece string) {
+func (t *translator) arguments(a *agent, b *block, piece string) {
 	if b.data.Len()+len(piece) <= maxData {
 		b.data.WriteString(piece)
 	}
@@ -46,7 +46,7 @@ func (t *Translator) arguments(a *agent, b *block, piece string) {
 }
 
 // callEnd starts a call, or rejects one whose arguments are not JSON. c is the whole call, nil if it was cut off.
-func (t *Translator) callEnd(a *agent, b *block, c *dialect.Object) {
+func (t *translator) callEnd(a *agent, b *block, c *dialect.Object) {
 	k := b.call
 	if k != nil {
 		a.EmitValid(chunk.ToolArgStreamEnd{ToolCallID: k.id})
@@ -92,7 +92,7 @@ func (t *Translator) callEnd(a *agent, b *block, c *dialect.Object) {
 }
 
 // startCall starts a call, once.
-func (t *Translator) startCall(k *call, more ...chunk.Member) bool {
+func (t *translator) startCall(k *call, more ...chunk.Member) bool {
 	if old := t.calls[k.id]; old != nil && old.started {
 		return same(old.input, k.input) && old.name == k.name
 	}
@@ -104,7 +104,7 @@ func (t *Translator) startCall(k *call, more ...chunk.Member) bool {
 }
 
 // tool translates an event of a tool that LangGraph runs.
-func (t *Translator) tool(a *agent, p, d *dialect.Object) bool {
+func (t *translator) tool(a *agent, p, d *dialect.Object) bool {
 	idName, nameName := either(d, "tool_call_id"), either(d, "tool_name")
 	id, name := d.PeekText(idName), d.PeekText(nameName)
 	if id == "" {
@@ -135,7 +135,7 @@ func (t *Translator) tool(a *agent, p, d *dialect.Object) bool {
 }
 
 // toolStarted starts a call that no message has.
-func (t *Translator) toolStarted(a *agent, k *call, n *node, id, name string, d *dialect.Object) bool {
+func (t *translator) toolStarted(a *agent, k *call, n *node, id, name string, d *dialect.Object) bool {
 	input := d.Value("input")
 	if s, ok := dialect.Text(input); ok {
 		if parsed, err := dialect.CheckValue([]byte(s)); err == nil && rawjson.Kind(parsed) == '{' {
@@ -158,7 +158,7 @@ func (t *Translator) toolStarted(a *agent, k *call, n *node, id, name string, d 
 }
 
 // toolEnded ends a call, and before it the sub-agent that runs for it.
-func (t *Translator) toolEnded(a *agent, id, name string, failed bool, d *dialect.Object) bool {
+func (t *translator) toolEnded(a *agent, id, name string, failed bool, d *dialect.Object) bool {
 	delete(t.calls, id)
 	message := d.Or("message", "the tool failed")
 	var result chunk.Value
@@ -198,7 +198,7 @@ func resultOf(d *dialect.Object) chunk.Value {
 }
 
 // serverResult writes the result of a call that the endpoint of the model has run.
-func (t *Translator) serverResult(a *agent, c *dialect.Object) bool {
+func (t *translator) serverResult(a *agent, c *dialect.Object) bool {
 	id, ok := c.Text(either(c, "tool_call_id"))
 	if !ok {
 		return false

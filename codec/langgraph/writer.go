@@ -8,14 +8,19 @@ import (
 	"time"
 
 	"github.com/tailrace/tailrace/chunk"
+	"github.com/tailrace/tailrace/codec"
 	"github.com/tailrace/tailrace/internal/rawjson"
 	"github.com/tailrace/tailrace/internal/turn"
 )
 
-// WriterConfig configures a Writer.
+// WriterConfig configures NewWriter.
 type WriterConfig struct {
 	MessageID string // of the answer in snapshots
-	Filter    Filter
+
+	// Channels, Namespaces and Depth select the events that a client subscribes to. Without them, all are written.
+	Channels   []string   // "custom:<name>" is one event of the application
+	Namespaces [][]string // the first segments of namespaces; a segment without a colon is that of any call
+	Depth      *int       // number of segments that may follow
 
 	// HasState makes the Writer write events of the channel values for the root graph, with StateMark in the place of their data: the caller replaces it by
 	// the values of AppendState. A record has at most one.
@@ -25,15 +30,8 @@ type WriterConfig struct {
 // StateMark is a byte that no other part of a frame has.
 const StateMark = 0
 
-// Filter selects events by what a client subscribes to. The zero Filter selects all.
-type Filter struct {
-	Channels   []string   // "custom:<name>" is one event of the application
-	Namespaces [][]string // the first segments of namespaces; a segment without a colon is that of any call
-	Depth      *int       // number of segments that may follow
-}
-
 // selects reports whether an event is selected. custom is the name of an event of the application.
-func (f *Filter) selects(channel, custom string, namespace []string) bool {
+func (f *WriterConfig) selects(channel, custom string, namespace []string) bool {
 	if f.Channels != nil && !slices.Contains(f.Channels, channel) && (channel != "custom" || !slices.Contains(f.Channels, "custom:"+custom)) {
 		return false
 	}
@@ -54,27 +52,20 @@ func isBelow(namespace, prefix []string) bool {
 	return true
 }
 
-// Writer writes one turn of a session as protocol events of LangGraph, for the clients of LangChain's Agent Streaming Protocol. It implements dialect.Writer.
-type Writer struct{ machine *turn.Machine }
+// writer is a Machine that appends nothing in Resume: clients continue with the next event.
+type writer struct{ *turn.Machine }
 
-// NewWriter returns a writer for the turn whose first record is passed to it first.
-func NewWriter(cfg WriterConfig) *Writer {
-	return &Writer{turn.New(&printer{cfg: cfg}, turn.Rules{EndAgain: true}, turn.Config{})}
+// Resume implements codec.Writer.
+func (writer) Resume(dst []byte) []byte { return dst }
+
+// NewWriter returns a Writer for the turn whose first record is passed to it first. It writes protocol events of LangGraph, for the clients of LangChain's Agent
+// Streaming Protocol.
+//
+// Each has an event_id that is a function of the log: the cursor of the record, and the number of the event among those of the record, also if some of them are
+// not selected. That of a lifecycle of the root graph begins with synth: and the run, because clients take the run from there. Resume appends nothing.
+func NewWriter(cfg WriterConfig) codec.Writer {
+	return writer{turn.New(&printer{cfg: cfg}, turn.Rules{EndAgain: true}, turn.Config{})}
 }
-
-// Append appends the events of rec, see dialect.Writer. Each has an event_id that is a function of the log: the cursor of the record, and the number of the event
-// among those of the record, also if the Filter leaves some of them out. That of a lifecycle of the root graph begins with synth: and the run, because clients take
-// the run from there.
-func (w *Writer) Append(dst []byte, rec chunk.Record) []byte { return w.machine.Append(dst, rec) }
-
-// Hide is Append for a record that is hidden from the client, see dialect.Writer.
-func (w *Writer) Hide(dst []byte, rec chunk.Record) []byte { return w.machine.Hide(dst, rec) }
-
-// Resume begins another response of the turn, see dialect.Writer. It appends nothing: clients continue with the next event.
-func (w *Writer) Resume(dst []byte) []byte { return dst }
-
-// Done reports whether the turn has ended or waits, see dialect.Writer.
-func (w *Writer) Done() bool { return w.machine.Done() }
 
 // printer writes the events of a turn.
 type printer struct {
@@ -140,7 +131,7 @@ func (p *printer) event(f *turn.Frames, method string, namespace []string, data 
 func (p *printer) write(f *turn.Frames, method, custom string, run []byte, namespace []string, data func(o *rawjson.Object)) {
 	p.n++
 	channel, _, _ := strings.Cut(method, ".")
-	if !p.cfg.Filter.selects(channel, custom, namespace) {
+	if !p.cfg.selects(channel, custom, namespace) {
 		return
 	}
 	f.Open("event")

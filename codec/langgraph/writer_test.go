@@ -26,8 +26,9 @@ type written struct {
 }
 
 // write returns the events of the first turn of a log.
-func write(t *rapid.T, log turntest.Log, f Filter) (all []written) {
-	w := NewWriter(WriterConfig{MessageID: "msg-1", Filter: f})
+func write(t *rapid.T, log turntest.Log, f WriterConfig) (all []written) {
+	f.MessageID = "msg-1"
+	w := NewWriter(f)
 	var frames []byte
 	for _, rec := range log {
 		frames = w.Append(frames, rec)
@@ -50,14 +51,14 @@ func write(t *rapid.T, log turntest.Log, f Filter) (all []written) {
 func TestFilter(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		log := turntest.Logs(turntest.Config{Turns: 2, SubAgents: true, Crashes: true, Reuse: true, Wide: true}).Draw(t, "log")
-		all, used := write(t, log, Filter{}), make(map[string]bool)
+		all, used := write(t, log, WriterConfig{}), make(map[string]bool)
 		for _, e := range all {
 			if used[e.ID] {
 				t.Fatalf("the id %s is used twice", e.ID)
 			}
 			used[e.ID] = true
 		}
-		f := Filter{Channels: rapid.SliceOf(rapid.SampledFrom([]string{"messages", "lifecycle", "tools", "input", "custom", "custom:a", "values"})).Draw(t, "channels")}
+		f := WriterConfig{Channels: rapid.SliceOf(rapid.SampledFrom([]string{"messages", "lifecycle", "tools", "input", "custom", "custom:a", "values"})).Draw(t, "channels")}
 		if f.Channels == nil {
 			f.Channels = []string{}
 		}

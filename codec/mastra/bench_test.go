@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/tailrace/tailrace/chunk"
+	"github.com/tailrace/tailrace/codec"
 	"github.com/tailrace/tailrace/codec/helix"
 )
 
@@ -24,7 +25,7 @@ func BenchmarkTranslate(b *testing.B) {
 				}
 				b.SetBytes(int64(size))
 				for b.Loop() {
-					tr := New(Config{Session: "s1"})
+					tr := New(codec.Run{Session: "s1"})
 					for _, raw := range r.Chunks {
 						if _, err := tr.Translate(raw); err != nil {
 							b.Fatal(err)
@@ -72,7 +73,7 @@ func BenchmarkWrite(b *testing.B) {
 	b.Run("mastra", func(b *testing.B) {
 		b.ReportAllocs()
 		for b.Loop() {
-			w := NewWriter(WriterConfig{MessageID: "msg-1"})
+			w := NewWriter("msg-1")
 			for _, rec := range records {
 				frames = w.Append(frames[:0], rec)
 			}
@@ -95,7 +96,7 @@ func BenchmarkDelta(b *testing.B) {
 	records := turnLog(b)
 	at := slices.IndexFunc(records, func(rec chunk.Record) bool { return rec.Type == chunk.TypeTextDelta }) + 1
 	b.Run("mastra", func(b *testing.B) {
-		w, rec := NewWriter(WriterConfig{MessageID: "msg-1"}), records[at]
+		w, rec := NewWriter("msg-1"), records[at]
 		var frames []byte
 		for _, rec := range records[:at+1] {
 			frames = w.Append(frames[:0], rec)
@@ -121,7 +122,7 @@ func BenchmarkDelta(b *testing.B) {
 func TestDeltaAllocatesNothing(t *testing.T) {
 	records := turnLog(t)
 	at := slices.IndexFunc(records, func(rec chunk.Record) bool { return rec.Type == chunk.TypeTextDelta }) + 1
-	w, rec := NewWriter(WriterConfig{MessageID: "msg-1"}), records[at]
+	w, rec := NewWriter("msg-1"), records[at]
 	frames := make([]byte, 0, 1024)
 	for _, rec := range records[:at+1] {
 		frames = w.Append(frames[:0], rec)
@@ -137,8 +138,8 @@ func TestDeltaAllocatesNothing(t *testing.T) {
 // TestFastPath checks that the frames of a delta that is only copied are those of one that is parsed.
 func TestFastPath(t *testing.T) {
 	records := turnLog(t)
-	fast := write(WriterConfig{MessageID: "msg-1"}, records)
-	slow := NewWriter(WriterConfig{MessageID: "msg-1"})
+	fast := write("msg-1", records)
+	slow := NewWriter("msg-1")
 	for i, rec := range records {
 		rec.Data = append([]byte(" "), rec.Data...) // another spelling
 		if got := slow.Append(nil, rec); !bytes.Equal(got, fast.frames[i]) {

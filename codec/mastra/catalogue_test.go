@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/tailrace/tailrace/codec"
 	"github.com/tailrace/tailrace/internal/dialect"
 )
 
@@ -132,7 +133,7 @@ func TestCatalogue(t *testing.T) {
 	var got bytes.Buffer
 	fmt.Fprintln(&got, "Each type of chunk, and what it becomes with its step in front. Written by go test -update.")
 	declared := map[string]bool{}
-	tr := New(Config{Session: "s1"})
+	tr := New(codec.Run{Session: "s1"})
 	for _, line := range catalogue {
 		chunks, err := tr.Translate([]byte(line))
 		if err != nil {

@@ -9,7 +9,7 @@ import (
 )
 
 // toolOutput is the output of a running tool: a chunk of a sub-agent, data of the application, or any other value.
-func (t *Translator) toolOutput(a *agent, callID, toolName string, p *dialect.Object) bool {
+func (t *translator) toolOutput(a *agent, callID, toolName string, p *dialect.Object) bool {
 	output, inner := p.Peek("output"), p.Object("output")
 	if output == nil {
 		return false
@@ -42,7 +42,7 @@ func (a *agent) data(m *dialect.Object) bool {
 
 // child returns the sub-agent of a chunk in a tool's output, nil if it has none. Agents, workflows and networks have one, and its chunks include those that its
 // tools and steps wrote.
-func (t *Translator) child(a *agent, callID, toolName string, chunkInside *dialect.Object) *agent {
+func (t *translator) child(a *agent, callID, toolName string, chunkInside *dialect.Object) *agent {
 	kind, _ := chunkInside.Text("type")
 	run, _ := chunkInside.Text("runId")
 	if kind == "" {

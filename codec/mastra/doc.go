@@ -6,7 +6,7 @@
 // A Translator follows one run. Pass it Mastra's chunks as they arrive and write the chunks that it returns to the log; End returns the rest at the end of
 // the response:
 //
-//	tr := mastra.New(mastra.Config{Session: session.ID})
+//	tr := mastra.New(codec.Run{Session: session.ID})
 //	for line := range response {
 //		chunks, err := tr.Translate(line)
 //		if err != nil {
@@ -84,9 +84,9 @@
 //
 // # Out: Writer
 //
-// A Writer writes one turn of a session, as an internal/dialect.Writer:
+// NewWriter returns the codec.Writer of one turn of a session:
 //
-//	w := mastra.NewWriter(mastra.WriterConfig{MessageID: "msg-4"})
+//	w := mastra.NewWriter("msg-4")
 //	for rec := range records { // from the run_started of the turn
 //		frames = w.Append(frames[:0], rec)
 //		… write them, flush …

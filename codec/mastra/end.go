@@ -8,7 +8,7 @@ import (
 )
 
 // resume reactivates a paused run: another response has started.
-func (t *Translator) resume(a *agent) {
+func (t *translator) resume(a *agent) {
 	if a.Resume() {
 		a.ending, a.waiting = interrupted, nil
 	}
@@ -40,7 +40,7 @@ func (a *agent) answered(id string) {
 }
 
 // pause suspends a and all its sub-agents. reason is that of its parent.
-func (t *Translator) pause(a *agent, reason string) {
+func (t *translator) pause(a *agent, reason string) {
 	if a.Paused {
 		return
 	}
@@ -52,7 +52,7 @@ func (t *Translator) pause(a *agent, reason string) {
 }
 
 // close ends the sub-agents of a call, because the call has its outcome. If they have not ended, they get the outcome of the call.
-func (t *Translator) close(a *agent, callID string, why chunk.ErrorDetail, how ending) {
+func (t *translator) close(a *agent, callID string, why chunk.ErrorDetail, how ending) {
 	for _, c := range slices.Backward(slices.Clone(a.children)) {
 		if c.CallID != callID {
 			continue
@@ -65,7 +65,7 @@ func (t *Translator) close(a *agent, callID string, why chunk.ErrorDetail, how e
 }
 
 // conclude ends a stream, its sub-agents first, and reports the end to the parent: result, if it is not nil, for an agent without output.
-func (t *Translator) conclude(a *agent, result chunk.Value) {
+func (t *translator) conclude(a *agent, result chunk.Value) {
 	if a.Ended {
 		return
 	}

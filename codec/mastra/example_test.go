@@ -5,6 +5,7 @@ import (
 	"strings"
 
 	"github.com/tailrace/tailrace/chunk"
+	"github.com/tailrace/tailrace/codec"
 	"github.com/tailrace/tailrace/codec/aisdk"
 	"github.com/tailrace/tailrace/codec/mastra"
 	"github.com/tailrace/tailrace/projector/fold"
@@ -17,7 +18,7 @@ func Example() {
 {"type":"step-finish","runId":"r1","from":"AGENT","payload":{"stepResult":{"reason":"stop"},"output":{"usage":{"inputTokens":5,"outputTokens":7}}}}
 {"type":"finish","runId":"r1","from":"AGENT","payload":{"stepResult":{"reason":"stop"}}}`
 
-	tr := mastra.New(mastra.Config{Session: "s1"})
+	tr := mastra.New(codec.Run{Session: "s1"})
 	write := func(chunks []chunk.Chunk) {
 		for _, c := range chunks {
 			text, err := c.AppendJSON(nil)
@@ -47,7 +48,7 @@ func ExampleWriter() {
 		chunk.StepEnd{FinishReason: new("stop")},
 		chunk.StreamEnd{StreamID: "s1"},
 	}
-	w := mastra.NewWriter(mastra.WriterConfig{MessageID: "msg-1"})
+	w := mastra.NewWriter("msg-1")
 	for i, body := range bodies {
 		c := chunk.Chunk{AgentID: "s1", AgentType: "planner", Body: body}
 		data, err := c.AppendJSON(nil)

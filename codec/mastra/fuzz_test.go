@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/tailrace/tailrace/chunk"
+	"github.com/tailrace/tailrace/codec"
 	"github.com/tailrace/tailrace/internal/dialect"
 )
 
@@ -24,7 +25,7 @@ func FuzzTranslate(f *testing.F) {
 	f.Fuzz(func(t *testing.T, text []byte) {
 		steps := fuzzed(t, text)
 		checkChildren(t, steps)
-		for _, frames := range write(WriterConfig{MessageID: "msg-1"}, tree(log(t, steps))).frames {
+		for _, frames := range write("msg-1", tree(log(t, steps))).frames {
 			chunksIn(t, frames)
 		}
 		for _, records := range log(t, steps) {
@@ -41,7 +42,7 @@ func FuzzTranslate(f *testing.F) {
 
 func fuzzed(tb fataler, text []byte) []step {
 	tb.Helper()
-	tr := New(Config{Session: "s1", RunID: "run-0"})
+	tr := New(codec.Run{Session: "s1", RunID: "run-0"})
 	var steps []step
 	for line := range bytes.Lines(text) {
 		if isSeparator(line) {
@@ -120,15 +121,15 @@ func FuzzWrite(f *testing.F) {
 				Seq: chunk.Seq(len(records) + 1), Session: s, Epoch: 1, Ordinal: last[agent], Type: chunk.Type(kind), Data: bytes.TrimSpace(line),
 			})
 		}
-		cfg := WriterConfig{MessageID: "msg-1"}
-		live := write(cfg, records)
+		messageID := "msg-1"
+		live := write(messageID, records)
 		for _, frames := range live.frames {
 			chunksIn(t, frames)
 		}
 		if len(records) == 0 {
 			return
 		}
-		if again := primed(cfg, records, int(uint(cut)%uint(len(records)))); !bytes.Equal(again.body(), live.body()) {
+		if again := primed(messageID, records, int(uint(cut)%uint(len(records)))); !bytes.Equal(again.body(), live.body()) {
 			t.Fatalf("got %s\nwant %s", again.body(), live.body())
 		}
 	})

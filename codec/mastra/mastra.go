@@ -6,33 +6,27 @@ import (
 	"strings"
 
 	"github.com/tailrace/tailrace/chunk"
+	"github.com/tailrace/tailrace/codec"
 	"github.com/tailrace/tailrace/internal/dialect"
 )
 
-// Config is the run whose chunks a Translator translates. Its Session is required.
-type Config = dialect.Run
-
-// Translator translates the chunks of one run, in all its responses. It is not safe for concurrent use.
-type Translator struct {
-	b         *dialect.Builder
-	root      *agent
-	messageID string
-	unused    bool // the current chunk has a value that was read and is not in its translation
+// translator translates the chunks of one run, in all its responses. It is not safe for concurrent use.
+type translator struct {
+	b      *dialect.Builder
+	root   *agent
+	unused bool // the current chunk has a value that was read and is not in its translation
 }
 
-// New creates a Translator. The AgentType defaults to the id in Mastra's start chunk, and before it, or without one, to "agent". The RunID is that of chunks without
+// New returns a Translator of a run; its Session is required. The AgentType defaults to the id in Mastra's start chunk, and before it, or without one, to "agent". The RunID is that of chunks without
 // one: Mastra omits it in some.
-func New(cfg Config) *Translator {
+func New(cfg codec.Run) codec.Translator {
 	b, root := dialect.NewBuilder(keptPrefix, cfg)
-	return &Translator{b: b, root: &agent{Agent: root, run: cfg.RunID, unnamed: cfg.AgentType == ""}}
+	return &translator{b: b, root: &agent{Agent: root, run: cfg.RunID, unnamed: cfg.AgentType == ""}}
 }
-
-// MessageID returns Mastra's id of the answer, "" until a chunk contains it.
-func (t *Translator) MessageID() string { return t.messageID }
 
 // Translate translates one chunk, JSON in UTF-8. The result may be empty, and belongs to the caller. The error is chunk.ErrInvalid: raw is not a JSON object
 // with a type, or exceeds the limits of package chunk; then nothing has changed.
-func (t *Translator) Translate(raw []byte) ([]chunk.Chunk, error) {
+func (t *translator) Translate(raw []byte) ([]chunk.Chunk, error) {
 	whole, err := open(raw)
 	if err != nil {
 		return nil, err
@@ -49,7 +43,7 @@ func (t *Translator) Translate(raw []byte) ([]chunk.Chunk, error) {
 // End returns the chunks for the end of a response: the run ended, failed, or pauses until the next response. Call it when the response is over. The chunks
 // themselves do not show this, because any of them can be followed by another: agents continue after errors, and clients add results after a finish. If a
 // response stopped without a reason, it was interrupted and the run failed.
-func (t *Translator) End() []chunk.Chunk {
+func (t *translator) End() []chunk.Chunk {
 	if t.root.ending == waits {
 		t.pause(t.root, "")
 	} else {
@@ -96,7 +90,7 @@ type call struct {
 }
 
 // handleChunk translates a chunk of an agent. An unknown or malformed chunk is kept unchanged.
-func (t *Translator) handleChunk(a *agent, whole *dialect.Object) {
+func (t *translator) handleChunk(a *agent, whole *dialect.Object) {
 	m := message{Object: whole, kind: whole.Or("type", ""), payload: whole.Object("payload")}
 	a.run = cmp.Or(whole.Or("runId", ""), a.run)
 	mark, outer := len(t.b.Out), t.unused
@@ -118,7 +112,7 @@ func (t *Translator) handleChunk(a *agent, whole *dialect.Object) {
 }
 
 // keepRest keeps what a chunk has besides what was read.
-func (t *Translator) keepRest(a *agent, m message, mark int, read dialect.LeftOut) {
+func (t *translator) keepRest(a *agent, m message, mark int, read dialect.LeftOut) {
 	kind := m.kind
 	if strings.HasPrefix(kind, "data-") {
 		kind = "data-"
@@ -149,12 +143,12 @@ type message struct {
 const keptPrefix = "mastra."
 
 // passThrough keeps a chunk unchanged.
-func (t *Translator) passThrough(a *agent, m message) {
+func (t *translator) passThrough(a *agent, m message) {
 	a.Keep(m.kind, redact(m.All(), chunk.MaxDepth))
 }
 
 // part returns the members of a text or a call that the provider of the model wants back.
-func (t *Translator) part(p *dialect.Object) []chunk.Member {
+func (t *translator) part(p *dialect.Object) []chunk.Member {
 	v := dialect.OrNull(p.Peek("providerMetadata"))
 	part := chunk.PartOf([]chunk.Member{{Name: chunk.PartMember, Value: append(append(chunk.Value(`{"providerMetadata":`), v...), '}')}})
 	t.unused = t.unused || part.ProviderMetadata == nil && !v.IsNull()
@@ -162,7 +156,7 @@ func (t *Translator) part(p *dialect.Object) []chunk.Member {
 }
 
 // translate writes the chunks for m, or reports false and writes none.
-func (t *Translator) translate(a *agent, m message) bool {
+func (t *translator) translate(a *agent, m message) bool {
 	switch m.kind {
 	case "start":
 		t.start(a, m)
@@ -213,11 +207,11 @@ func (t *Translator) translate(a *agent, m message) bool {
 	return true
 }
 
-func (t *Translator) start(a *agent, m message) {
+func (t *translator) start(a *agent, m message) {
 	if a.Parent != nil {
 		return // its type is that of the subagent_start
 	}
-	t.messageID = m.payload.Or("messageId", t.messageID)
+	m.payload.Text("messageId") // is read: the ids of answers are those of the log
 	if a.unnamed {
 		a.Type = m.payload.Or("id", a.Type)
 	}
@@ -241,7 +235,7 @@ func reasonOf(result *dialect.Object) *string {
 	return reason
 }
 
-func (t *Translator) text(a *agent, m message) bool {
+func (t *translator) text(a *agent, m message) bool {
 	piece, ok := m.payload.Text("text")
 	if ok {
 		a.Text(piece, t.part(m.payload)...)
@@ -249,7 +243,7 @@ func (t *Translator) text(a *agent, m message) bool {
 	return ok
 }
 
-func (t *Translator) source(a *agent, p *dialect.Object) bool {
+func (t *translator) source(a *agent, p *dialect.Object) bool {
 	id, known := p.Text("id")
 	kind, _ := p.Text("sourceType")
 	url, isURL := p.Text("url")
@@ -266,7 +260,7 @@ func (t *Translator) source(a *agent, p *dialect.Object) bool {
 }
 
 // file is base64, or a URL if it has a colon, which base64 does not contain.
-func (t *Translator) file(a *agent, p *dialect.Object) bool {
+func (t *translator) file(a *agent, p *dialect.Object) bool {
 	mediaType, ok := p.Text("mimeType")
 	data, has := p.Text("data")
 	base64, isBase64 := p.Text("base64")
@@ -283,7 +277,7 @@ func (t *Translator) file(a *agent, p *dialect.Object) bool {
 	return true
 }
 
-func (t *Translator) output(a *agent, v chunk.Value) bool {
+func (t *translator) output(a *agent, v chunk.Value) bool {
 	if v == nil {
 		return false
 	}
@@ -293,7 +287,7 @@ func (t *Translator) output(a *agent, v chunk.Value) bool {
 }
 
 // error handles an error. It does not end the run: the agent may continue, and a finish has the outcome. Without a finish the run failed with the error.
-func (t *Translator) error(a *agent, p *dialect.Object) bool {
+func (t *translator) error(a *agent, p *dialect.Object) bool {
 	v := p.Peek("error")
 	if v == nil {
 		return false
@@ -304,7 +298,7 @@ func (t *Translator) error(a *agent, p *dialect.Object) bool {
 }
 
 // tripwire handles a guard that stopped the agent. The run failed with it, unless a finish follows.
-func (t *Translator) tripwire(a *agent, p *dialect.Object) bool {
+func (t *translator) tripwire(a *agent, p *dialect.Object) bool {
 	reason, ok := p.Text("reason")
 	if !ok {
 		return false

@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/tailrace/tailrace/chunk"
+	"github.com/tailrace/tailrace/codec"
 	"github.com/tailrace/tailrace/internal/dialect"
 )
 
@@ -41,7 +42,7 @@ func TestModelOfResponse(t *testing.T) {
 		{`7`, `{"inputTokens":5,"outputTokens":7,"reasoningTokens":"many"}`, `{"modelId":"` + long + `","modelMetadata":[],"modelProvider":"a\nb"}`, "- - - -"},
 		{`"` + long + `"`, `7`, `7`, "- - - -"},
 	} {
-		tr := New(Config{Session: "s1"})
+		tr := New(codec.Run{Session: "s1"})
 		var end chunk.StepEnd
 		for _, raw := range []string{`{"type":"step-start","payload":{}}`, `{"type":"response-metadata","payload":{"modelId":` + tt.response + `}}`, fmt.Sprintf(finish, tt.usage, tt.metadata)} {
 			chunks, err := tr.Translate([]byte(raw))

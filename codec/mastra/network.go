@@ -14,7 +14,7 @@ import (
 const networkSuspended = "network_suspended"
 
 // translateNetwork translates a chunk of a network. It reports whether m is one that is translated, and whether it has the members for that.
-func (t *Translator) translateNetwork(a *agent, m message) (known, understood bool) {
+func (t *translator) translateNetwork(a *agent, m message) (known, understood bool) {
 	p := m.payload
 	switch kind := m.kind; kind {
 	case "routing-agent-text-start":
@@ -83,14 +83,14 @@ func (t *Translator) translateNetwork(a *agent, m message) (known, understood bo
 }
 
 // nameCall returns the call with an id. It has the name of the tool in p.
-func (t *Translator) nameCall(a *agent, id string, p *dialect.Object) *call {
+func (t *translator) nameCall(a *agent, id string, p *dialect.Object) *call {
 	c := a.call(id)
 	c.name = p.Or("toolName", c.name)
 	return c
 }
 
 // askNetwork asks the user about a call. An agent of the network that waits has asked already.
-func (t *Translator) askNetwork(a *agent, p *dialect.Object) {
+func (t *translator) askNetwork(a *agent, p *dialect.Object) {
 	a.ending, a.waitFor = waits, networkSuspended
 	id, known := p.Text("toolCallId")
 	if c := a.execution(""); !known || c != nil && c.ending == waits {
@@ -115,7 +115,7 @@ func (a *agent) execution(run string) *agent {
 
 // beginExecution starts an agent or workflow of the network. It returns nil if the run cannot be that of a sub-agent. A network runs one at a time, and one that was
 // suspended is another run when it continues.
-func (t *Translator) beginExecution(a *agent, run, name string) *agent {
+func (t *translator) beginExecution(a *agent, run, name string) *agent {
 	if c := a.execution(run); run != "" && c != nil {
 		return c
 	}
@@ -135,7 +135,7 @@ func (t *Translator) beginExecution(a *agent, run, name string) *agent {
 }
 
 // endExecution ends the agent or workflow that runs; p has its result.
-func (t *Translator) endExecution(a *agent, p *dialect.Object) {
+func (t *translator) endExecution(a *agent, p *dialect.Object) {
 	run, _ := p.Text("runId")
 	c := a.execution(run)
 	if c == nil {
@@ -151,7 +151,7 @@ func (t *Translator) endExecution(a *agent, p *dialect.Object) {
 	t.concludeExecution(c, result)
 }
 
-func (t *Translator) concludeExecution(c *agent, result chunk.Value) {
+func (t *translator) concludeExecution(c *agent, result chunk.Value) {
 	if c.ending == interrupted || c.ending == waits {
 		c.ending = finished
 	}
@@ -159,7 +159,7 @@ func (t *Translator) concludeExecution(c *agent, result chunk.Value) {
 }
 
 // executionEvent translates a chunk of the agent or workflow that runs.
-func (t *Translator) executionEvent(a *agent, m message) bool {
+func (t *translator) executionEvent(a *agent, m message) bool {
 	if a.data(m.payload) {
 		return true
 	}
@@ -180,7 +180,7 @@ func (t *Translator) executionEvent(a *agent, m message) bool {
 }
 
 // nested translates a chunk of a sub-agent.
-func (t *Translator) nested(c *agent, whole *dialect.Object) {
+func (t *translator) nested(c *agent, whole *dialect.Object) {
 	t.resume(c)
 	t.handleChunk(c, whole)
 	if c.over && c.ending != waits {
@@ -189,7 +189,7 @@ func (t *Translator) nested(c *agent, whole *dialect.Object) {
 }
 
 // newChild returns a sub-agent of a, nil if the log cannot have it.
-func (t *Translator) newChild(a *agent, run, name, callID string) *agent {
+func (t *translator) newChild(a *agent, run, name, callID string) *agent {
 	c, valid := a.Child(run, name, callID)
 	if !valid {
 		return nil
@@ -198,7 +198,7 @@ func (t *Translator) newChild(a *agent, run, name, callID string) *agent {
 }
 
 // addChild writes the start of a sub-agent.
-func (t *Translator) addChild(a, c *agent) {
+func (t *translator) addChild(a, c *agent) {
 	a.children = append(a.children, c)
 	c.Begin()
 }

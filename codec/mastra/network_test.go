@@ -72,7 +72,7 @@ func TestNestedWorkflow(t *testing.T) {
 // that the log has as they were.
 func sameChunks(t *testing.T, r recording) {
 	t.Helper()
-	e := write(WriterConfig{MessageID: "msg-1"}, tree(log(t, translate(t, r))))
+	e := write("msg-1", tree(log(t, translate(t, r))))
 	got := e.recording(t).Chunks
 	got = got[:len(got)-1]                    // the end of the response
 	apart := func(raw json.RawMessage) bool { // an event of a sub-agent is one of the session, and does not end the text of the sub-agent
@@ -137,7 +137,7 @@ func TestBackgroundTaskSuspended(t *testing.T) {
 	for _, name := range []string{"suspendData", "suspendPayload"} {
 		r := recording{Chunks: []json.RawMessage{json.RawMessage(
 			`{"type":"background-task-suspended","runId":"r","from":"AGENT","payload":{"taskId":"t1","toolName":"x","toolCallId":"c1","` + name + `":{"ask":1}}}`)}}
-		e := write(WriterConfig{}, tree(log(t, translate(t, r))))
+		e := write("", tree(log(t, translate(t, r))))
 		if body := string(e.body()); !strings.Contains(body, `"suspendPayload":{"ask":1}`) {
 			t.Errorf("%s: %s", name, body)
 		}

@@ -6,6 +6,7 @@ import (
 	"os"
 
 	"github.com/tailrace/tailrace/chunk"
+	"github.com/tailrace/tailrace/codec"
 	"github.com/tailrace/tailrace/projector/fold"
 )
 
@@ -72,7 +73,7 @@ type step struct {
 // translate translates a recording and checks each resulting chunk.
 func translate(tb fataler, r recording) []step {
 	tb.Helper()
-	tr := New(Config{Session: "s1", RunID: "run-0"})
+	tr := New(codec.Run{Session: "s1", RunID: "run-0"})
 	var steps []step
 	for _, raw := range r.Chunks {
 		if isSeparator(raw) {

@@ -17,7 +17,7 @@ var toolKinds = []string{
 }
 
 // translateTool translates a chunk about a tool call.
-func (t *Translator) translateTool(a *agent, m message) bool {
+func (t *translator) translateTool(a *agent, m message) bool {
 	id, known := m.payload.Text("toolCallId")
 	if !known || !slices.Contains(toolKinds, m.kind) {
 		return t.translateOther(a, m)
@@ -90,7 +90,7 @@ func (a *agent) call(id string) *call {
 }
 
 // emitToolStart emits the start of a call, once.
-func (t *Translator) emitToolStart(a *agent, id string, args chunk.Value, p *dialect.Object) {
+func (t *translator) emitToolStart(a *agent, id string, args chunk.Value, p *dialect.Object) {
 	c := a.call(id)
 	if c.started {
 		t.unused = true
@@ -108,7 +108,7 @@ func (t *Translator) emitToolStart(a *agent, id string, args chunk.Value, p *dia
 func arguments(args chunk.Value) chunk.Value { return dialect.Arguments(args) }
 
 // startCall starts a call whose arguments were streamed, at its next chunk. A call without any earlier chunk was started in an earlier response.
-func (t *Translator) startCall(a *agent, id string, p *dialect.Object) {
+func (t *translator) startCall(a *agent, id string, p *dialect.Object) {
 	c := a.call(id)
 	if c.started || c.args == nil {
 		return
@@ -122,7 +122,7 @@ func (t *Translator) startCall(a *agent, id string, p *dialect.Object) {
 }
 
 // endCall ends a call, and before it the sub-agents of the call.
-func (t *Translator) endCall(a *agent, id string, p *dialect.Object, end chunk.ToolEnd) {
+func (t *translator) endCall(a *agent, id string, p *dialect.Object, end chunk.ToolEnd) {
 	a.answered(id)
 	t.startCall(a, id, p)
 	if end.Error != nil {

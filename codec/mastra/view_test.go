@@ -22,7 +22,7 @@ func TestViewHasTheSnapshot(t *testing.T) {
 		g.words = g.words.Filter(utf8.ValidString) // the JSON of this test has no halves of surrogate pairs
 		g.turn()
 		chat := viewtest.Views().Draw(t, "view").Chat()
-		w := NewWriter(WriterConfig{MessageID: "msg-1"})
+		w := NewWriter("msg-1")
 		var got shown
 		own := fold.New(root)
 		for _, rec := range g.survivors() {

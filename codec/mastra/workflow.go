@@ -9,7 +9,7 @@ import (
 
 // translateOther translates the chunks of workflows and of the application. Those of a workflow's steps have more content than step chunks can hold, and are
 // kept in addition to them.
-func (t *Translator) translateOther(a *agent, m message) bool {
+func (t *translator) translateOther(a *agent, m message) bool {
 	if strings.HasPrefix(m.kind, "data-") {
 		return a.data(m.Object)
 	}
@@ -37,7 +37,7 @@ func (t *Translator) translateOther(a *agent, m message) bool {
 	return true
 }
 
-func (t *Translator) stepResult(a *agent, id string, m message) {
+func (t *translator) stepResult(a *agent, id string, m message) {
 	reason := "other"
 	switch status, _ := m.payload.Text("status"); status {
 	case "success":
@@ -53,7 +53,7 @@ func (t *Translator) stepResult(a *agent, id string, m message) {
 }
 
 // workflowFinish ends the response; the status determines whether the run ends too.
-func (t *Translator) workflowFinish(a *agent, p *dialect.Object) bool {
+func (t *translator) workflowFinish(a *agent, p *dialect.Object) bool {
 	status, _ := p.Text("workflowStatus")
 	a.over = true
 	switch status {

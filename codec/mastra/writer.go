@@ -4,41 +4,22 @@ import (
 	"cmp"
 
 	"github.com/tailrace/tailrace/chunk"
+	"github.com/tailrace/tailrace/codec"
 	"github.com/tailrace/tailrace/internal/turn"
 )
 
-// WriterConfig configures a Writer.
-type WriterConfig struct {
-	// MessageID is the id of the answer: that of the message in snapshots.
-	MessageID string
-}
-
-// Writer writes one turn of a session as the chunks of a Mastra agent, or of a workflow if its log has those of one. It is an internal/dialect.Writer: what it
-// writes depends on the records only. It is not safe for concurrent use.
-type Writer struct{ machine *turn.Machine }
-
-// NewWriter returns a Writer of a turn, before its first record.
-func NewWriter(cfg WriterConfig) *Writer {
-	p := &printer{message: cfg.MessageID, late: make(map[turn.CallKey]chunk.Ordinal)}
+// NewWriter returns a Writer of a turn, as the chunks of a Mastra agent, or of a workflow if its log has those of one. messageID is that of the answer in snapshots. The
+// cursor of a record follows its last chunk as an event of its own.
+//
+// Resume writes start, and begins an open text again: the client may be another one than before, and the AI SDK fails at a piece of a text without its start.
+// Arguments that stream are not begun again: @mastra/client-js would keep those of the first start.
+func NewWriter(messageID string) codec.Writer {
+	p := &printer{message: messageID, late: make(map[turn.CallKey]chunk.Ordinal)}
 	rules := turn.Rules{CursorAfter: true, EndAgain: true, Restarts: true, Shows: p.shows, Asks: p.waitsForClient}
 	p.turn = turn.New(p, rules, turn.Config{})
 	p.own = p.of(p.turn.Own())
-	return &Writer{p.turn}
+	return p.turn
 }
-
-// Append appends the frames of rec, the next record of the session or of its tree. Some records have no frame. The cursor of rec follows its last chunk as an
-// event of its own. A malformed record has no frame.
-func (w *Writer) Append(dst []byte, rec chunk.Record) []byte { return w.machine.Append(dst, rec) }
-
-// Hide is Append for a record whose content the client must not get. It writes at most the end of the text that the record ends.
-func (w *Writer) Hide(dst []byte, rec chunk.Record) []byte { return w.machine.Hide(dst, rec) }
-
-// Resume begins another response, for a client that has the records so far, with start, and begins an open text again: the client may be another one than before,
-// and the AI SDK fails at a piece of a text without its start. Arguments that stream are not begun again: @mastra/client-js would keep those of the first start.
-func (w *Writer) Resume(dst []byte) []byte { return w.machine.Resume(dst) }
-
-// Done reports whether the response is over: its last frames were appended. Another response may continue the turn.
-func (w *Writer) Done() bool { return w.machine.Done() }
 
 // printer writes the events of a turn.
 type printer struct {

@@ -17,9 +17,9 @@ import (
 )
 
 // primed returns the frames of a new Writer for each record after the first n, which the client has.
-func primed(cfg WriterConfig, records []chunk.Record, n int) events {
-	e := write(cfg, records)
-	w := NewWriter(cfg)
+func primed(messageID string, records []chunk.Record, n int) events {
+	e := write(messageID, records)
+	w := NewWriter(messageID)
 	for _, rec := range records[:n] {
 		w.Append(nil, rec)
 	}
@@ -36,14 +36,14 @@ func TestPriming(t *testing.T) {
 		g := newGenerator(t)
 		g.crashes = true
 		g.turn()
-		cfg := WriterConfig{MessageID: "msg-1"}
-		live := write(cfg, g.records)
+		messageID := "msg-1"
+		live := write(messageID, g.records)
 		cut := g.pick("cut", len(g.records)+1)
-		again := primed(cfg, g.records, cut)
+		again := primed(messageID, g.records, cut)
 		if !bytes.Equal(live.body(), again.body()) {
 			t.Fatalf("cut at %d\n got %s\nwant %s", cut, again.body(), live.body())
 		}
-		resumed := NewWriter(cfg)
+		resumed := NewWriter(messageID)
 		for i, rec := range g.records {
 			if i == cut {
 				if first := string(resumed.Resume(nil)); i > 0 && !strings.HasPrefix(strings.TrimPrefix(first, "data: "), `{"type":"start"`) {
@@ -54,7 +54,7 @@ func TestPriming(t *testing.T) {
 				t.Fatalf("resumed at %d, record %d\n got %s\nwant %s", cut, i, got, live.frames[i])
 			}
 		}
-		late := write(cfg, g.survivors())
+		late := write(messageID, g.survivors())
 		whole := map[chunk.Seq][]byte{}
 		for i, rec := range live.records {
 			whole[rec.Seq] = live.frames[i]
@@ -89,7 +89,7 @@ func TestFraming(t *testing.T) {
 		g := newGenerator(t)
 		g.crashes = true
 		g.turn()
-		w := NewWriter(WriterConfig{MessageID: "msg-1"})
+		w := NewWriter("msg-1")
 		for _, rec := range g.records {
 			before := w.Done()
 			frames := string(w.Append(nil, rec))
@@ -114,7 +114,7 @@ func TestClientRules(t *testing.T) {
 		g.crashes = true
 		g.turn()
 		r := rules{calls: map[string]string{}, blocks: map[string]bool{}}
-		for _, frames := range write(WriterConfig{MessageID: "msg-1"}, g.records).frames {
+		for _, frames := range write("msg-1", g.records).frames {
 			chunks, ends := chunksIn(t, frames)
 			for _, raw := range chunks {
 				if err := r.check(raw); err != nil {
@@ -208,7 +208,7 @@ func TestTranslatedAgain(t *testing.T) {
 		for _, rec := range g.records {
 			before[rec.Session.ID] = append(before[rec.Session.ID], rec)
 		}
-		e := write(WriterConfig{MessageID: "msg-1"}, g.records)
+		e := write("msg-1", g.records)
 		after := log(t, translate(t, e.recording(t)))
 		sameContent(t, before, after)
 	})
@@ -217,7 +217,7 @@ func TestTranslatedAgain(t *testing.T) {
 // responses writes a log and returns the types of the chunks of each response.
 func responses(t *testing.T, bodies ...any) (out []string) {
 	t.Helper()
-	w := NewWriter(WriterConfig{MessageID: "msg-1"})
+	w := NewWriter("msg-1")
 	last := map[string]chunk.Ordinal{}
 	seq, session := chunk.Seq(0), root.ID
 	var types []string
@@ -334,7 +334,7 @@ func TestWrittenResponses(t *testing.T) {
 
 // TestManyCalls checks that a turn of many steps keeps little of each call.
 func TestManyCalls(t *testing.T) {
-	w := NewWriter(WriterConfig{})
+	w := NewWriter("")
 	n := chunk.Ordinal(0)
 	add := func(body chunk.Body) string {
 		n++
@@ -354,7 +354,7 @@ func TestManyCalls(t *testing.T) {
 		add(chunk.ToolStart{ToolCallID: fmt.Sprint("c", i), ToolName: "x", Arguments: chunk.Value(`{"q":1}`)})
 		add(outcome(i))
 	}
-	if n := len(w.machine.OpenCalls()); n > 0 {
+	if n := len(w.(*turn.Machine).OpenCalls()); n > 0 {
 		t.Errorf("%d calls that are complete are kept", n)
 	}
 	if got := add(outcome(7)); got != "" {
@@ -368,7 +368,7 @@ func TestManyCalls(t *testing.T) {
 // TestEachChunk writes a record of each type, first visible and then hidden, and checks the frames.
 func TestEachChunk(t *testing.T) {
 	for _, sample := range chunktest.All() {
-		w := NewWriter(WriterConfig{MessageID: "m"})
+		w := NewWriter("m")
 		c := sample.Chunk
 		data, err := c.AppendJSON(nil)
 		if err != nil {
@@ -395,7 +395,7 @@ func TestSubAgentBeforeItsParent(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	w := NewWriter(WriterConfig{MessageID: "msg-1"})
+	w := NewWriter("msg-1")
 	malformed := chunk.Record{Seq: 1, Session: root, Epoch: 1, Ordinal: 1, Type: chunk.TypeRunStarted, Data: []byte("{")}
 	if frames := w.Append(nil, malformed); len(frames) > 0 {
 		t.Errorf("a malformed record has %s", frames)

@@ -28,8 +28,8 @@ type events struct {
 }
 
 // write writes records.
-func write(cfg WriterConfig, records []chunk.Record) events {
-	w := NewWriter(cfg)
+func write(messageID string, records []chunk.Record) events {
+	w := NewWriter(messageID)
 	out := events{records: records}
 	for _, rec := range records {
 		out.frames = append(out.frames, w.Append(nil, rec))
@@ -90,7 +90,7 @@ func TestWrittenRuns(t *testing.T) {
 	fmt.Fprintln(&got, "Each record of the log of the recorded runs, and the frames that a client gets. Written by go test -update.")
 	for _, r := range runs(t) {
 		fmt.Fprintf(&got, "\n%s\n", r.Name)
-		e := write(WriterConfig{MessageID: "msg-1"}, tree(log(t, translate(t, r))))
+		e := write("msg-1", tree(log(t, translate(t, r))))
 		for i, rec := range e.records {
 			fmt.Fprintf(&got, "  %s/%s\n", rec.Session.ID, rec.Type)
 			for line := range strings.Lines(string(e.frames[i])) {
@@ -119,7 +119,7 @@ func TestOriginalAgain(t *testing.T) {
 	for _, r := range append(runs(t), cases(t)...) {
 		t.Run(r.Name, func(t *testing.T) {
 			before := log(t, translate(t, r))
-			e := write(WriterConfig{MessageID: "msg-1"}, tree(before))
+			e := write("msg-1", tree(before))
 			after := log(t, translate(t, e.recording(t)))
 			sameContent(t, before, after)
 		})

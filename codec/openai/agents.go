@@ -45,7 +45,7 @@ func agentsEvent(raw []byte) (kind string, o *dialect.Object) {
 }
 
 // agentsEvent translates an event of the Agents SDK, and keeps what was not read of it.
-func (t *Translator) agentsEvent(kind string, o *dialect.Object) {
+func (t *translator) agentsEvent(kind string, o *dialect.Object) {
 	o.Text("type")
 	named, understood := kind, false
 	switch kind {
@@ -73,7 +73,7 @@ func (t *Translator) agentsEvent(kind string, o *dialect.Object) {
 }
 
 // modelEvent translates the event of an endpoint in a member.
-func (t *Translator) modelEvent(o *dialect.Object, name string) bool {
+func (t *translator) modelEvent(o *dialect.Object, name string) bool {
 	if rawjson.Kind(o.Peek(name)) != '{' || t.response(o.Peek(name)) != nil {
 		return false
 	}
@@ -82,7 +82,7 @@ func (t *Translator) modelEvent(o *dialect.Object, name string) bool {
 }
 
 // agentsModel translates an event of a model of the SDK for TypeScript.
-func (t *Translator) agentsModel(o *dialect.Object) bool {
+func (t *translator) agentsModel(o *dialect.Object) bool {
 	d := o.Object("data")
 	t.twice = true
 	switch kind := d.Or("type", ""); kind {
@@ -101,7 +101,7 @@ func (t *Translator) agentsModel(o *dialect.Object) bool {
 }
 
 // current returns the response that is read, and begins one if there is none.
-func (t *Translator) current() *openaistream.Reader {
+func (t *translator) current() *openaistream.Reader {
 	if t.reader == nil {
 		t.reader = t.newReader()
 		t.begin()
@@ -109,14 +109,14 @@ func (t *Translator) current() *openaistream.Reader {
 	return t.reader
 }
 
-func (t *Translator) read(events []openaistream.Event) {
+func (t *translator) read(events []openaistream.Event) {
 	for _, e := range events {
 		t.translate(e)
 	}
 }
 
 // agentUpdated sets the agent of what follows.
-func (t *Translator) agentUpdated(o *dialect.Object) bool {
+func (t *translator) agentUpdated(o *dialect.Object) bool {
 	for _, member := range []string{"agent", "new_agent"} {
 		name := o.Object(member).Or("name", "")
 		if name != "" && (chunk.Chunk{AgentID: "-", AgentType: name, Body: chunk.StepStart{}}).ValidateUnstored() == nil {
@@ -128,7 +128,7 @@ func (t *Translator) agentUpdated(o *dialect.Object) bool {
 }
 
 // agentsItem translates an item of a run.
-func (t *Translator) agentsItem(name string, item *dialect.Object) bool {
+func (t *translator) agentsItem(name string, item *dialect.Object) bool {
 	raw := cmp.Or(item.Object("rawItem"), item.Object("raw_item"))
 	if raw == nil {
 		return false
@@ -155,7 +155,7 @@ func (t *Translator) agentsItem(name string, item *dialect.Object) bool {
 }
 
 // ofItem returns the response of an item, which has ended if its events are missing.
-func (t *Translator) ofItem() *openaistream.Reader {
+func (t *translator) ofItem() *openaistream.Reader {
 	if t.reader == nil {
 		t.current().Finish = openaistream.FinishStop
 	}
@@ -163,14 +163,14 @@ func (t *Translator) ofItem() *openaistream.Reader {
 }
 
 // readItem translates an item that the response may have had.
-func (t *Translator) readItem(raw *dialect.Object) bool {
+func (t *translator) readItem(raw *dialect.Object) bool {
 	events, ok := t.ofItem().ReadItem(raw)
 	t.read(events)
 	return ok
 }
 
 // callOf returns the id of a call and its tool. provider: the endpoint runs it.
-func (t *Translator) callOf(raw *dialect.Object) (id, tool string, provider bool) {
+func (t *translator) callOf(raw *dialect.Object) (id, tool string, provider bool) {
 	id = raw.Or("callId", raw.Or("call_id", ""))
 	if provider = id == ""; provider {
 		id = raw.Or("id", "")
@@ -186,7 +186,7 @@ func (t *Translator) callOf(raw *dialect.Object) (id, tool string, provider bool
 }
 
 // called starts a call that no response had. A call that the endpoint has run is complete.
-func (t *Translator) called(raw *dialect.Object) bool {
+func (t *translator) called(raw *dialect.Object) bool {
 	switch raw.PeekText("type") {
 	case "function_call", "custom_tool_call", "mcp_call", "image_generation_call":
 		return t.readItem(raw)
@@ -215,7 +215,7 @@ func argumentsOf(raw *dialect.Object, provider bool) chunk.Value {
 }
 
 // startCall starts a call whose arguments are a member of its item, or the item itself.
-func (t *Translator) startCall(id, tool string, raw *dialect.Object, provider bool) bool {
+func (t *translator) startCall(id, tool string, raw *dialect.Object, provider bool) bool {
 	t.ofItem()
 	if !t.agent.EmitValid(chunk.ToolStart{ToolCallID: id, ToolName: tool, Arguments: argumentsOf(raw, provider)}, t.by(provider)...) {
 		return false
@@ -225,7 +225,7 @@ func (t *Translator) startCall(id, tool string, raw *dialect.Object, provider bo
 }
 
 // toolOutput ends a call.
-func (t *Translator) toolOutput(item, raw *dialect.Object) bool {
+func (t *translator) toolOutput(item, raw *dialect.Object) bool {
 	id, tool, _ := t.callOf(raw)
 	if id == "" {
 		return false
@@ -249,7 +249,7 @@ func (t *Translator) toolOutput(item, raw *dialect.Object) bool {
 }
 
 // approval asks for the approval of a call, which the run waits for at its end.
-func (t *Translator) approval(item, raw *dialect.Object) bool {
+func (t *translator) approval(item, raw *dialect.Object) bool {
 	id, tool, provider := t.callOf(raw)
 	for _, member := range []string{"toolName", "tool_name"} {
 		if t.calls[id] == "" {
@@ -271,7 +271,7 @@ func (t *Translator) approval(item, raw *dialect.Object) bool {
 }
 
 // approved writes the decision on a call of an MCP server.
-func (t *Translator) approved(raw *dialect.Object) bool {
+func (t *translator) approved(raw *dialect.Object) bool {
 	id, ok := raw.Text("approval_request_id")
 	tool := cmp.Or(t.calls[id], "unknown")
 	if !ok || !t.agent.EmitValid(chunk.ToolApprovalResponse{ToolCallID: id, ToolName: tool, ApprovalID: approvalPrefix + id, Approved: raw.Flag("approve"), Reason: raw.Maybe("reason")}) {

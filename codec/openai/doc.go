@@ -3,7 +3,7 @@
 //
 // A Translator follows one run. Pass it the data of each server-sent event, write the chunks that it returns to the log, and call End at the end of the response:
 //
-//	tr := openai.New(openai.Config{Session: session.ID})
+//	tr := openai.New(codec.Run{Session: session.ID})
 //	for data := range response { // without the framing
 //		chunks, err := tr.Translate(data)
 //		if err != nil {

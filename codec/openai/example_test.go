@@ -5,6 +5,7 @@ import (
 	"strings"
 
 	"github.com/tailrace/tailrace/chunk"
+	"github.com/tailrace/tailrace/codec"
 	"github.com/tailrace/tailrace/codec/openai"
 )
 
@@ -14,7 +15,7 @@ func Example() {
 {"id":"1","object":"chat.completion.chunk","choices":[{"index":0,"delta":{},"finish_reason":"stop"}]}
 {"id":"1","object":"chat.completion.chunk","choices":[],"usage":{"prompt_tokens":5,"completion_tokens":2}}`
 
-	tr := openai.New(openai.Config{Session: "s1", AgentType: "clerk"})
+	tr := openai.New(codec.Run{Session: "s1", AgentType: "clerk"})
 	write := func(chunks []chunk.Chunk) {
 		for _, c := range chunks {
 			text, err := c.AppendJSON(nil)

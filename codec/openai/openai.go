@@ -4,15 +4,13 @@ import (
 	"cmp"
 
 	"github.com/tailrace/tailrace/chunk"
+	"github.com/tailrace/tailrace/codec"
 	"github.com/tailrace/tailrace/internal/dialect"
 	"github.com/tailrace/tailrace/internal/openaistream"
 )
 
-// Config is the run whose chunks a Translator translates. Its Session is required.
-type Config = dialect.Run
-
-// Translator translates the responses of a model to the requests of one run. It is not safe for concurrent use.
-type Translator struct {
+// translator translates the responses of a model to the requests of one run. It is not safe for concurrent use.
+type translator struct {
 	b        *dialect.Builder
 	agent    dialect.Agent
 	runID    string
@@ -32,16 +30,16 @@ type Translator struct {
 
 type openCall struct{ id, name string }
 
-// New creates a Translator. The AgentType defaults to "agent". The RunID is for run_paused, and may be empty.
-func New(cfg Config) *Translator {
+// New returns a Translator of a run; its Session is required. The AgentType defaults to "agent". The RunID is for run_paused, and may be empty.
+func New(cfg codec.Run) codec.Translator {
 	b, agent := dialect.NewBuilder("", cfg)
-	return &Translator{b: b, agent: agent, runID: cfg.RunID, calls: map[string]string{}}
+	return &translator{b: b, agent: agent, runID: cfg.RunID, calls: map[string]string{}}
 }
 
 // Translate translates the data of one server-sent event, or an event of the Agents SDK, JSON in UTF-8. The text [DONE], which ends a stream, may be passed too: without it, a response of a server
 // that names no finish reason is taken for one that broke off. The result may be empty, and belongs to the caller. The error is chunk.ErrInvalid: raw is not a JSON
 // object; then nothing has changed.
-func (t *Translator) Translate(raw []byte) ([]chunk.Chunk, error) {
+func (t *translator) Translate(raw []byte) ([]chunk.Chunk, error) {
 	if kind, o := agentsEvent(raw); o != nil {
 		t.sdk = true
 		t.agentsEvent(kind, o)
@@ -51,12 +49,12 @@ func (t *Translator) Translate(raw []byte) ([]chunk.Chunk, error) {
 	return t.b.Take(), nil
 }
 
-func (t *Translator) newReader() *openaistream.Reader {
+func (t *translator) newReader() *openaistream.Reader {
 	return &openaistream.Reader{Step: t.agent.Step + 1, Twice: t.twice}
 }
 
 // response translates an event of an endpoint.
-func (t *Translator) response(raw []byte) error {
+func (t *translator) response(raw []byte) error {
 	r := t.reader
 	switch {
 	case r == nil:
@@ -83,7 +81,7 @@ func (t *Translator) response(raw []byte) error {
 // of the request, because no response has their results: the client that reads the session may run them, or the agent, which asks the model again. A later response
 // continues the run. The Agents SDK runs its tools: a run with its events pauses only for approvals. If a response stopped without a reason, it was interrupted and the run
 // failed.
-func (t *Translator) End() []chunk.Chunk {
+func (t *translator) End() []chunk.Chunk {
 	r := t.reader
 	t.reader = nil
 	switch {
@@ -101,13 +99,13 @@ func (t *Translator) End() []chunk.Chunk {
 }
 
 // begin begins a step: a response is one step.
-func (t *Translator) begin() {
+func (t *translator) begin() {
 	t.agent.Resume()
 	t.content, t.rejected, t.open = false, false, nil
 	t.agent.NextStep(nil)
 }
 
-func (t *Translator) finishStep(r *openaistream.Reader) {
+func (t *translator) finishStep(r *openaistream.Reader) {
 	t.read(r.Close())
 	var usage *chunk.Usage
 	if r.Usage != nil {
@@ -120,7 +118,7 @@ func (t *Translator) finishStep(r *openaistream.Reader) {
 const pausedForCalls = "suspended_client_tool"
 
 // conclude ends or pauses the run after the response in r.
-func (t *Translator) conclude(r *openaistream.Reader) {
+func (t *translator) conclude(r *openaistream.Reader) {
 	switch {
 	case t.agent.Ended:
 	case r.Failure != nil:
@@ -141,15 +139,15 @@ func (t *Translator) conclude(r *openaistream.Reader) {
 	}
 }
 
-func (t *Translator) pause(reason string, c openCall) {
+func (t *translator) pause(reason string, c openCall) {
 	t.agent.PauseFor(t.runID, reason, c.name, c.id)
 }
 
-func (t *Translator) fail(message, code string, retryable bool) {
+func (t *translator) fail(message, code string, retryable bool) {
 	t.agent.End(dialect.ProviderFailure(message, code, retryable), nil, nil)
 }
 
-func (t *Translator) translate(e openaistream.Event) {
+func (t *translator) translate(e openaistream.Event) {
 	extra := openaistream.Extra(e.State)
 	switch e.Kind {
 	case openaistream.Text:

@@ -10,6 +10,7 @@ import (
 	"unicode/utf16"
 
 	"github.com/tailrace/tailrace/chunk"
+	"github.com/tailrace/tailrace/codec"
 	"github.com/tailrace/tailrace/internal/rawjson"
 	"github.com/tailrace/tailrace/internal/testkit/dialecttest"
 	"github.com/tailrace/tailrace/internal/testkit/seedtest"
@@ -220,7 +221,7 @@ func sorted(outcome string) string {
 
 // TestMalformed checks that data which is not an event changes nothing.
 func TestMalformed(t *testing.T) {
-	tr := New(Config{Session: "s1"})
+	tr := New(codec.Run{Session: "s1"})
 	for _, data := range []string{"", " ", "x", "[1]", `"x"`, `{"a":1`, `{"a":1} {}`, "[don't]", "null", "\xff"} {
 		chunks, err := tr.Translate([]byte(data))
 		if chunks != nil || !errors.Is(err, chunk.ErrInvalid) {
@@ -277,7 +278,7 @@ func BenchmarkTranslate(b *testing.B) {
 		"responses": `{"type":"response.output_text.delta","sequence_number":10,"item_id":"msg_1","output_index":1,"content_index":0,"delta":"Hello ","logprobs":[]}`,
 	} {
 		b.Run("api="+name, func(b *testing.B) {
-			tr := New(Config{Session: "s1"})
+			tr := New(codec.Run{Session: "s1"})
 			b.ReportAllocs()
 			for b.Loop() {
 				if _, err := tr.Translate([]byte(line)); err != nil {

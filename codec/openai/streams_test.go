@@ -5,12 +5,12 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/tailrace/tailrace/internal/dialect"
+	"github.com/tailrace/tailrace/codec"
 	"github.com/tailrace/tailrace/internal/testkit/dialecttest"
 	"github.com/tailrace/tailrace/projector/fold"
 )
 
-var suite = dialecttest.Suite{New: func() dialect.Translator { return New(dialecttest.Run) }, Files: []string{"testdata/streams.txt", "testdata/agents.txt"}}
+var suite = dialecttest.Suite{New: func() codec.Translator { return New(dialecttest.Run) }, Files: []string{"testdata/streams.txt", "testdata/agents.txt"}}
 
 // TestStreams compares the chunks for each event of streams of both APIs, and of compatible servers, with the golden file.
 func TestStreams(t *testing.T) { suite.Golden(t, "testdata/chunks.txt", "SECRET") }

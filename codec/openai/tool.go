@@ -10,7 +10,7 @@ import (
 )
 
 // id returns the model's id of a call, or a generated one.
-func (t *Translator) id(c *openaistream.Call) string {
+func (t *translator) id(c *openaistream.Call) string {
 	id := c.ID
 	if (chunk.Chunk{AgentID: "-", Body: chunk.ToolArgStreamEnd{ToolCallID: id}}).Validate() != nil || id == "" {
 		return fmt.Sprintf("call_%d_%d", t.agent.Step, c.Index)
@@ -24,14 +24,14 @@ func name(c *openaistream.Call) string {
 }
 
 // by returns the member that says who runs a call. The Agents SDK, which runs its tools, does not say it.
-func (t *Translator) by(provider bool) []chunk.Member {
+func (t *translator) by(provider bool) []chunk.Member {
 	if t.sdk && !provider {
 		return nil
 	}
 	return []chunk.Member{chunk.RunBy(provider)}
 }
 
-func (t *Translator) arguments(c *openaistream.Call, piece string) {
+func (t *translator) arguments(c *openaistream.Call, piece string) {
 	if c.Arguments() == piece { // the first one
 		t.agent.EmitValid(chunk.ToolArgStreamStart{ToolCallID: t.id(c), ToolName: name(c)}, t.by(c.Provider)...)
 	}
@@ -39,7 +39,7 @@ func (t *Translator) arguments(c *openaistream.Call, piece string) {
 }
 
 // callDone starts a call, or rejects one whose arguments are not JSON. The run does not wait for its result.
-func (t *Translator) callDone(c *openaistream.Call) {
+func (t *translator) callDone(c *openaistream.Call) {
 	t.content = true
 	id, args := t.id(c), chunk.Value(rawjson.TrimSpace([]byte(c.Arguments())))
 	if c.Streamed() {
@@ -71,7 +71,7 @@ func (t *Translator) callDone(c *openaistream.Call) {
 }
 
 // serverCall translates a call of an MCP server, which the endpoint has made.
-func (t *Translator) serverCall(item chunk.Value) {
+func (t *translator) serverCall(item chunk.Value) {
 	t.content = true
 	start, end := openaistream.ServerCallOf(item)
 	t.agent.EmitValid(start, chunk.RunBy(true))

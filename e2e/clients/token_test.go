@@ -13,6 +13,7 @@ import (
 
 	"github.com/tailrace/tailrace/auth"
 	"github.com/tailrace/tailrace/chunk"
+	"github.com/tailrace/tailrace/internal/authn"
 	"github.com/tailrace/tailrace/internal/httpedge"
 	"github.com/tailrace/tailrace/internal/testkit/authtest"
 )
@@ -85,22 +86,22 @@ func checkMinted(t *testing.T, mint func(options map[string]any) *node, several 
 	}
 	for name, c := range map[string]struct {
 		key  map[string]any
-		cfg  auth.SessionTokensConfig
+		cfg  authn.SessionTokensConfig
 		want int
 	}{
 		"Ed25519": {
 			map[string]any{"keyId": "k", "key": map[string]any{"kty": "OKP", "crv": "Ed25519", "x": encode(public), "d": encode(private.Seed()), "use": "sig"}},
-			auth.SessionTokensConfig{Keys: []auth.PublicKey{{ID: "k", Key: public}}}, several,
+			authn.SessionTokensConfig{Keys: []authn.PublicKey{{ID: "k", Key: public}}}, several,
 		},
-		"HS256": {map[string]any{"secret": base64.StdEncoding.EncodeToString(secret)}, auth.SessionTokensConfig{Secret: secret}, 1},
+		"HS256": {map[string]any{"secret": base64.StdEncoding.EncodeToString(secret)}, authn.SessionTokensConfig{Secret: secret}, 1},
 	} {
 		c.cfg.Issuer, c.cfg.Audience = "https://app.test", "tailrace"
-		verifier, err := auth.NewSessionTokens(c.cfg)
+		verifier, err := authn.NewSessionTokens(c.cfg)
 		if err != nil {
 			t.Fatal(err)
 		}
 		t.Cleanup(verifier.Close)
-		chain, err := auth.NewChain(auth.ChainConfig{Verifiers: []auth.Verifier{verifier}})
+		chain, err := authn.NewChain(authn.ChainConfig{Verifiers: []authn.Verifier{verifier}})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -16,6 +16,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/tailrace/tailrace/chunk"
+	"github.com/tailrace/tailrace/codec"
 	"github.com/tailrace/tailrace/codec/aisdk"
 	"github.com/tailrace/tailrace/e2e/dialects/npm"
 	"github.com/tailrace/tailrace/internal/dialect"
@@ -87,7 +88,7 @@ func turnsOf(t *testing.T, log turntest.Log) (all []turn) {
 // responses returns the responses to the client of a dialect. Each is that of another edge, which reads the earlier records of the turn first.
 func (l leg) responses(name string) (bodies []string) {
 	var body []byte
-	var w dialect.Writer
+	var w codec.Writer
 	for i := l.from; i < l.to; i++ {
 		if w == nil {
 			w = dialects.NewWriter(name, dialects.Turn{

@@ -11,6 +11,7 @@ import (
 
 	"github.com/tailrace/tailrace/auth"
 	"github.com/tailrace/tailrace/chunk"
+	"github.com/tailrace/tailrace/internal/authn"
 	"github.com/tailrace/tailrace/internal/conversation"
 	"github.com/tailrace/tailrace/internal/httpkit"
 	"github.com/tailrace/tailrace/internal/view"
@@ -108,7 +109,7 @@ func TestAccess(t *testing.T) {
 		{auth.Sessions{Own: true, IDs: []string{"bobs"}}, "bobs", "bobs", true},
 		{auth.Sessions{}, "anns", "anns", false},
 	} {
-		ctx := auth.NewContext(t.Context(), &auth.Grant{Tenant: "acme", Subject: "ann", Scopes: auth.AllScopes, Sessions: tt.sessions})
+		ctx := authn.NewContext(t.Context(), &auth.Grant{Tenant: "acme", Subject: "ann", Scopes: auth.AllScopes, Sessions: tt.sessions})
 		want := chunk.Session{Tenant: "acme", Root: tt.root, ID: tt.id}
 		got, err := a.Session(ctx, tt.root, tt.id)
 		if err != nil || (got == want) != tt.allowed || got.Tenant != "acme" || got.IsRoot() != want.IsRoot() {
@@ -121,7 +122,7 @@ func TestAccess(t *testing.T) {
 			t.Errorf("%+v: replaced by %v, as another session is", want, got)
 		}
 	}
-	ctx := auth.NewContext(t.Context(), &auth.Grant{Tenant: "acme", Subject: "ann", Sessions: auth.Sessions{Own: true}})
+	ctx := authn.NewContext(t.Context(), &auth.Grant{Tenant: "acme", Subject: "ann", Sessions: auth.Sessions{Own: true}})
 	away := &Access{Owner: owners{acme("s"): "error"}.of}
 	if s, err := away.Session(ctx, "s", "s"); err == nil {
 		t.Errorf("owner not available: %v", s)
@@ -147,7 +148,7 @@ func TestOwnedByOther(t *testing.T) {
 			return ok && owner != subject, nil
 		},
 	}
-	ctx := auth.NewContext(t.Context(), &auth.Grant{Tenant: "acme", Subject: "ann", Scopes: auth.AllScopes, Sessions: auth.Sessions{Own: true}})
+	ctx := authn.NewContext(t.Context(), &auth.Grant{Tenant: "acme", Subject: "ann", Scopes: auth.AllScopes, Sessions: auth.Sessions{Own: true}})
 	for id, want := range map[string]struct{ allowed, lookedUp bool }{
 		"anns": {true, true}, "bobs": {false, false}, "claimed": {false, true}, "unindexed": {false, true}, "none": {false, true},
 	} {
@@ -171,12 +172,12 @@ func TestOwnedByOther(t *testing.T) {
 	if s, c, err := a.Conversation(ctx, "away", nil, true); err != nil || s != acme("away") || c.Sees(true, "bob") || !c.Sees(true, "ann") || !c.Sees(false, "") {
 		t.Errorf("a request that starts a session: %v, %v", s, err)
 	}
-	reader := auth.NewContext(t.Context(), &auth.Grant{Tenant: "acme", Subject: "ann", Scopes: auth.ScopeRead | auth.ScopeAnswer, Sessions: auth.Sessions{Own: true}})
+	reader := authn.NewContext(t.Context(), &auth.Grant{Tenant: "acme", Subject: "ann", Scopes: auth.ScopeRead | auth.ScopeAnswer, Sessions: auth.Sessions{Own: true}})
 	if s, _, err := a.Conversation(reader, "away", nil, true); err == nil {
 		t.Errorf("a client that may start no session: %v", s)
 	}
 	for name, sessions := range map[string]auth.Sessions{"all": {All: true}, "id": {IDs: []string{"away"}}, "other id": {IDs: []string{"x"}}} {
-		ctx := auth.NewContext(t.Context(), &auth.Grant{Tenant: "acme", Subject: "ann", Sessions: sessions})
+		ctx := authn.NewContext(t.Context(), &auth.Grant{Tenant: "acme", Subject: "ann", Sessions: sessions})
 		if _, err := a.Session(ctx, "away", "away"); err != nil {
 			t.Errorf("%s: the index is used: %v", name, err)
 		}
@@ -203,7 +204,7 @@ func TestConversationCaller(t *testing.T) {
 		g := tt.grant
 		g.Tenant, g.Subject, g.Issuer, g.Scopes = "acme", "ann", "https://login.example", auth.ScopeRead|auth.ScopeAnswer
 		shows := &view.Chat{}
-		s, c, err := a.Conversation(auth.NewContext(t.Context(), &g), "s", shows, false)
+		s, c, err := a.Conversation(authn.NewContext(t.Context(), &g), "s", shows, false)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/tailrace/tailrace/auth"
+	"github.com/tailrace/tailrace/internal/revocation"
 	"github.com/tailrace/tailrace/internal/testkit/authtest"
 	"github.com/tailrace/tailrace/internal/testkit/natstest"
 )
@@ -36,7 +37,7 @@ func TestStreamsOfRevokedTokensEnd(t *testing.T) {
 	}
 	revoke := func(id string) (at time.Time) {
 		at = time.Now()
-		issuer.Revocations.Apply(auth.Revocation{Tenant: tenant, TokenID: id, At: at, Until: at.Add(time.Hour)})
+		issuer.Revocations.Apply(revocation.Revocation{Tenant: tenant, TokenID: id, At: at, Until: at.Add(time.Hour)})
 		return at
 	}
 	refused := func(id string) {

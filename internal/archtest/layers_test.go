@@ -116,6 +116,7 @@ var layers = map[string]place{
 	"workers":                {adapter, jetstream},
 
 	"auth":                 {adapter, http},
+	"internal/authn":       {adapter, http},
 	"internal/access":      {adapter, http},
 	"internal/httpkit":     {adapter, http},
 	"internal/sse":         {adapter, http},

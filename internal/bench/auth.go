@@ -21,12 +21,13 @@ import (
 	"github.com/go-jose/go-jose/v4"
 
 	"github.com/tailrace/tailrace/auth"
+	"github.com/tailrace/tailrace/internal/authn"
 )
 
 // auth measures what credentials cost: to verify a token, alone and in front of a chat, and to keep the stream of a client that has one.
 func (l *harness) auth(ctx context.Context) ([]pair, error) {
 	var pairs []pair
-	for _, alg := range []string{auth.EdDSA, auth.ES256, auth.RS256} {
+	for _, alg := range []string{authn.EdDSA, authn.ES256, authn.RS256} {
 		v, err := newVerification(ctx, alg, l.cfg.size(20_000))
 		if err != nil {
 			return nil, fmt.Errorf("tokens with %s: %w", alg, err)
@@ -39,7 +40,7 @@ func (l *harness) auth(ctx context.Context) ([]pair, error) {
 			pair{name: "auth-new-" + alg, baseline: "the signature alone, with package crypto", ours: v.uncached, raw: v.signatures},
 		)
 	}
-	issuer, err := newIssuer(auth.EdDSA)
+	issuer, err := newIssuer(authn.EdDSA)
 	if err != nil {
 		return nil, err
 	}
@@ -84,7 +85,7 @@ const requestCost = "processor us/request"
 type issuer struct {
 	public   crypto.PublicKey
 	minter   *auth.Minter
-	verifier *auth.SessionTokens
+	verifier *authn.SessionTokens
 }
 
 const (
@@ -101,18 +102,18 @@ func newIssuer(alg string) (*issuer, error) {
 	if i.minter, err = auth.NewMinter(auth.MinterConfig{Issuer: issuerName, Audience: audience, KeyID: "2026-11", Key: key}); err != nil {
 		return nil, err
 	}
-	i.verifier, err = auth.NewSessionTokens(auth.SessionTokensConfig{
-		Issuer: issuerName, Audience: audience, Keys: []auth.PublicKey{{ID: "2026-11", Key: i.public}},
+	i.verifier, err = authn.NewSessionTokens(authn.SessionTokensConfig{
+		Issuer: issuerName, Audience: audience, Keys: []authn.PublicKey{{ID: "2026-11", Key: i.public}},
 	})
 	return i, err
 }
 
 func newSigner(alg string) (crypto.Signer, error) {
 	switch alg {
-	case auth.EdDSA:
+	case authn.EdDSA:
 		_, key, err := ed25519.GenerateKey(rand.Reader)
 		return key, err
-	case auth.ES256:
+	case authn.ES256:
 		return ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	default:
 		return rsa.GenerateKey(rand.Reader, 2048)
@@ -120,8 +121,8 @@ func newSigner(alg string) (crypto.Signer, error) {
 }
 
 // chainOf returns an authenticator that has verified the tokens before if seen is set.
-func (i *issuer) chainOf(ctx context.Context, tokens []string, seen bool) (*auth.Chain, error) {
-	chain, err := auth.NewChain(auth.ChainConfig{Verifiers: []auth.Verifier{i.verifier}})
+func (i *issuer) chainOf(ctx context.Context, tokens []string, seen bool) (*authn.Chain, error) {
+	chain, err := authn.NewChain(authn.ChainConfig{Verifiers: []authn.Verifier{i.verifier}})
 	if err != nil || !seen {
 		return chain, err
 	}
@@ -152,7 +153,7 @@ func (i *issuer) tokens(n int, sessions auth.Sessions) ([]string, error) {
 
 // verification authenticates requests with tokens of one algorithm: session tokens, or those of a provider for RS256.
 type verification struct {
-	known, unknown *auth.Chain // unknown has a cache for fewer tokens than there are
+	known, unknown *authn.Chain // unknown has a cache for fewer tokens than there are
 	requests       []*http.Request
 	tokens         []string
 	verify         func(signed, signature []byte) bool
@@ -164,9 +165,9 @@ const manyTokens = 1000
 
 func newVerification(ctx context.Context, alg string, repeat int) (*verification, error) {
 	v := &verification{repeat: repeat}
-	var verifier auth.Verifier
+	var verifier authn.Verifier
 	var err error
-	if alg == auth.RS256 {
+	if alg == authn.RS256 {
 		verifier, err = v.provider(ctx)
 	} else {
 		verifier, err = v.sessionTokens(alg)
@@ -175,10 +176,10 @@ func newVerification(ctx context.Context, alg string, repeat int) (*verification
 		return nil, err
 	}
 	for _, c := range []struct {
-		to   **auth.Chain
+		to   **authn.Chain
 		size int
 	}{{&v.known, 2 * manyTokens}, {&v.unknown, 1}} {
-		if *c.to, err = auth.NewChain(auth.ChainConfig{Verifiers: []auth.Verifier{verifier}, CacheSize: c.size}); err != nil {
+		if *c.to, err = authn.NewChain(authn.ChainConfig{Verifiers: []authn.Verifier{verifier}, CacheSize: c.size}); err != nil {
 			return nil, err
 		}
 	}
@@ -193,7 +194,7 @@ func newVerification(ctx context.Context, alg string, repeat int) (*verification
 	return v, nil
 }
 
-func (v *verification) sessionTokens(alg string) (auth.Verifier, error) {
+func (v *verification) sessionTokens(alg string) (authn.Verifier, error) {
 	i, err := newIssuer(alg)
 	if err != nil {
 		return nil, err
@@ -214,7 +215,7 @@ func (v *verification) sessionTokens(alg string) (auth.Verifier, error) {
 }
 
 // provider serves the keys of a provider until the first token has loaded them.
-func (v *verification) provider(ctx context.Context) (_ auth.Verifier, err error) {
+func (v *verification) provider(ctx context.Context) (_ authn.Verifier, err error) {
 	key, err := rsa.GenerateKey(rand.Reader, 2048)
 	if err != nil {
 		return nil, err
@@ -223,7 +224,7 @@ func (v *verification) provider(ctx context.Context) (_ auth.Verifier, err error
 		hash := sha256.Sum256(signed)
 		return rsa.VerifyPKCS1v15(&key.PublicKey, crypto.SHA256, hash[:], signature) == nil
 	}
-	keys, err := json.Marshal(jose.JSONWebKeySet{Keys: []jose.JSONWebKey{{Key: key.Public(), KeyID: "r1", Algorithm: auth.RS256, Use: "sig"}}})
+	keys, err := json.Marshal(jose.JSONWebKeySet{Keys: []jose.JSONWebKey{{Key: key.Public(), KeyID: "r1", Algorithm: authn.RS256, Use: "sig"}}})
 	if err != nil {
 		return nil, err
 	}
@@ -253,9 +254,9 @@ func (v *verification) provider(ctx context.Context) (_ auth.Verifier, err error
 		v.tokens = append(v.tokens, token)
 	}
 	transport := &http.Transport{DisableKeepAlives: true}
-	o, err := auth.NewOIDC(auth.OIDCConfig{
+	o, err := authn.NewOIDC(authn.OIDCConfig{
 		Issuer: base, KeysURL: base + "/keys", Audiences: []string{audience}, Client: &http.Client{Transport: transport},
-		Mapping: auth.Mapping{Tenant: "default", Sessions: auth.Sessions{Own: true}},
+		Mapping: authn.Mapping{Tenant: "default", Sessions: auth.Sessions{Own: true}},
 	})
 	if err != nil {
 		return nil, err

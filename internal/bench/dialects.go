@@ -9,9 +9,9 @@ import (
 	"runtime"
 	"time"
 
-	"github.com/tailrace/tailrace/auth"
 	"github.com/tailrace/tailrace/chunk"
 	"github.com/tailrace/tailrace/codec/helix"
+	"github.com/tailrace/tailrace/internal/authn"
 	"github.com/tailrace/tailrace/internal/dialect"
 	"github.com/tailrace/tailrace/internal/dialects"
 	"github.com/tailrace/tailrace/internal/httpedge"
@@ -107,7 +107,7 @@ func (s *sessionWriter) turnOf(turns int) {
 
 // edge starts an edge over the log of the environment.
 func (w *env) edge(ctx context.Context) (*edge, error) {
-	authenticator, err := auth.NewNone("default")
+	authenticator, err := authn.NewNone("default")
 	if err != nil {
 		return nil, err
 	}

@@ -20,6 +20,7 @@ import (
 	"github.com/tailrace/tailrace/chunk"
 	"github.com/tailrace/tailrace/codec"
 	"github.com/tailrace/tailrace/codec/helix"
+	"github.com/tailrace/tailrace/internal/authn"
 	"github.com/tailrace/tailrace/internal/httpedge"
 	"github.com/tailrace/tailrace/internal/httpkit"
 	"github.com/tailrace/tailrace/internal/hub"
@@ -80,7 +81,7 @@ func (l *harness) edge(ctx context.Context, authenticator auth.Authenticator) (*
 func (l *harness) newEdge(authenticator auth.Authenticator) (*httpedge.Edge, error) {
 	if authenticator == nil {
 		var err error
-		if authenticator, err = auth.NewNone("default"); err != nil {
+		if authenticator, err = authn.NewNone("default"); err != nil {
 			return nil, err
 		}
 	}

@@ -10,8 +10,8 @@ import (
 	"log/slog"
 	"time"
 
-	"github.com/tailrace/tailrace/auth"
 	"github.com/tailrace/tailrace/consumers"
+	"github.com/tailrace/tailrace/internal/authn"
 	"github.com/tailrace/tailrace/internal/httpedge"
 	"github.com/tailrace/tailrace/internal/jssnapshots"
 	"github.com/tailrace/tailrace/internal/projector"
@@ -142,7 +142,7 @@ func (s edgeSpec) serve(ctx context.Context) (address string, stop func(), err e
 		return "", nil, err
 	}
 	cfg := httpedge.Config{Layout: layout, Log: quiet}
-	if cfg.Authenticator, err = auth.NewNone("default"); err != nil {
+	if cfg.Authenticator, err = authn.NewNone("default"); err != nil {
 		return "", nil, err
 	}
 	made, err := httpedge.New(reader, projector.NewReader(store, reader), cfg)

@@ -21,10 +21,7 @@ func (re *response) emptyTurn() []byte {
 	}{"start", re.plan.MessageID}
 	dst := appendFrame(nil, start)
 	dst = appendRejections(dst, re.plan.Rejected)
-	if !re.service.cfg.Dialect.NoSteps {
-		dst = append(dst, "data: {\"type\":\"start-step\"}\n\ndata: {\"type\":\"finish-step\"}\n\n"...)
-	}
-	return append(dst, "data: {\"type\":\"finish\",\"finishReason\":\"stop\",\"messageMetadata\":{}}\n\ndata: [DONE]\n\n"...)
+	return append(dst, "data: {\"type\":\"start-step\"}\n\ndata: {\"type\":\"finish-step\"}\n\ndata: {\"type\":\"finish\",\"finishReason\":\"stop\",\"messageMetadata\":{}}\n\ndata: [DONE]\n\n"...)
 }
 
 // appendFrame appends a chunk of strings.

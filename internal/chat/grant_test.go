@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/tailrace/tailrace/auth"
+	"github.com/tailrace/tailrace/internal/revocation"
 	"github.com/tailrace/tailrace/internal/testkit/authtest"
 )
 
@@ -79,7 +80,7 @@ func TestResponseOfRevokedToken(t *testing.T) {
 	page := ann.open(http.MethodPost, "", chatBody("", user("u1", "hi")), bearer("t1"))
 	page.until("text-delta(Hello )")
 	began := time.Now()
-	issuer.Revocations.Apply(auth.Revocation{Tenant: "acme", TokenID: "t1", At: began, Until: began.Add(time.Hour)})
+	issuer.Revocations.Apply(revocation.Revocation{Tenant: "acme", TokenID: "t1", At: began, Until: began.Add(time.Hour)})
 	if err := page.broken(); err == nil {
 		t.Error("the response ended cleanly in the middle of an answer")
 	}

@@ -161,7 +161,7 @@ func (s *Service) threadEvents(w http.ResponseWriter, r *http.Request, to target
 	}
 	t := httpedge.Turn{
 		Session: of.session, Dialect: dialect.LangGraph, View: of.view, Waits: true, Open: true,
-		LangGraph: langgraph.Filter{Channels: b.Channels, Namespaces: b.Namespaces, Depth: b.Depth}, Present: state.Position,
+		LangGraph: langgraph.WriterConfig{Channels: b.Channels, Namespaces: b.Namespaces, Depth: b.Depth, HasState: true}, Present: state.Position,
 	}
 	if !httpkit.GrantOf(r.Context()).AllowsSession(of.id, "") { // another user may start the session, or start it again after its deletion
 		t.Begun = func(ctx context.Context, _ chunk.Record, _ chunk.RunStarted) (string, []string, error) {

@@ -10,6 +10,7 @@ import (
 	"github.com/tailrace/tailrace/auth"
 	"github.com/tailrace/tailrace/internal/access"
 	"github.com/tailrace/tailrace/internal/audit"
+	"github.com/tailrace/tailrace/internal/authn"
 	"github.com/tailrace/tailrace/internal/httpedge"
 	"github.com/tailrace/tailrace/internal/httpkit"
 )
@@ -29,7 +30,7 @@ type Config struct {
 	Cookies bool
 
 	// Tickets issues tickets, which the Edge accepts. Defaults to none.
-	Tickets *auth.Tickets
+	Tickets *authn.Tickets
 }
 
 // Service is a surface of an Edge. It starts no goroutine.
@@ -86,7 +87,7 @@ var (
 	notWider    = httpkit.NewProblem(http.StatusForbidden, httpkit.CodeForbidden, "a token may not allow more than the credential that mints it, nor admin", "")
 	notIssued   = httpkit.NewProblem(http.StatusForbidden, httpkit.CodeForbidden, "tokens of this deployment may not allow this", "")
 	noBearer    = httpkit.NewProblem(http.StatusUnauthorized, httpkit.CodeNoCredential, "a credential is required", "want the header Authorization: Bearer")
-	expires     = httpkit.NewProblem(http.StatusUnauthorized, httpkit.CodeNoCredential, "the credential is refused", string(auth.ReasonExpired))
+	expires     = httpkit.NewProblem(http.StatusUnauthorized, httpkit.CodeNoCredential, "the credential is refused", string(authn.ReasonExpired))
 	hasBody     = httpkit.NewProblem(http.StatusRequestEntityTooLarge, httpkit.CodeTooLarge, "no body is read here", "")
 	tooLarge    = httpkit.NewProblem(http.StatusBadRequest, codeTokenTooLarge, "the token does not fit a cookie", "want a shorter token, or use tickets")
 	noView      = httpkit.Invalid("view: there is no such view")
@@ -94,6 +95,6 @@ var (
 
 // challenge adds to a response with status 401 why the credential was not enough.
 func challenge(w http.ResponseWriter, p *httpkit.Problem, err error) *httpkit.Problem {
-	w.Header().Set("WWW-Authenticate", auth.Challenge(err))
+	w.Header().Set("WWW-Authenticate", authn.Challenge(err))
 	return p
 }

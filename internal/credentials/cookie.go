@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/tailrace/tailrace/auth"
+	"github.com/tailrace/tailrace/internal/authn"
 	"github.com/tailrace/tailrace/internal/httpkit"
 )
 
@@ -19,7 +20,7 @@ const (
 // its revocation, and the withdrawal of the key that signed it.
 func (s *Service) setCookie(w http.ResponseWriter, r *http.Request, _ string) *httpkit.Problem {
 	// The Grant is that of the header if there is one. Without this check a cookie could prolong itself, and a page of a proxy's user could get a cookie.
-	token, err := auth.BearerToken(r.Header)
+	token, err := authn.BearerToken(r.Header)
 	if err != nil || token == "" {
 		return challenge(w, noBearer, auth.ErrNoCredential)
 	}
@@ -31,8 +32,8 @@ func (s *Service) setCookie(w http.ResponseWriter, r *http.Request, _ string) *h
 	case r.ContentLength > 0:
 		return hasBody
 	case age < 1:
-		return challenge(w, expires, &auth.InvalidError{Reason: auth.ReasonExpired})
-	case len(auth.CookieName)+len(token) > maxCookie:
+		return challenge(w, expires, &authn.InvalidError{Reason: authn.ReasonExpired})
+	case len(authn.CookieName)+len(token) > maxCookie:
 		return tooLarge
 	}
 	http.SetCookie(w, cookie(token, age))
@@ -51,5 +52,5 @@ func (s *Service) removeCookie(w http.ResponseWriter, _ *http.Request, _ string)
 }
 
 func cookie(value string, age int) *http.Cookie {
-	return &http.Cookie{Name: auth.CookieName, Value: value, Path: "/", MaxAge: age, Secure: true, HttpOnly: true, SameSite: http.SameSiteLaxMode}
+	return &http.Cookie{Name: authn.CookieName, Value: value, Path: "/", MaxAge: age, Secure: true, HttpOnly: true, SameSite: http.SameSiteLaxMode}
 }

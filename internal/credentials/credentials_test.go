@@ -15,6 +15,7 @@ import (
 
 	"github.com/tailrace/tailrace/auth"
 	"github.com/tailrace/tailrace/chunk"
+	"github.com/tailrace/tailrace/internal/authn"
 	"github.com/tailrace/tailrace/internal/credentials"
 	"github.com/tailrace/tailrace/internal/httpedge"
 	"github.com/tailrace/tailrace/internal/httpkit"
@@ -102,7 +103,7 @@ func (e *env) mint(by, body string) (minted, *auth.Grant) {
 	if err != nil {
 		e.t.Fatal(err)
 	}
-	if m.TokenID == "" || m.TokenID != g.TokenID || !m.ExpiresAt.Equal(g.ExpiresAt.Add(-auth.Leeway)) {
+	if m.TokenID == "" || m.TokenID != g.TokenID || !m.ExpiresAt.Equal(g.ExpiresAt.Add(-authn.Leeway)) {
 		e.t.Errorf("%+v, %+v", m, g)
 	}
 	return m, g
@@ -151,7 +152,7 @@ func TestMintedTokensDoNotOutliveTheirCredential(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if m, _ := e.mint(by, `{"subject":"ann","scopes":"read","view":"staff"}`); m.ExpiresAt.After(limit.ExpiresAt.Add(-auth.Leeway)) {
+	if m, _ := e.mint(by, `{"subject":"ann","scopes":"read","view":"staff"}`); m.ExpiresAt.After(limit.ExpiresAt.Add(-authn.Leeway)) {
 		t.Errorf("expires at %v, the credential at %v", m.ExpiresAt, limit.ExpiresAt)
 	}
 	old := e.issuer.Token(admin, time.Minute, func(c *auth.MinterConfig) { c.Now = func() time.Time { return time.Now().Add(-70 * time.Second) } })
@@ -201,7 +202,7 @@ func TestMintIsNeverWider(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if !mine.Covers(got) || got.Scopes&auth.ScopeAdmin != 0 || got.Tenant != "acme" {
+		if !authn.Covers(mine, got) || got.Scopes&auth.ScopeAdmin != 0 || got.Tenant != "acme" {
 			t.Fatalf("seed %d: %+v minted %+v", seed, mine, got)
 		}
 	}
@@ -218,7 +219,7 @@ func TestMintedTokensAreVerified(t *testing.T) {
 			if g, err := verify(ctx, token); err != nil || g.Scopes&auth.ScopeStop == 0 {
 				return g, err
 			}
-			return nil, &auth.InvalidError{Reason: auth.ReasonForbidden, Member: "scope"}
+			return nil, &authn.InvalidError{Reason: authn.ReasonForbidden, Member: "scope"}
 		}
 	})
 	w := e.send(http.MethodPost, "/v1/tokens", e.token(admin, time.Hour), `{"subject":"ann","scopes":"read stop","view":"staff"}`)
@@ -289,7 +290,7 @@ func TestSessionCookie(t *testing.T) {
 	user := auth.Grant{Tenant: "acme", Subject: "ann", Scopes: auth.ScopeRead, Sessions: auth.Sessions{Own: true}}
 	token := e.token(user, 16*time.Minute)
 	aboutToExpire := func(c *auth.MinterConfig) {
-		c.Now = func() time.Time { return time.Now().Add(-auth.Leeway - time.Second) }
+		c.Now = func() time.Time { return time.Now().Add(-authn.Leeway - time.Second) }
 	}
 	w := e.send(http.MethodPost, "/v1/session-cookie", token, "")
 	cookies := w.Result().Cookies()
@@ -300,7 +301,7 @@ func TestSessionCookie(t *testing.T) {
 	if c.Name != "__Host-tailrace" || c.Value != token || c.Path != "/" || c.Domain != "" || !c.Secure || !c.HttpOnly || c.SameSite != http.SameSiteLaxMode {
 		t.Errorf("%s", c)
 	}
-	const limit = (16*time.Minute + auth.Leeway) * 7 / 8
+	const limit = (16*time.Minute + authn.Leeway) * 7 / 8
 	if age := time.Duration(c.MaxAge) * time.Second; age > limit || age < limit-5*time.Second {
 		t.Errorf("Max-Age is %s of 16 minutes", age)
 	}
@@ -371,7 +372,7 @@ func TestTickets(t *testing.T) {
 	if err := json.Unmarshal(w.Body.Bytes(), &issued); err != nil || w.Code != http.StatusOK || len(issued.Ticket) != 26 || w.Header().Get("Cache-Control") != "no-store" {
 		t.Fatalf("%d %v %s", w.Code, w.Header(), w.Body)
 	}
-	if d := time.Until(issued.ExpiresAt); d > auth.TicketTTL || d < auth.TicketTTL-5*time.Second {
+	if d := time.Until(issued.ExpiresAt); d > authn.TicketTTL || d < authn.TicketTTL-5*time.Second {
 		t.Errorf("expires in %s", d)
 	}
 	// HEAD does not spend it; what GET does is tested with a server.

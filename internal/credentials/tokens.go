@@ -9,6 +9,7 @@ import (
 
 	"github.com/tailrace/tailrace/auth"
 	"github.com/tailrace/tailrace/internal/audit"
+	"github.com/tailrace/tailrace/internal/authn"
 	"github.com/tailrace/tailrace/internal/httpkit"
 )
 
@@ -59,10 +60,10 @@ func (s *Service) mint(w http.ResponseWriter, r *http.Request, _ string) *httpki
 	lifetime := min(time.Duration(req.Minutes)*time.Minute, s.cfg.MaxLifetime)
 	if !g.ExpiresAt.IsZero() {
 		// By exp, which is the leeway before the edge refuses a token: with the leeway of each, a chain of tokens that mint each other would not end.
-		lifetime = min(lifetime, time.Until(g.ExpiresAt)-auth.Leeway)
+		lifetime = min(lifetime, time.Until(g.ExpiresAt)-authn.Leeway)
 	}
 	if lifetime < time.Second {
-		return challenge(w, expires, &auth.InvalidError{Reason: auth.ReasonExpired})
+		return challenge(w, expires, &authn.InvalidError{Reason: authn.ReasonExpired})
 	}
 	minted, err := s.cfg.Minter.Mint(wanted, lifetime)
 	if err != nil {
@@ -74,7 +75,7 @@ func (s *Service) mint(w http.ResponseWriter, r *http.Request, _ string) *httpki
 	case err != nil:
 		s.shared.Log.WarnContext(r.Context(), "minted token refused", "error", err)
 		return notIssued
-	case !g.Covers(granted) || granted.Scopes&auth.ScopeAdmin != 0:
+	case !authn.Covers(g, granted) || granted.Scopes&auth.ScopeAdmin != 0:
 		return notWider
 	}
 	audit.Describe(r.Context(), audit.Event{Target: minted.ID})
@@ -94,7 +95,7 @@ func (t *tokenRequest) grant(tenant string) (auth.Grant, error) {
 		return g, errors.New("minutes: want 1 to 1440")
 	}
 	if t.Sessions != nil {
-		if g.Sessions, err = auth.ParseSessions(t.Sessions); err != nil {
+		if g.Sessions, err = authn.ParseSessions(t.Sessions); err != nil {
 			return g, errors.New(`sessions: want an id, up to 16 ids, "*" for all, or a prefix and "*"`)
 		}
 	}

@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/tailrace/tailrace/chunk"
+	"github.com/tailrace/tailrace/codec"
 	"github.com/tailrace/tailrace/internal/rawjson"
 	"github.com/tailrace/tailrace/subjects"
 )
@@ -19,7 +20,7 @@ type Builder struct {
 }
 
 // NewBuilder returns the Builder of a run and its agent. prefix begins the names of the custom events that hold events of the dialect.
-func NewBuilder(prefix string, r Run) (*Builder, Agent) {
+func NewBuilder(prefix string, r codec.Run) (*Builder, Agent) {
 	b := &Builder{prefix: prefix}
 	return b, Agent{Session: r.Session, Type: cmp.Or(r.AgentType, "agent"), Step: r.Step, builder: b}
 }

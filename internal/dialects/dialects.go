@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"github.com/tailrace/tailrace/chunk"
+	"github.com/tailrace/tailrace/codec"
 	"github.com/tailrace/tailrace/codec/agui"
 	"github.com/tailrace/tailrace/codec/aisdk"
 	"github.com/tailrace/tailrace/codec/anthropic"
@@ -25,6 +26,9 @@ type Turn struct {
 	// State is the custom state of the session before the turn, {} if it has none, and nil if it is not known or the client must not get it.
 	State chunk.Value
 
+	// HeldResults are calls of which the client has the results as messages of its own. Only AG-UI has such clients.
+	HeldResults []string
+
 	// AISDK selects the form of the dialect of the AI SDK. Its ClientTool is for all dialects.
 	AISDK aisdk.Options
 
@@ -32,14 +36,14 @@ type Turn struct {
 	LangGraph langgraph.WriterConfig
 }
 
-var writers = map[string]func(Turn) dialect.Writer{
-	dialect.AGUI: func(t Turn) dialect.Writer {
-		return agui.New(t.MessageID, agui.Options{State: t.State, ClientTool: t.AISDK.ClientTool})
+var writers = map[string]func(Turn) codec.Writer{
+	dialect.AGUI: func(t Turn) codec.Writer {
+		return agui.New(t.MessageID, agui.Options{State: t.State, ClientTool: t.AISDK.ClientTool, Omit: t.HeldResults})
 	},
-	dialect.AISDK:  func(t Turn) dialect.Writer { return aisdk.New(t.MessageID, t.AISDK) },
-	dialect.Kortyx: func(t Turn) dialect.Writer { return kortyx.NewWriter(kortyx.Options{State: t.State}) },
-	dialect.Mastra: func(t Turn) dialect.Writer { return mastra.NewWriter(mastra.WriterConfig{MessageID: t.MessageID}) },
-	dialect.LangGraph: func(t Turn) dialect.Writer {
+	dialect.AISDK:  func(t Turn) codec.Writer { return aisdk.New(t.MessageID, t.AISDK) },
+	dialect.Kortyx: func(t Turn) codec.Writer { return kortyx.NewWriter(t.State) },
+	dialect.Mastra: func(t Turn) codec.Writer { return mastra.NewWriter(t.MessageID) },
+	dialect.LangGraph: func(t Turn) codec.Writer {
 		t.LangGraph.MessageID = t.MessageID
 		return langgraph.NewWriter(t.LangGraph)
 	},
@@ -52,15 +56,15 @@ var headers = map[string]func() map[string]string{
 	},
 }
 
-var translators = map[string]func(dialect.Run) dialect.Translator{
-	dialect.AGUI:   func(r dialect.Run) dialect.Translator { return agui.NewTranslator(r) },
-	dialect.AISDK:  func(r dialect.Run) dialect.Translator { return aisdk.NewTranslator(r) },
-	dialect.Kortyx: func(r dialect.Run) dialect.Translator { return kortyx.New(r) },
-	dialect.Mastra: func(r dialect.Run) dialect.Translator { return mastra.New(r) },
-	dialect.OpenAI: func(r dialect.Run) dialect.Translator { return openai.New(r) },
+var translators = map[string]func(codec.Run) codec.Translator{
+	dialect.AGUI:   agui.NewTranslator,
+	dialect.AISDK:  aisdk.NewTranslator,
+	dialect.Kortyx: kortyx.New,
+	dialect.Mastra: mastra.New,
+	dialect.OpenAI: openai.New,
 
-	dialect.Anthropic: func(r dialect.Run) dialect.Translator { return anthropic.New(r) },
-	dialect.LangGraph: func(r dialect.Run) dialect.Translator { return langgraph.New(r) },
+	dialect.Anthropic: anthropic.New,
+	dialect.LangGraph: langgraph.New,
 }
 
 // Writes reports whether sessions can be read in a dialect other than the native one.
@@ -72,7 +76,7 @@ func Written() []string {
 }
 
 // NewWriter returns a writer of a turn. The dialect must be one that Writes reports.
-func NewWriter(name string, t Turn) dialect.Writer { return writers[name](t) }
+func NewWriter(name string, t Turn) codec.Writer { return writers[name](t) }
 
 // Header returns the headers of a response in a dialect, in addition to those of every event stream.
 func Header(name string) map[string]string {
@@ -83,7 +87,7 @@ func Header(name string) map[string]string {
 }
 
 // NewTranslator returns a translator for a run, and whether there is one for the dialect. The native dialect needs none.
-func NewTranslator(name string, r dialect.Run) (_ dialect.Translator, ok bool) {
+func NewTranslator(name string, r codec.Run) (_ codec.Translator, ok bool) {
 	of := translators[name]
 	if of == nil {
 		return nil, false

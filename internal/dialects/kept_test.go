@@ -15,6 +15,7 @@ import (
 	"testing"
 
 	"github.com/tailrace/tailrace/chunk"
+	"github.com/tailrace/tailrace/codec"
 	"github.com/tailrace/tailrace/internal/dialect"
 	"github.com/tailrace/tailrace/internal/dialects"
 	"github.com/tailrace/tailrace/internal/rawjson"
@@ -202,7 +203,7 @@ func parsed(tb testing.TB, events []string) (out []any) {
 // is not valid is the last one.
 func output(tb testing.TB, name string, events []any) (text string, read int) {
 	tb.Helper()
-	tr, ok := dialects.NewTranslator(name, dialect.Run{Session: "s1", RunID: "run-1"})
+	tr, ok := dialects.NewTranslator(name, codec.Run{Session: "s1", RunID: "run-1"})
 	if !ok {
 		tb.Fatalf("no translator for %q", name)
 	}

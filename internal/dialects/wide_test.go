@@ -10,6 +10,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/tailrace/tailrace/chunk"
+	"github.com/tailrace/tailrace/codec"
 	"github.com/tailrace/tailrace/codec/agui"
 	"github.com/tailrace/tailrace/codec/aisdk"
 	"github.com/tailrace/tailrace/internal/dialect"
@@ -72,7 +73,7 @@ func lending(write func(dst []byte, rec chunk.Record) []byte) func([]byte, chunk
 }
 
 // opener draws the options of a turn, and returns a function that opens a writer of it.
-func opener(t *rapid.T, name string) func() dialect.Writer {
+func opener(t *rapid.T, name string) func() codec.Writer {
 	flag := func(what string) bool { return rapid.Bool().Draw(t, what) }
 	of := dialects.Turn{Session: turntest.Session, MessageID: rapid.SampledFrom([]string{"msg-1", "é\"\n"}).Draw(t, "id")}
 	of.State = rapid.SampledFrom([]chunk.Value{nil, chunk.Value(`{}`), chunk.Value(`{"a":[1],"b":{"c":"x"}}`)}).Draw(t, "state")
@@ -82,30 +83,17 @@ func opener(t *rapid.T, name string) func() dialect.Writer {
 	switch name {
 	case dialect.AGUI:
 		opt := agui.Options{State: of.State, SubAgents: flag("sub-agents"), ClientTool: of.AISDK.ClientTool}
-		var omitted []string
 		if flag("omits") {
 			for i := range 6 {
-				omitted = append(omitted, fmt.Sprintf("c%d", i), fmt.Sprintf("q%d", i), dialect.CallID(fmt.Sprintf("k%d", i), fmt.Sprintf("q%d", i)))
+				opt.Omit = append(opt.Omit, fmt.Sprintf("c%d", i), fmt.Sprintf("q%d", i), dialect.CallID(fmt.Sprintf("k%d", i), fmt.Sprintf("q%d", i)))
 			}
 		}
-		return func() dialect.Writer {
-			w := agui.New(of.MessageID, opt)
-			w.Omit(omitted...)
-			return w
-		}
+		return func() codec.Writer { return agui.New(of.MessageID, opt) }
 	case dialect.AISDK:
-		of.AISDK.Major, of.AISDK.NoSteps = rapid.SampledFrom([]int{0, 6, 7}).Draw(t, "major"), flag("no steps")
+		of.AISDK.Major = rapid.SampledFrom([]int{0, 6, 7}).Draw(t, "major")
 		of.AISDK.SubAgents = rapid.SampledFrom([]aisdk.SubAgentContent{aisdk.Drop, aisdk.Inline, aisdk.Data}).Draw(t, "content of sub-agents")
-		for _, f := range []*func(aisdk.Meta) chunk.Value{&of.AISDK.StartMetadata, &of.AISDK.StepMetadata, &of.AISDK.FinishMetadata} {
-			if flag("metadata") {
-				*f = func(m aisdk.Meta) chunk.Value { return fmt.Appendf(nil, `{"meta":%q}`, fmt.Sprintf("%+v", m)) }
-			}
-		}
-		if flag("error text") {
-			of.AISDK.ErrorText = func(f aisdk.Failure) string { return "[" + f.Code + "] " + f.Text }
-		}
 	}
-	return func() dialect.Writer { return dialects.NewWriter(name, of) }
+	return func() codec.Writer { return dialects.NewWriter(name, of) }
 }
 
 // TestWideLogs checks that each event of a response is JSON, that only the last event of a record has an id, which is the cursor of the record, and that a writer

@@ -18,6 +18,7 @@ import (
 
 	"github.com/tailrace/tailrace/auth"
 	"github.com/tailrace/tailrace/chunk"
+	"github.com/tailrace/tailrace/internal/authn"
 	"github.com/tailrace/tailrace/internal/httpedge"
 	"github.com/tailrace/tailrace/internal/httpkit"
 	"github.com/tailrace/tailrace/internal/testkit/certtest"
@@ -29,7 +30,7 @@ func TestStreamsEndBeforeTheCertificate(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const lifetime = 10 * time.Minute
 		ca, registry := certtest.New(t), prometheus.NewRegistry()
-		agents, err := auth.NewClientCertificates(auth.ClientCertificatesConfig{
+		agents, err := authn.NewClientCertificates(authn.ClientCertificatesConfig{
 			CommonNames: []string{"agent-*"}, Tenant: "default", Scopes: auth.ScopeRead, Sessions: auth.Sessions{All: true},
 		})
 		if err != nil {

@@ -17,6 +17,7 @@ import (
 	"github.com/tailrace/tailrace/codec/aisdk"
 	"github.com/tailrace/tailrace/codec/helix"
 	"github.com/tailrace/tailrace/internal/audit"
+	"github.com/tailrace/tailrace/internal/authn"
 	"github.com/tailrace/tailrace/internal/httpkit"
 	"github.com/tailrace/tailrace/internal/hub"
 	"github.com/tailrace/tailrace/internal/projector"
@@ -34,13 +35,13 @@ type Config struct {
 	Authenticator auth.Authenticator
 
 	// Revocations are those that Authenticator consults. Run closes the streams whose credentials are revoked. Defaults to none.
-	Revocations *auth.Revocations
+	Revocations *authn.Revocations
 
 	// Revoker revokes credentials, for clients with auth.ScopeAdmin. Defaults to none: nothing can be revoked over HTTP.
 	Revoker Revoker
 
 	// Tickets are accepted in the query of GET /v1/sessions/{id}/events. Defaults to none.
-	Tickets *auth.Tickets
+	Tickets *authn.Tickets
 
 	// Tenants returns the Edge, with its surfaces, that serves the requests of a tenant instead of this one: its sessions are in another NATS account. It returns
 	// nil for the other tenants. This Edge finds out who makes a request; requests without a credential and public paths are its own. Defaults to none.

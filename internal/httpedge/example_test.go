@@ -9,8 +9,8 @@ import (
 	"net/http/httptest"
 	"sync"
 
-	"github.com/tailrace/tailrace/auth"
 	"github.com/tailrace/tailrace/chunk"
+	"github.com/tailrace/tailrace/internal/authn"
 	"github.com/tailrace/tailrace/internal/httpedge"
 	"github.com/tailrace/tailrace/internal/testkit/chunktest"
 	"github.com/tailrace/tailrace/internal/testkit/memlog"
@@ -24,7 +24,7 @@ func Example() {
 	log.Append(s, chunk.TypeTextDelta, `"delta":"lo"`)
 	log.Append(s, chunk.TypeStreamEnd, `"streamId":"s1"`)
 
-	none, err := auth.NewNone("default") // in production, an auth.Chain: None is for a listener on loopback
+	none, err := authn.NewNone("default") // in production, an auth.Chain: None is for a listener on loopback
 	if err != nil {
 		fmt.Println(err)
 		return

@@ -6,30 +6,30 @@ import (
 	"net/http"
 	"time"
 
-	"github.com/tailrace/tailrace/auth"
 	"github.com/tailrace/tailrace/chunk"
 	"github.com/tailrace/tailrace/internal/httpkit"
+	"github.com/tailrace/tailrace/internal/revocation"
 	"github.com/tailrace/tailrace/internal/wait"
 )
 
 // Revoker stores revocations for all edges. It may be called concurrently.
 type Revoker interface {
 	// Revoke stores a revocation of a token or of a subject. It is idempotent. The error wraps chunk.ErrInvalid for one that no credential can match.
-	Revoke(ctx context.Context, r auth.Revocation) error
+	Revoke(ctx context.Context, r revocation.Revocation) error
 }
 
 // revokeToken serves DELETE /v1/tokens/{id}.
 func (e *Edge) revokeToken(w http.ResponseWriter, r *http.Request, id string) *httpkit.Problem {
-	return e.revoke(w, r, auth.Revocation{TokenID: id})
+	return e.revoke(w, r, revocation.Revocation{TokenID: id})
 }
 
 // revokeSubject serves DELETE /v1/subjects/{id}/tokens.
 func (e *Edge) revokeSubject(w http.ResponseWriter, r *http.Request, id string) *httpkit.Problem {
-	return e.revoke(w, r, auth.Revocation{Subject: id})
+	return e.revoke(w, r, revocation.Revocation{Subject: id})
 }
 
 // revoke stores a revocation of the tenant of the client: an administrator of one tenant has no rights in another.
-func (e *Edge) revoke(w http.ResponseWriter, r *http.Request, of auth.Revocation) *httpkit.Problem {
+func (e *Edge) revoke(w http.ResponseWriter, r *http.Request, of revocation.Revocation) *httpkit.Problem {
 	if q := readQuery(r.URL); q.problem != nil {
 		return q.problem
 	}
@@ -50,7 +50,7 @@ func (e *Edge) revoke(w http.ResponseWriter, r *http.Request, of auth.Revocation
 	return nil
 }
 
-func kindOf(r auth.Revocation) string {
+func kindOf(r revocation.Revocation) string {
 	if r.TokenID != "" {
 		return "token"
 	}

@@ -17,16 +17,17 @@ import (
 	"github.com/tailrace/tailrace/auth"
 	"github.com/tailrace/tailrace/chunk"
 	"github.com/tailrace/tailrace/internal/httpedge"
+	"github.com/tailrace/tailrace/internal/revocation"
 	"github.com/tailrace/tailrace/internal/testkit/authtest"
 )
 
 // revoker keeps the revocations that were requested.
 type revoker struct {
-	got []auth.Revocation
+	got []revocation.Revocation
 	err error
 }
 
-func (r *revoker) Revoke(_ context.Context, of auth.Revocation) error {
+func (r *revoker) Revoke(_ context.Context, of revocation.Revocation) error {
 	if err := of.Validate(); err != nil {
 		return err
 	}
@@ -46,7 +47,7 @@ func TestRevoke(t *testing.T) {
 		return bearer(issuer.Token(auth.Grant{Tenant: "acme", Subject: "root", Scopes: scopes, Sessions: auth.Sessions{Own: true}}, time.Hour, nil))
 	}
 	admin := token(auth.ScopeAdmin)
-	for path, want := range map[string]auth.Revocation{
+	for path, want := range map[string]revocation.Revocation{
 		"/v1/tokens/t1":                                {TokenID: "t1"},
 		"/v1/tokens/urn:uuid:1.2":                      {TokenID: "urn:uuid:1.2"},
 		"/v1/tokens/a%2Fb%20%C3%A4":                    {TokenID: "a/b ä"},
@@ -156,10 +157,10 @@ func TestStreamsOfRevokedCredentialsEnd(t *testing.T) {
 		busy, other, others := w.followAs("/v1/sessions/s1/events", ann1), w.followAs("/v1/sessions/s1/events", ann2), w.followAs("/v1/sessions/s1/events", bob)
 		stop := w.appendEvery(time.Millisecond)
 		sleep(time.Second)
-		revoked := func(r auth.Revocation, streams ...*following) {
+		revoked := func(r revocation.Revocation, streams ...*following) {
 			t.Helper()
 			began := time.Now()
-			r.Tenant, r.At, r.Until = "default", began, began.Add(auth.MaxTokenAge)
+			r.Tenant, r.At, r.Until = "default", began, began.Add(revocation.Lifetime)
 			issuer.Revocations.Apply(r)
 			for _, f := range streams {
 				<-f.ended
@@ -171,7 +172,7 @@ func TestStreamsOfRevokedCredentialsEnd(t *testing.T) {
 				t.Errorf("the streams ended after %s", took)
 			}
 		}
-		revoked(auth.Revocation{TokenID: "t1"}, idle, several, busy)
+		revoked(revocation.Revocation{TokenID: "t1"}, idle, several, busy)
 		for _, path := range []string{"/v1/sessions/s1/events?after=" + busy.cursor, "/v1/events?session=s1", "/v1/sessions/s1/snapshot"} {
 			if rec := w.record(http.MethodGet, path, bearer(ann1)); rec.Code != http.StatusUnauthorized || !strings.Contains(rec.Body.String(), "revoked") {
 				t.Errorf("%s with the revoked token: %d %s", path, rec.Code, rec.Body)
@@ -183,7 +184,7 @@ func TestStreamsOfRevokedCredentialsEnd(t *testing.T) {
 		if !other.isOpen() || !others.isOpen() || !rest.isOpen() {
 			t.Error("the stream of another token ended")
 		}
-		revoked(auth.Revocation{Subject: "ann"}, other, rest)
+		revoked(revocation.Revocation{Subject: "ann"}, other, rest)
 		if !others.isOpen() {
 			t.Error("the stream of another subject ended")
 		}
@@ -264,7 +265,7 @@ func TestRevocationWhileStreamsOpen(t *testing.T) {
 				defer resp.Body.Close()
 				_, _ = io.Copy(io.Discard, resp.Body) // it ends with an error, or is the response of a refusal
 			}()
-			go issuer.Revocations.Apply(auth.Revocation{Tenant: "default", TokenID: id, At: time.Now(), Until: time.Now().Add(time.Hour)})
+			go issuer.Revocations.Apply(revocation.Revocation{Tenant: "default", TokenID: id, At: time.Now(), Until: time.Now().Add(time.Hour)})
 		}
 		sleep(time.Second)
 		if n := open.Load(); n > 0 {
@@ -279,7 +280,7 @@ type revokedOnce struct{ *authtest.Issuer }
 func (r revokedOnce) Authenticate(req *http.Request) (*auth.Grant, error) {
 	g, err := r.Issuer.Authenticate(req)
 	if err == nil {
-		r.Revocations.Apply(auth.Revocation{Tenant: g.Tenant, TokenID: g.TokenID, At: time.Now(), Until: time.Now().Add(time.Hour)})
+		r.Revocations.Apply(revocation.Revocation{Tenant: g.Tenant, TokenID: g.TokenID, At: time.Now(), Until: time.Now().Add(time.Hour)})
 		sleep(time.Second)
 	}
 	return g, err

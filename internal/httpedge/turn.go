@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/tailrace/tailrace/chunk"
+	"github.com/tailrace/tailrace/codec"
 	"github.com/tailrace/tailrace/codec/aisdk"
 	"github.com/tailrace/tailrace/codec/langgraph"
 	"github.com/tailrace/tailrace/internal/dialect"
@@ -44,7 +45,7 @@ type Turn struct {
 	// that began the turn, the response begins with the record after Present. LangGraph selects its events.
 	Open      bool
 	Present   chunk.Position
-	LangGraph langgraph.Filter
+	LangGraph langgraph.WriterConfig
 
 	// Run is the run that begins the turn, "" if it has begun. If the turn before is not over at After, the response has the rest of it, too: clients that fold
 	// several turns of one response only, as those of AG-UI do. With Replay it may also be the next run of the turn.
@@ -141,7 +142,7 @@ type turn struct {
 
 	of      *Turn
 	records turnCursor
-	writer  dialect.Writer // nil before the turn begins
+	writer  codec.Writer // nil before the turn begins
 	frames  []byte
 	over    bool // the response is over
 
@@ -420,7 +421,7 @@ func (t *turn) takeRun(ctx context.Context, rec *chunk.Record) error {
 
 // beginTurn creates the writer of the turn that a record opens. inputs is the number of user messages of the turn.
 func (t *turn) beginTurn(ctx context.Context, rec *chunk.Record, inputs int) error {
-	turn := dialects.Turn{Session: t.of.Session, AISDK: t.of.AISDK}
+	turn := dialects.Turn{Session: t.of.Session, AISDK: t.of.AISDK, HeldResults: t.of.HeldResults, LangGraph: t.of.LangGraph}
 	switch {
 	case t.messageID != "":
 		turn.MessageID, t.messageID = t.messageID, ""
@@ -438,11 +439,7 @@ func (t *turn) beginTurn(ctx context.Context, rec *chunk.Record, inputs int) err
 	if t.of.View != nil {
 		turn.State = nil // it may have what the view hides
 	}
-	turn.LangGraph = langgraph.WriterConfig{Filter: t.of.LangGraph, HasState: true}
 	t.writer = dialects.NewWriter(t.of.Dialect, turn)
-	if w, ok := t.writer.(interface{ Omit(callIDs ...string) }); ok {
-		w.Omit(t.of.HeldResults...)
-	}
 	return nil
 }
 
@@ -465,7 +462,7 @@ func (t *turn) write(ctx context.Context, rec *chunk.Record) error {
 	end := t.atTheEnd(*t.deferred)
 	t.append(&end)
 	t.deferred = nil
-	if w, ok := t.writer.(interface{ Finish(dst []byte) []byte }); ok && t.of.View != nil {
+	if w, ok := t.writer.(*aisdk.MessageWriter); ok && t.of.View != nil {
 		t.frames = w.Finish(t.frames) // what the user has to answer may be hidden from this client, and it must be able to send a message
 	}
 	return nil
@@ -495,7 +492,7 @@ func (t *turn) append(rec *chunk.Record) {
 }
 
 // appendShown appends what a view shows of a record, which is all of it if the view is nil.
-func appendShown(dst []byte, v *view.Chat, rec *chunk.Record, to dialect.Writer) []byte {
+func appendShown(dst []byte, v *view.Chat, rec *chunk.Record, to codec.Writer) []byte {
 	if v == nil {
 		return to.Append(dst, *rec)
 	}

@@ -12,6 +12,7 @@ import (
 
 	"github.com/tailrace/tailrace/auth"
 	"github.com/tailrace/tailrace/chunk"
+	"github.com/tailrace/tailrace/internal/authn"
 )
 
 // authenticate returns the request with its Grant, or the problem.
@@ -28,39 +29,39 @@ func (rr *Router) authenticate(w http.ResponseWriter, r *http.Request, rt *Route
 	}
 	// The text of an error has neither a token nor a value of a claim.
 	level := slog.LevelDebug
-	if bad, ok := errors.AsType[*auth.InvalidError](err); ok && rr.refused.first(bad.Reason) {
+	if bad, ok := errors.AsType[*authn.InvalidError](err); ok && rr.refused.first(bad.Reason) {
 		level = slog.LevelInfo
 	}
 	rr.o.Respond.Log.Log(r.Context(), level, "request not authenticated", "error", err)
-	if busy, ok := errors.AsType[*auth.UnavailableError](err); ok || errors.Is(err, auth.ErrUnavailable) {
+	if busy, ok := errors.AsType[*authn.UnavailableError](err); ok || errors.Is(err, auth.ErrUnavailable) {
 		p := NewProblem(http.StatusServiceUnavailable, CodeNoKeys, "the credential cannot be verified at present", "retry later")
 		if ok {
 			p.RetryAfter = busy.RetryAfter
 		}
 		return r, p
 	}
-	if errors.Is(err, auth.ErrCrossOrigin) {
+	if errors.Is(err, authn.ErrCrossOrigin) {
 		return r, CrossOrigin
 	}
-	w.Header().Set("WWW-Authenticate", auth.Challenge(err))
+	w.Header().Set("WWW-Authenticate", authn.Challenge(err))
 	return r, unauthenticated(err)
 }
 
 // refusals are the times of the last log lines about refused credentials. A client that sends bad ones makes one line a minute for each reason.
 type refusals struct {
 	mu   sync.Mutex // guards last
-	last map[auth.Reason]time.Time
+	last map[authn.Reason]time.Time
 }
 
 // first reports whether the last line with a reason is a minute old.
-func (l *refusals) first(reason auth.Reason) bool {
+func (l *refusals) first(reason authn.Reason) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if time.Since(l.last[reason]) < time.Minute {
 		return false
 	}
 	if l.last == nil {
-		l.last = map[auth.Reason]time.Time{}
+		l.last = map[authn.Reason]time.Time{}
 	}
 	l.last[reason] = time.Now()
 	return true
@@ -69,13 +70,13 @@ func (l *refusals) first(reason auth.Reason) bool {
 // unauthenticated returns the problem of a request without a valid credential.
 func unauthenticated(err error) *Problem {
 	p := NewProblem(http.StatusUnauthorized, CodeNoCredential, "a credential is required", "")
-	bad, isInvalid := errors.AsType[*auth.InvalidError](err)
+	bad, isInvalid := errors.AsType[*authn.InvalidError](err)
 	switch {
-	case isInvalid && bad.Reason == auth.ReasonRevoked:
+	case isInvalid && bad.Reason == authn.ReasonRevoked:
 		p.Title, p.Detail = "the credential is revoked", string(bad.Reason)
 	case isInvalid:
 		p.Title, p.Detail = "the credential is refused", cmp.Or(bad.Detail, strings.TrimSpace(string(bad.Reason)+" "+bad.Member))
-	case errors.Is(err, auth.ErrTokenInQuery):
+	case errors.Is(err, authn.ErrTokenInQuery):
 		p.Title, p.Detail = "the credential is refused", "a token in a URL is known to all that have logged it: revoke it, and send the next one in the header Authorization"
 	case errors.Is(err, auth.ErrInvalid):
 		p.Title = "the credential is refused"
@@ -101,7 +102,7 @@ func (rr *Router) authorize(r *http.Request, rt *Route, id string) *Problem {
 
 // GrantOf returns the Grant of a request that a Router serves. It panics in the handler of a public route, which has none.
 func GrantOf(ctx context.Context) *auth.Grant {
-	g, ok := auth.FromContext(ctx)
+	g, ok := authn.FromContext(ctx)
 	if !ok {
 		panic("httpkit: a public route asks for the Grant of its client")
 	}

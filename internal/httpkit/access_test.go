@@ -14,6 +14,7 @@ import (
 
 	"github.com/tailrace/tailrace/auth"
 	"github.com/tailrace/tailrace/chunk"
+	"github.com/tailrace/tailrace/internal/authn"
 	"github.com/tailrace/tailrace/internal/httpkit"
 )
 
@@ -41,9 +42,9 @@ func TestAuthentication(t *testing.T) {
 		retry     string
 	}{
 		{"no credential", auth.ErrNoCredential, 401, "UNAUTHENTICATED", "Bearer", ""},
-		{"expired", &auth.InvalidError{Reason: auth.ReasonExpired}, 401, "UNAUTHENTICATED", `Bearer error="invalid_token", error_description="expired"`, ""},
-		{"in the query", auth.ErrTokenInQuery, 401, "UNAUTHENTICATED", `Bearer error="invalid_request", error_description="token in the query"`, ""},
-		{"no keys", &auth.UnavailableError{RetryAfter: 7 * time.Second, Cause: errors.New("dial 10.0.0.1")}, 503, "AUTHENTICATION_UNAVAILABLE", "", "7"},
+		{"expired", &authn.InvalidError{Reason: authn.ReasonExpired}, 401, "UNAUTHENTICATED", `Bearer error="invalid_token", error_description="expired"`, ""},
+		{"in the query", authn.ErrTokenInQuery, 401, "UNAUTHENTICATED", `Bearer error="invalid_request", error_description="token in the query"`, ""},
+		{"no keys", &authn.UnavailableError{RetryAfter: 7 * time.Second, Cause: errors.New("dial 10.0.0.1")}, 503, "AUTHENTICATION_UNAVAILABLE", "", "7"},
 		{"no keys, no time", auth.ErrUnavailable, 503, "AUTHENTICATION_UNAVAILABLE", "", "1"},
 		{"no grant and no error", nil, 401, "UNAUTHENTICATED", "Bearer", ""},
 	} {
@@ -80,7 +81,7 @@ func TestAuthentication(t *testing.T) {
 // A refused credential is logged once a minute for each reason, with what is wrong, and its client gets the same text.
 func TestRefusedCredentialsAreLogged(t *testing.T) {
 	var logged strings.Builder
-	bad := &auth.InvalidError{Reason: auth.ReasonType, Detail: `header typ is "JWT", want "at+jwt"`}
+	bad := &authn.InvalidError{Reason: authn.ReasonType, Detail: `header typ is "JWT", want "at+jwt"`}
 	rr, err := httpkit.NewRouter([]httpkit.Route{{Name: "x", Method: http.MethodGet, Path: "/x", Scope: auth.ScopeRead,
 		Serve: func(http.ResponseWriter, *http.Request, string) *httpkit.Problem { return nil }}}, httpkit.Options{
 		Authenticator: authenticator(func(*http.Request) (*auth.Grant, error) { return nil, bad }), Respond: &httpkit.Responder{Log: slog.New(slog.NewTextHandler(&logged, nil))},
@@ -98,7 +99,7 @@ func TestRefusedCredentialsAreLogged(t *testing.T) {
 			t.Errorf("response %s", text)
 		}
 	}
-	bad = &auth.InvalidError{Reason: auth.ReasonExpired, Detail: "claim exp is in the past"}
+	bad = &authn.InvalidError{Reason: authn.ReasonExpired, Detail: "claim exp is in the past"}
 	get()
 	if text := logged.String(); strings.Count(text, "\n") != 2 || strings.Count(text, "want") != 1 || !strings.Contains(text, "claim exp is in the past") {
 		t.Errorf("the log:\n%s", text)
@@ -128,10 +129,10 @@ func TestGrantIsInTheContext(t *testing.T) {
 	if got != grant || asked != 1 {
 		t.Errorf("grant %+v, asked %d times", got, asked)
 	}
-	if _, ok := auth.FromContext(r.Context()); ok {
+	if _, ok := authn.FromContext(r.Context()); ok {
 		t.Error("the request of the caller was changed")
 	}
-	rr.ServeHTTP(httptest.NewRecorder(), r.WithContext(auth.NewContext(t.Context(), grant)))
+	rr.ServeHTTP(httptest.NewRecorder(), r.WithContext(authn.NewContext(t.Context(), grant)))
 	if asked != 1 {
 		t.Errorf("asked %d times, want 1", asked)
 	}

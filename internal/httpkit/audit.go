@@ -9,6 +9,7 @@ import (
 	"github.com/tailrace/tailrace/auth"
 	"github.com/tailrace/tailrace/chunk"
 	"github.com/tailrace/tailrace/internal/audit"
+	"github.com/tailrace/tailrace/internal/authn"
 )
 
 // Auditor records acts and refused accesses of requests. The nil *Auditor records nothing.
@@ -27,7 +28,7 @@ func (a *Auditor) address(r *http.Request) string {
 
 // withAudit returns the context of a request that was authenticated.
 func (rr *Router) withAudit(r *http.Request, rt *Route, g *auth.Grant) context.Context {
-	ctx := auth.NewContext(r.Context(), g)
+	ctx := authn.NewContext(r.Context(), g)
 	if a := rr.o.Audit; a != nil {
 		ctx = a.Log.NewContext(ctx, g.Tenant, PrincipalOf(g), rt.title, a.address(r))
 	}

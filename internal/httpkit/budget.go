@@ -8,7 +8,7 @@ import (
 	"slices"
 	"sync"
 
-	"github.com/tailrace/tailrace/auth"
+	"github.com/tailrace/tailrace/internal/authn"
 )
 
 // Budget is an amount that the requests of all clients share: bytes of memory, or connections. A tenant, or a public address, that has some of it gets more only if at
@@ -36,7 +36,7 @@ type Client struct {
 // ClientOf returns the client of a request that a Router serves. Requests for streams have no address.
 func ClientOf(ctx context.Context) Client {
 	c := Client{}
-	if g, ok := auth.FromContext(ctx); ok {
+	if g, ok := authn.FromContext(ctx); ok {
 		c.tenant = g.Tenant
 	}
 	c.address, _ = ctx.Value(addressKey{}).(netip.Addr)

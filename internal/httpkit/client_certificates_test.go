@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/tailrace/tailrace/auth"
+	"github.com/tailrace/tailrace/internal/authn"
 	"github.com/tailrace/tailrace/internal/httpkit"
 	"github.com/tailrace/tailrace/internal/testkit/authtest"
 	"github.com/tailrace/tailrace/internal/testkit/certtest"
@@ -21,7 +22,7 @@ import (
 // agents accepts certificates whose common name begins with agent-.
 func agents(t *testing.T) auth.Authenticator {
 	t.Helper()
-	c, err := auth.NewClientCertificates(auth.ClientCertificatesConfig{
+	c, err := authn.NewClientCertificates(authn.ClientCertificatesConfig{
 		CommonNames: []string{"agent-*"}, Tenant: "acme", Scopes: auth.ScopeIngest, Sessions: auth.Sessions{All: true},
 	})
 	if err != nil {
@@ -118,7 +119,7 @@ func (s tlsServer) get(t *testing.T, cfg *tls.Config, h2 bool, header http.Heade
 // Real handshakes, with HTTP/1.1 and HTTP/2: a certificate of the authority is its client; invalid ones end the handshake; nothing in a header counts.
 func TestClientCertificatesOverTLS(t *testing.T) {
 	clients, others := certtest.New(t), certtest.New(t)
-	chain, err := auth.NewChain(auth.ChainConfig{Fallbacks: []auth.Authenticator{agents(t)}})
+	chain, err := authn.NewChain(authn.ChainConfig{Fallbacks: []auth.Authenticator{agents(t)}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -172,12 +173,12 @@ func TestHeaderWinsOverClientCertificate(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	tokens, err := auth.NewSessionTokens(auth.SessionTokensConfig{Issuer: authtest.Name, Audience: authtest.Audience, Keys: []auth.PublicKey{{ID: "k", Key: public}}})
+	tokens, err := authn.NewSessionTokens(authn.SessionTokensConfig{Issuer: authtest.Name, Audience: authtest.Audience, Keys: []authn.PublicKey{{ID: "k", Key: public}}})
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(tokens.Close)
-	chain, err := auth.NewChain(auth.ChainConfig{Verifiers: []auth.Verifier{tokens}, Fallbacks: []auth.Authenticator{agents(t)}})
+	chain, err := authn.NewChain(authn.ChainConfig{Verifiers: []authn.Verifier{tokens}, Fallbacks: []auth.Authenticator{agents(t)}})
 	if err != nil {
 		t.Fatal(err)
 	}

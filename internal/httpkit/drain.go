@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/tailrace/tailrace/auth"
+	"github.com/tailrace/tailrace/internal/authn"
 )
 
 // ErrDrained is the cause of the context of a stream that Drain.Begin closes.
@@ -20,7 +21,7 @@ var ErrRevoked = errors.New("credential revoked")
 // Drain holds the open streams of a surface, so that they can be closed. The zero Drain is ready for use, by any number of goroutines.
 type Drain struct {
 	// Revocations are those of the credentials of the streams. It is set before the first use; nil is none.
-	Revocations *auth.Revocations
+	Revocations *authn.Revocations
 
 	mu       sync.Mutex // guards the fields below
 	draining bool
@@ -38,7 +39,7 @@ type entry struct {
 // Once draining has begun, ok is false.
 func (d *Drain) Enter(ctx context.Context) (_ context.Context, leave func(), ok bool) {
 	e := new(entry)
-	e.grant, _ = auth.FromContext(ctx)
+	e.grant, _ = authn.FromContext(ctx)
 	if ctx, ok = d.enter(ctx, e); !ok {
 		return nil, nil, false
 	}

@@ -10,7 +10,9 @@ import (
 	"time"
 
 	"github.com/tailrace/tailrace/auth"
+	"github.com/tailrace/tailrace/internal/authn"
 	"github.com/tailrace/tailrace/internal/httpkit"
+	"github.com/tailrace/tailrace/internal/revocation"
 )
 
 // Streams are closed one after the other over the time, new ones are rejected, and Begin returns when the last one has ended.
@@ -72,10 +74,10 @@ func TestDrainEndsWithItsContext(t *testing.T) {
 
 // A stream that enters while its credential is revoked is closed, whether CloseRevoked has seen it or not; the streams of others stay open.
 func TestDrainClosesRevokedStreams(t *testing.T) {
-	revocations := auth.NewRevocations()
+	revocations := authn.NewRevocations()
 	d := httpkit.Drain{Revocations: revocations}
 	enter := func(id string) context.Context {
-		ctx, leave, ok := d.Enter(auth.NewContext(t.Context(), &auth.Grant{Tenant: "acme", Subject: "ann", TokenID: id}))
+		ctx, leave, ok := d.Enter(authn.NewContext(t.Context(), &auth.Grant{Tenant: "acme", Subject: "ann", TokenID: id}))
 		if !ok {
 			t.Fatal("rejected")
 		}
@@ -83,7 +85,7 @@ func TestDrainClosesRevokedStreams(t *testing.T) {
 		return ctx
 	}
 	revoke := func(id string) {
-		revocations.Apply(auth.Revocation{Tenant: "acme", TokenID: id, At: time.Now(), Until: time.Now().Add(time.Hour)})
+		revocations.Apply(revocation.Revocation{Tenant: "acme", TokenID: id, At: time.Now(), Until: time.Now().Add(time.Hour)})
 	}
 	early, other := enter("t1"), enter("t2")
 	public, leave, _ := d.Enter(t.Context())
@@ -104,12 +106,12 @@ func TestDrainClosesRevokedStreams(t *testing.T) {
 
 // BenchmarkCloseRevoked is the search for streams whose credentials are revoked among many open ones.
 func BenchmarkCloseRevoked(b *testing.B) {
-	revocations := auth.NewRevocations()
+	revocations := authn.NewRevocations()
 	d := httpkit.Drain{Revocations: revocations}
 	var before, after runtime.MemStats
 	contexts := make([]context.Context, 20_000)
 	for n := range contexts {
-		contexts[n] = auth.NewContext(b.Context(), &auth.Grant{Tenant: "acme", Subject: "ann", TokenID: fmt.Sprint("t", n)}) //nolint:fatcontext // one for each stream
+		contexts[n] = authn.NewContext(b.Context(), &auth.Grant{Tenant: "acme", Subject: "ann", TokenID: fmt.Sprint("t", n)}) //nolint:fatcontext // one for each stream
 	}
 	runtime.GC()
 	runtime.ReadMemStats(&before)

@@ -7,7 +7,7 @@ import (
 	"net/http"
 	"time"
 
-	"github.com/tailrace/tailrace/auth"
+	"github.com/tailrace/tailrace/internal/authn"
 )
 
 // ErrExpired ends a stream when the credential of its client expires. The client reconnects with its cursor and a fresh credential.
@@ -31,7 +31,7 @@ type Expiry struct {
 // or its largest age, less a random part of up to an eighth, if that is earlier. An age of 0 is unlimited.
 func NewExpiry(ctx context.Context, age time.Duration) (e Expiry) {
 	now := time.Now()
-	if g, ok := auth.FromContext(ctx); ok && !g.ExpiresAt.IsZero() {
+	if g, ok := authn.FromContext(ctx); ok && !g.ExpiresAt.IsZero() {
 		jitter := min(max(0, g.ExpiresAt.Sub(now)/8), maxJitter)
 		e.at = g.ExpiresAt.Add(-rand.N(jitter + 1))
 	}

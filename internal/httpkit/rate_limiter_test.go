@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/tailrace/tailrace/auth"
+	"github.com/tailrace/tailrace/internal/authn"
 )
 
 // named is an Authenticator that believes the header User: "tenant/subject".
@@ -275,7 +276,7 @@ func TestRequestsThatAreHandedOnCountOnce(t *testing.T) {
 	rr := newRated(t, Rates{Address: Rate{1e-4, 1}, Subject: of(Rate{1e-4, 1})})
 	for range 3 {
 		r, w := httptest.NewRequest(http.MethodGet, "/page", nil), httptest.NewRecorder()
-		r = r.WithContext(auth.NewContext(r.Context(), &auth.Grant{Tenant: "acme", Subject: "ann", Scopes: auth.AllScopes}))
+		r = r.WithContext(authn.NewContext(r.Context(), &auth.Grant{Tenant: "acme", Subject: "ann", Scopes: auth.AllScopes}))
 		if rr.ServeHTTP(w, r); w.Code != http.StatusOK {
 			t.Errorf("%d", w.Code)
 		}

@@ -14,6 +14,7 @@ import (
 
 	"github.com/tailrace/tailrace/auth"
 	"github.com/tailrace/tailrace/internal/audit"
+	"github.com/tailrace/tailrace/internal/authn"
 	"github.com/tailrace/tailrace/subjects"
 )
 
@@ -280,7 +281,7 @@ func (rr *Router) identify(w http.ResponseWriter, r *http.Request, rt *Route) (*
 	if rt.Public {
 		return r, nil
 	}
-	if _, ok := auth.FromContext(r.Context()); ok {
+	if _, ok := authn.FromContext(r.Context()); ok {
 		return r, nil // another router has identified and counted the client, and hands the request on
 	}
 	rated := rt.rated(r.Method)

@@ -11,6 +11,7 @@ import (
 
 	"github.com/tailrace/tailrace/auth"
 	"github.com/tailrace/tailrace/chunk"
+	"github.com/tailrace/tailrace/internal/authn"
 	"github.com/tailrace/tailrace/internal/hub"
 )
 
@@ -24,8 +25,8 @@ type Shared struct {
 	Heartbeat    time.Duration
 	WriteTimeout time.Duration
 	DrainPeriod  time.Duration
-	MaxStreamAge time.Duration     // 0 is unlimited
-	Revocations  *auth.Revocations // nil is none
+	MaxStreamAge time.Duration      // 0 is unlimited
+	Revocations  *authn.Revocations // nil is none
 	Audit        *Auditor
 	Tracer       trace.TracerProvider // see Options
 	Streams      *StreamLimiter

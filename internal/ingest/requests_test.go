@@ -19,6 +19,7 @@ import (
 	"github.com/tailrace/tailrace/auth"
 	"github.com/tailrace/tailrace/chunk"
 	"github.com/tailrace/tailrace/internal/httpkit"
+	"github.com/tailrace/tailrace/internal/revocation"
 	"github.com/tailrace/tailrace/internal/testkit/authtest"
 	"github.com/tailrace/tailrace/internal/testkit/natstest"
 	"github.com/tailrace/tailrace/producers"
@@ -220,7 +221,7 @@ func TestCredentialsEndRequests(t *testing.T) {
 	s := w.stream(chunksS1, "Authorization", token(time.Hour))
 	s.write(`{"type":"text_delta","delta":"one"}`)
 	s.await("stored 1", func(m map[string]any) bool { return m["stored"] == 1.0 })
-	issuer.Revocations.Apply(auth.Revocation{Tenant: tenant, TokenID: "t1", At: time.Now(), Until: time.Now().Add(time.Hour)})
+	issuer.Revocations.Apply(revocation.Revocation{Tenant: tenant, TokenID: "t1", At: time.Now(), Until: time.Now().Add(time.Hour)})
 	w.edges[0].server.surface.CloseRevoked()
 	if m := s.await("the end", func(m map[string]any) bool { return m["error"] != nil }); m["code"] != codeRevoked || m["stored"] != 1.0 {
 		t.Errorf("%v", m)

@@ -15,6 +15,7 @@ import (
 
 	"github.com/tailrace/tailrace/auth"
 	"github.com/tailrace/tailrace/docs"
+	"github.com/tailrace/tailrace/internal/authn"
 	"github.com/tailrace/tailrace/internal/httpkit"
 	"github.com/tailrace/tailrace/internal/testkit/openapitest"
 	"github.com/tailrace/tailrace/internal/view"
@@ -187,7 +188,7 @@ func TestAgents(t *testing.T) {
 		if documented := openapitest.Load(t).Operations("inspector"); len(documented) != 1 || documented[0] != route.Method+" "+route.Path || route.Public || route.Scope != auth.ScopeRead {
 			t.Errorf("%s %s of scope %s, documented: %q", route.Method, route.Path, route.Scope, documented)
 		}
-		ctx := auth.NewContext(t.Context(), &auth.Grant{Tenant: "t", Subject: "s", Scopes: auth.ScopeRead | auth.ScopeStop, Views: test.allowed})
+		ctx := authn.NewContext(t.Context(), &auth.Grant{Tenant: "t", Subject: "s", Scopes: auth.ScopeRead | auth.ScopeStop, Views: test.allowed})
 		w := httptest.NewRecorder()
 		if p := route.Serve(w, httptest.NewRequestWithContext(ctx, route.Method, route.Path, http.NoBody), ""); p != nil {
 			t.Fatal(p)

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/tailrace/tailrace/chunk"
+	"github.com/tailrace/tailrace/codec"
 	"github.com/tailrace/tailrace/internal/dialect"
 	"github.com/tailrace/tailrace/internal/ingestion"
 	"github.com/tailrace/tailrace/internal/rawjson"
@@ -21,8 +22,8 @@ type Publisher struct {
 	*Service
 
 	cfg        PublisherConfig
-	begun      bool               // a line was read
-	translator dialect.Translator // nil for native lines
+	begun      bool             // a line was read
+	translator codec.Translator // nil for native lines
 
 	warnings []ingestion.Warning // about the last line
 	calls    ingestion.Calls
@@ -59,7 +60,7 @@ func (s *Service) NewPublisher(cfg PublisherConfig) (*Publisher, error) {
 		return p, nil
 	}
 	var ok bool
-	p.translator, ok = s.newTranslator(cfg.Dialect, dialect.Run{Session: cfg.Session.ID, AgentType: cfg.AgentType})
+	p.translator, ok = s.newTranslator(cfg.Dialect, codec.Run{Session: cfg.Session.ID, AgentType: cfg.AgentType})
 	if !ok {
 		text, _ := dialect.Unknown(cfg.Dialect, dialect.Names())
 		return nil, errors.New(text)

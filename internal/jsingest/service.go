@@ -7,7 +7,6 @@ import (
 
 	"github.com/tailrace/tailrace/chunk"
 	"github.com/tailrace/tailrace/codec"
-	"github.com/tailrace/tailrace/internal/dialect"
 	"github.com/tailrace/tailrace/internal/ingestion"
 	"github.com/tailrace/tailrace/internal/jsclient"
 	"github.com/tailrace/tailrace/internal/tracing"
@@ -15,7 +14,7 @@ import (
 )
 
 // NewTranslator returns a translator of the dialect with a name; false if there is none.
-type NewTranslator func(name string, run dialect.Run) (dialect.Translator, bool)
+type NewTranslator func(name string, run codec.Run) (codec.Translator, bool)
 
 // Service implements ingestion.Runs.
 type Service struct {

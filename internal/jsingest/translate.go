@@ -4,6 +4,7 @@ import (
 	"bytes"
 
 	"github.com/tailrace/tailrace/chunk"
+	"github.com/tailrace/tailrace/codec"
 	"github.com/tailrace/tailrace/internal/dialect"
 )
 
@@ -11,7 +12,7 @@ import (
 //
 // Servers of all dialects but AG-UI send [DONE] after their last event. It has a meaning in that of OpenAI only: some servers name no reason for the end, and without
 // [DONE] their responses would be taken for ones that broke off. In the other dialects a chunk before it has the outcome.
-func translate(t dialect.Translator, name string, line []byte) ([]chunk.Chunk, error) {
+func translate(t codec.Translator, name string, line []byte) ([]chunk.Chunk, error) {
 	if isBlank(line) || isDone(line) && name != dialect.OpenAI {
 		return nil, nil
 	}

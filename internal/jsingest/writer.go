@@ -28,9 +28,9 @@ type writer struct {
 
 	of         ingestion.Run
 	dialect    string
-	translator dialect.Translator // nil for native lines
-	first      int64              // with a translator, as codec.InputPosition has it
-	step       int64              // likewise
+	translator codec.Translator // nil for native lines
+	first      int64            // with a translator, as codec.InputPosition has it
+	step       int64            // likewise
 	sessions   map[string]*session
 	wrote      bool   // a record was stored by this writer, see put
 	event      string // of the next records, see codec.InputPosition
@@ -132,7 +132,7 @@ func (w *writer) begin(ctx context.Context, r ingestion.Request, h producers.Hea
 	}
 	w.first, w.step = r.First, step
 	var ok bool
-	w.translator, ok = w.newTranslator(r.Dialect, dialect.Run{Session: r.Session.ID, AgentType: h.Chunk.AgentType, RunID: r.ID, Step: step})
+	w.translator, ok = w.newTranslator(r.Dialect, codec.Run{Session: r.Session.ID, AgentType: h.Chunk.AgentType, RunID: r.ID, Step: step})
 	if !ok {
 		text, near := dialect.Unknown(r.Dialect, dialect.Names())
 		return &ingestion.RefusalError{Reason: ingestion.ReasonDialect, Text: text, Nearest: near}

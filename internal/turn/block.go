@@ -100,7 +100,7 @@ func (m *Machine) write(dst []byte, rec *chunk.Record) []byte {
 	if kind != a.Block.Kind || step > a.Step || len(piece) == 0 || m.more.of != m.blocks && !m.prepare() {
 		return m.handle(dst, rec)
 	}
-	a.ordinal, m.pieceAt, m.lastAt = rec.Ordinal, rec.Ordinal, rec.StoredAt
+	a.ordinal, m.pieceAt = rec.Ordinal, rec.Ordinal
 	if kind == ReasoningBlock {
 		a.texts.thought = append(a.texts.thought, piece...)
 	}

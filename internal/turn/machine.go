@@ -1,8 +1,6 @@
 package turn
 
 import (
-	"time"
-
 	"github.com/tailrace/tailrace/chunk"
 	"github.com/tailrace/tailrace/internal/structured"
 )
@@ -67,8 +65,6 @@ type Machine struct {
 	open    bool // a response has begun, and has not ended
 	idle    bool // the turn waits or has ended: nothing is written until it is resumed
 	again   bool // another response is wanted while the turn is idle, and has not begun
-
-	startedAt, lastAt time.Time // when the log stored the first record and the latest
 
 	// Ordinals of the session: of the latest record with a piece of a text that is written, and of the latest that did not follow the one before it.
 	pieceAt, gapAt chunk.Ordinal
@@ -214,9 +210,6 @@ func (m *Machine) Finish(dst []byte) []byte {
 	}
 	return m.out.End()
 }
-
-// Times returns when the log stored the first record and the latest.
-func (m *Machine) Times() (first, latest time.Time) { return m.startedAt, m.lastAt }
 
 // Ordinals returns ordinals of the session: of its latest record, of the latest with a piece of a text that is written, and of the latest that did not follow the
 // one before it.

@@ -120,14 +120,14 @@ func (m *Machine) agent(rec *chunk.Record) *Agent {
 	if a.Own() && rec.Ordinal != a.ordinal+1 {
 		m.gapAt = rec.Ordinal
 	}
-	a.epoch, a.ordinal, m.lastAt = rec.Epoch, rec.Ordinal, rec.StoredAt
+	a.epoch, a.ordinal = rec.Epoch, rec.Ordinal
 	return a
 }
 
 // bind makes the session of the first record that of the turn.
 func (m *Machine) bind(rec *chunk.Record) {
 	if !m.begun {
-		m.begun, m.session, m.startedAt = true, rec.Session, rec.StoredAt
+		m.begun, m.session = true, rec.Session
 	}
 }
 

@@ -83,10 +83,11 @@ func (s *server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	of := turns(s.t, s.log)
 	now := of[len(of)-1]
-	writer := primed(s.log[now.first:max(now.first, from)], now.id, dialect.Options{})
+	var opt dialect.Options
 	for _, res := range in.Results {
-		writer.Omit(res.CallID)
+		opt.Omit = append(opt.Omit, res.CallID)
 	}
+	writer := primed(s.log[now.first:max(now.first, from)], now.id, opt)
 	var frames []byte
 	if from > now.first {
 		frames = writer.Resume(frames)

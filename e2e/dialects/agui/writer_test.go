@@ -14,6 +14,7 @@ import (
 	"testing"
 
 	"github.com/tailrace/tailrace/chunk"
+	"github.com/tailrace/tailrace/codec"
 	dialect "github.com/tailrace/tailrace/codec/agui"
 	"github.com/tailrace/tailrace/e2e/dialects/npm"
 	"github.com/tailrace/tailrace/internal/testkit/chunktest"
@@ -106,7 +107,7 @@ func responses(log []chunk.Record, of []turn, opt dialect.Options, cuts []int) [
 }
 
 // primed returns the Writer of a server that gets a client again.
-func primed(log []chunk.Record, id string, opt dialect.Options) *dialect.Writer {
+func primed(log []chunk.Record, id string, opt dialect.Options) codec.Writer {
 	w := dialect.New(id, opt)
 	for _, rec := range log {
 		w.Append(nil, rec)

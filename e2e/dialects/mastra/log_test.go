@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/tailrace/tailrace/chunk"
+	"github.com/tailrace/tailrace/codec"
 	"github.com/tailrace/tailrace/codec/mastra"
 )
 
@@ -95,7 +96,7 @@ func translated(t *testing.T, chunks []json.RawMessage) *log {
 	t.Helper()
 	l := newLog(t)
 	l.emit(root.ID, chunk.RunStarted{RunID: "run-1", Epoch: 1, Mode: "execute", Input: []chunk.InputMessage{{Content: "question"}}})
-	tr := mastra.New(mastra.Config{Session: root.ID, RunID: "run-1"})
+	tr := mastra.New(codec.Run{Session: root.ID, RunID: "run-1"})
 	write := func(chunks []chunk.Chunk) {
 		for _, c := range chunks {
 			l.write(c)

@@ -106,7 +106,7 @@ func TestWorkflow(t *testing.T) {
 	for name, status := range map[string]string{"workflow": "success", "workflow-fails": "failed", "workflow-suspends": "success"} {
 		t.Run(name, func(t *testing.T) {
 			records := all[name].records
-			w := mastra.NewWriter(mastra.WriterConfig{MessageID: "msg-1"})
+			w := mastra.NewWriter("msg-1")
 			var bodies [][]byte
 			var body []byte
 			for _, rec := range records {

@@ -35,8 +35,8 @@ type answer struct {
 // read writes the records for a client that reconnects with its cursor after the first cut records. Each response is that of another process, which reads the
 // records up to the cursor first.
 func read(records []chunk.Record, cut int) answer {
-	cfg := mastra.WriterConfig{MessageID: "msg-1"}
-	w := mastra.NewWriter(cfg)
+	const id = "msg-1"
+	w := mastra.NewWriter(id)
 	var a answer
 	var body []byte
 	respond := func(n int, broken bool) {
@@ -45,7 +45,7 @@ func read(records []chunk.Record, cut int) answer {
 	}
 	for i, rec := range records {
 		if body == nil && i > 0 {
-			w = mastra.NewWriter(cfg)
+			w = mastra.NewWriter(id)
 			for _, earlier := range records[:i] {
 				w.Append(nil, earlier)
 			}

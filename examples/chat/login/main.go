@@ -78,12 +78,12 @@ func newMinter(dir string, behind time.Duration) (*auth.Minter, error) {
 	if err != nil {
 		return nil, err
 	}
-	key, err := auth.ParseSigningKey(text)
+	id, key, err := auth.ParseSigningKey(text)
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", path, err)
 	}
 	minter, err := auth.NewMinter(auth.MinterConfig{
-		Issuer: issuer, Audience: audience, KeyID: key.ID, Key: key.Key, Now: func() time.Time { return time.Now().Add(-behind) },
+		Issuer: issuer, Audience: audience, KeyID: id, Key: key, Now: func() time.Time { return time.Now().Add(-behind) },
 	})
 	if err != nil {
 		return nil, err

@@ -10,12 +10,13 @@ import (
 	"time"
 
 	"github.com/tailrace/tailrace/auth"
+	"github.com/tailrace/tailrace/internal/authn"
 )
 
 // None returns the authenticator that gives every request all rights in a tenant.
 func None(tb testing.TB, tenant string) auth.Authenticator {
 	tb.Helper()
-	none, err := auth.NewNone(tenant)
+	none, err := authn.NewNone(tenant)
 	if err != nil {
 		tb.Fatal(err)
 	}
@@ -30,9 +31,9 @@ const (
 
 // Issuer is an application with a key of its own.
 type Issuer struct {
-	*auth.Chain
+	*authn.Chain
 
-	Revocations *auth.Revocations // empty, and loaded
+	Revocations *authn.Revocations // empty, and loaded
 
 	tb  testing.TB
 	key ed25519.PrivateKey
@@ -45,18 +46,18 @@ func NewIssuer(tb testing.TB, origins ...string) *Issuer {
 	if err != nil {
 		tb.Fatal(err)
 	}
-	tokens, err := auth.NewSessionTokens(auth.SessionTokensConfig{Issuer: Name, Audience: Audience, Keys: []auth.PublicKey{{ID: "k", Key: public}}})
+	tokens, err := authn.NewSessionTokens(authn.SessionTokensConfig{Issuer: Name, Audience: Audience, Keys: []authn.PublicKey{{ID: "k", Key: public}}})
 	if err != nil {
 		tb.Fatal(err)
 	}
 	tb.Cleanup(tokens.Close)
-	cookie, err := auth.NewCookie(origins...)
+	cookie, err := authn.NewCookie(origins...)
 	if err != nil {
 		tb.Fatal(err)
 	}
-	revocations := auth.NewRevocations()
+	revocations := authn.NewRevocations()
 	revocations.Loaded()
-	chain, err := auth.NewChain(auth.ChainConfig{Verifiers: []auth.Verifier{tokens}, Cookie: cookie, Revocations: revocations})
+	chain, err := authn.NewChain(authn.ChainConfig{Verifiers: []authn.Verifier{tokens}, Cookie: cookie, Revocations: revocations})
 	if err != nil {
 		tb.Fatal(err)
 	}

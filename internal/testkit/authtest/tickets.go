@@ -6,13 +6,14 @@ import (
 	"testing"
 	"time"
 
-	"github.com/tailrace/tailrace/auth"
+	"github.com/tailrace/tailrace/internal/authn"
+	"github.com/tailrace/tailrace/internal/revocation"
 )
 
 // NewTickets returns tickets that are stored in memory.
-func NewTickets(tb testing.TB) *auth.Tickets {
+func NewTickets(tb testing.TB) *authn.Tickets {
 	tb.Helper()
-	tickets, err := auth.NewTickets(auth.TicketsConfig{Store: &ticketStore{tickets: map[string][]byte{}}})
+	tickets, err := authn.NewTickets(authn.TicketsConfig{Store: &ticketStore{tickets: map[string][]byte{}}})
 	if err != nil {
 		tb.Fatal(err)
 	}
@@ -36,7 +37,7 @@ func (s *ticketStore) SpendTicket(_ context.Context, id string) ([]byte, error) 
 	defer s.mu.Unlock()
 	ticket, ok := s.tickets[id]
 	if !ok {
-		return nil, auth.ErrNoTicket
+		return nil, revocation.ErrNoTicket
 	}
 	delete(s.tickets, id)
 	return ticket, nil

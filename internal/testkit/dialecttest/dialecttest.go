@@ -1,6 +1,6 @@
 // Package dialecttest tests translators of dialects with streams in files: what each event becomes, and that the chunks are those of a log.
 //
-//	var suite = dialecttest.Suite{New: func() dialect.Translator { return New(dialecttest.Run) }, Files: []string{"testdata/streams.txt"}}
+//	var suite = dialecttest.Suite{New: func() codec.Translator { return New(dialecttest.Run) }, Files: []string{"testdata/streams.txt"}}
 //
 //	func TestStreams(t *testing.T)   { suite.Golden(t, "testdata/chunks.txt") }
 //	func FuzzTranslate(f *testing.F) { suite.Fuzz(f) }
@@ -18,7 +18,7 @@ import (
 	"testing"
 
 	"github.com/tailrace/tailrace/chunk"
-	"github.com/tailrace/tailrace/internal/dialect"
+	"github.com/tailrace/tailrace/codec"
 	"github.com/tailrace/tailrace/internal/testkit/seedtest"
 	"github.com/tailrace/tailrace/projector/fold"
 )
@@ -26,14 +26,14 @@ import (
 var update = flag.Bool("update", false, "rewrite the golden file")
 
 // Run is the run of the streams. Its session is the root of the sessions of Fold.
-var Run = dialect.Run{Session: "s1", AgentType: "clerk", RunID: "run-1"}
+var Run = codec.Run{Session: "s1", AgentType: "clerk", RunID: "run-1"}
 
 // end is the line that ends a response.
 const end = "-"
 
 // Suite is a translator with streams.
 type Suite struct {
-	New   func() dialect.Translator
+	New   func() codec.Translator
 	Files []string // of the streams: "# name", and then an event a line, "-" at the end of each response
 }
 
