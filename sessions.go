@@ -141,13 +141,16 @@ func (t *Tailrace) follow(ctx context.Context, id string, of chunk.Range) iter.S
 	}
 	of.Session = session
 	return func(yield func(chunk.Record, error) bool) {
+		begun := false // the run has records
 		for again := true; again; {
 			again = false
 			for rec, err := range t.reader.Follow(ctx, of) {
-				if errors.Is(err, chunk.ErrUnknownSession) && t.isRequested(ctx, id) {
-					again, err = true, wait.Sleep(ctx, 50*time.Millisecond)
-					if err == nil {
-						continue
+				if errors.Is(err, chunk.ErrUnknownSession) && !begun {
+					if status, unknown := t.Status(ctx, id); unknown == nil {
+						again, begun = true, status.Phase != PhaseRunning // since the read
+						if err = wait.Sleep(ctx, 50*time.Millisecond); err == nil {
+							continue
+						}
 					}
 				}
 				if !yield(rec, err) || err != nil {
@@ -156,12 +159,6 @@ func (t *Tailrace) follow(ctx context.Context, id string, of chunk.Range) iter.S
 			}
 		}
 	}
-}
-
-// isRequested reports whether the run of a session is requested or in progress.
-func (t *Tailrace) isRequested(ctx context.Context, id string) bool {
-	status, err := t.Status(ctx, id)
-	return err == nil && status.Phase == PhaseRunning
 }
 
 // Firehose delivers the records of all sessions of all tenants, or those that cfg selects, at least once, until ctx ends or handle fails, and returns that

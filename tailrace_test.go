@@ -8,9 +8,12 @@ import (
 	"sync"
 	"testing"
 
+	"github.com/nats-io/nats.go/jetstream"
+
 	"github.com/tailrace/tailrace"
 	"github.com/tailrace/tailrace/chunk"
 	"github.com/tailrace/tailrace/consumers"
+	"github.com/tailrace/tailrace/internal/testkit/natstest"
 	"github.com/tailrace/tailrace/projector/fold"
 	"github.com/tailrace/tailrace/workers"
 )
@@ -131,6 +134,38 @@ func TestWriteAndFollowLive(t *testing.T) {
 	}
 	if got, ok := <-texts; ok {
 		t.Errorf("read %q after the end", got)
+	}
+}
+
+// A run begins and ends after Follow has found no record, and before it asks whether a run is requested.
+func TestFollowOfAFastRun(t *testing.T) {
+	e := newEnv(t)
+	tr := e.open(tailrace.Config{})
+	tr.Agent("echo", workers.AgentFunc(echo))
+	if _, err := tr.Start(t.Context(), "s1", "echo", "hello"); err != nil {
+		t.Fatal(err)
+	}
+	proxy := natstest.StartHoldProxy(t, e.URL)
+	js, err := jetstream.New(natstest.Connect(t, proxy.URL))
+	if err != nil {
+		t.Fatal(err)
+	}
+	follower, err := tailrace.Open(t.Context(), js, tailrace.Config{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer follower.Close()
+	hold := proxy.Hold(func(m string) bool { return strings.HasPrefix(m, "PUB $JS.API.STREAM.MSG.GET.TR_COMMANDS ") })
+	var records []chunk.Record
+	var reading sync.WaitGroup
+	reading.Go(func() { records = e.follow(follower, "s1", chunk.Position{}) })
+	<-hold.Held
+	e.run(tr)
+	e.awaitPhase(tr, "s1", tailrace.PhaseCompleted)
+	hold.Release()
+	reading.Wait()
+	if got := text(t, records); got != "You said: hello" {
+		t.Errorf("read %q", got)
 	}
 }
 

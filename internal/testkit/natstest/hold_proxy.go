@@ -40,7 +40,7 @@ func StartHoldProxy(tb testing.TB, serverURL string) *HoldProxy {
 	return h
 }
 
-// Hold holds the next message with a header for which match returns true, and all that follows on its connection, until Release. match gets the message as on the
+// Hold holds the next message for which match returns true, and all that follows on its connection, until Release. match gets the message as on the
 // wire. If the client closes the connection, the server gets what is held nevertheless. A second call replaces one whose message has not arrived.
 func (h *HoldProxy) Hold(match func(message string) bool) *Hold {
 	held := make(chan struct{})
@@ -86,7 +86,7 @@ func (r *holdingReader) Read(b []byte) (int, error) {
 		if err != nil {
 			return 0, err
 		}
-		if strings.HasPrefix(message, "HPUB ") {
+		if strings.HasPrefix(message, "HPUB ") || strings.HasPrefix(message, "PUB ") {
 			r.h.pass(message)
 		}
 		r.ready = message
