@@ -34,7 +34,7 @@ func TestPageInChromium(t *testing.T) {
 		"/page":    http.HandlerFunc(func(rw http.ResponseWriter, req *http.Request) { http.ServeFile(rw, req, "page.html") }),
 	})
 	proxy := newCutter(t, []string{edge}, rand.New(rand.NewPCG(r.Uint64(), 0)), 0)
-	const linger = 50 * time.Millisecond
+	const linger = 250 * time.Millisecond // a page that reads later loses what it has not read, and must get further each time
 	run := w.start("s")
 	w.emit(run, chunk.ToolStart{ToolCallID: "c1", ToolName: "call_writer", Arguments: chunk.Value(`{}`)})
 	child, err := run.Child(t.Context(), chunk.SubagentStart{SubAgentType: "writer", SubSessionID: "s_child", CallID: "c1"}, chunk.RunStarted{Mode: "execute"})
@@ -57,13 +57,13 @@ func TestPageInChromium(t *testing.T) {
 	w.must(chromedp.Do(tab, chromedp.Navigate(proxy.url+"/page")))
 	write(300)
 	browsertest.Await(tab, t, shows(0), "document.body.innerText")
-	proxy.setLimit(6_000, linger)
+	proxy.setLimit(12_000, linger)
 	proxy.cutAll()
 	write(300)
 	browsertest.Await(tab, t, shows(1500), "document.body.innerText")
 	proxy.setLimit(0, 0)
 	w.must(chromedp.Do(tab, chromedp.Reload()))
-	proxy.setLimit(20_000, linger)
+	proxy.setLimit(40_000, linger)
 	write(300)
 	w.must(run.EndChild(t.Context(), child, chunk.Value(`"done"`)))
 	w.emit(run, chunk.ToolEnd{ToolCallID: "c1", ToolName: "call_writer", Result: chunk.Value(`"done"`)})

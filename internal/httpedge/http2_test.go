@@ -290,7 +290,7 @@ func TestHTTP2RapidReset(t *testing.T) {
 	}
 	conn.Close()
 	<-drained
-	if peak > limit+10 {
+	if peak > 2*limit+10 { // a stream that ends has a second one for a moment, which context.AfterFunc starts
 		t.Errorf("%d goroutines more than before, for at most %d streams", peak, limit)
 	}
 	t.Logf("at most %d goroutines more than before", peak)
