@@ -75,7 +75,7 @@ func Loopback() auth.Authenticator {
 }
 
 // Handler returns the handler of the role of an edge: event streams, snapshots and lists of sessions below /v1, in all dialects, and chats below /api/chat.
-// a finds out who makes a request, and what it may do. Streams are served while Run runs with RoleEdge; outside of that, requests are rejected with a retry
+// a finds out who makes a request, and what it may do; a Grant whose Check fails is refused with 401. Streams are served while Run runs with RoleEdge; outside of that, requests are rejected with a retry
 // time. Handler is called once, before Run. sseedge.NewServer returns a server for it with the time limits that long streams need.
 func (t *Tailrace) Handler(a auth.Authenticator, o Options) (http.Handler, error) {
 	t.mu.Lock()
@@ -85,17 +85,20 @@ func (t *Tailrace) Handler(a auth.Authenticator, o Options) (http.Handler, error
 	}
 	cfg := roles.EdgeConfig{
 		Config: httpedge.Config{
-			Authenticator: a, HubBytes: t.cfg.Memory / 4, Limits: o.Limits, TrustedProxies: o.TrustedProxies, Origins: o.Origins, Views: o.Views,
+			HubBytes: t.cfg.Memory / 4, Limits: o.Limits, TrustedProxies: o.TrustedProxies, Origins: o.Origins, Views: o.Views,
 			AISDK: aisdk.Options{ClientTool: func(name string) bool { return slices.Contains(o.ClientTools, name) }},
 		},
 		Delete: o.Delete, ChatAgents: o.ChatAgents,
 	}
+	var err error
 	if _, ok := a.(loopback); ok {
-		none, err := authn.NewNone(t.cfg.Tenant)
-		if err != nil {
+		cfg.Host = httpkit.LoopbackHost
+		if a, err = authn.NewNone(t.cfg.Tenant); err != nil {
 			return nil, err
 		}
-		cfg.Authenticator, cfg.Host = none, httpkit.LoopbackHost
+	}
+	if cfg.Authenticator, err = authn.NewChain(authn.ChainConfig{Fallbacks: []auth.Authenticator{a}}); err != nil { // it checks each Grant
+		return nil, fmt.Errorf("tailrace: Authenticator: %w", err)
 	}
 	edge, err := t.process.NewEdge(cfg)
 	if err != nil {

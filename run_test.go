@@ -10,6 +10,7 @@ import (
 	"net/http/httptest"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/nats-io/nats.go"
 
@@ -219,4 +220,37 @@ func TestConnectionClosed(t *testing.T) {
 		t.Errorf("error %v", err)
 	}
 	_ = tr.Close()
+}
+
+// granted is an Authenticator that gives one Grant to each request.
+type granted auth.Grant
+
+func (g *granted) Authenticate(*http.Request) (*auth.Grant, error) { return (*auth.Grant)(g), nil }
+
+// A Grant that no credential may have is refused, and a token in the query too.
+func TestGrantsAreChecked(t *testing.T) {
+	e := newEnv(t)
+	for name, row := range map[string]struct {
+		grant  *granted
+		query  string
+		status int
+	}{
+		"all sessions":         {&granted{Tenant: "acme", Subject: "ann"}, "", http.StatusOK},
+		"a token in the query": {&granted{Tenant: "acme", Subject: "ann"}, "?access_token=x", http.StatusUnauthorized},
+		"no tenant":            {&granted{Subject: "ann"}, "", http.StatusUnauthorized},
+		"all tenants":          {&granted{Tenant: "*", Subject: "ann"}, "", http.StatusUnauthorized},
+		"two tokens":           {&granted{Tenant: "acme.s1", Subject: "ann"}, "", http.StatusUnauthorized},
+		"a subject of lines":   {&granted{Tenant: "acme", Subject: "ann\nbob"}, "", http.StatusUnauthorized},
+		"expired":              {&granted{Tenant: "acme", Subject: "ann", ExpiresAt: time.Unix(1, 0)}, "", http.StatusUnauthorized},
+		"no subject":           {&granted{Tenant: "acme"}, "", http.StatusUnauthorized},
+		"nothing":              {nil, "", http.StatusUnauthorized},
+	} {
+		if row.grant != nil {
+			row.grant.Scopes, row.grant.Sessions = auth.AllScopes, auth.Sessions{All: true}
+		}
+		url := e.serve(e.open(tailrace.Config{}), row.grant, tailrace.Options{})
+		if status, body, err := e.request(http.MethodGet, url+"/v1/sessions"+row.query, "", ""); status != row.status || err != nil {
+			t.Errorf("%s: %d %s, %v; want %d", name, status, body, err, row.status)
+		}
+	}
 }

@@ -74,7 +74,7 @@ const AnyView = "*"
 // Grant is what a verified credential allows. Several requests share one Grant: it must not be modified.
 type Grant struct {
 	Tenant  string // token of package subjects
-	Subject string // user or program, unique in Issuer; becomes the owner of the sessions that it starts
+	Subject string // user or program, unique in Issuer and not empty; becomes the owner of the sessions that it starts
 	Scopes  Scope
 
 	Sessions Sessions
