@@ -6,6 +6,7 @@ import (
 	"context"
 	"fmt"
 	"net/http"
+	"sync/atomic"
 	"testing"
 
 	"github.com/chromedp/chromedp"
@@ -32,9 +33,14 @@ func early[T any](tab context.Context, t *testing.T, result string, steps ...str
 func TestInspectorBeforeTheNextFrame(t *testing.T) {
 	w := newEnv(t)
 	known := make(chan struct{}) // the edge says then what it offers
+	var asked atomic.Int32
 	url := w.inspectedBehind(func(edge http.Handler) http.Handler {
 		return http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {
 			if r.URL.Path == "/v1/agents" {
+				if asked.Add(1) == 1 {
+					http.Error(rw, "the edge starts", http.StatusServiceUnavailable)
+					return
+				}
 				select {
 				case <-known:
 				case <-r.Context().Done():
@@ -46,7 +52,6 @@ func TestInspectorBeforeTheNextFrame(t *testing.T) {
 	run := w.start("s")
 	w.writeRounds(run, 0, 60)
 	tab := browsertest.Start(t)
-	browsertest.WatchConsole(tab, t, func(line string) { t.Errorf("console: %s", line) })
 	w.must(chromedp.Do(tab, chromedp.EmulateViewport(1280, 900)))
 	open := func(path, until string) {
 		t.Helper()
@@ -54,12 +59,13 @@ func TestInspectorBeforeTheNextFrame(t *testing.T) {
 		browsertest.Await(tab, t, until, shown)
 	}
 
-	// A link is offered with the view "public" first, also if the dialog is opened before the views are known.
+	// A link is offered with the view "public" first, also if the dialog is opened before the views are known, and the first request for them has failed.
 	open("/inspect/s/s?tab=conversation", `document.body.innerText.includes('text 59.')`)
 	early[bool](tab, t, `true`, `key('s')`)
 	close(known)
 	browsertest.Await(tab, t, `document.querySelector('dialog[open] select')?.value === 'public'`, shown)
 	press(tab, t, "Close")
+	browsertest.WatchConsole(tab, t, func(line string) { t.Errorf("console: %s", line) })
 
 	// The list of a run that continues is at its end, until a row is selected: rows that come then do not move it.
 	if top := early[int](tab, t, `document.querySelector('.virtual').scrollTop`, `key('2')`); top < 1000 {

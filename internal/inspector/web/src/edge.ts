@@ -1,6 +1,6 @@
 import { useEffect, useState } from "preact/hooks";
 
-import { getJSON } from "./api.js";
+import { getJSON, Problem } from "./api.js";
 
 /** What the edge offers to its client: the answer of GET /v1/agents. */
 export interface Edge {
@@ -12,6 +12,9 @@ export interface Edge {
   /** The rights of the client, separated by spaces. */
   scopes: string;
 }
+
+/** A request without an answer is repeated after this time, in milliseconds. */
+const retry = 2_000;
 
 /** The answer is requested once for each credential. */
 let known: Promise<Edge> | undefined;
@@ -29,7 +32,11 @@ export function useEdge(): Edge | undefined {
   useEffect(() => {
     const ask = () => {
       const asked = (known ??= getJSON<Edge>("/v1/agents"));
-      asked.then((answer) => asked === known && users.has(ask) && setEdge(answer), () => asked === known && (known = undefined));
+      const failed = (error: unknown) => {
+        if (asked === known) known = undefined;
+        if (!(error instanceof Problem && error.status < 500)) setTimeout(() => users.has(ask) && ask(), retry); // a refusal stays one until there is another credential
+      };
+      asked.then((answer) => asked === known && users.has(ask) && setEdge(answer), failed);
     };
     users.add(ask);
     ask();

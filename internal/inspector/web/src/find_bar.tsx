@@ -31,10 +31,7 @@ export function Find({ live, onHit }: { live: View; onHit: (node: string) => voi
   useKeys({ "/": () => field.current?.focus(), n: () => go(at + 1), p: () => go(Math.max(at, 0) - 1) });
   const pressed = (event: KeyboardEvent) => {
     if (event.key === "Enter") go(event.shiftKey ? Math.max(at, 0) - 1 : at + 1);
-    if (event.key === "Escape") {
-      write("");
-      field.current?.blur();
-    }
+    if (event.key === "Escape") (write(""), field.current?.blur());
   };
   return (
     <search class="find">

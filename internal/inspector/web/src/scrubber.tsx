@@ -28,10 +28,7 @@ export function Scrubber({ records, at, onSeek }: { records: readonly LogRecord[
     return () => cancelAnimationFrame(frame);
   }, [playing, speed]);
 
-  const stopAt = (n: number) => {
-    setPlaying(false);
-    go(n);
-  };
+  const stopAt = (n: number) => (setPlaying(false), go(n));
   useKeys({ " ": () => setPlaying(!playing), ",": () => stopAt(count - 1), ".": () => stopAt(count + 1), e: () => stopAt(records.length) });
   const record = records[count - 1];
   return (

@@ -41,9 +41,7 @@ function SharedSession({ claims }: { claims: Claims }) {
   const tab = tabs.find((name) => name === new URLSearchParams(location.search).get("tab")) ?? "conversation";
   const view = claims.view || edge?.view;
   useMarks(live);
-  useEffect(() => {
-    document.title = `${claims.session}, shared`;
-  }, [claims.session]);
+  useEffect(() => void (document.title = `${claims.session}, shared`), [claims.session]);
   if (live === undefined) return null;
   return (
     <main class="session">
