@@ -72,7 +72,7 @@ quick: check ## Format, lint, and the tests that need no server and no browser: 
 	$(GO) test -timeout 3m $$(scripts/packages.sh quick)
 
 .PHONY: test
-test: check unit manifests sink-test e2e vuln ## All tests: check, unit, manifests, sink-test, e2e and vuln, about 40 minutes on two cores.
+test: check unit manifests sink-test e2e vuln ## All tests: check, unit, manifests, sink-test, e2e and vuln, 45 to 50 minutes on two cores.
 
 .PHONY: check
 check: gofmt $(LINT) ## Format and lint, also of the tests with build tags; the linter govet has all checks of go vet.
