@@ -204,8 +204,18 @@ func (p *printer) pause(f *turn.Frames, e *turn.Event) {
 	for _, c := range e.Turn.OpenCalls() {
 		if c.ApprovalID == nil && e.Turn.WaitsForClient(c) {
 			o := callOutputOf(c)
-			o.asked = true
-			p.request(f, c.By, c.Shown, func(v *rawjson.Object) { appendClientCall(v, c.Shown, c.Name, o.input) })
+			input := o.input
+			if input == nil {
+				input = p.requested[c.ID]
+			}
+			if input == nil {
+				continue // the state has the call
+			}
+			if o.asked = true; p.requested == nil {
+				p.requested = make(map[string][]byte)
+			}
+			p.requested[c.ID] = input
+			p.request(f, c.By, c.Shown, func(v *rawjson.Object) { appendClientCall(v, c.Shown, c.Name, input) })
 		}
 	}
 	p.conclude(f, e)

@@ -11,9 +11,9 @@ import (
 
 // callOutput is what was written of a call. Its mark is the message that it is a block of, and the index of the block.
 type callOutput struct {
-	begun bool // content-block-start was written
-	asked bool // input.requested was written for a call that the client runs
-	input []byte
+	begun bool   // content-block-start was written
+	asked bool   // input.requested was written for a call that the client runs
+	input []byte // nil if its outcome was removed, and no other arguments followed
 }
 
 // callOutputOf returns what was written of a call.
@@ -53,7 +53,7 @@ func (p *printer) call(f *turn.Frames, e *turn.Event) {
 			})
 		}
 	case turn.Ask:
-		p.request(f, c.By, c.ApprovalID, func(v *rawjson.Object) { appendApproval(v, c.Name, o.input) })
+		p.request(f, c.By, c.ApprovalID, func(v *rawjson.Object) { appendApproval(v, c.Name, objectOf(e.Item.OrNull("input"))) })
 	case turn.Decision:
 		p.answered(f, c.By, c.ApprovalID)
 	case turn.Outcome:
