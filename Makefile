@@ -23,6 +23,9 @@ RELEASER      := $(TOOLS)/goreleaser-$(GORELEASER)
 
 TAGS          := e2e,soak,chaos,record,grpcnotrace
 
+# The property tests have the same inputs in each run; make nightly draws others (0 is a random seed).
+export RAPID_SEED ?= 1
+
 # grpcnotrace: gRPC, of which the OTLP exporter takes a type, would add 5 MB with its trace pages. trimpath: all targets use the same build cache. vet: the linter
 # has all its checks.
 export GOFLAGS := -buildvcs=false -trimpath -tags=grpcnotrace -vet=off
@@ -100,7 +103,9 @@ layers: go-present ## Layers, documents, API, citations, style and words, which 
 	$(GO) test ./internal/archtest
 
 .PHONY: nightly
-nightly: go-present ## The tests of the benchmark and of the configurations of Redpanda Connect, release-check, and each benchmark once.
+nightly: go-present ## The property tests with other inputs, the tests of the benchmark and of the configurations of Redpanda Connect, release-check, and each benchmark once.
+	RAPID_SEED=0 $(GO) test -count=1 -timeout 20m $$(scripts/packages.sh quick)
+	RAPID_SEED=0 $(GO) test -count=1 -timeout 60m ./internal/dialects -run '^TestWide' -rapid.checks=100000
 	$(GO) test -count=1 -timeout 10m ./internal/bench
 	cd deploy/connect && $(GO) test -count=1 -timeout 10m .
 	$(MAKE) release-check

@@ -7,11 +7,9 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"flag"
 	"fmt"
 	"io"
 	"log/slog"
-	"math/rand/v2"
 	"os"
 	"os/exec"
 	"slices"
@@ -29,6 +27,7 @@ import (
 	"github.com/tailrace/tailrace/internal/natsauth"
 	"github.com/tailrace/tailrace/internal/testkit/natstest"
 	"github.com/tailrace/tailrace/internal/testkit/roletest"
+	"github.com/tailrace/tailrace/internal/testkit/seedtest"
 	"github.com/tailrace/tailrace/internal/testkit/stack"
 	"github.com/tailrace/tailrace/projector/fold"
 	"github.com/tailrace/tailrace/workers"
@@ -44,8 +43,6 @@ type workerJob struct {
 }
 
 const lease = time.Second // AckWait of the workers
-
-var workerSeed = flag.Uint64("worker-seed", 0, "seed of the test that kills workers; 0 selects a random one")
 
 // The agent of these tests writes three steps of numbered words, calls one browser tool and delegates once to a sub-agent. It continues after the steps that
 // the turn already has.
@@ -327,12 +324,7 @@ func (o *workerEnv) check(t *testing.T, i int) {
 // A thousand runs with eight workers, of which one at random is continuously killed with SIGKILL and replaced. Each run ends once and has its content once.
 func TestWorkersAreKilled(t *testing.T) {
 	const runs, crew = 1000, 8
-	seed := *workerSeed
-	if seed == 0 {
-		seed = rand.Uint64()
-	}
-	t.Logf("-worker-seed=%d", seed)
-	random := rand.New(rand.NewPCG(seed, 0))
+	random := seedtest.Rand(t)
 	o := newWorkerEnv(t)
 	job := workerJob{URL: o.srv.URL}
 	// One run of the hundred at a time takes half a minute on a busy machine; only one that never ends takes five.

@@ -3,10 +3,8 @@
 package chat
 
 import (
-	"cmp"
 	"context"
 	"errors"
-	"flag"
 	"fmt"
 	"io"
 	"math/rand/v2"
@@ -19,9 +17,8 @@ import (
 	"github.com/tailrace/tailrace/internal/testkit/browsertest"
 	"github.com/tailrace/tailrace/internal/testkit/natstest"
 	"github.com/tailrace/tailrace/internal/testkit/roletest"
+	"github.com/tailrace/tailrace/internal/testkit/seedtest"
 )
-
-var seedFlag = flag.Uint64("chat-seed", 0, "seed of the positions at which connections are cut; 0 selects a random one")
 
 // scenario is one chat with its environment.
 type scenario struct {
@@ -115,13 +112,12 @@ var scenes = []struct {
 		s.finish(p, 1, "submit-message")
 	}},
 	{"connection cut at any byte", func(s *scenario) {
-		seed := cmp.Or(*seedFlag, rand.Uint64())
-		random := rand.New(rand.NewPCG(seed, 0))
+		random := seedtest.Rand(s.t)
 		var cuts []int
 		for range 6 {
 			cuts = append(cuts, 1+random.IntN(2000))
 		}
-		s.t.Logf("-chat-seed %d: cut after %v bytes", seed, cuts)
+		s.t.Logf("cut after %v bytes", cuts)
 		s.release(s.t, s.chat)
 		s.cutAfter(cuts...)
 		p := s.open()

@@ -14,6 +14,7 @@ import (
 	"github.com/tailrace/tailrace/chunk"
 	"github.com/tailrace/tailrace/internal/control"
 	"github.com/tailrace/tailrace/internal/demo/script"
+	"github.com/tailrace/tailrace/internal/testkit/seedtest"
 	"github.com/tailrace/tailrace/internal/wait"
 	"github.com/tailrace/tailrace/projector/fold"
 )
@@ -121,7 +122,7 @@ func TestTurns(t *testing.T) {
 // Workers crash after a random number of records, one after the other: in a text, between checkpoint and commit,
 // in a cleanup, around a suspension. The text of every session is that of an undisturbed run.
 func TestCrashes(t *testing.T) {
-	seed := rand.Uint64()
+	seed := seedtest.Seed(t)
 	rng := rand.New(rand.NewPCG(seed, 0))
 	for scenario, limit := range map[string]int{"subagents": 60, "lifecycle": 30, "failing": 30} {
 		t.Run(scenario, func(t *testing.T) {

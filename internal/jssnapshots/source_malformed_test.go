@@ -3,7 +3,6 @@ package jssnapshots
 import (
 	"context"
 	"errors"
-	"flag"
 	"math/rand/v2"
 	"strings"
 	"testing"
@@ -13,10 +12,9 @@ import (
 	"github.com/tailrace/tailrace/chunk"
 	"github.com/tailrace/tailrace/internal/names"
 	"github.com/tailrace/tailrace/internal/projector"
+	"github.com/tailrace/tailrace/internal/testkit/seedtest"
 	"github.com/tailrace/tailrace/internal/testkit/storetest"
 )
-
-var writerSeed = flag.Uint64("writer.seed", rand.Uint64(), "of the heads of the other writer")
 
 // concurrentWriter is another program that writes heads without compare-and-set.
 type concurrentWriter struct {
@@ -75,9 +73,9 @@ func (m *concurrentWriter) newer(s chunk.Session) {
 // Another writer replaces the head while a projector works: by a newer one, an old one, a malformed one, one of another session, an empty value. A reader gets
 // the fold of the log all the time, and after the other writer has ended that is the stored snapshot.
 func TestHeadsOfAnotherWriter(t *testing.T) {
-	t.Logf("-writer.seed=%d", *writerSeed)
-	w, rng := newEnv(t), rand.New(rand.NewPCG(*writerSeed, 1))
-	a := storetest.NewSessionGenerator(storetest.NewLog(), s1, *writerSeed)
+	seed := seedtest.Seed(t)
+	w, rng := newEnv(t), rand.New(rand.NewPCG(seed, 1))
+	a := storetest.NewSessionGenerator(storetest.NewLog(), s1, seed)
 	m := w.concurrentWriter(s1)
 	p := w.project(SourceConfig{})
 	w.copy(a.Write(t, 30))

@@ -13,15 +13,13 @@ import (
 
 	"github.com/tailrace/tailrace/chunk"
 	"github.com/tailrace/tailrace/codec"
+	"github.com/tailrace/tailrace/internal/testkit/seedtest"
 	"github.com/tailrace/tailrace/internal/testkit/turntest"
 	"github.com/tailrace/tailrace/sink/internal/sinktest"
 	"github.com/tailrace/tailrace/sink/row"
 )
 
-var (
-	logs     = flag.Int("logs", 1000, "number of random logs of TestManyLogs")
-	logsSeed = flag.Uint64("logs-seed", 0, "seed of TestManyLogs, 0 is a random one")
-)
+var logs = flag.Int("logs", 1000, "number of random logs of TestManyLogs")
 
 // perServer is the number of logs of one server, lake and database, which bounds the memory of the test.
 const perServer = 1000
@@ -30,10 +28,7 @@ const perServer = 1000
 // lake, and two into Postgres. The server is ended with SIGKILL at random moments, sinks end at random commits, with or without them, and answers of commits are lost. The
 // rows that readers see in DuckDB and Postgres are those of a fold of the log that was written independently of the sink, package sinktest.
 func TestManyLogs(t *testing.T) {
-	seed := *logsSeed
-	if seed == 0 {
-		seed = rand.Uint64N(1 << 53)
-	}
+	seed := seedtest.Seed(t) % (1 << 53)
 	for n := 0; n < *logs; n += perServer {
 		t.Run(fmt.Sprintf("seed %d", seed), func(t *testing.T) { testManyLogs(t, seed, min(perServer, *logs-n)) })
 		seed++
@@ -44,7 +39,7 @@ func testManyLogs(t *testing.T, seed uint64, n int) {
 	t.Helper()
 	defer func() {
 		if t.Failed() {
-			t.Logf("repeat it with -logs-seed=%d -logs=%d", seed, n)
+			t.Logf("repeat it with -seed=%d -logs=%d", seed, n)
 		}
 	}()
 	began := time.Now()

@@ -1,5 +1,4 @@
-// Package seedtest provides random generators for tests. Each run uses a new seed;
-// -seed repeats the run that failed.
+// Package seedtest provides random generators for tests. The seed is that of -seed, or of RAPID_SEED, as for the property tests, or a random one.
 //
 //	random := seedtest.Rand(t)
 package seedtest
@@ -7,15 +6,20 @@ package seedtest
 import (
 	"flag"
 	"math/rand/v2"
+	"os"
+	"strconv"
 	"testing"
 )
 
-var seedFlag = flag.Uint64("seed", 0, "seed of the random tests; 0 selects a random one")
+var seedFlag = flag.Uint64("seed", 0, "seed of the random tests; 0 selects that of RAPID_SEED, or a random one")
 
-// Seed returns the seed of the flag, or a random one. It logs the seed.
+// Seed returns the seed. It logs it.
 func Seed(tb testing.TB) uint64 {
 	tb.Helper()
 	seed := *seedFlag
+	if seed == 0 {
+		seed, _ = strconv.ParseUint(os.Getenv("RAPID_SEED"), 10, 64)
+	}
 	if seed == 0 {
 		seed = rand.Uint64()
 	}
