@@ -44,7 +44,7 @@ func (p *printer) call(f *turn.Frames, e *turn.Event) {
 	case turn.InputDelta:
 		p.callBlock(f, c, "delta", "delta", "tool-call-delta", func(d *rawjson.Object) { d.Content("args", e.Text) })
 	case turn.Input:
-		o.input = append(o.input[:0], objectOf(e.Value)...)
+		o.input = bytes.Clone(objectOf(e.Value))
 		p.callBlock(f, c, "finish", "content", "tool_call", func(b *rawjson.Object) { appendCall(b, c.Shown, c.Name, o.input) })
 		if !e.Again {
 			p.tool(f, c, "tool-started", func(t *rawjson.Object) {
