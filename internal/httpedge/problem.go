@@ -1,6 +1,8 @@
 package httpedge
 
 import (
+	"context"
+	"errors"
 	"math/rand/v2"
 	"net/http"
 	"time"
@@ -56,9 +58,13 @@ var (
 	draining      = unavailableProblem(httpkit.CodeDraining, "this edge is being stopped", "retry later; another one answers")
 )
 
-// notDone logs why an act was not carried out, and returns its problem: p if a repetition helps, or that of a missing permission, of which one line a second is logged.
+// notDone logs why an act was not carried out, unless its client has left, and returns its problem: p if a repetition helps, or that of a missing permission, of which
+// one line a second is logged.
 func (e *Edge) notDone(p *httpkit.Problem, err error, event string, attrs ...any) *httpkit.Problem {
 	p = httpkit.PermissionOr(err, p)
+	if errors.Is(err, context.Canceled) {
+		return p
+	}
 	if _, ok := e.notPermitted.Allow(); ok || p != httpkit.EdgePermission {
 		e.cfg.Log.Warn(event, append(attrs, "error", err)...)
 	}

@@ -1,9 +1,13 @@
 package httpedge_test
 
 import (
+	"bytes"
 	"context"
 	"errors"
+	"fmt"
+	"log/slog"
 	"net/http"
+	"net/http/httptest"
 	"slices"
 	"strconv"
 	"strings"
@@ -104,6 +108,38 @@ func TestSessions(t *testing.T) {
 			if rec.Code != tt.status || got != tt.want && (tt.status == 200 || !strings.Contains(got, tt.want)) || rec.Header().Get("Cache-Control") != "no-store" {
 				t.Errorf("%s: %d %s\nwant %d %s", tt.query, rec.Code, got, tt.status, tt.want)
 			}
+		})
+	}
+}
+
+// slowDirectory lists no session before the client leaves.
+type slowDirectory struct{}
+
+func (slowDirectory) Sessions(ctx context.Context, _ string, _ projector.SessionQuery) (projector.SessionPage, error) {
+	<-ctx.Done()
+	return projector.SessionPage{}, fmt.Errorf("read: %w", ctx.Err())
+}
+
+// A list that its client no longer waits for is no warning. One that takes too long is.
+func TestListOfAClientThatLeft(t *testing.T) {
+	for _, tt := range []struct {
+		name string
+		wait time.Duration
+		want int
+	}{{"left", time.Second, 0}, {"waits", time.Hour, 1}} {
+		t.Run(tt.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				var log bytes.Buffer
+				w := newEnv(t, envConfig{edge: httpedge.Config{Sessions: slowDirectory{}, Log: slog.New(slog.NewTextHandler(&log, nil))}})
+				ctx, cancel := context.WithTimeout(t.Context(), tt.wait)
+				defer cancel()
+				w.serveRequest(httptest.NewRequestWithContext(ctx, http.MethodGet, "/v1/sessions", nil))
+				synctest.Wait()
+				w.close()
+				if got := strings.Count(log.String(), "session list failed"); got != tt.want {
+					t.Errorf("%d lines, want %d: %s", got, tt.want, log.String())
+				}
+			})
 		})
 	}
 }
