@@ -113,8 +113,7 @@ func (e *Edge) attach(ctx context.Context, r *http.Request, s *stream) (ended bo
 	case errors.Is(err, errBusy):
 		return false, busy
 	case err != nil:
-		e.cfg.Log.Warn("stream rejected", "session", s.subscriptions[0].req.Session.String(), "error", err)
-		return false, unavailable
+		return false, e.notDone(unavailable, err, "stream rejected", "session", s.subscriptions[0].req.Session.String())
 	}
 	s.expiry = httpkit.NewExpiry(ctx, e.cfg.MaxStreamAge)
 	httpkit.DropCredential(r)
