@@ -12,7 +12,6 @@ import (
 // call is what was written of a call. The client must answer the calls in steps.questions, which have their outcomes there until the next step.
 type call struct {
 	id         string // in the message
-	own        bool   // it is of the message's own agent
 	client     bool   // the browser runs it
 	ended      bool   // it has its outcome
 	question   bool   // the client must answer it
@@ -28,20 +27,11 @@ var (
 )
 
 // callOf returns what was written of a call.
-func (p *printer) callOf(c *turn.Call) *call {
-	if kept, ok := c.Kept.(*call); ok {
-		return kept
+func callOf(c *turn.Call) *call {
+	kept, isNew := turn.Kept[call](&c.Kept)
+	if isNew {
+		kept.id, kept.client = c.ID, c.Client
 	}
-	if c.Reopened() {
-		for _, q := range p.steps.questions {
-			if q.id == c.ID {
-				c.Kept = q
-				return q
-			}
-		}
-	}
-	kept := &call{id: c.ID, own: c.By.Own(), client: c.Client}
-	c.Kept = kept
 	return kept
 }
 
@@ -80,7 +70,7 @@ func (c *call) rememberFrame(f *turn.Frames) {
 
 // call writes an event of a call.
 func (p *printer) call(f *turn.Frames, e *turn.Event) {
-	c := p.callOf(e.Call)
+	c := callOf(e.Call)
 	switch e.Kind {
 	case turn.InputOpen:
 		if e.Again {
@@ -270,7 +260,7 @@ func (p *printer) preliminary(f *turn.Frames, e *turn.Event) {
 	f.Open("tool-output-available")
 	f.Content("toolCallId", c.Shown)
 	sanitized(f, "output", output)
-	f.Flag("dynamic", !p.callOf(c).part.Static)
+	f.Flag("dynamic", !callOf(c).part.Static)
 	f.Flag("preliminary", true)
 	f.Shut()
 }

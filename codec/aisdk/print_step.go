@@ -190,9 +190,9 @@ func (p *printer) start(f *turn.Frames) {
 func (p *printer) removed(f *turn.Frames, e *turn.Event) {
 	exact := p.isLastStep(e)
 	p.steps.questions = slices.DeleteFunc(p.steps.questions, func(c *call) bool { return !e.Turn.HasCall(c.id) })
-	for _, c := range p.steps.questions {
-		if c.own && e.Taken(c.answeredAt) {
-			c.again, c.ended = nil, false
+	for _, c := range e.Turn.OpenCalls() {
+		if q := callOf(c); c.By.Own() && e.Taken(q.answeredAt) {
+			q.again, q.ended = nil, false
 		}
 	}
 	switch {

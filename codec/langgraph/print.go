@@ -202,20 +202,9 @@ func (p *printer) run(f *turn.Frames, e *turn.Event) {
 // pause writes what the client must do, and the state of the session with it.
 func (p *printer) pause(f *turn.Frames, e *turn.Event) {
 	for _, c := range e.Turn.OpenCalls() {
-		if c.ApprovalID == nil && e.Turn.WaitsForClient(c) {
-			o := callOutputOf(c)
-			input := o.input
-			if input == nil {
-				input = p.requested[c.ID]
-			}
-			if input == nil {
-				continue // the state has the call
-			}
-			if o.asked = true; p.requested == nil {
-				p.requested = make(map[string][]byte)
-			}
-			p.requested[c.ID] = input
-			p.request(f, c.By, c.Shown, func(v *rawjson.Object) { appendClientCall(v, c.Shown, c.Name, input) })
+		if o := callOutputOf(c); c.ApprovalID == nil && o.input != nil && e.Turn.WaitsForClient(c) {
+			o.asked = true
+			p.request(f, c.By, c.Shown, func(v *rawjson.Object) { appendClientCall(v, c.Shown, c.Name, o.input) })
 		}
 	}
 	p.conclude(f, e)

@@ -13,7 +13,7 @@ import (
 type callOutput struct {
 	begun bool   // content-block-start was written
 	asked bool   // input.requested was written for a call that the client runs
-	input []byte // nil if its outcome was removed, and no other arguments followed
+	input []byte // nil after the removal of an outcome, of a call that did not wait
 }
 
 // callOutputOf returns what was written of a call.
@@ -65,6 +65,7 @@ func (p *printer) call(f *turn.Frames, e *turn.Event) {
 func (p *printer) outcome(f *turn.Frames, e *turn.Event, o *callOutput) {
 	c, failure, code := e.Call, asText(e.Failure), e.Code
 	if o.asked {
+		o.asked = false // the outcome may be removed
 		p.answered(f, c.By, c.Shown)
 	}
 	if e.Denied {

@@ -75,8 +75,6 @@ type printer struct {
 	n       int          // its events so far
 	patched bool         // the custom state has changed since the latest values
 	runID   []byte       // in the events of the root graph: the run that was started or resumed last, and not one that continues without the client
-
-	requested map[string][]byte // arguments of calls that the client was asked to run, by their ids: a removal may revert their outcomes
 }
 
 // removedEvent is the number of the event about removed records: that of a client that has them, and of one that has not.

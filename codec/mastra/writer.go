@@ -14,7 +14,7 @@ import (
 // Resume writes start, and begins an open text again: the client may be another one than before, and the AI SDK fails at a piece of a text without its start.
 // Arguments that stream are not begun again: @mastra/client-js would keep those of the first start.
 func NewWriter(messageID string) codec.Writer {
-	p := &printer{message: messageID, late: make(map[turn.CallKey]chunk.Ordinal), again: make(map[string][]byte)}
+	p := &printer{message: messageID, late: make(map[turn.CallKey]chunk.Ordinal)}
 	rules := turn.Rules{CursorAfter: true, EndAgain: true, Restarts: true, Shows: p.shows, Asks: p.waitsForClient}
 	p.turn = turn.New(p, rules, turn.Config{})
 	p.own = p.of(p.turn.Own())
@@ -29,7 +29,6 @@ type printer struct {
 
 	own      *speaker
 	late     map[turn.CallKey]chunk.Ordinal // calls of earlier turns, with the record of the outcome that was written
-	again    map[string][]byte              // the arguments of calls that were announced again, by their ids: a removal may revert their outcomes
 	started  bool                           // start was written
 	response int                            // number of the response
 }

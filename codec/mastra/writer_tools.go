@@ -130,15 +130,9 @@ func (p *printer) announce(it *turn.Item, sp *speaker, c *turn.Call, input chunk
 	}
 	p.turn.CloseText(it)
 	p.inputEnd(sp, c)
-	o, again := callOutputOf(c), announcedIn(c) > 0
-	if o.input == nil && again {
-		o.input = p.again[c.ID]
-	}
+	o := callOutputOf(c)
 	if o.input == nil {
 		o.input = bytes.Clone(arguments(input))
-	}
-	if again {
-		p.again[c.ID] = o.input
 	}
 	c.Mark = [2]uint64{2*uint64(p.response) | c.Mark[0]&ranByClient, uint64(it.Rec.Ordinal)}
 	p.open(sp, "tool-call")

@@ -34,6 +34,12 @@ func TestArgumentsAfterARemoval(t *testing.T) {
 		{"a denied call that is asked about again", []chunk.Body{run, request, chunk.StreamPaused{}, again, denial, removal(5), request, chunk.StreamPaused{}}},
 		{"a call that the client is asked to run again", []chunk.Body{run, start, chunk.StreamPaused{}, again, ofClient, removal(5), chunk.StreamPaused{}, again, ofClient, end}},
 		{"a call of the client that the server runs", []chunk.Body{run, start, chunk.StreamPaused{}, again, outcome, removal(5), start, outcome, removal(8), outcome, end}},
+		{"a call of the step before", []chunk.Body{
+			run, chunk.StepStart{}, start, chunk.StreamPaused{}, again, ofClient, chunk.StepEnd{}, chunk.StepStart{}, removal(6), chunk.StreamPaused{}, again, outcome, end,
+		}},
+		{"a call of a run that was interrupted", []chunk.Body{
+			run, start, chunk.RunInterrupted{RunID: "r"}, end, chunk.RunResumed{RunID: "r", Mode: "continue"}, outcome, removal(6), outcome, end,
+		}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			for _, name := range []string{dialect.AISDK, dialect.Mastra, dialect.LangGraph} {

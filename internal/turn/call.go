@@ -44,10 +44,12 @@ type Call struct {
 	// ApprovalID is the id of the approval that waits for a decision, as the content of a JSON string; nil for none.
 	ApprovalID []byte
 
-	// Kept is what the printer keeps of it. Mark is kept also after its outcome, which a removal of records may revert.
+	// Kept is what the printer keeps of it. A removal of records may revert its outcome: it has Mark then, and Kept if it
+	// waited, and this was in the present step of the session's agent or the one before.
 	Kept any
 	Mark [2]uint64
 
+	waited bool   // a response ended before its outcome, or asked the client or a user about it
 	denied bool   // its outcome is the denial of a user
 	suffix int    // number behind the id, 1 for none
 	place  int    // in calls.open
@@ -84,11 +86,12 @@ func (c *Call) BeginsWith(it *Item) bool { return c.By == it.By && c.begunAt == 
 
 // calls are the calls of a turn.
 type calls struct {
-	open     []*Call          // those without an outcome, as they came, see list; nil for one that was dropped
-	dropped  int              // number of those
-	shown    map[string]*Call // those without an outcome, by Call.ID
-	finished finishedCalls    // those with an outcome
-	reused   map[CallKey]int  // number behind the id of the latest call of a key that was used again
+	open     []*Call           // those without an outcome, as they came, see list; nil for one that was dropped
+	dropped  int               // number of those
+	shown    map[string]*Call  // those without an outcome, by Call.ID
+	finished finishedCalls     // those with an outcome
+	kept     [2]map[string]any // Call.Kept of those that waited and have an outcome, by Call.ID: of the present step, and of the one before
+	reused   map[CallKey]int   // number behind the id of the latest call of a key that was used again
 }
 
 // hashSeed is the seed of the hashes of arguments and ids.
@@ -289,7 +292,7 @@ func (m *Machine) input(it *Item, c *Call, arguments chunk.Value, asked bool) {
 		c.sentAt = it.Rec.Ordinal
 	}
 	m.emit(&Event{Kind: Input, Item: it, Call: c, Value: arguments, Again: again})
-	c.Sent, c.Streaming, c.hash = true, false, hash
+	c.Sent, c.Streaming, c.hash, c.waited = true, false, hash, c.waited || c.Client
 }
 
 // ask handles a question to a user whether a call may run. One that a rule answers is no question.
@@ -299,7 +302,7 @@ func (m *Machine) ask(it *Item) {
 	if it.Is("isAutomatic") {
 		return
 	}
-	c.ApprovalID, c.approvalAt = bytes.Clone(it.Content("approvalId")), it.Rec.Ordinal
+	c.ApprovalID, c.approvalAt, c.waited = bytes.Clone(it.Content("approvalId")), it.Rec.Ordinal, true
 	m.emit(&Event{Kind: Ask, Item: it, Call: c, Answered: m.ahead.answers(it)})
 }
 
@@ -373,6 +376,23 @@ func (m *Machine) finish(it *Item, c *Call, e *Event) {
 	m.calls.drop(c)
 	c.endedAt = it.Rec.Ordinal
 	m.calls.finished.add(c)
+	m.calls.keep(c)
+}
+
+// keep stores what the printer keeps of a call of the session's agent that has its outcome, if it waited.
+func (s *calls) keep(c *Call) {
+	if !c.By.Own() {
+		return
+	}
+	for _, kept := range s.kept {
+		delete(kept, c.ID) // of a removed call with its id
+	}
+	if c.waited {
+		if s.kept[0] == nil {
+			s.kept[0] = make(map[string]any)
+		}
+		s.kept[0][c.ID] = c.Kept
+	}
 }
 
 // remove reverts the changes of removed records to the calls of the session's agent. It returns the open calls whose start was removed.
@@ -392,6 +412,9 @@ func (s *calls) remove(taken func(chunk.Ordinal) bool, own *Agent) (gone []*Call
 		}
 	}
 	for _, c := range s.finished.remove(taken, own) {
+		if c.Kept, c.waited = s.kept[0][c.ID]; !c.waited {
+			c.Kept, c.waited = s.kept[1][c.ID]
+		}
 		s.add(c)
 	}
 	s.removeWaits(own, taken)

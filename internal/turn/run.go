@@ -307,6 +307,9 @@ func (m *Machine) endResponse(e *Event) {
 		m.closeStep(a, e.Item)
 	}
 	m.closeStep(&m.own, e.Item)
+	for _, c := range m.calls.list() {
+		c.waited = true
+	}
 	e.Quiet = m.ahead.isResumed() && e.Reason != Superseded
 	m.emit(e)
 	m.open, m.idle = m.open && e.Quiet, true
@@ -354,6 +357,7 @@ func (m *Machine) stepEnd(it *Item) {
 	a := it.By
 	if a.Own() {
 		m.closeTexts(it)
+		m.calls.kept = [...]map[string]any{nil, m.calls.kept[0]}
 	}
 	m.closeBlock(a, it)
 	a.First = 0
