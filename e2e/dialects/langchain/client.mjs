@@ -4,13 +4,13 @@
 //	{"url":"http://…","thread":"t1","turns":[{"say":"Hello","id":"m1"},{"answer":{"decisions":[{"type":"approve"}]}},{"cancel":true}],"cut":3}
 //
 // A thread without turns is followed as far as it has a terminal event. cut breaks each of the first responses with events after that number of events. watch
-// opens another client of the thread before the turns, whose events are in the answer too.
+// opens another client of the thread before the turns, whose events are in the answer too. {"assemble":[…]} has events, the answer the messages that the assembler of the package makes of them.
 import { createInterface } from 'node:readline';
 import { createRequire } from 'node:module';
 import { pathToFileURL } from 'node:url';
 
 const require = createRequire(pathToFileURL(process.argv[2] + '/'));
-const { Client } = await import(pathToFileURL(require.resolve('@langchain/langgraph-sdk').replace('index.cjs', 'index.js')));
+const { Client, MessageAssembler } = await import(pathToFileURL(require.resolve('@langchain/langgraph-sdk').replace('index.cjs', 'index.js')));
 
 let logged = [];
 process.on('unhandledRejection', (e) => logged.push('unhandled: ' + (e?.stack ?? e)));
@@ -177,10 +177,22 @@ async function thread(request) {
   return { ...answer, events, messages, calls, graphs, values: values.map((v) => v.values), bodies, error, ordering: lasts, watched: watch?.events, logged };
 }
 
+function assemble(events) {
+  const assembler = new MessageAssembler();
+  const messages = [];
+  for (const event of events) {
+    if (event.method !== 'messages') continue;
+    const update = assembler.consume(event);
+    if (update?.kind === 'message-start') messages.push(update.message);
+  }
+  return { messages };
+}
+
 for await (const line of createInterface({ input: process.stdin })) {
   let answer;
   try {
-    answer = await thread(JSON.parse(line));
+    const request = JSON.parse(line);
+    answer = request.assemble ? assemble(request.assemble) : await thread(request);
   } catch (e) {
     answer = { fault: e.stack };
   }
