@@ -105,6 +105,8 @@ func (p *printer) Print(f *turn.Frames, e *turn.Event) {
 		if e.Kind == turn.Removed && !e.Quiet {
 			p.n = removedEvent - 1 // a client that has removed records gets the ends of their messages before it
 			p.notice(f, e)
+			p.values(f)
+			p.restart(f)
 		}
 	case turn.BlockOpen, turn.BlockDelta, turn.BlockClose, turn.Part:
 		p.content(f, e)
@@ -167,6 +169,13 @@ func (p *printer) lifecycle(f *turn.Frames, event string, failure chunk.Value) {
 		o.String("event", event)
 		o.Raw("error", failure)
 	})
+}
+
+// restart writes the start of the run again, after the state without the messages that were removed: at it, a page drops what it got and the state does not have.
+func (p *printer) restart(f *turn.Frames) {
+	if p.cfg.HasState && p.cfg.selects("values", "", nil) {
+		p.lifecycle(f, "running", nil)
+	}
 }
 
 // values writes a checkpoint and the state of the session at it. The number of its step grows, so that clients know an older state.

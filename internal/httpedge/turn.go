@@ -477,7 +477,7 @@ func (t *turn) fillState(ctx context.Context, after int) error {
 	ctx, cancel := context.WithTimeout(ctx, t.edge.cfg.AttachTimeout)
 	defer cancel()
 	read, hold, err := readWithin(ctx, t.edge.reads, func(ctx context.Context) (fold.Content, error) {
-		return t.edge.readContent(ctx, t.of.Session, snapshotQuery{})
+		return t.edge.readContent(ctx, t.of.Session, snapshotQuery{partial: true})
 	})
 	defer hold.release()
 	if err == nil {

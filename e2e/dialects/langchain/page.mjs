@@ -1,4 +1,4 @@
-// A page with useStream of @langchain/react, for the thread in the fragment of its address. window.stream is the hook, window.shown what a page would show.
+// A page with useStream of @langchain/react, for the thread in the fragment of its address, of the edge in its query, or of its own site. window.stream is the hook, window.shown what a page would show.
 import { createElement } from 'react';
 import { createRoot } from 'react-dom/client';
 import { useStream } from '@langchain/react';
@@ -6,7 +6,7 @@ import { useStream } from '@langchain/react';
 const tools = [{ tool: { name: 'browser' }, execute: async (args) => ({ zone: 'Europe/Lisbon', ...args }) }];
 
 function Page() {
-  const stream = useStream({ assistantId: 'demo', apiUrl: location.origin + '/api/langgraph', threadId: location.hash.slice(1), tools, reconnectDelayMs: () => 20 });
+  const stream = useStream({ assistantId: 'demo', apiUrl: (location.search.slice(1) || location.origin) + '/api/langgraph', threadId: location.hash.slice(1), tools, reconnectDelayMs: () => 20, maxReconnectAttempts: Infinity });
   window.stream = stream;
   window.shown = {
     loading: stream.isLoading,

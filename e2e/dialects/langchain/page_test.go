@@ -6,10 +6,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"net/http"
-	"os"
-	"os/exec"
-	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -33,23 +31,13 @@ type page struct {
 
 func newPage(t *testing.T) *page {
 	t.Helper()
-	home := client.Install(t)
-	code := filepath.Join(t.TempDir(), "page.js")
-	bundle := exec.CommandContext(t.Context(), filepath.Join(home, "node_modules", ".bin", "esbuild"), "page.mjs", "--bundle", "--format=esm", "--define:process.env.NODE_ENV=\"production\"", "--outfile="+code, "--log-level=error")
-	bundle.Env = append(os.Environ(), "NODE_PATH="+filepath.Join(home, "node_modules"))
-	if out, err := bundle.CombinedOutput(); err != nil {
-		t.Fatalf("%v\n%s", err, out)
-	}
-	text, err := os.ReadFile(code)
-	if err != nil {
-		t.Fatal(err)
-	}
+	text := client.Page(t, "page.mjs", nil)
 	p := &page{release: make(chan struct{})}
 	p.edge = newEdgeWith(t, nil, map[string]workers.Agent{script.AgentType: workers.AgentFunc(p.answer)}, func(front http.Handler) http.Handler {
 		mux := http.NewServeMux()
 		mux.HandleFunc("/page", func(w http.ResponseWriter, _ *http.Request) {
 			w.Header().Set("Content-Type", "text/html; charset=utf-8")
-			_, _ = fmt.Fprintf(w, "<!doctype html><meta charset=utf-8><body><script type=module>%s</script>", strings.ReplaceAll(string(text), "</script", `<\/script`)) // to a browser of the test
+			_, _ = io.WriteString(w, text) // to a browser of the test
 		})
 		mux.Handle("/", front)
 		return mux

@@ -110,6 +110,24 @@ func (p *Program) Install(tb testing.TB) string {
 	return ""
 }
 
+// Page returns an HTML page with a script, which may import the packages. One of them must be esbuild. direct are modules, each with its directory below node_modules: all packages
+// use that version, and not one of their own.
+func (p *Program) Page(tb testing.TB, script string, direct map[string]string) string {
+	tb.Helper()
+	modules := filepath.Join(p.Install(tb), "node_modules")
+	args := []string{script, "--bundle", "--format=esm", `--define:process.env.NODE_ENV="production"`, "--log-level=error"}
+	for module, dir := range direct {
+		args = append(args, "--alias:"+module+"="+filepath.Join(modules, dir))
+	}
+	bundle := exec.CommandContext(tb.Context(), filepath.Join(modules, ".bin", "esbuild"), args...) //nolint:gosec // of the test
+	bundle.Env, bundle.Stderr = append(os.Environ(), "NODE_PATH="+modules), os.Stderr
+	code, err := bundle.Output()
+	if err != nil {
+		tb.Fatal(err)
+	}
+	return "<!doctype html><meta charset=utf-8><body><script type=module>" + strings.ReplaceAll(string(code), "</script", `<\/script`) + "</script>"
+}
+
 // Stop ends the program, if it was started, and waits for that.
 func (p *Program) Stop() error {
 	if p.cmd == nil || p.cmd.Process == nil {
