@@ -1,12 +1,12 @@
 package tailrace
 
 import (
-	"errors"
+	"cmp"
+	"fmt"
 
 	"github.com/tailrace/tailrace/chunk"
 	"github.com/tailrace/tailrace/internal/control"
 	"github.com/tailrace/tailrace/internal/conversation"
-	"github.com/tailrace/tailrace/internal/runs"
 	"github.com/tailrace/tailrace/projector/fold"
 )
 
@@ -25,6 +25,18 @@ type Answer struct {
 	// Result is that of a client tool, Error why there is none. One of them is set; the zero Result is null.
 	Result chunk.Value
 	Error  *string
+}
+
+// submitted returns the answer as the inbox has it.
+func (a Answer) submitted() control.Answer {
+	c := control.Answer{Kind: control.ClientResult, CallID: a.CallID, ApprovalID: a.ApprovalID, Approved: a.Approved, Reason: a.Reason, Result: a.Result}
+	if a.Error != nil {
+		c.Error, c.ErrorCode = *a.Error, control.CodeToolFailed
+	}
+	if a.ApprovalID != "" {
+		c.Kind, c.InputHash = control.Approval, control.ShownHash(a.ShownInput)
+	}
+	return c
 }
 
 // StopKind is how a run is stopped.
@@ -95,20 +107,38 @@ type Error struct {
 	Reason  Reason
 	Text    string  // "" or what is wrong with the request
 	First   *Answer // of ReasonAnswered and ReasonExpired: the answer that counts
-
-	refused *runs.Error
 }
 
 // Error returns the session, the reason and the text.
-func (e *Error) Error() string { return e.refused.Error() }
+func (e *Error) Error() string {
+	refusal := conversation.Refusal{Reason: conversation.Reason(e.Reason), Text: e.Text}
+	return fmt.Sprintf("session %s: %s", e.Session, &refusal)
+}
 
 // Is reports the error of package chunk that e means: ErrUnknownSession, ErrInvalid or ErrTooLarge.
-func (e *Error) Is(target error) bool { return e.refused.Is(target) }
-
-// errorOf returns err with the types of this package.
-func errorOf(err error) error {
-	if e, ok := errors.AsType[*runs.Error](err); ok {
-		return &Error{Session: e.Session, Reason: Reason(e.Reason), Text: e.Text, First: (*Answer)(e.First), refused: e}
+func (e *Error) Is(target error) bool {
+	switch e.Reason {
+	case ReasonNoSession:
+		return target == chunk.ErrUnknownSession
+	case ReasonInvalid, ReasonUnstorable:
+		return target == chunk.ErrInvalid
+	case ReasonTooLarge:
+		return target == chunk.ErrTooLarge
 	}
-	return err
+	return false
+}
+
+// errorOf returns the *Error of a refusal, nil for none.
+func errorOf(session chunk.Session, r *conversation.Refusal) error {
+	if r == nil {
+		return nil
+	}
+	e := &Error{Session: session, Reason: Reason(r.Reason), Text: r.Text}
+	if a := r.First; a != nil {
+		e.First = &Answer{CallID: a.CallID, ApprovalID: a.ApprovalID, Approved: a.Approved, Reason: a.Reason, Result: a.Result}
+		if a.Failed() {
+			e.First.Error = new(cmp.Or(a.Error, a.ErrorCode))
+		}
+	}
+	return e
 }

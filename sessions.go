@@ -11,6 +11,7 @@ import (
 	"github.com/tailrace/tailrace/chunk"
 	"github.com/tailrace/tailrace/consumers"
 	"github.com/tailrace/tailrace/internal/control"
+	"github.com/tailrace/tailrace/internal/conversation"
 	"github.com/tailrace/tailrace/internal/runs"
 	"github.com/tailrace/tailrace/internal/wait"
 	"github.com/tailrace/tailrace/producers"
@@ -21,58 +22,61 @@ import (
 // Start requests the one run of a new session, which a worker with the agent type runs, and returns its id. It may be repeated: the id is a function of the
 // session, and a session that is running or paused is returned as it is.
 func (t *Tailrace) Start(ctx context.Context, id, agentType, message string) (run string, err error) {
-	session, client, err := t.known(id, agentType)
+	session, service, err := t.known(id, agentType)
 	if err != nil {
 		return "", err
 	}
-	run, err = client.Start(ctx, runs.Start{Session: session, AgentType: agentType, Input: []chunk.InputMessage{{Content: message}}})
-	return run, errorOf(err)
+	run, refusal := service.Start(ctx, conversation.StartRequest{Session: session, AgentType: agentType, Input: []chunk.InputMessage{{Content: message}}})
+	return run, errorOf(session, refusal)
 }
 
 // Resume requests a run that continues one which was interrupted, and returns its id. Without input it may be repeated, and returns a run that is in progress
 // or waits for answers as it is; with input it is refused then.
 func (t *Tailrace) Resume(ctx context.Context, id string, input ...chunk.InputMessage) (run string, err error) {
-	session, client, err := t.known(id)
+	session, service, err := t.known(id)
 	if err != nil {
 		return "", err
 	}
-	run, err = client.Resume(ctx, session, input...)
-	return run, errorOf(err)
+	key, refusal := conversation.ResumeKey(input)
+	if refusal == nil {
+		run, refusal = service.Resume(ctx, conversation.ResumeRequest{Session: session, Input: input, Key: key})
+	}
+	return run, errorOf(session, refusal)
 }
 
 // Answer stores an answer, and requests the resume of the run if it was the last one that the run waits for. Of several answers to one call the first counts:
 // the others get an *Error with the reason ReasonAnswered, or ReasonExpired, and the answer that counts in First.
 func (t *Tailrace) Answer(ctx context.Context, id string, a Answer) error {
-	session, client, err := t.known(id)
+	session, service, err := t.known(id)
 	if err != nil {
 		return err
 	}
-	return errorOf(client.Answer(ctx, session, runs.Answer(a)))
+	return errorOf(session, service.Answer(ctx, session, "", a.submitted()))
 }
 
 // Stop requests that the latest run of a session stops. nil: the request is stored, and takes effect also if the worker fails.
 func (t *Tailrace) Stop(ctx context.Context, id string, kind StopKind, reason string) error {
-	session, client, err := t.known(id)
+	session, service, err := t.known(id)
 	if err != nil {
 		return err
 	}
-	_, err = client.Stop(ctx, session, control.StopKind(kind), reason)
-	return errorOf(err)
+	_, refusal := service.Stop(ctx, session, control.StopKind(kind), reason)
+	return errorOf(session, refusal)
 }
 
 // Status returns the state of a session. One that another program has started, and no worker has begun, is found if its agent type was in a call of Agent, Handler or Start of this program.
 func (t *Tailrace) Status(ctx context.Context, id string) (Status, error) {
-	session, client, err := t.known(id)
+	session, service, err := t.known(id)
 	if err != nil {
 		return Status{}, err
 	}
-	st, err := client.Status(ctx, session)
+	st, refusal := service.Status(ctx, session)
 	return Status{RunID: st.RunID, Phase: Phase(st.Phase), Output: st.Output, Failure: st.Failure, OpenCalls: st.Open.CallIDs,
-		StreamStatus: st.StreamStatus, Sequence: st.Sequence}, errorOf(err)
+		StreamStatus: st.StreamStatus, Sequence: st.Sequence}, errorOf(session, refusal)
 }
 
-// known returns the session with an id, and the client for requests to it, which knows the agent types of all calls until now and of this one.
-func (t *Tailrace) known(id string, agentTypes ...string) (chunk.Session, *runs.Client, error) {
+// known returns the session with an id, and the logic of requests to it, which knows the agent types of all calls until now and of this one.
+func (t *Tailrace) known(id string, agentTypes ...string) (chunk.Session, *conversation.Service, error) {
 	session, err := t.session(id)
 	for _, name := range agentTypes {
 		err = cmp.Or(err, subjects.CheckToken("agent type", name))
@@ -85,21 +89,21 @@ func (t *Tailrace) known(id string, agentTypes ...string) (chunk.Session, *runs.
 	defer t.mu.Unlock()
 	t.addAgentTypes(agentTypes...)
 	if t.requests == nil {
-		types := t.agentTypes
-		if len(types) == 0 {
-			types = []string{"agent"} // it must have one
+		cfg := runs.Config{Config: conversation.Config{AgentTypes: t.agentTypes, Log: t.cfg.Log}, Layout: t.cfg.Layout, Reaper: reaper}
+		if len(t.agentTypes) == 0 {
+			cfg.AgentTypes = []string{"agent"} // it must have one
 		}
-		if t.requests, err = runs.New(t.js, runs.Config{AgentTypes: types, Layout: t.cfg.Layout, Reaper: reaper, Log: t.cfg.Log}); err != nil {
+		if t.requests, err = runs.New(t.js, cfg); err != nil {
 			return session, nil, err
 		}
 	}
 	if t.by != nil {
-		return session, t.requests.As(*t.by), nil
+		return session, t.requests.As(conversation.Caller{By: t.by}), nil
 	}
 	return session, t.requests, nil
 }
 
-// addAgentTypes makes the next client know agent types. The caller holds mu.
+// addAgentTypes makes the next Service know agent types. The caller holds mu.
 func (t *parts) addAgentTypes(agentTypes ...string) {
 	for _, name := range agentTypes {
 		if !slices.Contains(t.agentTypes, name) {

@@ -28,9 +28,9 @@ import (
 
 	"github.com/tailrace/tailrace/chunk"
 	"github.com/tailrace/tailrace/consumers"
+	"github.com/tailrace/tailrace/internal/conversation"
 	"github.com/tailrace/tailrace/internal/projector"
 	"github.com/tailrace/tailrace/internal/roles"
-	"github.com/tailrace/tailrace/internal/runs"
 	"github.com/tailrace/tailrace/internal/topology"
 	"github.com/tailrace/tailrace/producers"
 	"github.com/tailrace/tailrace/subjects"
@@ -90,7 +90,7 @@ type parts struct {
 	edge       *roles.Edge
 	hasRun     bool
 	agentTypes []string // of Agent, Handler and Start
-	requests   *runs.Client
+	requests   *conversation.Service
 }
 
 // Open creates the missing streams or checks them, see Config.Create. Several programs may do so at the same time. It starts nothing but the goroutine that

@@ -227,14 +227,37 @@ func TestAnswer(t *testing.T) {
 	if err := tr.Answer(t.Context(), "s1", tailrace.Answer{CallID: "c9"}); reasonOf(err) != tailrace.ReasonUnknownCall {
 		t.Errorf("unknown call: %v", err)
 	}
-	if err := tr.Answer(t.Context(), "s1", tailrace.Answer{CallID: "c1", Result: chunk.Value(`"first"`)}); err != nil {
-		t.Fatal(err)
+	if err := tr.Answer(t.Context(), "s1", tailrace.Answer{CallID: "c1", ApprovalID: "a", Approved: true}); reasonOf(err) != tailrace.ReasonWrongKind {
+		t.Errorf("an approval: %v", err)
 	}
-	err := tr.Answer(t.Context(), "s1", tailrace.Answer{CallID: "c1", Result: chunk.Value(`"second"`)})
-	if refused, ok := errors.AsType[*tailrace.Error](err); !ok || refused.Reason != tailrace.ReasonAnswered || string(refused.First.Result) != `"first"` {
-		t.Errorf("second answer: %v", err)
+	failed := "no browser"
+	for _, both := range []tailrace.Answer{
+		{CallID: "c1", Result: chunk.Value("1"), Error: &failed},
+		{CallID: "c1", Result: chunk.Value("1"), Approved: true},
+		{CallID: "c1", ApprovalID: "a", Approved: true, Result: chunk.Value("1")},
+		{CallID: "c1", ApprovalID: "a", Error: &failed},
+	} {
+		err := tr.Answer(t.Context(), "s1", both)
+		if refused, ok := errors.AsType[*tailrace.Error](err); !ok || refused.Reason != tailrace.ReasonInvalid || !errors.Is(err, chunk.ErrInvalid) || refused.Text == "" {
+			t.Errorf("%+v: %v", both, err)
+		} else if want := "session /default/s1/s1: invalid: " + refused.Text; err.Error() != want {
+			t.Errorf("%v, want %s", err, want)
+		}
 	}
-	e.awaitPhase(tr, "s1", tailrace.PhaseCompleted)
+	for id, first := range map[string]tailrace.Answer{"s1": {CallID: "c1", Result: chunk.Value(`"first"`)}, "s2": {CallID: "c1", Error: &failed}} {
+		if _, err := tr.Start(t.Context(), id, "asker", "hello"); err != nil {
+			t.Fatal(err)
+		}
+		e.awaitPhase(tr, id, tailrace.PhaseClient)
+		if err := tr.Answer(t.Context(), id, first); err != nil {
+			t.Fatal(err)
+		}
+		err := tr.Answer(t.Context(), id, tailrace.Answer{CallID: "c1", Result: chunk.Value(`"second"`)})
+		if refused, ok := errors.AsType[*tailrace.Error](err); !ok || refused.Reason != tailrace.ReasonAnswered || !reflect.DeepEqual(*refused.First, first) {
+			t.Errorf("second answer: %v, want %+v", err, first)
+		}
+		e.awaitPhase(tr, id, tailrace.PhaseCompleted)
+	}
 }
 
 // A run is interrupted and continues with another message, and one that waits is aborted.

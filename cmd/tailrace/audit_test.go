@@ -11,6 +11,7 @@ import (
 	"github.com/tailrace/tailrace/chunk"
 	"github.com/tailrace/tailrace/internal/audit"
 	"github.com/tailrace/tailrace/internal/control"
+	"github.com/tailrace/tailrace/internal/conversation"
 	"github.com/tailrace/tailrace/internal/httpkit"
 	"github.com/tailrace/tailrace/internal/jscontrol"
 	"github.com/tailrace/tailrace/internal/runs"
@@ -208,12 +209,13 @@ func TestAudit(t *testing.T) {
 	}
 	a.one(t, "an approval of the input that was shown")
 
-	client, err := runs.New(m.JS, runs.Config{AgentTypes: []string{"demo"}, Audit: true})
+	service, err := runs.New(m.JS, runs.Config{Config: conversation.Config{AgentTypes: []string{"demo"}, Audit: audit.New(audit.Config{Store: a.store, Mode: audit.Sync})}})
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := client.As(chunk.Principal{Subject: "cron"}).Start(t.Context(), runs.Start{Session: chunk.RootSession("acme", "p-1"), AgentType: "demo"}); err != nil {
-		t.Fatal(err)
+	cron := service.As(conversation.Caller{By: &chunk.Principal{Subject: "cron"}})
+	if _, refusal := cron.Start(t.Context(), conversation.StartRequest{Session: chunk.RootSession("acme", "p-1"), AgentType: "demo"}); refusal != nil {
+		t.Fatal(refusal)
 	}
 	if e := a.one(t, "a program"); e.Act != audit.Start || e.By == nil || e.By.Subject != "cron" || e.Session.ID != "p-1" || e.Route != "" {
 		t.Errorf("a program: %+v", e)

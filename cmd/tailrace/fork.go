@@ -11,14 +11,18 @@ import (
 	"strings"
 
 	"github.com/tailrace/tailrace/chunk"
+	"github.com/tailrace/tailrace/internal/audit"
+	"github.com/tailrace/tailrace/internal/conversation"
+	"github.com/tailrace/tailrace/internal/jscontrol"
 	"github.com/tailrace/tailrace/internal/natsauth"
 	"github.com/tailrace/tailrace/internal/projector"
 	"github.com/tailrace/tailrace/internal/runs"
+	"github.com/tailrace/tailrace/projector/fold"
 )
 
 // forkFlags holds the flags of `tailrace fork`.
 type forkFlags struct {
-	fork    runs.Fork
+	fork    conversation.ForkRequest
 	message string
 }
 
@@ -49,7 +53,7 @@ func (f *forkFlags) edit(text string) error {
 	if err := json.Unmarshal([]byte(value), &output); err != nil {
 		return fmt.Errorf("result of %s: %w", call, err)
 	}
-	f.fork.Edits = append(f.fork.Edits, runs.Edit{CallID: call, Output: output})
+	f.fork.Edits = append(f.fork.Edits, fold.Edit{CallID: call, Output: output})
 	return nil
 }
 
@@ -64,13 +68,20 @@ func runFork(ctx context.Context, t terminal, args []string) error {
 		if err != nil {
 			return err
 		}
-		client, err := runs.New(b.js, runs.Config{AgentTypes: []string{cmp.Or(f.fork.AgentType, head.AgentType)}, Layout: b.cfg.layout(), Audit: true, Log: b.log})
+		events, err := jscontrol.NewAudit(b.js, b.cfg.layout())
 		if err != nil {
 			return err
 		}
-		forked, err := client.Fork(ctx, s, f.fork)
+		service, err := runs.New(b.js, runs.Config{Layout: b.cfg.layout(), Config: conversation.Config{
+			AgentTypes: []string{cmp.Or(f.fork.AgentType, head.AgentType)}, Audit: audit.New(audit.Config{Store: events, Mode: audit.Sync, Log: b.log}), Log: b.log,
+		}})
 		if err != nil {
 			return err
+		}
+		f.fork.Origin = s
+		forked, refusal := service.Fork(ctx, f.fork)
+		if refusal != nil {
+			return fmt.Errorf("session %s: %s", s, refusal)
 		}
 		return json.NewEncoder(t.out).Encode(forked)
 	})

@@ -9,8 +9,8 @@ import (
 
 	"github.com/tailrace/tailrace/chunk"
 	"github.com/tailrace/tailrace/consumers"
+	"github.com/tailrace/tailrace/internal/conversation"
 	"github.com/tailrace/tailrace/internal/projector"
-	"github.com/tailrace/tailrace/internal/runs"
 	"github.com/tailrace/tailrace/projector/fold"
 )
 
@@ -54,7 +54,7 @@ func TestForksAreVerified(t *testing.T) {
 		at := records[random.IntN(len(records))].Cursor()
 		fork := chunk.RootSession(origin.Tenant, fmt.Sprintf("f%d", n))
 		out, _ := s.run(0, "fork", origin.ID, "--tenant", origin.Tenant, "--at", at.String(), "--session", fork.ID)
-		var forked runs.Forked
+		var forked conversation.Forked
 		if err := json.Unmarshal([]byte(out), &forked); err != nil || forked.Session != fork.ID {
 			t.Fatalf("%s: %v", out, err)
 		}

@@ -21,6 +21,7 @@ import (
 	dialect "github.com/tailrace/tailrace/codec/aisdk"
 
 	"github.com/tailrace/tailrace/internal/chat"
+	"github.com/tailrace/tailrace/internal/conversation"
 	"github.com/tailrace/tailrace/internal/httpedge"
 	"github.com/tailrace/tailrace/internal/natsauth"
 	"github.com/tailrace/tailrace/internal/runs"
@@ -67,11 +68,11 @@ type noSnapshots struct{ httpedge.Snapshots }
 func (w *env) edge() {
 	w.t.Helper()
 	clients := stack.NewClients(w.t, w.NewProcess(natsauth.Edge).JS)
-	client, err := runs.New(clients.JS, runs.Config{AgentTypes: []string{"actor"}, Log: w.log})
+	logic, err := runs.New(clients.JS, runs.Config{Config: conversation.Config{AgentTypes: []string{"actor"}, Log: w.log}})
 	w.must(err)
 	edge, err := httpedge.New(clients.Log, noSnapshots{}, httpedge.Config{Authenticator: authtest.None(w.t, "default"), Log: w.log})
 	w.must(err)
-	_, err = chat.New(edge, client.Service(), chat.Config{Dialect: w.opt})
+	_, err = chat.New(edge, logic, chat.Config{Dialect: w.opt})
 	w.must(err)
 	w.edges = append(w.edges, w.Serve(edge, edge.Run).URL)
 }

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/tailrace/tailrace/internal/chat"
+	"github.com/tailrace/tailrace/internal/conversation"
 	"github.com/tailrace/tailrace/internal/httpedge"
 	"github.com/tailrace/tailrace/internal/natsauth"
 	"github.com/tailrace/tailrace/internal/runs"
@@ -139,11 +140,11 @@ func serveSpeaker(t *testing.T, app string, agent speaker, pace time.Duration) s
 	if err != nil {
 		t.Fatal(err)
 	}
-	client, err := runs.New(clients.JS, runs.Config{AgentTypes: []string{"assistant"}})
+	logic, err := runs.New(clients.JS, runs.Config{Config: conversation.Config{AgentTypes: []string{"assistant"}}})
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := chat.New(edge, client.Service(), chat.Config{}); err != nil {
+	if _, err := chat.New(edge, logic, chat.Config{}); err != nil {
 		t.Fatal(err)
 	}
 	mux := http.NewServeMux()

@@ -52,8 +52,7 @@ type Server struct {
 	respond     *httpkit.Responder
 }
 
-// New mounts the routes of delegation on an Edge, which serves the events. The logic is that of a runs.Client, see its method Service; package chat may have the
-// same.
+// New mounts the routes of delegation on an Edge, which serves the events. Package runs assembles its logic; package chat may have the same.
 func New(edge *httpedge.Edge, logic *conversation.Service, cfg Config) (*Server, error) {
 	if edge == nil || logic == nil {
 		return nil, errors.New("agentserver: the edge or its logic is nil, want both")

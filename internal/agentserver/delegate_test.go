@@ -180,7 +180,7 @@ func TestEventsOfARunThatIsYetToBegin(t *testing.T) {
 
 // No worker starts the run: the parent gets a retryable status.
 func TestRunNeverStarts(t *testing.T) {
-	w := newEnv(t, func(c *edgeConfig) { c.client.RequestTimeout = 300 * time.Millisecond })
+	w := newEnv(t, func(c *edgeConfig) { c.logic.RequestTimeout = 300 * time.Millisecond })
 	w.post("/start", `{"sessionId":"s1","agentType":"helper","message":"hi"}`)
 	got := w.ask(http.MethodGet, "/agents/sse?sessionId=s1", "")
 	if got.String() != "503 UNAVAILABLE" || got.header.Get("Retry-After") == "" {

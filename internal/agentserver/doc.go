@@ -20,10 +20,10 @@
 // Requests are authenticated by the edge. /start and /resume need the right to chat, /sse and /status to read, /submit-tool-result to answer, /interrupt and
 // /abort to stop.
 //
-// New mounts them on an Edge; the logic is that of a runs.Client:
+// New mounts them on an Edge; package runs assembles its logic:
 //
-//	client, err := runs.New(js, runs.Config{AgentTypes: []string{"search"}})
-//	server, err := agentserver.New(edge, client.Service(), agentserver.Config{})
+//	logic, err := runs.New(js, runs.Config{Config: conversation.Config{AgentTypes: []string{"search"}}})
+//	server, err := agentserver.New(edge, logic, agentserver.Config{})
 //
 // This package runs no agents. Package conversation converts a request to a command on a queue, or to an answer or a stop request in an inbox, and a worker
 // runs the agent.

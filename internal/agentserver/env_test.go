@@ -55,8 +55,8 @@ func must[T any](v T, err error) func(*testing.T) T {
 type edgeConfig struct {
 	Config
 
-	edge   httpedge.Config
-	client runs.Config
+	edge  httpedge.Config
+	logic runs.Config
 }
 
 // newEnv assembles an edge as cmd/tailrace does.
@@ -64,14 +64,13 @@ func newEnv(t *testing.T, change func(*edgeConfig)) *env {
 	t.Helper()
 	w := &env{Stack: stack.Start(t, stack.Options{}), t: t}
 	cfg := edgeConfig{
-		edge:   httpedge.Config{Authenticator: authtest.None(t, tenant), Log: slog.New(slog.NewTextHandler(t.Output(), nil))},
-		client: runs.Config{AgentTypes: []string{"helper", "other"}},
+		edge:  httpedge.Config{Authenticator: authtest.None(t, tenant), Log: slog.New(slog.NewTextHandler(t.Output(), nil))},
+		logic: runs.Config{Config: conversation.Config{AgentTypes: []string{"helper", "other"}}},
 	}
 	if change != nil {
 		change(&cfg)
 	}
-	client := must(runs.New(w.JS, cfg.client))(t)
-	w.logic = client.Service()
+	w.logic = must(runs.New(w.JS, cfg.logic))(t)
 	w.edge = must(httpedge.New(w.Log, w.Reader, cfg.edge))(t)
 	must(chat.New(w.edge, w.logic, chat.Config{}))(t)
 	w.server = must(New(w.edge, w.logic, cfg.Config))(t)

@@ -86,7 +86,7 @@ func TestPagesOfOtherOrigins(t *testing.T) {
 
 // While the log is unavailable, no response reveals whether a session exists.
 func TestWithoutALog(t *testing.T) {
-	w := newEnv(t, func(c *edgeConfig) { c.client.RequestTimeout = 200 * time.Millisecond })
+	w := newEnv(t, func(c *edgeConfig) { c.logic.RequestTimeout = 200 * time.Millisecond })
 	w.server.waitStarted = func(context.Context, chunk.Session) error { return chunk.ErrNotStored }
 	w.post("/start", startS1)
 	if got := w.ask(http.MethodGet, "/agents/sse?sessionId=s1", ""); got.String() != "503 UNAVAILABLE" {

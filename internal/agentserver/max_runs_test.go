@@ -13,7 +13,7 @@ import (
 
 // A tenant that has as many runs as it may have gets 429 on each surface, and its request is accepted when it is repeated after one has ended.
 func TestTooManyRuns(t *testing.T) {
-	w := newEnv(t, func(c *edgeConfig) { c.client.MaxRuns = func(string) int { return 1 } })
+	w := newEnv(t, func(c *edgeConfig) { c.logic.MaxRuns = func(string) int { return 1 } })
 	first := w.post("/start", `{"sessionId":"s1","agentType":"helper","message":"hi"}`)
 	again := w.post("/start", `{"sessionId":"s1","agentType":"helper","message":"hi"}`)
 	if first.status != http.StatusOK || again.status != http.StatusOK || again.body != first.body {

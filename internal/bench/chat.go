@@ -20,6 +20,7 @@ import (
 	"github.com/tailrace/tailrace/codec/aisdk"
 	"github.com/tailrace/tailrace/codec/helix"
 	"github.com/tailrace/tailrace/internal/chat"
+	"github.com/tailrace/tailrace/internal/conversation"
 	"github.com/tailrace/tailrace/internal/names"
 	"github.com/tailrace/tailrace/internal/runs"
 	"github.com/tailrace/tailrace/subjects"
@@ -111,10 +112,10 @@ func (f *folding) copyFrames(context.Context, int) (figures, error) {
 
 // chats starts an edge that serves chats, with a hub with empty memory. No projector runs.
 func (l *harness) chats(ctx context.Context, authenticator auth.Authenticator) (*httpSite, error) {
-	client, err := runs.New(l.js, runs.Config{
+	logic, err := runs.New(l.js, runs.Config{Config: conversation.Config{
 		AgentTypes:     []string{"bench"},
 		RequestTimeout: time.Minute, // a thousand concurrent starts are not the subject of the measurement
-	})
+	}})
 	if err != nil {
 		return nil, err
 	}
@@ -122,7 +123,7 @@ func (l *harness) chats(ctx context.Context, authenticator auth.Authenticator) (
 	if err != nil {
 		return nil, err
 	}
-	if _, err := chat.New(made, client.Service(), chat.Config{}); err != nil {
+	if _, err := chat.New(made, logic, chat.Config{}); err != nil {
 		return nil, err
 	}
 	return serveEdge(ctx, made)

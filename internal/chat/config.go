@@ -51,7 +51,7 @@ type recordStream = interface {
 	Close()
 }
 
-// New mounts chats on an Edge. The logic is that of a runs.Client, see its method Service.
+// New mounts chats on an Edge. Package runs assembles its logic.
 func New(edge *httpedge.Edge, logic *conversation.Service, cfg Config) (*Service, error) {
 	if edge == nil || logic == nil {
 		return nil, errors.New("chat: the edge or its logic is nil, want both")

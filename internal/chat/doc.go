@@ -12,10 +12,10 @@
 // follows the records of the worker in the log and writes them as AI SDK frames (package codec/aisdk). So any edge serves any chat, and a closed connection
 // does not stop a run.
 //
-// New mounts them on an Edge, which provides limits, metrics and live records; the logic is that of a runs.Client:
+// New mounts them on an Edge, which provides limits, metrics and live records; package runs assembles its logic:
 //
-//	client, err := runs.New(js, runs.Config{AgentTypes: []string{"support"}})
-//	chats, err := chat.New(edge, client.Service(), chat.Config{})
+//	logic, err := runs.New(js, runs.Config{Config: conversation.Config{AgentTypes: []string{"support"}}})
+//	chats, err := chat.New(edge, logic, chat.Config{})
 //
 // # How a response ends
 //

@@ -14,6 +14,7 @@ import (
 	"github.com/tailrace/tailrace/auth"
 	"github.com/tailrace/tailrace/chunk"
 	"github.com/tailrace/tailrace/internal/chat"
+	"github.com/tailrace/tailrace/internal/conversation"
 	"github.com/tailrace/tailrace/internal/httpedge"
 	"github.com/tailrace/tailrace/internal/jssnapshots"
 	"github.com/tailrace/tailrace/internal/natsauth"
@@ -75,11 +76,11 @@ func newForkSite(t *testing.T, agent workers.AgentFunc) *forkSite {
 	if err != nil {
 		t.Fatal(err)
 	}
-	client, err := runs.New(clients.JS, runs.Config{AgentTypes: []string{"support"}})
+	logic, err := runs.New(clients.JS, runs.Config{Config: conversation.Config{AgentTypes: []string{"support"}}})
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := chat.New(front, client.Service(), chat.Config{}); err != nil {
+	if _, err := chat.New(front, logic, chat.Config{}); err != nil {
 		t.Fatal(err)
 	}
 	w.edge = w.Serve(front, front.Run)
@@ -171,7 +172,7 @@ func TestForkOverHTTP(t *testing.T) {
 	token := w.as(nil)
 	s := w.say("s1", token, "one")
 	status, text := w.do(http.MethodPost, "/v1/sessions/s1/fork", token, fmt.Sprintf(`{"at":%q,"message":{"content":"two"}}`, w.end(s)))
-	var forked runs.Forked
+	var forked conversation.Forked
 	if err := json.Unmarshal([]byte(text), &forked); status != http.StatusCreated || err != nil || forked.At != w.end(s) || forked.Boundary != "end" || forked.Messages != 2 || forked.Run == "" {
 		t.Fatalf("%d %s, %v", status, text, err)
 	}

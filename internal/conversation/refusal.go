@@ -3,6 +3,7 @@ package conversation
 import (
 	"context"
 	"errors"
+	"strings"
 
 	"github.com/tailrace/tailrace/chunk"
 	"github.com/tailrace/tailrace/internal/control"
@@ -54,6 +55,9 @@ type Refusal struct {
 	Text   string          // of ReasonInvalid and of a fork, for users
 	First  *control.Answer // of ReasonAnswered and ReasonExpired
 }
+
+// String returns the reason and the text.
+func (r *Refusal) String() string { return strings.TrimSuffix(string(r.Reason)+": "+r.Text, ": ") }
 
 func invalid(text string) *Refusal { return &Refusal{Reason: ReasonInvalid, Text: text} }
 

@@ -8,6 +8,7 @@ import (
 	"github.com/tailrace/tailrace/chunk"
 	"github.com/tailrace/tailrace/internal/agentserver"
 	"github.com/tailrace/tailrace/internal/chat"
+	"github.com/tailrace/tailrace/internal/conversation"
 	"github.com/tailrace/tailrace/internal/credentials"
 	"github.com/tailrace/tailrace/internal/dialects"
 	"github.com/tailrace/tailrace/internal/httpedge"
@@ -36,7 +37,7 @@ type EdgeConfig struct {
 
 	ChatAgents  []string                  // may be started by chats; without one there are no chats
 	AgentServer string                    // prefix of the HTTP API that starts agents for other systems; "" is none
-	Storage     func(chunk.Session) error // of runs.Config
+	Storage     func(chunk.Session) error // of conversation.Config
 	MaxRuns     func(tenant string) int   // of runs.Config; nil is unlimited
 
 	Credentials *credentials.Config // nil: credentials are not turned into others
@@ -96,18 +97,18 @@ func (p *Process) NewEdge(cfg EdgeConfig) (*Edge, error) {
 
 // mountAgents adds the surfaces that start agents to the edge: the chats of the AI SDK, and the HTTP API for other systems.
 func (e *Edge) mountAgents(p *Process, cfg EdgeConfig, reaper *workers.Reaper) error {
-	client, err := runs.New(p.JS, runs.Config{
-		AgentTypes: cfg.ChatAgents, Layout: p.Layout, Reaper: reaper, Storage: cfg.Storage, AuditLog: cfg.Audit, Log: p.Log,
-		RequestTimeout: RequestTimeout, MaxRuns: cfg.MaxRuns, MaxSessionBytes: cfg.Producers.MaxSessionBytes,
-	})
+	logic, err := runs.New(p.JS, runs.Config{Layout: p.Layout, Reaper: reaper, MaxRuns: cfg.MaxRuns, Config: conversation.Config{
+		AgentTypes: cfg.ChatAgents, Storage: cfg.Storage, Audit: cfg.Audit, Log: p.Log,
+		RequestTimeout: RequestTimeout, MaxSessionBytes: cfg.Producers.MaxSessionBytes,
+	}})
 	if err != nil {
 		return err
 	}
-	_, err = chat.New(e.Edge, client.Service(), chat.Config{Dialect: cfg.AISDK})
+	_, err = chat.New(e.Edge, logic, chat.Config{Dialect: cfg.AISDK})
 	if err != nil || cfg.AgentServer == "" {
 		return err
 	}
-	if _, err := agentserver.New(e.Edge, client.Service(), agentserver.Config{Prefix: cfg.AgentServer}); err != nil {
+	if _, err := agentserver.New(e.Edge, logic, agentserver.Config{Prefix: cfg.AgentServer}); err != nil {
 		return fmt.Errorf("agent-server: %w", err)
 	}
 	return nil

@@ -39,19 +39,19 @@ type given struct {
 type forks struct {
 	*stack.Stack
 
-	t      *testing.T
-	client *runs.Client
-	given  chan given
+	t       *testing.T
+	service *conversation.Service
+	given   chan given
 }
 
 func newForks(t *testing.T) *forks {
 	t.Helper()
 	w := &forks{Stack: stack.Start(t, stack.Options{}), t: t, given: make(chan given, 16)}
-	var err error
-	if w.client, err = runs.New(w.JS, runs.Config{AgentTypes: []string{"finder", "other"}}); err != nil {
+	service, err := runs.New(w.JS, runs.Config{Config: conversation.Config{AgentTypes: []string{"finder", "other"}}})
+	if err != nil {
 		t.Fatal(err)
 	}
-	w.client = w.client.As(chunk.Principal{Subject: "ann"})
+	w.service = service.As(conversation.Caller{By: &chunk.Principal{Subject: "ann"}})
 	p := w.NewProcess(natsauth.Worker)
 	worker, err := workers.New(p.JS, workers.Config{
 		Agents:     map[string]workers.Agent{"finder": workers.AgentFunc(w.answer), "other": workers.AgentFunc(w.answer)},
@@ -97,8 +97,8 @@ func (w *forks) answer(ctx context.Context, t *workers.Turn) error {
 func (w *forks) origin(id string) chunk.Session {
 	w.t.Helper()
 	s := chunk.RootSession("default", id)
-	if _, err := w.client.Start(w.t.Context(), runs.Start{Session: s, AgentType: "finder", Input: []chunk.InputMessage{{Content: "where?"}}, Params: chunk.Value(`{"p":1}`)}); err != nil {
-		w.t.Fatal(err)
+	if _, refusal := w.service.Start(w.t.Context(), conversation.StartRequest{Session: s, AgentType: "finder", Input: []chunk.InputMessage{{Content: "where?"}}, Params: chunk.Value(`{"p":1}`)}); refusal != nil {
+		w.t.Fatal(refusal)
 	}
 	w.AwaitStatus(s, fold.Ended)
 	<-w.given
@@ -116,11 +116,17 @@ func (w *forks) cursor(s chunk.Session, typ chunk.Type) string {
 	return ""
 }
 
-func (w *forks) fork(s chunk.Session, f runs.Fork) (chunk.Session, runs.Forked) {
+// requestFork requests a fork of a session.
+func (w *forks) requestFork(s chunk.Session, f conversation.ForkRequest) (conversation.Forked, *conversation.Refusal) {
+	f.Origin = s
+	return w.service.Fork(context.WithoutCancel(w.t.Context()), f)
+}
+
+func (w *forks) fork(s chunk.Session, f conversation.ForkRequest) (chunk.Session, conversation.Forked) {
 	w.t.Helper()
-	forked, err := w.client.Fork(w.t.Context(), s, f)
-	if err != nil {
-		w.t.Fatal(err)
+	forked, refusal := w.requestFork(s, f)
+	if refusal != nil {
+		w.t.Fatal(refusal)
 	}
 	return chunk.RootSession("default", forked.Session), forked
 }
@@ -130,8 +136,8 @@ func TestForkContinuesATurn(t *testing.T) {
 	w := newForks(t)
 	s := w.origin("s1")
 	at := w.cursor(s, chunk.TypeStepCommitted)
-	f := runs.Fork{
-		At: at, AgentType: "other", Params: chunk.Value(`{"model":"m-2"}`), Edits: []runs.Edit{{CallID: "c1", Output: chunk.Value(`{"n":7}`)}},
+	f := conversation.ForkRequest{
+		At: at, AgentType: "other", Params: chunk.Value(`{"model":"m-2"}`), Edits: []fold.Edit{{CallID: "c1", Output: chunk.Value(`{"n":7}`)}},
 		StatePatch: []chunk.PatchOp{{Op: "add", Path: "/extra", Value: new(chunk.Value(`true`))}}, Continue: true,
 	}
 	id, forked := w.fork(s, f)
@@ -159,7 +165,7 @@ func TestForkContinuesATurn(t *testing.T) {
 func TestForkAnswersAMessage(t *testing.T) {
 	w := newForks(t)
 	s := w.origin("s1")
-	id, forked := w.fork(s, runs.Fork{At: w.cursor(s, chunk.TypeStreamEnd), Message: &chunk.InputMessage{Content: "again?"}})
+	id, forked := w.fork(s, conversation.ForkRequest{At: w.cursor(s, chunk.TypeStreamEnd), Message: &chunk.InputMessage{Content: "again?"}})
 	if forked.Boundary != "end" || forked.Messages != 2 {
 		t.Errorf("%+v", forked)
 	}
@@ -175,8 +181,8 @@ func TestForkAnswersAMessage(t *testing.T) {
 	if after := stored(w.Snapshot(id)); after != before {
 		t.Errorf("after the deletion of the origin:\n%s\nwant\n%s", after, before)
 	}
-	_, err := w.client.Fork(t.Context(), s, runs.Fork{At: "1", Session: "f9"})
-	wantReason(t, err, conversation.ReasonNoSession)
+	_, refusal := w.requestFork(s, conversation.ForkRequest{At: "1", Session: "f9"})
+	wantReason(t, refusal, conversation.ReasonNoSession)
 }
 
 func stored(s fold.Snapshot) string { return string(s.AppendHead(nil)) }
@@ -185,17 +191,17 @@ func stored(s fold.Snapshot) string { return string(s.AppendHead(nil)) }
 func TestForkBeforeAMessage(t *testing.T) {
 	w := newForks(t)
 	s := w.origin("s1")
-	empty, forked := w.fork(s, runs.Fork{Before: "msg-0", Session: "f0"})
+	empty, forked := w.fork(s, conversation.ForkRequest{Before: "msg-0", Session: "f0"})
 	if empty.ID != "f0" || forked.Messages != 0 || forked.Boundary != "message" || forked.Run != "" || forked.At != "" {
 		t.Errorf("before the first message: %+v", forked)
 	}
 	if snap := w.Snapshot(empty); snap.MessageCount() != 0 || snap.AgentType != "finder" || snap.Status != fold.Ended {
 		t.Errorf("%s %s\n%s", snap.Status, snap.AgentType, stack.Conversation(snap))
 	}
-	later, _ := w.fork(s, runs.Fork{At: w.cursor(s, chunk.TypeStreamEnd), Session: "f1", Message: &chunk.InputMessage{Content: "more"}})
+	later, _ := w.fork(s, conversation.ForkRequest{At: w.cursor(s, chunk.TypeStreamEnd), Session: "f1", Message: &chunk.InputMessage{Content: "more"}})
 	<-w.given
 	w.AwaitStatus(later, fold.Ended)
-	second, forked := w.fork(later, runs.Fork{Before: "msg-3", Session: "f2", Message: &chunk.InputMessage{Content: "less"}})
+	second, forked := w.fork(later, conversation.ForkRequest{Before: "msg-3", Session: "f2", Message: &chunk.InputMessage{Content: "less"}})
 	if got := <-w.given; forked.Messages != 2 || !strings.Contains(got.messages, "msg-3 user:less") || strings.Contains(got.messages, "more") {
 		t.Errorf("%+v, %+v", forked, got)
 	}
@@ -208,16 +214,16 @@ func TestForkBeforeAMessage(t *testing.T) {
 	<-w.given
 	snap := w.AwaitStatus(later, fold.Ended)
 	inputs := snap.Inputs()
-	w.fork(later, runs.Fork{Before: fold.MessageID(inputs[len(inputs)-1].Index), Message: &chunk.InputMessage{Content: "another"}})
+	w.fork(later, conversation.ForkRequest{Before: fold.MessageID(inputs[len(inputs)-1].Index), Message: &chunk.InputMessage{Content: "another"}})
 	if got := <-w.given; !strings.Contains(got.messages, "user:where?") || !strings.Contains(got.messages, "user:another") || strings.Contains(got.messages, "more") || strings.Contains(got.messages, "user:other") {
 		t.Errorf("%+v", got)
 	}
 	// A fork does not have what is before its own beginning in its log, but in its messages.
-	third, _ := w.fork(later, runs.Fork{At: w.cursor(later, chunk.TypeStreamEnd), Session: "f3"})
-	_, err := w.client.Fork(t.Context(), third, runs.Fork{Before: "msg-3"})
-	wantReason(t, err, conversation.ReasonLost)
+	third, _ := w.fork(later, conversation.ForkRequest{At: w.cursor(later, chunk.TypeStreamEnd), Session: "f3"})
+	_, refusal := w.requestFork(third, conversation.ForkRequest{Before: "msg-3"})
+	wantReason(t, refusal, conversation.ReasonLost)
 	for state, want := range map[string]string{"latest": `{"n":1}`, "empty": ""} {
-		id, forked := w.fork(third, runs.Fork{Before: "msg-3", State: state})
+		id, forked := w.fork(third, conversation.ForkRequest{Before: "msg-3", State: state})
 		if got := string(w.Snapshot(id).State); forked.Messages != 2 || got != want {
 			t.Errorf("%s: %+v with the state %s", state, forked, got)
 		}
@@ -230,37 +236,37 @@ func TestForkRefusals(t *testing.T) {
 	end := w.cursor(s, chunk.TypeStreamEnd)
 	taken := w.origin("s2")
 	for name, row := range map[string]struct {
-		fork runs.Fork
+		fork conversation.ForkRequest
 		want conversation.Reason
 	}{
-		"no point":             {runs.Fork{}, conversation.ReasonInvalid},
-		"two points":           {runs.Fork{At: end, Before: "msg-0"}, conversation.ReasonInvalid},
-		"not a cursor":         {runs.Fork{At: "x"}, conversation.ReasonInvalid},
-		"another record":       {runs.Fork{At: strings.Split(end, "-")[0] + "-1"}, conversation.ReasonLost},
-		"message and continue": {runs.Fork{At: end, Continue: true, Message: &chunk.InputMessage{}}, conversation.ReasonInvalid},
-		"nothing to continue":  {runs.Fork{At: end, Continue: true}, conversation.ReasonNoTurn},
-		"unknown call":         {runs.Fork{At: end, Edits: []runs.Edit{{CallID: "c9", Output: chunk.Value("1")}}}, conversation.ReasonUnknownCall},
-		"an edit of nothing":   {runs.Fork{At: end, Edits: []runs.Edit{{CallID: "c1"}}}, conversation.ReasonInvalid},
-		"unknown agent":        {runs.Fork{At: end, AgentType: "unknown"}, conversation.ReasonUnknownAgent},
-		"unknown message":      {runs.Fork{Before: "msg-9"}, conversation.ReasonNoMessage},
-		"an answer":            {runs.Fork{Before: "msg-1"}, conversation.ReasonNoMessage},
-		"unknown checkpoint":   {runs.Fork{Checkpoint: "cp-none"}, conversation.ReasonNoMessage},
-		"a bad patch":          {runs.Fork{At: end, StatePatch: []chunk.PatchOp{{Op: "remove", Path: "/none"}}}, conversation.ReasonInvalid},
-		"another session":      {runs.Fork{At: end, Session: taken.ID}, conversation.ReasonExists},
-		"itself":               {runs.Fork{At: end, Session: s.ID}, conversation.ReasonExists},
+		"no point":             {conversation.ForkRequest{}, conversation.ReasonInvalid},
+		"two points":           {conversation.ForkRequest{At: end, Before: "msg-0"}, conversation.ReasonInvalid},
+		"not a cursor":         {conversation.ForkRequest{At: "x"}, conversation.ReasonInvalid},
+		"another record":       {conversation.ForkRequest{At: strings.Split(end, "-")[0] + "-1"}, conversation.ReasonLost},
+		"message and continue": {conversation.ForkRequest{At: end, Continue: true, Message: &chunk.InputMessage{}}, conversation.ReasonInvalid},
+		"nothing to continue":  {conversation.ForkRequest{At: end, Continue: true}, conversation.ReasonNoTurn},
+		"unknown call":         {conversation.ForkRequest{At: end, Edits: []fold.Edit{{CallID: "c9", Output: chunk.Value("1")}}}, conversation.ReasonUnknownCall},
+		"an edit of nothing":   {conversation.ForkRequest{At: end, Edits: []fold.Edit{{CallID: "c1"}}}, conversation.ReasonInvalid},
+		"unknown agent":        {conversation.ForkRequest{At: end, AgentType: "unknown"}, conversation.ReasonUnknownAgent},
+		"unknown message":      {conversation.ForkRequest{Before: "msg-9"}, conversation.ReasonNoMessage},
+		"an answer":            {conversation.ForkRequest{Before: "msg-1"}, conversation.ReasonNoMessage},
+		"unknown checkpoint":   {conversation.ForkRequest{Checkpoint: "cp-none"}, conversation.ReasonNoMessage},
+		"a bad patch":          {conversation.ForkRequest{At: end, StatePatch: []chunk.PatchOp{{Op: "remove", Path: "/none"}}}, conversation.ReasonInvalid},
+		"another session":      {conversation.ForkRequest{At: end, Session: taken.ID}, conversation.ReasonExists},
+		"itself":               {conversation.ForkRequest{At: end, Session: s.ID}, conversation.ReasonExists},
 	} {
-		_, err := w.client.Fork(t.Context(), s, row.fork)
-		if refused, ok := errors.AsType[*runs.Error](err); !ok || refused.Reason != row.want || refused.Text == "" {
-			t.Errorf("%s: %v, want %s, and a text", name, err, row.want)
+		_, refusal := w.requestFork(s, row.fork)
+		if refusal == nil || refusal.Reason != row.want || refusal.Text == "" {
+			t.Errorf("%s: %v, want %s, and a text", name, refusal, row.want)
 		}
 	}
-	_, err := w.client.Fork(t.Context(), s, runs.Fork{At: end, Continue: true})
-	text, step, ok := strings.Cut(fmt.Sprint(err), ", or continue at ")
-	if want := fmt.Sprintf("session %s: no-turn: there is nothing to continue at %s, the end of a run: send a message", s, end); !ok || text != want {
-		t.Errorf("%v, want %s, and a step", err, want)
+	_, refusal := w.requestFork(s, conversation.ForkRequest{At: end, Continue: true})
+	text, step, ok := strings.Cut(fmt.Sprint(refusal), ", or continue at ")
+	if want := fmt.Sprintf("no-turn: there is nothing to continue at %s, the end of a run: send a message", end); !ok || text != want {
+		t.Errorf("%v, want %s, and a step", refusal, want)
 	}
 	step, _, _ = strings.Cut(step, ", the step before it")
-	w.fork(s, runs.Fork{At: step, Continue: true})
+	w.fork(s, conversation.ForkRequest{At: step, Continue: true})
 	if n := len(w.Records(taken)); n != len(w.Records(s)) {
 		t.Errorf("the other session has %d records", n)
 	}
@@ -271,7 +277,7 @@ func TestForkRefusals(t *testing.T) {
 func TestForkIsCompletedAfterACrash(t *testing.T) {
 	w := newForks(t)
 	s := w.origin("s1")
-	f := runs.Fork{At: w.cursor(s, chunk.TypeStepCommitted), Continue: true}
+	f := conversation.ForkRequest{At: w.cursor(s, chunk.TypeStepCommitted), Continue: true}
 	id, forked := w.fork(s, f)
 	<-w.given
 	want := w.AwaitStatus(id, fold.Ended)
@@ -302,8 +308,8 @@ func TestForkIsCompletedAfterACrash(t *testing.T) {
 			if _, err := writer.Start(t.Context(), target, chunk.RunStarted{}); !errors.Is(err, producers.ErrRunning) {
 				t.Errorf("a run of an incomplete fork: %v", err)
 			}
-			_, err := w.client.Fork(t.Context(), s, runs.Fork{At: f.At, Session: f.Session, Edits: []runs.Edit{{CallID: "c1", Output: chunk.Value("2")}}})
-			wantReason(t, err, conversation.ReasonExists)
+			_, refusal := w.requestFork(s, conversation.ForkRequest{At: f.At, Session: f.Session, Edits: []fold.Edit{{CallID: "c1", Output: chunk.Value("2")}}})
+			wantReason(t, refusal, conversation.ReasonExists)
 		}
 		if _, got := w.fork(s, f); got.Messages != forked.Messages || got.Run == "" {
 			t.Errorf("%d records: %+v", n+1, got)
@@ -319,20 +325,20 @@ func TestForkIsCompletedAfterACrash(t *testing.T) {
 func TestForkTwiceAtOnce(t *testing.T) {
 	w := newForks(t)
 	s := w.origin("s1")
-	f := runs.Fork{At: w.cursor(s, chunk.TypeStepCommitted), Continue: true}
+	f := conversation.ForkRequest{At: w.cursor(s, chunk.TypeStepCommitted), Continue: true}
 	var requests sync.WaitGroup
-	results := make([]runs.Forked, 8)
+	results := make([]conversation.Forked, 8)
 	for i := range results {
 		requests.Go(func() {
-			forked, err := w.client.Fork(context.WithoutCancel(t.Context()), s, f)
-			if err != nil {
-				t.Error(err)
+			forked, refusal := w.requestFork(s, f)
+			if refusal != nil {
+				t.Error(refusal)
 			}
 			results[i] = forked
 		})
 	}
 	requests.Wait()
-	if slices.ContainsFunc(results, func(r runs.Forked) bool { return r != results[0] }) {
+	if slices.ContainsFunc(results, func(r conversation.Forked) bool { return r != results[0] }) {
 		t.Errorf("%+v", results)
 	}
 	id := chunk.RootSession("default", results[0].Session)
@@ -359,7 +365,7 @@ func TestForkAtEachRecord(t *testing.T) {
 	w := newForks(t)
 	s := w.origin("s1")
 	for i, rec := range w.Records(s) {
-		id, forked := w.fork(s, runs.Fork{At: rec.Cursor().String(), Session: fmt.Sprintf("at-%d", i)})
+		id, forked := w.fork(s, conversation.ForkRequest{At: rec.Cursor().String(), Session: fmt.Sprintf("at-%d", i)})
 		at, _ := chunk.ParseCursor(forked.At)
 		want := ""
 		if at.Seq > 0 {
@@ -401,7 +407,7 @@ func TestForkCopiesValues(t *testing.T) {
 	if err := errors.Join(run.End(t.Context(), nil), run.Close()); err != nil {
 		t.Fatal(err)
 	}
-	w.fork(s, runs.Fork{At: w.cursor(s, chunk.TypeStreamEnd), Session: fork.ID})
+	w.fork(s, conversation.ForkRequest{At: w.cursor(s, chunk.TypeStreamEnd), Session: fork.ID})
 	text := stack.Conversation(w.Snapshot(fork))
 	if strings.Contains(text, "/s1/") || strings.Count(text, "/v1/sessions/f1/values/1-") != 2 || strings.Count(text, `"tailraceValue":"1-tool_end-result-`) != 1 {
 		t.Fatalf("%s", text)
@@ -433,7 +439,7 @@ func TestForkOfAnExpiredSession(t *testing.T) {
 	w := newForks(t)
 	s := w.origin("s1")
 	step, end := w.cursor(s, chunk.TypeStepCommitted), w.cursor(s, chunk.TypeStreamEnd)
-	early, _ := w.fork(s, runs.Fork{At: step, Session: "f0"})
+	early, _ := w.fork(s, conversation.ForkRequest{At: step, Session: "f0"})
 	before := stored(w.Snapshot(early))
 	store, err := jssnapshots.New(w.JS, jssnapshots.Config{})
 	if err != nil {
@@ -453,14 +459,14 @@ func TestForkOfAnExpiredSession(t *testing.T) {
 	if err := stream.Purge(t.Context(), jetstream.WithPurgeSubject(subject)); err != nil {
 		t.Fatal(err)
 	}
-	_, err = w.client.Fork(t.Context(), s, runs.Fork{At: step})
-	wantReason(t, err, conversation.ReasonLost)
-	if _, forked := w.fork(s, runs.Fork{At: end, Session: "f1"}); forked.At != end || forked.Messages != 2 {
+	_, refusal := w.requestFork(s, conversation.ForkRequest{At: step})
+	wantReason(t, refusal, conversation.ReasonLost)
+	if _, forked := w.fork(s, conversation.ForkRequest{At: end, Session: "f1"}); forked.At != end || forked.Messages != 2 {
 		t.Errorf("at the end: %+v", forked)
 	}
-	_, err = w.client.Fork(t.Context(), s, runs.Fork{Before: "msg-0"})
-	wantReason(t, err, conversation.ReasonLost)
-	id, forked := w.fork(s, runs.Fork{Before: "msg-0", State: "latest", Message: &chunk.InputMessage{Content: "new"}})
+	_, refusal = w.requestFork(s, conversation.ForkRequest{Before: "msg-0"})
+	wantReason(t, refusal, conversation.ReasonLost)
+	id, forked := w.fork(s, conversation.ForkRequest{Before: "msg-0", State: "latest", Message: &chunk.InputMessage{Content: "new"}})
 	if got := <-w.given; got.messages != "msg-0 user:new\n" || got.state != `{"n":1}` || forked.Messages != 0 {
 		t.Errorf("%+v %+v", got, forked)
 	}

@@ -1,9 +1,8 @@
 package runs_test
 
 import (
+	"cmp"
 	"context"
-	"errors"
-	"reflect"
 	"testing"
 	"time"
 
@@ -22,15 +21,15 @@ func TestMain(m *testing.M) { natstest.Main(m) }
 type env struct {
 	*stack.Stack
 
-	t      *testing.T
-	client *runs.Client
+	t       *testing.T
+	service *conversation.Service
 }
 
 // newEnv serves an agent that asks for a client tool, waits for release, and ends with the result of the tool.
 func newEnv(t *testing.T) *env {
 	t.Helper()
 	s := stack.Start(t, stack.Options{})
-	client, err := runs.New(s.JS, runs.Config{AgentTypes: []string{"helper"}})
+	service, err := runs.New(s.JS, runs.Config{Config: conversation.Config{AgentTypes: []string{"helper"}}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -43,7 +42,7 @@ func newEnv(t *testing.T) *env {
 		t.Fatal(err)
 	}
 	p.Go(worker.Run)
-	return &env{s, t, client}
+	return &env{s, t, service}
 }
 
 func helper(ctx context.Context, t *workers.Turn) error {
@@ -58,12 +57,12 @@ func helper(ctx context.Context, t *workers.Turn) error {
 }
 
 // await reads the status until the run is in a phase.
-func (w *env) await(id chunk.Session, phase any) conversation.Status {
+func (w *env) await(id chunk.Session, phase conversation.Phase) conversation.Status {
 	w.t.Helper()
 	for {
-		st, err := w.client.Status(w.t.Context(), id)
-		if err != nil {
-			w.t.Fatal(err)
+		st, refusal := w.service.Status(w.t.Context(), id)
+		if refusal != nil {
+			w.t.Fatal(refusal)
 		}
 		if st.Phase == phase {
 			return st
@@ -77,24 +76,32 @@ func (w *env) await(id chunk.Session, phase any) conversation.Status {
 func (w *env) start(id string) (chunk.Session, string) {
 	w.t.Helper()
 	session := chunk.RootSession("default", id)
-	run, err := w.client.Start(w.t.Context(), runs.Start{Session: session, AgentType: "helper", Input: []chunk.InputMessage{{Content: "hi"}}})
-	if err != nil {
-		w.t.Fatal(err)
+	run, refusal := w.service.Start(w.t.Context(), conversation.StartRequest{Session: session, AgentType: "helper", Input: []chunk.InputMessage{{Content: "hi"}}})
+	if refusal != nil {
+		w.t.Fatal(refusal)
 	}
 	return session, run
 }
 
-func wantReason(t *testing.T, err error, reason conversation.Reason) *runs.Error {
-	t.Helper()
-	refused, ok := errors.AsType[*runs.Error](err)
-	if !ok || refused.Reason != reason {
-		t.Fatalf("got %v, want the reason %s", err, reason)
+// resume resumes a session with the messages of a user.
+func (w *env) resume(id chunk.Session, input ...chunk.InputMessage) (string, *conversation.Refusal) {
+	key, refusal := conversation.ResumeKey(input)
+	if refusal != nil {
+		w.t.Fatal(refusal)
 	}
-	return refused
+	return w.service.Resume(w.t.Context(), conversation.ResumeRequest{Session: id, Input: input, Key: key})
+}
+
+func wantReason(t *testing.T, refusal *conversation.Refusal, reason conversation.Reason) *conversation.Refusal {
+	t.Helper()
+	if refusal == nil || refusal.Reason != reason {
+		t.Fatalf("got %v, want the reason %s", refusal, reason)
+	}
+	return refusal
 }
 
 // A session from its start to its end, with every call repeated.
-func TestClient(t *testing.T) {
+func TestService(t *testing.T) {
 	w := newEnv(t)
 	session, run := w.start("s1")
 	if _, again := w.start("s1"); again != run {
@@ -103,70 +110,63 @@ func TestClient(t *testing.T) {
 	if st := w.await(session, conversation.PhaseClient); len(st.Open.CallIDs) != 1 || st.Open.CallIDs[0] != "c1" || st.RunID != run {
 		t.Errorf("the status is %+v", st)
 	}
-	if got, err := w.client.Resume(t.Context(), session); err != nil || got != run {
-		t.Errorf("resume of a run that waits: %s, %v", got, err)
+	if got, refusal := w.resume(session); refusal != nil || got != run {
+		t.Errorf("resume of a run that waits: %s, %v", got, refusal)
 	}
-	_, err := w.client.Resume(t.Context(), session, chunk.InputMessage{Content: "more"})
-	wantReason(t, err, conversation.ReasonAwaiting)
-	wantReason(t, w.client.Answer(t.Context(), session, runs.Answer{CallID: "c9", Result: chunk.Value("1")}), conversation.ReasonUnknownCall)
-	wantReason(t, w.client.Answer(t.Context(), session, runs.Answer{CallID: "c1", ApprovalID: "a", Approved: true}), conversation.ReasonWrongKind)
-	failed := "no browser"
-	for _, both := range []runs.Answer{
-		{CallID: "c1", Result: chunk.Value("1"), Error: &failed},
-		{CallID: "c1", Result: chunk.Value("1"), Approved: true},
-		{CallID: "c1", ApprovalID: "a", Approved: true, Result: chunk.Value("1")},
-		{CallID: "c1", ApprovalID: "a", Error: &failed},
+	_, refusal := w.resume(session, chunk.InputMessage{Content: "more"})
+	wantReason(t, refusal, conversation.ReasonAwaiting)
+	answer := func(c control.Answer) *conversation.Refusal {
+		c.Kind, c.CallID = cmp.Or(c.Kind, control.ClientResult), cmp.Or(c.CallID, "c1")
+		return w.service.Answer(t.Context(), session, "", c)
+	}
+	wantReason(t, answer(control.Answer{CallID: "c9", Result: chunk.Value("1")}), conversation.ReasonUnknownCall)
+	wantReason(t, answer(control.Answer{Kind: control.Approval, ApprovalID: "a", Approved: true}), conversation.ReasonWrongKind)
+	failed := control.Answer{Error: "no browser", ErrorCode: control.CodeToolFailed}
+	for _, both := range []control.Answer{
+		{Result: chunk.Value("1"), Error: failed.Error, ErrorCode: failed.ErrorCode},
+		{Result: chunk.Value("1"), Approved: true},
+		{Kind: control.Approval, ApprovalID: "a", Approved: true, Result: chunk.Value("1")},
+		{Kind: control.Approval, ApprovalID: "a", Error: failed.Error, ErrorCode: failed.ErrorCode},
 	} {
-		if e := wantReason(t, w.client.Answer(t.Context(), session, both), conversation.ReasonInvalid); !errors.Is(e, chunk.ErrInvalid) || e.Text == "" {
-			t.Errorf("%+v: %v", both, e)
+		if r := wantReason(t, answer(both), conversation.ReasonInvalid); r.Text == "" {
+			t.Errorf("%+v: %v", both, r)
 		}
 	}
-	answer := runs.Answer{CallID: "c1", Result: chunk.Value(`{"city":"Ulm"}`)}
-	if err := w.client.Answer(t.Context(), session, answer); err != nil {
-		t.Fatal(err)
+	if refusal := answer(control.Answer{Result: chunk.Value(`{"city":"Ulm"}`)}); refusal != nil {
+		t.Fatal(refusal)
 	}
-	late := runs.Answer{CallID: "c1", Error: &failed}
-	if e := wantReason(t, w.client.Answer(t.Context(), session, late), conversation.ReasonAnswered); e.First == nil || !reflect.DeepEqual(*e.First, answer) {
-		t.Errorf("the answer that counts is %+v, want %+v", e.First, answer)
+	if r := wantReason(t, answer(failed), conversation.ReasonAnswered); r.First == nil || r.First.CallID != "c1" || string(r.First.Result) != `{"city":"Ulm"}` || r.First.Failed() {
+		t.Errorf("the answer that counts is %+v", r.First)
 	}
 	if st := w.await(session, conversation.PhaseCompleted); string(st.Output) != `"done"` || st.RunID == run {
 		t.Errorf("the status is %+v", st)
 	}
-	snap, err := w.client.Snapshots().Snapshot(t.Context(), session)
+	snap, err := w.service.Snapshots().Snapshot(t.Context(), session)
 	if messages := snap.Messages(0); err != nil || len(messages) != 3 { // the user's, and one for each step
 		t.Errorf("the snapshot has %+v, %v", messages, err)
 	}
-	_, err = w.client.Stop(t.Context(), session, control.StopAbort, "late")
-	wantReason(t, err, conversation.ReasonOver)
-	_, err = w.client.Start(t.Context(), runs.Start{Session: session, AgentType: "helper"})
-	wantReason(t, err, conversation.ReasonOver)
+	_, refusal = w.service.Stop(t.Context(), session, control.StopAbort, "late")
+	wantReason(t, refusal, conversation.ReasonOver)
+	_, refusal = w.service.Start(t.Context(), conversation.StartRequest{Session: session, AgentType: "helper"})
+	wantReason(t, refusal, conversation.ReasonOver)
 }
 
 // A run that waits is aborted; unknown sessions and agents are refused.
-func TestClientStops(t *testing.T) {
+func TestStops(t *testing.T) {
 	w := newEnv(t)
 	session, run := w.start("s1")
 	w.await(session, conversation.PhaseClient)
 	for range 2 {
-		if got, err := w.client.Stop(t.Context(), session, control.StopAbort, "enough"); err == nil && got != run {
+		if got, refusal := w.service.Stop(t.Context(), session, control.StopAbort, "enough"); refusal == nil && got != run {
 			t.Errorf("stopped %s, want %s", got, run)
-		} else if err != nil {
-			wantReason(t, err, conversation.ReasonOver) // the second request came after the abort
+		} else if refusal != nil {
+			wantReason(t, refusal, conversation.ReasonOver) // the second request came after the abort
 		}
 	}
-	for {
-		st, err := w.client.Status(t.Context(), session)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if st.Phase == conversation.PhaseFailed {
-			break
-		}
-	}
+	w.await(session, conversation.PhaseFailed)
 	unknown := chunk.RootSession("default", "unknown")
-	if _, err := w.client.Status(t.Context(), unknown); !errors.Is(err, chunk.ErrUnknownSession) {
-		t.Errorf("status of an unknown session: %v", err)
-	}
-	_, err := w.client.Start(t.Context(), runs.Start{Session: unknown, AgentType: "other"})
-	wantReason(t, err, conversation.ReasonUnknownAgent)
+	_, refusal := w.service.Status(t.Context(), unknown)
+	wantReason(t, refusal, conversation.ReasonNoSession)
+	_, refusal = w.service.Start(t.Context(), conversation.StartRequest{Session: unknown, AgentType: "other"})
+	wantReason(t, refusal, conversation.ReasonUnknownAgent)
 }

@@ -20,6 +20,7 @@ import (
 	"github.com/tailrace/tailrace/codec/aisdk"
 	"github.com/tailrace/tailrace/e2e/dialects/npm"
 	"github.com/tailrace/tailrace/internal/chat"
+	"github.com/tailrace/tailrace/internal/conversation"
 	"github.com/tailrace/tailrace/internal/httpedge"
 	"github.com/tailrace/tailrace/internal/natsauth"
 	"github.com/tailrace/tailrace/internal/runs"
@@ -47,12 +48,12 @@ func newEdge(t *testing.T) *edge {
 		}
 	}
 	clients := stack.NewClients(t, s.NewProcess(natsauth.Edge).JS)
-	client, err := runs.New(clients.JS, runs.Config{AgentTypes: []string{"actor"}, Log: log})
+	logic, err := runs.New(clients.JS, runs.Config{Config: conversation.Config{AgentTypes: []string{"actor"}, Log: log}})
 	must(err)
 	form := aisdk.Options{ClientTool: func(name string) bool { return name == "browser" }}
 	front, err := httpedge.New(clients.Log, clients.Reader, httpedge.Config{Authenticator: authtest.None(t, "acme"), AISDK: form, Log: log})
 	must(err)
-	_, err = chat.New(front, client.Service(), chat.Config{Dialect: form})
+	_, err = chat.New(front, logic, chat.Config{Dialect: form})
 	must(err)
 	e.url = s.Serve(front, front.Run).URL
 	p := s.NewProcess(natsauth.Worker)

@@ -20,6 +20,7 @@ import (
 	"github.com/tailrace/tailrace/codec/aisdk"
 	"github.com/tailrace/tailrace/e2e/dialects/npm"
 	"github.com/tailrace/tailrace/internal/chat"
+	"github.com/tailrace/tailrace/internal/conversation"
 	"github.com/tailrace/tailrace/internal/demo"
 	"github.com/tailrace/tailrace/internal/demo/script"
 	"github.com/tailrace/tailrace/internal/httpedge"
@@ -161,12 +162,12 @@ func newEdgeWith(t *testing.T, authenticator auth.Authenticator, agents map[stri
 		authenticator = authtest.None(t, "acme")
 	}
 	clients := stack.NewClients(t, s.NewProcess(natsauth.Edge).JS)
-	runner, err := runs.New(clients.JS, runs.Config{AgentTypes: []string{script.AgentType}, Log: log})
+	logic, err := runs.New(clients.JS, runs.Config{Config: conversation.Config{AgentTypes: []string{script.AgentType}, Log: log}})
 	must(err)
 	form := aisdk.Options{ClientTool: func(name string) bool { return strings.HasPrefix(name, "browser") }}
 	front, err := httpedge.New(clients.Log, clients.Reader, httpedge.Config{Authenticator: authenticator, AISDK: form, Log: log})
 	must(err)
-	_, err = chat.New(front, runner.Service(), chat.Config{Dialect: form})
+	_, err = chat.New(front, logic, chat.Config{Dialect: form})
 	must(err)
 	e := &edge{t: t, url: s.Serve(around(front), front.Run).URL}
 	p := s.NewProcess(natsauth.Worker)
