@@ -91,7 +91,7 @@ func TestRouteNames(t *testing.T) {
 	for path, want := range map[string]string{
 		"/agents/start": "agents_start", "/agents/sse": "agents_sse", "/agents/submit-tool-result": "agents_submit_tool_result", "/agents/other": "agents_other",
 	} {
-		if got := server.surface.RouteName(httptest.NewRequest(http.MethodGet, path, nil)); got != want {
+		if got := server.surface.Name(httptest.NewRequest(http.MethodGet, path, nil)); got != want {
 			t.Errorf("%s is %q, want %q", path, got, want)
 		}
 	}

@@ -225,7 +225,7 @@ func TestRouteNames(t *testing.T) {
 		"GET /api/chat": "chat_other", "PUT /api/chat/x": "chat_other", "GET /api/chat/x/y/z": "chat_other",
 	} {
 		method, path, _ := strings.Cut(request, " ")
-		if got := service.surface.RouteName(httptest.NewRequest(method, path, nil)); got != want {
+		if got := service.surface.Name(httptest.NewRequest(method, path, nil)); got != want {
 			t.Errorf("%s is %q, want %q", request, got, want)
 		}
 	}

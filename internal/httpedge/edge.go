@@ -41,7 +41,7 @@ type Edge struct {
 	cfg       Config
 	respond   *httpkit.Responder
 	router    *httpkit.Router
-	surfaces  []Surface
+	surfaces  []*httpkit.Surface
 	sharers   []*Edge // whose LimitsOf this is
 	limiter   *httpkit.StreamLimiter
 	rates     *httpkit.RateLimiter
@@ -153,14 +153,14 @@ func (e *Edge) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 func (e *Edge) serveLogged(w http.ResponseWriter, r *http.Request) {
 	name := e.router.Name(r)
 	if s := e.surfaceOf(r); s != nil {
-		name = s.RouteName(r)
+		name = s.Name(r)
 	}
 	httpkit.LogAccess(e.cfg.Log, e.cfg.TrustedProxies, name, w, r, http.HandlerFunc(e.serve))
 }
 
 func (e *Edge) serve(w http.ResponseWriter, r *http.Request) {
 	if s := e.surfaceOf(r); s != nil {
-		s.ServeHTTP(e.metrics.watch(w, r, s.RouteName), r)
+		s.ServeHTTP(e.metrics.watch(w, r, s.Name), r)
 		return
 	}
 	w = e.metrics.watch(w, r, e.router.Name)

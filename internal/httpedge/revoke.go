@@ -82,7 +82,7 @@ func (e *Edge) closeRevoked(ctx context.Context) {
 func (e *Edge) closeAllRevoked() {
 	e.streams.CloseRevoked()
 	for _, s := range e.surfaces {
-		s.CloseRevoked()
+		s.Streams.CloseRevoked()
 	}
 	for _, other := range e.sharers {
 		other.closeAllRevoked()

@@ -1,7 +1,6 @@
 package httpedge
 
 import (
-	"context"
 	"net/http"
 	"path"
 
@@ -9,29 +8,9 @@ import (
 	"github.com/tailrace/tailrace/internal/httpkit"
 )
 
-// Surface is a group of paths that an Edge serves in addition to its own paths. Packages chat and agentserver implement it.
-type Surface interface {
-	http.Handler
-
-	// Match reports whether the Surface serves a path.
-	Match(path string) bool
-
-	// RouteName returns the name of the route of a request in metrics. There must be few of them.
-	RouteName(r *http.Request) string
-
-	// Policies returns what a client needs for each route. Only a router of this module has them, so every route that an Edge serves is behind its authenticator.
-	Policies() []httpkit.Policy
-
-	// Drain rejects new streams, closes the open ones and returns when the last one has ended, or when ctx ends.
-	Drain(ctx context.Context) error
-
-	// CloseRevoked closes the streams whose credentials are revoked, see Config.Revocations.
-	CloseRevoked()
-}
-
-// Mount makes the Edge serve a Surface for the hosts that it serves itself. Requests of the Surface are counted with those of the Edge, and Drain drains it.
+// Mount makes the Edge serve a group of paths in addition to its own, for the hosts that it serves itself. Requests of the Surface are counted with those of the Edge, and Drain drains it.
 // Mount must be called before the first request. Packages chat and agentserver mount themselves.
-func (e *Edge) Mount(s Surface) { e.surfaces = append(e.surfaces, s) }
+func (e *Edge) Mount(s *httpkit.Surface) { e.surfaces = append(e.surfaces, s) }
 
 // Policies returns what a client needs for each route of the Edge and of its surfaces.
 func (e *Edge) Policies() []httpkit.Policy {
@@ -55,7 +34,7 @@ func (e *Edge) Shared() *access.Shared {
 // to reject. It is not inlined, so that its frame is not on the stack of open streams.
 //
 //go:noinline
-func (e *Edge) surfaceOf(r *http.Request) Surface {
+func (e *Edge) surfaceOf(r *http.Request) *httpkit.Surface {
 	at := r.URL.EscapedPath() // the id of a session may have a slash
 	if len(e.surfaces) == 0 || path.Clean(at) != at || !e.cfg.Host(httpkit.Hostname(r.Host)) {
 		return nil

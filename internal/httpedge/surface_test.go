@@ -3,51 +3,35 @@ package httpedge_test
 import (
 	"context"
 	"errors"
+	"log/slog"
 	"net/http"
 	"net/http/httptest"
 	"strings"
 	"testing"
 
-	"github.com/tailrace/tailrace/internal/httpedge"
 	"github.com/tailrace/tailrace/internal/httpkit"
 )
-
-// beside serves the paths below /beside, and hands one of them on to the edge.
-type beside struct {
-	edge    *httpedge.Edge
-	drained chan struct{}
-}
-
-func (b beside) Match(path string) bool { return strings.HasPrefix(path, "/beside") }
-
-func (b beside) Policies() []httpkit.Policy { return nil }
-
-func (b beside) RouteName(*http.Request) string { return "beside" }
-
-func (b beside) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	if r.URL.Path == "/beside/health" {
-		r.URL.Path = "/healthz"
-		b.edge.ServeHTTP(w, r)
-		return
-	}
-	w.WriteHeader(http.StatusTeapot)
-}
-
-var errStillOpen = errors.New("still open")
-
-func (b beside) CloseRevoked() {}
-
-func (b beside) Drain(context.Context) error {
-	close(b.drained)
-	return errStillOpen
-}
 
 // A surface gets the requests for its paths, on hosts that are served; they are counted with those of the edge, once, and it is drained with the edge.
 func TestMount(t *testing.T) {
 	cfg := envConfig{tcp: true}
 	cfg.edge.Host = httpkit.LoopbackHost
 	w, reg := newCounted(t, cfg)
-	surface := beside{w.edge, make(chan struct{})}
+	routes := []httpkit.Route{
+		{Name: "beside", Method: http.MethodGet, Path: "/beside", Public: true, Serve: func(w http.ResponseWriter, _ *http.Request, _ string) *httpkit.Problem {
+			w.WriteHeader(http.StatusTeapot)
+			return nil
+		}},
+		{Name: "beside", Method: http.MethodGet, Path: "/beside/health", Public: true, Serve: func(rw http.ResponseWriter, r *http.Request, _ string) *httpkit.Problem {
+			r.URL.Path = "/healthz" // handed on to the edge
+			w.edge.ServeHTTP(rw, r)
+			return nil
+		}},
+	}
+	surface, err := w.edge.Shared().NewSurface(routes, httpkit.Options{OtherName: "beside_other", Respond: &httpkit.Responder{Log: slog.New(slog.DiscardHandler)}})
+	if err != nil {
+		t.Fatal(err)
+	}
 	w.edge.Mount(surface)
 	for _, c := range []struct {
 		host, path string
@@ -72,8 +56,14 @@ requests_total{code="404",route="other"} 2
 requests_total{code="418",route="beside"} 1
 requests_total{code="421",route="other"} 1
 `, "requests")
-	if err := w.edge.Drain(t.Context()); !errors.Is(err, errStillOpen) {
+	stream, leave, _ := surface.Streams.Enter(t.Context())
+	defer leave()
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if err := w.edge.Drain(ctx); err == nil || !strings.Contains(err.Error(), "1 streams still open") {
 		t.Errorf("drain: %v", err)
 	}
-	<-surface.drained
+	if cause := context.Cause(stream); !errors.Is(cause, httpkit.ErrDrained) {
+		t.Errorf("the stream has ended with %v", cause)
+	}
 }

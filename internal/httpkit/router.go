@@ -181,11 +181,6 @@ func (rr *Router) Policies() []Policy {
 // namesSession reports whether the path has the id of a session.
 func (rt *Route) namesSession() bool { return strings.Contains(rt.Path, "{id}") && !rt.OtherID }
 
-// Match reports whether a path, as it was sent, is one of a route.
-func (rr *Router) Match(path string) bool {
-	return slices.ContainsFunc(rr.routes, func(rt Route) bool { _, _, ok := matchPath(rt.Path, path); return ok })
-}
-
 // Name returns the name in metrics of the route of a request.
 func (rr *Router) Name(r *http.Request) string {
 	path := r.URL.EscapedPath()

@@ -2,12 +2,12 @@ package httpkit
 
 import (
 	"context"
-	"net/http"
+	"slices"
 	"strings"
 	"time"
 )
 
-// Surface is a Router with the streams that its routes have open. It implements httpedge.Surface, so that a group of routes is mounted on an Edge.
+// Surface is a Router with the streams that its routes have open. It is mounted on an Edge.
 type Surface struct {
 	*Router
 
@@ -34,16 +34,11 @@ func (s *Shared) NewSurface(routes []Route, o Options) (*Surface, error) {
 	return &Surface{Streams: Drain{Revocations: s.Revocations}, Router: router}, nil
 }
 
-// Match implements httpedge.Surface.
+// Match reports whether the Surface serves a path, as it was sent.
 func (s *Surface) Match(path string) bool {
-	return s.Router.Match(path) || s.Below != "" && strings.HasPrefix(path, s.Below+"/")
+	return s.Below != "" && strings.HasPrefix(path, s.Below+"/") ||
+		slices.ContainsFunc(s.routes, func(rt Route) bool { _, _, ok := matchPath(rt.Path, path); return ok })
 }
 
-// RouteName implements httpedge.Surface.
-func (s *Surface) RouteName(r *http.Request) string { return s.Name(r) }
-
-// Drain implements httpedge.Surface. Other requests than those for streams are still served.
+// Drain rejects new streams, closes the open ones and returns when the last one has ended, or when ctx ends. Other requests are still served.
 func (s *Surface) Drain(ctx context.Context) error { return s.Streams.Begin(ctx, s.DrainPeriod) }
-
-// CloseRevoked implements httpedge.Surface.
-func (s *Surface) CloseRevoked() { s.Streams.CloseRevoked() }

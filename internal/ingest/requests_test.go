@@ -222,7 +222,7 @@ func TestCredentialsEndRequests(t *testing.T) {
 	s.write(`{"type":"text_delta","delta":"one"}`)
 	s.await("stored 1", func(m map[string]any) bool { return m["stored"] == 1.0 })
 	issuer.Revocations.Apply(revocation.Revocation{Tenant: tenant, TokenID: "t1", At: time.Now(), Until: time.Now().Add(time.Hour)})
-	w.edges[0].server.surface.CloseRevoked()
+	w.edges[0].server.surface.Streams.CloseRevoked()
 	if m := s.await("the end", func(m map[string]any) bool { return m["error"] != nil }); m["code"] != codeRevoked || m["stored"] != 1.0 {
 		t.Errorf("%v", m)
 	}
