@@ -83,7 +83,7 @@ func newEdgeEnv(t *testing.T, cfg edgeEnvConfig) *edgeEnv {
 		}
 		cfg.edge.Feed = roots
 	}
-	edge, err := httpedge.New(separateLog{newReader(t, cfg.history, ofEdge), w.feed}, noSnapshots{t}, cfg.edge)
+	edge, err := httpedge.New(separateLog{newReader(t, cfg.history, ofEdge), w.feed}, noSnapshots{t: t}, cfg.edge)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -142,7 +142,11 @@ func newReader(t *testing.T, nc *nats.Conn, cfg consumers.Config) *consumers.Rea
 
 // noSnapshots fails the test if a client requests a snapshot: without lost
 // records no client needs one.
-type noSnapshots struct{ t *testing.T }
+type noSnapshots struct {
+	httpedge.Snapshots
+
+	t *testing.T
+}
 
 func (n noSnapshots) Snapshot(_ context.Context, s chunk.Session) (fold.Snapshot, error) {
 	n.t.Errorf("a client of %s requested a snapshot", s)

@@ -554,6 +554,18 @@ func (unavailable) MessagePage(context.Context, chunk.Session, fold.PageQuery) (
 	return nil, errUnavailable
 }
 
+func (unavailable) SnapshotAt(context.Context, chunk.Session, chunk.Seq) (fold.Snapshot, error) {
+	return fold.Snapshot{}, errUnavailable
+}
+
+func (unavailable) SnapshotAtCheckpoint(context.Context, chunk.Session, string) (fold.Snapshot, error) {
+	return fold.Snapshot{}, errUnavailable
+}
+
+func (unavailable) OwnedByOther(context.Context, chunk.Session, string) (bool, error) {
+	return false, errUnavailable
+}
+
 func (unavailable) Sessions(context.Context, string, projector.SessionQuery) (projector.SessionPage, error) {
 	return projector.SessionPage{}, errUnavailable
 }

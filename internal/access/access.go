@@ -42,7 +42,7 @@ type Access struct {
 	// Owner returns the subject of the owner of a root session, "" if it is not known. The error may be chunk.ErrUnknownSession.
 	Owner func(ctx context.Context, root chunk.Session) (string, error)
 
-	// OwnedByOther, if not nil, finds the sessions of other owners in the time of unknown ones, see projector.OwnerIndex.
+	// OwnedByOther, if not nil, finds the sessions of other owners in the time of unknown ones, see projector.Store.
 	OwnedByOther func(ctx context.Context, root chunk.Session, subject string) (bool, error)
 }
 

@@ -15,7 +15,6 @@ import (
 	"github.com/tailrace/tailrace/internal/flight"
 	"github.com/tailrace/tailrace/internal/httpkit"
 	"github.com/tailrace/tailrace/internal/hub"
-	"github.com/tailrace/tailrace/internal/projector"
 	"github.com/tailrace/tailrace/internal/wait"
 )
 
@@ -30,7 +29,6 @@ type Edge struct {
 	log       hub.Log
 	hub       *hub.Hub
 	snapshots Snapshots
-	past      History // nil if snapshots has none
 	access    *access.Access
 	rewinds   historyLimiter
 	turns     flight.Group[turnKey, turnState]
@@ -95,15 +93,11 @@ func newEdge(log Log, snapshots Snapshots, cfg Config, hubConfig hub.Config) (*E
 	if of := cfg.LimitsOf; of != nil {
 		e.limiter, e.bodies, e.reads, e.searches, e.rates = of.limiter, of.bodies, of.reads, of.searches, of.rates
 	}
-	e.past, _ = snapshots.(History)
-	e.access = &access.Access{Owner: e.owner}
-	if index, ok := snapshots.(projector.OwnerIndex); ok {
-		e.access.OwnedByOther = func(ctx context.Context, root chunk.Session, subject string) (bool, error) {
-			ctx, cancel := context.WithTimeout(ctx, cfg.AttachTimeout)
-			defer cancel()
-			return index.OwnedByOther(ctx, root, subject)
-		}
-	}
+	e.access = &access.Access{Owner: e.owner, OwnedByOther: func(ctx context.Context, root chunk.Session, subject string) (bool, error) {
+		ctx, cancel := context.WithTimeout(ctx, cfg.AttachTimeout)
+		defer cancel()
+		return snapshots.OwnedByOther(ctx, root, subject)
+	}}
 	e.respond = &httpkit.Responder{RetryAfter: e.retry, Log: cfg.Log}
 	options := httpkit.Options{OtherName: "other", Head: true, BadID: badSession, HasBody: hasBody,
 		Authenticator: cfg.Authenticator, Rates: e.rates, Tracer: cfg.TracerProvider, Authorizer: e.access, Tenants: cfg.Tenants, Unknown: noStream, Audit: e.auditor(),

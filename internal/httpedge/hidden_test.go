@@ -131,6 +131,10 @@ func (unreachable) MessagePage(ctx context.Context, _ chunk.Session, _ fold.Page
 	return nil, ctx.Err()
 }
 
+func (unreachable) OwnedByOther(context.Context, chunk.Session, string) (bool, error) {
+	return false, nil
+}
+
 // The owner of a session is found out within AttachTimeout, also for a client that lacks the right of the route: it must not wait as long as it likes.
 func TestOwnerIsFoundInTime(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -79,9 +79,6 @@ func (e *Edge) loadSnapshot(ctx context.Context, s chunk.Session, m snapshotQuer
 	if m.at == 0 && m.checkpoint == "" {
 		return e.load(ctx, s, fold.PageQuery{Partial: m.partial, Limit: m.messages, Parts: m.parts, Branch: m.branch})
 	}
-	if e.past == nil {
-		return aisdk.FrontendSnapshot{}, nil, badRequest(codeBadParameter, "historical snapshots are not enabled", "at, checkpoint: want none")
-	}
 	if !e.rewinds.begin(s) {
 		return aisdk.FrontendSnapshot{}, nil, busy
 	}

@@ -14,7 +14,6 @@ import (
 	"github.com/tailrace/tailrace/auth"
 	"github.com/tailrace/tailrace/chunk"
 	"github.com/tailrace/tailrace/internal/httpedge"
-	"github.com/tailrace/tailrace/internal/testkit/authtest"
 	"github.com/tailrace/tailrace/projector/fold"
 )
 
@@ -79,26 +78,6 @@ func TestHistoryQueries(t *testing.T) {
 		}
 		if rec := w.record(http.MethodGet, "/v1/sessions/root/snapshot?at=1", nil); rec.Code != http.StatusNotFound || !strings.Contains(rec.Body.String(), `"STREAM_NOT_FOUND"`) {
 			t.Errorf("before its first record: %d %s", rec.Code, rec.Body)
-		}
-	})
-}
-
-// presentOnly has no history.
-type presentOnly struct{ httpedge.Snapshots }
-
-func TestEdgeWithoutHistory(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		w := newEnv(t, envConfig{})
-		edge, err := httpedge.New(w.log, presentOnly{pages(t)}, httpedge.Config{Authenticator: authtest.None(t, "default")})
-		if err != nil {
-			t.Fatal(err)
-		}
-		for path, want := range map[string]int{"snapshot": 200, "snapshot?at=1": 400, "snapshot?checkpoint=x": 400} {
-			rec := httptest.NewRecorder()
-			edge.ServeHTTP(rec, httptest.NewRequest(http.MethodGet, "/v1/sessions/s1/"+path, nil))
-			if rec.Code != want {
-				t.Errorf("%s: %d %s, want %d", path, rec.Code, rec.Body, want)
-			}
 		}
 	})
 }

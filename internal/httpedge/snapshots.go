@@ -18,17 +18,17 @@ type Snapshots interface {
 	// MessagePage is Snapshot with only the selected messages; its cost should not depend on the others. The error may also be chunk.ErrUnknownMessage, if
 	// there is no message with the id Before.
 	MessagePage(ctx context.Context, s chunk.Session, q fold.PageQuery) (*fold.MessagePage, error)
-}
 
-// History is implemented by Snapshots that can also return earlier states. A call may take up to Config.HistoryTimeout, and there is one at a time for a
-// session.
-type History interface {
 	// SnapshotAt returns what Snapshot returned when the log ended at a sequence, which the log has reached. The errors, in addition to those of Snapshot: a
-	// *chunk.TruncatedError if the sequence has expired.
+	// *chunk.TruncatedError if the sequence has expired. A call may take up to Config.HistoryTimeout, and there is one at a time for a session.
 	SnapshotAt(ctx context.Context, s chunk.Session, seq chunk.Seq) (fold.Snapshot, error)
 
 	// SnapshotAtCheckpoint returns everything up to the record of a checkpoint. The errors, in addition to those of SnapshotAt: chunk.ErrUnknownCheckpoint.
 	SnapshotAtCheckpoint(ctx context.Context, s chunk.Session, id string) (fold.Snapshot, error)
+
+	// OwnedByOther and Value are those of a projector.Store.
+	OwnedByOther(ctx context.Context, s chunk.Session, subject string) (bool, error)
+	Value(ctx context.Context, s chunk.Session, key string) (data []byte, mediaType string, err error)
 }
 
 // read returns the present state as a browser loads it, with all messages if q has no Limit.
@@ -66,7 +66,7 @@ func (e *Edge) readAt(ctx context.Context, s chunk.Session, seq chunk.Seq, parti
 	if seq > tip.Seq {
 		return aisdk.FrontendSnapshot{}, &chunk.TruncatedError{Session: s, Reason: chunk.TruncatedFuture, After: seq}
 	}
-	snap, err := e.past.SnapshotAt(ctx, s, seq)
+	snap, err := e.snapshots.SnapshotAt(ctx, s, seq)
 	if err != nil {
 		return aisdk.FrontendSnapshot{}, err
 	}
@@ -75,7 +75,7 @@ func (e *Edge) readAt(ctx context.Context, s chunk.Session, seq chunk.Seq, parti
 
 // readCheckpoint returns the content of a checkpoint as a browser loads it.
 func (e *Edge) readCheckpoint(ctx context.Context, s chunk.Session, id string) (aisdk.FrontendSnapshot, error) {
-	snap, err := e.past.SnapshotAtCheckpoint(ctx, s, id)
+	snap, err := e.snapshots.SnapshotAtCheckpoint(ctx, s, id)
 	if err != nil {
 		return aisdk.FrontendSnapshot{}, err
 	}

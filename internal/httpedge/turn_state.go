@@ -83,9 +83,6 @@ func (e *Edge) lastMessage(ctx context.Context, s chunk.Session, partial bool) (
 // turnBefore returns the turn that was open before a sequence.
 func (e *Edge) turnBefore(ctx context.Context, s chunk.Session, seq chunk.Seq) (turnState, error) {
 	return e.turns.Do(ctx, turnKey{s, seq}, seq, func(ctx context.Context) (turnState, error) {
-		if e.past == nil {
-			return turnState{}, errTurnUnknown
-		}
 		if !e.rewinds.begin(s) {
 			return turnState{}, errBusy
 		}
@@ -95,7 +92,7 @@ func (e *Edge) turnBefore(ctx context.Context, s chunk.Session, seq chunk.Seq) (
 			return turnState{}, errBusy
 		}
 		defer hold.release()
-		snap, err := e.past.SnapshotAt(ctx, s, seq-1)
+		snap, err := e.snapshots.SnapshotAt(ctx, s, seq-1)
 		if err != nil {
 			return turnState{}, err
 		}
@@ -110,6 +107,6 @@ type turnKey struct {
 }
 
 var (
-	errTurnUnknown = errors.New("no earlier states of the session, or not all records of a turn")
+	errTurnUnknown = errors.New("not all records of a turn")
 	errBusy        = errors.New("an earlier state of the session is being read")
 )

@@ -24,16 +24,15 @@ func (e *Edge) value(w http.ResponseWriter, r *http.Request, id string) *httpkit
 		return p
 	}
 	k, ok := values.ParseKey(r.PathValue("run"))
-	store, has := e.snapshots.(projector.ValueStore)
 	typ, member := k.ShownAs()
-	if !ok || !has || !e.cfg.Views.Get(name).ShowsValue(s, typ, member) {
+	if !ok || !e.cfg.Views.Get(name).ShowsValue(s, typ, member) {
 		return noValue
 	}
 	ctx, cancel := context.WithTimeout(r.Context(), e.cfg.HistoryTimeout)
 	defer cancel()
 	mediaType := ""
 	data, hold, err := readWithin(ctx, e.reads, func(ctx context.Context) (data []byte, err error) {
-		data, mediaType, err = store.Value(ctx, s, k.String())
+		data, mediaType, err = e.snapshots.Value(ctx, s, k.String())
 		return data, err
 	})
 	defer hold.release()
@@ -82,8 +81,7 @@ func (e *Edge) inlined(ctx context.Context, s chunk.Session, name string, limit 
 	if form == dialect.AGUI {
 		expand = values.ExpandTexts
 	}
-	store, has := e.snapshots.(projector.ValueStore)
-	if limit == 0 || !has {
+	if limit == 0 {
 		return text, nil
 	}
 	compiled, total := e.cfg.Views.Get(name), 0
@@ -111,7 +109,7 @@ func (e *Edge) inlined(ctx context.Context, s chunk.Session, name string, limit 
 			return nil
 		}
 		total += size
-		data, _, err := store.Value(projector.WithReadLimit(ctx, int64(size)), of, k.String())
+		data, _, err := e.snapshots.Value(projector.WithReadLimit(ctx, int64(size)), of, k.String())
 		if err != nil && !errors.Is(err, chunk.ErrUnknownValue) {
 			e.cfg.Log.Warn("value not read", "session", of.String(), "error", err)
 		}

@@ -45,7 +45,7 @@ func ownerName(subject string) string {
 	return hex.EncodeToString(sum[:16])
 }
 
-// OwnedByOther implements projector.OwnerIndex.
+// OwnedByOther implements projector.Store.
 func (st *Store) OwnedByOther(ctx context.Context, s chunk.Session, subject string) (bool, error) {
 	own, err := names.SnapshotOwnerKey(s, ownerName(subject))
 	if err != nil {

@@ -49,10 +49,8 @@ type Store struct {
 }
 
 var (
-	_ projector.Store      = (*Store)(nil)
-	_ projector.Lister     = (*Store)(nil)
-	_ projector.OwnerIndex = (*Store)(nil)
-	_ projector.ValueStore = (*Store)(nil)
+	_ projector.Store  = (*Store)(nil)
+	_ projector.Lister = (*Store)(nil)
 )
 
 // New returns a Store. It does not call the server; until the bucket exists every call fails. The error names the wrong field of cfg.
@@ -67,7 +65,7 @@ func New(js jetstream.JetStream, cfg Config) (*Store, error) {
 	return &Store{js: js, api: api, cfg: cfg, values: jsvalues.New(api, cfg.Layout), opened: make(map[int]*bucket)}, nil
 }
 
-// Value implements projector.ValueStore.
+// Value implements projector.Store.
 func (st *Store) Value(ctx context.Context, s chunk.Session, key string) ([]byte, string, error) {
 	return st.values.Get(ctx, s, key, func(size int) error { return projector.CountRead(ctx, size) })
 }

@@ -82,19 +82,13 @@ type Store interface {
 	// snap is too large. Any other error leaves open whether the head was stored. Save retains nothing of snap. It treats the
 	// head of a tombstone like any other head.
 	Save(ctx context.Context, snap fold.Snapshot, after Revision) (Revision, error)
-}
 
-// OwnerIndex is implemented by a Store that has the owners of root sessions in an index of its own. Calls may overlap.
-type OwnerIndex interface {
 	// OwnedByOther reports whether the index has the owner of a root session, or that it has none, and not subject. It takes the same time whether another
 	// subject owns the session or it does not exist. False says nothing: the session may not be saved yet, or may have been deleted and started again. The
 	// owner is that of the head.
 	OwnedByOther(ctx context.Context, s chunk.Session, subject string) (bool, error)
-}
 
-// ValueStore is implemented by a Store that has the large values of sessions. Calls may overlap.
-type ValueStore interface {
-	// Value returns the value with a key, and its media type. The error is chunk.ErrUnknownValue if the session does not have it. It counts what it reads with
+	// Value returns the large value with a key, and its media type. The error is chunk.ErrUnknownValue if the session does not have it. It counts what it reads with
 	// CountRead.
 	Value(ctx context.Context, s chunk.Session, key string) (data []byte, mediaType string, err error)
 }

@@ -125,20 +125,14 @@ func (r *Reader) StoredPosition(ctx context.Context, s chunk.Session) (at chunk.
 	return head.Position, head.Epoch, head.SessionBytes, err
 }
 
-// OwnedByOther implements OwnerIndex with that of the store; without one it returns false.
+// OwnedByOther is that of the Store.
 func (r *Reader) OwnedByOther(ctx context.Context, s chunk.Session, subject string) (bool, error) {
-	if index, ok := r.store.(OwnerIndex); ok {
-		return index.OwnedByOther(ctx, s, subject)
-	}
-	return false, nil
+	return r.store.OwnedByOther(ctx, s, subject)
 }
 
-// Value implements ValueStore with that of the store; without one it returns chunk.ErrUnknownValue.
+// Value is that of the Store.
 func (r *Reader) Value(ctx context.Context, s chunk.Session, key string) ([]byte, string, error) {
-	if store, ok := r.store.(ValueStore); ok {
-		return store.Value(ctx, s, key)
-	}
-	return nil, "", chunk.ErrUnknownValue
+	return r.store.Value(ctx, s, key)
 }
 
 // load returns the stored head, or the snapshot before the first record.

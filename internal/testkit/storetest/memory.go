@@ -201,3 +201,13 @@ func (m *Memory) Reads() int {
 	defer m.mu.Unlock()
 	return m.reads
 }
+
+// OwnedByOther implements projector.Store. The store has no index of owners.
+func (m *Memory) OwnedByOther(context.Context, chunk.Session, string) (bool, error) {
+	return false, nil
+}
+
+// Value implements projector.Store. The store has no large values.
+func (m *Memory) Value(context.Context, chunk.Session, string) ([]byte, string, error) {
+	return nil, "", chunk.ErrUnknownValue
+}
