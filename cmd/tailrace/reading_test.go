@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"iter"
 	"log/slog"
 	"maps"
 	"net/http"
@@ -573,7 +574,14 @@ func (unavailable) Sessions(context.Context, string, projector.SessionQuery) (pr
 func (unavailable) Value(context.Context, chunk.Session, string) ([]byte, string, error) {
 	return nil, "", errUnavailable
 }
-func (unavailable) Delete(context.Context, chunk.Session) error         { return errUnavailable }
+
+func (unavailable) Forks(context.Context, chunk.Session) iter.Seq2[projector.SessionInfo, error] {
+	return func(yield func(projector.SessionInfo, error) bool) { yield(projector.SessionInfo{}, errUnavailable) }
+}
+
+func (unavailable) DeleteBy(context.Context, chunk.Session, *chunk.Principal) error {
+	return errUnavailable
+}
 func (unavailable) Revoke(context.Context, revocation.Revocation) error { return errUnavailable }
 
 // refusedWhileDraining sends requests to a draining edge with an unavailable log.

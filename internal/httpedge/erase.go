@@ -3,26 +3,24 @@ package httpedge
 import (
 	"context"
 	"errors"
+	"iter"
 	"net/http"
 	"slices"
 	"strconv"
 
 	"github.com/tailrace/tailrace/chunk"
 	"github.com/tailrace/tailrace/internal/httpkit"
+	"github.com/tailrace/tailrace/internal/projector"
 )
 
-// Eraser deletes sessions. It may be called concurrently. If it also has a method DeleteBy(ctx, s, by *chunk.Principal), that is called instead, to store the client.
-// With a method Forks(ctx, s) iter.Seq2[projector.SessionInfo, error], the forks of a session are deleted before it.
+// Eraser deletes sessions. It may be called concurrently. *retention.Eraser implements it.
 type Eraser interface {
-	// Delete deletes a root session and its sub-agents: their log, their snapshots and all other data. It is idempotent. The error is
-	// chunk.ErrUnknownSession if no data of the session is stored. After any other error a part may be deleted, and the next Delete deletes the rest.
-	Delete(ctx context.Context, s chunk.Session) error
-}
-
-// attributedEraser is an Eraser that stores who has requested a deletion.
-type attributedEraser interface {
-	// DeleteBy is Delete for a client.
+	// DeleteBy deletes a root session and its sub-agents for a client: their log, their snapshots and all other data. It is idempotent. The error is
+	// chunk.ErrUnknownSession if no data of the session is stored. After any other error a part may be deleted, and the next call deletes the rest.
 	DeleteBy(ctx context.Context, s chunk.Session, by *chunk.Principal) error
+
+	// Forks yields the forks of a root session that exist, with their owners, and at most one error. They are deleted before it.
+	Forks(ctx context.Context, s chunk.Session) iter.Seq2[projector.SessionInfo, error]
 }
 
 // erase serves DELETE /v1/sessions/{id}.
@@ -59,7 +57,7 @@ func (e *Edge) eraseNow(ctx context.Context, s chunk.Session, forks bool) (left 
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), e.cfg.HistoryTimeout)
 	defer cancel()
 	d, err := forkDeletion{Edge: e, seen: map[chunk.Session]bool{s: true}}, error(nil)
-	if d.finder, _ = e.cfg.Eraser.(forkFinder); forks && d.finder != nil {
+	if forks {
 		if err = d.of(ctx, s); err == nil && d.deleted {
 			err = d.of(ctx, s) // those that were made meanwhile
 		}
@@ -76,12 +74,8 @@ func (e *Edge) eraseNow(ctx context.Context, s chunk.Session, forks bool) (left 
 	return 0, e.notDone(notErased, err, "session not deleted", "session", s.String())
 }
 
-func (e *Edge) deleteSession(ctx context.Context, s chunk.Session) (err error) {
-	if eraser, ok := e.cfg.Eraser.(attributedEraser); ok {
-		err = eraser.DeleteBy(ctx, s, httpkit.PrincipalOf(httpkit.GrantOf(ctx)))
-	} else {
-		err = e.cfg.Eraser.Delete(ctx, s)
-	}
+func (e *Edge) deleteSession(ctx context.Context, s chunk.Session) error {
+	err := e.cfg.Eraser.DeleteBy(ctx, s, httpkit.PrincipalOf(httpkit.GrantOf(ctx)))
 	if err == nil {
 		e.cfg.Log.Info("session deleted", "session", s.String())
 	}

@@ -3,25 +3,16 @@ package httpedge
 import (
 	"context"
 	"errors"
-	"iter"
 
 	"github.com/tailrace/tailrace/chunk"
 	"github.com/tailrace/tailrace/internal/audit"
 	"github.com/tailrace/tailrace/internal/httpkit"
-	"github.com/tailrace/tailrace/internal/projector"
 )
-
-// forkFinder is an Eraser that finds the forks of a root session.
-type forkFinder interface {
-	// Forks yields the forks that exist, with their owners, and at most one error.
-	Forks(ctx context.Context, s chunk.Session) iter.Seq2[projector.SessionInfo, error]
-}
 
 // forkDeletion deletes the forks of a session, and their forks, for the client of a request.
 type forkDeletion struct {
 	*Edge
 
-	finder  forkFinder
 	seen    map[chunk.Session]bool
 	deleted bool
 	left    int // forks that the client may not delete
@@ -29,7 +20,7 @@ type forkDeletion struct {
 
 // of deletes the forks of s. Those of a fork are deleted before it, and also if it stays.
 func (d *forkDeletion) of(ctx context.Context, s chunk.Session) error {
-	for fork, err := range d.finder.Forks(ctx, s) {
+	for fork, err := range d.cfg.Eraser.Forks(ctx, s) {
 		if err != nil {
 			return err
 		}

@@ -3,6 +3,7 @@ package httpedge_test
 import (
 	"bufio"
 	"context"
+	"iter"
 	"net/http"
 	"strings"
 	"testing"
@@ -10,6 +11,7 @@ import (
 
 	"github.com/tailrace/tailrace/chunk"
 	"github.com/tailrace/tailrace/internal/httpedge"
+	"github.com/tailrace/tailrace/internal/projector"
 	"github.com/tailrace/tailrace/internal/testkit/memlog"
 )
 
@@ -23,7 +25,11 @@ type eraser struct {
 
 const deletionFailure = `"error":"the session was deleted","errorDetail":{"message":"the session was deleted","code":"session_deleted"}`
 
-func (e *eraser) Delete(_ context.Context, s chunk.Session) error {
+func (e *eraser) Forks(context.Context, chunk.Session) iter.Seq2[projector.SessionInfo, error] {
+	return func(func(projector.SessionInfo, error) bool) {}
+}
+
+func (e *eraser) DeleteBy(_ context.Context, s chunk.Session, _ *chunk.Principal) error {
 	if e.unavailable {
 		return errUnavailable
 	}
