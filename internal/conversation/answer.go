@@ -87,7 +87,7 @@ func (s *Service) Answer(ctx context.Context, id chunk.Session, agentType string
 		r = s.store(ctx, Request{Session: id, Request: dialect.Request{AgentType: agentType}}, c)
 	}
 	if r != nil {
-		s.observe.refused(r)
+		s.observe.Refused(r)
 	}
 	return s.caller.shown(r)
 }
@@ -127,7 +127,7 @@ func (s *Service) store(ctx context.Context, req Request, c control.Answer) *Ref
 		return s.Failed(ctx, req.Session, "answer", err)
 	}
 	if !late && answer.ErrorCode != control.CodeDeadline {
-		s.observe.accepted()
+		s.observe.Accepted()
 	}
 	if plan, _ := s.decide(ctx, &req); plan.Refusal != nil && !late {
 		// It is stored: the next request that loads the state requests the resume.

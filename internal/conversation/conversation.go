@@ -86,29 +86,11 @@ type Ports struct {
 	Forks     Forks
 }
 
-// Observer is notified of what a Service does. Each function may be nil.
+// Observer is notified of what a Service does.
 type Observer struct {
 	Accepted  func()         // an answer of a user was stored
 	Requested func(error)    // a command was requested, with the result
 	Refused   func(*Refusal) // a request or an answer was refused
-}
-
-func (o *Observer) accepted() {
-	if o.Accepted != nil {
-		o.Accepted()
-	}
-}
-
-func (o *Observer) requested(err error) {
-	if o.Requested != nil {
-		o.Requested(err)
-	}
-}
-
-func (o *Observer) refused(r *Refusal) {
-	if o.Refused != nil {
-		o.Refused(r)
-	}
 }
 
 // Config configures a Service. AgentTypes is required.
@@ -161,10 +143,10 @@ func New(p Ports, cfg Config) (*Service, error) {
 	cfg.RequestTimeout = cmp.Or(cfg.RequestTimeout, 15*time.Second)
 	cfg.Log = cmp.Or(cfg.Log, slog.New(slog.DiscardHandler))
 	cfg.AgentTypes = slices.Clone(cfg.AgentTypes)
-	return &Service{ports: p, cfg: cfg}, nil
+	return &Service{ports: p, cfg: cfg, observe: Observer{Accepted: func() {}, Requested: func(error) {}, Refused: func(*Refusal) {}}}, nil
 }
 
-// Observe sets the observer. It must be called before the first request.
+// Observe sets the observer, which has all functions. It must be called before the first request.
 func (s *Service) Observe(o Observer) { s.observe = o }
 
 // RequestTimeout returns Config.RequestTimeout, for surfaces that wait for the log.
@@ -188,7 +170,7 @@ func (s *Service) Serve(ctx context.Context, req *Request) (Plan, State) {
 		plan, state = s.decide(ctx, req)
 	}
 	if plan.Refusal != nil {
-		s.observe.refused(plan.Refusal)
+		s.observe.Refused(plan.Refusal)
 		plan.Refusal = s.caller.shown(plan.Refusal)
 	}
 	return plan, state

@@ -100,7 +100,7 @@ func (s *Service) carryOutQueued(ctx context.Context, req *Request, plan *Plan) 
 	if plan.Path == PathStartQueued {
 		err := StartQueued(ctx, s.ports.Inbox, q, func(c control.Command) error {
 			err := s.ports.Queue.Request(ctx, c, plan.After)
-			s.observe.requested(err)
+			s.observe.Requested(err)
 			return err
 		})
 		if errors.Is(err, control.ErrBusy) {

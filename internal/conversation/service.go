@@ -160,7 +160,7 @@ func (s *Service) carryOut(ctx context.Context, req *Request, plan Plan) (stored
 		case err != nil:
 			return false, s.Failed(ctx, a.Session, "answer", err)
 		case plan.Path == PathSubmit:
-			s.observe.accepted()
+			s.observe.Accepted()
 		}
 	}
 	if plan.EndRun {
@@ -216,7 +216,7 @@ func (s *Service) request(ctx context.Context, c control.Command, after control.
 	if err == nil {
 		err = s.ports.Queue.Request(ctx, c, after)
 	}
-	s.observe.requested(err)
+	s.observe.Requested(err)
 	return err
 }
 
