@@ -14,10 +14,10 @@ import (
 // TestDeadLetters checks that every reason has a series from the beginning.
 func TestDeadLetters(t *testing.T) {
 	reg := prometheus.NewRegistry()
-	d := metrics.NewDeadLetters(reg)
-	d.Added(retention.ReasonEnvelope)
-	d.Added(retention.ReasonEnvelope)
-	d.Added(retention.ReasonSubject)
+	added := metrics.RegisterDeadLetters(reg)
+	added(retention.ReasonEnvelope)
+	added(retention.ReasonEnvelope)
+	added(retention.ReasonSubject)
 	want := `
 # HELP tailrace_projector_dead_letters_total Messages stored as dead letters, by reason: record (cannot be folded), envelope (not a record) or subject (not a subject of a session).
 # TYPE tailrace_projector_dead_letters_total counter

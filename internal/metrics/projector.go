@@ -148,21 +148,13 @@ func (s *Shares) Shared(partitions, members int) {
 	s.replicas.Set(float64(members))
 }
 
-// DeadLetters implements retention.DeadLetterObserver.
-type DeadLetters struct{ added *prometheus.CounterVec }
-
-var _ retention.DeadLetterObserver = (*DeadLetters)(nil)
-
-// NewDeadLetters registers the metric of the dead letters of a process with reg.
-func NewDeadLetters(reg prometheus.Registerer) *DeadLetters {
-	d := &DeadLetters{httpkit.Counters("projector_dead_letters_total", "reason",
-		"Messages stored as dead letters, by reason: record (cannot be folded), envelope (not a record) or subject (not a subject of a session).", retention.Reasons())}
-	reg.MustRegister(d.added)
-	return d
+// RegisterDeadLetters registers the metric of the dead letters of a process with reg. added counts one, for retention.DeadLetterConfig.Observe.
+func RegisterDeadLetters(reg prometheus.Registerer) (added func(retention.Reason)) {
+	letters := httpkit.Counters("projector_dead_letters_total", "reason",
+		"Messages stored as dead letters, by reason: record (cannot be folded), envelope (not a record) or subject (not a subject of a session).", retention.Reasons())
+	reg.MustRegister(letters)
+	return func(reason retention.Reason) { letters.WithLabelValues(string(reason)).Inc() }
 }
-
-// Added counts an entry by its reason.
-func (d *DeadLetters) Added(reason retention.Reason) { d.added.WithLabelValues(string(reason)).Inc() }
 
 // RegisterExpired registers the number of sessions that a retention.Eraser has removed because of the retention of snapshots with reg.
 func RegisterExpired(reg prometheus.Registerer) prometheus.Counter {

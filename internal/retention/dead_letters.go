@@ -22,21 +22,15 @@ type DeadLetterConfig struct {
 	// Layout names the stream of dead letters and the streams of the log.
 	Layout subjects.Layout
 
-	// Observe, if not nil, is notified of new entries.
-	Observe DeadLetterObserver
-}
-
-// DeadLetterObserver counts entries. Its method may be called concurrently.
-type DeadLetterObserver interface {
-	// Added reports an entry that was stored. An entry that was there already is not reported.
-	Added(reason Reason)
+	// Observe, if not nil, is called for each entry that was stored, and not for one that was there already. Calls may overlap.
+	Observe func(Reason)
 }
 
 // DeadLetters is the stream of dead letters, which package topology creates. Its methods may be called concurrently. It holds no resources.
 type DeadLetters struct {
 	client  *jsclient.Client
 	layout  subjects.Layout
-	observe DeadLetterObserver // nil for none
+	observe func(Reason) // nil for none
 }
 
 var _ projector.DeadLetterSink = (*DeadLetters)(nil)
@@ -100,7 +94,7 @@ func (d *DeadLetters) add(ctx context.Context, partition int, entry DeadLetter) 
 		return fmt.Errorf("store dead letter %s of %s: %w", entry.Origin.id(), entry.Origin.Stream, err)
 	}
 	if d.observe != nil {
-		d.observe.Added(entry.Reason)
+		d.observe(entry.Reason)
 	}
 	return nil
 }

@@ -20,13 +20,13 @@ import (
 	"github.com/tailrace/tailrace/projector/fold"
 )
 
-// addedReasons is a DeadLetterObserver that keeps what it gets.
+// addedReasons keeps the reasons of new entries.
 type addedReasons struct {
 	mu  sync.Mutex // guards all
 	all []Reason
 }
 
-func (a *addedReasons) Added(reason Reason) {
+func (a *addedReasons) add(reason Reason) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	a.all = append(a.all, reason)

@@ -59,7 +59,7 @@ func newEnvOn(t *testing.T, o stack.Options) *env {
 	must()
 	w.eraser, err = NewEraser(w.projector, w.store, EraserConfig{})
 	must()
-	w.dead, err = NewDeadLetters(w.projector, DeadLetterConfig{Observe: &w.added})
+	w.dead, err = NewDeadLetters(w.projector, DeadLetterConfig{Observe: w.added.add})
 	must()
 	w.operator, err = NewDeadLetters(s.NewProcess(natsauth.Operator).JS, DeadLetterConfig{})
 	must()

@@ -20,7 +20,7 @@ func (p *Process) Project(ctx context.Context, started func()) error {
 	if err != nil {
 		return err
 	}
-	deadLetters, err := retention.NewDeadLetters(p.JS, retention.DeadLetterConfig{Layout: p.Layout, Observe: metrics.NewDeadLetters(p.Metrics)})
+	deadLetters, err := retention.NewDeadLetters(p.JS, retention.DeadLetterConfig{Layout: p.Layout, Observe: metrics.RegisterDeadLetters(p.Metrics)})
 	if err != nil {
 		return err
 	}
