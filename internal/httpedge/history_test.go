@@ -7,6 +7,7 @@ import (
 	"net/http/httptest"
 	"regexp"
 	"strings"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -148,6 +149,40 @@ func TestEarlierStatesAreBounded(t *testing.T) {
 		}
 		start("hostile", "s3") // the next fold can start
 		<-answers
+	})
+}
+
+// While one tenant has the earlier states that it may have, which take as long as they may, the summary and a conversation that needs half of the memory for long ones are those of another tenant
+// at once.
+func TestEarlierStatesLeaveHalfOfTheMemory(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newEnv(t, envConfig{})
+		slow := long{newSnapshots(w.log, nil), make(chan struct{})}
+		edge, err := httpedge.New(w.log, slow, httpedge.Config{Authenticator: byTenant{}, ReadBytes: 16 << 20, Sessions: someSessions()})
+		if err != nil {
+			t.Fatal(err)
+		}
+		get := func(tenant, path string) *httptest.ResponseRecorder {
+			rec, r := httptest.NewRecorder(), httptest.NewRequest(http.MethodGet, "/v1/sessions/"+path, nil)
+			r.Header.Set("Tenant", tenant)
+			r.RemoteAddr = map[string]string{"hostile": alice, "normal": bob}[tenant]
+			edge.ServeHTTP(rec, r)
+			return rec
+		}
+		var earlier sync.WaitGroup
+		for _, session := range []string{"s1", "s2"} {
+			w.log.Append(chunk.RootSession("hostile", session), chunk.TypeTextDelta, "")
+			earlier.Go(func() { get("hostile", session+"/snapshot?at=1") })
+			<-slow.begun
+		}
+		writeLong(w, chunk.RootSession("normal", "long"), 1200<<10)
+		began := time.Now()
+		for _, path := range []string{"summary", "long/snapshot", "long/messages?limit=10"} {
+			if rec := get("normal", path); rec.Code != http.StatusOK || time.Since(began) > 0 {
+				t.Errorf("%s: %d after %s: %.200s", path, rec.Code, time.Since(began), rec.Body)
+			}
+		}
+		earlier.Wait()
 	})
 }
 

@@ -15,7 +15,7 @@ import (
 // complete, the reservation shrinks to its text, which is held until it is written.
 //
 // A quarter of the budget is for first attempts, so that they never wait for long conversations, nor for slow clients that receive them. An eighth is for
-// trees: a tree reads its sessions while it holds what it has collected, and must not wait for itself.
+// trees and summaries: they read while they hold what they have collected, and must not wait for themselves.
 type readBudget struct{ first, trees, rest *httpkit.Budget }
 
 const (
@@ -73,10 +73,9 @@ func (b *readBudget) reserveTree(ctx context.Context) (*reservation, error) {
 	return reserve(ctx, b.trees, max(1, b.trees.Limit()/maxTrees))
 }
 
-// reserveSummary reserves the memory of the rows of a summary.
+// reserveSummary reserves the memory of the rows of a summary, in addition to that of the list that it reads. It is at most what a Budget leaves beside one tenant.
 func (b *readBudget) reserveSummary(ctx context.Context) (*reservation, error) {
-	const rows = projector.MaxScan * 1024 // bytes
-	return reserve(ctx, b.rest, max(1, min(rows, b.rest.Limit())))
+	return reserve(ctx, b.trees, max(1, min(800*projector.MaxScan, b.trees.Limit()/2)))
 }
 
 // shrink releases all but size bytes. What exceeds the reservation is not counted.
@@ -99,16 +98,14 @@ func readWithin[T any](ctx context.Context, b *readBudget, read func(context.Con
 	lane, size := b.first, int64(firstRead)
 	for {
 		var none T
+		limited := context.WithValue(ctx, withinBudget{}, true)
 		if most := lane.Limit(); most >= 0 {
 			size = min(size, most)
+			limited = projector.WithReadLimit(limited, size/readMemory)
 		}
 		r, err := reserve(ctx, lane, size)
 		if err != nil {
 			return none, nil, err
-		}
-		limited := context.WithValue(ctx, withinBudget{}, true)
-		if lane.Limit() >= 0 {
-			limited = projector.WithReadLimit(limited, size/readMemory)
 		}
 		v, err := read(limited)
 		if err == nil {
@@ -118,6 +115,9 @@ func readWithin[T any](ctx context.Context, b *readBudget, read func(context.Con
 		if !errors.Is(err, projector.ErrReadLimit) || lane == b.rest && size == lane.Limit() {
 			return none, nil, err
 		}
-		lane, size = b.rest, size*readGrowth
+		half, last := b.rest.Limit()/2, size
+		if lane, size = b.rest, size*readGrowth; last < half { // what a Budget leaves beside one tenant: a conversation that fits does not wait for others
+			size = min(size, half)
+		}
 	}
 }
