@@ -60,6 +60,7 @@ type follower struct {
 	refused         int           // responses with status 200 and only a retry field
 	silence         time.Duration // the longest time between two events or heartbeats, across connections
 	silenceActivity string        // what happened during the longest silence
+	waited          time.Duration // the largest sum of the pauses before its connections between two events or heartbeats
 	at              atomic.Uint64 // sequence of the last event
 
 	authorization string // header of the connection
@@ -68,8 +69,9 @@ type follower struct {
 	pause    time.Duration // before the next connection
 	hasRetry bool          // pause was set by the server
 	lastData time.Time
-	activity []string // what happened since lastData
-	ended    bool     // the last event was the end of the session
+	activity []string      // what happened since lastData
+	pauses   time.Duration // since lastData
+	ended    bool          // the last event was the end of the session
 }
 
 // run follows the session until it ends. The error is the first violation, or
@@ -92,6 +94,7 @@ func (f *follower) run(ctx context.Context) error {
 		if !f.hasRetry {
 			pause = pause/2 + rand.N(pause)
 		}
+		f.pauses += pause
 		wait.Reset(pause)
 	}
 }
@@ -208,7 +211,10 @@ func (f *follower) markAlive() {
 	if silence := now.Sub(f.lastData); silence > f.silence && !f.lastData.IsZero() {
 		f.silence, f.silenceActivity = silence, strings.Join(f.activity, ", ")
 	}
-	f.lastData, f.activity = now, f.activity[:0]
+	if !f.lastData.IsZero() {
+		f.waited = max(f.waited, f.pauses)
+	}
+	f.lastData, f.activity, f.pauses = now, f.activity[:0], 0
 }
 
 // notef records what happens during a silence.
