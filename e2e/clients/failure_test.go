@@ -4,7 +4,11 @@ package clients
 
 import (
 	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
 	"strings"
+	"sync/atomic"
 	"testing"
 
 	"github.com/chromedp/chromedp"
@@ -92,6 +96,42 @@ func TestFindFailure(t *testing.T) {
 	}
 	w.must(chromedp.Do(tab, chromedp.Click("#in-messages")))
 	browsertest.Await(tab, t, `document.body.innerText.includes('No session matches') && !location.search.includes('in=')`, state)
+}
+
+// A list and totals that the edge refuses for the moment are shown as such, and requested again after the time that it asks for.
+func TestRefusedListIsRequestedAgain(t *testing.T) {
+	w := newEnv(t)
+	var open atomic.Bool
+	url := w.inspectedBehind(func(edge http.Handler) http.Handler {
+		return http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {
+			switch {
+			case r.URL.Path == "/inspect/main.js": // before it the page begins to count the waits that it asks for
+				rw.Header().Set("Content-Type", "text/javascript")
+				_, _ = io.WriteString(rw, `const timer = setTimeout; globalThis.waits = []; globalThis.setTimeout = (run, ms) => (waits.push(ms), timer(run, ms));`+"\n")
+				kept := httptest.NewRecorder()
+				edge.ServeHTTP(kept, httptest.NewRequestWithContext(r.Context(), http.MethodGet, r.URL.Path, http.NoBody))
+				_, _ = kept.Body.WriteTo(rw)
+			case strings.HasPrefix(r.URL.Path, "/v1/sessions") && !open.Load():
+				rw.Header().Set("Retry-After", "1")
+				http.Error(rw, `{"code":"TOO_MANY_READS","title":"the memory for pages is in use"}`, http.StatusServiceUnavailable)
+			default:
+				edge.ServeHTTP(rw, r)
+			}
+		})
+	})
+	store, err := jssnapshots.New(w.Server.JetStream(t), jssnapshots.Config{})
+	w.must(err)
+	_, err = store.Save(t.Context(), fold.New(session("a")).Snapshot(), 0)
+	w.must(err)
+	tab := browsertest.Start(t)
+	const state = `document.body.innerText + waits`
+	w.must(chromedp.Do(tab, chromedp.Navigate(url+"/inspect")))
+	browsertest.Await(tab, t, `document.body.innerText.includes('the memory for pages is in use') && waits.filter((ms) => ms === 1000).length > 3`, state)
+	if browsertest.Eval[bool](tab, t, `waits.some((ms) => ms > 1000)`) {
+		t.Errorf("the page waits %s", browsertest.Eval[string](tab, t, `waits.join()`))
+	}
+	open.Store(true)
+	browsertest.Await(tab, t, `document.querySelectorAll('a.whole').length === 1 && document.querySelector('.totals') !== null && !document.body.innerText.includes('the memory')`, state)
 }
 
 // Rows keep their places while the pointer is on the list, and the title of the tab counts the sessions that wait.

@@ -106,7 +106,7 @@ func (w *env) inspectedBehind(before func(edge http.Handler) http.Handler) strin
 	log := slog.New(slog.NewTextHandler(w.t.Output(), &slog.HandlerOptions{Level: slog.LevelError}))
 	views, err := view.Read(strings.NewReader(`{"views": {"public": {"preset": "public"}, "empty": {"preset": "none"}}}`))
 	w.must(err)
-	edge, err := httpedge.New(clients.Log, clients.Reader, httpedge.Config{Authenticator: authtest.None(w.t, tenant), Sessions: store, Views: views, RetryDelay: 10 * time.Millisecond, Log: log})
+	edge, err := httpedge.New(clients.Log, clients.Reader, httpedge.Config{Authenticator: authtest.None(w.t, tenant), Sessions: store, Views: views, RetryDelay: 10 * time.Millisecond, AttachTimeout: time.Minute, Log: log})
 	w.must(err)
 	respond := &httpkit.Responder{Log: log}
 	agents := []inspector.Agent{{Type: hostile[1], Prompts: []inspector.Prompt{}}, {Type: "b", Prompts: []inspector.Prompt{{Title: hostile[0], Text: hostile[0]}}}}

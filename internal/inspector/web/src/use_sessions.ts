@@ -25,7 +25,7 @@ function usePolled<T>(path: string, every: number, attempt: number): { value: T 
           if (stop.signal.aborted) return;
           setProblem(error instanceof Problem ? error : new Problem(0, "", "The server cannot be reached.", 0));
           if (error instanceof Problem && (error.status === 401 || error.status === 400)) return;
-          if (error instanceof Problem) wait = Math.max(every, error.after);
+          wait = (error instanceof Problem && error.after) || refresh;
         }
       }
       timer = setTimeout(() => void load(), wait || refresh);
