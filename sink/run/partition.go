@@ -171,6 +171,7 @@ func (p *partition) commit(ctx context.Context) error {
 		return p.failed
 	}
 	p.sink.stored.Add(1)
+	p.sink.rows.Add(uint64(len(p.batch.Events) + len(p.batch.Observations)))
 	p.stored, p.position = p.batch.Through, p.batch.Through
 	p.batch.Events, p.batch.Observations, p.batch.Gaps = p.batch.Events[:0], p.batch.Observations[:0], p.batch.Gaps[:0]
 	p.bytes, p.since = 0, time.Time{}

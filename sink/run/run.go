@@ -62,6 +62,7 @@ type Sink struct {
 	client    *jsclient.Client // compares positions with the log
 	snapshots *jssnapshots.Store
 	stored    atomic.Uint64 // batches
+	rows      atomic.Uint64 // of events and observations
 	started   time.Time     // Run
 	begun     time.Time     // the last attempt to copy
 	later     time.Duration // is added to the time of the server in tests
@@ -108,7 +109,10 @@ func (s *Sink) Run(ctx context.Context) error {
 		before := s.stored.Load()
 		err := s.copy(ctx)
 		switch {
-		case ctx.Err() != nil, err == nil:
+		case ctx.Err() != nil:
+			return nil
+		case err == nil:
+			s.cfg.Log.Info("end of the log reached", slog.Uint64("rows", s.rows.Load()))
 			return nil
 		case errors.Is(err, errPermanent), errors.Is(err, row.ErrOtherTenant):
 			return err

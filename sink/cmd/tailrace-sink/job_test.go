@@ -3,8 +3,11 @@ package main
 import (
 	"context"
 	"encoding/json"
+	"io"
 	"os"
 	"path/filepath"
+	"regexp"
+	"strings"
 	"testing"
 
 	"github.com/tailrace/tailrace/chunk"
@@ -12,7 +15,7 @@ import (
 	"github.com/tailrace/tailrace/internal/testkit/streamtest"
 )
 
-// A job with --no-follow does the upkeep of the store when everything is stored.
+// A job with --no-follow logs how many rows it has stored, and does the upkeep of the store when everything is stored.
 func TestJobMaintains(t *testing.T) {
 	srv := streamtest.Start(t)
 	js := srv.JetStream(t)
@@ -22,8 +25,12 @@ func TestJobMaintains(t *testing.T) {
 	}
 	<-js.PublishAsyncComplete()
 	dir := filepath.Join(t.TempDir(), "lake")
-	if err := start(t, "--nats-url", srv.URL, "--to", dir, "--no-follow").Wait(); err != nil {
-		t.Fatal(err)
+	for _, want := range []string{"end of the log reached\" rows=[1-9]", "end of the log reached\" rows=0\n"} { // the second job has nothing to copy
+		var errs strings.Builder
+		code := program(t.Context(), []string{"--nats-url", srv.URL, "--to", dir, "--no-follow", "--ops-listen="}, io.Discard, &errs)
+		if code != 0 || !regexp.MustCompile(want).MatchString(errs.String()) {
+			t.Errorf("exit code %d, want 0 and %q in:\n%s", code, want, &errs)
+		}
 	}
 	reader, err := consumers.New(js, consumers.Config{})
 	if err != nil {
