@@ -14,7 +14,7 @@ import (
 )
 
 // TestCreateFromClone creates a project as clients/create/README.md says for a clone, adds a tool that needs an approval and two buttons, as it says too, and uses a model. The
-// model calls the tool, the user allows the call after a reload, and the answer continues.
+// model calls the tool, the user allows the call after a reload, and the answer continues. The script, which answers without a model, calls the tool too.
 func TestCreateFromClone(t *testing.T) {
 	model := openaitest.Start(t, func(r openaitest.Request) openaitest.Reply {
 		if outcome := r.Outcome("call_1"); outcome != "" {
@@ -65,13 +65,23 @@ func TestCreateFromClone(t *testing.T) {
       {error &&`)
 
 	browser := browsertest.Start(t)
-	p := newProject(t, n.with("MODEL_URL="+model.URL, "MODEL_KEY="+openaitest.Key), dir)
+	p := newProject(t, n, dir)
 	p.start()
 	tab := page{t, browser}
 	tab.open(p.url())
 	tab.send("Remove my notes")
-	tab.awaitAnswer("I ask you first.")
 	const allow = `document.querySelector('.decision button')`
+	tab.await(allow + ` !== null`)
+	browsertest.Eval[bool](tab.tab, t, allow+`.click() === undefined`)
+	tab.awaitAnswer("sentence 2 ")
+	tab.stop()
+	p.interrupt()
+
+	p.npm = p.npm.with("MODEL_URL="+model.URL, "MODEL_KEY="+openaitest.Key)
+	p.start()
+	tab.open(p.url())
+	tab.send("Remove my notes")
+	tab.awaitAnswer("I ask you first.")
 	tab.await(allow + ` !== null`)
 	tab.reload()
 	tab.await(allow + ` !== null`)

@@ -21,7 +21,7 @@ import (
 	"github.com/tailrace/tailrace/internal/testkit/roletest"
 )
 
-// startTimeout is the timeout of the first page, which is compiled when it is requested.
+// startTimeout is the timeout of the page and the route, each of which is compiled when it is requested.
 const startTimeout = 3 * time.Minute
 
 // project is a created project.
@@ -58,7 +58,7 @@ func newProject(t *testing.T, n npm, dir string) *project {
 
 func (p *project) url() string { return fmt.Sprintf("http://localhost:%d", p.port) }
 
-// start runs npm run dev, and waits for the page.
+// start runs npm run dev, and waits for the page and the route.
 func (p *project) start() {
 	p.t.Helper()
 	_ = os.Remove(p.pid)
@@ -78,13 +78,15 @@ func (p *project) start() {
 		if p.ended() {
 			p.t.Fatalf("npm run dev has ended:\n%s", p.log.String())
 		}
-		res, err := client.Get(p.url())
-		if err != nil {
-			return err
-		}
-		_ = res.Body.Close()
-		if res.StatusCode != http.StatusOK {
-			return fmt.Errorf("status %d", res.StatusCode)
+		for path, status := range map[string]int{"/": http.StatusOK, "/api/agent": http.StatusMethodNotAllowed} {
+			res, err := client.Get(p.url() + path)
+			if err != nil {
+				return err
+			}
+			_ = res.Body.Close()
+			if res.StatusCode != status {
+				return fmt.Errorf("%s: status %d", path, res.StatusCode)
+			}
 		}
 		return nil
 	})

@@ -18,13 +18,24 @@ const usage = {
   outputTokens: { total: 0, text: 0, reasoning: undefined },
 };
 
-// script answers without a model, slowly enough for a reload in the middle.
+// example has a value for each type of an argument of a tool.
+const example: Record<string, unknown> = { string: "example", integer: 1, number: 1, boolean: true, array: [], object: {} };
+
+// script answers without a model, slowly enough for a reload in the middle. It first calls the first tool of the route, if there is one.
 const script = new MockLanguageModelV3({
-  doStream: async ({ abortSignal }) => ({
+  doStream: async ({ abortSignal, prompt, tools }) => ({
     stream: new ReadableStream({
       async start(controller) {
         try {
           controller.enqueue({ type: "stream-start", warnings: [] });
+          const tool = tools?.find((tool) => tool.type === "function");
+          if (tool && prompt.at(-1)?.role === "user") {
+            const input = Object.entries(tool.inputSchema.properties ?? {}).map(([name, value]) => [name, example[Object(value).type]]);
+            controller.enqueue({ type: "tool-call", toolCallId: crypto.randomUUID(), toolName: tool.name, input: JSON.stringify(Object.fromEntries(input)) });
+            controller.enqueue({ type: "finish", usage, finishReason: { unified: "tool-calls", raw: undefined } });
+            controller.close();
+            return;
+          }
           controller.enqueue({ type: "text-start", id: "1" });
           for (let n = 1; n <= 40; n++) {
             for (const delta of `This is sentence ${n} of a script. `.split(/(?<= )/)) {
