@@ -132,7 +132,7 @@ class AsyncWriter(Speaker):
 
     @contextlib.asynccontextmanager
     async def subagent(self, agent: str, *, session: str | None = None, call_id: str | None = None) -> AsyncGenerator[AsyncSubagent, None]:
-        """Writes a sub-agent. An exception in its block fails it, and is raised."""
+        """Writes a sub-agent. An exception in its block fails it, and is raised. A block of tool("subagent__" + agent, input) around it, with its id as call_id, is the call with the input."""
         child = AsyncSubagent(self._run, ChildLines(agent, session, call_id))
         await self.write(child.lines.start())
         try:

@@ -107,7 +107,7 @@ class Writer(Speaker):
 
     @contextlib.contextmanager
     def subagent(self, agent: str, *, session: str | None = None, call_id: str | None = None) -> Generator[Subagent, None, None]:
-        """Writes a sub-agent. An exception in its block fails it, and is raised."""
+        """Writes a sub-agent. An exception in its block fails it, and is raised. A block of tool("subagent__" + agent, input) around it, with its id as call_id, is the call with the input."""
         child = Subagent(self._run, ChildLines(agent, session, call_id))
         self.write(child.lines.start())
         try:
