@@ -1,3 +1,4 @@
+import { Readable } from "node:stream";
 import { setTimeout as sleep } from "node:timers/promises";
 import { anthropic } from "@ai-sdk/anthropic";
 import { createOpenAI, openai } from "@ai-sdk/openai";
@@ -18,39 +19,26 @@ const usage = {
   outputTokens: { total: 0, text: 0, reasoning: undefined },
 };
 
-// example has a value for each type of an argument of a tool.
-const example: Record<string, unknown> = { string: "example", integer: 1, number: 1, boolean: true, array: [], object: {} };
-
 // script answers without a model, slowly enough for a reload in the middle. It first calls the first tool of the route, if there is one.
-const script = new MockLanguageModelV3({
-  doStream: async ({ abortSignal, prompt, tools }) => ({
-    stream: new ReadableStream({
-      async start(controller) {
-        try {
-          controller.enqueue({ type: "stream-start", warnings: [] });
-          const tool = tools?.find((tool) => tool.type === "function");
-          if (tool && prompt.at(-1)?.role === "user") {
-            const input = Object.entries(tool.inputSchema.properties ?? {}).map(([name, value]) => [name, example[Object(value).type]]);
-            controller.enqueue({ type: "tool-call", toolCallId: crypto.randomUUID(), toolName: tool.name, input: JSON.stringify(Object.fromEntries(input)) });
-            controller.enqueue({ type: "finish", usage, finishReason: { unified: "tool-calls", raw: undefined } });
-            controller.close();
-            return;
-          }
-          controller.enqueue({ type: "text-start", id: "1" });
-          for (let n = 1; n <= 40; n++) {
-            for (const delta of `This is sentence ${n} of a script. `.split(/(?<= )/)) {
-              await sleep(50, undefined, abortSignal && { signal: abortSignal });
-              controller.enqueue({ type: "text-delta", id: "1", delta });
-            }
-          }
-          controller.enqueue({ type: "text-delta", id: "1", delta: "Put a key of a model into .env.local to get real answers." });
-          controller.enqueue({ type: "text-end", id: "1" });
-          controller.enqueue({ type: "finish", usage, finishReason: { unified: "stop", raw: undefined } });
-          controller.close();
-        } catch (error) {
-          controller.error(error); // the answer was stopped
-        }
-      },
-    }),
-  }),
-});
+const script = new MockLanguageModelV3({ doStream: async (options) => ({ stream: Readable.toWeb(Readable.from(answer(options))) as ReadableStream<Part> }) });
+
+async function* answer({ abortSignal, prompt, tools }: Parameters<MockLanguageModelV3["doStream"]>[0]): AsyncGenerator<Part> {
+  yield { type: "stream-start", warnings: [] };
+  const tool = prompt.at(-1)?.role === "user" ? tools?.find((tool) => tool.type === "function") : undefined;
+  if (tool) {
+    const input = Object.entries(tool.inputSchema.properties ?? {}).map(([name, value]) => [name, example[Object(value).type]]);
+    yield { type: "tool-call", toolCallId: crypto.randomUUID(), toolName: tool.name, input: JSON.stringify(Object.fromEntries(input)) };
+  } else {
+    yield { type: "text-start", id: "1" };
+    for (const delta of text.split(/(?<= )/)) {
+      await sleep(50, undefined, abortSignal && { signal: abortSignal });
+      yield { type: "text-delta", id: "1", delta };
+    }
+    yield { type: "text-end", id: "1" };
+  }
+  yield { type: "finish", usage, finishReason: { unified: tool ? "tool-calls" : "stop", raw: undefined } };
+}
+
+type Part = Awaited<ReturnType<MockLanguageModelV3["doStream"]>>["stream"] extends ReadableStream<infer T> ? T : never;
+const text = Array.from({ length: 40 }, (_, n) => `This is sentence ${n + 1} of a script. `).join("") + "Put a key of a model into .env.local to get real answers.";
+const example: Record<string, unknown> = { string: "example", integer: 1, number: 1, boolean: true, array: [], object: {} }; // by type of an argument
