@@ -52,17 +52,23 @@ func (b *app) withStreams(ctx context.Context, services ...func(context.Context)
 	if err := b.watchDependencies(); err != nil {
 		return err
 	}
-	first, cancel := context.WithTimeout(ctx, 2*time.Second)
-	err := b.ensureTopologyOnce(first)
-	cancel()
+	err := nats.ErrNoServers // connect has tried all of them
+	if b.nc.IsConnected() {
+		first, cancel := context.WithTimeout(ctx, 2*time.Second)
+		err = b.ensureTopologyOnce(first)
+		cancel()
+	}
 	if err != nil && !roles.IsUnavailable(err) {
 		return err
 	}
 	b.conditions.streams.Store(err == nil)
+	if err != nil {
+		b.logUnavailable(err)
+	}
 	group, ctx := errgroup.WithContext(ctx)
 	group.Go(func() error {
 		if err != nil {
-			if err := b.ensureTopology(ctx); err != nil {
+			if err := roles.Wait(ctx, b.ensureTopologyOnce, func(error) {}); err != nil {
 				return ignoreCanceled(ctx, err)
 			}
 			b.conditions.streams.Store(true)
