@@ -120,6 +120,7 @@ func text(delta string) chunk.Body { return chunk.TextDelta{Delta: delta} }
 // the restored log, or that name the old epoch, get truncated; others continue. The projector saves the sessions of the restored log, also where the restored
 // snapshots are older or newer than the log, and a worker carries out the restored command.
 func TestBackupRestoredElsewhere(t *testing.T) {
+	t.Parallel()
 	documented := documentedStreams(t)
 	streams, err := topology.Streams(topology.Config{})
 	if err != nil {

@@ -40,6 +40,7 @@ const goodText = `{"type":"text_delta","agentId":"s1","agentType":"t","timestamp
 // Invalid records are listed, shown, replayed and dropped from the command line, and
 // counted; a bucket that is deleted meanwhile and created again by setup is filled.
 func TestDeadLetters(t *testing.T) {
+	t.Parallel()
 	ops, url, js := startProjector(t)
 	put(t, js, 1, goodText)
 	put(t, js, 2, `{"type":"text_delta","delta":"\u001b[31m7"}`)

@@ -122,6 +122,7 @@ func TestDoctorOfAFullServer(t *testing.T) {
 
 // Without a server the exit code is one of its own, and the output has the address.
 func TestDoctorWithoutServer(t *testing.T) {
+	t.Parallel()
 	examine(t, exitUnreachable, "--nats-url", "nats://127.0.0.1:1")
 	examine(t, exitUsage, "now")
 }

@@ -83,6 +83,7 @@ func (h *env) subjectsOf(ctx context.Context, stream string) (map[string]uint64,
 // notified, and only the deletion records remain of it, its sub-agent and its
 // objects. Another session continues, also for a client that reads both.
 func TestDeleteOverHTTP(t *testing.T) {
+	t.Parallel()
 	h := newEnv(t)
 	first := h.start("deleted", "hello?")
 	h.emit(first, large(1)...)

@@ -83,6 +83,7 @@ done`, l.path, before, after)
 
 // A loader is killed at every one of its lines, before and after it has confirmed the line. The ledger has every record.
 func TestKilledLoaderLosesNothing(t *testing.T) {
+	t.Parallel()
 	server := streamtest.Start(t)
 	const total = 800
 	publishCustom(t, server.URL, "s", total)
@@ -207,6 +208,7 @@ func TestWrongConfirmations(t *testing.T) {
 
 // A reader that neither reads nor confirms does not keep the command from ending.
 func TestStalledLoader(t *testing.T) {
+	t.Parallel()
 	server := streamtest.Start(t)
 	publishCustom(t, server.URL, "s", 1000)
 	p := startProcess(t, "firehose", "--from-start", "--durable", "x", "--nats-url", server.URL, "--exec", "echo stalls >&2; exec sleep 1000")

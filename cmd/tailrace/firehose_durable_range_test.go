@@ -146,6 +146,7 @@ func TestDurableRangeEnds(t *testing.T) {
 
 // A loader that confirms at the end of its input gets that end with the end of the range, in both ways of confirmation. What it does not confirm is left to the next one.
 func TestLoaderConfirmsAtTheEnd(t *testing.T) {
+	t.Parallel()
 	const partitions = 2
 	server := startPartitions(t, partitions)
 	for _, s := range []string{"a", "b", "c"} {

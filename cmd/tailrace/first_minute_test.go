@@ -233,6 +233,7 @@ func TestFirstMinuteNames(t *testing.T) {
 // Without a server a command prints one line after a time, and ends with an exit code of its own. An HTTP server at the address is named, and so is a NATS
 // server that refuses the user.
 func TestFirstMinuteNoServer(t *testing.T) {
+	t.Parallel()
 	edge := startEdge(t)
 	locked := natstest.Start(t, natstest.ServerConfig("authorization: {token: secret}\n"))
 	for want, url := range map[string]string{

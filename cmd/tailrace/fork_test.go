@@ -34,6 +34,7 @@ func shownOf(s fold.Snapshot) string {
 
 // Forks at random positions of random logs have the messages and the state of the point, their snapshots are those that the log has, and rebuilding them changes nothing.
 func TestForksAreVerified(t *testing.T) {
+	t.Parallel()
 	s := newRebuildEnv(t)
 	log, err := consumers.New(s.js, consumers.Config{Layout: siteLayout})
 	if err != nil {

@@ -77,6 +77,7 @@ func awaitDependencies(t *testing.T, ops string, failed ...string) {
 // TestReadyWithoutDependencies stays ready while an operator edits a stream and while the server is gone, and shows both. The start is complete only once the
 // streams were checked, and stays so. A thousand probes send no request to the server.
 func TestReadyWithoutDependencies(t *testing.T) {
+	t.Parallel()
 	server := streamtest.Start(t)
 	p := startEdge(t, "--nats-url", server.URL)
 	ops := p.ops
@@ -134,6 +135,7 @@ func TestReadyWithoutDependencies(t *testing.T) {
 
 // TestStartWithoutAStream starts an edge while the only replica of one stream is offline: the edge waits for it, and is ready for the other partition.
 func TestStartWithoutAStream(t *testing.T) {
+	t.Parallel()
 	cluster := natstest.StartCluster(t, 3)
 	cfg := topology.Config{Layout: subjects.Layout{Partitions: 2}}
 	streams, err := topology.Streams(cfg)

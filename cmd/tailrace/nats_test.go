@@ -26,6 +26,7 @@ import (
 // the projector must save again. Without nats.IgnoreAuthErrorAbort the client library closes the connection permanently after the second
 // rejection.
 func TestCredentialRevokedAndRestored(t *testing.T) {
+	t.Parallel()
 	const user = `authorization { users = [ {user: tailrace, password: %s%s}, {user: operator, password: op} ] }`
 	allowed := fmt.Sprintf(user, "one", "")
 	for name, refused := range map[string]string{
@@ -127,6 +128,7 @@ func TestServicesStartWithoutNATS(t *testing.T) {
 
 // TestSecretsAreNotPrinted starts every role, and commands that fail, with marked secrets and searches their output.
 func TestSecretsAreNotPrinted(t *testing.T) {
+	t.Parallel()
 	const mark = "MARKED-SECRET"
 	dir := t.TempDir()
 	agents := filepath.Join(dir, "agents.json")

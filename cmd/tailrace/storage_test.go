@@ -20,6 +20,7 @@ const chatPost = `{"id":"s1","trigger":"submit-message","messages":[{"id":"u1","
 // While the log cannot be written, because the server is full or has failed to write its files, a chat is refused with its code at once, and a metric shows
 // the stream. A full server recovers without a restart.
 func TestStorageFailure(t *testing.T) {
+	t.Parallel()
 	for name, fail := range map[string]func(t *testing.T, js jetstream.JetStream, dir string){
 		"full": func(t *testing.T, js jetstream.JetStream, _ string) {
 			t.Helper()

@@ -180,6 +180,7 @@ func awaitClient(t *testing.T, address, name string) {
 
 // A process connects with its client certificate, and with the renewed one after a reconnect. While the files do not fit it retries.
 func TestNATSMutualTLS(t *testing.T) {
+	t.Parallel()
 	ca, clients := certtest.New(t), certtest.New(t)
 	monitor := fmt.Sprintf("127.0.0.1:%d", natstest.ReservePort(t))
 	config := func(pair certtest.Pair) string { return tlsConfigOf(pair, clients) + "\nhttp: " + monitor }

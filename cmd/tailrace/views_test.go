@@ -12,6 +12,7 @@ import (
 // The file of views is read at the start, and an invalid file ends the process:
 // an edge without its configured views would show too much.
 func TestViewsFile(t *testing.T) {
+	t.Parallel()
 	file := func(text string) string {
 		path := filepath.Join(t.TempDir(), "views.json")
 		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
