@@ -37,7 +37,7 @@ func TestBrowserSignsIn(t *testing.T) {
 	tab := openTab(t, browser, u.url)
 	await := func(tab context.Context, expression string) {
 		t.Helper()
-		run(t, tab, chromedp.Poll[bool](expression, chromedp.WithPollingTimeout(30*time.Second)))
+		browsertest.Await(tab, t, expression, `document.body.innerText`)
 	}
 	signIn := func(tab context.Context, token string) {
 		t.Helper()
@@ -69,7 +69,7 @@ func TestBrowserSignsIn(t *testing.T) {
 		t.Error("a script can read the token or the cookie")
 	}
 	run(t, tab, chromedp.Reload())
-	awaitStatus(t, tab, "ended")
+	await(tab, `document.body.dataset.status === "ended"`)
 	if run(t, tab, chromedp.Evaluate[bool](`document.querySelector('[name=token]') !== null`)) {
 		t.Error("the page asks again after a reload")
 	}
