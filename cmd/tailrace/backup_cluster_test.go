@@ -17,7 +17,6 @@ import (
 // A backup of one server is restored on a cluster with three replicas, and a backup of that on the cluster again. The epochs are kept until they are renewed,
 // clients continue with the ids of restored records, and the projector saves what is written afterwards.
 func TestBackupRestoredOnCluster(t *testing.T) {
-	t.Parallel()
 	cluster := natstest.StartCluster(t, 3)
 	replicated := topology.Config{Replicas: 3}
 	js := cluster.JetStream(t)

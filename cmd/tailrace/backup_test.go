@@ -136,6 +136,7 @@ func TestBackupRestoredElsewhere(t *testing.T) {
 	const opposite = "in the opposite order"
 	for name, order := range map[string][]string{"in the documented order": documented, opposite: reversed} {
 		t.Run(name, func(t *testing.T) {
+			t.Parallel()
 			first := natstest.Start(t)
 			old := newSite(t, first, topology.Config{}, first.URL)
 			epochs := old.epochs()

@@ -35,6 +35,7 @@ func TestCredentialRevokedAndRestored(t *testing.T) {
 		"all subjects": fmt.Sprintf(user, "one", `, permissions: {publish: {deny: [">"]}, subscribe: {deny: [">"]}}`),
 	} {
 		t.Run(name, func(t *testing.T) {
+			t.Parallel()
 			// Another process: nats-server reads counters of traffic without synchronization when a reload closes a connection, which the race detector reports here.
 			srv := natstest.StartProcess(t, natstest.ServerConfig(allowed))
 			url := strings.Replace(srv.URL, "://", "://tailrace:one@", 1)

@@ -62,12 +62,10 @@ func (b *app) withStreams(ctx context.Context, services ...func(context.Context)
 		return err
 	}
 	b.conditions.streams.Store(err == nil)
-	if err != nil {
-		b.logUnavailable(err)
-	}
 	group, ctx := errgroup.WithContext(ctx)
 	group.Go(func() error {
 		if err != nil {
+			b.logUnavailable(err)
 			if err := roles.Wait(ctx, b.ensureTopologyOnce, func(error) {}); err != nil {
 				return ignoreCanceled(ctx, err)
 			}
@@ -76,10 +74,7 @@ func (b *app) withStreams(ctx context.Context, services ...func(context.Context)
 		return ignoreCanceled(ctx, b.canary.Run(ctx)) // it relies on a server that is not too old
 	})
 	group.Go(func() error { return b.monitor.Run(ctx) })
-	group.Go(func() error {
-		b.wakeMonitor(ctx)
-		return nil
-	})
+	group.Go(func() error { b.wakeMonitor(ctx); return nil })
 	group.Go(func() error {
 		select {
 		case <-ctx.Done():

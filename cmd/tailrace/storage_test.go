@@ -34,6 +34,7 @@ func TestStorageFailure(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
+			t.Parallel()
 			dir := t.TempDir()
 			server := natstest.Start(t, natstest.StoreDir(dir), natstest.MaxStore(48<<20))
 			js := server.JetStream(t)
