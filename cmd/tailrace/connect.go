@@ -120,8 +120,7 @@ func connectWith(reg registry, role natsauth.Role, cfg config, log *slog.Logger,
 	return b, nil
 }
 
-// ensureTopology checks the streams, and creates missing ones if the process may. It retries while the server is unavailable; a stream that is missing or has another configuration ends the
-// process with the difference.
+// ensureTopology checks the streams, and creates missing ones if the process may. It retries while the server is unavailable. The error names a missing or different stream.
 func (b *app) ensureTopology(ctx context.Context) error {
 	return b.waitForNATS(ctx, b.ensureTopologyOnce)
 }
