@@ -115,9 +115,6 @@ func readWithin[T any](ctx context.Context, b *readBudget, read func(context.Con
 		if !errors.Is(err, projector.ErrReadLimit) || lane == b.rest && size == lane.Limit() {
 			return none, nil, err
 		}
-		half, last := b.rest.Limit()/2, size
-		if lane, size = b.rest, size*readGrowth; last < half { // what a Budget leaves beside one tenant: a conversation that fits does not wait for others
-			size = min(size, half)
-		}
+		lane, size = b.rest, size*readGrowth
 	}
 }
